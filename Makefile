@@ -1,0 +1,53 @@
+# Every target makes the environment that it needs; nothing has to be installed by hand but Python 3.11 and pip.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test check bench docs clean
+
+demo: $(VENV)/demo.done  ## a robust filter against a Kalman filter on dirty data: a table and a picture
+	$(BIN)/wolf demo
+
+test: $(VENV)/dev.done  ## the tests, with every snippet in README and docs
+	$(BIN)/pytest -n 2 -m "not slow"
+
+check: $(VENV)/dev.done  ## what CI runs: format, lint, types, tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/pytest -n 2 -m "not slow"
+
+test-slow: $(VENV)/dev.done  ## the long tests too
+	$(BIN)/pytest -n 2
+
+bench: $(VENV)/bench.done  ## speed against dynamax and filterpy, side by side in one run
+	$(BIN)/python benchmarks/speed.py
+
+docs: $(VENV)/docs.done  ## the documentation as a site, in site/
+	$(BIN)/mkdocs build --strict
+
+$(VENV)/bin/python:
+	@echo "Making an environment in $(VENV) ..."
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+$(VENV)/demo.done: pyproject.toml | $(VENV)/bin/python
+	@echo "Installing wolf with its plotting extra (JAX is the large part, about 150 MB) ..."
+	$(BIN)/python -m pip install --quiet -e ".[plot]"
+	@touch $@
+
+$(VENV)/dev.done: pyproject.toml | $(VENV)/bin/python
+	@echo "Installing wolf with what its tests need ..."
+	$(BIN)/python -m pip install --quiet -e ".[dev]"
+	@touch $@
+
+$(VENV)/bench.done: $(VENV)/dev.done benchmarks/requirements.txt
+	$(BIN)/python -m pip install --quiet -r benchmarks/requirements.txt
+	@touch $@
+
+$(VENV)/docs.done: $(VENV)/dev.done docs/requirements.txt
+	$(BIN)/python -m pip install --quiet -r docs/requirements.txt
+	@touch $@
+
+clean:
+	rm -rf $(VENV) site

@@ -1,0 +1,48 @@
+"""WoLF: outlier-robust Bayesian filtering.
+
+import wolf
+
+model = wolf.models.local_level(level_var=0.1, obs_var=1.0)
+out = wolf.filter(model, ys)          # robust, nothing to tune
+out.means, out.covs, out.outliers
+"""
+
+from wolf import methods as methods
+from wolf import metrics as metrics
+from wolf import models as models
+from wolf import simulate as simulate
+from wolf import weights as weights
+from wolf.api import filter as filter
+from wolf.api import filter_many as filter_many
+from wolf.api import forecast as forecast
+from wolf.api import package_version as _package_version
+from wolf.api import smooth as smooth
+from wolf.filters import GaussianFilter as GaussianFilter
+from wolf.methods import EKF as EKF
+from wolf.methods import IEKF as IEKF
+from wolf.methods import KF as KF
+from wolf.methods import WoLF as WoLF
+from wolf.model import LinearModel as LinearModel
+from wolf.model import StateSpaceModel as StateSpaceModel
+from wolf.online import Online as Online
+from wolf.results import Filtered as Filtered
+from wolf.results import Forecast as Forecast
+from wolf.results import Smoothed as Smoothed
+from wolf.run import init as init
+from wolf.run import run_chunks as run_chunks
+from wolf.run import run_filter as run_filter
+from wolf.run import run_many as run_many
+from wolf.run import step as step
+from wolf.types import Gaussian as Gaussian
+from wolf.weights import IMQ as IMQ
+from wolf.weights import Huber as Huber
+from wolf.weights import MahalanobisIMQ as MahalanobisIMQ
+from wolf.weights import MahalanobisThreshold as MahalanobisThreshold
+from wolf.weights import PerCoordinate as PerCoordinate
+from wolf.weights import PerGroup as PerGroup
+from wolf.weights import StudentT as StudentT
+from wolf.weights import Tukey as Tukey
+from wolf.weights import Unweighted as Unweighted
+from wolf.weights import Welsch as Welsch
+
+__version__ = _package_version()

@@ -1,0 +1,176 @@
+"""The Gaussian filter: any moments, any noise rule, any numerical form. KF, EKF, iterated EKF and their WoLF versions.
+
+Kalman (1960); for the weighted update Duran-Martin et al. (2024), Algorithm 1; for the iteration Bell & Cathey (1993).
+"""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+
+from wolf import gaussian, linalg
+from wolf.gaussian import FORMS
+from wolf.linalg import Cholesky
+from wolf.model import Model
+from wolf.moments import Linearised
+from wolf.noise import Weighted
+from wolf.pytree import pytree, static
+from wolf.types import Affine, Gaussian, Info, Measurement, RootGaussian
+from wolf.weights import Unweighted
+
+OUTLIER_POWER = 0.5  # a measurement with w² below this is called an outlier
+
+
+class GaussianState(NamedTuple):
+    """A belief about the state, and the number of measurements seen so far."""
+
+    belief: Gaussian | RootGaussian
+    t: Array
+
+    @property
+    def mean(self) -> Array:
+        """Read the mean."""
+        return self.belief.mean
+
+    @property
+    def cov(self) -> Array:
+        """Read the covariance."""
+        return self.belief.cov
+
+
+@pytree
+class GaussianFilter:
+    """Carry one Gaussian through predict and update.
+
+    Args:
+        moments: how a function is seen by a belief.
+        noise: how much a measurement is believed.
+        form: "joseph", "symmetric", "sqrt", or "auto" (Joseph up to 16 states, symmetric above).
+        iterations: how often to take the tangent of the observation function; above 1 an iterated EKF. The weight
+            stays the one of the first look, at the prediction: chosen again at each iterate it could lock on to an
+            outlier.
+    """
+
+    moments: Any = Linearised()
+    noise: Any = Weighted(Unweighted())
+    form: str = static(default="auto")
+    iterations: int = static(default=1)
+
+    def __post_init__(self) -> None:
+        """Check the choices."""
+        if self.form not in FORMS:
+            raise ValueError(f"form must be one of {', '.join(map(repr, FORMS))}; got {self.form!r}")
+        if not isinstance(self.iterations, int) or self.iterations < 1:
+            raise ValueError(f"iterations must be a whole number of at least 1; got {self.iterations!r}")
+
+    def init(self, model: Model, key: Array | None = None) -> GaussianState:
+        """Start from the model's prior."""
+        mean, cov = jnp.asarray(model.prior.mean), jnp.asarray(model.prior.cov)
+        belief = RootGaussian(mean, linalg.psd_root(cov)) if self.form == "sqrt" else Gaussian(mean, cov)
+        return GaussianState(belief, jnp.zeros((), jnp.int32))
+
+    def predict(self, now: Model, state: GaussianState, u: Array | None, key: Array | None = None) -> GaussianState:
+        """Go forward one step in time.
+
+        Args:
+            now: the model at this step.
+            state: after the previous measurement.
+            u: input of this step.
+            key: not used.
+        """
+        view = self.moments(now.transition(u), state.belief)
+        return GaussianState(gaussian.push(state.belief, view, now.dynamics_cov), state.t)
+
+    def update(
+        self, now: Model, state: GaussianState, y: Measurement, u: Array | None, key: Array | None = None
+    ) -> tuple[GaussianState, Info]:
+        """Learn from one measurement.
+
+        Args:
+            now: the model at this step.
+            state: predicted.
+            y: cleaned measurement.
+            u: input of this step.
+            key: not used.
+        """
+        predicted = state.belief
+        obs_cov = _hide_noise(now.obs_cov, y.observed)
+        projection = now.projection(u)
+
+        def look(at: Array | None) -> tuple[Affine, Array]:
+            view = with_jac(self.moments(projection, predicted, at))
+            return gaussian.reweight(view, y.observed), y.observed * now.subtract(y.value, view.mean)
+
+        view, residual = look(None)
+        factor = gaussian.innovation(predicted, view, obs_cov)
+        believed = self.noise(residual, view, predicted, obs_cov, y.observed, factor)
+        posterior, log_weighted = gaussian.condition(predicted, view, residual, obs_cov, believed, self.form)
+        for _ in range(self.iterations - 1):
+            view, residual_at = look(posterior.mean)
+            posterior, log_weighted = gaussian.condition(predicted, view, residual_at, obs_cov, believed, self.form)
+        weight = _readable(believed.weight, obs_cov, y)
+        # A row without a usable measurement, or an update that broke down, leaves the prediction bit for bit.
+        used = _usable(weight, y) & linalg.every(jnp.isfinite(posterior.mean))
+        belief = type(predicted)(*(jnp.where(used, new, old) for new, old in zip(posterior, predicted, strict=True)))
+        weight = jnp.where(used, weight, 0.0)
+        info = _describe(predicted, residual, factor, weight, y, obs_cov, jnp.where(used, log_weighted, 0.0))
+        return GaussianState(belief, state.t + 1), info
+
+
+def with_jac(view: Affine) -> Affine:
+    """Write the identity out where an observation function is one."""
+    if view.jac is not None:
+        return view
+    size = view.mean.shape[0]
+    return view._replace(jac=jnp.eye(size, dtype=view.mean.dtype).reshape((size, size) + (1,) * (view.mean.ndim - 1)))
+
+
+def _hide_noise(obs_cov: Array, observed: Array) -> Array:
+    """Give coordinates that were not measured unit noise of their own.
+
+    A weight of 0 alone would keep the noise of the others *given* the missing one, which is right for a rejected
+    measurement and wrong for one that never came.
+    """
+    both = linalg.outer(observed, observed)
+    return obs_cov * both + linalg.eye(observed.shape[0], both) * (1.0 - observed)[None]
+
+
+def _readable(weight: Array, obs_cov: Array, y: Measurement) -> Array:
+    """Say a weight for people to read: one number, or one for each coordinate."""
+    kind = weight.ndim - y.count.ndim
+    if kind == 0:
+        return weight
+    if kind == 1:
+        return weight * y.observed
+    return jnp.sqrt(linalg.diagonal(linalg.sandwich(weight, obs_cov)))
+
+
+def _usable(weight: Array, y: Measurement) -> Array:
+    """Say whether to learn from a row. An infinite value has the weight of a huge one, 0: of the whole row if there is
+    one weight, of its own coordinate otherwise.
+    """
+    joint = weight.ndim == y.count.ndim
+    return (y.count > 0) & ~y.wild if joint else y.count > 0
+
+
+def _describe(
+    predicted: Gaussian | RootGaussian,
+    residual: Array,
+    factor: Cholesky,
+    weight: Array,
+    y: Measurement,
+    obs_cov: Array,
+    log_weighted: Array,
+) -> Info:
+    came = y.present if weight.ndim == y.value.ndim else y.came
+    constant = gaussian.weigh_constant(weight * y.observed, obs_cov)
+    return Info(
+        predicted=Gaussian(predicted.mean, predicted.cov),
+        residual=residual,
+        innovation_cov=linalg.gram(factor.matrix()),
+        weight=weight,
+        outlier=came & (weight**2 < OUTLIER_POWER),
+        nis=linalg.total(factor.half(residual) ** 2),
+        log_likelihood=gaussian.log_density(residual, factor, y.count),
+        weighted_log_likelihood=jnp.where(y.count > 0, log_weighted + constant, 0.0),
+    )

@@ -1,0 +1,298 @@
+"""Small positive definite algebra that XLA can fuse.
+
+Every function takes coordinates on the *first* axes; whatever trails is a batch (many series). There are three
+ways to compute the same thing, chosen by shape alone:
+
+- one series, small sizes: broadcast, multiply, sum. A single `dot` or LAPACK call in a small scan body breaks the
+  fusion of the step and costs 3-5x;
+- many series (a trailing axis): entries unrolled in Python, so that each entry is one long vector operation;
+- large sizes: `dot` and LAPACK.
+"""
+
+import operator
+from functools import reduce
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+SMALL = 8  # up to this size a step is fused; above, LAPACK wins
+UNROLLED = 6  # up to this size entries are unrolled; above, compiling them takes too long
+ROWS_UNROLLED = 24  # Gram-Schmidt over more rows than this becomes a loop
+
+
+def transpose(a: Array) -> Array:
+    """Swap the two coordinate axes, whatever trails."""
+    return jnp.swapaxes(a, 0, 1)
+
+
+def symmetrise(a: Array) -> Array:
+    """Average a matrix with its transpose."""
+    return 0.5 * (a + transpose(a))
+
+
+def eye(size: int, like: Array) -> Array:
+    """Make an identity matrix with the dtype of `like` and as many trailing axes."""
+    return _lift(jnp.eye(size, dtype=like.dtype), like.ndim - 2)
+
+
+def diagonal(a: Array) -> Array:
+    """Take the diagonal over the two coordinate axes."""
+    return jnp.stack([a[i, i] for i in range(a.shape[0])])
+
+
+def outer(x: Array, y: Array) -> Array:
+    """Multiply two vectors into a matrix."""
+    return x[:, None] * y[None, :]
+
+
+def total(x: Array) -> Array:
+    """Add up over the first axis. A small one is unrolled: a reduction would be a kernel of its own in the loop."""
+    return reduce(operator.add, x) if x.shape[0] <= SMALL else x.sum(0)
+
+
+def largest(x: Array) -> Array:
+    """Take the maximum over the first axis, unrolled like `total`."""
+    return reduce(jnp.maximum, x) if x.shape[0] <= SMALL else x.max(0)
+
+
+def every(x: Array) -> Array:
+    """Say whether all are true over the first axis, unrolled like `total`."""
+    return reduce(jnp.logical_and, x) if x.shape[0] <= SMALL else x.all(0)
+
+
+def matmul(a: Array, b: Array) -> Array:
+    """Multiply two matrices.
+
+    Example:
+        >>> matmul(jnp.eye(2), jnp.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
+        [[1.0, 2.0], [3.0, 4.0]]
+    """
+    if a.ndim == b.ndim == 2:
+        if max(*a.shape, *b.shape) > SMALL:
+            return a @ b
+        return (a[:, :, None] * b[None, :, :]).sum(1)
+    if max(*a.shape[:2], *b.shape[:2]) > UNROLLED:
+        return sum(a[:, k, None] * b[None, k, :] for k in range(a.shape[1]))
+    return _stack([[_entry(a, b, i, j) for j in range(b.shape[1])] for i in range(a.shape[0])])
+
+
+def matvec(a: Array, x: Array) -> Array:
+    """Multiply a matrix and a vector."""
+    if a.ndim == 2 and x.ndim == 1:
+        return a @ x if max(a.shape) > SMALL else (a * x).sum(1)
+    return matmul(a, x[:, None])[:, 0]
+
+
+def gram(a: Array) -> Array:
+    """Multiply a matrix by its own transpose."""
+    return matmul_symmetric(a, transpose(a))
+
+
+def sandwich(a: Array, p: Array) -> Array:
+    """Compute `a p aᵀ` for a symmetric p."""
+    return matmul_symmetric(matmul(a, p), transpose(a))
+
+
+def matmul_symmetric(a: Array, b: Array) -> Array:
+    """Multiply two matrices whose product is known to be symmetric, and make it exactly so."""
+    return symmetrise(matmul(a, b))
+
+
+class Cholesky:
+    """A lower triangular L with `L Lᵀ = a`, and what one does with it.
+
+    Lives inside a trace only. Small factors are kept as separate entries, so that solving with them stays fused.
+    """
+
+    def __init__(self, lower: Array | list[list[Array]]):
+        self.lower = lower
+
+    @property
+    def entries(self) -> bool:
+        """Say whether the factor is kept as separate entries."""
+        return isinstance(self.lower, list)
+
+    @property
+    def size(self) -> int:
+        """Count the rows."""
+        return len(self.lower)
+
+    def half(self, b: Array) -> Array:
+        """Compute `L⁻¹ b` for a vector or a matrix b."""
+        if not self.entries:
+            return jax.scipy.linalg.solve_triangular(self.lower, b, lower=True)
+        rows: list[Array] = []
+        for i in range(self.size):
+            rest = b[i]
+            for k in range(i):
+                rest = rest - self.lower[i][k] * rows[k]
+            rows.append(rest / self.lower[i][i])
+        return jnp.stack(rows)
+
+    def solve(self, b: Array) -> Array:
+        """Compute `a⁻¹ b` for a vector or a matrix b."""
+        return self.back(self.half(b))
+
+    def back(self, b: Array) -> Array:
+        """Compute `L⁻ᵀ b` for a vector or a matrix b."""
+        if not self.entries:
+            return jax.scipy.linalg.solve_triangular(self.lower, b, lower=True, trans=1)
+        rows: list[Array] = [b[0]] * self.size
+        for i in reversed(range(self.size)):
+            rest = b[i]
+            for k in range(i + 1, self.size):
+                rest = rest - self.lower[k][i] * rows[k]
+            rows[i] = rest / self.lower[i][i]
+        return jnp.stack(rows)
+
+    def diagonal(self) -> Array:
+        """Take the diagonal of L."""
+        return jnp.stack([self.lower[i][i] for i in range(self.size)])
+
+    def log_det(self) -> Array:
+        """Compute `log |a|`."""
+        return 2.0 * total(jnp.log(self.diagonal()))
+
+    def matrix(self) -> Array:
+        """Assemble L as an array."""
+        if not self.entries:
+            return self.lower  # type: ignore[return-value]
+        zero = jnp.zeros_like(self.lower[0][0])
+        rows = range(self.size)
+        return _stack([[self.lower[i][j] if j <= i else zero for j in rows] for i in rows])
+
+
+def cholesky(a: Array) -> Cholesky:
+    """Factorise a positive definite matrix.
+
+    Example:
+        >>> cholesky(jnp.array([[4.0, 0.0], [0.0, 9.0]])).diagonal().tolist()
+        [2.0, 3.0]
+    """
+    size = a.shape[0]
+    if a.ndim == 2 and size > SMALL:
+        return Cholesky(jnp.linalg.cholesky(a))
+    lower: list[list[Array]] = [[a[0, 0]] * size for _ in range(size)]
+    for j in range(size):
+        lower[j][j] = jnp.sqrt(a[j, j] - sum(lower[j][k] ** 2 for k in range(j)))
+        for i in range(j + 1, size):
+            lower[i][j] = (a[i, j] - sum(lower[i][k] * lower[j][k] for k in range(j))) / lower[j][j]
+    return Cholesky(lower)
+
+
+def from_lower(lower: Array) -> Cholesky:
+    """Use a known lower triangular array as a factor."""
+    size = lower.shape[0]
+    if lower.ndim == 2 and size > SMALL:
+        return Cholesky(lower)
+    return Cholesky([[lower[i, j] for j in range(size)] for i in range(size)])
+
+
+def psd_root(a: Array) -> Array:
+    """Find a lower triangular root of a positive *semi*-definite matrix: a vanishing pivot gives a zero column."""
+    size = a.shape[0]
+    if a.ndim == 2 and size > SMALL:
+        values, vectors = jnp.linalg.eigh(a)
+        root = vectors * _safe_sqrt(jnp.maximum(values, 0.0))[None, :]
+        return jnp.linalg.qr(root.T, mode="r").T
+    columns = []
+    rest = a
+    for j in range(size):
+        column, rest = _pivot(rest, a[j, j], j)
+        columns.append(column)
+    return jnp.stack(columns, axis=1)
+
+
+def psd_solve(a: Array, b: Array) -> Array:
+    """Solve `a x = b` for a positive semi-definite a and b in its range.
+
+    Where a is singular this is one of its generalised inverses; the products that a smoother forms do not depend
+    on which one.
+    """
+    if a.ndim == 2 and a.shape[0] > SMALL:
+        values, vectors = jnp.linalg.eigh(a)
+        floor = a.shape[0] * jnp.finfo(a.dtype).eps * values[-1]
+        inverse = jnp.where(values > floor, 1.0 / jnp.where(values > floor, values, 1.0), 0.0)
+        return vectors @ (inverse[:, None] * (vectors.T @ b))
+    lower = psd_root(a)
+    dead = diagonal(lower) == 0
+    # A dead direction gets a unit pivot and a zero right-hand side: its share of x is zero.
+    factor = from_lower(lower + eye(a.shape[0], a) * dead[None])
+    alive = jnp.where(dead, 0.0, 1.0).astype(a.dtype)
+    half = factor.half(b) * alive[:, None]
+    return factor.back(half)
+
+
+def lq(rows: Array) -> Array:
+    """Find the lower triangular X with `X Xᵀ = rows rowsᵀ`, never forming that product.
+
+    Modified Gram-Schmidt in row order. With the measurement rows first it kept 1e-15 where Householder
+    reflections lost 1e-4 (prior 1e10 against noise 1e-14): each row is only ever reduced by rows before it.
+
+    Args:
+        rows: shape (n, k), n <= k after padding.
+    """
+    size = rows.shape[0]
+    if size > ROWS_UNROLLED:
+        return _lq_loop(rows)
+    columns = []
+    for i in range(size):
+        column, rows = _orthogonalise(rows, i)
+        columns.append(column)
+    return jnp.stack(columns, axis=1)
+
+
+def _lq_loop(rows: Array) -> Array:
+    def body(rows: Array, i: Array) -> tuple[Array, Array]:
+        column, rows = _orthogonalise(rows, i)
+        return rows, column
+
+    _, columns = jax.lax.scan(body, rows, jnp.arange(rows.shape[0]))
+    return transpose(columns)
+
+
+def _orthogonalise(rows: Array, i: int | Array) -> tuple[Array, Array]:
+    row = rows[i]
+    scale = jnp.abs(row).max(0)  # scale first: squares of 1e-160 vanish, squares of 1e160 overflow
+    safe = jax.lax.stop_gradient(jnp.where(scale > 0, scale, 1.0))
+    length = safe * _safe_sqrt(((row / safe) ** 2).sum(0))
+    direction = row / jnp.where(length > 0, length, 1.0)
+    later = jnp.arange(rows.shape[0]) > i
+    later = later.reshape(later.shape + (1,) * (rows.ndim - 2))
+    column = jnp.where(later, (rows * direction[None]).sum(1), 0.0)
+    rows = rows - column[:, None] * direction[None]
+    here = (jnp.arange(rows.shape[0]) == i).reshape(later.shape)
+    return jnp.where(here, length, column), rows
+
+
+def _pivot(rest: Array, original: Array, j: int) -> tuple[Array, Array]:
+    size = rest.shape[0]
+    pivot = rest[j, j]
+    alive = pivot > size * jnp.finfo(rest.dtype).eps * original
+    root = jnp.sqrt(jnp.where(alive, pivot, 1.0))
+    below = jnp.arange(size) >= j
+    below = below.reshape(below.shape + (1,) * (rest.ndim - 2))
+    column = jnp.where(alive & below, rest[:, j] / root, 0.0)
+    return column, rest - outer(column, column)
+
+
+def _safe_sqrt(x: Array) -> Array:
+    """Take a square root whose gradient at 0 is 0 instead of infinite."""
+    return jnp.where(x > 0, jnp.sqrt(jnp.where(x > 0, x, 1.0)), 0.0)
+
+
+def _entry(a: Array, b: Array, i: int, j: int) -> Array:
+    # Index straight to the number: a row that two entries share would be written to memory first.
+    total = a[i, 0] * b[0, j]
+    for k in range(1, a.shape[1]):
+        total = total + a[i, k] * b[k, j]
+    return total
+
+
+def _stack(entries: list[list[Array]]) -> Array:
+    return jnp.stack([jnp.stack(row) for row in entries])
+
+
+def _lift(a: Array, axes: int) -> Array:
+    return a.reshape(a.shape + (1,) * axes)

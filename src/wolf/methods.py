@@ -1,0 +1,104 @@
+"""The methods by name: one table. A method is a value, `wolf.methods.make(name, **options)`.
+
+The paper's names first. Every name works without options; `c=None` is calibrated. Options of any method: `form`,
+`iterations`, `moments`; of the weighted ones also those of their weight.
+"""
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import Any
+
+from wolf import weights
+from wolf.filters import GaussianFilter
+from wolf.moments import Linear, Linearised
+from wolf.noise import Weighted
+
+ITERATIONS = 5  # of an iterated EKF; it converges quadratically, so more rarely changes a digit
+
+
+def KF(**options: Any) -> GaussianFilter:
+    """Make the Kalman filter, for linear models."""
+    return GaussianFilter(**({"moments": Linear()} | options))
+
+
+def EKF(**options: Any) -> GaussianFilter:
+    """Make the extended Kalman filter."""
+    return GaussianFilter(**options)
+
+
+def IEKF(iterations: int = ITERATIONS, **options: Any) -> GaussianFilter:
+    """Make the iterated extended Kalman filter."""
+    return GaussianFilter(iterations=iterations, **options)
+
+
+def WoLF(weight: Any = None, **options: Any) -> GaussianFilter:
+    """Make a weighted observation likelihood filter; it adapts to linear and nonlinear models.
+
+    Args:
+        weight: from `wolf.weights`, or any `weight(residual, obs_cov, innovation_cov)`. The robust default is
+            `MahalanobisIMQ(metric="S")`, calibrated.
+        **options: of `GaussianFilter`.
+
+    Example:
+        >>> WoLF(weights.IMQ(c=4.0)).noise
+        Weighted(weight=IMQ(c=4.0))
+    """
+    if weight is None:
+        weight = weights.MahalanobisIMQ(metric="S")
+    if isinstance(weight, type) or not callable(weight):
+        raise ValueError(f"weight must be a weight such as wolf.IMQ(c=4.0); got {weight!r}")
+    return GaussianFilter(**({"moments": Linearised(), "noise": Weighted(weight)} | options))
+
+
+def _weighted(family: Callable, **fixed: Any) -> Callable[..., GaussianFilter]:
+    """Make a constructor that shares its options between a weight family and the filter."""
+    filter_options = {"moments", "form", "iterations"}
+
+    def build(**options: Any) -> GaussianFilter:
+        mine = {name: options.pop(name) for name in filter_options & options.keys()}
+        return WoLF(family(**(fixed | options)), **mine)
+
+    return build
+
+
+def _per_coordinate(weight: Any = None, **options: Any) -> GaussianFilter:
+    return WoLF(weights.PerCoordinate(weights.MahalanobisIMQ(metric="S") if weight is None else weight), **options)
+
+
+TABLE: dict[str, Callable[..., Any]] = {
+    "KF": KF,
+    "EKF": EKF,
+    "IEKF": IEKF,
+    "WoLF": WoLF,
+    "WoLF-IMQ": _weighted(weights.IMQ),
+    "WoLF-MD": _weighted(weights.MahalanobisIMQ),
+    "WoLF-TMD": _weighted(weights.MahalanobisThreshold),
+    "WoLF-Welsch": _weighted(weights.Welsch),
+    "WoLF-Tukey": _weighted(weights.Tukey),
+    "WoLF-Huber": _weighted(weights.Huber),
+    "WoLF-StudentT": _weighted(weights.StudentT),
+    "WoLF-PerCoordinate": _per_coordinate,
+    "WoLF-IEKF": lambda iterations=ITERATIONS, **options: WoLF(iterations=iterations, **options),
+}
+
+
+def names() -> list[str]:
+    """List the names that `make` and `wolf.filter(method=...)` take."""
+    return list(TABLE)
+
+
+def make(name: str, **options: Any) -> Any:
+    """Build a method by name.
+
+    Example:
+        >>> make("WoLF-TMD", c=9.5).noise.weight
+        MahalanobisThreshold(c=9.5, metric='R')
+    """
+    if name not in TABLE:
+        close = get_close_matches(name, TABLE, n=1, cutoff=0.5)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise ValueError(f"no method is called {name!r}.{hint} There are: {', '.join(TABLE)}")
+    try:
+        return TABLE[name](**options)
+    except TypeError as error:
+        raise ValueError(f"{name} does not take these options: {', '.join(options)} ({error})") from error

@@ -1,0 +1,276 @@
+"""What a state-space model is: `x_t = f(x_{t-1}, u_t) + N(0, Q)`, `y_t = h(x_t, u_t) + N(0, R)`, `x_0 ~ prior`.
+
+Any of the arrays may have a leading time axis; `model.at(t)` slices it. A plain function is compiled in once for each
+function object, so a value that it closes over is frozen at the first call; give the function its parameters through
+`jax.tree_util.Partial(f, dt)` or a callable pytree, and a new dt never recompiles.
+"""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from wolf import checks, linalg
+from wolf.pytree import function, pytree
+from wolf.types import Gaussian
+
+
+@pytree
+class LinearMap:
+    """A map `x -> matrix x + offset`; None is the identity and no offset."""
+
+    matrix: Any
+    offset: Any = None
+
+    def __call__(self, x: Array) -> Array:
+        """Apply the map."""
+        y = x if self.matrix is None else linalg.matvec(self.matrix, x)
+        return y if self.offset is None else y + self.offset
+
+
+@pytree
+class Bound:
+    """A user's function with its input filled in, ready for one series or for many."""
+
+    fn: Any = function()
+    u: Any = None
+
+    def __call__(self, x: Array) -> Array:
+        """Evaluate at x."""
+        return self.each(lambda f: f, x)
+
+    def each(self, transform: Callable, x: Array) -> Any:
+        """Evaluate `transform(x -> fn(x, u))` at x, series by series if x has a trailing axis."""
+
+        def one(x: Array, u: Any) -> Any:
+            return transform(lambda z: call(self.fn, z, u))(x)
+
+        if x.ndim == 1:
+            return one(x, self.u)
+        u_axis = -1 if self.u is not None and self.u.ndim > 1 else None
+        return jax.vmap(one, in_axes=(-1, u_axis), out_axes=-1)(x, self.u)
+
+
+@pytree
+class StateSpaceModel:
+    """A nonlinear model.
+
+    Args:
+        dynamics: f(x) or f(x, u). None is the identity, which costs nothing (a static state, or a random walk).
+        observe: h(x) or h(x, u).
+        dynamics_cov: Q, (D, D) or (T, D, D), positive semi-definite.
+        obs_cov: R, (M, M) or (T, M, M), positive definite.
+        prior: belief about the state at time 0.
+        residual: how to subtract a prediction from a measurement, `residual(y, prediction)`; for angles, say. Plain
+            subtraction unless told.
+
+    Example:
+        >>> model = StateSpaceModel(None, jnp.sin, np.eye(1), np.eye(1), Gaussian(np.zeros(1), np.eye(1)))
+        >>> model.state_dim, model.obs_dim
+        (1, 1)
+    """
+
+    dynamics: Any = function()
+    observe: Any = function()
+    dynamics_cov: Any
+    obs_cov: Any
+    prior: Gaussian
+    residual: Any = function(default=None)
+
+    def __post_init__(self) -> None:
+        """Check shapes and values; arrays are kept as NumPy, so that none is cut to float32."""
+        _keep(self, "dynamics_cov", "obs_cov")
+        if not isinstance(self.prior, tuple) or len(self.prior) != 2:
+            raise ValueError(f"prior must be wolf.Gaussian(mean, cov); got {type(self.prior).__name__}")
+        object.__setattr__(self, "prior", Gaussian(*(checks.number_array("prior", leaf) for leaf in self.prior)))
+        for name in ("dynamics", "observe", "residual"):
+            if getattr(self, name) is not None and not callable(getattr(self, name)):
+                raise ValueError(f"{name} must be a function of the state; got {type(getattr(self, name)).__name__}")
+        if self.observe is None:
+            raise ValueError("observe must be a function h(x) or h(x, u); got None")
+        checks.model(self.prior, self.dynamics_cov, self.obs_cov, names=("dynamics_cov", "obs_cov", "prior.cov"))
+
+    @property
+    def state_dim(self) -> int:
+        """Count the states, D."""
+        return self.prior.mean.shape[-1]
+
+    @property
+    def obs_dim(self) -> int:
+        """Count the coordinates of a measurement, M."""
+        return self.obs_cov.shape[-1]
+
+    @property
+    def linear(self) -> bool:
+        """Say whether both functions are matrices."""
+        return False
+
+    def at(self, t: Array) -> "StateSpaceModel":
+        """Slice the arrays that have a time axis."""
+        return _replace(self, dynamics_cov=_slice(self.dynamics_cov, t), obs_cov=_slice(self.obs_cov, t))
+
+    def lift(self) -> "StateSpaceModel":
+        """Give the covariances a trailing axis of one, to broadcast over many series."""
+        return _replace(self, dynamics_cov=self.dynamics_cov[..., None], obs_cov=self.obs_cov[..., None])
+
+    def transition(self, u: Array | None) -> LinearMap | Bound:
+        """Bind the input to the dynamics."""
+        return LinearMap(None) if self.dynamics is None else Bound(self.dynamics, u)
+
+    def projection(self, u: Array | None) -> LinearMap | Bound:
+        """Bind the input to the observation function."""
+        return Bound(self.observe, u)
+
+    def subtract(self, y: Array, prediction: Array) -> Array:
+        """Form the residual of a measurement."""
+        if self.residual is None:
+            return y - prediction
+        if y.ndim == 1:
+            return self.residual(y, prediction)
+        return jax.vmap(self.residual, in_axes=-1, out_axes=-1)(y, prediction)
+
+
+@pytree
+class LinearModel:
+    """A linear model: `x_t = F x_{t-1} + B u_t + N(0, Q)`, `y_t = H x_t + N(0, R)`, `x_0 ~ N(mean, cov)`.
+
+    Args:
+        F: (D, D), or (T, D, D) for one in each step. None is the identity, which costs nothing.
+        H: (M, D) or (T, M, D).
+        Q: (D, D) or (T, D, D), positive semi-definite.
+        R: (M, M) or (T, M, M), positive definite.
+        mean: (D,), of the state at time 0.
+        cov: (D, D), positive semi-definite.
+        B: (D, U) or (T, D, U), only with inputs.
+        residual: how to subtract, as in `StateSpaceModel`.
+
+    Example:
+        >>> LinearModel(F=np.eye(2), H=np.eye(1, 2), Q=np.eye(2), R=np.eye(1), mean=np.zeros(2), cov=np.eye(2))
+        LinearModel(2 states, 1 measured)
+    """
+
+    F: Any
+    H: Any
+    Q: Any
+    R: Any
+    mean: Any
+    cov: Any
+    B: Any = None
+    residual: Any = function(default=None)
+
+    def __post_init__(self) -> None:
+        """Check shapes and values; arrays are kept as NumPy, so that none is cut to float32."""
+        _keep(self, "F", "H", "Q", "R", "mean", "cov", "B")
+        checks.model(self.prior, self.Q, self.R, names=("Q", "R", "cov"))
+        checks.matrix("F", self.F, (self.state_dim, self.state_dim))
+        checks.matrix("H", self.H, (self.obs_dim, self.state_dim))
+        if self.B is not None:
+            checks.matrix("B", self.B, (self.state_dim, self.B.shape[-1]))
+
+    def __repr__(self) -> str:
+        """Tell the sizes."""
+        varying = [name for name in ("F", "H", "Q", "R", "B") if _varies(getattr(self, name))]
+        tail = f", {', '.join(varying)} vary in time" if varying else ""
+        inputs = "" if self.B is None else f", {self.B.shape[-1]} inputs"
+        return f"LinearModel({self.state_dim} states, {self.obs_dim} measured{inputs}{tail})"
+
+    @property
+    def state_dim(self) -> int:
+        """Count the states, D."""
+        return self.mean.shape[-1]
+
+    @property
+    def obs_dim(self) -> int:
+        """Count the coordinates of a measurement, M."""
+        return self.R.shape[-1]
+
+    @property
+    def linear(self) -> bool:
+        """Say whether both functions are matrices."""
+        return True
+
+    @property
+    def prior(self) -> Gaussian:
+        """Pair the mean and covariance of the state at time 0."""
+        return Gaussian(self.mean, self.cov)
+
+    @property
+    def dynamics_cov(self) -> Any:
+        """Read Q under its long name."""
+        return self.Q
+
+    @property
+    def obs_cov(self) -> Any:
+        """Read R under its long name."""
+        return self.R
+
+    def at(self, t: Array) -> "LinearModel":
+        """Slice the arrays that have a time axis."""
+        return _replace(self, **{name: _slice(getattr(self, name), t) for name in ("F", "H", "Q", "R", "B")})
+
+    def lift(self) -> "LinearModel":
+        """Give every matrix a trailing axis of one, to broadcast over many series."""
+        return jax.tree.map(lambda leaf: leaf[..., None], self)
+
+    def transition(self, u: Array | None) -> LinearMap:
+        """Bind the input to the dynamics."""
+        return LinearMap(self.F, None if self.B is None or u is None else linalg.matvec(self.B, u))
+
+    def projection(self, u: Array | None) -> LinearMap:
+        """Give the observation matrix."""
+        return LinearMap(self.H)
+
+    subtract = StateSpaceModel.subtract
+
+
+Model = StateSpaceModel | LinearModel
+
+
+def call(fn: Callable, x: Array, u: Array | None) -> Array:
+    """Call f(x) or f(x, u), whichever the function takes.
+
+    Example:
+        >>> call(lambda x: 2 * x, 3.0, None), call(lambda x, u: x + u, 3.0, 1.0)
+        (6.0, 4.0)
+    """
+    return fn(x, u) if num_arguments(fn) > 1 else fn(x)
+
+
+def num_arguments(fn: Callable) -> int:
+    """Count the positional arguments without a default that a function takes: 1 for f(x), 2 for f(x, u)."""
+    try:
+        parameters = inspect.signature(fn).parameters.values()
+    except (TypeError, ValueError):  # jnp.sin and other compiled callables do not tell
+        return 1
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(p.kind in kinds and p.default is inspect.Parameter.empty for p in parameters)
+
+
+def time_axes(model: Model) -> dict[str, int]:
+    """Find which arrays have a time axis, and how long it is."""
+    names = ("F", "H", "Q", "R", "B") if model.linear else ("dynamics_cov", "obs_cov")
+    return {name: len(getattr(model, name)) for name in names if _varies(getattr(model, name))}
+
+
+def _varies(array: Any) -> bool:
+    return array is not None and array.ndim == 3
+
+
+def _slice(array: Any, t: Array) -> Any:
+    return jax.lax.dynamic_index_in_dim(jnp.asarray(array), t, keepdims=False) if _varies(array) else array
+
+
+def _replace(model: Any, **changes: Any) -> Any:
+    """Copy with other leaves, without the checks that a person's own call gets."""
+    copy = object.__new__(type(model))
+    vars(copy).update(vars(model) | changes)
+    return copy
+
+
+def _keep(model: Any, *names: str) -> None:
+    for name in names:
+        if getattr(model, name) is not None:
+            object.__setattr__(model, name, checks.number_array(name, getattr(model, name)))

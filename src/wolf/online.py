@@ -1,0 +1,270 @@
+"""Filtering as measurements come: one call for each, a state that can be saved and picked up again."""
+
+import io
+import json
+import os
+import tempfile
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from wolf import api, checks, run
+from wolf.model import Model
+from wolf.pytree import cast, from_dict, to_dict
+from wolf.types import Info
+
+FORMAT = "wolf-online"
+FORMAT_VERSION = 1
+
+
+class Online:
+    """A filter that is fed one measurement at a time.
+
+    Args:
+        model: arrays with a time axis are read at the filter's own clock.
+        method: as in `wolf.filter`.
+        key: seed or JAX key, for methods that draw random numbers.
+        update_first: as in `wolf.filter`.
+        dtype: "float64" or "float32".
+
+    Example:
+        >>> import wolf
+        >>> online = wolf.Online(wolf.models.local_level(level_var=0.1, obs_var=1.0))
+        >>> for y in (1.0, 1.2, 50.0, None):
+        ...     info = online.step(y)
+        >>> bool(1.0 < online.mean[0] < 1.3), online.t
+        (True, 4)
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        method: Any = None,
+        *,
+        key: Any = None,
+        update_first: bool = False,
+        dtype: str = "float64",
+    ):
+        self.model = model
+        self.method = api.resolve_method(method, model)
+        self.update_first = update_first
+        self.dtype = dtype
+        api.check_options(model, dtype, "all")
+        self._key = api.as_key(key)
+        self._u_before: np.ndarray | None = None
+        with api.precision(dtype):
+            state = run.init(cast(model, dtype), cast(self.method, dtype), self._key)
+            self._leaves, self._structure = jax.tree.flatten(jax.tree.map(np.asarray, state))
+        self._usual = self._prepare(model)
+
+    @property
+    def state(self) -> Any:
+        """Read the state of the filter."""
+        return jax.tree.unflatten(self._structure, [np.asarray(leaf) for leaf in self._leaves])
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Read the mean of the state, (D,)."""
+        return np.asarray(self.state.mean)
+
+    @property
+    def cov(self) -> np.ndarray:
+        """Read the covariance of the state, (D, D)."""
+        with api.precision(self.dtype):
+            return np.asarray(self.state.cov)
+
+    @property
+    def t(self) -> int:
+        """Count the measurements so far, missing ones included."""
+        return int(self.state.t)
+
+    def step(self, y: Any, *, u: Any = None, R: Any = None, H: Any = None, F: Any = None, Q: Any = None) -> Info:
+        """Take in one measurement.
+
+        Args:
+            y: (M,), or a number if one thing is measured; None or NaN where missing.
+            u: input, (U,), for models that take them.
+            R: noise covariance for this step only; with H, another sensor with its own number of coordinates.
+            H: observation matrix for this step only.
+            F: dynamics matrix for this step only, say for an uneven time step.
+            Q: dynamics noise for this step only.
+
+        Returns:
+            What the step tells about itself: weight, outlier, residual, nis, log_likelihood and more.
+        """
+        overrides = {name: value for name, value in {"R": R, "H": H, "F": F, "Q": Q}.items() if value is not None}
+        if overrides:
+            model = override(self.model, self.t, overrides)
+            advance, params = self._prepare(model)
+        else:
+            model = self.model
+            advance, params = self._usual
+        value = self._measurement(y, model.obs_dim)
+        inputs = self._input(u, model)
+        before = self._u_before if self._u_before is not None else inputs
+        with api.precision(self.dtype):
+            self._leaves, info = advance(params, self._leaves, value, inputs, before, self._key)
+        self._u_before = inputs
+        return jax.tree.map(np.asarray, info)
+
+    def save(self, path: Any) -> None:
+        """Write the state to a file, whole or not at all: a crash leaves the old file.
+
+        Args:
+            path: of an `.npz` file; it holds numbers and text, never code.
+        """
+        header = {
+            "format": FORMAT,
+            "version": FORMAT_VERSION,
+            "wolf": api.package_version(),
+            "dtype": self.dtype,
+            "update_first": self.update_first,
+            "method": to_dict(self.method),
+            "model": fingerprint(self.model),
+        }
+        arrays = {f"state_{i}": np.asarray(leaf) for i, leaf in enumerate(self._leaves)}
+        if self._u_before is not None:
+            arrays["u_before"] = self._u_before
+        if self._key is not None:
+            arrays["key"] = np.asarray(jax.random.key_data(self._key))
+        buffer = io.BytesIO()
+        np.savez(buffer, header=np.frombuffer(json.dumps(header, default=repr).encode(), np.uint8), **arrays)
+        write_atomically(Path(path), buffer.getvalue())
+
+    @classmethod
+    def load(cls, path: Any, model: Model, method: Any = None) -> "Online":
+        """Pick up a saved filter.
+
+        Args:
+            path: written by `save`.
+            model: the same as when it was saved; a different one is an error.
+            method: needed only if the saved one has parts from outside wolf.
+        """
+        header, arrays = _read(Path(path))
+        if header["model"] != fingerprint(model):
+            raise ValueError(f"{path} was saved with another model; load it with the model that it was made with")
+        online = cls(
+            model,
+            from_dict(header["method"]) if method is None else method,
+            key=jax.random.wrap_key_data(arrays["key"]) if "key" in arrays else None,
+            update_first=header["update_first"],
+            dtype=header["dtype"],
+        )
+        leaves = [arrays[f"state_{i}"] for i in range(len(online._leaves))]
+        for mine, saved in zip(online._leaves, leaves, strict=True):
+            if mine.shape != saved.shape or mine.dtype != saved.dtype:
+                raise ValueError(f"{path} holds a state of another shape: {saved.shape} instead of {mine.shape}")
+        online._leaves = leaves
+        online._u_before = arrays.get("u_before")
+        return online
+
+    def __repr__(self) -> str:
+        """Tell where the filter stands."""
+        deviations = np.sqrt(np.maximum(np.diagonal(self.cov), 0.0))
+        shown = ", ".join(f"{m:.4g} ± {s:.2g}" for m, s in zip(self.mean, deviations, strict=True))
+        return f"Online: {self.t} measurements, state {shown}"
+
+    def _prepare(self, model: Model) -> tuple[Any, tuple]:
+        """Flatten the model and the method once: walking through them at each step would cost more than the step."""
+        with api.precision(self.dtype):
+            leaves, structure = jax.tree.flatten((cast(model, self.dtype), cast(self.method, self.dtype)))
+            params = tuple(jax.device_put(leaf) for leaf in leaves)
+        return _advance(structure, self._structure, self.update_first), params
+
+    def _measurement(self, y: Any, size: int) -> np.ndarray:
+        if y is None:
+            return np.full(size, np.nan, self.dtype)
+        value = np.ma.filled(np.ma.asarray(y, np.float64), np.nan) if np.ma.isMaskedArray(y) else y
+        value = checks.number_array("y", value)
+        if value.ndim == 0 and size == 1:
+            value = value[None]
+        if value.shape != (size,):
+            raise ValueError(f"y must have shape ({size},) to match the model's obs_cov; got {value.shape}")
+        with np.errstate(over="ignore"):  # too large for float32 is infinite, and treated as such
+            return value.astype(self.dtype)
+
+    def _input(self, u: Any, model: Model) -> np.ndarray | None:
+        takes = api.takes_inputs(model)
+        if takes and u is None:
+            raise ValueError("the model takes inputs: pass u= with shape (U,)")
+        if u is None:
+            return None
+        if not takes:
+            raise ValueError("u was given, but the model takes no inputs")
+        value = np.atleast_1d(checks.number_array("u", u))
+        if not np.all(np.isfinite(value)):
+            raise ValueError("u must be finite; a missing input has no meaning: fill it in")
+        return value.astype(self.dtype)
+
+
+def override(model: Model, t: int, matrices: dict[str, Any]) -> Model:
+    """Copy a model with other matrices at one step, checked like a model of its own."""
+    names = {"R": "obs_cov", "Q": "dynamics_cov"} if not model.linear else {}
+    if not model.linear and not matrices.keys() <= names.keys():
+        raise ValueError("a model with functions takes R and Q for one step; F and H are functions, give them inputs u")
+    now = model.at(min(t, 2**31 - 1))
+    fields = {name: getattr(now, name) for name in now.__dataclass_fields__}
+    fields = {k: v if v is None or callable(v) or isinstance(v, tuple) else np.asarray(v) for k, v in fields.items()}
+    return type(model)(**(fields | {names.get(name, name): value for name, value in matrices.items()}))
+
+
+def fingerprint(model: Model) -> str:
+    """Hash the numbers and shapes of a model, and the names of its functions."""
+    leaves = jax.tree.leaves(model)
+    digest = sha256(type(model).__name__.encode())
+    for leaf in leaves:
+        array = np.ascontiguousarray(leaf, np.float64)
+        digest.update(str(array.shape).encode() + array.tobytes())
+    return digest.hexdigest()
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write beside the target, flush to disk, then rename: a reader sees the old file or the new one."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    if hasattr(os, "O_DIRECTORY"):
+        directory = os.open(path.parent, os.O_DIRECTORY)
+        os.fsync(directory)
+        os.close(directory)
+
+
+def _read(path: Path) -> tuple[dict, dict[str, np.ndarray]]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        header = json.loads(arrays.pop("header").tobytes())
+    except FileNotFoundError:
+        raise
+    except Exception as error:
+        raise ValueError(f"{path} is not a saved wolf filter, or it is damaged ({error})") from error
+    if header.get("format") != FORMAT or header.get("version") != FORMAT_VERSION:
+        raise ValueError(
+            f"{path} has format {header.get('format')} {header.get('version')}; this wolf reads {FORMAT} 1"
+        )
+    return header, arrays
+
+
+@lru_cache(maxsize=64)
+def _advance(structure: Any, state_structure: Any, update_first: bool) -> Any:
+    """Compile one step for this kind of model, method and state; filters of one kind share it."""
+
+    @jax.jit
+    def advance(params: tuple, leaves: list, y: Any, u: Any, before: Any, key: Any) -> tuple[list, Info]:
+        model, method = jax.tree.unflatten(structure, params)
+        state = jax.tree.unflatten(state_structure, leaves)
+        state, info = run.step(model, method, state, y, u, key, update_first=update_first, u_before=before)
+        return jax.tree.leaves(state), info
+
+    return advance

@@ -1,0 +1,147 @@
+"""Frozen configs that JAX can look into.
+
+`@pytree` turns a class into a frozen dataclass whose fields are leaves, so that a new value of `c`, `Q` or `R`
+never recompiles. A field marked `static()` is part of the structure instead (a name, a flag, a shape). A field
+marked `function()` holds a callable: a plain function is structure, a callable pytree keeps its parameters as leaves.
+
+JAX rebuilds such objects inside every trace. `__post_init__` runs only for people, not for those rebuilds, so it is
+the place for checks.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, TypeVar, dataclass_transform
+
+import jax
+import numpy as np
+
+Cls = TypeVar("Cls", bound=type)
+
+_REGISTRY: dict[str, type] = {}
+
+
+def static(**kwargs: Any) -> Any:
+    """Declare a field that belongs to the structure: hashable, compared by value, a new one recompiles."""
+    return dataclasses.field(metadata={"kind": "static"}, **kwargs)
+
+
+def function(**kwargs: Any) -> Any:
+    """Declare a field that holds a callable, either a plain function or a callable pytree."""
+    return dataclasses.field(metadata={"kind": "function"}, **kwargs)
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(static, function, dataclasses.field))
+def pytree(cls: Cls) -> Cls:
+    """Make a frozen, printable, comparable dataclass that is a pytree.
+
+    Example:
+        >>> @pytree
+        ... class Gain:
+        ...     value: float
+        ...     unit: str = static(default="dB")
+        >>> jax.tree.map(lambda x: 2 * x, Gain(3.0))
+        Gain(value=6.0, unit='dB')
+    """
+    cls = dataclasses.dataclass(frozen=True, eq=False)(cls)
+    fields = dataclasses.fields(cls)  # type: ignore[arg-type]
+    names = tuple(f.name for f in fields if f.metadata.get("kind") != "static")
+    fixed = tuple(f.name for f in fields if f.metadata.get("kind") == "static")
+    callables = frozenset(f.name for f in fields if f.metadata.get("kind") == "function")
+
+    def flatten_with_keys(obj: Any) -> tuple:
+        children, aux = flatten(obj)
+        keys = [jax.tree_util.GetAttrKey(name) for name in names]
+        return tuple(zip(keys, children, strict=True)), aux
+
+    def flatten(obj: Any) -> tuple:
+        values = vars(obj)
+        children, plain = [], []
+        for name in names:
+            value = values[name]
+            if name in callables and _is_plain_function(value):
+                plain.append((name, value))
+                value = None
+            children.append(value)
+        return tuple(children), (tuple(values[name] for name in fixed), tuple(plain))
+
+    def unflatten(aux: tuple, children: Any) -> Any:
+        obj = object.__new__(cls)  # not through __init__: inside a trace there is nothing to check
+        values = vars(obj)
+        values.update(zip(names, children, strict=True))
+        values.update(zip(fixed, aux[0], strict=True))
+        values.update(aux[1])
+        return obj
+
+    jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
+    cls.__eq__ = _equal  # type: ignore[assignment]
+    cls.__hash__ = _hash  # type: ignore[assignment]
+    _REGISTRY[cls.__name__] = cls
+    return cls
+
+
+def plain_functions(tree: Any) -> list[Callable]:
+    """List the plain functions that a config holds as structure."""
+    found: list[Callable] = []
+    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
+        for field in dataclasses.fields(tree):
+            value = getattr(tree, field.name)
+            if field.metadata.get("kind") == "function" and _is_plain_function(value):
+                found.append(value)
+            else:
+                found.extend(plain_functions(value))
+    return found
+
+
+def cast(tree: Any, dtype: Any) -> Any:
+    """Turn every leaf into a NumPy array of one dtype, so that 4, 4.5 and np.float64(5) compile once."""
+    return jax.tree.map(lambda leaf: np.asarray(leaf, dtype), tree)
+
+
+def to_dict(obj: Any) -> Any:
+    """Describe a config as JSON values. A class from outside the package is refused by `from_dict`.
+
+    Example:
+        >>> from wolf.weights import IMQ
+        >>> to_dict(IMQ(c=4.0))
+        {'class': 'IMQ', 'c': 4.0}
+    """
+    if dataclasses.is_dataclass(obj) and not isinstance(obj, type):
+        described = {f.name: to_dict(getattr(obj, f.name)) for f in dataclasses.fields(obj)}
+        return {"class": type(obj).__name__, **described}
+    if isinstance(obj, tuple | list):
+        return [to_dict(item) for item in obj]
+    if isinstance(obj, np.ndarray | np.generic | jax.Array):
+        return np.asarray(obj).tolist()
+    return obj
+
+
+def from_dict(described: Any) -> Any:
+    """Rebuild what `to_dict` described, from the package's own classes only."""
+    if isinstance(described, dict):
+        name = described["class"]
+        if name not in _REGISTRY or not _REGISTRY[name].__module__.startswith("wolf."):
+            raise ValueError(f"the class {name!r} is not one of wolf's; pass method= yourself")
+        fields = {key: from_dict(value) for key, value in described.items() if key != "class"}
+        return _REGISTRY[name](**fields)
+    if isinstance(described, list):
+        return tuple(from_dict(item) for item in described)
+    return described
+
+
+def _is_plain_function(value: Any) -> bool:
+    return callable(value) and jax.tree_util.all_leaves([value])
+
+
+def _equal(self: Any, other: Any) -> bool:
+    if type(self) is not type(other):
+        return NotImplemented
+    mine, structure = jax.tree.flatten(self)
+    theirs, other_structure = jax.tree.flatten(other)
+    return structure == other_structure and all(
+        np.array_equal(a, b, equal_nan=True) for a, b in zip(mine, theirs, strict=True)
+    )
+
+
+def _hash(self: Any) -> int:
+    """Hash the structure alone: equal configs have equal structure, and leaves may be arrays."""
+    return hash(jax.tree.structure(self))

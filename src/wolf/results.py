@@ -1,0 +1,173 @@
+"""What the door hands out: NumPy arrays with names, and a `repr` that tells a person what they have."""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+from wolf.model import Model
+
+ARRAYS = {
+    "means": "filtered means, (T, D)",
+    "covs": "filtered covariances, (T, D, D)",
+    "predicted_means": "means before each measurement, (T, D)",
+    "predicted_covs": "covariances before each measurement, (T, D, D)",
+    "residuals": "measurement minus prediction, (T, M); NaN where nothing was measured",
+    "innovation_covs": "covariance of the residual, (T, M, M)",
+    "weights": "w, (T,) for a joint weight or (T, M); 0 where nothing was used",
+    "outliers": "True where a measurement came and w² < 1/2, in the shape of the weights",
+    "nis": "normalised innovation squared, (T,); NaN where nothing was measured",
+    "log_liks": "log density of each measurement under its prediction, (T,)",
+    "weighted_log_liks": "generalised evidence of each measurement, (T,)",
+}
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Filtered:
+    """A filtered series, or many of them.
+
+    Slice a series in time (`out[100:200]`), or pick one of many (`out[3]`).
+
+    Attributes:
+        saved: what was kept of each step: arrays by name, each also an attribute (`out.means`, see `ARRAYS`), or what
+            your own `save` function returned.
+        final: state after the last measurement.
+        model: as given.
+        method: as run.
+        settings: how the run was made, with versions.
+        missing: how many numbers were missing.
+        inputs: as given.
+        update_first: order of the steps.
+        num_series: None for one series.
+    """
+
+    saved: Any
+    final: Any
+    model: Model
+    method: Any
+    settings: dict[str, Any]
+    missing: int = 0
+    inputs: np.ndarray | None = None
+    update_first: bool = False
+    num_series: int | None = None
+
+    def __getattr__(self, name: str) -> np.ndarray:
+        """Read a saved array by its name."""
+        if name in ARRAYS:
+            saved = self.saved if isinstance(self.saved, dict) else {}
+            if name in saved:
+                return saved[name]
+            raise AttributeError(f'{name} was not kept: the run had save={self.settings["save"]!r}; use save="all"')
+        raise AttributeError(f"Filtered has no {name!r}; its arrays are {', '.join(ARRAYS)}")
+
+    @property
+    def log_likelihood(self) -> float | np.ndarray:
+        """Add up the log density of the measurements under the predictive Gaussians; (B,) for many series."""
+        return _total(self.log_liks, self.num_series)
+
+    @property
+    def weighted_log_likelihood(self) -> float | np.ndarray:
+        """Add up the evidence of generalised Bayes. Not a score to tune by: weights of zero cost nothing."""
+        return _total(self.weighted_log_liks, self.num_series)
+
+    def __len__(self) -> int:
+        """Count the steps of a series, or the series."""
+        return len(self.log_liks) if isinstance(self.saved, dict) else len(jax.tree.leaves(self.saved)[0])
+
+    def __getitem__(self, index: Any) -> "Filtered":
+        """Slice one series in time, or pick one series of many."""
+        if self.num_series is not None:
+            if not isinstance(index, int | np.integer):
+                raise TypeError(f"pick one series by its number, as out[0]; got {index!r}")
+
+            def pick(leaf: np.ndarray) -> np.ndarray:
+                return leaf[index]
+
+            inputs = self.inputs if self.inputs is None or self.inputs.ndim == 2 else self.inputs[index]
+            model = self.model[index] if isinstance(self.model, tuple) else self.model
+            changes: dict[str, Any] = {
+                "num_series": None,
+                "inputs": inputs,
+                "model": model,
+                "final": jax.tree.map(pick, self.final),
+            }
+            return dataclasses.replace(self, saved=jax.tree.map(pick, self.saved), **changes)
+        if not isinstance(index, slice):
+            raise TypeError(f"slice in time, as out[100:200]; got {index!r}")
+        settings = self.settings | {"slice": f"{index.start}:{index.stop}:{index.step}"}
+        return dataclasses.replace(self, saved=jax.tree.map(lambda x: x[index], self.saved), settings=settings)
+
+    def __iter__(self) -> Iterator["Filtered"]:
+        """Go through the series one by one."""
+        if self.num_series is None:
+            raise TypeError("one series is not a sequence; its arrays are, as out.means")
+        return (self[i] for i in range(self.num_series))
+
+    def __repr__(self) -> str:
+        """Tell the sizes, the method, what was refused and where the state ended."""
+        many = "" if self.num_series is None else f"{self.num_series} series x "
+        lines = [f"Filtered: {many}{self.settings['steps']} steps, method {_describe(self.method)}"]
+        if isinstance(self.saved, dict) and "outliers" in self.saved:
+            outliers = self.saved["outliers"]
+            lines.append(f"  {outliers.sum()} outliers of {outliers.size}, {self.missing} missing numbers")
+        if isinstance(self.saved, dict) and "log_liks" in self.saved:
+            lines.append(f"  log-likelihood {np.sum(self.log_likelihood):.6g}")
+            lines.append(f"  kept: {', '.join(self.saved)}")
+        else:
+            lines.append("  kept: what your save function returned, in .saved")
+        if self.num_series is None and hasattr(self.final, "mean"):
+            deviations = np.sqrt(np.maximum(np.diagonal(self.final.cov), 0.0))
+            shown = [f"{m:.4g} ± {s:.2g}" for m, s in zip(self.final.mean, deviations, strict=True)][:8]
+            lines.append(f"  final state: {', '.join(shown)}{', ...' if len(deviations) > len(shown) else ''}")
+        return "\n".join(lines)
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Smoothed:
+    """Smoothed beliefs: means (T, D) and covs (T, D, D), with a leading series axis for many series."""
+
+    means: np.ndarray
+    covs: np.ndarray
+    filtered: Filtered
+
+    def __repr__(self) -> str:
+        """Tell the size."""
+        return f"Smoothed: means {self.means.shape}, covs {self.covs.shape}"
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Forecast:
+    """The future of a series.
+
+    Attributes:
+        means: of the states, (steps, D).
+        covs: (steps, D, D).
+        obs_means: of the measurements, (steps, M).
+        obs_covs: (steps, M, M), noise included.
+        lower: lower end of the interval of each measured coordinate, (steps, M).
+        upper: upper end.
+        level: probability of the interval.
+    """
+
+    means: np.ndarray
+    covs: np.ndarray
+    obs_means: np.ndarray
+    obs_covs: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    level: float
+
+    def __repr__(self) -> str:
+        """Tell the size."""
+        return f"Forecast: {self.means.shape[-2]} steps, {self.level:.0%} intervals in .lower and .upper"
+
+
+def _total(values: np.ndarray, num_series: int | None) -> float | np.ndarray:
+    return float(values.sum()) if num_series is None else values.sum(axis=1)
+
+
+def _describe(method: Any) -> str:
+    weight = getattr(getattr(method, "noise", None), "weight", None)
+    return type(method).__name__ if weight is None else f"{type(method).__name__} with {weight!r}"

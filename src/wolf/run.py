@@ -1,0 +1,302 @@
+"""The driver: one measurement (`step`), one series (`run_filter`), many (`run_many`), endless ones (`run_chunks`).
+
+Everything here is pure and follows the dtype of what it is given. Time 0 is the prior; every step predicts, then
+updates, unless `update_first=True` (the convention of pykalman, dynamax and statsmodels: the prior is about the first
+measurement, and F_t leads from t to t + 1). `step`, the scan and the chunks agree bit for bit.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from wolf.fusion import one_kernel
+from wolf.linalg import SMALL
+from wolf.model import Model
+from wolf.types import Info, Measurement
+
+
+def save_all(state: Any, info: Info) -> dict[str, Array]:
+    """Keep everything that a result shows."""
+    return {"means": state.mean, "covs": state.cov} | _everything(info)
+
+
+def save_means(state: Any, info: Info) -> dict[str, Array]:
+    """Keep means and weights, not covariances."""
+    return {"means": state.mean, "weights": info.weight, "outliers": info.outlier, "log_liks": info.log_likelihood}
+
+
+def save_final(state: Any, info: Info) -> dict[str, Array]:
+    """Keep nothing but the log-likelihood of each step."""
+    return {"log_liks": info.log_likelihood}
+
+
+SAVERS: dict[str, Callable] = {"all": save_all, "means": save_means, "final": save_final}
+
+
+def clean(y: Array) -> Measurement:
+    """Tell usable numbers from what is missing (NaN) and what is wild (infinite, or too large to square).
+
+    Args:
+        y: (M,), or with more axes after the coordinates.
+
+    Example:
+        >>> y = clean(jnp.array([1.0, jnp.nan, jnp.inf]))
+        >>> y.value.tolist(), y.observed.tolist(), y.present.tolist(), bool(y.wild)
+        ([1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [True, False, True], True)
+    """
+    present = ~jnp.isnan(y)
+    wild = jnp.abs(y) > jnp.finfo(y.dtype).max ** 0.5
+    observed = (present & ~wild).astype(y.dtype)
+    value = jnp.where(present & ~wild, y, 0.0)
+    return Measurement(value, observed, observed.sum(0), present, present.any(0), wild.any(0))
+
+
+def init(model: Model, method: Any, key: Array | None = None) -> Any:
+    """Start a filter at the model's prior."""
+    return method.init(model, key)
+
+
+def step(
+    model: Model,
+    method: Any,
+    state: Any,
+    y: Array,
+    u: Array | None = None,
+    key: Array | None = None,
+    *,
+    update_first: bool = False,
+    u_before: Array | None = None,
+) -> tuple[Any, Info]:
+    """Take in one measurement.
+
+    Args:
+        model: arrays with a time axis are read at the state's own clock.
+        method: a filter, from `wolf.methods`.
+        state: from `init` or the previous step.
+        y: (M,), NaN where missing.
+        u: input of this step, (U,).
+        key: for filters that draw random numbers.
+        update_first: take the prior as the prediction of the first measurement.
+        u_before: input of the previous step; what leads to this one if `update_first`.
+    """
+    return _step(model, method, state, clean(y), u, key, update_first, u_before, lift=False)
+
+
+@partial(jax.jit, static_argnames=("save", "update_first", "fused"))
+def run_filter(
+    model: Model,
+    method: Any,
+    ys: Array,
+    inputs: Array | None = None,
+    key: Array | None = None,
+    *,
+    state: Any = None,
+    u_before: Array | None = None,
+    save: str | Callable = "all",
+    update_first: bool = False,
+    fused: bool = False,
+) -> tuple[Any, Any]:
+    """Filter one series in one scan.
+
+    Args:
+        model: from `wolf.model`.
+        method: a filter, from `wolf.methods`.
+        ys: (T, M), NaN where missing.
+        inputs: (T, U).
+        key: for filters that draw random numbers.
+        state: where to go on from; the prior unless told.
+        u_before: the input before the first of these, to go on with `update_first`.
+        save: "all", "means", "final" or a function of (state, info): what to keep of each step.
+        update_first: see `step`.
+        fused: compile the loop into one CPU kernel if it can be; for small models, and not to be vmapped.
+
+    Returns:
+        The final state, and what was saved, stacked over time.
+    """
+    state = method.init(model, key) if state is None else state
+    fused = fused and max(model.state_dim, model.obs_dim) <= SMALL
+    return _scan(model, method, ys, inputs, key, state, u_before, save, update_first, lift=False, fused=fused)
+
+
+@partial(jax.jit, static_argnames=("save", "update_first", "per_series_model"))
+def run_many(
+    model: Model,
+    method: Any,
+    ys: Array,
+    inputs: Array | None = None,
+    key: Array | None = None,
+    *,
+    save: str | Callable = "all",
+    update_first: bool = False,
+    per_series_model: bool = False,
+) -> tuple[Any, Any]:
+    """Filter many series in one compiled call; inside, the series are the last axis of every array.
+
+    Args:
+        model: one for all series, or with a leading series axis on every leaf if `per_series_model`.
+        method: a filter, from `wolf.methods`.
+        ys: (B, T, M).
+        inputs: (T, U) for all series, or (B, T, U).
+        key: split over the series.
+        save: as in `run_filter`.
+        update_first: see `step`.
+        per_series_model: whether the model's leaves have a series axis.
+
+    Returns:
+        The final state and what was saved with the *series axis last*, as they come out of the engine:
+        `jnp.moveaxis(x, -1, 0)` gives (B, T, ...), and is free in NumPy.
+    """
+    series = ys.shape[0]
+    if not series_last(model, method, per_series_model):
+        return _run_vmapped(model, method, ys, inputs, key, save, update_first, per_series_model)
+    ys = jnp.moveaxis(ys, 0, -1)
+    if inputs is not None and inputs.ndim == 3:
+        inputs = jnp.moveaxis(inputs, 0, -1)
+    elif inputs is not None:
+        inputs = jnp.broadcast_to(inputs[..., None], (*inputs.shape, series))
+    if per_series_model:
+        state = jax.vmap(lambda m: method.init(m, None), out_axes=-1)(model)
+        state = state._replace(t=state.t[0])
+    else:
+        state = method.init(model, None)
+        spread = jax.tree.map(lambda x: jnp.broadcast_to(x[..., None], (*x.shape, series)), state)
+        state = spread._replace(t=state.t)
+    lift = "series" if per_series_model else "shared"
+    return _scan(model, method, ys, inputs, None, state, None, save, update_first, lift=lift, fused=False)
+
+
+def series_last(model: Model, method: Any, per_series_model: bool = False) -> bool:
+    """Say whether this filter can carry the series as a trailing axis; the others are vmapped."""
+    small = max(model.state_dim, model.obs_dim) <= SMALL
+    capable = getattr(getattr(method, "noise", None), "handles_series", False)
+    return small and capable and (model.linear or not per_series_model)
+
+
+def run_chunks(
+    model: Model,
+    method: Any,
+    chunks: Iterable[Any],
+    *,
+    key: Array | None = None,
+    state: Any = None,
+    save: str | Callable = "means",
+    update_first: bool = False,
+) -> Iterator[tuple[Any, Any]]:
+    """Filter a series that does not fit in memory, chunk by chunk.
+
+    Args:
+        model: from `wolf.model`.
+        method: a filter, from `wolf.methods`.
+        chunks: arrays (t, M), or pairs of them with inputs (t, U). Equal lengths compile once.
+        key: for filters that draw random numbers.
+        state: where to go on from.
+        save: as in `run_filter`.
+        update_first: see `step`.
+
+    Yields:
+        The state after the chunk, and what was saved of its steps.
+    """
+    state = method.init(model, key) if state is None else state
+    before = None
+    for chunk in chunks:
+        ys, inputs = chunk if isinstance(chunk, tuple) else (chunk, None)
+        state, saved = run_filter(
+            model, method, ys, inputs, key, state=state, u_before=before, save=save, update_first=update_first
+        )
+        before = None if inputs is None else inputs[-1]
+        yield state, saved
+
+
+def _scan(
+    model: Model,
+    method: Any,
+    ys: Array,
+    inputs: Array | None,
+    key: Array | None,
+    state: Any,
+    u_before: Array | None,
+    save: str | Callable,
+    update_first: bool,
+    lift: bool | str,
+    fused: bool,
+) -> tuple[Any, Any]:
+    keep = SAVERS[save] if isinstance(save, str) else save
+    before = None
+    if inputs is not None and update_first:
+        first = inputs[:1] if u_before is None else u_before[None]
+        before = jnp.concatenate([first, inputs[:-1]])
+
+    def loop(model: Model, method: Any, key: Array | None, state: Any, rows: tuple) -> tuple[Any, Any]:
+        def body(state: Any, now: tuple) -> tuple[Any, Any]:
+            y, u, previous = now
+            state, info = _step(model, method, state, y, u, key, update_first, previous, lift)
+            return state, keep(state, info)
+
+        return jax.lax.scan(body, state, rows)
+
+    arguments = (model, method, key, state, (jax.vmap(clean)(ys), inputs, before))
+    return one_kernel(loop, *arguments) if fused else loop(*arguments)
+
+
+def _step(
+    model: Model,
+    method: Any,
+    state: Any,
+    y: Measurement,
+    u: Array | None,
+    key: Array | None,
+    update_first: bool,
+    u_before: Array | None,
+    lift: bool | str,
+) -> tuple[Any, Info]:
+    if key is not None:
+        key = jax.random.fold_in(key, state.t)
+    if not update_first:
+        now = _at(model, state.t, lift)
+        return method.update(now, method.predict(now, state, u, key), y, u, key)
+    ahead = method.predict(_at(model, jnp.maximum(state.t - 1, 0), lift), state, u_before, key)
+    predicted = jax.tree.map(lambda new, old: jnp.where(state.t == 0, old, new), ahead, state)
+    return method.update(_at(model, state.t, lift), predicted, y, u, key)
+
+
+def _at(model: Model, t: Array, lift: bool | str) -> Model:
+    if lift == "series":
+        return jax.vmap(lambda one: one.at(t), out_axes=-1)(model)
+    return model.at(t).lift() if lift else model.at(t)
+
+
+def _run_vmapped(
+    model: Model,
+    method: Any,
+    ys: Array,
+    inputs: Array | None,
+    key: Array | None,
+    save: str | Callable,
+    update_first: bool,
+    per_series_model: bool,
+) -> tuple[Any, Any]:
+    keys = None if key is None else jax.random.split(key, ys.shape[0])
+    axes = (0 if per_series_model else None, 0, 0 if inputs is not None and inputs.ndim == 3 else None, 0)
+
+    def one(model: Model, ys: Array, inputs: Array | None, key: Array | None) -> tuple[Any, Any]:
+        return run_filter(model, method, ys, inputs, key, save=save, update_first=update_first)
+
+    return jax.vmap(one, in_axes=axes, out_axes=-1)(model, ys, inputs, keys)
+
+
+def _everything(info: Info) -> dict[str, Array]:
+    return {
+        "predicted_means": info.predicted.mean,
+        "predicted_covs": info.predicted.cov,
+        "residuals": info.residual,
+        "innovation_covs": info.innovation_cov,
+        "weights": info.weight,
+        "outliers": info.outlier,
+        "nis": info.nis,
+        "log_liks": info.log_likelihood,
+        "weighted_log_liks": info.weighted_log_likelihood,
+    }

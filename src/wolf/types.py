@@ -1,0 +1,102 @@
+"""The few values that the layers hand to each other. No logic lives here.
+
+Dimensions: D state, M observation, T time, B series. Inside the engine coordinates come first and a trailing axis,
+if there is one, holds the series.
+"""
+
+from typing import Any, NamedTuple
+
+from jax import Array
+
+from wolf import linalg
+
+
+class Gaussian(NamedTuple):
+    """A normal distribution by mean (D,) and covariance (D, D)."""
+
+    mean: Any
+    cov: Any
+
+
+class RootGaussian(NamedTuple):
+    """A normal distribution by mean (D,) and a lower triangular root (D, D) of its covariance."""
+
+    mean: Any
+    root: Any
+
+    @property
+    def cov(self) -> Array:
+        """Multiply the root out."""
+        return linalg.gram(self.root)
+
+
+class Affine(NamedTuple):
+    """A function seen by a belief: `h(x) ≈ mean + jac (x - m)`, leftover covariance `root rootᵀ`.
+
+    Attributes:
+        mean: h at the belief, (M,).
+        jac: slope, (M, D). None stands for the identity.
+        root: root of what a straight line leaves unexplained, (M, K). None stands for zero.
+    """
+
+    mean: Array
+    jac: Array | None
+    root: Array | None = None
+
+
+class Measurement(NamedTuple):
+    """One cleaned measurement; what can be known before the filter runs is worked out once, outside its loop.
+
+    Attributes:
+        value: (M,), zero where there is nothing to use.
+        observed: (M,), 1 where there is a usable number, 0 where not.
+        count: how many coordinates are usable.
+        present: (M,) bool, False for NaN.
+        came: whether any coordinate is present.
+        wild: whether any coordinate is infinite, or too large to square.
+    """
+
+    value: Array
+    observed: Array
+    count: Array
+    present: Array
+    came: Array
+    wild: Array
+
+
+class Believed(NamedTuple):
+    """How much of a measurement to believe: what a noise rule returns.
+
+    Attributes:
+        weight: w. A number for the whole measurement, (M,) for each coordinate, or a matrix (M, M) that maps the
+            measurement to whitened coordinates and weighs them there, so that its information is `Wᵀ W`.
+        spread: root (D, K) of a positive term that the posterior covariance gains. None stands for zero.
+    """
+
+    weight: Array
+    spread: Array | None = None
+
+
+class Info(NamedTuple):
+    """What one step tells about itself.
+
+    Attributes:
+        predicted: mean and covariance before the measurement.
+        residual: `y - prediction`, (M,), zero where y is missing.
+        innovation_cov: covariance S of the residual under the nominal model, (M, M).
+        weight: w, one number or one for each coordinate; 0 where nothing was used.
+        outlier: True where a measurement came and `w² < 1/2`.
+        nis: `eᵀ S⁻¹ e` over the coordinates that were measured.
+        log_likelihood: log density of y under the predictive Gaussian.
+        weighted_log_likelihood: `log ∫ p(y|x)^{w²} p(x) dx`, the evidence of generalised Bayes. Not a score to
+            tune by: a weight of zero always costs nothing.
+    """
+
+    predicted: Gaussian
+    residual: Array
+    innovation_cov: Array
+    weight: Array
+    outlier: Array
+    nis: Array
+    log_likelihood: Array
+    weighted_log_likelihood: Array
