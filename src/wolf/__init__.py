@@ -15,8 +15,8 @@ from wolf import weights as weights
 from wolf.api import filter as filter
 from wolf.api import filter_many as filter_many
 from wolf.api import forecast as forecast
-from wolf.api import package_version as _package_version
 from wolf.api import smooth as smooth
+from wolf.door import package_version as _package_version
 from wolf.filters import GaussianFilter as GaussianFilter
 from wolf.methods import EKF as EKF
 from wolf.methods import IEKF as IEKF

@@ -92,18 +92,14 @@ def model(prior: Any, dynamics_cov: Any, obs_cov: Any, names: tuple[str, str, st
 
 def measurements(ys: Any, size: int, dims: int = 2) -> np.ndarray:
     """Turn measurements into a float array (T, M), or (B, T, M) for `dims=3`; masked entries become NaN."""
-    axes = "(T, {})" if dims == 2 else "(series, T, {})"
-    array = number_array(
-        "ys", np.ma.filled(np.ma.asarray(ys, dtype=np.float64), np.nan) if np.ma.isMaskedArray(ys) else ys
-    )
+    masked = np.ma.isMaskedArray(ys)
+    array = number_array("ys", np.ma.filled(np.ma.asarray(ys, dtype=np.float64), np.nan) if masked else ys)
     if array.ndim == dims - 1 and size == 1:
         array = array[..., None]
     if array.ndim != dims or array.shape[-1] != size:
-        wanted = axes.format(size) + (
-            f" or {axes.format(1).replace(', 1', ',' if dims == 2 else '')}" if size == 1 else ""
-        )
-        turned = array.ndim == dims and array.shape[-2] == size
-        advice = " Did you mean ys.T?" if turned and dims == 2 else ""
+        lead = "T" if dims == 2 else "series, T"
+        wanted = f"({lead}, {size})" + (f" or ({lead},)" if size == 1 else "")
+        advice = " Did you mean ys.T?" if dims == array.ndim == 2 and array.shape[0] == size else ""
         raise ValueError(f"ys must have shape {wanted} to match the model's obs_cov; got {array.shape}.{advice}")
     if array.shape[-2] == 0:
         raise ValueError("ys must hold at least one time step; got none")

@@ -11,6 +11,7 @@ ways to compute the same thing, chosen by shape alone:
 
 import operator
 from functools import reduce
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -73,7 +74,7 @@ def matmul(a: Array, b: Array) -> Array:
             return a @ b
         return (a[:, :, None] * b[None, :, :]).sum(1)
     if max(*a.shape[:2], *b.shape[:2]) > UNROLLED:
-        return sum(a[:, k, None] * b[None, k, :] for k in range(a.shape[1]))
+        return reduce(operator.add, [a[:, k, None] * b[None, k, :] for k in range(a.shape[1])])
     return _stack([[_entry(a, b, i, j) for j in range(b.shape[1])] for i in range(a.shape[0])])
 
 
@@ -105,7 +106,7 @@ class Cholesky:
     Lives inside a trace only. Small factors are kept as separate entries, so that solving with them stays fused.
     """
 
-    def __init__(self, lower: Array | list[list[Array]]):
+    def __init__(self, lower: Any):
         self.lower = lower
 
     @property
@@ -157,7 +158,7 @@ class Cholesky:
     def matrix(self) -> Array:
         """Assemble L as an array."""
         if not self.entries:
-            return self.lower  # type: ignore[return-value]
+            return self.lower
         zero = jnp.zeros_like(self.lower[0][0])
         rows = range(self.size)
         return _stack([[self.lower[i][j] if j <= i else zero for j in rows] for i in rows])

@@ -10,7 +10,7 @@ from typing import Any
 
 from wolf import weights
 from wolf.filters import GaussianFilter
-from wolf.moments import Linear, Linearised
+from wolf.moments import Linear
 from wolf.noise import Weighted
 
 ITERATIONS = 5  # of an iterated EKF; it converges quadratically, so more rarely changes a digit
@@ -18,7 +18,8 @@ ITERATIONS = 5  # of an iterated EKF; it converges quadratically, so more rarely
 
 def KF(**options: Any) -> GaussianFilter:
     """Make the Kalman filter, for linear models."""
-    return GaussianFilter(**({"moments": Linear()} | options))
+    options.setdefault("moments", Linear())
+    return GaussianFilter(**options)
 
 
 def EKF(**options: Any) -> GaussianFilter:
@@ -47,7 +48,7 @@ def WoLF(weight: Any = None, **options: Any) -> GaussianFilter:
         weight = weights.MahalanobisIMQ(metric="S")
     if isinstance(weight, type) or not callable(weight):
         raise ValueError(f"weight must be a weight such as wolf.IMQ(c=4.0); got {weight!r}")
-    return GaussianFilter(**({"moments": Linearised(), "noise": Weighted(weight)} | options))
+    return GaussianFilter(noise=Weighted(weight), **options)
 
 
 def _weighted(family: Callable, **fixed: Any) -> Callable[..., GaussianFilter]:

@@ -108,7 +108,12 @@ class StateSpaceModel:
         """Say whether both functions are matrices."""
         return False
 
-    def at(self, t: Array) -> "StateSpaceModel":
+    @property
+    def takes_inputs(self) -> bool:
+        """Say whether a function takes inputs u."""
+        return any(fn is not None and num_arguments(fn) > 1 for fn in (self.dynamics, self.observe))
+
+    def at(self, t: Array | int) -> "StateSpaceModel":
         """Slice the arrays that have a time axis."""
         return _replace(self, dynamics_cov=_slice(self.dynamics_cov, t), obs_cov=_slice(self.obs_cov, t))
 
@@ -126,11 +131,7 @@ class StateSpaceModel:
 
     def subtract(self, y: Array, prediction: Array) -> Array:
         """Form the residual of a measurement."""
-        if self.residual is None:
-            return y - prediction
-        if y.ndim == 1:
-            return self.residual(y, prediction)
-        return jax.vmap(self.residual, in_axes=-1, out_axes=-1)(y, prediction)
+        return _subtract(self.residual, y, prediction)
 
 
 @pytree
@@ -207,7 +208,12 @@ class LinearModel:
         """Read R under its long name."""
         return self.R
 
-    def at(self, t: Array) -> "LinearModel":
+    @property
+    def takes_inputs(self) -> bool:
+        """Say whether the dynamics take inputs u."""
+        return self.B is not None
+
+    def at(self, t: Array | int) -> "LinearModel":
         """Slice the arrays that have a time axis."""
         return _replace(self, **{name: _slice(getattr(self, name), t) for name in ("F", "H", "Q", "R", "B")})
 
@@ -223,7 +229,9 @@ class LinearModel:
         """Give the observation matrix."""
         return LinearMap(self.H)
 
-    subtract = StateSpaceModel.subtract
+    def subtract(self, y: Array, prediction: Array) -> Array:
+        """Form the residual of a measurement."""
+        return _subtract(self.residual, y, prediction)
 
 
 Model = StateSpaceModel | LinearModel
@@ -255,11 +263,17 @@ def time_axes(model: Model) -> dict[str, int]:
     return {name: len(getattr(model, name)) for name in names if _varies(getattr(model, name))}
 
 
+def _subtract(residual: Callable | None, y: Array, prediction: Array) -> Array:
+    if residual is None:
+        return y - prediction
+    return residual(y, prediction) if y.ndim == 1 else jax.vmap(residual, in_axes=-1, out_axes=-1)(y, prediction)
+
+
 def _varies(array: Any) -> bool:
     return array is not None and array.ndim == 3
 
 
-def _slice(array: Any, t: Array) -> Any:
+def _slice(array: Any, t: Array | int) -> Any:
     return jax.lax.dynamic_index_in_dim(jnp.asarray(array), t, keepdims=False) if _varies(array) else array
 
 

@@ -3,6 +3,8 @@
 Every filter updates with such a view, so a new way to form it (sigma points, members) is a new filter.
 """
 
+from collections.abc import Callable
+
 import jax
 from jax import Array
 
@@ -41,7 +43,7 @@ class Linearised:
         return Affine(mean, jac)
 
 
-def _value_and_jacobian(fn):
+def _value_and_jacobian(fn: Callable) -> Callable:
     """Differentiate forward or backward, whichever takes fewer passes for the shape at hand."""
 
     def both(x: Array) -> tuple[Array, Array]:

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from wolf import api, checks, run
+from wolf import checks, door, run
 from wolf.model import Model
 from wolf.pytree import cast, from_dict, to_dict
-from wolf.types import Info
+from wolf.types import Gaussian, Info
 
 FORMAT = "wolf-online"
 FORMAT_VERSION = 1
@@ -50,15 +51,17 @@ class Online:
         dtype: str = "float64",
     ):
         self.model = model
-        self.method = api.resolve_method(method, model)
+        self.method = door.resolve_method(method, model)
         self.update_first = update_first
         self.dtype = dtype
-        api.check_options(model, dtype, "all")
-        self._key = api.as_key(key)
+        door.check_options(model, dtype, "all")
+        self._key = door.as_key(key)
         self._u_before: np.ndarray | None = None
-        with api.precision(dtype):
+        with door.precision(dtype):
             state = run.init(cast(model, dtype), cast(self.method, dtype), self._key)
             self._leaves, self._structure = jax.tree.flatten(jax.tree.map(np.asarray, state))
+        self._state_dim = model.state_dim
+        self._with_inputs = model.takes_inputs
         self._usual = self._prepare(model)
 
     @property
@@ -74,7 +77,7 @@ class Online:
     @property
     def cov(self) -> np.ndarray:
         """Read the covariance of the state, (D, D)."""
-        with api.precision(self.dtype):
+        with door.precision(self.dtype):
             return np.asarray(self.state.cov)
 
     @property
@@ -96,20 +99,19 @@ class Online:
         Returns:
             What the step tells about itself: weight, outlier, residual, nis, log_likelihood and more.
         """
-        overrides = {name: value for name, value in {"R": R, "H": H, "F": F, "Q": Q}.items() if value is not None}
-        if overrides:
-            model = override(self.model, self.t, overrides)
-            advance, params = self._prepare(model)
+        if R is None and H is None and F is None and Q is None:
+            model, (advance, params) = self.model, self._usual
         else:
-            model = self.model
-            advance, params = self._usual
+            given = {name: value for name, value in (("R", R), ("H", H), ("F", F), ("Q", Q)) if value is not None}
+            model = override(self.model, self.t, given)
+            advance, params = self._prepare(model)
         value = self._measurement(y, model.obs_dim)
-        inputs = self._input(u, model)
-        before = self._u_before if self._u_before is not None else inputs
-        with api.precision(self.dtype):
-            self._leaves, info = advance(params, self._leaves, value, inputs, before, self._key)
-        self._u_before = inputs
-        return jax.tree.map(np.asarray, info)
+        extras = self._extras(u, model)
+        with door.precision(self.dtype):
+            *self._leaves, packed = advance(*params, *self._leaves, value, *extras)
+            report = np.asarray(packed)
+        self._u_before = extras[0] if self._with_inputs else None
+        return _unpack(report, self._state_dim, len(value))
 
     def save(self, path: Any) -> None:
         """Write the state to a file, whole or not at all: a crash leaves the old file.
@@ -120,13 +122,13 @@ class Online:
         header = {
             "format": FORMAT,
             "version": FORMAT_VERSION,
-            "wolf": api.package_version(),
+            "wolf": door.package_version(),
             "dtype": self.dtype,
             "update_first": self.update_first,
             "method": to_dict(self.method),
             "model": fingerprint(self.model),
         }
-        arrays = {f"state_{i}": np.asarray(leaf) for i, leaf in enumerate(self._leaves)}
+        arrays: dict[str, Any] = {f"state_{i}": np.asarray(leaf) for i, leaf in enumerate(self._leaves)}
         if self._u_before is not None:
             arrays["u_before"] = self._u_before
         if self._key is not None:
@@ -150,7 +152,7 @@ class Online:
         online = cls(
             model,
             from_dict(header["method"]) if method is None else method,
-            key=jax.random.wrap_key_data(arrays["key"]) if "key" in arrays else None,
+            key=jax.random.wrap_key_data(jnp.asarray(arrays["key"])) if "key" in arrays else None,
             update_first=header["update_first"],
             dtype=header["dtype"],
         )
@@ -170,35 +172,36 @@ class Online:
 
     def _prepare(self, model: Model) -> tuple[Any, tuple]:
         """Flatten the model and the method once: walking through them at each step would cost more than the step."""
-        with api.precision(self.dtype):
+        with door.precision(self.dtype):
             leaves, structure = jax.tree.flatten((cast(model, self.dtype), cast(self.method, self.dtype)))
             params = tuple(jax.device_put(leaf) for leaf in leaves)
-        return _advance(structure, self._structure, self.update_first), params
+        return _advance(structure, self._structure, self.update_first, self._with_inputs, self._key is not None), params
 
     def _measurement(self, y: Any, size: int) -> np.ndarray:
         if y is None:
             return np.full(size, np.nan, self.dtype)
-        value = np.ma.filled(np.ma.asarray(y, np.float64), np.nan) if np.ma.isMaskedArray(y) else y
-        value = checks.number_array("y", value)
+        if np.ma.isMaskedArray(y):
+            y = np.ma.filled(np.ma.asarray(y, np.float64), np.nan)
+        value = checks.number_array("y", y)
         if value.ndim == 0 and size == 1:
             value = value[None]
         if value.shape != (size,):
             raise ValueError(f"y must have shape ({size},) to match the model's obs_cov; got {value.shape}")
-        with np.errstate(over="ignore"):  # too large for float32 is infinite, and treated as such
-            return value.astype(self.dtype)
+        return value if self.dtype == "float64" else door.to_dtype(value, self.dtype)
 
-    def _input(self, u: Any, model: Model) -> np.ndarray | None:
-        takes = api.takes_inputs(model)
-        if takes and u is None:
+    def _extras(self, u: Any, model: Model) -> list[Any]:
+        """Check the input, and line up what follows the measurement in the compiled call: u, u before, key."""
+        if model.takes_inputs and u is None:
             raise ValueError("the model takes inputs: pass u= with shape (U,)")
-        if u is None:
-            return None
-        if not takes:
-            raise ValueError("u was given, but the model takes no inputs")
-        value = np.atleast_1d(checks.number_array("u", u))
-        if not np.all(np.isfinite(value)):
-            raise ValueError("u must be finite; a missing input has no meaning: fill it in")
-        return value.astype(self.dtype)
+        extras: list[Any] = []
+        if u is not None:
+            if not model.takes_inputs:
+                raise ValueError("u was given, but the model takes no inputs")
+            value = np.atleast_1d(checks.number_array("u", u)).astype(self.dtype)
+            if not np.all(np.isfinite(value)):
+                raise ValueError("u must be finite; a missing input has no meaning: fill it in")
+            extras = [value, value if self._u_before is None else self._u_before]
+        return extras if self._key is None else [*extras, self._key]
 
 
 def override(model: Model, t: int, matrices: dict[str, Any]) -> Model:
@@ -257,14 +260,44 @@ def _read(path: Path) -> tuple[dict, dict[str, np.ndarray]]:
 
 
 @lru_cache(maxsize=64)
-def _advance(structure: Any, state_structure: Any, update_first: bool) -> Any:
-    """Compile one step for this kind of model, method and state; filters of one kind share it."""
+def _advance(structure: Any, state_structure: Any, update_first: bool, with_inputs: bool, with_key: bool) -> Any:
+    """Compile one step for this kind of model, method and state; filters of one kind share it.
+
+    Its arguments are flat (parameters, state, y, u, u before, key): nested ones take twice as long to hand over.
+    """
+    num_params, num_state = structure.num_leaves, state_structure.num_leaves
 
     @jax.jit
-    def advance(params: tuple, leaves: list, y: Any, u: Any, before: Any, key: Any) -> tuple[list, Info]:
-        model, method = jax.tree.unflatten(structure, params)
-        state = jax.tree.unflatten(state_structure, leaves)
+    def advance(*flat: Any) -> tuple:
+        model, method = jax.tree.unflatten(structure, flat[:num_params])
+        state = jax.tree.unflatten(state_structure, flat[num_params : num_params + num_state])
+        y, *extras = flat[num_params + num_state :]
+        u, before = extras[:2] if with_inputs else (None, None)
+        key = extras[-1] if with_key else None
         state, info = run.step(model, method, state, y, u, key, update_first=update_first, u_before=before)
-        return jax.tree.leaves(state), info
+        return (*jax.tree.leaves(state), _pack(info, y.dtype))
 
     return advance
+
+
+def _pack(info: Info, dtype: Any) -> Any:
+    """Put a step's report into one vector: handing out ten small arrays would take longer than the step."""
+    return jnp.concatenate([jnp.ravel(leaf).astype(dtype) for leaf in jax.tree.leaves(info)])
+
+
+def _unpack(packed: np.ndarray, state_dim: int, obs_dim: int) -> Info:
+    """Cut the vector of `_pack` into the fields of `Info` again, in their order."""
+    after_mean = state_dim
+    after_cov = after_mean + state_dim * state_dim
+    after_residual = after_cov + obs_dim
+    after_innovation = after_residual + obs_dim * obs_dim
+    count = (len(packed) - after_innovation - 3) // 2  # one weight, or one for each coordinate
+    weight: Any = packed[after_innovation : after_innovation + count]
+    outlier: Any = packed[after_innovation + count : -3] != 0
+    return Info(
+        Gaussian(packed[:after_mean], packed[after_mean:after_cov].reshape(state_dim, state_dim)),
+        packed[after_cov:after_residual],
+        packed[after_residual:after_innovation].reshape(obs_dim, obs_dim),
+        *((weight, outlier) if count > 1 else (weight[0], outlier[0])),
+        *packed[-3:],
+    )

@@ -10,12 +10,10 @@ the place for checks.
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, dataclass_transform
 
 import jax
 import numpy as np
-
-Cls = TypeVar("Cls", bound=type)
 
 _REGISTRY: dict[str, type] = {}
 
@@ -31,7 +29,7 @@ def function(**kwargs: Any) -> Any:
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(static, function, dataclasses.field))
-def pytree(cls: Cls) -> Cls:
+def pytree(cls: Any) -> Any:
     """Make a frozen, printable, comparable dataclass that is a pytree.
 
     Example:
@@ -43,7 +41,7 @@ def pytree(cls: Cls) -> Cls:
         Gain(value=6.0, unit='dB')
     """
     cls = dataclasses.dataclass(frozen=True, eq=False)(cls)
-    fields = dataclasses.fields(cls)  # type: ignore[arg-type]
+    fields = dataclasses.fields(cls)
     names = tuple(f.name for f in fields if f.metadata.get("kind") != "static")
     fixed = tuple(f.name for f in fields if f.metadata.get("kind") == "static")
     callables = frozenset(f.name for f in fields if f.metadata.get("kind") == "function")
@@ -65,7 +63,7 @@ def pytree(cls: Cls) -> Cls:
         return tuple(children), (tuple(values[name] for name in fixed), tuple(plain))
 
     def unflatten(aux: tuple, children: Any) -> Any:
-        obj = object.__new__(cls)  # not through __init__: inside a trace there is nothing to check
+        obj: Any = object.__new__(cls)  # not through __init__: inside a trace there is nothing to check
         values = vars(obj)
         values.update(zip(names, children, strict=True))
         values.update(zip(fixed, aux[0], strict=True))
@@ -73,8 +71,8 @@ def pytree(cls: Cls) -> Cls:
         return obj
 
     jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
-    cls.__eq__ = _equal  # type: ignore[assignment]
-    cls.__hash__ = _hash  # type: ignore[assignment]
+    cls.__eq__ = _equal
+    cls.__hash__ = _hash
     _REGISTRY[cls.__name__] = cls
     return cls
 
@@ -135,11 +133,9 @@ def _is_plain_function(value: Any) -> bool:
 def _equal(self: Any, other: Any) -> bool:
     if type(self) is not type(other):
         return NotImplemented
-    mine, structure = jax.tree.flatten(self)
-    theirs, other_structure = jax.tree.flatten(other)
-    return structure == other_structure and all(
-        np.array_equal(a, b, equal_nan=True) for a, b in zip(mine, theirs, strict=True)
-    )
+    mine, theirs = jax.tree.leaves(self), jax.tree.leaves(other)
+    same: bool = jax.tree.structure(self) == jax.tree.structure(other)  # type: ignore[operator]
+    return same and all(np.array_equal(a, b, equal_nan=True) for a, b in zip(mine, theirs, strict=True))
 
 
 def _hash(self: Any) -> int:

@@ -7,8 +7,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from wolf.model import Model
-
 ARRAYS = {
     "means": "filtered means, (T, D)",
     "covs": "filtered covariances, (T, D, D)",
@@ -45,7 +43,7 @@ class Filtered:
 
     saved: Any
     final: Any
-    model: Model
+    model: Any
     method: Any
     settings: dict[str, Any]
     missing: int = 0

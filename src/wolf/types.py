@@ -39,9 +39,9 @@ class Affine(NamedTuple):
         root: root of what a straight line leaves unexplained, (M, K). None stands for zero.
     """
 
-    mean: Array
-    jac: Array | None
-    root: Array | None = None
+    mean: Any
+    jac: Any
+    root: Any = None
 
 
 class Measurement(NamedTuple):
@@ -50,7 +50,7 @@ class Measurement(NamedTuple):
     Attributes:
         value: (M,), zero where there is nothing to use.
         observed: (M,), 1 where there is a usable number, 0 where not.
-        count: how many coordinates are usable.
+        num_observed: how many coordinates are usable.
         present: (M,) bool, False for NaN.
         came: whether any coordinate is present.
         wild: whether any coordinate is infinite, or too large to square.
@@ -58,7 +58,7 @@ class Measurement(NamedTuple):
 
     value: Array
     observed: Array
-    count: Array
+    num_observed: Array
     present: Array
     came: Array
     wild: Array
@@ -93,10 +93,10 @@ class Info(NamedTuple):
     """
 
     predicted: Gaussian
-    residual: Array
-    innovation_cov: Array
-    weight: Array
-    outlier: Array
-    nis: Array
-    log_likelihood: Array
-    weighted_log_likelihood: Array
+    residual: Any
+    innovation_cov: Any
+    weight: Any
+    outlier: Any
+    nis: Any
+    log_likelihood: Any
+    weighted_log_likelihood: Any

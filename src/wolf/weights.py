@@ -88,14 +88,14 @@ class _Mahalanobis(Weight):
             raise ValueError(f'metric must be "R" (noise) or "S" (innovation); got {self.metric!r}')
 
     @classmethod
-    def calibrated(cls, dim: int, efficiency: float = EFFICIENCY) -> Any:
+    def calibrated(cls: Any, dim: int, efficiency: float = EFFICIENCY) -> Any:
         """Choose c for the S metric so that clean Gaussian data keep this share of the Kalman variance reduction.
 
         Args:
             dim: number of coordinates, M.
             efficiency: share to keep, in the worst case of a small gain; between 0 and 1.
         """
-        return cls(c=calibration.threshold(cls, dim, efficiency), metric="S")  # type: ignore[call-arg]
+        return cls(c=calibration.threshold(cls, dim, efficiency), metric="S")
 
     def __call__(
         self, residual: Array, obs_cov: Array, innovation_cov: Array | Cholesky, observed: Array | None = None

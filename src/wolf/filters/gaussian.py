@@ -137,7 +137,7 @@ def _hide_noise(obs_cov: Array, observed: Array) -> Array:
 
 def _readable(weight: Array, obs_cov: Array, y: Measurement) -> Array:
     """Say a weight for people to read: one number, or one for each coordinate."""
-    kind = weight.ndim - y.count.ndim
+    kind = weight.ndim - y.wild.ndim
     if kind == 0:
         return weight
     if kind == 1:
@@ -146,11 +146,13 @@ def _readable(weight: Array, obs_cov: Array, y: Measurement) -> Array:
 
 
 def _usable(weight: Array, y: Measurement) -> Array:
-    """Say whether to learn from a row. An infinite value has the weight of a huge one, 0: of the whole row if there is
-    one weight, of its own coordinate otherwise.
+    """Say whether to learn from a row.
+
+    An infinite value has the weight of a huge one, 0: of the whole row if there is one weight for it, of its own
+    coordinate otherwise.
     """
-    joint = weight.ndim == y.count.ndim
-    return (y.count > 0) & ~y.wild if joint else y.count > 0
+    joint = weight.ndim == y.wild.ndim
+    return (y.num_observed > 0) & ~y.wild if joint else y.num_observed > 0
 
 
 def _describe(
@@ -171,6 +173,6 @@ def _describe(
         weight=weight,
         outlier=came & (weight**2 < OUTLIER_POWER),
         nis=linalg.total(factor.half(residual) ** 2),
-        log_likelihood=gaussian.log_density(residual, factor, y.count),
-        weighted_log_likelihood=jnp.where(y.count > 0, log_weighted + constant, 0.0),
+        log_likelihood=gaussian.log_density(residual, factor, y.num_observed),
+        weighted_log_likelihood=jnp.where(y.num_observed > 0, log_weighted + constant, 0.0),
     )

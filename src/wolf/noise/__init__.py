@@ -1,3 +1,3 @@
-"""Rules that say how much of a measurement to believe: `rule(residual, view, belief, obs_cov, observed) -> Believed`."""
+"""Rules that say how much to believe: `rule(residual, view, belief, obs_cov, observed, innovation) -> Believed`."""
 
 from wolf.noise.weighted import Weighted as Weighted

@@ -1,0 +1,125 @@
+"""What every entry shares: which method is meant, what is checked and said before a run, in which precision it runs."""
+
+import warnings
+from contextlib import nullcontext
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import jax
+import numpy as np
+
+from wolf import methods, run
+from wolf.model import LinearModel, Model, StateSpaceModel, time_axes
+from wolf.moments import Linear
+from wolf.pytree import plain_functions
+
+LARGE_OUTPUT = 4e9  # bytes; above this a word of warning comes before the run
+FRESH_FUNCTIONS = 5  # so many copies of one function mean that it is defined inside a loop
+
+_seen_functions: dict[Any, set[int]] = {}
+
+
+def resolve_method(method: Any, model: Model) -> Any:
+    """Find the method that a person means, and check that it suits the model."""
+    if not isinstance(model, LinearModel | StateSpaceModel):
+        raise ValueError(f"model must be a wolf.LinearModel or wolf.StateSpaceModel; got {type(model).__name__}")
+    if method is None:
+        method = methods.WoLF()
+    elif isinstance(method, str):
+        method = methods.make(method)
+    if isinstance(method, type) or not all(hasattr(method, name) for name in ("init", "predict", "update")):
+        raise ValueError(f"method must be a name or a value such as wolf.WoLF(wolf.IMQ(c=4.0)); got {method!r}")
+    if isinstance(getattr(method, "moments", None), Linear) and not model.linear:
+        raise ValueError('KF needs a linear model; for functions use method="EKF", or leave it out for the robust one')
+    return method
+
+
+def check_options(model: Model, dtype: str, save: Any) -> None:
+    """Check what does not depend on the data."""
+    if dtype not in ("float64", "float32"):
+        raise ValueError(f'dtype must be "float64" or "float32"; got {dtype!r}')
+    if not callable(save) and save not in run.SAVERS:
+        raise ValueError(f"save must be one of {', '.join(map(repr, run.SAVERS))} or a function; got {save!r}")
+    _check_functions(model)
+
+
+def check_time_axes(model: Model, steps: int, update_first: bool, verb: str) -> None:
+    """Check that arrays with a time axis reach far enough."""
+    for name, length in time_axes(model).items():
+        needed = steps - 1 if update_first and name in ("F", "Q", "B", "dynamics_cov") else steps
+        if length < needed:
+            raise ValueError(f"{name} has {length} time steps, and to {verb} up to step {steps} needs {needed}")
+
+
+def _check_functions(model: Model) -> None:
+    """Evaluate shapes once, outside of any trace of ours, so that a mistake shows as what it is."""
+    if model.linear or model.takes_inputs:
+        return
+    x = jax.ShapeDtypeStruct((model.state_dim,), np.float32)
+    pairs = [("observe", model.projection(None), model.obs_dim), ("dynamics", model.transition(None), model.state_dim)]
+    for name, fn, size in pairs:
+        shape = jax.eval_shape(fn, x).shape
+        if shape != (size,):
+            raise ValueError(f"{name} must return an array of shape ({size},), to match its covariance; got {shape}")
+
+
+def warn_if_large(model: Model, rows: int, save: Any, dtype: str) -> None:
+    """Say so before an output of many gigabytes."""
+    if save != "all":
+        return
+    d, m = model.state_dim, model.obs_dim
+    size = rows * (2 * d * d + 2 * d + m * m + 2 * m + 4) * np.dtype(dtype).itemsize
+    if size > LARGE_OUTPUT:
+        words = f'the results will take about {size / 1e9:.0f} GB; save="means" keeps {rows * (d + 3) * 8 / 1e9:.1f} GB'
+        warnings.warn(words, stacklevel=3)
+
+
+def warn_if_fresh(model: Model) -> None:
+    """Say so when one function comes as ever new objects, each of which is compiled anew."""
+    for fn in plain_functions(model):
+        code = getattr(fn, "__code__", None)
+        seen = _seen_functions.setdefault(code, set())
+        seen.add(id(fn))
+        if code is not None and len(seen) == FRESH_FUNCTIONS:
+            words = (
+                f"{getattr(fn, '__name__', 'a function')} was given as {FRESH_FUNCTIONS} different objects, and each "
+                "is compiled anew. Define it once, outside the loop; what changes goes in by jax.tree_util.Partial(f, x)"
+            )
+            warnings.warn(words, stacklevel=3)
+
+
+def package_version() -> str:
+    """Read the installed version."""
+    try:
+        return version("wolf-filter")
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def precision(dtype: str) -> Any:
+    """Compute in float64 inside this context, on this thread only, without touching the user's settings."""
+    return jax.enable_x64(True) if dtype == "float64" else nullcontext()
+
+
+def to_dtype(array: Any, dtype: str) -> Any:
+    """Cast an array, or pass None on."""
+    with np.errstate(over="ignore"):  # too large for float32 is infinite, and treated as such
+        return None if array is None else array.astype(dtype)
+
+
+def as_key(key: Any) -> Any:
+    """Turn a seed into a JAX key."""
+    return jax.random.key(key) if isinstance(key, int | np.integer) else key
+
+
+def to_numpy(tree: Any) -> Any:
+    """Turn every leaf into a NumPy array: a float64 JAX array would be cut to float32 outside our context."""
+    return jax.tree.map(np.asarray, tree)
+
+
+def stack_models(models: tuple[Model, ...]) -> Any:
+    """Put models of equal shapes together, with a leading series axis on every leaf."""
+    try:
+        return jax.tree.map(lambda *leaves: np.stack(leaves), *models)
+    except ValueError as error:
+        raise ValueError("the models must have equal shapes and share their functions, to be run together") from error
