@@ -83,7 +83,7 @@ def warn_if_fresh(model: Model) -> None:
         if code is not None and len(seen) == FRESH_FUNCTIONS:
             words = (
                 f"{getattr(fn, '__name__', 'a function')} was given as {FRESH_FUNCTIONS} different objects, and each "
-                "is compiled anew. Define it once, outside the loop; what changes goes in by jax.tree_util.Partial(f, x)"
+                "is compiled anew. Define it once, outside the loop; what changes enters by jax.tree_util.Partial(f, x)"
             )
             warnings.warn(words, stacklevel=3)
 
