@@ -4,9 +4,10 @@ from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax import Array
 
-from wolf import gaussian, linalg
+from wolf import gaussian
 from wolf.filters.gaussian import GaussianFilter, GaussianState, with_jac
 from wolf.model import Model
 from wolf.types import Gaussian
@@ -40,8 +41,8 @@ def run_forecast(
         state = method.predict(model.at(state.t - 1 if update_first else state.t), state, u)
         now = model.at(state.t)
         view = with_jac(method.moments(now.projection(u), state.belief))
-        factor = gaussian.innovation(state.belief, view, now.obs_cov)
-        measured = Gaussian(view.mean, linalg.gram(factor.matrix()))
+        factor = gaussian.innovation(state.belief, view, now.obs_cov, jnp.ones_like(view.mean))
+        measured = Gaussian(view.mean, factor.product())
         return state._replace(t=state.t + 1), (Gaussian(state.mean, state.cov), measured)
 
     _, beliefs = jax.lax.scan(body, state, inputs, length=steps)

@@ -46,22 +46,6 @@ def push(belief: Gaussian | RootGaussian, view: Affine, noise_cov: Array) -> Gau
     return Gaussian(view.mean, cov + noise_cov)
 
 
-def reweight(view: Affine, weight: Array) -> Affine:
-    """Scale an affine view row by row, which raises the likelihood of each coordinate to the power `weight**2`.
-
-    Args:
-        view: h(x) seen by the predicted belief.
-        weight: (M,), in [0, 1]; 0 drops a coordinate, 1 keeps it.
-
-    Example:
-        >>> float(reweight(Affine(jnp.ones(1), jnp.eye(1)), jnp.zeros(1)).jac[0, 0])
-        0.0
-    """
-    # Multiply, never divide R by w**2: at w = 0 that gives NaN gradients and covariances.
-    root = None if view.root is None else weight[:, None] * view.root
-    return Affine(weight * view.mean, weight[:, None] * view.jac, root)
-
-
 def condition(
     belief: Gaussian | RootGaussian,
     view: Affine,
@@ -90,67 +74,103 @@ def condition(
         >>> float(post.mean[0]), float(post.cov[0, 0])
         (0.5, 0.5)
     """
-    view, error, obs_cov = _weigh(view, residual, obs_cov, believed.weight)
     if isinstance(belief, RootGaussian):
-        return _condition_root(belief, view, error, obs_cov, believed.spread)
+        return _condition_root(belief, view, residual, obs_cov, believed)
+    # Weigh the products, not their factors: the unweighted ones are those of `innovation`, and computed once.
+    cross = matmul(view.jac, belief.cov)
+    signal = linalg.matmul_symmetric(cross, transpose(view.jac))
     if view.root is not None:
-        obs_cov = obs_cov + linalg.gram(view.root)
-    jac_cov = matmul(view.jac, belief.cov)
-    factor = linalg.cholesky(linalg.matmul_symmetric(jac_cov, transpose(view.jac)) + obs_cov)
+        excess = linalg.gram(view.root)
+        signal = signal + excess
+    weigh = _Weigh(believed.weight, residual)
+    error, jac_cov, obs_cov = weigh(residual), weigh(cross), weigh.noise(obs_cov)
+    factor = linalg.cholesky(weigh.both(signal) + obs_cov)
     half = factor.half(jac_cov)
     gain_t = factor.back(half)
     mean = belief.mean + matvec(transpose(gain_t), error)
     if form == "symmetric" or (form == "auto" and belief.cov.shape[0] > JOSEPH_UP_TO):
         cov = belief.cov - linalg.gram(transpose(half))
     else:
-        cov = _joseph(belief.cov, view.jac, jac_cov, gain_t, obs_cov)
+        noise_cov = obs_cov if view.root is None else obs_cov + weigh.both(excess)
+        cov = _joseph(belief.cov, weigh(view.jac), gain_t, noise_cov)
     if believed.spread is not None:
         cov = cov + linalg.gram(believed.spread)
     return Gaussian(mean, cov), log_density(error, factor)
 
 
-def _joseph(cov: Array, jac: Array, jac_cov: Array, gain_t: Array, obs_cov: Array) -> Array:
-    """Form (I - K H) P (I - K H)ᵀ + K R Kᵀ in O(D² M).
+def _joseph(cov: Array, jac: Array, gain_t: Array, obs_cov: Array) -> Array:
+    """Form (I - K H) P (I - K H)ᵀ + K R Kᵀ with one D³ product instead of two.
 
-    With X = P - K (H P) it equals X - (X Hᵀ - K R) Kᵀ. The bracket vanishes for the exact gain, so it takes back what
+    With X = (I - K H) P it equals X - (X Hᵀ - K R) Kᵀ. The bracket vanishes for the exact gain, so it takes back what
     rounding did to K: when a prior of 1e10 meets noise of 1e-14, X is 0 and the bracket puts the 1e-14 back.
     """
     gain = transpose(gain_t)
-    short = cov - matmul(gain, jac_cov)
+    # X as P - K (H P) would be cheaper still, and lose positive definiteness with nearly collinear sensors.
+    short = matmul(linalg.eye(cov.shape[0], cov) - matmul(gain, jac), cov)
     return linalg.symmetrise(short - matmul(matmul(short, transpose(jac)) - matmul(gain, obs_cov), gain_t))
 
 
 def _condition_root(
-    belief: RootGaussian, view: Affine, error: Array, obs_cov: Array, spread: Array | None
+    belief: RootGaussian, view: Affine, residual: Array, obs_cov: Array, believed: Believed
 ) -> tuple[RootGaussian, Array]:
     """Orthogonalise the rows of [[R½, root, jac L], [0, 0, L]] into [[S½, 0], [K S½, P½]]."""
-    size = error.shape[0]
-    noise = linalg.cholesky(obs_cov).matrix()
+    weigh = _Weigh(believed.weight, residual)
+    size = residual.shape[0]
+    noise = linalg.cholesky(weigh.noise(obs_cov)).matrix()
     if view.root is not None:
-        noise = _join([noise, view.root], axis=1)
-    top = _join([noise, matmul(view.jac, belief.root)], axis=1)
+        noise = _join([noise, weigh(view.root)], axis=1)
+    top = _join([noise, matmul(weigh(view.jac), belief.root)], axis=1)
     blank = jnp.zeros((belief.root.shape[0], noise.shape[1], *belief.root.shape[2:]), noise.dtype)
     lower = linalg.lq(_join([top, _join([blank, belief.root], axis=1)], axis=0))
-    factor = linalg.from_lower(lower[:size, :size])
+    factor, error = linalg.from_lower(lower[:size, :size]), weigh(residual)
     mean = belief.mean + matvec(lower[size:, :size], factor.half(error))
     root = lower[size:, size:]
-    if spread is not None:
-        root = linalg.lq(_join([root, spread], axis=1))
+    if believed.spread is not None:
+        root = linalg.lq(_join([root, believed.spread], axis=1))
     return RootGaussian(mean, root), log_density(error, factor)
 
 
-def innovation(belief: Gaussian | RootGaussian, view: Affine, obs_cov: Array) -> Cholesky:
-    """Factorise the covariance of the residual, `S = jac P jacᵀ + root rootᵀ + R`."""
+def hide(view: Affine, observed: Array) -> Affine:
+    """Zero the rows of a view that were not measured.
+
+    Example:
+        >>> hide(Affine(jnp.ones(2), jnp.eye(2)), jnp.array([1.0, 0.0])).jac.tolist()
+        [[1.0, 0.0], [0.0, 0.0]]
+    """
+    root = None if view.root is None else observed[:, None] * view.root
+    return Affine(view.mean, observed[:, None] * view.jac, root)
+
+
+def hide_noise(obs_cov: Array, observed: Array) -> Array:
+    """Give coordinates that were not measured unit noise of their own.
+
+    A weight of 0 alone would keep the noise of the others *given* the missing one, which is right for a rejected
+    measurement and wrong for one that never came.
+    """
+    both = linalg.outer(observed, observed)
+    return obs_cov * both + linalg.eye(observed.shape[0], both) * (1.0 - observed)[None]
+
+
+def innovation(belief: Gaussian | RootGaussian, view: Affine, obs_cov: Array, observed: Array) -> Cholesky:
+    """Factorise the covariance of the residual, `S = jac P jacᵀ + root rootᵀ + R`.
+
+    Args:
+        belief: predicted.
+        view: the observation function seen by it.
+        obs_cov: R, with `hide_noise` done.
+        observed: (M,), 1 or 0; what was not measured has unit variance.
+    """
+    weigh = _Weigh(observed, observed)
     if isinstance(belief, RootGaussian):
         # Not through P: with nearly collinear sensors S has no Cholesky factor in floating point.
-        blocks = [linalg.cholesky(obs_cov).matrix(), matmul(view.jac, belief.root)]
+        blocks = [linalg.cholesky(obs_cov).matrix(), matmul(weigh(view.jac), belief.root)]
         if view.root is not None:
-            blocks.insert(1, view.root)
+            blocks.insert(1, weigh(view.root))
         return linalg.from_lower(linalg.lq(_join(blocks, axis=1)))
-    cov = linalg.sandwich(view.jac, belief.cov) + obs_cov
+    signal = linalg.sandwich(view.jac, belief.cov)
     if view.root is not None:
-        cov = cov + linalg.gram(view.root)
-    return linalg.cholesky(cov)
+        signal = signal + linalg.gram(view.root)
+    return linalg.cholesky(weigh.both(signal) + obs_cov)
 
 
 def log_density(residual: Array, factor: Cholesky, size: Array | int | None = None) -> Array:
@@ -175,14 +195,31 @@ def weigh_constant(weight: Array, obs_cov: Array) -> Array:
     return 0.5 * linalg.total((1.0 - weight**2) * (LOG_2PI + log_var))
 
 
-def _weigh(view: Affine, residual: Array, obs_cov: Array, weight: Array) -> tuple[Affine, Array, Array]:
-    if weight.ndim <= residual.ndim:
-        weight = jnp.broadcast_to(weight, residual.shape)
-        return reweight(view, weight), weight * residual, obs_cov
-    # A matrix whitens as it weighs: the noise that is left has unit covariance.
-    root = None if view.root is None else matmul(weight, view.root)
-    view = Affine(matvec(weight, view.mean), matmul(weight, view.jac), root)
-    return view, matvec(weight, residual), jnp.broadcast_to(linalg.eye(residual.shape[0], obs_cov), weight.shape)
+class _Weigh:
+    """Scale measured coordinates by a weight: a number, one for each, or a matrix that whitens as it weighs."""
+
+    def __init__(self, weight: Array, residual: Array):
+        self.whitens = weight.ndim > residual.ndim
+        self.weight = weight if self.whitens else jnp.broadcast_to(weight, residual.shape)
+
+    def __call__(self, a: Array) -> Array:
+        """Weigh the rows of a vector or a matrix."""
+        # Multiply, never divide R by w**2: at w = 0 that gives NaN gradients and covariances.
+        if self.whitens:
+            return matvec(self.weight, a) if a.ndim < self.weight.ndim else matmul(self.weight, a)
+        return self.weight * a if a.ndim == self.weight.ndim else self.weight[:, None] * a
+
+    def both(self, a: Array) -> Array:
+        """Weigh the rows and the columns of a symmetric matrix."""
+        if self.whitens:
+            return linalg.sandwich(self.weight, a)
+        return linalg.outer(self.weight, self.weight) * a
+
+    def noise(self, obs_cov: Array) -> Array:
+        """Give the noise that belongs to weighed coordinates: R as it is, or a unit matrix once they are whitened."""
+        if self.whitens:
+            return jnp.broadcast_to(linalg.eye(obs_cov.shape[0], self.weight), self.weight.shape)
+        return obs_cov
 
 
 def _join(blocks: list[Array], axis: int) -> Array:

@@ -106,8 +106,9 @@ class Cholesky:
     Lives inside a trace only. Small factors are kept as separate entries, so that solving with them stays fused.
     """
 
-    def __init__(self, lower: Any):
+    def __init__(self, lower: Any, source: Array | None = None):
         self.lower = lower
+        self.source = source
 
     @property
     def entries(self) -> bool:
@@ -155,6 +156,10 @@ class Cholesky:
         """Compute `log |a|`."""
         return 2.0 * total(jnp.log(self.diagonal()))
 
+    def product(self) -> Array:
+        """Give back `a`: the matrix that was factorised, or L Lᵀ."""
+        return gram(self.matrix()) if self.source is None else self.source
+
     def matrix(self) -> Array:
         """Assemble L as an array."""
         if not self.entries:
@@ -173,13 +178,16 @@ def cholesky(a: Array) -> Cholesky:
     """
     size = a.shape[0]
     if a.ndim == 2 and size > SMALL:
-        return Cholesky(jnp.linalg.cholesky(a))
+        return Cholesky(jnp.linalg.cholesky(a), a)
     lower: list[list[Array]] = [[a[0, 0]] * size for _ in range(size)]
+    floor = jnp.finfo(a.dtype).eps
     for j in range(size):
-        lower[j][j] = jnp.sqrt(a[j, j] - sum(lower[j][k] ** 2 for k in range(j)))
+        # The floor acts only where rounding has eaten the pivot, as between two sensors that say the same.
+        pivot = a[j, j] if j == 0 else jnp.maximum(a[j, j] - sum(lower[j][k] ** 2 for k in range(j)), floor * a[j, j])
+        lower[j][j] = jnp.sqrt(pivot)
         for i in range(j + 1, size):
             lower[i][j] = (a[i, j] - sum(lower[i][k] * lower[j][k] for k in range(j))) / lower[j][j]
-    return Cholesky(lower)
+    return Cholesky(lower, a)
 
 
 def from_lower(lower: Array) -> Cholesky:

@@ -346,4 +346,4 @@ def _distance(residual: Array, radius: Any, cov: Array | Cholesky | None = None)
 
 
 def _dense(cov: Array | Cholesky) -> Array:
-    return linalg.gram(cov.matrix()) if isinstance(cov, Cholesky) else cov
+    return cov.product() if isinstance(cov, Cholesky) else cov

@@ -94,21 +94,23 @@ class GaussianFilter:
             key: not used.
         """
         predicted = state.belief
-        obs_cov = _hide_noise(now.obs_cov, y.observed)
+        obs_cov = gaussian.hide_noise(now.obs_cov, y.observed)
         projection = now.projection(u)
 
         def look(at: Array | None) -> tuple[Affine, Array]:
             view = with_jac(self.moments(projection, predicted, at))
-            return gaussian.reweight(view, y.observed), y.observed * now.subtract(y.value, view.mean)
+            return view, y.observed * now.subtract(y.value, view.mean)
 
         view, residual = look(None)
-        factor = gaussian.innovation(predicted, view, obs_cov)
-        believed = self.noise(residual, view, predicted, obs_cov, y.observed, factor)
+        factor = gaussian.innovation(predicted, view, obs_cov, y.observed)
+        hidden = gaussian.hide(view, y.observed)
+        believed = self.noise(residual, hidden, predicted, obs_cov, y.observed, factor)
+        weight = _readable(believed.weight, obs_cov, y)
+        believed = believed._replace(weight=_of_observed(believed.weight, y))
         posterior, log_weighted = gaussian.condition(predicted, view, residual, obs_cov, believed, self.form)
         for _ in range(self.iterations - 1):
             view, residual_at = look(posterior.mean)
             posterior, log_weighted = gaussian.condition(predicted, view, residual_at, obs_cov, believed, self.form)
-        weight = _readable(believed.weight, obs_cov, y)
         # A row without a usable measurement, or an update that broke down, leaves the prediction bit for bit.
         used = _usable(weight, y) & linalg.every(jnp.isfinite(posterior.mean))
         belief = type(predicted)(*(jnp.where(used, new, old) for new, old in zip(posterior, predicted, strict=True)))
@@ -125,16 +127,6 @@ def with_jac(view: Affine) -> Affine:
     return view._replace(jac=jnp.eye(size, dtype=view.mean.dtype).reshape((size, size) + (1,) * (view.mean.ndim - 1)))
 
 
-def _hide_noise(obs_cov: Array, observed: Array) -> Array:
-    """Give coordinates that were not measured unit noise of their own.
-
-    A weight of 0 alone would keep the noise of the others *given* the missing one, which is right for a rejected
-    measurement and wrong for one that never came.
-    """
-    both = linalg.outer(observed, observed)
-    return obs_cov * both + linalg.eye(observed.shape[0], both) * (1.0 - observed)[None]
-
-
 def _readable(weight: Array, obs_cov: Array, y: Measurement) -> Array:
     """Say a weight for people to read: one number, or one for each coordinate."""
     kind = weight.ndim - y.wild.ndim
@@ -143,6 +135,12 @@ def _readable(weight: Array, obs_cov: Array, y: Measurement) -> Array:
     if kind == 1:
         return weight * y.observed
     return jnp.sqrt(linalg.diagonal(linalg.sandwich(weight, obs_cov)))
+
+
+def _of_observed(weight: Array, y: Measurement) -> Array:
+    """Set the weight of what was not measured to zero."""
+    matrix = weight.ndim - y.wild.ndim == 2
+    return weight * y.observed[None] if matrix else weight * y.observed
 
 
 def _usable(weight: Array, y: Measurement) -> Array:
@@ -169,7 +167,7 @@ def _describe(
     return Info(
         predicted=Gaussian(predicted.mean, predicted.cov),
         residual=residual,
-        innovation_cov=linalg.gram(factor.matrix()),
+        innovation_cov=factor.product(),
         weight=weight,
         outlier=came & (weight**2 < OUTLIER_POWER),
         nis=linalg.total(factor.half(residual) ** 2),

@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 from jax import Array
 
-from wolf import gaussian, weights
+from wolf import weights
 from wolf.linalg import Cholesky
 from wolf.pytree import pytree
 from wolf.types import Affine, Believed, Gaussian, RootGaussian
@@ -28,9 +28,8 @@ class Weighted:
         view: Affine,
         belief: Gaussian | RootGaussian,
         obs_cov: Array,
-        observed: Array | None = None,
-        innovation: Cholesky | None = None,
+        observed: Array,
+        innovation: Cholesky,
     ) -> Believed:
         """Evaluate the weight at the predicted belief."""
-        factor = gaussian.innovation(belief, view, obs_cov) if innovation is None else innovation
-        return Believed(weights.evaluate(self.weight, residual, obs_cov, factor, observed))
+        return Believed(weights.evaluate(self.weight, residual, obs_cov, innovation, observed))

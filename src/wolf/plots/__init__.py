@@ -1,0 +1,8 @@
+"""Pictures of results. Nothing here runs a filter, and nobody's matplotlib settings change.
+
+Every function returns a `matplotlib.figure.Figure`: `wolf.plots.series(out, ys).savefig("series.png")`. matplotlib is
+the extra `plot`.
+"""
+
+from wolf.plots.series_plot import series as series
+from wolf.plots.tracking import paths as paths

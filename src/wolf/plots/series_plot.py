@@ -1,0 +1,136 @@
+"""One state in time: estimate, uncertainty, and what was made of every measurement."""
+
+from typing import Any
+
+import numpy as np
+
+from wolf.plots import style
+from wolf.results import Filtered, Smoothed
+
+
+def series(
+    out: Filtered | Smoothed,
+    ys: Any = None,
+    truth: Any = None,
+    coordinate: int = 0,
+    ax: Any = None,
+    *,
+    times: Any = None,
+    label: str | None = None,
+    color: str = style.ROBUST,
+) -> Any:
+    """Draw one state with a band of two standard deviations.
+
+    Measurements are dots, refused ones (w² < 1/2) crosses, missing ones ticks at the foot. The vertical range is that
+    of the estimate: what lies beyond is marked at the edge and counted, so one wild value does not flatten the rest.
+
+    Args:
+        out: one series, from `wolf.filter` or `wolf.smooth`.
+        ys: the measurements, (T, M), or (T,) for those of this state.
+        truth: states, (T, D), or (T,) for this one.
+        coordinate: which state.
+        ax: axes to draw on; a new figure without.
+        times: (T,), for the horizontal axis; 0, 1, ... without.
+        label: for a legend.
+        color: of the estimate.
+
+    Returns:
+        The `matplotlib.figure.Figure`.
+    """
+    filtered = out.filtered if isinstance(out, Smoothed) else out
+    _check(filtered, coordinate)
+    means, deviations = out.means[:, coordinate], np.sqrt(out.covs[:, coordinate, coordinate])
+    times = np.arange(len(means)) if times is None else np.asarray(times)
+    fresh = ax is None
+    figure = style.new_figure(9.0, 3.6, dpi=120) if fresh else ax.figure
+    ax = figure.add_subplot() if fresh else ax
+
+    shown = [means]
+    if truth is not None:
+        truth = np.asarray(truth, np.float64)
+        truth = truth[:, coordinate] if truth.ndim == 2 else truth
+        _check_length("truth", truth, times)
+        ax.plot(times, truth, color=style.TRUTH, lw=4, solid_capstyle="round", label="truth", zorder=2)
+        shown.append(truth)
+    if ys is not None:
+        values, outliers = _measured(filtered, ys, coordinate)
+        _check_length("ys", values, times)
+        shown.append(values[~outliers])
+    usual = 2 * style.BAND * np.median(deviations)  # a band that is wide for a moment does not set the scale either
+    shown += [means - np.minimum(style.BAND * deviations, usual), means + np.minimum(style.BAND * deviations, usual)]
+    low, high = style.limits(*shown)
+
+    band(ax, times, means, deviations, color, label or "estimate, ± 2 standard deviations")
+    if ys is not None:
+        _draw_measurements(ax, times, values, outliers, low, high)
+    ax.set_ylim(low, high)
+    if fresh:
+        style.dress(ax)
+        ax.margins(x=0.01)
+        ax.set_xlabel("step")
+        ax.set_ylabel(f"state {coordinate}")
+        figure.legend(loc="outside upper left", ncols=6, frameon=False, fontsize=9, labelcolor=style.INK)
+    return figure
+
+
+def band(ax: Any, times: np.ndarray, means: np.ndarray, deviations: np.ndarray, color: str, label: str) -> None:
+    """Draw an estimate with its uncertainty."""
+    half = style.BAND * deviations
+    ax.fill_between(times, means - half, means + half, color=color, alpha=0.18, lw=0, zorder=3)
+    ax.plot(times, means, color=color, lw=1.5, label=label, zorder=4)
+
+
+def _draw_measurements(
+    ax: Any, times: np.ndarray, values: np.ndarray, outliers: np.ndarray, low: float, high: float
+) -> None:
+    missing = np.isnan(values)
+    good, bad = ~missing & ~outliers, ~missing & outliers
+    ax.scatter(times[good], values[good], s=9, color=style.DOTS, lw=0, label="measurement", zorder=3)
+    inside = bad & (values >= low) & (values <= high)
+    if bad.any():
+        ax.scatter(times[inside], values[inside], s=26, marker="x", color=style.INK, lw=1.2, label="outlier", zorder=6)
+    if missing.any():
+        foot = np.full(missing.sum(), low)
+        ax.scatter(times[missing], foot, s=40, marker="|", color=style.QUIET, lw=1, label="missing", zorder=6)
+    outside = style.edge_marks(ax, times, np.where(missing, 0.5 * (low + high), values), low, high, style.INK)
+    if outside:
+        style.note(ax, f"▲▼ {outside} beyond the axes")
+
+
+def _measured(out: Filtered, ys: Any, coordinate: int) -> tuple[np.ndarray, np.ndarray]:
+    """Find the measurements of one state, and which of them the filter refused."""
+    values = np.asarray(np.ma.filled(ys, np.nan) if np.ma.isMaskedArray(ys) else ys, np.float64)
+    outliers = np.asarray(out.outliers)
+    if values.ndim == 1:
+        return values, outliers if outliers.ndim == 1 else outliers.any(axis=1)
+    column = _column(out.model, coordinate, values.shape[1])
+    return values[:, column], outliers if outliers.ndim == 1 else outliers[:, column]
+
+
+def _column(model: Any, coordinate: int, size: int) -> int:
+    """Find the measurement that reads a state as it is."""
+    if size == 1 and not model.linear:
+        return 0
+    if model.linear:
+        matrices = model.H if model.H.ndim == 3 else model.H[None]
+        reads = np.flatnonzero((matrices[:, :, coordinate] == 1.0).all(axis=0))
+        if reads.size:
+            return int(reads[0])
+    raise ValueError(
+        f"no measurement reads state {coordinate} as it is; give the values to show as ys of shape (T,), or leave ys out"
+    )
+
+
+def _check(out: Filtered, coordinate: int) -> None:
+    if not isinstance(out, Filtered):
+        raise ValueError(f"out must be what wolf.filter or wolf.smooth returned; got {type(out).__name__}")
+    if out.num_series is not None:
+        raise ValueError("these are many series; pick one, as out[0]")
+    size = out.means.shape[-1]
+    if not 0 <= coordinate < size:
+        raise ValueError(f"coordinate must be between 0 and {size - 1}; got {coordinate}")
+
+
+def _check_length(name: str, values: np.ndarray, times: np.ndarray) -> None:
+    if len(values) != len(times):
+        raise ValueError(f"{name} must have {len(times)} rows, like the result; got {len(values)}")

@@ -1,0 +1,94 @@
+"""What every picture shares: colours that colour-blind people can tell apart, quiet axes, and room for wild values."""
+
+from typing import Any
+
+import numpy as np
+
+# Okabe & Ito (2008) for what is compared; greys for everything else.
+INK = "#20262d"
+QUIET = "#68727d"
+GRID = "#e4e7ea"
+TRUTH = "#c3cad1"
+DOTS = "#8b949e"
+ROBUST = "#0072b2"
+KALMAN = "#d55e00"
+CYCLE = (ROBUST, KALMAN, "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+
+BAND = 2.0  # half-width of a band, in standard deviations
+MARGIN = 0.08  # of the range of what must be seen, on both sides
+
+MISSING_MATPLOTLIB = (
+    'Pictures need matplotlib: pip install "wolf-filter[plot]" (in a clone of wolf: pip install ".[plot]")'
+)
+
+
+def new_figure(width: float, height: float, **options: Any) -> Any:
+    """Make a figure that needs no display and that pyplot does not know.
+
+    Args:
+        width: in inches.
+        height: in inches.
+        **options: of `matplotlib.figure.Figure`.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ModuleNotFoundError(MISSING_MATPLOTLIB, name="matplotlib") from error
+    return Figure(figsize=(width, height), layout="constrained", facecolor="white", **options)
+
+
+def dress(ax: Any, *, grid: str | None = "y") -> None:
+    """Make axes quiet: two spines, a faint grid, small grey numbers."""
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        ax.spines[side].set_color(TRUTH)
+    ax.tick_params(colors=QUIET, labelsize=9, length=3, width=0.8)
+    ax.xaxis.label.set(color=QUIET, size=9.5)
+    ax.yaxis.label.set(color=QUIET, size=9.5)
+    ax.set_axisbelow(True)
+    if grid:
+        ax.grid(axis=grid, color=GRID, linewidth=0.8)
+
+
+def note(ax: Any, words: str, *, x: float = 0.99, y: float = 0.02) -> None:
+    """Write a remark in a corner of the axes."""
+    ax.text(
+        x,
+        y,
+        words,
+        transform=ax.transAxes,
+        size=8.5,
+        color=QUIET,
+        ha="right" if x > 0.5 else "left",
+        va="top" if y > 0.5 else "bottom",
+        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5},
+        zorder=9,
+    )
+
+
+def limits(*values: Any) -> tuple[float, float]:
+    """Find a range that shows these values, with a margin; what is not finite does not count.
+
+    Example:
+        >>> low, high = limits([0.0, 1.0], [2.0, np.nan])
+        >>> round(low, 2), round(high, 2)
+        (-0.16, 2.16)
+    """
+    numbers = np.concatenate([np.ravel(np.asarray(v, np.float64)) for v in values])
+    numbers = numbers[np.isfinite(numbers)]
+    if not numbers.size:
+        return -1.0, 1.0
+    low, high = float(numbers.min()), float(numbers.max())
+    room = MARGIN * (high - low) or max(abs(high), 1.0) * MARGIN
+    return low - room, high + room
+
+
+def edge_marks(ax: Any, times: np.ndarray, values: np.ndarray, low: float, high: float, color: str) -> int:
+    """Mark values beyond the vertical range by triangles at its edge that point to them; return how many."""
+    inside = 0.02 * (high - low)
+    above, below = values > high, values < low
+    for beyond, marker, level in ((above, "^", high - inside), (below, "v", low + inside)):
+        if beyond.any():
+            ax.scatter(times[beyond], np.full(beyond.sum(), level), s=20, marker=marker, color=color, lw=0, zorder=6)
+    return int(above.sum() + below.sum())

@@ -1,0 +1,274 @@
+"""Tracks in the plane, and two filters compared on them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wolf.plots import style
+from wolf.plots.series_plot import band
+from wolf.results import Filtered
+
+STRETCH = 150  # steps of a run that a comparison shows in detail
+ERRORS = 5.0  # noise deviations that its axis of errors holds on either side
+VISIBLE = 0.01  # share of the width of a map that an error must have to be seen on it
+
+
+class Track(NamedTuple):
+    """One simulated run and what two filters made of it.
+
+    Attributes:
+        title: what is wrong with the data.
+        truth: states, (T, D), positions first.
+        ys: measured positions, (T, 2).
+        outliers: (T,) bool, as simulated.
+        kalman: result of the Kalman filter.
+        robust: result of the robust one.
+    """
+
+    title: str
+    truth: np.ndarray
+    ys: np.ndarray
+    outliers: np.ndarray
+    kalman: Filtered
+    robust: Filtered
+
+
+def paths(
+    outs: Any,
+    ys: Any = None,
+    truth: Any = None,
+    coordinates: tuple[int, int] = (0, 1),
+    ax: Any = None,
+    *,
+    outliers: Any = None,
+    colors: Sequence[str] = style.CYCLE,
+) -> Any:
+    """Draw estimated tracks in the plane of two states.
+
+    The range is that of the truth (or of the first estimate); how many measurements lie beyond it is written in the
+    corner.
+
+    Args:
+        outs: a result of `wolf.filter`, or several by name, `{"KF": ..., "WoLF": ...}`.
+        ys: measurements of these two states, (T, 2).
+        truth: states, (T, D).
+        coordinates: the two states.
+        ax: axes to draw on; a new figure without.
+        outliers: (T,) bool, which measurements to cross; those that the last result refused without.
+        colors: one for each result.
+
+    Returns:
+        The `matplotlib.figure.Figure`.
+    """
+    named = dict(outs) if isinstance(outs, Mapping) else {"estimate": outs}
+    for out in named.values():
+        if not isinstance(out, Filtered) or out.num_series is not None:
+            raise ValueError("outs must be one series from wolf.filter, or a dict of such by name")
+    last = list(named.values())[-1]
+    pick = list(coordinates)
+    frame = (last.means if truth is None else np.asarray(truth, np.float64))[:, pick]
+    fresh = ax is None
+    figure = style.new_figure(6.5, 5.5, dpi=120) if fresh else ax.figure
+    ax = figure.add_subplot() if fresh else ax
+
+    if truth is not None:
+        ax.plot(*frame.T, color=style.TRUTH, lw=5, solid_capstyle="round", label="truth", zorder=1)
+    for (name, out), color in zip(named.items(), colors, strict=False):
+        ax.plot(*out.means[:, pick].T, color=color, lw=1.3, label=name, zorder=4, solid_joinstyle="round")
+    if ys is not None:
+        ys = np.asarray(ys, np.float64)
+        if ys.shape != (len(frame), 2):
+            raise ValueError(f"ys must have shape ({len(frame)}, 2), like the result; got {ys.shape}")
+        flags = np.asarray(last.outliers if outliers is None else outliers)
+        flags = flags.any(axis=1) if flags.ndim == 2 else flags
+        ax.scatter(*ys[~flags].T, s=6, color=style.DOTS, lw=0, label="measurement", zorder=2)
+        ax.scatter(*ys[flags].T, s=14, marker="x", color=style.INK, lw=0.9, label="outlier", zorder=5)
+    if fresh:
+        style.dress(ax, grid="both")
+        ax.set_xlabel(f"state {pick[0]}")
+        ax.set_ylabel(f"state {pick[1]}")
+        figure.legend(loc="outside upper left", ncols=5, frameon=False, fontsize=9, labelcolor=style.INK)
+        settle_maps([(ax, frame, ys)])
+    else:
+        ax.set_xlim(*style.limits(frame[:, 0]))
+        ax.set_ylim(*style.limits(frame[:, 1]))
+        ax.set_aspect("equal")
+    return figure
+
+
+def settle_maps(maps: Sequence[tuple[Any, np.ndarray, np.ndarray | None]]) -> None:
+    """Fill maps at equal scales once the rest of the figure is laid out, and count the measurements outside.
+
+    Args:
+        maps: axes, the path that they must hold, (T, 2), and the measurements, (T, 2) or None.
+    """
+    for _ in range(2):  # new limits have other tick labels, and those move the axes a little
+        for ax, _, _ in maps:
+            ax.set_aspect("auto")
+        maps[0][0].figure.figure.draw_without_rendering()
+        for ax, frame, _ in maps:
+            low, high = _equal_limits(ax, frame)
+            ax.set_xlim(low[0], high[0])
+            ax.set_ylim(low[1], high[1])
+    for ax, _, ys in maps:
+        ax.set_aspect("equal")
+        low, high = np.transpose([ax.get_xlim(), ax.get_ylim()])
+        outside = 0 if ys is None else np.sum(((ys < low) | (ys > high)).any(axis=1))
+        if outside:
+            style.note(ax, f"{outside} of {len(ys)} measurements are outside the map")
+
+
+def _equal_limits(ax: Any, frame: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    box = ax.get_window_extent()
+    ranges = np.array([style.limits(frame[:, 0]), style.limits(frame[:, 1])])
+    sizes = np.array([box.width, box.height])
+    half = 0.5 * sizes * np.max(np.ptp(ranges, axis=1) / sizes)  # times units in a pixel
+    return ranges.mean(axis=1) - half, ranges.mean(axis=1) + half
+
+
+def comparison(tracks: Sequence[Track], heading: str, remark: str, noise_sd: float) -> Any:
+    """Draw two filters on the same runs: the map, the error of a stretch with 2σ bands, and the weights behind it.
+
+    Args:
+        tracks: one column for each.
+        heading: what the picture shows.
+        remark: a line below the heading.
+        noise_sd: standard deviation of a measurement; sets the scale of the errors.
+
+    Returns:
+        The `matplotlib.figure.Figure`.
+    """
+    figure = style.new_figure(5.2 * len(tracks), 9.2, dpi=150)
+    head, body = figure.subfigures(2, 1, height_ratios=[1.15, 8])
+    _draw_heading(head, heading, remark)
+    axes = body.subplots(3, len(tracks), squeeze=False, height_ratios=[4.0, 2.6, 1.1])
+    figure.get_layout_engine().set(w_pad=0.08, h_pad=0.04, hspace=0.02, wspace=0.04)
+    settle_maps([_draw_column(axes[:, column], track, noise_sd) for column, track in enumerate(tracks)])
+    return figure
+
+
+def _draw_heading(head: Any, heading: str, remark: str) -> None:
+    from matplotlib.lines import Line2D
+
+    head.text(0.012, 0.93, heading, size=16, weight="bold", color=style.INK, va="top")
+    head.text(0.012, 0.60, remark, size=10, color=style.QUIET, va="top")
+    keys = [
+        Line2D([], [], color=style.TRUTH, lw=5, label="true path"),
+        Line2D([], [], color=style.KALMAN, lw=2, label="Kalman filter"),
+        Line2D([], [], color=style.ROBUST, lw=2, label="WoLF, default settings"),
+        Line2D([], [], color=style.DOTS, lw=0, marker="o", ms=3.5, mew=0, label="measurement"),
+        Line2D([], [], color=style.INK, lw=0, marker="x", ms=5, mew=1.1, label="outlier"),
+        Line2D([], [], color=style.INK, lw=0, marker="^", ms=5, mew=0, label="beyond the axis"),
+    ]
+    head.legend(
+        handles=keys,
+        loc="lower left",
+        bbox_to_anchor=(0.003, 0.02),
+        borderpad=0,
+        ncols=len(keys),
+        frameon=False,
+        fontsize=10,
+        labelcolor=style.INK,
+        handlelength=1.5,
+        columnspacing=1.5,
+    )
+
+
+def _draw_column(axes: Any, track: Track, noise_sd: float) -> tuple[Any, np.ndarray, np.ndarray]:
+    """Draw one run; return its map, the true path that this must hold, and the measurements of that part."""
+    plane, errors, weights = axes
+    gross = np.linalg.norm(track.ys - track.truth[:, :2], axis=1) > ERRORS * noise_sd
+    stretch = busiest(gross, STRETCH)
+    mapped = _mapped(track, stretch)
+    _draw_map(plane, track, mapped)
+    times = np.arange(stretch.start, stretch.stop)
+    _draw_errors(errors, times, stretch, track, noise_sd)
+    _draw_weights(weights, times, stretch, track)
+    weights.set_xlabel("step")
+    errors.sharex(weights)
+    errors.tick_params(labelbottom=False)
+    weights.set_xlim(times[0] - 1, times[-1] + 1)
+    return plane, track.truth[mapped, :2], track.ys[mapped]
+
+
+def _mapped(track: Track, stretch: slice) -> slice:
+    """Map the whole run if the Kalman filter's error can be seen at that scale, else the stretch."""
+    error = np.sqrt(np.mean((track.kalman.means - track.truth)[:, :2] ** 2))
+    return slice(0, len(track.truth)) if error > VISIBLE * np.ptp(track.truth[:, :2], axis=0).max() else stretch
+
+
+def _draw_map(ax: Any, track: Track, mapped: slice) -> None:
+    named = {"KF": track.kalman[mapped], "WoLF": track.robust[mapped]}
+    truth, ys, flags = track.truth[mapped], track.ys[mapped], track.outliers[mapped]
+    paths(named, ys, truth, ax=ax, outliers=flags, colors=(style.KALMAN, style.ROBUST))
+    style.dress(ax, grid="both")
+    whole = len(truth) == len(track.truth)
+    steps = f"all {len(truth)} steps" if whole else f"steps {mapped.start} to {mapped.stop - 1}"
+    ax.set_title(track.title, loc="left", size=12, weight="bold", color=style.INK, pad=36)
+    kalman, robust = (f"{_error(out.means, track.truth):.1f}" for out in (track.kalman, track.robust))
+    pieces = [("Position error of this run:  ", style.QUIET), (f"Kalman {kalman}", style.KALMAN)]
+    _write(ax, 1.085, [*pieces, (",  ", style.QUIET), (f"WoLF {robust}", style.ROBUST)])
+    _write(ax, 1.015, [(f"Map of {steps}", style.QUIET)])
+
+
+def _draw_errors(ax: Any, times: np.ndarray, span: slice, track: Track, noise_sd: float) -> None:
+    reach = ERRORS * noise_sd
+    truth = track.truth[span, 0]
+    ax.axhline(0, color=style.TRUTH, lw=4, zorder=1)
+    for out, color in ((track.kalman, style.KALMAN), (track.robust, style.ROBUST)):
+        band(ax, times, out.means[span, 0] - truth, np.sqrt(out.covs[span, 0, 0]), color, "")
+    values, flags = track.ys[span, 0] - truth, track.outliers[span]
+    ax.scatter(times[~flags], values[~flags], s=7, color=style.DOTS, lw=0, zorder=2)
+    inside = flags & (np.abs(values) <= reach)
+    ax.scatter(times[inside], values[inside], s=18, marker="x", color=style.INK, lw=1.0, zorder=6)
+    style.edge_marks(ax, times, values, -reach, reach, style.INK)
+    ax.set_ylim(-reach, reach)
+    style.dress(ax)
+    _write(ax, 1.02, [("Error of the first coordinate, with ± 2 standard deviations", style.QUIET)])
+
+
+def _draw_weights(ax: Any, times: np.ndarray, span: slice, track: Track) -> None:
+    values, flags = track.robust.weights[span], track.outliers[span]
+    values = values if values.ndim == 1 else values.min(axis=1)
+    ax.vlines(times, values, 1.0, color=style.ROBUST, lw=1.1, alpha=0.45, zorder=2)
+    ax.scatter(times[~flags], values[~flags], s=6, color=style.ROBUST, lw=0, zorder=3)
+    ax.scatter(times[flags], values[flags], s=18, marker="x", color=style.INK, lw=1.0, zorder=4)
+    ax.set_ylim(-0.1, 1.08)
+    ax.set_yticks([0, 0.5, 1])
+    style.dress(ax)
+    _write(ax, 1.04, [("Weight w that WoLF gives: 1 believes a measurement, 0 ignores it", style.QUIET)])
+
+
+def _write(ax: Any, height: float, pieces: Sequence[tuple[str, str]]) -> None:
+    """Write a line above the axes in several colours."""
+    from matplotlib.offsetbox import AnnotationBbox, HPacker, TextArea
+
+    texts = [TextArea(words, textprops={"color": color, "size": 9.5}) for words, color in pieces]
+    line = AnnotationBbox(
+        HPacker(children=texts, pad=0, sep=0),
+        (0, height),
+        xycoords="axes fraction",
+        box_alignment=(0, 0),
+        frameon=False,
+        pad=0,
+    )
+    ax.add_artist(line)
+
+
+def _error(means: np.ndarray, truth: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(np.sum((means - truth)[:, :2] ** 2, axis=1))))
+
+
+def busiest(flags: np.ndarray, length: int) -> slice:
+    """Find the stretch of a run with the most flags; the earliest if there are several.
+
+    Example:
+        >>> busiest(np.array([0, 0, 1, 0, 1, 1, 0], bool), 3)
+        slice(3, 6, None)
+    """
+    if len(flags) <= length:
+        return slice(0, len(flags))
+    counts = np.convolve(flags, np.ones(length), "valid").round()
+    start = int(np.argmax(counts))
+    return slice(start, start + length)
