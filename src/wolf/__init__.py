@@ -13,6 +13,7 @@ from wolf import models as models
 from wolf import simulate as simulate
 from wolf import weights as weights
 from wolf.api import filter as filter
+from wolf.api import filter_chunks as filter_chunks
 from wolf.api import filter_many as filter_many
 from wolf.api import forecast as forecast
 from wolf.api import smooth as smooth

@@ -1,6 +1,7 @@
 """The door: arrays in, results out. Checks come first, then one compiled call; your JAX settings stay as they are."""
 
 import platform
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -57,21 +58,7 @@ def filter(
     door.check_time_axes(model, len(array), update_first, "filter")
     door.warn_if_large(model, array.shape[0], save, dtype)
     door.warn_if_fresh(model)
-    with precision(dtype):
-        engine = (
-            cast(model, dtype),
-            cast(method, dtype),
-            to_dtype(array, dtype),
-            to_dtype(us, dtype),
-            door.as_key(key),
-        )
-        final, saved = run_one(*engine, save=save, update_first=update_first)
-        final, saved = to_numpy(final), to_numpy(saved)
-    if isinstance(save, str):
-        saved = _mark_missing(saved, array)
-    settings = _settings(method, array.shape[0], dtype, save, update_first)
-    missing = int(np.isnan(array).sum())
-    return Filtered(saved, final, model, method, settings, missing, us, update_first)
+    return _filter(model, method, array, us, key, dtype, {"save": save, "update_first": update_first})
 
 
 def filter_many(
@@ -128,6 +115,52 @@ def filter_many(
     return Filtered(
         saved, final, first if models is None else models, method, settings, missing, us, update_first, len(array)
     )
+
+
+def filter_chunks(
+    model: Model,
+    chunks: Iterable[Any],
+    *,
+    method: Any = None,
+    key: Any = None,
+    update_first: bool = False,
+    dtype: str = "float64",
+    save: Any = "means",
+) -> Iterator[Filtered]:
+    """Filter a series that is too long for memory, or not over yet, chunk by chunk.
+
+    Args:
+        model: as in `wolf.filter`; arrays with a time axis are read at the clock of the whole series.
+        chunks: measurements (t, M), one array after the other, or pairs of them with inputs (t, U). Equal lengths
+            compile once.
+        method: as in `wolf.filter`.
+        key: as in `wolf.filter`.
+        update_first: as in `wolf.filter`.
+        dtype: as in `wolf.filter`.
+        save: as in `wolf.filter`.
+
+    Yields:
+        One `Filtered` for each chunk, bit for bit what `wolf.filter` gives for the whole.
+
+    Example:
+        >>> import wolf
+        >>> model = wolf.models.local_level(level_var=0.1, obs_var=1.0)
+        >>> [len(part) for part in wolf.filter_chunks(model, ([1.0, 2.0], [3.0]))]
+        [2, 1]
+    """
+    method = door.resolve_method(method, model)
+    door.check_options(model, dtype, save)
+    state, before, seen = None, None, 0
+    for chunk in chunks:
+        ys, inputs = chunk if isinstance(chunk, tuple) else (chunk, None)
+        array = checks.measurements(ys, model.obs_dim)
+        us = checks.inputs(inputs, len(array), model.takes_inputs)
+        seen += len(array)
+        door.check_time_axes(model, seen, update_first, "filter")
+        options = {"state": state, "u_before": before, "save": save, "update_first": update_first}
+        out = _filter(model, method, array, us, key, dtype, options)
+        state, before = out.final, None if us is None else to_dtype(us[-1], dtype)
+        yield out
 
 
 def smooth(model: Model | list[Model] | tuple[Model, ...], out: Filtered) -> Smoothed:
@@ -194,6 +227,20 @@ def forecast(model: Model, out: Filtered, steps: int, *, level: float = 0.95, in
     half = ndtri(0.5 + 0.5 * level) * np.sqrt(np.diagonal(measured.cov, axis1=-2, axis2=-1))
     lower, upper = measured.mean - half, measured.mean + half
     return Forecast(states.mean, states.cov, measured.mean, measured.cov, lower, upper, level)
+
+
+def _filter(
+    model: Model, method: Any, ys: np.ndarray, us: np.ndarray | None, key: Any, dtype: str, options: dict[str, Any]
+) -> Filtered:
+    """Run one series whose door checks are done."""
+    with precision(dtype):
+        data = (to_dtype(ys, dtype), to_dtype(us, dtype), door.as_key(key))
+        final, saved = to_numpy(run_one(cast(model, dtype), cast(method, dtype), *data, **options))
+    save, update_first = options["save"], options["update_first"]
+    if isinstance(save, str):
+        saved = _mark_missing(saved, ys)
+    settings = _settings(method, len(ys), dtype, save, update_first)
+    return Filtered(saved, final, model, method, settings, int(np.isnan(ys).sum()), us, update_first)
 
 
 def _check_smoothable(out: Filtered) -> None:

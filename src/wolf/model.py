@@ -68,6 +68,7 @@ class StateSpaceModel:
             subtraction unless told.
 
     Example:
+        >>> import numpy as np
         >>> model = StateSpaceModel(None, jnp.sin, np.eye(1), np.eye(1), Gaussian(np.zeros(1), np.eye(1)))
         >>> model.state_dim, model.obs_dim
         (1, 1)
@@ -149,6 +150,7 @@ class LinearModel:
         residual: how to subtract, as in `StateSpaceModel`.
 
     Example:
+        >>> import numpy as np
         >>> LinearModel(F=np.eye(2), H=np.eye(1, 2), Q=np.eye(2), R=np.eye(1), mean=np.zeros(2), cov=np.eye(2))
         LinearModel(2 states, 1 measured)
     """

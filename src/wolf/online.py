@@ -37,7 +37,7 @@ class Online:
         >>> online = wolf.Online(wolf.models.local_level(level_var=0.1, obs_var=1.0))
         >>> for y in (1.0, 1.2, 50.0, None):
         ...     info = online.step(y)
-        >>> bool(1.0 < online.mean[0] < 1.3), online.t
+        >>> bool(1.0 < online.mean[0] < 2.0), online.t
         (True, 4)
     """
 

@@ -13,14 +13,14 @@ from wolf.door import as_key, precision, to_numpy
 SERIES_PER_THREAD = 64  # fewer are not worth a thread
 
 
-def run_one(*engine: Any, save: Any, update_first: bool) -> tuple[Any, Any]:
+def run_one(*engine: Any, **options: Any) -> tuple[Any, Any]:
     """Run in one kernel; if the compiler has no place in it for something the model does, run as usual."""
     try:
-        return run.run_filter(*engine, save=save, update_first=update_first, fused=True)
+        return run.run_filter(*engine, **options, fused=True)
     except jax.errors.JaxRuntimeError as error:
         if not any(word in str(error) for word in ("UNIMPLEMENTED", "materialize symbols")):
             raise
-        return run.run_filter(*engine, save=save, update_first=update_first)
+        return run.run_filter(*engine, **options)
 
 
 def run_series(

@@ -185,6 +185,7 @@ def run_chunks(
     state: Any = None,
     save: str | Callable = "means",
     update_first: bool = False,
+    fused: bool = False,
 ) -> Iterator[tuple[Any, Any]]:
     """Filter a series that does not fit in memory, chunk by chunk.
 
@@ -196,6 +197,7 @@ def run_chunks(
         state: where to go on from.
         save: as in `run_filter`.
         update_first: see `step`.
+        fused: as in `run_filter`.
 
     Yields:
         The state after the chunk, and what was saved of its steps.
@@ -204,8 +206,9 @@ def run_chunks(
     before = None
     for chunk in chunks:
         ys, inputs = chunk if isinstance(chunk, tuple) else (chunk, None)
+        where = {"state": state, "u_before": before}
         state, saved = run_filter(
-            model, method, ys, inputs, key, state=state, u_before=before, save=save, update_first=update_first
+            model, method, ys, inputs, key, **where, save=save, update_first=update_first, fused=fused
         )
         before = None if inputs is None else inputs[-1]
         yield state, saved

@@ -253,8 +253,8 @@ class PerCoordinate(Weight):
         weight: any scalar weight; its c is for one coordinate.
 
     Example:
-        >>> PerCoordinate(IMQ(c=4.0))(jnp.array([3.0, 0.0]), jnp.eye(2), jnp.eye(2)).round(6).tolist()
-        [0.8, 1.0]
+        >>> PerCoordinate(IMQ(c=3.0))(jnp.array([0.0, 4.0]), jnp.eye(2), jnp.eye(2))
+        Array([1. , 0.6], dtype=float32)
     """
 
     weight: Any
@@ -278,8 +278,8 @@ class PerGroup(Weight):
         groups: for each coordinate the number of its group, as (0, 0, 1).
 
     Example:
-        >>> PerGroup(IMQ(c=4.0), (0, 1, 1))(jnp.array([3.0, 0.0, 0.0]), jnp.eye(3), jnp.eye(3)).round(6).tolist()
-        [0.8, 1.0, 1.0]
+        >>> PerGroup(IMQ(c=3.0), (0, 1, 1))(jnp.array([4.0, 0.0, 0.0]), jnp.eye(3), jnp.eye(3))
+        Array([0.6, 1. , 1. ], dtype=float32)
     """
 
     weight: Any

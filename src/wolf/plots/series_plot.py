@@ -93,8 +93,7 @@ def _draw_measurements(
         foot = np.full(missing.sum(), low)
         ax.scatter(times[missing], foot, s=40, marker="|", color=style.QUIET, lw=1, label="missing", zorder=6)
     outside = style.edge_marks(ax, times, np.where(missing, 0.5 * (low + high), values), low, high, style.INK)
-    if outside:
-        style.note(ax, f"▲▼ {outside} beyond the axes")
+    style.remark_outside(ax, outside)
 
 
 def _measured(out: Filtered, ys: Any, coordinate: int) -> tuple[np.ndarray, np.ndarray]:

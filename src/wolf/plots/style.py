@@ -51,23 +51,13 @@ def dress(ax: Any, *, grid: str | None = "y") -> None:
         ax.grid(axis=grid, color=GRID, linewidth=0.8)
 
 
-def note(ax: Any, words: str, *, x: float = 0.99, y: float = 0.02) -> None:
-    """Write a remark in a corner of the axes."""
-    ax.text(
-        x,
-        y,
-        words,
-        transform=ax.transAxes,
-        size=8.5,
-        color=QUIET,
-        ha="right" if x > 0.5 else "left",
-        va="top" if y > 0.5 else "bottom",
-        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5},
-        zorder=9,
-    )
+def remark_outside(ax: Any, count: int) -> None:
+    """Write above the axes how many measurements they do not show."""
+    if count:
+        ax.set_title(f"{count} beyond the axes", loc="right", size=9, color=QUIET)
 
 
-def limits(*values: Any) -> tuple[float, float]:
+def limits(*values: Any, margin: float = MARGIN) -> tuple[float, float]:
     """Find a range that shows these values, with a margin; what is not finite does not count.
 
     Example:
@@ -80,7 +70,7 @@ def limits(*values: Any) -> tuple[float, float]:
     if not numbers.size:
         return -1.0, 1.0
     low, high = float(numbers.min()), float(numbers.max())
-    room = MARGIN * (high - low) or max(abs(high), 1.0) * MARGIN
+    room = margin * (high - low) or max(abs(high), 1.0) * margin
     return low - room, high + room
 
 

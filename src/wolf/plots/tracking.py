@@ -11,6 +11,7 @@ from wolf.results import Filtered
 
 STRETCH = 150  # steps of a run that a comparison shows in detail
 ERRORS = 5.0  # noise deviations that its axis of errors holds on either side
+MAP_MARGIN = 0.15  # of the range of a path, on both sides
 VISIBLE = 0.01  # share of the width of a map that an error must have to be seen on it
 
 
@@ -46,8 +47,7 @@ def paths(
 ) -> Any:
     """Draw estimated tracks in the plane of two states.
 
-    The range is that of the truth (or of the first estimate); how many measurements lie beyond it is written in the
-    corner.
+    The range is that of the truth (or of the last estimate); how many measurements lie beyond it is written above.
 
     Args:
         outs: a result of `wolf.filter`, or several by name, `{"KF": ..., "WoLF": ...}`.
@@ -89,39 +89,42 @@ def paths(
         ax.set_xlabel(f"state {pick[0]}")
         ax.set_ylabel(f"state {pick[1]}")
         figure.legend(loc="outside upper left", ncols=5, frameon=False, fontsize=9, labelcolor=style.INK)
-        settle_maps([(ax, frame, ys)])
+        settle_maps([(ax, frame)])
+        style.remark_outside(ax, 0 if ys is None else count_outside(ax, ys))
     else:
-        ax.set_xlim(*style.limits(frame[:, 0]))
-        ax.set_ylim(*style.limits(frame[:, 1]))
+        ax.set_xlim(*style.limits(frame[:, 0], margin=MAP_MARGIN))
+        ax.set_ylim(*style.limits(frame[:, 1], margin=MAP_MARGIN))
         ax.set_aspect("equal")
     return figure
 
 
-def settle_maps(maps: Sequence[tuple[Any, np.ndarray, np.ndarray | None]]) -> None:
-    """Fill maps at equal scales once the rest of the figure is laid out, and count the measurements outside.
+def settle_maps(maps: Sequence[tuple[Any, np.ndarray]]) -> None:
+    """Fill maps at equal scales, once the rest of their figure is laid out.
 
     Args:
-        maps: axes, the path that they must hold, (T, 2), and the measurements, (T, 2) or None.
+        maps: axes, and the path that they must hold, (T, 2).
     """
     for _ in range(2):  # new limits have other tick labels, and those move the axes a little
-        for ax, _, _ in maps:
+        for ax, _ in maps:
             ax.set_aspect("auto")
         maps[0][0].figure.figure.draw_without_rendering()
-        for ax, frame, _ in maps:
+        for ax, frame in maps:
             low, high = _equal_limits(ax, frame)
             ax.set_xlim(low[0], high[0])
             ax.set_ylim(low[1], high[1])
-    for ax, _, ys in maps:
+    for ax, _ in maps:
         ax.set_aspect("equal")
-        low, high = np.transpose([ax.get_xlim(), ax.get_ylim()])
-        outside = 0 if ys is None else np.sum(((ys < low) | (ys > high)).any(axis=1))
-        if outside:
-            style.note(ax, f"{outside} of {len(ys)} measurements are outside the map")
+
+
+def count_outside(ax: Any, ys: np.ndarray) -> int:
+    """Count the measurements beyond the axes."""
+    low, high = np.transpose([ax.get_xlim(), ax.get_ylim()])
+    return int(np.sum(((ys < low) | (ys > high)).any(axis=1)))
 
 
 def _equal_limits(ax: Any, frame: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     box = ax.get_window_extent()
-    ranges = np.array([style.limits(frame[:, 0]), style.limits(frame[:, 1])])
+    ranges = np.array([style.limits(values, margin=MAP_MARGIN) for values in frame.T])
     sizes = np.array([box.width, box.height])
     half = 0.5 * sizes * np.max(np.ptp(ranges, axis=1) / sizes)  # times units in a pixel
     return ranges.mean(axis=1) - half, ranges.mean(axis=1) + half
@@ -144,7 +147,10 @@ def comparison(tracks: Sequence[Track], heading: str, remark: str, noise_sd: flo
     _draw_heading(head, heading, remark)
     axes = body.subplots(3, len(tracks), squeeze=False, height_ratios=[4.0, 2.6, 1.1])
     figure.get_layout_engine().set(w_pad=0.08, h_pad=0.04, hspace=0.02, wspace=0.04)
-    settle_maps([_draw_column(axes[:, column], track, noise_sd) for column, track in enumerate(tracks)])
+    maps = [_draw_column(axes[:, column], track, noise_sd) for column, track in enumerate(tracks)]
+    settle_maps([(ax, track.truth[mapped, :2]) for ax, track, mapped in maps])
+    for ax, track, mapped in maps:
+        _describe_map(ax, track, mapped)
     return figure
 
 
@@ -175,8 +181,8 @@ def _draw_heading(head: Any, heading: str, remark: str) -> None:
     )
 
 
-def _draw_column(axes: Any, track: Track, noise_sd: float) -> tuple[Any, np.ndarray, np.ndarray]:
-    """Draw one run; return its map, the true path that this must hold, and the measurements of that part."""
+def _draw_column(axes: Any, track: Track, noise_sd: float) -> tuple[Any, Track, slice]:
+    """Draw one run; return its map, and which part of the run that shows."""
     plane, errors, weights = axes
     gross = np.linalg.norm(track.ys - track.truth[:, :2], axis=1) > ERRORS * noise_sd
     stretch = busiest(gross, STRETCH)
@@ -189,7 +195,7 @@ def _draw_column(axes: Any, track: Track, noise_sd: float) -> tuple[Any, np.ndar
     errors.sharex(weights)
     errors.tick_params(labelbottom=False)
     weights.set_xlim(times[0] - 1, times[-1] + 1)
-    return plane, track.truth[mapped, :2], track.ys[mapped]
+    return plane, track, mapped
 
 
 def _mapped(track: Track, stretch: slice) -> slice:
@@ -203,13 +209,18 @@ def _draw_map(ax: Any, track: Track, mapped: slice) -> None:
     truth, ys, flags = track.truth[mapped], track.ys[mapped], track.outliers[mapped]
     paths(named, ys, truth, ax=ax, outliers=flags, colors=(style.KALMAN, style.ROBUST))
     style.dress(ax, grid="both")
-    whole = len(truth) == len(track.truth)
-    steps = f"all {len(truth)} steps" if whole else f"steps {mapped.start} to {mapped.stop - 1}"
     ax.set_title(track.title, loc="left", size=12, weight="bold", color=style.INK, pad=36)
     kalman, robust = (f"{_error(out.means, track.truth):.1f}" for out in (track.kalman, track.robust))
     pieces = [("Position error of this run:  ", style.QUIET), (f"Kalman {kalman}", style.KALMAN)]
     _write(ax, 1.085, [*pieces, (",  ", style.QUIET), (f"WoLF {robust}", style.ROBUST)])
-    _write(ax, 1.015, [(f"Map of {steps}", style.QUIET)])
+
+
+def _describe_map(ax: Any, track: Track, mapped: slice) -> None:
+    whole = mapped.stop - mapped.start == len(track.truth)
+    steps = f"all {len(track.truth)} steps" if whole else f"steps {mapped.start} to {mapped.stop - 1}"
+    outside = count_outside(ax, track.ys[mapped])
+    rest = f"; {outside} measurements are outside it" if outside else ""
+    _write(ax, 1.015, [(f"Map of {steps}{rest}", style.QUIET)])
 
 
 def _draw_errors(ax: Any, times: np.ndarray, span: slice, track: Track, noise_sd: float) -> None:
