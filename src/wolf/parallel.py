@@ -47,18 +47,30 @@ def run_series(
             return to_numpy(run.run_many(some, method, padded[i * size : (i + 1) * size], inputs, seed, **options))
 
     if parts == 1:
-        results = [part(0)]
+        final, saved = jax.tree.map(lambda x: _series_first(x, len(ys)), part(0))
     else:
         with ThreadPoolExecutor(parts) as pool:
             results = list(pool.map(part, range(parts)))
-    joined = jax.tree.map(lambda *xs: xs[0] if xs[0].ndim == 0 else _join_series(xs, len(ys)), *results)
-    final, saved = joined
+            final, saved = jax.tree.map(lambda *xs: _series_first(_join(pool, xs), len(ys)), *results)
     if final.t.ndim == 0:  # one clock for all while they ran together
         final = final._replace(t=np.full(len(ys), final.t))
     return final, saved
 
 
-def _join_series(parts: tuple[np.ndarray, ...], count: int) -> np.ndarray:
-    """Put the series axis first: a view, not a copy, when one thread did it all."""
-    whole = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
-    return np.moveaxis(whole, -1, 0)[:count]
+def _join(pool: ThreadPoolExecutor, parts: tuple[np.ndarray, ...]) -> np.ndarray:
+    """Put the parts beside each other along the last axis, each thread copying its own."""
+    if parts[0].ndim == 0:
+        return parts[0]
+    size = parts[0].shape[-1]
+    whole = np.empty((*parts[0].shape[:-1], size * len(parts)), parts[0].dtype)
+
+    def copy(i: int) -> None:
+        whole[..., i * size : (i + 1) * size] = parts[i]
+
+    list(pool.map(copy, range(len(parts))))
+    return whole
+
+
+def _series_first(array: np.ndarray, count: int) -> np.ndarray:
+    """Move the series axis to the front: a view, not a copy."""
+    return array if array.ndim == 0 else np.moveaxis(array, -1, 0)[:count]

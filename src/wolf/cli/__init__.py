@@ -1,1 +1,3 @@
 """The command `wolf`."""
+
+from wolf.cli.commands import main as main

@@ -90,6 +90,7 @@ def paths(
         ax.set_ylabel(f"state {pick[1]}")
         figure.legend(loc="outside upper left", ncols=5, frameon=False, fontsize=9, labelcolor=style.INK)
         settle_maps([(ax, frame)])
+        ax.set_aspect("equal")
         style.remark_outside(ax, 0 if ys is None else count_outside(ax, ys))
     else:
         ax.set_xlim(*style.limits(frame[:, 0], margin=MAP_MARGIN))
@@ -99,21 +100,19 @@ def paths(
 
 
 def settle_maps(maps: Sequence[tuple[Any, np.ndarray]]) -> None:
-    """Fill maps at equal scales, once the rest of their figure is laid out.
+    """Choose limits that fill maps at equal scales, once the rest of their figure is laid out.
 
     Args:
         maps: axes, and the path that they must hold, (T, 2).
     """
+    for ax, _ in maps:
+        ax.set_aspect("auto")
     for _ in range(2):  # new limits have other tick labels, and those move the axes a little
-        for ax, _ in maps:
-            ax.set_aspect("auto")
         maps[0][0].figure.figure.draw_without_rendering()
         for ax, frame in maps:
             low, high = _equal_limits(ax, frame)
             ax.set_xlim(low[0], high[0])
             ax.set_ylim(low[1], high[1])
-    for ax, _ in maps:
-        ax.set_aspect("equal")
 
 
 def count_outside(ax: Any, ys: np.ndarray) -> int:
@@ -143,7 +142,7 @@ def comparison(tracks: Sequence[Track], heading: str, remark: str, noise_sd: flo
         The `matplotlib.figure.Figure`.
     """
     figure = style.new_figure(5.2 * len(tracks), 9.2, dpi=150)
-    head, body = figure.subfigures(2, 1, height_ratios=[1.15, 8])
+    head, body = figure.subfigures(2, 1, height_ratios=[1.08, 8])
     _draw_heading(head, heading, remark)
     axes = body.subplots(3, len(tracks), squeeze=False, height_ratios=[4.0, 2.6, 1.1])
     figure.get_layout_engine().set(w_pad=0.08, h_pad=0.04, hspace=0.02, wspace=0.04)
@@ -170,7 +169,7 @@ def _draw_heading(head: Any, heading: str, remark: str) -> None:
     head.legend(
         handles=keys,
         loc="lower left",
-        bbox_to_anchor=(0.003, 0.02),
+        bbox_to_anchor=(0.007, 0.04),
         borderpad=0,
         ncols=len(keys),
         frameon=False,
