@@ -2,9 +2,9 @@
 
 XLA's CPU runtime starts every fusion of a loop body as a kernel of its own, at about 40 ns each, which is most of the
 time of a small Kalman step. XLA can emit a called computation as one kernel instead, and does so by itself for tiny
-loops. Tagging our call the same way makes a filter of a few states 6-8 times faster, with the same bits, and quicker to
-compile. Where an operation has no place in such a kernel (a sort, a LAPACK call), or the machine is not a CPU, the
-loop is compiled as usual.
+loops. Tagging our call the same way makes a filter of a few states 6-8 times faster, with the same bits (a dot in a
+user's function may differ in its last one), and quicker to compile. Where an operation has no place in such a kernel (a
+sort, a LAPACK call), or the machine is not a CPU, the loop is compiled as usual.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,7 +14,8 @@ import jax
 from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend import core
 
-LARGEST = 1024  # entries of an intermediate array in the loop; more deserve kernels of their own
+LARGEST = 4096  # entries of an intermediate array in the loop; more deserve kernels of their own
+LONGEST_DOT = 6  # side of a dot's operands; XLA hands larger ones to a library, which the kernel cannot call
 
 # What the kernel emitter was seen to compile (tests/test_fusion.py runs those that a model is likely to use).
 EMITTED = frozenset(
@@ -54,6 +55,8 @@ def one_kernel(fn: Callable, *args: Any) -> Any:
 
 
 def _fits(equation: Any) -> bool:
+    if equation.primitive.name == "dot_general":
+        return all(side <= LONGEST_DOT for var in equation.invars for side in var.aval.shape)
     return equation.primitive.name in EMITTED and all(
         getattr(var.aval, "size", 1) <= LARGEST for var in equation.outvars
     )
@@ -74,3 +77,8 @@ def _programs(value: Any) -> Iterator[Any]:
         item = getattr(item, "jaxpr", item)
         if hasattr(item, "eqns"):
             yield item
+
+
+def refused(error: jax.errors.JaxRuntimeError) -> bool:
+    """Say whether an error means that XLA could not emit the kernel after all."""
+    return any(word in str(error) for word in ("UNIMPLEMENTED", "materialize symbols"))

@@ -9,6 +9,7 @@ ways to compute the same thing, chosen by shape alone:
 - large sizes: `dot` and LAPACK.
 """
 
+import math
 import operator
 from functools import reduce
 from typing import Any
@@ -18,6 +19,7 @@ import jax.numpy as jnp
 from jax import Array
 
 SMALL = 8  # up to this size a step is fused; above, LAPACK wins
+TERMS = 4 * SMALL**3  # of a product that is still written as broadcast, multiply, sum
 UNROLLED = 6  # up to this size entries are unrolled; above, compiling them takes too long
 ROWS_UNROLLED = 24  # Gram-Schmidt over more rows than this becomes a loop
 
@@ -70,9 +72,7 @@ def matmul(a: Array, b: Array) -> Array:
         [[1.0, 2.0], [3.0, 4.0]]
     """
     if a.ndim == b.ndim == 2:
-        if max(*a.shape, *b.shape) > SMALL:
-            return a @ b
-        return (a[:, :, None] * b[None, :, :]).sum(1)
+        return (a[:, :, None] * b[None, :, :]).sum(1) if _fusible(*a.shape, b.shape[1]) else a @ b
     if max(*a.shape[:2], *b.shape[:2]) > UNROLLED:
         return reduce(operator.add, [a[:, k, None] * b[None, k, :] for k in range(a.shape[1])])
     return _stack([[_entry(a, b, i, j) for j in range(b.shape[1])] for i in range(a.shape[0])])
@@ -81,7 +81,7 @@ def matmul(a: Array, b: Array) -> Array:
 def matvec(a: Array, x: Array) -> Array:
     """Multiply a matrix and a vector."""
     if a.ndim == 2 and x.ndim == 1:
-        return a @ x if max(a.shape) > SMALL else (a * x).sum(1)
+        return (a * x).sum(1) if _fusible(*a.shape, 1) else a @ x
     return matmul(a, x[:, None])[:, 0]
 
 
@@ -225,12 +225,21 @@ def psd_solve(a: Array, b: Array) -> Array:
         inverse = jnp.where(values > floor, 1.0 / jnp.where(values > floor, values, 1.0), 0.0)
         return vectors @ (inverse[:, None] * (vectors.T @ b))
     lower = psd_root(a)
+    factor, alive = _living(lower)
+    return factor.back(factor.half(b) * alive[:, None])
+
+
+def back_solve_psd(lower: Array, b: Array) -> Array:
+    """Compute `L⁻ᵀ b` for a root L from `psd_root`, with nothing in the directions that it lacks."""
+    factor, alive = _living(lower)
+    return factor.back(b * alive[:, None])
+
+
+def _living(lower: Array) -> tuple[Cholesky, Array]:
+    """Give dead directions a unit pivot, and say which are alive: with a zero right-hand side their share is zero."""
     dead = diagonal(lower) == 0
-    # A dead direction gets a unit pivot and a zero right-hand side: its share of x is zero.
-    factor = from_lower(lower + eye(a.shape[0], a) * dead[None])
-    alive = jnp.where(dead, 0.0, 1.0).astype(a.dtype)
-    half = factor.half(b) * alive[:, None]
-    return factor.back(half)
+    factor = from_lower(lower + eye(lower.shape[0], lower) * dead[None])
+    return factor, jnp.where(dead, 0.0, 1.0).astype(lower.dtype)
 
 
 def lq(rows: Array) -> Array:
@@ -289,6 +298,11 @@ def _pivot(rest: Array, original: Array, j: int) -> tuple[Array, Array]:
 def _safe_sqrt(x: Array) -> Array:
     """Take a square root whose gradient at 0 is 0 instead of infinite."""
     return jnp.where(x > 0, jnp.sqrt(jnp.where(x > 0, x, 1.0)), 0.0)
+
+
+def _fusible(*sizes: int) -> bool:
+    """Say whether a product is small: at most one long side (the points of a sigma-point rule), few terms."""
+    return sum(size > SMALL for size in sizes) <= 1 and math.prod(sizes) <= TERMS
 
 
 def _entry(a: Array, b: Array, i: int, j: int) -> Array:

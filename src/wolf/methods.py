@@ -10,7 +10,7 @@ from typing import Any
 
 from wolf import weights
 from wolf.filters import GaussianFilter
-from wolf.moments import Linear
+from wolf.moments import Cubature, GaussHermite, Linear, Unscented
 from wolf.noise import Weighted
 
 ITERATIONS = 5  # of an iterated EKF; it converges quadratically, so more rarely changes a digit
@@ -66,6 +66,11 @@ def _per_coordinate(weight: Any = None, **options: Any) -> GaussianFilter:
     return WoLF(weights.PerCoordinate(weights.MahalanobisIMQ(metric="S") if weight is None else weight), **options)
 
 
+def _with(build: Callable[..., GaussianFilter], **defaults: Any) -> Callable[..., GaussianFilter]:
+    """Make a constructor with other defaults."""
+    return lambda **options: build(**(defaults | options))
+
+
 TABLE: dict[str, Callable[..., Any]] = {
     "KF": KF,
     "EKF": EKF,
@@ -79,7 +84,13 @@ TABLE: dict[str, Callable[..., Any]] = {
     "WoLF-Huber": _weighted(weights.Huber),
     "WoLF-StudentT": _weighted(weights.StudentT),
     "WoLF-PerCoordinate": _per_coordinate,
-    "WoLF-IEKF": lambda iterations=ITERATIONS, **options: WoLF(iterations=iterations, **options),
+    "WoLF-IEKF": _with(WoLF, iterations=ITERATIONS),
+    "UKF": _with(EKF, moments=Unscented()),
+    "CKF": _with(EKF, moments=Cubature()),
+    "GHKF": _with(EKF, moments=GaussHermite()),
+    "WoLF-UKF": _with(WoLF, moments=Unscented()),
+    "WoLF-CKF": _with(WoLF, moments=Cubature()),
+    "WoLF-GHKF": _with(WoLF, moments=GaussHermite()),
 }
 
 

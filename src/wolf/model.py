@@ -37,18 +37,19 @@ class Bound:
 
     fn: Any = function()
     u: Any = None
+    residual: Any = function(default=None)
 
     def __call__(self, x: Array) -> Array:
         """Evaluate at x."""
         return self.each(lambda f: f, x)
 
-    def each(self, transform: Callable, x: Array) -> Any:
-        """Evaluate `transform(x -> fn(x, u))` at x, series by series if x has a trailing axis."""
+    def each(self, transform: Callable, x: Array, axes: int = 1) -> Any:
+        """Evaluate `transform(x -> fn(x, u))` at x, series by series if x has a trailing axis beyond its own."""
 
         def one(x: Array, u: Any) -> Any:
             return transform(lambda z: call(self.fn, z, u))(x)
 
-        if x.ndim == 1:
+        if x.ndim == axes:
             return one(x, self.u)
         u_axis = -1 if self.u is not None and self.u.ndim > 1 else None
         return jax.vmap(one, in_axes=(-1, u_axis), out_axes=-1)(x, self.u)
@@ -128,7 +129,7 @@ class StateSpaceModel:
 
     def projection(self, u: Array | None) -> LinearMap | Bound:
         """Bind the input to the observation function."""
-        return Bound(self.observe, u)
+        return Bound(self.observe, u, self.residual)
 
     def subtract(self, y: Array, prediction: Array) -> Array:
         """Form the residual of a measurement."""

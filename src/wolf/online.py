@@ -4,7 +4,7 @@ import io
 import json
 import os
 import tempfile
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from wolf import checks, door, run
+from wolf.fusion import one_kernel, refused
 from wolf.model import Model
 from wolf.pytree import cast, from_dict, to_dict
 from wolf.types import Gaussian, Info
@@ -267,7 +268,6 @@ def _advance(structure: Any, state_structure: Any, update_first: bool, with_inpu
     """
     num_params, num_state = structure.num_leaves, state_structure.num_leaves
 
-    @jax.jit
     def advance(*flat: Any) -> tuple:
         model, method = jax.tree.unflatten(structure, flat[:num_params])
         state = jax.tree.unflatten(state_structure, flat[num_params : num_params + num_state])
@@ -277,7 +277,17 @@ def _advance(structure: Any, state_structure: Any, update_first: bool, with_inpu
         state, info = run.step(model, method, state, y, u, key, update_first=update_first, u_before=before)
         return (*jax.tree.leaves(state), _pack(info, y.dtype))
 
-    return advance
+    usual, fused = jax.jit(advance), jax.jit(partial(one_kernel, advance))
+
+    def attempt(*flat: Any) -> tuple:
+        try:
+            return fused(*flat)
+        except jax.errors.JaxRuntimeError as error:
+            if not refused(error):
+                raise
+            return usual(*flat)
+
+    return attempt
 
 
 def _pack(info: Info, dtype: Any) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 
 from wolf import run
 from wolf.door import as_key, precision, to_numpy
+from wolf.fusion import refused
 
 SERIES_PER_THREAD = 64  # fewer are not worth a thread
 
@@ -18,7 +19,7 @@ def run_one(*engine: Any, **options: Any) -> tuple[Any, Any]:
     try:
         return run.run_filter(*engine, **options, fused=True)
     except jax.errors.JaxRuntimeError as error:
-        if not any(word in str(error) for word in ("UNIMPLEMENTED", "materialize symbols")):
+        if not refused(error):
             raise
         return run.run_filter(*engine, **options)
 

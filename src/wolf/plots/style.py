@@ -12,7 +12,7 @@ TRUTH = "#c3cad1"
 DOTS = "#8b949e"
 ROBUST = "#0072b2"
 KALMAN = "#d55e00"
-CYCLE = (ROBUST, KALMAN, "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+CYCLE = (KALMAN, ROBUST, "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # the baseline first
 
 BAND = 2.0  # half-width of a band, in standard deviations
 MARGIN = 0.08  # of the range of what must be seen, on both sides
@@ -54,7 +54,7 @@ def dress(ax: Any, *, grid: str | None = "y") -> None:
 def remark_outside(ax: Any, count: int) -> None:
     """Write above the axes how many measurements they do not show."""
     if count:
-        ax.set_title(f"{count} beyond the axes", loc="right", size=9, color=QUIET)
+        ax.set_title(f"{count} measurements beyond the axes", loc="right", size=9, color=QUIET)
 
 
 def limits(*values: Any, margin: float = MARGIN) -> tuple[float, float]:

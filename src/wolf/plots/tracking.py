@@ -43,7 +43,7 @@ def paths(
     ax: Any = None,
     *,
     outliers: Any = None,
-    colors: Sequence[str] = style.CYCLE,
+    colors: Sequence[str] | None = None,
 ) -> Any:
     """Draw estimated tracks in the plane of two states.
 
@@ -56,7 +56,7 @@ def paths(
         coordinates: the two states.
         ax: axes to draw on; a new figure without.
         outliers: (T,) bool, which measurements to cross; those that the last result refused without.
-        colors: one for each result.
+        colors: one for each result; the baseline comes first unless told.
 
     Returns:
         The `matplotlib.figure.Figure`.
@@ -74,6 +74,7 @@ def paths(
 
     if truth is not None:
         ax.plot(*frame.T, color=style.TRUTH, lw=5, solid_capstyle="round", label="truth", zorder=1)
+    colors = (style.CYCLE[1:] if len(named) == 1 else style.CYCLE) if colors is None else colors
     for (name, out), color in zip(named.items(), colors, strict=False):
         ax.plot(*out.means[:, pick].T, color=color, lw=1.3, label=name, zorder=4, solid_joinstyle="round")
     if ys is not None:
