@@ -97,15 +97,13 @@ def run(config: Config, say: Callable[[str], None] = lambda words: None) -> Resu
         config: how much.
         say: told what happens while it happens.
     """
-    model = wolf.models.constant_velocity(
-        dims=2, dt=0.1, dynamics_var=0.1, obs_var=NOISE_VAR, prior=wolf.Gaussian(START, np.eye(4))
-    )
+    model = make_model()
     rows: list[Row] = []
     tracks: list[Track] = []
     for name, kind in KINDS.items():
         started = time.perf_counter()
         say(f"  {name:<11}simulating")
-        truth, ys, outliers = _simulate(model, kind.process, config)
+        truth, ys, outliers = simulate(model, kind.process, config)
         outs = {}
         for label, method in FILTERS.items():
             say(f" .. {label}")
@@ -117,6 +115,26 @@ def run(config: Config, say: Callable[[str], None] = lambda words: None) -> Resu
             tracks.append(Track(kind.title, truth[i], ys[i], outliers[i], outs[KALMAN][i], outs[DEFAULT][i]))
         say(f" .. {time.perf_counter() - started:.1f} s\n")
     return Results(rows, tracks)
+
+
+def make_model() -> wolf.LinearModel:
+    """Build the tracking model, with a prior around the true start."""
+    prior = wolf.Gaussian(START, np.eye(4))
+    return wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=NOISE_VAR, prior=prior)
+
+
+def simulate(model: Any, process: Any, config: Config) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Draw states, measurements and outliers, each with a leading trial axis.
+
+    The true tracks are the same for every kind of data: the key of a trial does not depend on the kind.
+    """
+    key = jax.random.key(config.seed)
+    draws = [
+        wolf.simulate.trajectory(model, config.steps, jax.random.fold_in(key, i), process, initial=START)
+        for i in range(config.trials)
+    ]
+    truth, ys, outliers = (np.stack(parts) for parts in zip(*draws, strict=True))
+    return truth, ys, outliers
 
 
 def position_error(means: np.ndarray, truth: np.ndarray) -> np.ndarray:
@@ -157,17 +175,6 @@ def picture(config: Config, tracks: list[Track]) -> Any:
     which = f"Of {config.trials} simulated runs: the one with the median error of the Kalman filter."
     remark = f"Tracking in the plane, both filters on the same measurements. {which}"
     return tracking.comparison(tracks, heading, remark, noise_sd=NOISE_VAR**0.5)
-
-
-def _simulate(model: Any, process: Any, config: Config) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Draw the same true tracks for every kind of data: the key of a trial does not depend on the kind."""
-    key = jax.random.key(config.seed)
-    draws = [
-        wolf.simulate.trajectory(model, config.steps, jax.random.fold_in(key, i), process, initial=START)
-        for i in range(config.trials)
-    ]
-    truth, ys, outliers = (np.stack(parts) for parts in zip(*draws, strict=True))
-    return truth, ys, outliers
 
 
 def _row(name: str, label: str, out: wolf.Filtered, truth: np.ndarray, errors: dict[str, np.ndarray]) -> Row:

@@ -1,10 +1,18 @@
-"""Models of things that move."""
+"""Models of things that move, and of sensors that watch them (Bar-Shalom, Li & Kirubarajan 2001, ch. 6, 10, 11)."""
 
+from typing import Any
+
+import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from wolf import checks
-from wolf.model import LinearModel
+from wolf.model import LinearModel, StateSpaceModel
+from wolf.models.continuous import discretise
+from wolf.pytree import pytree
 from wolf.types import Gaussian
+
+SLOW_TURN = 1e-6  # rad in a step below which a turn is computed by its series: sin(x)/x is 0/0 at 0
 
 
 def constant_velocity(
@@ -26,11 +34,190 @@ def constant_velocity(
         >>> constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
         LinearModel(4 states, 2 measured)
     """
+    checks.variances(dynamics_var=dynamics_var)
+    dynamics = np.array([[1.0, dt], [0.0, 1.0]])
+    return _moving(dims, dt, dynamics, dynamics_var * np.eye(2), obs_var, prior)
+
+
+def constant_acceleration(
+    dims: int, dt: float, jerk_rate: float, obs_var: float, prior: Gaussian | None = None
+) -> LinearModel:
+    """Model an object whose acceleration moves as Brownian motion, with its position measured.
+
+    Args:
+        dims: number of space dimensions; state (positions, velocities, accelerations).
+        dt: time between measurements.
+        jerk_rate: variance that each acceleration gains in a unit of time.
+        obs_var: variance of the noise on every measured position.
+        prior: belief about the state at time 0; N(0, I) without one.
+    """
+    checks.variances(jerk_rate=jerk_rate)
+    dynamics, noise = discretise(np.eye(3, k=1), np.diag([0.0, 0.0, jerk_rate]), dt)
+    return _moving(dims, dt, dynamics, noise, obs_var, prior)
+
+
+def singer(
+    dims: int, dt: float, maneuver_time: float, accel_var: float, obs_var: float, prior: Gaussian | None = None
+) -> LinearModel:
+    """Model an object whose acceleration comes and goes (Singer 1970).
+
+    Args:
+        dims: number of space dimensions; state (positions, velocities, accelerations).
+        dt: time between measurements.
+        maneuver_time: time constant with which an acceleration fades.
+        accel_var: variance of the acceleration in the long run.
+        obs_var: variance of the noise on every measured position.
+        prior: belief about the state at time 0; N(0, I) without one.
+    """
+    checks.variances(accel_var=accel_var)
+    checks.positive("maneuver_time", maneuver_time)
+    drift = np.eye(3, k=1)
+    drift[2, 2] = -1.0 / maneuver_time
+    dynamics, noise = discretise(drift, np.diag([0.0, 0.0, 2.0 * accel_var / maneuver_time]), dt)
+    return _moving(dims, dt, dynamics, noise, obs_var, prior)
+
+
+def coordinated_turn(dt: float, speed_var: float, turn_var: float, obs_var: float, prior: Gaussian) -> StateSpaceModel:
+    """Model an object that turns at an unknown rate; state (px, py, vx, vy, turn rate), position measured.
+
+    Args:
+        dt: time between measurements.
+        speed_var: variance of the noise on each position and velocity at each step.
+        turn_var: variance of the noise on the turn rate at each step.
+        obs_var: variance of the noise on each measured position.
+        prior: belief about the state at time 0.
+    """
+    checks.positive("dt", dt)
+    checks.variances(speed_var=speed_var, turn_var=turn_var, obs_var=obs_var)
+    noise = np.diag([speed_var] * 4 + [turn_var])
+    return StateSpaceModel(Turn(dt), position, noise, obs_var * np.eye(2), prior)
+
+
+def range_bearing(
+    dt: float, dynamics_var: float, range_var: float, bearing_var: float, prior: Gaussian, sensor: Any = (0.0, 0.0)
+) -> StateSpaceModel:
+    """Model a radar: an object of constant velocity, seen by its distance and direction; directions wrap around.
+
+    Args:
+        dt: time between measurements.
+        dynamics_var: variance of the noise on every state (px, py, vx, vy) at each step.
+        range_var: variance of the measured distance.
+        bearing_var: variance of the measured direction, in rad².
+        prior: belief about the state at time 0.
+        sensor: where the radar stands, (2,).
+
+    Example:
+        >>> range_bearing(0.1, 0.1, 1.0, 0.01, Gaussian(np.ones(4), np.eye(4))).obs_dim
+        2
+    """
+    checks.positive("dt", dt)
+    checks.variances(dynamics_var=dynamics_var)
+    for name, value in (("range_var", range_var), ("bearing_var", bearing_var)):
+        checks.positive(name, value)
+    noise = np.diag([range_var, bearing_var])
+    watch = RangeBearing(checks.number_array("sensor", sensor))
+    return StateSpaceModel(Straight(dt), watch, dynamics_var * np.eye(4), noise, prior, residual=wrap_second)
+
+
+def gps_odometry(
+    dt: float, position_var: float, heading_var: float, gps_var: float, prior: Gaussian
+) -> StateSpaceModel:
+    """Model a vehicle that counts its wheels and is seen by GPS; state (x, y, heading), inputs (speed, turn rate).
+
+    Args:
+        dt: time between measurements.
+        position_var: variance that odometry adds to each position at each step.
+        heading_var: variance that it adds to the heading at each step.
+        gps_var: variance of each measured position.
+        prior: belief about the state at time 0.
+    """
+    checks.positive("dt", dt)
+    checks.variances(position_var=position_var, heading_var=heading_var, obs_var=gps_var)
+    noise = np.diag([position_var, position_var, heading_var])
+    return StateSpaceModel(Unicycle(dt), position, noise, gps_var * np.eye(2), prior)
+
+
+@pytree
+class Straight:
+    """Move (px, py, vx, vy) on for a time dt."""
+
+    dt: Any
+
+    def __call__(self, x: Array) -> Array:
+        """Move on."""
+        return jnp.stack([x[0] + self.dt * x[2], x[1] + self.dt * x[3], x[2], x[3]])
+
+
+@pytree
+class Turn:
+    """Move (px, py, vx, vy, turn rate) along an arc for a time dt."""
+
+    dt: Any
+
+    def __call__(self, x: Array) -> Array:
+        """Move on."""
+        angle = x[4] * self.dt
+        slow = jnp.abs(angle) < SLOW_TURN
+        safe = jnp.where(slow, 1.0, angle)
+        along = jnp.where(slow, 1.0 - angle**2 / 6.0, jnp.sin(safe) / safe) * self.dt
+        across = jnp.where(slow, 0.5 * angle, (1.0 - jnp.cos(safe)) / safe) * self.dt
+        cosine, sine = jnp.cos(angle), jnp.sin(angle)
+        return jnp.stack(
+            [
+                x[0] + along * x[2] - across * x[3],
+                x[1] + across * x[2] + along * x[3],
+                cosine * x[2] - sine * x[3],
+                sine * x[2] + cosine * x[3],
+                x[4],
+            ]
+        )
+
+
+@pytree
+class Unicycle:
+    """Move (x, y, heading) by odometry u = (speed, turn rate) for a time dt."""
+
+    dt: Any
+
+    def __call__(self, x: Array, u: Array) -> Array:
+        """Move on, heading halfway through the turn."""
+        heading = x[2] + 0.5 * self.dt * u[1]
+        step = self.dt * u[0]
+        return jnp.stack([x[0] + step * jnp.cos(heading), x[1] + step * jnp.sin(heading), x[2] + self.dt * u[1]])
+
+
+@pytree
+class RangeBearing:
+    """See (px, py, ...) from a sensor as distance and direction."""
+
+    sensor: Any
+
+    def __call__(self, x: Array) -> Array:
+        """Look."""
+        east, north = x[0] - self.sensor[0], x[1] - self.sensor[1]
+        return jnp.stack([jnp.sqrt(east**2 + north**2), jnp.arctan2(north, east)])
+
+
+def position(x: Array) -> Array:
+    """See the first two states."""
+    return x[:2]
+
+
+def wrap_second(y: Array, prediction: Array) -> Array:
+    """Subtract (distance, direction), with the direction in [-π, π)."""
+    difference = y - prediction
+    return jnp.stack([difference[0], jnp.mod(difference[1] + jnp.pi, 2 * jnp.pi) - jnp.pi])
+
+
+def _moving(
+    dims: int, dt: float, dynamics: np.ndarray, noise: np.ndarray, obs_var: float, prior: Gaussian | None
+) -> LinearModel:
+    """Copy the motion along one axis to every axis, positions first."""
     if not isinstance(dims, int) or dims < 1:
         raise ValueError(f"dims must be a whole number of at least 1; got {dims!r}")
-    checks.variances(dynamics_var=dynamics_var, obs_var=obs_var)
     checks.positive("dt", dt)
-    size = 2 * dims
+    checks.variances(obs_var=obs_var)
+    axes = np.eye(dims)
+    size = len(dynamics) * dims
     prior = Gaussian(np.zeros(size), np.eye(size)) if prior is None else prior
-    dynamics = np.kron([[1.0, dt], [0.0, 1.0]], np.eye(dims))
-    return LinearModel(dynamics, np.eye(dims, size), dynamics_var * np.eye(size), obs_var * np.eye(dims), *prior)
+    return LinearModel(np.kron(dynamics, axes), np.eye(dims, size), np.kron(noise, axes), obs_var * axes, *prior)

@@ -1,0 +1,178 @@
+"""Models in continuous time, for measurements at any times: `dx = A x dt + dW`, `y = H x + noise`.
+
+Each step is discretised exactly over its own gap (Van Loan 1978), so uneven time stamps need nothing else. The prior is
+about the time `start`, which is the first time stamp unless told.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from wolf import checks
+from wolf.model import LinearModel
+from wolf.types import Gaussian
+
+
+def discretise(drift: Any, diffusion: Any, dt: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Integrate a linear stochastic differential equation over a time step.
+
+    Args:
+        drift: A, (D, D).
+        diffusion: spectral density of the noise, (D, D).
+        dt: a step or many of them, (T,).
+
+    Returns:
+        F = exp(A dt) and Q = ∫ exp(A s) diffusion exp(A s)ᵀ ds, with a leading axis for many steps.
+
+    Example:
+        >>> F, Q = discretise(np.zeros((1, 1)), np.eye(1), 0.5)
+        >>> F.item(), Q.item()
+        (1.0, 0.5)
+    """
+    from scipy.linalg import expm
+
+    a, noise = checks.number_array("drift", drift), checks.number_array("diffusion", diffusion)
+    size = len(a)
+    steps = np.asarray(dt, np.float64)[..., None, None]
+    block = np.concatenate(
+        [np.concatenate([-a, noise], axis=1), np.concatenate([np.zeros_like(a), a.T], axis=1)], axis=0
+    )
+    exponential = expm(block * steps)
+    dynamics = np.swapaxes(exponential[..., size:, size:], -1, -2)
+    cov = dynamics @ exponential[..., :size, size:]
+    return dynamics, 0.5 * (cov + np.swapaxes(cov, -1, -2))
+
+
+def linear_sde(
+    times: Any, drift: Any, diffusion: Any, H: Any, R: Any, prior: Gaussian, start: float | None = None
+) -> LinearModel:
+    """Model any linear stochastic differential equation, measured at the given times.
+
+    Args:
+        times: of the measurements, (T,), not decreasing.
+        drift: A, (D, D).
+        diffusion: spectral density of the noise, (D, D), positive semi-definite.
+        H: (M, D).
+        R: (M, M).
+        prior: belief about the state at `start`.
+        start: when the prior holds; the first time stamp unless told.
+    """
+    gaps = time_steps(times, start)
+    steps, which = np.unique(gaps, return_inverse=True)  # equal gaps are discretised once
+    dynamics, noise = discretise(drift, diffusion, steps)
+    return LinearModel(F=dynamics[which], H=H, Q=noise[which], R=R, mean=prior.mean, cov=prior.cov)
+
+
+def wiener_level(
+    times: Any, var_rate: float, obs_var: float, prior: Gaussian, start: float | None = None
+) -> LinearModel:
+    """Model a level that moves as Brownian motion: `local_level` for uneven times.
+
+    Args:
+        times: (T,).
+        var_rate: variance that the level gains in a unit of time.
+        obs_var: variance of the noise.
+        prior: belief about the level at `start`.
+        start: as in `linear_sde`.
+    """
+    checks.variances(var_rate=var_rate, obs_var=obs_var)
+    return linear_sde(times, np.zeros((1, 1)), var_rate * np.eye(1), np.eye(1), obs_var * np.eye(1), prior, start)
+
+
+def wiener_velocity(
+    times: Any, dims: int, accel_rate: float, obs_var: float, prior: Gaussian, start: float | None = None
+) -> LinearModel:
+    """Model positions whose velocities move as Brownian motion: `local_trend` and `constant_velocity` for uneven times.
+
+    Args:
+        times: (T,).
+        dims: number of space dimensions; state (positions, velocities).
+        accel_rate: variance that each velocity gains in a unit of time.
+        obs_var: variance of the noise on every measured position.
+        prior: belief about the state at `start`.
+        start: as in `linear_sde`.
+    """
+    checks.variances(accel_rate=accel_rate, obs_var=obs_var)
+    drift = np.kron([[0.0, 1.0], [0.0, 0.0]], np.eye(dims))
+    diffusion = np.kron([[0.0, 0.0], [0.0, accel_rate]], np.eye(dims))
+    return linear_sde(times, drift, diffusion, np.eye(dims, 2 * dims), obs_var * np.eye(dims), prior, start)
+
+
+def ornstein_uhlenbeck(
+    times: Any,
+    rate: float,
+    stationary_var: float,
+    obs_var: float,
+    prior: Gaussian | None = None,
+    start: float | None = None,
+) -> LinearModel:
+    """Model a value that is pulled back to zero: correlation `exp(-rate |t - s|)`.
+
+    Args:
+        times: (T,).
+        rate: of the pull, per unit of time.
+        stationary_var: variance of the process in the long run.
+        obs_var: variance of the noise.
+        prior: belief at `start`; the stationary distribution without one.
+        start: as in `linear_sde`.
+    """
+    checks.variances(stationary_var=stationary_var, obs_var=obs_var)
+    checks.positive("rate", rate)
+    prior = Gaussian(np.zeros(1), stationary_var * np.eye(1)) if prior is None else prior
+    diffusion = 2.0 * rate * stationary_var * np.eye(1)
+    return linear_sde(times, -rate * np.eye(1), diffusion, np.eye(1), obs_var * np.eye(1), prior, start)
+
+
+def time_steps(times: Any, start: float | None = None) -> np.ndarray:
+    """Turn time stamps into the gaps before them.
+
+    Args:
+        times: numbers or NumPy datetimes (counted in seconds), not decreasing.
+        start: when the prior holds; the first time stamp unless told.
+
+    Example:
+        >>> time_steps([0.0, 1.0, 3.5]).tolist()
+        [0.0, 1.0, 2.5]
+    """
+    stamps = np.asarray(times)
+    if np.issubdtype(stamps.dtype, np.datetime64):
+        stamps = (stamps - stamps[0]) / np.timedelta64(1, "s")
+    stamps = checks.number_array("times", stamps)
+    if stamps.ndim != 1 or not len(stamps) or not np.all(np.isfinite(stamps)):
+        raise ValueError(f"times must be a finite array of shape (T,); got shape {stamps.shape}")
+    gaps = np.diff(stamps, prepend=stamps[0] if start is None else start)
+    if np.any(gaps < 0):
+        first = int(np.flatnonzero(gaps < 0)[0])
+        raise ValueError(f"times must not decrease, and start not after them; they do at row {first}: sort them first")
+    return gaps
+
+
+def merge_sensors(*readings: tuple[Any, Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Put sensors with their own rates on one time axis.
+
+    Args:
+        *readings: pairs of time stamps (T_i,) and values (T_i,) or (T_i, M_i), one for each sensor.
+
+    Returns:
+        All time stamps, sorted, and measurements (T, ΣM_i), NaN where a sensor said nothing.
+
+    Example:
+        >>> times, ys = merge_sensors(([0.0, 1.0], [5.0, 6.0]), ([0.5, 1.0], [7.0, 8.0]))
+        >>> times.tolist(), ys.tolist()
+        ([0.0, 0.5, 1.0], [[5.0, nan], [nan, 7.0], [6.0, 8.0]])
+    """
+    stamps = [np.asarray(times) for times, _ in readings]
+    values = [checks.number_array("values", value) for _, value in readings]
+    values = [value[:, None] if value.ndim == 1 else value for value in values]
+    for i, (stamp, value) in enumerate(zip(stamps, values, strict=True)):
+        if len(stamp) != len(value):
+            raise ValueError(f"sensor {i} has {len(stamp)} time stamps and {len(value)} values")
+        if len(np.unique(stamp)) != len(stamp):
+            raise ValueError(f"sensor {i} has two values at one time; give them as two sensors")
+    times = np.unique(np.concatenate(stamps))
+    columns = []
+    for stamp, value in zip(stamps, values, strict=True):
+        column = np.full((len(times), value.shape[1]), np.nan)
+        column[np.searchsorted(times, stamp)] = value
+        columns.append(column)
+    return times, np.concatenate(columns, axis=1)
