@@ -7,6 +7,7 @@ out = wolf.filter(model, ys)          # robust, nothing to tune
 out.means, out.covs, out.outliers
 """
 
+from wolf import influence as influence
 from wolf import methods as methods
 from wolf import metrics as metrics
 from wolf import models as models
@@ -16,6 +17,7 @@ from wolf.api import filter as filter
 from wolf.api import filter_chunks as filter_chunks
 from wolf.api import filter_many as filter_many
 from wolf.api import forecast as forecast
+from wolf.api import sample_paths as sample_paths
 from wolf.api import smooth as smooth
 from wolf.door import package_version as _package_version
 from wolf.filters import GaussianFilter as GaussianFilter

@@ -15,7 +15,7 @@ from wolf.model import Model
 from wolf.parallel import run_one, run_series
 from wolf.pytree import cast
 from wolf.results import Filtered, Forecast, Smoothed
-from wolf.smoothing import run_smoother
+from wolf.smoothing import run_sampler, run_smoother
 from wolf.types import Gaussian
 
 
@@ -193,6 +193,35 @@ def smooth(model: Model | list[Model] | tuple[Model, ...], out: Filtered) -> Smo
     return Smoothed(smoothed.mean, smoothed.cov, out)
 
 
+def sample_paths(model: Model, out: Filtered, num: int, key: Any) -> np.ndarray:
+    """Draw whole paths of the state from the posterior, for questions that means and covariances cannot answer.
+
+    Args:
+        model: the one that was filtered.
+        out: one series from `wolf.filter`, run with `save="all"`.
+        num: number of paths.
+        key: seed or JAX key.
+
+    Returns:
+        Paths, (num, T, D).
+
+    Example:
+        >>> import wolf
+        >>> model = wolf.models.local_level(level_var=0.1, obs_var=1.0)
+        >>> wolf.sample_paths(model, wolf.filter(model, [1.0, 2.0, 3.0]), num=5, key=0).shape
+        (5, 3, 1)
+    """
+    _check_smoothable(out)
+    checks.count("num", num)
+    if out.num_series is not None:
+        raise ValueError("sample_paths takes one series; pick one of many, as out[0]")
+    dtype = out.settings["dtype"]
+    beliefs = Gaussian(out.means, out.covs), Gaussian(out.predicted_means, out.predicted_covs)
+    with precision(dtype):
+        engine = (cast(model, dtype), cast(out.method.moments, dtype), *cast(beliefs, dtype), door.as_key(key))
+        return to_numpy(run_sampler(*engine, to_dtype(out.inputs, dtype), num=int(num), update_first=out.update_first))
+
+
 def forecast(model: Model, out: Filtered, steps: int, *, level: float = 0.95, inputs: Any = None) -> Forecast:
     """Look ahead from the end of a filtered series.
 
@@ -209,8 +238,7 @@ def forecast(model: Model, out: Filtered, steps: int, *, level: float = 0.95, in
         >>> wolf.forecast(model, wolf.filter(model, [1.0, 2.0, 3.0]), steps=20)
         Forecast: 20 steps, 95% intervals in .lower and .upper
     """
-    if not isinstance(steps, int | np.integer) or steps < 1:
-        raise ValueError(f"steps must be a whole number of at least 1; got {steps!r}")
+    checks.count("steps", steps)
     if not 0 < level < 1:
         raise ValueError(f"level must be a probability between 0 and 1; got {level!r}")
     if "slice" in out.settings:

@@ -28,6 +28,18 @@ def positive(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be positive; got {value!r}")
 
 
+def probability(name: str, value: Any) -> None:
+    """Check a probability."""
+    if not isinstance(value, jax.core.Tracer) and not np.all((np.asarray(value) >= 0) & (np.asarray(value) <= 1)):
+        raise ValueError(f"{name} must be between 0 and 1; got {value!r}")
+
+
+def count(name: str, value: Any) -> None:
+    """Check a number of things."""
+    if not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
+
+
 def variances(**values: Any) -> None:
     """Check numbers that are variances; only `obs_var` must not be zero."""
     for name, value in values.items():

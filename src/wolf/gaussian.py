@@ -189,6 +189,20 @@ def log_density(residual: Array, factor: Cholesky, size: Array | int | None = No
     return -0.5 * (linalg.total(factor.half(residual) ** 2) + factor.log_det() + count * LOG_2PI)
 
 
+def kl(first: Gaussian, second: Gaussian) -> Array:
+    """Compute the Kullback-Leibler divergence `KL(first ‖ second)` between two Gaussians.
+
+    Example:
+        >>> one = Gaussian(jnp.zeros(1), jnp.eye(1))
+        >>> float(kl(Gaussian(jnp.ones(1), jnp.eye(1)), one))
+        0.5
+    """
+    factor, other = linalg.cholesky(second.cov), linalg.cholesky(first.cov)
+    spread = (factor.half(other.matrix()) ** 2).sum((0, 1))
+    distance = linalg.total(factor.half(first.mean - second.mean) ** 2)
+    return 0.5 * (spread + distance - first.mean.shape[0] + factor.log_det() - other.log_det())
+
+
 def weigh_constant(weight: Array, obs_cov: Array) -> Array:
     """Find what turns `log N(w e; 0, S_w)` into `log ∫ p(y|x)^{w²} p(x) dx`: `½ Σ (1 - w²) (log 2π + log R)`."""
     log_var = 2.0 * jnp.log(linalg.cholesky(obs_cov).diagonal())

@@ -1,6 +1,33 @@
-"""How good an estimate is, when the truth is known."""
+"""How good an estimate is: against a known truth, and against its own claims.
+
+Arrays are (T, D) and (T, D, D), or with leading axes for trials; results are per state where that makes sense. What is
+missing (NaN) does not count.
+"""
+
+from typing import NamedTuple
 
 import numpy as np
+
+from wolf.results import Filtered
+
+
+class Band(NamedTuple):
+    """A statistic with the interval in which it lies if the model is right.
+
+    Attributes:
+        value: of the statistic.
+        lower: lower end.
+        upper: upper end.
+    """
+
+    value: float
+    lower: float
+    upper: float
+
+    @property
+    def holds(self) -> bool:
+        """Say whether the value lies in its interval."""
+        return self.lower <= self.value <= self.upper
 
 
 def rmse(means: np.ndarray, truth: np.ndarray) -> np.ndarray:
@@ -10,17 +37,113 @@ def rmse(means: np.ndarray, truth: np.ndarray) -> np.ndarray:
         >>> rmse(np.array([[3.0], [4.0]]), np.zeros((2, 1))).round(3).tolist()
         [3.536]
     """
-    return np.sqrt(np.mean((np.asarray(means) - truth) ** 2, axis=-2))
+    return np.sqrt(np.nanmean((np.asarray(means) - truth) ** 2, axis=-2))
+
+
+def rmedse(means: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Compute the root *median* squared error of each state: what outliers in the truth cannot move."""
+    return np.sqrt(np.nanmedian((np.asarray(means) - truth) ** 2, axis=-2))
 
 
 def j_score(means: np.ndarray, truth: np.ndarray) -> np.ndarray:
     """Compute `J_T`, the root of the summed squared errors, as Duran-Martin et al. (2024, section 5.1) define it."""
-    return np.sqrt(np.sum((np.asarray(means) - truth) ** 2, axis=-2))
+    return np.sqrt(np.nansum((np.asarray(means) - truth) ** 2, axis=-2))
 
 
 def coverage(means: np.ndarray, covs: np.ndarray, truth: np.ndarray, level: float = 0.95) -> np.ndarray:
     """Count how often the interval of each state holds the truth; near `level` if the covariances are honest."""
     from scipy.special import ndtri
 
-    half = ndtri(0.5 + 0.5 * level) * np.sqrt(np.diagonal(covs, axis1=-2, axis2=-1))
+    half = ndtri(0.5 + 0.5 * level) * _deviations(covs)
     return np.mean(np.abs(np.asarray(means) - truth) <= half, axis=-2)
+
+
+def crps(means: np.ndarray, covs: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Compute the continuous ranked probability score of each state, averaged over time; smaller is better.
+
+    Gneiting & Raftery (2007), for a Gaussian: `s (z (2 Φ(z) - 1) + 2 φ(z) - 1/√π)`, in the units of the state.
+    """
+    from scipy.special import ndtr
+
+    deviations = _deviations(covs)
+    z = (np.asarray(truth) - means) / deviations
+    density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
+    return np.nanmean(deviations * (z * (2 * ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi)), axis=-2)
+
+
+def log_score(means: np.ndarray, covs: np.ndarray, truth: np.ndarray) -> float | np.ndarray:
+    """Average the log density of the truth under the beliefs; larger is better."""
+    squared, log_det = _mahalanobis(means, covs, truth)
+    return np.nanmean(-0.5 * (squared + log_det + means.shape[-1] * np.log(2 * np.pi)), axis=-1)
+
+
+def nees(means: np.ndarray, covs: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Compute the normalised estimation error squared of each step: χ² with D degrees of freedom if honest."""
+    return _mahalanobis(means, covs, truth)[0]
+
+
+def nees_band(means: np.ndarray, covs: np.ndarray, truth: np.ndarray, level: float = 0.95) -> Band:
+    """Average the NEES over steps and trials, with its χ² interval.
+
+    The interval takes the steps as independent; within one series they are not, so use it over many trials.
+    """
+    values = nees(means, covs, truth)
+    return _chi2_band(values, np.full(values.shape, means.shape[-1]), level)
+
+
+def nis_band(out: Filtered, level: float = 0.95) -> Band:
+    """Average the normalised innovation squared of a run, with its χ² interval; coordinates that came count.
+
+    Example:
+        >>> import wolf
+        >>> model = wolf.models.local_level(level_var=0.1, obs_var=1.0)
+        >>> data = wolf.simulate.trajectory(model, 500, key=0)
+        >>> nis_band(wolf.filter(model, data.measurements, method="KF")).holds
+        True
+    """
+    counts = np.sum(~np.isnan(out.residuals), axis=-1)
+    return _chi2_band(out.nis, counts, level)
+
+
+def whiteness(out: Filtered, lags: int = 20) -> np.ndarray:
+    """Test whether the standardised residuals of one series are uncorrelated (Ljung & Box 1978).
+
+    Args:
+        out: one filtered series.
+        lags: number of lags.
+
+    Returns:
+        The p-value for each measured coordinate: a small one says that the model misses something.
+    """
+    from scipy.special import gammaincc
+
+    scales = np.sqrt(np.diagonal(out.innovation_covs, axis1=-2, axis2=-1))
+    residuals = out.residuals / scales
+    seen = np.isfinite(residuals)
+    centred = np.where(seen, residuals - np.mean(residuals, axis=0, where=seen), 0.0)
+    counts = seen.sum(0)
+    power = (centred**2).sum(0)
+    statistic = np.zeros(residuals.shape[1])
+    for lag in range(1, lags + 1):
+        correlation = (centred[lag:] * centred[:-lag]).sum(0) / power
+        statistic += correlation**2 / (counts - lag)
+    return gammaincc(0.5 * lags, 0.5 * counts * (counts + 2) * statistic)
+
+
+def _chi2_band(values: np.ndarray, degrees: np.ndarray, level: float) -> Band:
+    from scipy.special import gammaincinv
+
+    used = np.isfinite(values) & (degrees > 0)
+    count, total = used.sum(), degrees[used].sum()
+    lower, upper = (2 * gammaincinv(0.5 * total, p) / count for p in (0.5 - 0.5 * level, 0.5 + 0.5 * level))
+    return Band(float(values[used].mean()), float(lower), float(upper))
+
+
+def _mahalanobis(means: np.ndarray, covs: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    lower = np.linalg.cholesky(covs)
+    white = np.linalg.solve(lower, (np.asarray(truth) - means)[..., None])[..., 0]
+    return (white**2).sum(-1), 2 * np.log(np.diagonal(lower, axis1=-2, axis2=-1)).sum(-1)
+
+
+def _deviations(covs: np.ndarray) -> np.ndarray:
+    return np.sqrt(np.diagonal(covs, axis1=-2, axis2=-1))

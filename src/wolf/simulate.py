@@ -1,7 +1,8 @@
-"""Data with a known truth: trajectories from any model, and ways in which sensors lie.
+"""Data with a known truth: trajectories from any model, and the ways in which sensors lie.
 
-An outlier process is a small value with `corrupt(key, projection, noise_root) -> (measurement, is_outlier)`, called
-once for each step. Randomness comes only from `key`.
+An outlier process is a small value with `corrupt(key, clean, measured) -> (measurements, outliers)`, where `clean` is
+what a perfect sensor would say, (T, M), `measured` has the model's noise on it, and `outliers` is (T,). Randomness
+comes only from `key`. Processes follow each other in a `Sequence`.
 """
 
 from functools import partial
@@ -14,7 +15,9 @@ from jax import Array
 
 from wolf import checks, linalg
 from wolf.model import Model
-from wolf.pytree import cast, pytree
+from wolf.pytree import cast, pytree, static
+
+WIDE = 3.0  # a Student-t draw is marked as an outlier when its noise is this many times as wide as the model says
 
 
 class Simulated(NamedTuple):
@@ -32,17 +35,17 @@ class Simulated(NamedTuple):
 
 
 @pytree
-class Gaussian:
-    """Add the model's own noise: no outliers."""
+class Clean:
+    """Leave the model's own noise as it is: no outliers."""
 
-    def corrupt(self, key: Array, projection: Array, noise_root: Array) -> tuple[Array, Array]:
-        """Add N(0, R)."""
-        return projection + _noise(key, noise_root), jnp.zeros((), bool)
+    def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
+        """Change nothing."""
+        return measured, jnp.zeros(len(measured), bool)
 
 
 @pytree
 class StudentT:
-    """Divide the noise by one random scale: y ~ Student-t with location Hx, scale R and `dof` degrees of freedom.
+    """Divide the noise of each step by one random scale: Student-t noise with the model's R as its scale.
 
     A step is marked as an outlier when its noise is more than three times as wide as the model says.
 
@@ -56,11 +59,10 @@ class StudentT:
         """Check dof."""
         checks.positive("dof", self.dof)
 
-    def corrupt(self, key: Array, projection: Array, noise_root: Array) -> tuple[Array, Array]:
-        """Add heavy-tailed noise."""
-        scale_key, noise_key = jax.random.split(key)
-        precision = jax.random.gamma(scale_key, 0.5 * self.dof, dtype=projection.dtype) / (0.5 * self.dof)
-        return projection + _noise(noise_key, noise_root) / jnp.sqrt(precision), precision < 1 / 9
+    def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
+        """Widen the noise."""
+        precision = jax.random.gamma(key, 0.5 * self.dof, (len(clean),), clean.dtype) / (0.5 * self.dof)
+        return clean + (measured - clean) / jnp.sqrt(precision)[:, None], precision < WIDE**-2
 
 
 @pytree
@@ -77,14 +79,167 @@ class Mixture:
 
     def __post_init__(self) -> None:
         """Check prob."""
-        if not isinstance(self.prob, jax.core.Tracer) and not 0 <= self.prob <= 1:
-            raise ValueError(f"prob must be between 0 and 1; got {self.prob!r}")
+        checks.probability("prob", self.prob)
 
-    def corrupt(self, key: Array, projection: Array, noise_root: Array) -> tuple[Array, Array]:
-        """Add noise to a mean that may be wrong."""
-        event_key, noise_key = jax.random.split(key)
-        outlier = jax.random.uniform(event_key, dtype=projection.dtype) < self.prob
-        return jnp.where(outlier, self.factor, 1.0) * projection + _noise(noise_key, noise_root), outlier
+    def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
+        """Scale some means."""
+        outlier = _events(key, self.prob, measured)
+        return measured + jnp.where(outlier, self.factor - 1.0, 0.0)[:, None] * clean, outlier
+
+
+@pytree
+class Additive:
+    """Add a uniform error to all coordinates now and then.
+
+    Args:
+        prob: of an outlier at each step.
+        low: smallest error.
+        high: largest error. `Additive(0.05, -50.0, 50.0)` is two-sided, `Additive(0.05, 0.0, 50.0)` one-sided.
+    """
+
+    prob: Any
+    low: Any
+    high: Any
+
+    def __post_init__(self) -> None:
+        """Check prob."""
+        checks.probability("prob", self.prob)
+
+    def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
+        """Add errors."""
+        event_key, size_key = jax.random.split(key)
+        outlier = _events(event_key, self.prob, measured)
+        error = self.low + (self.high - self.low) * jax.random.uniform(size_key, measured.shape, measured.dtype)
+        return measured + jnp.where(outlier[:, None], error, 0.0), outlier
+
+
+@pytree
+class Stuck:
+    """Let the sensor repeat its last value for a while.
+
+    Args:
+        prob: of getting stuck at each step.
+        length: steps that it stays stuck.
+    """
+
+    prob: Any
+    length: int = static()
+
+    def __post_init__(self) -> None:
+        """Check prob and length."""
+        checks.probability("prob", self.prob)
+        checks.count("length", self.length)
+
+    def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
+        """Hold the last good value."""
+        stuck = _spells(_events(key, self.prob, measured), self.length).at[0].set(False)
+        last = jax.lax.cummax(jnp.where(stuck, 0, jnp.arange(len(stuck))))
+        return measured[last], stuck
+
+
+@pytree
+class Drift:
+    """Let the sensor drift away from some step on.
+
+    Args:
+        start: first step of the drift.
+        rate: error that it gains at each step, in all coordinates.
+    """
+
+    start: Any
+    rate: Any
+
+    def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
+        """Add a ramp."""
+        late = jnp.maximum(jnp.arange(len(measured)) - self.start + 1.0, 0.0).astype(measured.dtype)
+        return measured + self.rate * late[:, None], late > 0
+
+
+@pytree
+class Burst:
+    """Add one constant error for several steps in a row, now and then.
+
+    Args:
+        prob: of the start of a burst at each step.
+        length: steps of a burst.
+        size: standard deviation of its error.
+    """
+
+    prob: Any
+    length: int = static()
+    size: Any = 10.0
+
+    def __post_init__(self) -> None:
+        """Check prob and length."""
+        checks.probability("prob", self.prob)
+        checks.count("length", self.length)
+
+    def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
+        """Shift whole spells."""
+        event_key, size_key = jax.random.split(key)
+        starts = _events(event_key, self.prob, measured)
+        active = _spells(starts, self.length)
+        errors = self.size * jax.random.normal(size_key, measured.shape, measured.dtype)
+        since = jax.lax.cummax(jnp.where(starts, jnp.arange(len(starts)), 0))
+        return measured + jnp.where(active[:, None], errors[since], 0.0), active
+
+
+@pytree
+class Missing:
+    """Lose each number with some probability: NaN.
+
+    Args:
+        prob: of losing a number.
+    """
+
+    prob: Any
+
+    def __post_init__(self) -> None:
+        """Check prob."""
+        checks.probability("prob", self.prob)
+
+    def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
+        """Lose numbers."""
+        lost = jax.random.uniform(key, measured.shape, measured.dtype) < self.prob
+        return jnp.where(lost, jnp.nan, measured), jnp.zeros(len(measured), bool)
+
+
+@pytree
+class Gap:
+    """Lose everything for a while: NaN.
+
+    Args:
+        start: first step of the gap.
+        length: steps that it lasts.
+    """
+
+    start: Any
+    length: Any
+
+    def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
+        """Lose a stretch."""
+        steps = jnp.arange(len(measured))
+        lost = (steps >= self.start) & (steps < self.start + self.length)
+        return jnp.where(lost[:, None], jnp.nan, measured), jnp.zeros(len(measured), bool)
+
+
+@pytree
+class Sequence:
+    """Apply one process after the other.
+
+    Args:
+        processes: in their order; what is an outlier to one is an outlier.
+    """
+
+    processes: tuple[Any, ...]
+
+    def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
+        """Go through the processes."""
+        outliers = jnp.zeros(len(measured), bool)
+        for each, process in zip(jax.random.split(key, len(self.processes)), self.processes, strict=True):
+            measured, new = process.corrupt(each, clean, measured)
+            outliers = outliers | new
+        return measured, outliers
 
 
 def trajectory(
@@ -96,7 +251,7 @@ def trajectory(
         model: any.
         steps: T.
         key: seed or JAX key.
-        outliers: an outlier process; the model's Gaussian noise without one.
+        outliers: an outlier process; none without one.
         initial: state at time 0, (D,); drawn from the prior without one.
         inputs: (T, U), for models that take them.
 
@@ -107,22 +262,21 @@ def trajectory(
         >>> data.states.shape, data.measurements.shape, data.outliers.shape
         ((100, 4), (100, 2), (100,))
     """
-    if not isinstance(steps, int | np.integer) or steps < 1:
-        raise ValueError(f"steps must be a whole number of at least 1; got {steps!r}")
-    process = Gaussian() if outliers is None else outliers
-    if not hasattr(process, "corrupt"):
+    checks.count("steps", steps)
+    process = Clean() if outliers is None else outliers
+    if isinstance(process, type) or not hasattr(process, "corrupt"):
         raise ValueError(f"outliers must be a process such as wolf.simulate.StudentT(dof=2.01); got {outliers!r}")
+    us = checks.inputs(inputs, steps, model.takes_inputs)
     with jax.enable_x64(True):
         seed = jax.random.key(key) if isinstance(key, int | np.integer) else key
-        start = None if initial is None else np.asarray(initial, np.float64)
-        us = None if inputs is None else np.asarray(inputs, np.float64)
+        start = None if initial is None else checks.number_array("initial", initial)
         drawn = _draw(cast(model, np.float64), cast(process, np.float64), seed, start, us, steps=int(steps))
         return Simulated(*jax.tree.map(np.asarray, drawn))
 
 
 @partial(jax.jit, static_argnames=("steps",))
 def _draw(model: Model, process: Any, key: Array, start: Any, inputs: Any, *, steps: int) -> tuple[Array, Array, Array]:
-    first_key, walk_key = jax.random.split(key)
+    first_key, walk_key, corrupt_key = jax.random.split(key, 3)
     if start is None:
         start = model.prior.mean + _noise(first_key, linalg.psd_root(model.prior.cov))
 
@@ -131,12 +285,24 @@ def _draw(model: Model, process: Any, key: Array, start: Any, inputs: Any, *, st
         move_key, measure_key = jax.random.split(step_key)
         now = model.at(t)
         x = now.transition(u)(x) + _noise(move_key, linalg.psd_root(now.dynamics_cov))
-        y, outlier = process.corrupt(measure_key, now.projection(u)(x), linalg.cholesky(now.obs_cov).matrix())
-        return x, (x, y, outlier)
+        clean = now.projection(u)(x)
+        return x, (x, clean, clean + _noise(measure_key, linalg.cholesky(now.obs_cov).matrix()))
 
     rows = (jnp.arange(steps), inputs, jax.random.split(walk_key, steps))
-    return jax.lax.scan(body, jnp.asarray(start), rows)[1]
+    _, (states, clean, measured) = jax.lax.scan(body, jnp.asarray(start), rows)
+    return states, *process.corrupt(corrupt_key, clean, measured)
 
 
 def _noise(key: Array, root: Array) -> Array:
     return linalg.matvec(root, jax.random.normal(key, (root.shape[1],), root.dtype))
+
+
+def _events(key: Array, prob: Any, like: Array) -> Array:
+    return jax.random.uniform(key, (len(like),), like.dtype) < prob
+
+
+def _spells(starts: Array, length: int) -> Array:
+    """Mark `length` steps from every start on."""
+    total = jnp.cumsum(starts)
+    before = jnp.concatenate([jnp.zeros(min(length, len(total)), total.dtype), total[:-length]])[: len(total)]
+    return total > before

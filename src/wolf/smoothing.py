@@ -48,7 +48,7 @@ def run_smoother(
 
     def back(later: Gaussian, row: tuple) -> tuple[Gaussian, Gaussian]:
         here, ahead, lead, u = row
-        smoothed = _step_back(model.at(lead), moments, here, ahead, later, u)
+        smoothed, _ = _step_back(model.at(lead), moments, here, ahead, later, u)
         return smoothed, smoothed
 
     last = jax.tree.map(lambda x: x[-1], filtered)
@@ -57,7 +57,64 @@ def run_smoother(
     return jax.tree.map(lambda a, b: jnp.concatenate([a, b[None]]), earlier, last)
 
 
-def _step_back(now: Model, moments: Any, here: Gaussian, ahead: Gaussian, later: Gaussian, u: Array | None) -> Gaussian:
+@partial(jax.jit, static_argnames=("update_first", "num"))
+def run_sampler(
+    model: Model,
+    moments: Any,
+    filtered: Gaussian,
+    predicted: Gaussian,
+    key: Array,
+    inputs: Array | None = None,
+    *,
+    num: int,
+    update_first: bool = False,
+) -> Array:
+    """Draw whole paths of the state given the whole series: forward filtering, backward sampling.
+
+    Carter & Kohn (1994), Frühwirth-Schnatter (1994).
+
+    Args:
+        model: that was filtered.
+        moments: of the filter.
+        filtered: as in `run_smoother`.
+        predicted: as in `run_smoother`.
+        key: of the random numbers.
+        inputs: (T, U).
+        num: number of paths.
+        update_first: as in the filter.
+
+    Returns:
+        Paths, (num, T, D).
+    """
+    steps, size = filtered.mean.shape
+    leads = jnp.arange(steps - 1) + (0 if update_first else 1)
+    us = None if inputs is None else inputs[leads]
+    draws = jax.random.normal(key, (steps, size, num), filtered.mean.dtype)
+
+    def back(later: Array, row: tuple) -> tuple[Array, Array]:
+        here, ahead, lead, u, draw = row
+        # Given the next state, this one is Gaussian: smooth against a belief that is sure of it.
+        sure = Gaussian(ahead.mean, jnp.zeros_like(ahead.cov))
+        belief, gain = _step_back(model.at(lead), moments, here, ahead, sure, u)
+        shift = matmul(gain, later - ahead.mean[:, None])
+        path = belief.mean[:, None] + shift + matmul(linalg.psd_root(belief.cov), draw)
+        return path, path
+
+    last = filtered.mean[-1][:, None] + matmul(linalg.psd_root(filtered.cov[-1]), draws[-1])
+    rows = (
+        *jax.tree.map(lambda x: x[:-1], (filtered,)),
+        jax.tree.map(lambda x: x[1:], predicted),
+        leads,
+        us,
+        draws[:-1],
+    )
+    _, earlier = jax.lax.scan(back, last, rows, reverse=True)
+    return jnp.moveaxis(jnp.concatenate([earlier, last[None]]), -1, 0)
+
+
+def _step_back(
+    now: Model, moments: Any, here: Gaussian, ahead: Gaussian, later: Gaussian, u: Array | None
+) -> tuple[Gaussian, Array]:
     """Correct one filtered belief by what was learned after it.
 
     With `G = P Fᵀ (P⁻)⁻¹` the covariance is written as `(I - G F) P (I - G F)ᵀ + G (Q + P_later) Gᵀ`, a sum of positive
@@ -70,4 +127,4 @@ def _step_back(now: Model, moments: Any, here: Gaussian, ahead: Gaussian, later:
     mean = here.mean + matvec(gain, later.mean - ahead.mean)
     noise = now.dynamics_cov if view.root is None else now.dynamics_cov + linalg.gram(view.root)
     keep = jnp.eye(size, dtype=gain.dtype) - matmul(gain, jac)
-    return Gaussian(mean, linalg.sandwich(keep, here.cov) + linalg.sandwich(gain, noise + later.cov))
+    return Gaussian(mean, linalg.sandwich(keep, here.cov) + linalg.sandwich(gain, noise + later.cov)), gain

@@ -1,0 +1,102 @@
+"""How far one bad measurement can move a posterior: the posterior influence function (PIF).
+
+Duran-Martin et al. (2024, section 3.3): `KL(contaminated ‖ clean)` between the posteriors after the last measurement,
+as a function of what was added to it. It grows without bound for the Kalman filter, and is bounded for every weight
+with `sup w ‖y‖ < ∞`.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from wolf import checks, door, gaussian, run
+from wolf.model import Model
+from wolf.pytree import cast
+from wolf.types import Gaussian
+
+
+def pif(model: Model, method: Any, ys: Any, contaminations: Any, *, dtype: str = "float64") -> np.ndarray:
+    """Map the influence of an error in the last measurement.
+
+    Args:
+        model: as in `wolf.filter`.
+        method: as in `wolf.filter`.
+        ys: clean measurements, (T, M).
+        contaminations: errors ε added to the last one, (..., M); a grid of any shape.
+        dtype: "float64" or "float32".
+
+    Returns:
+        `KL(p(x | y_T + ε) ‖ p(x | y_T))`, (...).
+
+    Example:
+        >>> import wolf
+        >>> model = wolf.models.local_level(level_var=0.1, obs_var=1.0)
+        >>> pif(model, "KF", np.zeros(10), [[0.0], [1.0], [10.0]]).round(3).tolist()
+        [0.0, 0.136, 13.567]
+    """
+    method = door.resolve_method(method, model)
+    door.check_options(model, dtype, "final")
+    if model.takes_inputs:
+        raise ValueError("pif takes models without inputs")
+    array = checks.measurements(ys, model.obs_dim)
+    errors = checks.number_array("contaminations", contaminations)
+    if errors.shape[-1:] != (model.obs_dim,):
+        raise ValueError(f"contaminations must have shape (..., {model.obs_dim}); got {errors.shape}")
+    with door.precision(dtype):
+        flat = door.to_dtype(errors.reshape(-1, model.obs_dim), dtype)
+        values = _pif(cast(model, dtype), cast(method, dtype), door.to_dtype(array, dtype), flat)
+        return np.asarray(values).reshape(errors.shape[:-1])
+
+
+@jax.jit
+def _pif(model: Model, method: Any, ys: Array, errors: Array) -> Array:
+    before = method.init(model, None)
+    if len(ys) > 1:
+        before, _ = run.run_filter(model, method, ys[:-1], save="final")
+
+    def posterior(y: Array) -> Gaussian:
+        after, _ = run.step(model, method, before, y)
+        return Gaussian(after.mean, after.cov)
+
+    clean = posterior(ys[-1])
+    return jax.vmap(lambda error: gaussian.kl(posterior(ys[-1] + error), clean))(errors)
+
+
+def wasserstein2(first: Any, second: Any) -> float:
+    """Compute the exact 2-Wasserstein distance between two ensembles of equal size.
+
+    Args:
+        first: members, (N, D).
+        second: members, (N, D).
+
+    Example:
+        >>> wasserstein2([[0.0], [1.0]], [[1.0], [2.0]])
+        1.0
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    a, b = checks.number_array("first", first), checks.number_array("second", second)
+    if a.ndim != 2 or a.shape != b.shape:
+        raise ValueError(f"the ensembles must have one shape (N, D); got {a.shape} and {b.shape}")
+    costs = ((a[:, None] - b[None]) ** 2).sum(-1)
+    return float(np.sqrt(costs[linear_sum_assignment(costs)].mean()))
+
+
+def weight_map(weight: Any, obs_cov: Any, innovation_cov: Any, residuals: Any) -> np.ndarray:
+    """Evaluate a weight over a grid of residuals, for pictures.
+
+    Args:
+        weight: from `wolf.weights`.
+        obs_cov: R, (M, M).
+        innovation_cov: S, (M, M).
+        residuals: (..., M).
+    """
+    grid = checks.number_array("residuals", residuals)
+    with jax.enable_x64(True):
+        covs = [jnp.asarray(checks.number_array("cov", c)) for c in (obs_cov, innovation_cov)]
+        flat = jnp.asarray(grid.reshape(-1, grid.shape[-1]))
+        values = jax.vmap(lambda e: weight(e, *covs))(flat)
+        return np.asarray(values).reshape(grid.shape[:-1] + values.shape[1:])
