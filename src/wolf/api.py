@@ -73,11 +73,12 @@ def filter_many(
     save: Any = "all",
     threads: int | None = None,
 ) -> Filtered:
-    """Filter many series of one length in one compiled call, on all cores.
+    """Filter many series in one compiled call, on all cores.
 
     Args:
         model: one for all series, or a list with one for each, of equal shapes.
-        ys: (series, T, M), or (series, T) if one thing is measured.
+        ys: (series, T, M), or (series, T) if one thing is measured; or a list of arrays of different lengths, which
+            are padded in the results.
         method: as in `wolf.filter`.
         inputs: (T, U) for all series, or (series, T, U).
         key: as in `wolf.filter`.
@@ -87,12 +88,12 @@ def filter_many(
         threads: number of threads; one for each core unless told.
 
     Returns:
-        A `Filtered` whose arrays have a leading series axis; `out[3]` is one series.
+        A `Filtered` whose arrays have a leading series axis; `out[3]` is one series, at its own length.
     """
     models = tuple(model) if isinstance(model, list | tuple) else None
     first: Any = models[0] if models else model
     method = door.resolve_method(method, first)
-    array = checks.measurements(ys, first.obs_dim, dims=3)
+    array, lengths = checks.many_measurements(ys, first.obs_dim)
     steps = array.shape[1]
     us = checks.inputs(inputs, steps, first.takes_inputs, dims=3)
     if models is not None and len(models) != len(array):
@@ -107,14 +108,16 @@ def filter_many(
     stacked = first if models is None else door.stack_models(models)
     engine = (cast(stacked, dtype), cast(method, dtype), to_dtype(array, dtype), to_dtype(us, dtype))
     options = {"save": save, "update_first": update_first, "per_series_model": models is not None}
-    final, saved = run_series(*engine, key, dtype, threads, options)
+    final, saved = run_series(*engine, key, lengths, dtype, threads, options)
     if isinstance(save, str):
         saved = _mark_missing(saved, array)
+    if lengths is not None:
+        saved = jax.tree.map(partial(_blank_after, lengths=lengths), saved)
     settings = _settings(method, steps, dtype, save, update_first)
-    missing = int(np.isnan(array).sum())
-    return Filtered(
-        saved, final, first if models is None else models, method, settings, missing, us, update_first, len(array)
-    )
+    padding = 0 if lengths is None else int((steps - lengths).sum()) * first.obs_dim
+    missing = int(np.isnan(array).sum()) - padding
+    given = first if models is None else models
+    return Filtered(saved, final, given, method, settings, missing, us, update_first, len(array), lengths)
 
 
 def filter_chunks(
@@ -186,10 +189,10 @@ def smooth(model: Model | list[Model] | tuple[Model, ...], out: Filtered) -> Smo
     smoother = partial(run_smoother, update_first=out.update_first)
     if out.num_series is not None:
         inputs_axis = 0 if out.inputs is not None and out.inputs.ndim == 3 else None
-        smoother = jax.vmap(smoother, in_axes=(0 if each else None, None, 0, 0, inputs_axis))
+        smoother = jax.vmap(smoother, in_axes=(0 if each else None, None, 0, 0, inputs_axis, 0))
     with precision(dtype):
         engine = (cast(whole, dtype), cast(out.method.moments, dtype))
-        smoothed = to_numpy(smoother(*engine, *cast(beliefs, dtype), to_dtype(out.inputs, dtype)))
+        smoothed = to_numpy(smoother(*engine, *cast(beliefs, dtype), to_dtype(out.inputs, dtype), out.lengths))
     return Smoothed(smoothed.mean, smoothed.cov, out)
 
 
@@ -288,6 +291,13 @@ def _mark_missing(saved: dict[str, np.ndarray], ys: np.ndarray) -> dict[str, np.
     residuals = np.where(wild, ys, np.where(np.isnan(ys), np.nan, saved["residuals"]))
     nis = np.where(np.isnan(ys).all(-1), np.nan, np.where(wild.any(-1), np.inf, saved["nis"]))
     return saved | {"residuals": residuals, "nis": nis}
+
+
+def _blank_after(values: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Blank what lies beyond the end of each series: NaN, or False."""
+    inside = np.arange(values.shape[1]) < lengths[:, None]
+    inside = inside.reshape(inside.shape + (1,) * (values.ndim - 2))
+    return np.where(inside, values, False if values.dtype == bool else np.nan)
 
 
 def _settings(method: Any, steps: int, dtype: str, save: Any, update_first: bool) -> dict[str, Any]:

@@ -118,6 +118,22 @@ def measurements(ys: Any, size: int, dims: int = 2) -> np.ndarray:
     return array
 
 
+def many_measurements(ys: Any, size: int) -> tuple[np.ndarray, np.ndarray | None]:
+    """Turn many series into (B, T, M); a list of different lengths is padded, and its lengths are told."""
+    if not isinstance(ys, list | tuple):
+        return measurements(ys, size, dims=3), None
+    series = [measurements(each, size) for each in ys]
+    if not series:
+        raise ValueError("ys must hold at least one series; got none")
+    lengths = np.array([len(each) for each in series])
+    if np.all(lengths == lengths[0]):
+        return np.stack(series), None
+    padded = np.full((len(series), lengths.max(), size), np.nan)
+    for row, each in zip(padded, series, strict=True):
+        row[: len(each)] = each
+    return padded, lengths
+
+
 def inputs(us: Any, steps: int, takes: bool, dims: int = 2) -> np.ndarray | None:
     """Check inputs (T, U) against the measurements and the model."""
     if us is None:

@@ -1,19 +1,15 @@
 """Filtering as measurements come: one call for each, a state that can be saved and picked up again."""
 
-import io
-import json
-import os
-import tempfile
+from collections import deque
 from functools import lru_cache, partial
-from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from wolf import checks, door, run
+from wolf import checks, door, run, storage
 from wolf.fusion import one_kernel, refused
 from wolf.model import Model
 from wolf.pytree import cast, from_dict, to_dict
@@ -21,6 +17,16 @@ from wolf.types import Gaussian, Info
 
 FORMAT = "wolf-online"
 FORMAT_VERSION = 1
+
+
+class _Past(NamedTuple):
+    """One step as it was taken: the state before it and what came, so that it can be taken again."""
+
+    leaves: list
+    advance: Any
+    params: tuple
+    value: np.ndarray
+    extras: list
 
 
 class Online:
@@ -32,6 +38,7 @@ class Online:
         key: seed or JAX key, for methods that draw random numbers.
         update_first: as in `wolf.filter`.
         dtype: "float64" or "float32".
+        horizon: how many steps back a measurement may come late; each is remembered at the price of one state.
 
     Example:
         >>> import wolf
@@ -50,8 +57,13 @@ class Online:
         key: Any = None,
         update_first: bool = False,
         dtype: str = "float64",
+        horizon: int = 0,
     ):
+        if not isinstance(horizon, int) or horizon < 0:
+            raise ValueError(f"horizon must be a whole number of at least 0; got {horizon!r}")
         self.model = model
+        self.horizon = horizon
+        self._past: deque[_Past] = deque(maxlen=horizon)
         self.method = door.resolve_method(method, model)
         self.update_first = update_first
         self.dtype = dtype
@@ -108,14 +120,43 @@ class Online:
             advance, params = self._prepare(model)
         value = self._measurement(y, model.obs_dim)
         extras = self._extras(u, model)
+        return self._run(_Past(self._leaves, advance, params, value, extras))
+
+    def late(self, y: Any, t: int) -> Info:
+        """Put in a measurement that came late or out of order, and filter on from there as if it had come in time.
+
+        Args:
+            y: (M,), or a number; where it is NaN or None, what came in time stays.
+            t: number of its step, counted from 0, at most `horizon` steps back. A step that waits for its
+                measurement is taken with `step(None)`.
+
+        Returns:
+            What the last step tells about itself now.
+        """
+        back = self.t - t
+        if not isinstance(t, int | np.integer) or not 1 <= back <= len(self._past):
+            first = self.t - len(self._past)
+            held = f"steps {first} to {self.t - 1}" if self._past else "none yet"
+            raise ValueError(f"late takes a step within the horizon of {self.horizon} ({held}); got {t!r}")
+        redo = [self._past.pop() for _ in range(back)][::-1]
+        value = self._measurement(y, len(redo[0].value))
+        redo[0] = redo[0]._replace(value=np.where(np.isnan(value), redo[0].value, value))
+        self._leaves = redo[0].leaves
+        return [self._run(past._replace(leaves=self._leaves)) for past in redo][-1]
+
+    def _run(self, now: "_Past") -> Info:
         with door.precision(self.dtype):
-            *self._leaves, packed = advance(*params, *self._leaves, value, *extras)
+            *self._leaves, packed = now.advance(*now.params, *now.leaves, now.value, *now.extras)
             report = np.asarray(packed)
-        self._u_before = extras[0] if self._with_inputs else None
-        return _unpack(report, self._state_dim, len(value))
+        self._u_before = now.extras[0] if self._with_inputs else None
+        if self.horizon:
+            self._past.append(now)
+        return _unpack(report, self._state_dim, len(now.value))
 
     def save(self, path: Any) -> None:
         """Write the state to a file, whole or not at all: a crash leaves the old file.
+
+        What is remembered for `late` is not written: a filter that was picked up takes late measurements from then on.
 
         Args:
             path: of an `.npz` file; it holds numbers and text, never code.
@@ -126,17 +167,16 @@ class Online:
             "wolf": door.package_version(),
             "dtype": self.dtype,
             "update_first": self.update_first,
+            "horizon": self.horizon,
             "method": to_dict(self.method),
-            "model": fingerprint(self.model),
+            "model": storage.fingerprint(self.model),
         }
         arrays: dict[str, Any] = {f"state_{i}": np.asarray(leaf) for i, leaf in enumerate(self._leaves)}
         if self._u_before is not None:
             arrays["u_before"] = self._u_before
         if self._key is not None:
             arrays["key"] = np.asarray(jax.random.key_data(self._key))
-        buffer = io.BytesIO()
-        np.savez(buffer, header=np.frombuffer(json.dumps(header, default=repr).encode(), np.uint8), **arrays)
-        write_atomically(Path(path), buffer.getvalue())
+        storage.write(Path(path), header, arrays)
 
     @classmethod
     def load(cls, path: Any, model: Model, method: Any = None) -> "Online":
@@ -147,8 +187,8 @@ class Online:
             model: the same as when it was saved; a different one is an error.
             method: needed only if the saved one has parts from outside wolf.
         """
-        header, arrays = _read(Path(path))
-        if header["model"] != fingerprint(model):
+        header, arrays = storage.read(Path(path), FORMAT, FORMAT_VERSION)
+        if header["model"] != storage.fingerprint(model):
             raise ValueError(f"{path} was saved with another model; load it with the model that it was made with")
         online = cls(
             model,
@@ -156,6 +196,7 @@ class Online:
             key=jax.random.wrap_key_data(jnp.asarray(arrays["key"])) if "key" in arrays else None,
             update_first=header["update_first"],
             dtype=header["dtype"],
+            horizon=header["horizon"],
         )
         leaves = [arrays[f"state_{i}"] for i in range(len(online._leaves))]
         for mine, saved in zip(online._leaves, leaves, strict=True):
@@ -214,50 +255,6 @@ def override(model: Model, t: int, matrices: dict[str, Any]) -> Model:
     fields = {name: getattr(now, name) for name in now.__dataclass_fields__}
     fields = {k: v if v is None or callable(v) or isinstance(v, tuple) else np.asarray(v) for k, v in fields.items()}
     return type(model)(**(fields | {names.get(name, name): value for name, value in matrices.items()}))
-
-
-def fingerprint(model: Model) -> str:
-    """Hash the numbers and shapes of a model, and the names of its functions."""
-    leaves = jax.tree.leaves(model)
-    digest = sha256(type(model).__name__.encode())
-    for leaf in leaves:
-        array = np.ascontiguousarray(leaf, np.float64)
-        digest.update(str(array.shape).encode() + array.tobytes())
-    return digest.hexdigest()
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write beside the target, flush to disk, then rename: a reader sees the old file or the new one."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    if hasattr(os, "O_DIRECTORY"):
-        directory = os.open(path.parent, os.O_DIRECTORY)
-        os.fsync(directory)
-        os.close(directory)
-
-
-def _read(path: Path) -> tuple[dict, dict[str, np.ndarray]]:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        header = json.loads(arrays.pop("header").tobytes())
-    except FileNotFoundError:
-        raise
-    except Exception as error:
-        raise ValueError(f"{path} is not a saved wolf filter, or it is damaged ({error})") from error
-    if header.get("format") != FORMAT or header.get("version") != FORMAT_VERSION:
-        raise ValueError(
-            f"{path} has format {header.get('format')} {header.get('version')}; this wolf reads {FORMAT} 1"
-        )
-    return header, arrays
 
 
 @lru_cache(maxsize=64)

@@ -25,7 +25,15 @@ def run_one(*engine: Any, **options: Any) -> tuple[Any, Any]:
 
 
 def run_series(
-    model: Any, method: Any, ys: np.ndarray, us: Any, key: Any, dtype: str, threads: int | None, options: dict
+    model: Any,
+    method: Any,
+    ys: np.ndarray,
+    us: Any,
+    key: Any,
+    lengths: np.ndarray | None,
+    dtype: str,
+    threads: int | None,
+    options: dict,
 ) -> tuple[Any, Any]:
     """Share the series out over threads, equally, so that one compilation serves all.
 
@@ -45,7 +53,9 @@ def run_series(
             some = jax.tree.map(lambda leaf: leaf[rows[i]], model) if per_series else model
             inputs = us[rows[i]] if us is not None and us.ndim == 3 else us
             seed = None if key is None else jax.random.fold_in(as_key(key), i)
-            return to_numpy(run.run_many(some, method, padded[i * size : (i + 1) * size], inputs, seed, **options))
+            ends = None if lengths is None else lengths[rows[i]]
+            block = padded[i * size : (i + 1) * size]
+            return to_numpy(run.run_many(some, method, block, inputs, seed, lengths=ends, **options))
 
     if parts == 1:
         final, saved = jax.tree.map(lambda x: _series_first(x, len(ys)), part(0))
@@ -54,7 +64,7 @@ def run_series(
             results = list(pool.map(part, range(parts)))
             final, saved = jax.tree.map(lambda *xs: _series_first(_join(pool, xs), len(ys)), *results)
     if final.t.ndim == 0:  # one clock for all while they ran together
-        final = final._replace(t=np.full(len(ys), final.t))
+        final = final._replace(t=np.full(len(ys), final.t) if lengths is None else lengths)
     return final, saved
 
 

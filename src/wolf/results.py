@@ -39,6 +39,7 @@ class Filtered:
         inputs: as given.
         update_first: order of the steps.
         num_series: None for one series.
+        lengths: steps of each series, where they differ.
     """
 
     saved: Any
@@ -50,6 +51,7 @@ class Filtered:
     inputs: np.ndarray | None = None
     update_first: bool = False
     num_series: int | None = None
+    lengths: np.ndarray | None = None
 
     def __getattr__(self, name: str) -> np.ndarray:
         """Read a saved array by its name."""
@@ -79,23 +81,29 @@ class Filtered:
         if self.num_series is not None:
             if not isinstance(index, int | np.integer):
                 raise TypeError(f"pick one series by its number, as out[0]; got {index!r}")
-
-            def pick(leaf: np.ndarray) -> np.ndarray:
-                return leaf[index]
-
-            inputs = self.inputs if self.inputs is None or self.inputs.ndim == 2 else self.inputs[index]
-            model = self.model[index] if isinstance(self.model, tuple) else self.model
-            changes: dict[str, Any] = {
-                "num_series": None,
-                "inputs": inputs,
-                "model": model,
-                "final": jax.tree.map(pick, self.final),
-            }
-            return dataclasses.replace(self, saved=jax.tree.map(pick, self.saved), **changes)
+            return self._series(int(index))
         if not isinstance(index, slice):
             raise TypeError(f"slice in time, as out[100:200]; got {index!r}")
-        settings = self.settings | {"slice": f"{index.start}:{index.stop}:{index.step}"}
-        return dataclasses.replace(self, saved=jax.tree.map(lambda x: x[index], self.saved), settings=settings)
+        saved = jax.tree.map(lambda leaf: leaf[index], self.saved)
+        steps = len(jax.tree.leaves(saved)[0])
+        settings = self.settings | {"steps": steps, "slice": f"{index.start}:{index.stop}:{index.step}"}
+        return dataclasses.replace(self, saved=saved, settings=settings, missing=_count_missing(saved, self.missing))
+
+    def _series(self, index: int) -> "Filtered":
+        steps = self.settings["steps"] if self.lengths is None else int(self.lengths[index])
+        saved = jax.tree.map(lambda leaf: leaf[index][:steps], self.saved)
+        inputs = self.inputs if self.inputs is None or self.inputs.ndim == 2 else self.inputs[index]
+        return dataclasses.replace(
+            self,
+            saved=saved,
+            final=jax.tree.map(lambda leaf: leaf[index], self.final),
+            model=self.model[index] if isinstance(self.model, tuple) else self.model,
+            settings=self.settings | {"steps": steps},
+            missing=_count_missing(saved, self.missing),
+            inputs=None if inputs is None else inputs[:steps],
+            num_series=None,
+            lengths=None,
+        )
 
     def __iter__(self) -> Iterator["Filtered"]:
         """Go through the series one by one."""
@@ -162,8 +170,14 @@ class Forecast:
         return f"Forecast: {self.means.shape[-2]} steps, {self.level:.0%} intervals in .lower and .upper"
 
 
+def _count_missing(saved: Any, otherwise: int) -> int:
+    """Count what is missing in a part of a run, where its residuals tell."""
+    has_residuals = isinstance(saved, dict) and "residuals" in saved
+    return int(np.isnan(saved["residuals"]).sum()) if has_residuals else otherwise
+
+
 def _total(values: np.ndarray, num_series: int | None) -> float | np.ndarray:
-    return float(values.sum()) if num_series is None else values.sum(axis=1)
+    return float(values.sum()) if num_series is None else np.nansum(values, axis=1)
 
 
 def _describe(method: Any) -> str:

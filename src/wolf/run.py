@@ -130,6 +130,7 @@ def run_many(
     inputs: Array | None = None,
     key: Array | None = None,
     *,
+    lengths: Array | None = None,
     save: str | Callable = "all",
     update_first: bool = False,
     per_series_model: bool = False,
@@ -142,6 +143,7 @@ def run_many(
         ys: (B, T, M).
         inputs: (T, U) for all series, or (B, T, U).
         key: split over the series.
+        lengths: (B,), how many of its T steps each series has; its state stays where it ended.
         save: as in `run_filter`.
         update_first: see `step`.
         per_series_model: whether the model's leaves have a series axis.
@@ -152,7 +154,7 @@ def run_many(
     """
     series = ys.shape[0]
     if not series_last(model, method, per_series_model):
-        return _run_vmapped(model, method, ys, inputs, key, save, update_first, per_series_model)
+        return _run_vmapped(model, method, ys, inputs, key, lengths, save, update_first, per_series_model)
     ys = jnp.moveaxis(ys, 0, -1)
     if inputs is not None and inputs.ndim == 3:
         inputs = jnp.moveaxis(inputs, 0, -1)
@@ -166,7 +168,7 @@ def run_many(
         spread = jax.tree.map(lambda x: jnp.broadcast_to(x[..., None], (*x.shape, series)), state)
         state = spread._replace(t=state.t)
     lift = "series" if per_series_model else "shared"
-    return _scan(model, method, ys, inputs, None, state, None, save, update_first, lift=lift, fused=False)
+    return _scan(model, method, ys, inputs, None, state, None, save, update_first, lift, fused=False, lengths=lengths)
 
 
 def series_last(model: Model, method: Any, per_series_model: bool = False) -> bool:
@@ -226,6 +228,7 @@ def _scan(
     update_first: bool,
     lift: bool | str,
     fused: bool,
+    lengths: Array | None = None,
 ) -> tuple[Any, Any]:
     keep = SAVERS[save] if isinstance(save, str) else save
     before = None
@@ -236,8 +239,9 @@ def _scan(
     def loop(model: Model, method: Any, key: Array | None, state: Any, rows: tuple) -> tuple[Any, Any]:
         def body(state: Any, now: tuple) -> tuple[Any, Any]:
             y, u, previous = now
-            state, info = _step(model, method, state, y, u, key, update_first, previous, lift)
-            return state, keep(state, info)
+            new, info = _step(model, method, state, y, u, key, update_first, previous, lift)
+            new = new if lengths is None else _stay(new, state, state.t < lengths)
+            return new, keep(new, info)
 
         return jax.lax.scan(body, state, rows)
 
@@ -266,6 +270,11 @@ def _step(
     return method.update(_at(model, state.t, lift), predicted, y, u, key)
 
 
+def _stay(new: Any, old: Any, alive: Array) -> Any:
+    """Keep the state of a series that has ended; a clock that all share goes on."""
+    return jax.tree.map(lambda a, b: a if a.ndim < alive.ndim else jnp.where(alive, a, b), new, old)
+
+
 def _at(model: Model, t: Array, lift: bool | str) -> Model:
     if lift == "series":
         return jax.vmap(lambda one: one.at(t), out_axes=-1)(model)
@@ -278,17 +287,21 @@ def _run_vmapped(
     ys: Array,
     inputs: Array | None,
     key: Array | None,
+    lengths: Array | None,
     save: str | Callable,
     update_first: bool,
     per_series_model: bool,
 ) -> tuple[Any, Any]:
     keys = None if key is None else jax.random.split(key, ys.shape[0])
-    axes = (0 if per_series_model else None, 0, 0 if inputs is not None and inputs.ndim == 3 else None, 0)
+    axes = (0 if per_series_model else None, 0, 0 if inputs is not None and inputs.ndim == 3 else None, 0, 0)
 
-    def one(model: Model, ys: Array, inputs: Array | None, key: Array | None) -> tuple[Any, Any]:
-        return run_filter(model, method, ys, inputs, key, save=save, update_first=update_first)
+    def one(model: Model, ys: Array, inputs: Array | None, key: Array | None, length: Array | None) -> tuple[Any, Any]:
+        state = method.init(model, key)
+        return _scan(
+            model, method, ys, inputs, key, state, None, save, update_first, lift=False, fused=False, lengths=length
+        )
 
-    return jax.vmap(one, in_axes=axes, out_axes=-1)(model, ys, inputs, keys)
+    return jax.vmap(one, in_axes=axes, out_axes=-1)(model, ys, inputs, keys, lengths)
 
 
 def _everything(info: Info) -> dict[str, Array]:

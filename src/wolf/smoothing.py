@@ -25,6 +25,7 @@ def run_smoother(
     filtered: Gaussian,
     predicted: Gaussian,
     inputs: Array | None = None,
+    length: Array | None = None,
     *,
     update_first: bool = False,
 ) -> Gaussian:
@@ -36,6 +37,7 @@ def run_smoother(
         filtered: means (T, D) and covariances (T, D, D) after each measurement.
         predicted: the same before each measurement.
         inputs: (T, U).
+        length: how many of the T steps the series has; what comes after is left as it is.
         update_first: as in the filter.
 
     Returns:
@@ -47,12 +49,15 @@ def run_smoother(
     us = None if inputs is None else inputs[leads]
 
     def back(later: Gaussian, row: tuple) -> tuple[Gaussian, Gaussian]:
-        here, ahead, lead, u = row
+        t, here, ahead, lead, u = row
         smoothed, _ = _step_back(model.at(lead), moments, here, ahead, later, u)
+        if length is not None:
+            smoothed = jax.tree.map(lambda new, old: jnp.where(t < length - 1, new, old), smoothed, here)
         return smoothed, smoothed
 
     last = jax.tree.map(lambda x: x[-1], filtered)
-    rows = (jax.tree.map(lambda x: x[:-1], filtered), jax.tree.map(lambda x: x[1:], predicted), leads, us)
+    here, ahead = jax.tree.map(lambda x: x[:-1], filtered), jax.tree.map(lambda x: x[1:], predicted)
+    rows = (jnp.arange(steps - 1), here, ahead, leads, us)
     _, earlier = jax.lax.scan(back, last, rows, reverse=True)
     return jax.tree.map(lambda a, b: jnp.concatenate([a, b[None]]), earlier, last)
 
@@ -101,13 +106,8 @@ def run_sampler(
         return path, path
 
     last = filtered.mean[-1][:, None] + matmul(linalg.psd_root(filtered.cov[-1]), draws[-1])
-    rows = (
-        *jax.tree.map(lambda x: x[:-1], (filtered,)),
-        jax.tree.map(lambda x: x[1:], predicted),
-        leads,
-        us,
-        draws[:-1],
-    )
+    here, ahead = jax.tree.map(lambda x: x[:-1], filtered), jax.tree.map(lambda x: x[1:], predicted)
+    rows = (here, ahead, leads, us, draws[:-1])
     _, earlier = jax.lax.scan(back, last, rows, reverse=True)
     return jnp.moveaxis(jnp.concatenate([earlier, last[None]]), -1, 0)
 

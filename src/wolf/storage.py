@@ -1,0 +1,65 @@
+"""Files that outlive a crash: numbers and text in `.npz`, never code, written whole or not at all."""
+
+import io
+import json
+import os
+import tempfile
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from wolf.model import Model
+
+
+def fingerprint(model: Model) -> str:
+    """Hash the numbers and shapes of a model, and the names of its functions."""
+    leaves = jax.tree.leaves(model)
+    digest = sha256(type(model).__name__.encode())
+    for leaf in leaves:
+        array = np.ascontiguousarray(leaf, np.float64)
+        digest.update(str(array.shape).encode() + array.tobytes())
+    return digest.hexdigest()
+
+
+def write(path: Path, header: dict[str, Any], arrays: dict[str, Any]) -> None:
+    """Write numbers and a header of JSON values to an `.npz` file, whole or not at all."""
+    buffer = io.BytesIO()
+    text = np.frombuffer(json.dumps(header, default=repr).encode(), np.uint8)
+    np.savez(buffer, header=text, **arrays)
+    write_atomically(path, buffer.getvalue())
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write beside the target, flush to disk, then rename: a reader sees the old file or the new one."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    if hasattr(os, "O_DIRECTORY"):
+        directory = os.open(path.parent, os.O_DIRECTORY)
+        os.fsync(directory)
+        os.close(directory)
+
+
+def read(path: Path, kind: str, version: int) -> tuple[dict, dict[str, np.ndarray]]:
+    """Read what `write` wrote, or say what the file is instead."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        header = json.loads(arrays.pop("header").tobytes())
+    except FileNotFoundError:
+        raise
+    except Exception as error:
+        raise ValueError(f"{path} is not a saved wolf filter, or it is damaged ({error})") from error
+    if header.get("format") != kind or header.get("version") != version:
+        raise ValueError(f"{path} has format {header.get('format')} {header.get('version')}; this wolf reads {kind} 1")
+    return header, arrays
