@@ -11,6 +11,7 @@ from wolf import influence as influence
 from wolf import methods as methods
 from wolf import metrics as metrics
 from wolf import models as models
+from wolf import plots as plots
 from wolf import simulate as simulate
 from wolf import weights as weights
 from wolf.api import filter as filter

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-NODES = 4000  # of the quadrature: the constants are right to six digits (tests/test_calibration.py)
+NODES = 4000  # of the quadrature: the constants are right to about five digits (tests/test_calibration.py)
 
 
 @cache

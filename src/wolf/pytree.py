@@ -110,7 +110,9 @@ def to_dict(obj: Any) -> Any:
         return [to_dict(item) for item in obj]
     if isinstance(obj, np.ndarray | np.generic | jax.Array):
         return np.asarray(obj).tolist()
-    return obj
+    if obj is None or isinstance(obj, str | int | float | bool):
+        return obj
+    return {"class": getattr(obj, "__qualname__", type(obj).__qualname__)}  # known by name only: see `from_dict`
 
 
 def from_dict(described: Any) -> Any:
@@ -118,7 +120,7 @@ def from_dict(described: Any) -> Any:
     if isinstance(described, dict):
         name = described["class"]
         if name not in _REGISTRY or not _REGISTRY[name].__module__.startswith("wolf."):
-            raise ValueError(f"the class {name!r} is not one of wolf's; pass method= yourself")
+            raise ValueError(f"{name!r} is not part of wolf and was not saved; pass the method yourself, as method=")
         fields = {key: from_dict(value) for key, value in described.items() if key != "class"}
         return _REGISTRY[name](**fields)
     if isinstance(described, list):

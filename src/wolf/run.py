@@ -118,7 +118,8 @@ def run_filter(
         The final state, and what was saved, stacked over time.
     """
     state = method.init(model, key) if state is None else state
-    fused = fused and max(model.state_dim, model.obs_dim) <= SMALL
+    # A loop of one step is no loop to XLA, and what it hands through untouched the one kernel cannot hand out.
+    fused = fused and max(model.state_dim, model.obs_dim) <= SMALL and len(ys) > 1
     return _scan(model, method, ys, inputs, key, state, u_before, save, update_first, lift=False, fused=fused)
 
 

@@ -61,5 +61,7 @@ def read(path: Path, kind: str, version: int) -> tuple[dict, dict[str, np.ndarra
     except Exception as error:
         raise ValueError(f"{path} is not a saved wolf filter, or it is damaged ({error})") from error
     if header.get("format") != kind or header.get("version") != version:
-        raise ValueError(f"{path} has format {header.get('format')} {header.get('version')}; this wolf reads {kind} 1")
+        raise ValueError(
+            f"{path} has format {header.get('format')} {header.get('version')}; this wolf reads {kind} {version}"
+        )
     return header, arrays

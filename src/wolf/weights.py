@@ -23,7 +23,7 @@ from jax import Array
 
 from wolf import calibration, checks, linalg
 from wolf.linalg import Cholesky
-from wolf.pytree import pytree, static
+from wolf.pytree import function, pytree, static
 
 EFFICIENCY = 0.95  # of the calibrated threshold that c=None stands for
 STUDENT_DOF = 4.0  # Lange, Little & Taylor (1989): a choice that does well over many data sets
@@ -257,7 +257,7 @@ class PerCoordinate(Weight):
         Array([1. , 0.6], dtype=float32)
     """
 
-    weight: Any
+    weight: Any = function()
 
     def __call__(
         self, residual: Array, obs_cov: Array, innovation_cov: Array | Cholesky, observed: Array | None = None
@@ -282,7 +282,7 @@ class PerGroup(Weight):
         Array([0.6, 1. , 1. ], dtype=float32)
     """
 
-    weight: Any
+    weight: Any = function()
     groups: tuple[int, ...] = static()
 
     def __post_init__(self) -> None:

@@ -161,7 +161,7 @@ def table(config: Config, rows: list[Row]) -> str:
         lines.append(f"{name:<11}{row.method:<16}{numbers}")
     lines += [
         "",
-        f"error     root mean square distance to the true position, median of {config.trials} tracks; worst: the largest",
+        f"error     root mean square distance to the true position, median of {config.trials} tracks; worst: largest",
         f"coverage  how often a {LEVEL:.0%} interval holds the true position; near {LEVEL:.0%} is honest",
         "flagged   measurements called outliers (w² < 1/2)",
         "",

@@ -6,7 +6,7 @@ from jax import Array
 
 from wolf import weights
 from wolf.linalg import Cholesky
-from wolf.pytree import pytree
+from wolf.pytree import function, pytree
 from wolf.types import Affine, Believed, Gaussian, RootGaussian
 
 
@@ -18,7 +18,7 @@ class Weighted:
         weight: `weight(residual, obs_cov, innovation_cov)`, see `wolf.weights`.
     """
 
-    weight: Any
+    weight: Any = function()
 
     handles_series: ClassVar[bool] = True
 

@@ -84,11 +84,11 @@ def _draw_measurements(
     ax: Any, times: np.ndarray, values: np.ndarray, outliers: np.ndarray, low: float, high: float
 ) -> None:
     missing = np.isnan(values)
-    good, bad = ~missing & ~outliers, ~missing & outliers
+    inside = (values >= low) & (values <= high)
+    good, bad = inside & ~outliers, inside & outliers
     ax.scatter(times[good], values[good], s=9, color=style.DOTS, lw=0, label="measurement", zorder=3)
-    inside = bad & (values >= low) & (values <= high)
-    if bad.any():
-        ax.scatter(times[inside], values[inside], s=26, marker="x", color=style.INK, lw=1.2, label="outlier", zorder=6)
+    if outliers.any():
+        ax.scatter(times[bad], values[bad], s=26, marker="x", color=style.INK, lw=1.2, label="outlier", zorder=6)
     if missing.any():
         foot = np.full(missing.sum(), low)
         ax.scatter(times[missing], foot, s=40, marker="|", color=style.QUIET, lw=1, label="missing", zorder=6)
@@ -101,7 +101,7 @@ def _measured(out: Filtered, ys: Any, coordinate: int) -> tuple[np.ndarray, np.n
     values = np.asarray(np.ma.filled(ys, np.nan) if np.ma.isMaskedArray(ys) else ys, np.float64)
     outliers = np.asarray(out.outliers)
     if values.ndim == 1:
-        return values, outliers if outliers.ndim == 1 else outliers.any(axis=1)
+        return values, outliers if outliers.ndim == 1 else np.asarray(outliers.any(axis=1))
     column = _column(out.model, coordinate, values.shape[1])
     return values[:, column], outliers if outliers.ndim == 1 else outliers[:, column]
 
@@ -116,7 +116,7 @@ def _column(model: Any, coordinate: int, size: int) -> int:
         if reads.size:
             return int(reads[0])
     raise ValueError(
-        f"no measurement reads state {coordinate} as it is; give the values to show as ys of shape (T,), or leave ys out"
+        f"no measurement reads state {coordinate} as it is; give the values to show as ys (T,), or leave ys out"
     )
 
 

@@ -54,7 +54,7 @@ def dress(ax: Any, *, grid: str | None = "y") -> None:
 def remark_outside(ax: Any, count: int) -> None:
     """Write above the axes how many measurements they do not show."""
     if count:
-        ax.set_title(f"{count} measurements beyond the axes", loc="right", size=9, color=QUIET)
+        ax.set_title(f"{count} measurement{'s' if count > 1 else ''} beyond the axes", loc="right", size=9, color=QUIET)
 
 
 def limits(*values: Any, margin: float = MARGIN) -> tuple[float, float]:

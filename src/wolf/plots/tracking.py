@@ -12,6 +12,7 @@ from wolf.results import Filtered
 STRETCH = 150  # steps of a run that a comparison shows in detail
 ERRORS = 5.0  # noise deviations that its axis of errors holds on either side
 MAP_MARGIN = 0.15  # of the range of a path, on both sides
+NEAR = 100.0  # widths of a path beyond which a measurement is not drawn at all
 VISIBLE = 0.01  # share of the width of a map that an error must have to be seen on it
 
 
@@ -82,9 +83,10 @@ def paths(
         if ys.shape != (len(frame), 2):
             raise ValueError(f"ys must have shape ({len(frame)}, 2), like the result; got {ys.shape}")
         flags = np.asarray(last.outliers if outliers is None else outliers)
-        flags = flags.any(axis=1) if flags.ndim == 2 else flags
-        ax.scatter(*ys[~flags].T, s=6, color=style.DOTS, lw=0, label="measurement", zorder=2)
-        ax.scatter(*ys[flags].T, s=14, marker="x", color=style.INK, lw=0.9, label="outlier", zorder=5)
+        flags = flags if flags.ndim == 1 else np.asarray(flags.any(axis=1))
+        drawn = _drawable(ys, frame)
+        ax.scatter(*ys[drawn & ~flags].T, s=6, color=style.DOTS, lw=0, label="measurement", zorder=2)
+        ax.scatter(*ys[drawn & flags].T, s=14, marker="x", color=style.INK, lw=0.9, label="outlier", zorder=5)
     if fresh:
         style.dress(ax, grid="both")
         ax.set_xlabel(f"state {pick[0]}")
@@ -120,6 +122,12 @@ def count_outside(ax: Any, ys: np.ndarray) -> int:
     """Count the measurements beyond the axes."""
     low, high = np.transpose([ax.get_xlim(), ax.get_ylim()])
     return int(np.sum(((ys < low) | (ys > high)).any(axis=1)))
+
+
+def _drawable(ys: np.ndarray, frame: np.ndarray) -> np.ndarray:
+    """Tell what can come near a map from what can only overflow its transforms."""
+    ranges = np.array([style.limits(values) for values in frame.T])
+    return (np.abs(ys - ranges.mean(axis=1)) < NEAR * np.ptp(ranges, axis=1).max()).all(axis=1)
 
 
 def _equal_limits(ax: Any, frame: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -219,7 +227,8 @@ def _describe_map(ax: Any, track: Track, mapped: slice) -> None:
     whole = mapped.stop - mapped.start == len(track.truth)
     steps = f"all {len(track.truth)} steps" if whole else f"steps {mapped.start} to {mapped.stop - 1}"
     outside = count_outside(ax, track.ys[mapped])
-    rest = f"; {outside} measurements are outside it" if outside else ""
+    are = "measurement is" if outside == 1 else "measurements are"
+    rest = f"; {outside} {are} outside it" if outside else ""
     _write(ax, 1.015, [(f"Map of {steps}{rest}", style.QUIET)])
 
 
@@ -255,7 +264,7 @@ def _write(ax: Any, height: float, pieces: Sequence[tuple[str, str]]) -> None:
     """Write a line above the axes in several colours."""
     from matplotlib.offsetbox import AnnotationBbox, HPacker, TextArea
 
-    texts = [TextArea(words, textprops={"color": color, "size": 9.5}) for words, color in pieces]
+    texts: list[Any] = [TextArea(words, textprops={"color": color, "size": 9.5}) for words, color in pieces]
     line = AnnotationBbox(
         HPacker(children=texts, pad=0, sep=0),
         (0, height),
@@ -276,7 +285,7 @@ def busiest(flags: np.ndarray, length: int) -> slice:
 
     Example:
         >>> busiest(np.array([0, 0, 1, 0, 1, 1, 0], bool), 3)
-        slice(3, 6, None)
+        slice(2, 5, None)
     """
     if len(flags) <= length:
         return slice(0, len(flags))

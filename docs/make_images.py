@@ -1,0 +1,108 @@
+"""Draw every picture of the documentation.
+
+python docs/make_images.py
+"""
+
+import io
+import runpy
+from pathlib import Path
+
+import jax
+import numpy as np
+from PIL import Image
+
+import wolf
+from wolf.cli import demo
+from wolf.plots import style
+from wolf.plots.series_plot import band
+
+HERE = Path(__file__).parent
+IMAGES = HERE / "images"
+COLOURS = 128  # of a palette: a third of the bytes, and nothing that one can see is lost
+
+# Weight, colour, and where its name stands in the picture of pulls.
+WEIGHTS = {
+    "Huber": (wolf.Huber(), style.CYCLE[2], (10.1, 1.46)),
+    "StudentT": (wolf.StudentT(), style.CYCLE[3], (10.1, 0.48)),
+    "MahalanobisIMQ": (wolf.MahalanobisIMQ(metric="S"), style.ROBUST, (10.1, 1.02)),
+    "Welsch": (wolf.Welsch(), style.CYCLE[4], (7.0, 0.32)),
+    "Tukey": (wolf.Tukey(), style.CYCLE[5], (3.45, 0.2)),
+    "MahalanobisThreshold": (wolf.MahalanobisThreshold(metric="S"), style.KALMAN, (2.95, 2.55)),
+}
+
+
+def save(figure, name):
+    """Write a picture with few colours."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, dpi=150)
+    picture = Image.open(buffer).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    picture.save(IMAGES / name, optimize=True)
+    print(f"{name}: {(IMAGES / name).stat().st_size / 1e3:.0f} kB")
+
+
+def draw_demo():
+    """The picture of `wolf demo`."""
+    config = demo.Config()
+    save(demo.picture(config, demo.run(config).tracks), "demo.png")
+
+
+def power(weight, distances):
+    """w² at distances from the prediction, for one coordinate of unit variance."""
+    one = np.eye(1)
+    return np.asarray(jax.vmap(lambda e: weight(e[None], one, one))(distances)) ** 2
+
+
+def draw_weights():
+    """How much a measurement is believed, and how far it pulls, by its distance from the prediction."""
+    distances = np.linspace(0, 10, 1001)
+    figure = style.new_figure(10.5, 4.2)
+    left, right = figure.subplots(1, 2)
+    left.axhline(1, color=style.TRUTH, lw=2.2)
+    right.plot(distances, distances, color=style.TRUTH, lw=2.2)
+    right.text(3.6, 3.35, "Unweighted: Kalman", color=style.QUIET, size=10)
+    for name, (weight, color, place) in WEIGHTS.items():
+        powers = power(weight, distances)
+        left.plot(distances, powers, color=color, lw=2.2, solid_joinstyle="miter")
+        right.plot(distances, powers * distances, color=color, lw=2.2, solid_joinstyle="miter")
+        right.text(*place, name, color=color, size=10, va="center", weight="bold")
+    left.set_title("How much a measurement is believed: w²", loc="left", size=11, color=style.INK)
+    right.set_title("How far it pulls: w² × distance", loc="left", size=11, color=style.INK)
+    for ax, top in ((left, 1.35), (right, 4.0)):
+        style.dress(ax)
+        ax.set(xlim=(0, 10), ylim=(0, top), xlabel="distance from the prediction, in standard deviations")
+    save(figure, "weights.png")
+
+
+def draw_metric():
+    """A gap of 60 steps: what comes after it looks like an outlier to the R metric."""
+    model = wolf.models.local_level(level_var=0.3, obs_var=1.0)
+    data = wolf.simulate.trajectory(model, 160, key=5, initial=np.zeros(1))
+    ys = data.measurements[:, 0].copy()
+    ys[60:120] = np.nan
+    times = np.arange(len(ys))
+    figure = style.new_figure(10, 3.8)
+    ax = figure.add_subplot()
+    ax.plot(times, data.states[:, 0], color=style.TRUTH, lw=4, label="truth")
+    ax.scatter(times, ys, s=11, color=style.DOTS, lw=0, label="measurement", zorder=5)
+    for metric, color in (("R", style.KALMAN), ("S", style.ROBUST)):
+        out = wolf.filter(model, ys, method=wolf.WoLF(wolf.MahalanobisThreshold(metric=metric)))
+        band(
+            ax, times, out.means[:, 0], np.sqrt(out.covs[:, 0, 0]), color, f'metric="{metric}", ± 2 standard deviations'
+        )
+    ax.set_ylim(*style.limits(data.states, ys, margin=0.5))
+    style.dress(ax)
+    ax.set(xlabel="step", ylabel="level", xlim=(0, 159))
+    figure.legend(loc="outside upper left", ncols=4, frameon=False, fontsize=9.5, labelcolor=style.INK)
+    save(figure, "metric.png")
+
+
+def draw_dirty_sensor():
+    """The picture of examples/dirty_sensor.py."""
+    example = runpy.run_path(str(HERE.parent / "examples" / "dirty_sensor.py"))
+    save(example["main"](out=io.BytesIO()), "dirty_sensor.png")
+
+
+if __name__ == "__main__":
+    IMAGES.mkdir(exist_ok=True)
+    for draw in (draw_demo, draw_weights, draw_metric, draw_dirty_sensor):
+        draw()

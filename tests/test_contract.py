@@ -1,0 +1,246 @@
+"""The contract: what every row of `methods.py` must do, whatever it is.
+
+A compilation costs more than everything else here, so tests share programs: `keep` is one function object, all runs
+have one shape, and what tracing alone can tell is asked by `jax.eval_shape`.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import wolf
+from wolf.pytree import cast, from_dict, to_dict
+
+NAMES = wolf.methods.names()
+STEPS = 12
+each_method = pytest.mark.parametrize("name", NAMES)
+traces = []
+
+
+def move(x):
+    return jnp.stack([x[0] + 0.1 * x[2], x[1] + 0.1 * x[3], x[2] - 0.01 * jnp.sin(x[0]), x[3]])
+
+
+def range_bearing(x):
+    return jnp.stack([jnp.sqrt(x[0] ** 2 + x[1] ** 2), jnp.arctan2(x[1], x[0])])
+
+
+def angle_residual(y, prediction):
+    e = y - prediction
+    return jnp.stack([e[0], jnp.arctan2(jnp.sin(e[1]), jnp.cos(e[1]))])
+
+
+RADAR = wolf.StateSpaceModel(
+    move,
+    range_bearing,
+    0.1 * np.eye(4),
+    np.diag([0.5, 0.01]),
+    wolf.Gaussian(np.array([20.0, 5.0, 1.0, 0.0]), np.eye(4)),
+    residual=angle_residual,
+)
+LEVEL = wolf.models.local_level(level_var=0.1, obs_var=1.0)
+
+
+@pytest.fixture
+def ys(rng):
+    return 4 * rng.standard_t(3, (STEPS, 2))
+
+
+def keep(state, info):
+    traces.append(info)
+    return {"mean": state.mean, "cov": state.cov, "outlier": info.outlier, "log_lik": info.log_likelihood}
+
+
+def hyper(name, c=3.0):
+    """Make a method with a given hyper-parameter, if it has one."""
+    for options in ({"c": c}, {"dof": c}, {"weight": wolf.MahalanobisIMQ(c)}):
+        try:
+            return wolf.methods.make(name, **options)
+        except ValueError:
+            continue
+    return wolf.methods.make(name)
+
+
+def is_robust(name):
+    return not isinstance(getattr(wolf.methods.make(name).noise, "weight", None), wolf.Unweighted)
+
+
+def scaled(model, q, r):
+    return wolf.LinearModel(model.F, model.H, q * model.Q, r * model.R, model.mean, model.cov)
+
+
+def is_positive(covs):
+    scales = np.sqrt(np.einsum("...ii->...i", covs))
+    return (np.linalg.eigvalsh(covs / scales[..., None] / scales[..., None, :]) > -1e-12).all()
+
+
+@each_method
+def test_a_jitted_vmapped_scan_of_steps_is_run_filter(name, tracking, ys, x64):
+    data = np.stack([ys, ys[::-1]])
+    data[0, 2, 0] = np.nan
+
+    @jax.jit
+    @jax.vmap
+    def run(method, ys):
+        return jax.lax.scan(partial(wolf.step, tracking, method), wolf.init(tracking, method), ys)
+
+    state, info = run(hyper(name, np.array([2.0, 5.0])), data)
+    for i, c in enumerate((2.0, 5.0)):
+        final, saved = wolf.run_filter(tracking, hyper(name, c), data[i])
+        np.testing.assert_allclose(state.cov[i], final.cov, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(state.mean[i], final.mean, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(info.weight[i], saved["weights"], rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(info.log_likelihood[i], saved["log_liks"], rtol=1e-10, atol=1e-10)
+
+
+@each_method
+def test_gradients_match_finite_differences(name, tracking, ys, x64):
+    ys[3], ys[5, 0], ys[7], ys[8], ys[10, 1] = np.nan, np.nan, 1e4, 1e300, np.inf
+
+    @jax.jit
+    @jax.value_and_grad
+    def loss(parameters):
+        log_q, log_r, method = parameters
+        model = scaled(tracking, jnp.exp(log_q), jnp.exp(log_r))
+        final, saved = wolf.run_filter(model, method, ys, save="final")
+        return jnp.sum(final.mean) + jnp.sum(final.cov) + 1e-3 * jnp.sum(saved["log_liks"])
+
+    def slope(q, r, c, step=1e-5):
+        up, down = (loss((s * q, s * r, hyper(name, 3.0 + s * c)))[0] for s in (step, -step))
+        return (up - down) / (2 * step)
+
+    _, (by_q, by_r, by_method) = loss((0.0, 0.0, hyper(name)))
+    np.testing.assert_allclose(by_q, slope(1, 0, 0), rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(by_r, slope(0, 1, 0), rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(sum(jax.tree.leaves(by_method)), slope(0, 0, 1), rtol=1e-6, atol=1e-7)
+
+
+@each_method
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("series", [None, 3], ids=["one", "many"])
+def test_pure_layer_keeps_the_dtype_and_promotes_nothing(name, dtype, series, tracking, ys, x64):
+    model, method, data = jax.tree.map(jnp.asarray, cast((tracking, hyper(name), ys), dtype))
+    run, data = (wolf.run_filter, data) if series is None else (wolf.run_many, jnp.stack([data] * series))
+    with jax.numpy_dtype_promotion("strict"):
+        shapes = jax.eval_shape(run, model, method, data)
+    assert {leaf.dtype.name for leaf in jax.tree.leaves(shapes)} == {dtype, "int32", "bool"}
+
+
+@each_method
+def test_one_series_is_broadcast_nowhere_by_accident(name, tracking, ys, x64):
+    """Of many series the trailing axis is broadcast on purpose, so there this cannot be asked."""
+    with jax.numpy_rank_promotion("raise"):
+        final, _ = jax.eval_shape(wolf.run_filter, *jax.tree.map(jnp.asarray, (tracking, hyper(name), ys)))
+    assert final.cov.shape == (4, 4)
+
+
+@each_method
+def test_one_trace_serves_every_value(name, tracking, ys):
+    def run(q, r, c, ys):
+        return wolf.filter(scaled(tracking, q, r), ys, method=hyper(name, c), save=keep).saved["mean"]
+
+    first = run(1, 1, 4, ys)
+    count = len(traces)
+    others = [run(1.5, 1, 4, ys), run(1, np.float32(2), 4.5, ys), run(1, 1, np.float64(5), 2 * ys), run(1, 3, 7, -ys)]
+    assert len(traces) == count > 0
+    assert all((first != other).any() for other in others)
+
+
+@each_method
+def test_results_are_finite_whatever_comes(name, tracking, ys):
+    for bad in (np.nan, np.inf, -np.inf, 1e300):
+        ys[0], ys[3, 1], ys[5:7] = bad, bad, bad
+        out = wolf.filter(tracking, ys, method=hyper(name), save=keep)
+        assert all(np.isfinite(out.saved[key]).all() for key in ("mean", "cov", "log_lik"))
+        assert is_positive(out.saved["cov"])
+        assert out.missing == (7 if np.isnan(bad) else 0)
+        assert out.saved["outlier"][[0, 5, 6]].all() == (not np.isnan(bad))
+
+
+@each_method
+def test_only_robust_methods_ignore_a_gross_error(name, tracking, ys):
+    dirty = ys.copy()
+    dirty[6] = 1e5
+    clean, hit = (wolf.filter(tracking, data, method=hyper(name), save=keep).saved["mean"] for data in (ys, dirty))
+    moved = np.abs(hit - clean).max()
+    assert moved < 10 if is_robust(name) else moved > 1e3
+
+
+@each_method
+def test_config_is_printable_comparable_hashable_and_storable(name):
+    for method, twin in ((wolf.methods.make(name), wolf.methods.make(name)), (hyper(name, 3.5), hyper(name, 3.5))):
+        assert method == twin
+        assert hash(method) == hash(twin)
+        assert from_dict(to_dict(method)) == method
+        assert type(method).__name__ in repr(method)
+    if jax.tree.leaves(hyper(name)):
+        assert hyper(name, 3.5) != hyper(name, 3.6)
+        assert "3.5" in repr(hyper(name, 3.5))
+
+
+@each_method
+@pytest.mark.parametrize("model", [LEVEL, RADAR], ids=["level", "radar"])
+def test_every_method_runs_on_every_kind_of_model(name, model):
+    data = wolf.simulate.trajectory(model, 20, key=3, initial=model.prior.mean)
+    if name == "KF" and not model.linear:
+        with pytest.raises(ValueError, match='KF needs a linear model; for functions use method="EKF"'):
+            wolf.filter(model, data.measurements, method=name)
+        return
+    out = wolf.filter(model, data.measurements, method=name, save=keep).saved
+    assert out["mean"].shape == (20, model.state_dim)
+    assert is_positive(out["cov"])
+    error = np.abs(out["mean"] - data.states) / np.sqrt(np.einsum("tii->ti", out["cov"]))
+    assert np.mean(error < 3) > 0.9
+
+
+@pytest.mark.slow
+@each_method
+@pytest.mark.parametrize("model", [LEVEL, RADAR], ids=["level", "radar"])
+def test_many_series_agree_with_one_for_every_method(name, model):
+    data = wolf.simulate.trajectory(model, 20, key=3, initial=model.prior.mean)
+    method = wolf.WoLF() if name == "KF" else name
+    one = wolf.filter(model, data.measurements, method=method, save="means").means
+    many = wolf.filter_many(model, np.stack([data.measurements] * 2), method=method, save="means").means
+    np.testing.assert_allclose(many[1], one, rtol=1e-9, atol=1e-9)
+
+
+def test_door_hands_out_float64_and_leaves_jax_as_it_was(tracking, ys):
+    before = dict(jax.config.values)
+    out = wolf.filter(tracking, ys)
+    many, ahead, smoothed = (
+        wolf.filter_many(tracking, ys[None]),
+        wolf.forecast(tracking, out, 3),
+        wolf.smooth(tracking, out),
+    )
+    online = wolf.Online(tracking)
+    info = online.step(ys[0])
+    assert dict(jax.config.values) == before
+    assert jnp.ones(1).dtype == jnp.float32
+    results = [out.saved, out.final, many.saved, info, online.mean, online.cov, smoothed.means, smoothed.covs]
+    for leaf in jax.tree.leaves([*results, ahead.means, ahead.covs, ahead.obs_means, ahead.obs_covs, ahead.upper]):
+        assert isinstance(leaf, np.ndarray | np.generic)
+        assert leaf.dtype in (np.float64, np.bool_, np.int32, np.int64)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_door_keeps_the_dtype_that_was_asked_for(dtype, tracking, ys):
+    for outer in (False, True):
+        with jax.enable_x64(outer):
+            out = wolf.filter(tracking, ys, dtype=dtype)
+        assert out.means.dtype == out.covs.dtype == out.log_liks.dtype == dtype
+
+
+def test_door_works_in_two_threads_at_once(tracking, rng):
+    data = rng.standard_t(3, (16, 50, 2))
+    alone = [wolf.filter(tracking, ys).means for ys in data]
+    with ThreadPoolExecutor(2) as pool:
+        together = list(pool.map(lambda ys: wolf.filter(tracking, ys).means, data))
+        kinds = ["float32", "float64"] * 8
+        mixed = list(pool.map(lambda ys, dtype: wolf.filter(tracking, ys, dtype=dtype).means, data, kinds))
+    np.testing.assert_array_equal(together, alone)
+    assert [means.dtype.name for means in mixed] == kinds
+    np.testing.assert_allclose(mixed, alone, atol=1e-3)

@@ -1,0 +1,196 @@
+"""What is missing takes nothing with it, and what is absurd does no harm and is seen."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from tests import oracle
+from tests.oracle import assert_close
+
+import wolf
+from wolf.pytree import cast
+
+STEPS = 20
+METHODS = {
+    "KF": wolf.methods.KF(),
+    "EKF": wolf.methods.EKF(),
+    "IMQ": wolf.WoLF(wolf.IMQ(c=2.0)),
+    "S metric": wolf.WoLF(),
+    "symmetric": wolf.WoLF(form="symmetric"),
+    "sqrt": wolf.WoLF(form="sqrt"),
+    "Student-t": wolf.WoLF(wolf.StudentT(dof=3.0)),
+    "per coordinate": wolf.WoLF(wolf.PerCoordinate(wolf.MahalanobisIMQ(c=2.0))),
+}
+BELIEFS = ("means", "covs", "predicted_means", "predicted_covs", "log_liks", "weighted_log_liks", "nis")
+
+
+def same(got, expected, names=BELIEFS, tolerance=1e-12):
+    assert_close(tolerance, **{name: (getattr(got, name), getattr(expected, name)) for name in names})
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_nan_removes_just_that_coordinate(method):
+    """With correlated noise the others keep their marginal noise, as if the sensor had never been built."""
+    system = oracle.random_system(1, states=2, measured=3)
+    data = oracle.random_data(2, STEPS, 3, outliers=0.2)
+    for dead, kept in ((0, [1, 2]), (1, [0, 2]), (2, [0, 1])):
+        ys = data.copy()
+        ys[:, dead] = np.nan
+        reduced = system | {"H": system["H"][kept], "R": system["R"][np.ix_(kept, kept)]}
+        with_hole = wolf.filter(wolf.LinearModel(**system), ys, method=METHODS[method])
+        without = wolf.filter(wolf.LinearModel(**reduced), ys[:, kept], method=METHODS[method])
+        same(with_hole, without)
+        weights = with_hole.weights if with_hole.weights.ndim == 1 else with_hole.weights[:, kept]
+        assert_close(1e-12, weights=(weights, without.weights))
+        assert_close(1e-12, residuals=(with_hole.residuals[:, kept], without.residuals))
+        assert np.isnan(with_hole.residuals[:, dead]).all()
+
+
+@pytest.mark.parametrize("method", ["KF", "S metric"])
+def test_coordinates_may_come_and_go(method):
+    system = oracle.random_system(1, states=2, measured=3)
+    ys = oracle.random_data(3, STEPS, 3, missing=0.4)
+    out = wolf.filter(wolf.LinearModel(**system), ys, method=METHODS[method])
+    weights = np.where(out.weights == 0, 1.0, out.weights)
+    expected = oracle.kalman(system, ys, weights=weights)
+    same(out, expected, expected._fields, tolerance=1e-10)
+    assert out.missing == np.isnan(ys).sum()
+    np.testing.assert_array_equal(np.isnan(out.residuals), np.isnan(ys))
+    np.testing.assert_array_equal(np.isnan(out.nis), np.isnan(ys).all(1))
+
+
+def test_masked_arrays_mean_the_same_as_nan():
+    model = wolf.LinearModel(**oracle.random_system(1))
+    ys = oracle.random_data(4, STEPS, missing=0.3)
+    masked = np.ma.masked_array(np.nan_to_num(ys, nan=1e6), mask=np.isnan(ys))
+    same(wolf.filter(model, masked), wolf.filter(model, ys), tolerance=0)
+    many = wolf.filter_many(model, np.ma.stack([masked, masked]))
+    same(many, wolf.filter_many(model, np.stack([ys, ys])), tolerance=0)
+
+
+def test_masked_measurements_mean_the_same_as_nan_online():
+    model = wolf.LinearModel(**oracle.random_system(1))
+    masked, plain = wolf.Online(model), wolf.Online(model)
+    for y in oracle.random_data(4, 5, missing=0.3):
+        masked.step(np.ma.masked_invalid(y))
+        plain.step(y)
+    np.testing.assert_array_equal(masked.mean, plain.mean)
+
+
+@pytest.mark.parametrize("update_first", [False, True], ids=["predict first", "update first"])
+@pytest.mark.parametrize("method", ["KF", "S metric", "symmetric", "sqrt", "per coordinate"])
+def test_fully_missing_row_is_the_prediction_bit_for_bit(method, update_first):
+    system = oracle.random_system(5)
+    ys = oracle.random_data(6, STEPS)
+    ys[[0, 5, 6, 13]] = np.nan
+    out = wolf.filter(wolf.LinearModel(**system), ys, method=METHODS[method], update_first=update_first)
+    for t in (0, 5, 6, 13):
+        np.testing.assert_array_equal(out.means[t], out.predicted_means[t])
+        np.testing.assert_array_equal(out.covs[t], out.predicted_covs[t])
+        assert not out.weights[t].any()
+        assert not out.outliers[t].any()
+        assert out.log_liks[t] == out.weighted_log_liks[t] == 0.0
+    assert not np.array_equal(out.means[1], out.predicted_means[1])
+
+
+def test_series_without_a_measurement_is_the_prior_moved_on():
+    system = oracle.random_system(5)
+    ys = np.full((STEPS, 2), np.nan)
+    out = wolf.filter(wolf.LinearModel(**system), ys)
+    same(out, oracle.kalman(system, ys), ("means", "covs", "log_liks"))
+    assert out.log_likelihood == 0.0
+
+
+def blunt(x):
+    return x + 0.1 * x**2
+
+
+def wild_data(wild):
+    """Quiet rows, then a row with one absurd coordinate, one with two, one with an absurd and a missing one."""
+    ys = oracle.random_data(7, 12) / 2
+    ys[4, 0], ys[6], ys[8] = wild, (-wild, wild), (np.nan, wild)
+    return ys, [(4, 0), (6, 0), (6, 1), (8, 1)]
+
+
+def check_wild(model, method, dtype, wild):
+    ys, places = wild_data(wild)
+    out = wolf.filter(model, ys, method=method, dtype=dtype)
+    for name in ("means", "covs", "predicted_means", "predicted_covs", "innovation_covs", "weights"):
+        assert np.isfinite(getattr(out, name)).all(), name
+    assert np.isfinite(out.log_liks).all()
+    assert np.isfinite(out.weighted_log_liks).all()
+    for t, i in places:
+        spot = (t, i) if out.weights.ndim == 2 else t
+        assert out.weights[spot] == 0
+        assert out.outliers[spot]
+        assert out.residuals[t, i] == ys[t, i]
+        assert out.nis[t] == np.inf
+    return ys, out
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("name", wolf.methods.names())
+def test_infinite_and_huge_values_do_no_harm_and_are_seen(name, dtype):
+    model = wolf.LinearModel(**oracle.random_system(8))
+    method = wolf.methods.make(name)
+    for wild in (np.inf, 1e300):
+        ys, out = check_wild(model, method, dtype, wild)
+        gone = np.where(np.abs(ys) > 1e200, np.nan, ys)
+        if out.weights.ndim == 1:  # one weight for the row: the whole row goes
+            gone[[4, 6, 8]] = np.nan
+        expected = wolf.filter(model, gone, method=method, dtype=dtype)
+        np.testing.assert_array_equal(out.means, expected.means)
+        np.testing.assert_array_equal(out.covs, expected.covs)
+
+
+@pytest.mark.parametrize("name", ["EKF", "IEKF", "WoLF", "WoLF-PerCoordinate", "WoLF-IEKF"])
+def test_infinite_and_huge_values_do_no_harm_to_nonlinear_models(name):
+    prior = wolf.Gaussian(np.zeros(2), np.eye(2))
+    model = wolf.StateSpaceModel(None, blunt, 0.1 * np.eye(2), oracle.random_system(8)["R"], prior)
+    for wild in (np.inf, 1e300):
+        check_wild(model, wolf.methods.make(name), "float64", wild)
+
+
+@pytest.mark.parametrize(("dtype", "large"), [("float64", 1e150), ("float32", 1e18)])
+@pytest.mark.parametrize("name", [name for name in wolf.methods.names() if name.startswith("WoLF")])
+def test_largest_values_that_can_be_squared_do_no_harm_and_are_seen(name, dtype, large):
+    model = wolf.LinearModel(**oracle.random_system(8))
+    method = wolf.methods.make(name)
+    ys, places = wild_data(large)
+    out = wolf.filter(model, ys, method=method, dtype=dtype)
+    for array in (out.means, out.covs, out.weights, out.predicted_covs):
+        assert np.isfinite(array).all()
+    for t, i in places:
+        assert out.outliers[(t, i) if out.weights.ndim == 2 else t]
+    quiet = wolf.filter(model, np.where(np.abs(ys) > 1e10, np.nan, ys), method=method, dtype=dtype)
+    assert np.abs(out.means - quiet.means).max() < 10
+
+
+@pytest.mark.parametrize("method", ["symmetric", "sqrt"])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_infinite_and_huge_values_do_no_harm_in_every_form(method, dtype):
+    model = wolf.LinearModel(**oracle.random_system(8))
+    for wild in (np.inf, 1e300):
+        check_wild(model, METHODS[method], dtype, wild)
+
+
+def test_infinite_and_huge_values_do_no_harm_to_many_series():
+    model = wolf.LinearModel(**oracle.random_system(8))
+    ys = np.stack([wild_data(wild)[0] for wild in (np.inf, 1e300, 1e150, np.nan)])
+    many = wolf.filter_many(model, ys)
+    for i, one in enumerate(many):
+        same(one, wolf.filter(model, ys[i]), ("means", "covs", "weights"), tolerance=1e-10)
+        np.testing.assert_array_equal(one.outliers, wolf.filter(model, ys[i]).outliers)
+
+
+def test_missing_coordinates_carry_no_gradient(x64):
+    model, method = cast(wolf.LinearModel(**oracle.random_system(9)), float), wolf.WoLF()
+    ys = oracle.random_data(10, 6, missing=0.3)
+
+    def total(ys):
+        return wolf.run_filter(model, method, ys)[1]["means"].sum()
+
+    slopes = np.asarray(jax.grad(total)(jnp.asarray(ys)))
+    np.testing.assert_array_equal(slopes[np.isnan(ys)], 0.0)
+    assert np.isfinite(slopes).all()
+    assert np.abs(slopes[~np.isnan(ys)]).min() > 0
