@@ -34,6 +34,7 @@ from wolf.results import Forecast as Forecast
 from wolf.results import Smoothed as Smoothed
 from wolf.run import init as init
 from wolf.run import run_chunks as run_chunks
+from wolf.run import run_each as run_each
 from wolf.run import run_filter as run_filter
 from wolf.run import run_many as run_many
 from wolf.run import step as step

@@ -10,6 +10,7 @@ import numpy as np
 from wolf import run
 from wolf.door import as_key, precision, to_numpy
 from wolf.fusion import refused
+from wolf.linalg import SMALL
 
 SERIES_PER_THREAD = 64  # fewer are not worth a thread
 
@@ -41,8 +42,10 @@ def run_series(
         Final states and what was saved, with the series axis first.
     """
     per_series = options["per_series_model"]
+    on_cpu = jax.default_backend() == "cpu"
+    one_by_one = on_cpu and max(model.state_dim, model.obs_dim) <= SMALL
     wanted = (os.cpu_count() or 1) if threads is None else threads
-    parts = max(1, min(wanted, len(ys) // SERIES_PER_THREAD)) if jax.default_backend() == "cpu" else 1
+    parts = max(1, min(wanted, len(ys) // SERIES_PER_THREAD)) if on_cpu else 1
     size = -(-len(ys) // parts)
     blank = parts * size - len(ys)
     padded = np.concatenate([ys, np.full((blank, *ys.shape[1:]), np.nan, ys.dtype)]) if blank else ys
@@ -54,34 +57,39 @@ def run_series(
             inputs = us[rows[i]] if us is not None and us.ndim == 3 else us
             seed = None if key is None else jax.random.fold_in(as_key(key), i)
             ends = None if lengths is None else lengths[rows[i]]
-            block = padded[i * size : (i + 1) * size]
-            return to_numpy(run.run_many(some, method, block, inputs, seed, lengths=ends, **options))
+            engine = (some, method, padded[i * size : (i + 1) * size], inputs, seed)
+            return _series_first(one_by_one, *engine, lengths=ends, **options)
 
     if parts == 1:
-        final, saved = jax.tree.map(lambda x: _series_first(x, len(ys)), part(0))
-    else:
-        with ThreadPoolExecutor(parts) as pool:
-            results = list(pool.map(part, range(parts)))
-            final, saved = jax.tree.map(lambda *xs: _series_first(_join(pool, xs), len(ys)), *results)
+        return part(0)
+    with ThreadPoolExecutor(parts) as pool:
+        results = list(pool.map(part, range(parts)))
+        return jax.tree.map(lambda *xs: _join(pool, xs, len(ys)), *results)
+
+
+def _series_first(one_by_one: bool, *engine: Any, **options: Any) -> tuple[Any, Any]:
+    """Run one after the other or all together, whichever suits the machine, and put the series axis first."""
+    if one_by_one:
+        try:
+            return to_numpy(run.run_each(*engine, **options))
+        except jax.errors.JaxRuntimeError as error:
+            if not refused(error):
+                raise
+    final, saved = to_numpy(run.run_many(*engine, **options))
+    final, saved = jax.tree.map(lambda leaf: leaf if leaf.ndim == 0 else np.moveaxis(leaf, -1, 0), (final, saved))
     if final.t.ndim == 0:  # one clock for all while they ran together
-        final = final._replace(t=np.full(len(ys), final.t) if lengths is None else lengths)
+        ends, count = options["lengths"], len(engine[2])
+        final = final._replace(t=np.full(count, final.t) if ends is None else ends)
     return final, saved
 
 
-def _join(pool: ThreadPoolExecutor, parts: tuple[np.ndarray, ...]) -> np.ndarray:
-    """Put the parts beside each other along the last axis, each thread copying its own."""
-    if parts[0].ndim == 0:
-        return parts[0]
-    size = parts[0].shape[-1]
-    whole = np.empty((*parts[0].shape[:-1], size * len(parts)), parts[0].dtype)
+def _join(pool: ThreadPoolExecutor, parts: tuple[np.ndarray, ...], count: int) -> np.ndarray:
+    """Put the parts one after the other, each thread copying its own."""
+    size = len(parts[0])
+    whole = np.empty((size * len(parts), *parts[0].shape[1:]), parts[0].dtype)
 
     def copy(i: int) -> None:
-        whole[..., i * size : (i + 1) * size] = parts[i]
+        whole[i * size : (i + 1) * size] = parts[i]
 
     list(pool.map(copy, range(len(parts))))
-    return whole
-
-
-def _series_first(array: np.ndarray, count: int) -> np.ndarray:
-    """Move the series axis to the front: a view, not a copy."""
-    return array if array.ndim == 0 else np.moveaxis(array, -1, 0)[:count]
+    return whole[:count]
