@@ -1,5 +1,7 @@
 """Fusion: the fast path gives the same bits, is really taken, and steps aside for what it cannot do."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -28,8 +30,7 @@ def functions(dynamics, observe):
 
 TRACK = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
 RADAR = functions(move, range_bearing)
-CASES = [(TRACK, name) for name in NAMES]
-CASES += [pytest.param(RADAR, name, marks=() if name in QUICK else pytest.mark.slow) for name in NAMES if name != "KF"]
+NONLINEAR = [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in NAMES if n != "KF"]
 
 
 @pytest.fixture(autouse=True)
@@ -50,12 +51,23 @@ def compile_fused(model, method, ys):
     return compiled.as_text(), compiled(model, method, ys)
 
 
-@pytest.mark.parametrize(("model", "name"), CASES)
-def test_fused_loop_is_taken_and_gives_the_same_bits(model, name, ys):
+def assert_fused_with_the_same_bits(model, name, ys):
     method = wolf.methods.make(name)
     text, fused = compile_fused(model, method, ys)
     assert TAG in text
-    jax.tree.map(np.testing.assert_array_equal, fused, wolf.run_filter(model, method, ys))
+    usual = wolf.run_filter(model, method, ys)
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-10, atol=1e-10), fused, usual)
+    jax.tree.map(np.testing.assert_array_equal, fused, usual)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_fused_loop_on_a_linear_model_has_the_same_bits(name, ys):
+    assert_fused_with_the_same_bits(TRACK, name, ys)
+
+
+@pytest.mark.parametrize("name", NONLINEAR)
+def test_fused_loop_on_a_nonlinear_model_has_the_same_bits(name, ys):
+    assert_fused_with_the_same_bits(RADAR, name, ys)
 
 
 def everything(x):
@@ -72,10 +84,7 @@ def everything(x):
 
 @pytest.mark.parametrize("name", ["EKF", "WoLF-UKF"])
 def test_usual_functions_are_fused_with_the_same_bits(name, ys):
-    model, method = functions(move, everything), wolf.methods.make(name)
-    text, fused = compile_fused(model, method, ys)
-    assert TAG in text
-    jax.tree.map(np.testing.assert_array_equal, fused, wolf.run_filter(model, method, ys))
+    assert_fused_with_the_same_bits(functions(move, everything), name, ys)
 
 
 def both_ways(x):

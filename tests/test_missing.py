@@ -141,6 +141,20 @@ def test_infinite_and_huge_values_do_no_harm_and_are_seen(name, dtype):
         expected = wolf.filter(model, gone, method=method, dtype=dtype)
         np.testing.assert_array_equal(out.means, expected.means)
         np.testing.assert_array_equal(out.covs, expected.covs)
+    if name.startswith("WoLF"):
+        check_large(model, method, dtype)
+
+
+def check_large(model, method, dtype):
+    """Check the largest values that can be squared: they get a weight of their own, not the one of an infinite value."""
+    ys, places = wild_data({"float64": 1e150, "float32": 1e18}[dtype])
+    out = wolf.filter(model, ys, method=method, dtype=dtype)
+    for array in (out.means, out.covs, out.weights, out.predicted_covs):
+        assert np.isfinite(array).all()
+    for t, i in places:
+        assert out.outliers[(t, i) if out.weights.ndim == 2 else t]
+    quiet = wolf.filter(model, np.where(np.abs(ys) > 1e10, np.nan, ys), method=method, dtype=dtype)
+    assert np.abs(out.means - quiet.means).max() < 10
 
 
 @pytest.mark.parametrize("name", ["EKF", "IEKF", "WoLF", "WoLF-PerCoordinate", "WoLF-IEKF"])
@@ -149,21 +163,6 @@ def test_infinite_and_huge_values_do_no_harm_to_nonlinear_models(name):
     model = wolf.StateSpaceModel(None, blunt, 0.1 * np.eye(2), oracle.random_system(8)["R"], prior)
     for wild in (np.inf, 1e300):
         check_wild(model, wolf.methods.make(name), "float64", wild)
-
-
-@pytest.mark.parametrize(("dtype", "large"), [("float64", 1e150), ("float32", 1e18)])
-@pytest.mark.parametrize("name", [name for name in wolf.methods.names() if name.startswith("WoLF")])
-def test_largest_values_that_can_be_squared_do_no_harm_and_are_seen(name, dtype, large):
-    model = wolf.LinearModel(**oracle.random_system(8))
-    method = wolf.methods.make(name)
-    ys, places = wild_data(large)
-    out = wolf.filter(model, ys, method=method, dtype=dtype)
-    for array in (out.means, out.covs, out.weights, out.predicted_covs):
-        assert np.isfinite(array).all()
-    for t, i in places:
-        assert out.outliers[(t, i) if out.weights.ndim == 2 else t]
-    quiet = wolf.filter(model, np.where(np.abs(ys) > 1e10, np.nan, ys), method=method, dtype=dtype)
-    assert np.abs(out.means - quiet.means).max() < 10
 
 
 @pytest.mark.parametrize("method", ["symmetric", "sqrt"])

@@ -13,7 +13,7 @@ from tests.oracle import DT, G, assert_close
 import wolf
 
 STEPS = 20
-CUTS = (9, 10, 19)
+CUTS = (10,)
 METHODS = {
     "KF": wolf.methods.KF(),
     "WoLF": wolf.WoLF(),
@@ -195,15 +195,6 @@ def test_run_many_has_the_series_last(varying, us, x64):
         one_state, one = wolf.run_filter(varying, wolf.WoLF(), ys[i], us)
         assert_close(1e-10, **{name: (saved[name][..., i], one[name]) for name in EVERYTHING})
         assert_close(1e-10, mean=(state.mean[..., i], one_state.mean), cov=(state.cov[..., i], one_state.cov))
-
-
-@pytest.mark.parametrize("update_first", [False, True], ids=["predict first", "update first"])
-def test_run_filter_goes_on_where_it_stopped(update_first, varying, ys, us, x64):
-    options = {"update_first": update_first}
-    _, whole = wolf.run_filter(varying, wolf.WoLF(), ys, us, **options)
-    state, _ = wolf.run_filter(varying, wolf.WoLF(), ys[:10], us[:10], **options)
-    _, rest = wolf.run_filter(varying, wolf.WoLF(), ys[10:], us[10:], state=state, u_before=us[9], **options)
-    assert_close(1e-12, means=(rest["means"], whole["means"][10:]), covs=(rest["covs"], whole["covs"][10:]))
 
 
 @pytest.mark.parametrize("update_first", [False, True], ids=["predict first", "update first"])

@@ -107,8 +107,9 @@ def make(name: str, **options: Any) -> Any:
         MahalanobisThreshold(c=9.5, metric='R')
     """
     if name not in TABLE:
-        close = get_close_matches(name, TABLE, n=1, cutoff=0.5)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
+        plain = {known.lower(): known for known in TABLE}
+        close = get_close_matches(str(name).lower(), plain, n=1, cutoff=0.5)
+        hint = f" Did you mean {plain[close[0]]!r}?" if close else ""
         raise ValueError(f"no method is called {name!r}.{hint} There are: {', '.join(TABLE)}")
     try:
         return TABLE[name](**options)
