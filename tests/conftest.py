@@ -7,7 +7,8 @@ from hypothesis import HealthCheck, settings
 
 import wolf
 
-settings.register_profile("wolf", deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+patience = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("wolf", derandomize=True, max_examples=15, **patience)
 settings.load_profile("wolf")
 
 

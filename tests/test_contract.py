@@ -17,7 +17,11 @@ from wolf.pytree import cast, from_dict, to_dict
 
 NAMES = wolf.methods.names()
 STEPS = 12
+COMPOSED = {"CKF", "GHKF", "WoLF-UKF", "WoLF-CKF", "WoLF-GHKF", "WoLF-IEKF"}  # of parts that other rows have
 each_method = pytest.mark.parametrize("name", NAMES)
+each_part = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in COMPOSED else ()) for name in NAMES]
+)
 traces = []
 
 
@@ -78,7 +82,7 @@ def is_positive(covs):
     return (np.linalg.eigvalsh(covs / scales[..., None] / scales[..., None, :]) > -1e-12).all()
 
 
-@each_method
+@each_part
 def test_a_jitted_vmapped_scan_of_steps_is_run_filter(name, tracking, ys, x64):
     data = np.stack([ys, ys[::-1]])
     data[0, 2, 0] = np.nan
@@ -97,7 +101,7 @@ def test_a_jitted_vmapped_scan_of_steps_is_run_filter(name, tracking, ys, x64):
         np.testing.assert_allclose(info.log_likelihood[i], saved["log_liks"], rtol=1e-10, atol=1e-10)
 
 
-@each_method
+@each_part
 def test_gradients_match_finite_differences(name, tracking, ys, x64):
     ys[3], ys[5, 0], ys[7], ys[8], ys[10, 1] = np.nan, np.nan, 1e4, 1e300, np.inf
 

@@ -25,14 +25,14 @@ def assert_same(one, other, tolerance=1e-12, names=ARRAYS):
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance * np.nanmax(np.abs(b)), err_msg=name)
 
 
-@pytest.mark.parametrize("c", [1e9, 1e30, 1e200, np.inf])
 @pytest.mark.parametrize("wrap", [lambda w: w, wolf.PerCoordinate, lambda w: wolf.PerGroup(w, (0, 0))])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_wolf_with_infinite_c_is_kf(family, wrap, c, tracking, ys):
+def test_wolf_with_infinite_c_is_kf(family, wrap, tracking, ys):
     kalman = wolf.filter(tracking, ys, method="KF")
-    out = wolf.filter(tracking, ys, method=wolf.WoLF(wrap(family(c))))
-    assert_same(out, kalman, names=(*ARRAYS, "weighted_log_liks"))
-    assert not out.outliers.any()
+    for c in (1e9, 1e30, 1e200, np.inf):
+        out = wolf.filter(tracking, ys, method=wolf.WoLF(wrap(family(c))))
+        assert_same(out, kalman, names=(*ARRAYS, "weighted_log_liks"))
+        assert not out.outliers.any()
 
 
 @pytest.mark.parametrize("dof", [1e18, 1e290, np.inf])
@@ -41,11 +41,11 @@ def test_wolf_with_infinite_degrees_of_freedom_is_kf(dof, tracking, ys):
     assert_same(out, wolf.filter(tracking, ys, method="KF"))
 
 
-@pytest.mark.parametrize("c", [1e-12, 1e-60, 1e-300])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_wolf_with_vanishing_c_returns_the_prediction(family, c, tracking, ys):
-    out = wolf.filter(tracking, ys, method=wolf.WoLF(family(c)))
-    np.testing.assert_allclose(out.means, out.predicted_means, atol=1e-4)
+def test_wolf_with_vanishing_c_returns_the_prediction(family, tracking, ys):
+    for c in (1e-12, 1e-60, 1e-300):
+        out = wolf.filter(tracking, ys, method=wolf.WoLF(family(c)))
+        np.testing.assert_allclose(out.means, out.predicted_means, atol=1e-4)
 
 
 @pytest.mark.parametrize("method", ["EKF", "IEKF", wolf.WoLF(wolf.Unweighted())])
@@ -66,7 +66,7 @@ def test_linear_functions_are_filtered_as_their_matrices(method, tracking, ys):
     assert_same(wolf.filter(functions, ys, method=method), wolf.filter(tracking, ys, method=matrices))
 
 
-@pytest.mark.parametrize("name", wolf.methods.names())
+@pytest.mark.parametrize("name", [name for name in wolf.methods.names() if not name.endswith(("UKF", "CKF", "GHKF"))])
 def test_zero_residual_leaves_the_mean_and_has_the_top_weight(name, tracking):
     out = wolf.filter(tracking, np.zeros((5, 2)), method=name)  # the prior mean is zero
     assert (out.means == 0).all()
@@ -81,10 +81,16 @@ def test_identity_dynamics_need_no_matrix(method, ys):
     assert_same(*(wolf.filter(model, ys, method=method) for model in models))
 
 
-@pytest.mark.parametrize(("make", "dims"), [(wolf.KF, 1), (wolf.WoLF, 2), (wolf.WoLF, 5)], ids=["1d", "2d", "5d"])
-def test_numerical_forms_agree_when_the_problem_is_benign(make, dims, rng):
-    model = wolf.models.constant_velocity(dims, dt=0.1, dynamics_var=0.1, obs_var=10.0)
-    ys = 10 * rng.standard_t(2, (60, dims))
+SEASON = wolf.models.structural(wolf.models.level(0.1), wolf.models.seasonal(9, 0.1), obs_var=10.0)
+TRACK = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
+
+
+@pytest.mark.parametrize(
+    ("make", "model"), [(wolf.KF, TRACK), (wolf.WoLF, TRACK), (wolf.WoLF, SEASON)], ids=["KF", "WoLF", "9 states"]
+)
+def test_numerical_forms_agree_when_the_problem_is_benign(make, model, rng):
+    model = wolf.LinearModel(model.F, model.H, model.Q, model.R, model.mean, np.eye(model.state_dim))
+    ys = 10 * rng.standard_t(2, (60, model.obs_dim))
     joseph, symmetric, root = (wolf.filter(model, ys, method=make(form=form)) for form in FORMS)
     assert_same(symmetric, joseph, 1e-10)
     assert_same(root, joseph, 1e-10)

@@ -146,7 +146,7 @@ def test_infinite_and_huge_values_do_no_harm_and_are_seen(name, dtype):
 
 
 def check_large(model, method, dtype):
-    """Check the largest values that can be squared: they get a weight of their own, not the one of an infinite value."""
+    """Check the largest values that can be squared, which get a weight of their own."""
     ys, places = wild_data({"float64": 1e150, "float32": 1e18}[dtype])
     out = wolf.filter(model, ys, method=method, dtype=dtype)
     for array in (out.means, out.covs, out.weights, out.predicted_covs):

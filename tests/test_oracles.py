@@ -240,20 +240,25 @@ def test_iekf_on_a_linear_model_equals_kf():
     assert_close(1e-12, means=(iekf.means, kf.means), covs=(iekf.covs, kf.covs))
 
 
-@pytest.mark.parametrize("method", [wolf.methods.IEKF(iterations=30), wolf.WoLF(iterations=30)], ids=["IEKF", "WoLF"])
-@pytest.mark.parametrize("y", [(1.5, 0.8), (2.5, -1.0), (6.0, 2.0)], ids=str)
-def test_iterated_update_is_the_weighted_map(method, y):
+@pytest.mark.parametrize("name", ["IEKF", "WoLF-IEKF"])
+def test_iterated_update_is_the_weighted_map(name):
     mean, cov = np.array([0.8, 0.5]), np.array([[0.1, 0.03], [0.03, 0.2]])
-    R, y = np.array([[0.2, 0.05], [0.05, 0.3]]), np.array(y)
+    R = np.array([[0.2, 0.05], [0.05, 0.3]])
     model = wolf.StateSpaceModel(None, bend, 0 * cov, R, wolf.Gaussian(mean, cov))
-    out = wolf.filter(model, y[None], method=method)
-    once = wolf.filter(model, y[None], method=wolf.methods.make("WoLF" if out.weights[0] < 1 else "EKF"))
+    for y in np.array([[1.5, 0.8], [2.5, -1.0], [6.0, 2.0]]):
+        once = wolf.filter(model, y[None], method=name.replace("WoLF-IEKF", "WoLF").replace("IEKF", "EKF"))
+        out = wolf.filter(model, y[None], method=wolf.methods.make(name, iterations=15))
+        best = minimise(mean, cov, R, y, power=once.weights[0] ** 2)
+        np.testing.assert_array_equal(out.weights, once.weights)
+        np.testing.assert_allclose(out.means[0], best, atol=1e-5)
+        assert np.abs(once.means[0] - best).max() > 1e-4
+
+
+def minimise(mean, cov, R, y, power):
+    """Find the mode of the prior times the likelihood of `bend` to a power."""
 
     def cost(x):
         gap, error = x - mean, y - np.array([x[0] + 0.3 * x[0] ** 3, x[0] * x[1]])
-        return gap @ np.linalg.solve(cov, gap) + out.weights[0] ** 2 * error @ np.linalg.solve(R, error)
+        return gap @ np.linalg.solve(cov, gap) + power * error @ np.linalg.solve(R, error)
 
-    best = minimize(cost, mean, method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-14, "maxiter": 4000}).x
-    np.testing.assert_array_equal(out.weights, once.weights)
-    assert np.abs(once.means[0] - best).max() > 1e-4
-    np.testing.assert_allclose(out.means[0], best, atol=1e-5)
+    return minimize(cost, mean, method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-14, "maxiter": 4000}).x

@@ -127,6 +127,16 @@ def test_smoothing_many_with_their_own_models_equals_one_by_one():
         assert_close(1e-10, means=(many.means[i], one.means), covs=(many.covs[i], one.covs))
 
 
+def test_smoothing_the_last_chunk_equals_the_end_of_the_whole():
+    model, ys = wolf.LinearModel(**oracle.random_system(1, steps=STEPS)), oracle.random_data(2, STEPS)
+    whole = wolf.smooth(model, wolf.filter(model, ys))
+    *_, last = wolf.filter_chunks(model, np.split(ys, 2), save="all")
+    end = wolf.smooth(model, last)
+    assert_close(
+        1e-10, means=(end.means, whole.means[-len(end.means) :]), covs=(end.covs, whole.covs[-len(end.covs) :])
+    )
+
+
 def test_one_step_is_smoothed_to_itself():
     model = wolf.LinearModel(**oracle.random_system(1))
     out = wolf.filter(model, oracle.random_data(2, 1))
@@ -155,9 +165,8 @@ def observed_covs(system, forecast):
 
 @pytest.mark.parametrize("update_first", [False, True], ids=["predict first", "update first"])
 @pytest.mark.parametrize("controls", [0, 2], ids=["free", "inputs"])
-@pytest.mark.parametrize("steps", [None, STEPS + AHEAD], ids=["fixed", "varying"])
-def test_forecast_equals_filtering_what_is_missing(steps, controls, update_first):
-    system = oracle.random_system(10, steps=steps, controls=controls)
+def test_forecast_equals_filtering_what_is_missing(controls, update_first):
+    system = oracle.random_system(10, steps=STEPS + AHEAD, controls=controls)
     us = np.random.default_rng(11).normal(size=(STEPS + AHEAD, controls)) if controls else None
     forecast = check_forecast(wolf.LinearModel(**system), oracle.random_data(12, STEPS), us, update_first=update_first)
     means, covs = observed_covs(system, forecast)
@@ -208,3 +217,11 @@ def test_forecasting_many_with_their_own_models_equals_one_by_one():
     for i, model in enumerate(models):
         one = wolf.forecast(model, wolf.filter(model, ys[i]), AHEAD)
         assert_close(1e-10, means=(many.means[i], one.means), obs_covs=(many.obs_covs[i], one.obs_covs))
+
+
+def test_forecast_past_the_end_of_a_time_axis_is_an_error():
+    model, ys = wolf.LinearModel(**oracle.random_system(1, steps=STEPS)), oracle.random_data(2, STEPS)
+    *_, last = wolf.filter_chunks(model, np.split(ys, 2), save="all")
+    for out in (wolf.filter(model, ys), last):
+        with pytest.raises(ValueError, match="time steps"):
+            wolf.forecast(model, out, AHEAD)

@@ -217,7 +217,8 @@ def test_users_own_weight_does_what_the_built_in_one_does(mine, wrap, tracking, 
 @pytest.mark.parametrize("name", METRICS)
 @given(entries=arrays(np.float64, (2, 2), elements=st.floats(-3, 3)))
 def test_joint_weight_in_the_innovation_metric_ignores_the_units_of_y(name, entries):
-    unit = entries if abs(np.linalg.det(entries)) > 0.1 else entries + 7 * np.eye(2)
+    (a, b), (c, d) = entries
+    unit = entries if abs(a * d - b * c) > 0.1 else entries + 7 * np.eye(2)
     model = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
     ys = 10 * np.random.default_rng(0).standard_t(2, (20, 2))
     turned = wolf.LinearModel(model.F, unit @ model.H, model.Q, unit @ model.R @ unit.T, model.mean, model.cov)

@@ -53,8 +53,9 @@ def filter(
     """
     method = door.resolve_method(method, model)
     array = checks.measurements(ys, model.obs_dim)
-    us = checks.inputs(inputs, len(array), model.takes_inputs)
-    door.check_options(model, dtype, save)
+    us = checks.inputs(inputs, len(array), model)
+    door.check_options(dtype, save)
+    door.check_functions(model, us)
     door.check_time_axes(model, len(array), update_first, "filter")
     door.warn_if_large(model, array.shape[0], save, dtype)
     door.warn_if_fresh(model)
@@ -95,13 +96,14 @@ def filter_many(
     method = door.resolve_method(method, first)
     array, lengths = checks.many_measurements(ys, first.obs_dim)
     steps = array.shape[1]
-    us = checks.inputs(inputs, steps, first.takes_inputs, dims=3)
+    us = checks.inputs(inputs, steps, first, series=len(array))
     if models is not None and len(models) != len(array):
         raise ValueError(
             f"give one model for all series or one for each: got {len(models)} models, {len(array)} series"
         )
+    door.check_options(dtype, save)
     for each in models or (first,):
-        door.check_options(each, dtype, save)
+        door.check_functions(each, us)
         door.check_time_axes(each, steps, update_first, "filter")
     door.warn_if_large(first, array.shape[0] * steps, save, dtype)
     door.warn_if_fresh(first)
@@ -152,12 +154,13 @@ def filter_chunks(
         [2, 1]
     """
     method = door.resolve_method(method, model)
-    door.check_options(model, dtype, save)
+    door.check_options(dtype, save)
     state, before, seen = None, None, 0
     for chunk in chunks:
         ys, inputs = chunk if isinstance(chunk, tuple) else (chunk, None)
         array = checks.measurements(ys, model.obs_dim)
-        us = checks.inputs(inputs, len(array), model.takes_inputs)
+        us = checks.inputs(inputs, len(array), model)
+        door.check_functions(model, us)
         seen += len(array)
         door.check_time_axes(model, seen, update_first, "filter")
         options = {"state": state, "u_before": before, "save": save, "update_first": update_first}
@@ -181,7 +184,7 @@ def smooth(model: Model | list[Model] | tuple[Model, ...], out: Filtered) -> Smo
         >>> wolf.smooth(model, wolf.filter(model, [1.0, 2.0, 3.0])).means.shape
         (3, 1)
     """
-    _check_smoothable(out)
+    _check_smoothable("smooth", model, out)
     dtype = out.settings["dtype"]
     each = isinstance(model, list | tuple)
     whole = door.stack_models(tuple(model)) if isinstance(model, list | tuple) else model
@@ -214,7 +217,7 @@ def sample_paths(model: Model, out: Filtered, num: int, key: Any) -> np.ndarray:
         >>> wolf.sample_paths(model, wolf.filter(model, [1.0, 2.0, 3.0]), num=5, key=0).shape
         (5, 3, 1)
     """
-    _check_smoothable(out)
+    _check_smoothable("sample_paths", model, out)
     checks.count("num", num)
     if out.num_series is not None:
         raise ValueError("sample_paths takes one series; pick one of many, as out[0]")
@@ -244,9 +247,10 @@ def forecast(model: Model, out: Filtered, steps: int, *, level: float = 0.95, in
     checks.count("steps", steps)
     if not 0 < level < 1:
         raise ValueError(f"level must be a probability between 0 and 1; got {level!r}")
+    _check_result("forecast", model, out)
     if "slice" in out.settings:
         raise ValueError("a slice does not end where its final state does; forecast from the whole result")
-    us = checks.inputs(inputs, steps, model.takes_inputs, dims=2 if out.num_series is None else 3)
+    us = checks.inputs(inputs, steps, model, series=out.num_series)
     door.check_time_axes(model, out.settings["steps"] + steps, out.update_first, "forecast")
     dtype = out.settings["dtype"]
     run_it = run_forecast if out.num_series is None else run_forecast_many
@@ -274,9 +278,18 @@ def _filter(
     return Filtered(saved, final, model, method, settings, int(np.isnan(ys).sum()), us, update_first)
 
 
-def _check_smoothable(out: Filtered) -> None:
+def _check_result(verb: str, model: Any, out: Any) -> None:
     if not isinstance(out, Filtered):
-        raise ValueError(f"smooth takes what wolf.filter returned; got {type(out).__name__}")
+        raise ValueError(f"{verb} takes what wolf.filter returned; got {type(out).__name__}")
+    models = model if isinstance(model, list | tuple) else [model]
+    sizes = {(each.state_dim, each.obs_dim) for each in models}
+    first = out.model[0] if isinstance(out.model, tuple) else out.model
+    if sizes != {(first.state_dim, first.obs_dim)}:
+        raise ValueError(f"model must be the one that was filtered, {first!r}; got {models[0]!r}")
+
+
+def _check_smoothable(verb: str, model: Any, out: Any) -> None:
+    _check_result(verb, model, out)
     if out.settings["save"] != "all":
         raise ValueError(f'smoothing needs covariances: filter with save="all", not save={out.settings["save"]!r}')
     if "slice" in out.settings:

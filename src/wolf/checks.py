@@ -14,6 +14,8 @@ def number_array(name: str, value: Any) -> Any:
     if isinstance(value, jax.core.Tracer):
         return value
     try:
+        if value is None:
+            raise TypeError
         return np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be an array of numbers; got {type(value).__name__}") from error
@@ -26,6 +28,12 @@ def positive(name: str, value: Any) -> None:
     array = number_array(name, value)
     if not np.all(array > 0):  # NaN fails as well
         raise ValueError(f"{name} must be positive; got {value!r}")
+
+
+def weight(value: Any) -> None:
+    """Check a weight function: a value or a function, not its class."""
+    if isinstance(value, type) or not callable(value):
+        raise ValueError(f"weight must be a weight such as wolf.IMQ(c=4.0); got {value!r}")
 
 
 def probability(name: str, value: Any) -> None:
@@ -43,7 +51,8 @@ def count(name: str, value: Any) -> None:
 def variances(**values: Any) -> None:
     """Check numbers that are variances; only `obs_var` must not be zero."""
     for name, value in values.items():
-        if np.ndim(value) != 0 or not np.isfinite(value) or value < 0 or (name == "obs_var" and value == 0):
+        number = number_array(name, value)
+        if number.ndim != 0 or not np.isfinite(number) or number < 0 or (name == "obs_var" and number == 0):
             kind = "a positive number" if name == "obs_var" else "a number of at least 0"
             raise ValueError(f"{name} is a variance and must be {kind}; got {value!r}")
 
@@ -134,8 +143,9 @@ def many_measurements(ys: Any, size: int) -> tuple[np.ndarray, np.ndarray | None
     return padded, lengths
 
 
-def inputs(us: Any, steps: int, takes: bool, dims: int = 2) -> np.ndarray | None:
-    """Check inputs (T, U) against the measurements and the model."""
+def inputs(us: Any, steps: int, model: Any, series: int | None = None) -> np.ndarray | None:
+    """Check inputs (T, U), or (B, T, U) for many series, against the measurements and the model."""
+    takes, dims = model.takes_inputs, 2 if series is None else 3
     if us is None:
         if takes:
             raise ValueError("the model takes inputs (f(x, u), h(x, u) or B); pass inputs= with shape (T, U)")
@@ -147,6 +157,10 @@ def inputs(us: Any, steps: int, takes: bool, dims: int = 2) -> np.ndarray | None
         raise ValueError("inputs were given, but the model takes none: its functions are f(x), h(x) and B is None")
     if array.ndim not in (2, dims) or array.shape[-2] != steps:
         raise ValueError(f"inputs must have one row for each of the {steps} steps; got shape {np.shape(us)}")
+    if array.ndim == 3 and len(array) != series:
+        raise ValueError(f"inputs must have one block for each of the {series} series; got shape {np.shape(us)}")
+    if model.linear and array.shape[-1] != model.B.shape[-1]:
+        raise ValueError(f"inputs must have {model.B.shape[-1]} columns to match B; got shape {np.shape(us)}")
     if not np.all(np.isfinite(array)):
         raise ValueError("inputs must be finite; a missing input has no meaning: fill it in")
     return array

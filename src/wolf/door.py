@@ -34,13 +34,12 @@ def resolve_method(method: Any, model: Model) -> Any:
     return method
 
 
-def check_options(model: Model, dtype: str, save: Any) -> None:
-    """Check what does not depend on the data."""
+def check_options(dtype: str, save: Any) -> None:
+    """Check what does not depend on the model or the data."""
     if dtype not in ("float64", "float32"):
         raise ValueError(f'dtype must be "float64" or "float32"; got {dtype!r}')
     if not callable(save) and save not in run.SAVERS:
         raise ValueError(f"save must be one of {', '.join(map(repr, run.SAVERS))} or a function; got {save!r}")
-    _check_functions(model)
 
 
 def check_time_axes(model: Model, steps: int, update_first: bool, verb: str) -> None:
@@ -51,14 +50,23 @@ def check_time_axes(model: Model, steps: int, update_first: bool, verb: str) -> 
             raise ValueError(f"{name} has {length} time steps, and to {verb} up to step {steps} needs {needed}")
 
 
-def _check_functions(model: Model) -> None:
-    """Evaluate shapes once, outside of any trace of ours, so that a mistake shows as what it is."""
-    if model.linear or model.takes_inputs:
-        return
-    x = jax.ShapeDtypeStruct((model.state_dim,), np.float32)
-    pairs = [("observe", model.projection(None), model.obs_dim), ("dynamics", model.transition(None), model.state_dim)]
-    for name, fn, size in pairs:
-        shape = jax.eval_shape(fn, x).shape
+def check_functions(model: Model, us: np.ndarray | None) -> None:
+    """Evaluate shapes once, outside of any trace of ours, so that a mistake shows as what it is.
+
+    Args:
+        model: whose functions are checked.
+        us: inputs, (..., U).
+    """
+    x, y = (jax.ShapeDtypeStruct((size,), np.float32) for size in (model.state_dim, model.obs_dim))
+    u = None if us is None else jax.ShapeDtypeStruct(us.shape[-1:], np.float32)
+    checked = []
+    if not model.linear:
+        checked += [("observe", model.obs_dim, lambda x, u: model.projection(u)(x), (x, u))]
+        checked += [("dynamics", model.state_dim, lambda x, u: model.transition(u)(x), (x, u))]
+    if model.residual is not None:
+        checked += [("residual", model.obs_dim, model.residual, (y, y))]
+    for name, size, fn, arguments in checked:
+        shape = jax.eval_shape(fn, *arguments).shape
         if shape != (size,):
             raise ValueError(f"{name} must return an array of shape ({size},), to match its covariance; got {shape}")
 

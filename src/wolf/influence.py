@@ -38,9 +38,10 @@ def pif(model: Model, method: Any, ys: Any, contaminations: Any, *, dtype: str =
         [0.0, 0.136, 13.567]
     """
     method = door.resolve_method(method, model)
-    door.check_options(model, dtype, "final")
+    door.check_options(dtype, "final")
     if model.takes_inputs:
         raise ValueError("pif takes models without inputs")
+    door.check_functions(model, None)
     array = checks.measurements(ys, model.obs_dim)
     errors = checks.number_array("contaminations", contaminations)
     if errors.shape[-1:] != (model.obs_dim,):

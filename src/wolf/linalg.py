@@ -81,7 +81,7 @@ def matmul(a: Array, b: Array) -> Array:
 def matvec(a: Array, x: Array) -> Array:
     """Multiply a matrix and a vector."""
     if a.ndim == 2 and x.ndim == 1:
-        return (a * x).sum(1) if _fusible(*a.shape, 1) else a @ x
+        return (a * x[None, :]).sum(1) if _fusible(*a.shape, 1) else a @ x
     return matmul(a, x[:, None])[:, 0]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any
 
-from wolf import weights
+from wolf import checks, weights
 from wolf.filters import GaussianFilter
 from wolf.moments import Cubature, GaussHermite, Linear, Unscented
 from wolf.noise import Weighted
@@ -46,8 +46,7 @@ def WoLF(weight: Any = None, **options: Any) -> GaussianFilter:
     """
     if weight is None:
         weight = weights.MahalanobisIMQ(metric="S")
-    if isinstance(weight, type) or not callable(weight):
-        raise ValueError(f"weight must be a weight such as wolf.IMQ(c=4.0); got {weight!r}")
+    checks.weight(weight)
     return GaussianFilter(noise=Weighted(weight), **options)
 
 

@@ -167,7 +167,8 @@ class LinearModel:
 
     def __post_init__(self) -> None:
         """Check shapes and values; arrays are kept as NumPy, so that none is cut to float32."""
-        _keep(self, "F", "H", "Q", "R", "mean", "cov", "B")
+        _keep(self, "H", "Q", "R", "mean", "cov")
+        _keep(self, *(name for name in ("F", "B") if getattr(self, name) is not None))
         checks.model(self.prior, self.Q, self.R, names=("Q", "R", "cov"))
         checks.matrix("F", self.F, (self.state_dim, self.state_dim))
         checks.matrix("H", self.H, (self.obs_dim, self.state_dim))
@@ -289,5 +290,4 @@ def _replace(model: Any, **changes: Any) -> Any:
 
 def _keep(model: Any, *names: str) -> None:
     for name in names:
-        if getattr(model, name) is not None:
-            object.__setattr__(model, name, checks.number_array(name, getattr(model, name)))
+        object.__setattr__(model, name, checks.number_array(name, getattr(model, name)))

@@ -145,7 +145,7 @@ def _regress(
     root = belief.root if isinstance(belief, RootGaussian) else linalg.psd_root(belief.cov)
     trailing = (1,) * (centre.ndim - 1)
     offsets = jnp.asarray(points, centre.dtype).reshape(points.shape + trailing)
-    share = jnp.asarray(weights, centre.dtype).reshape(weights.shape + trailing)
+    share = jnp.asarray(weights, centre.dtype).reshape((1, *weights.shape, *trailing))
     here = fn(centre)
     values = fn.each(lambda f: jax.vmap(f, in_axes=-1, out_axes=-1), centre[:, None] + matmul(root, offsets), axes=2)
     moved = _relative(fn, values, here)

@@ -67,7 +67,9 @@ class Online:
         self.method = door.resolve_method(method, model)
         self.update_first = update_first
         self.dtype = dtype
-        door.check_options(model, dtype, "all")
+        door.check_options(dtype, "all")
+        if not model.takes_inputs:
+            door.check_functions(model, None)
         self._key = door.as_key(key)
         self._u_before: np.ndarray | None = None
         with door.precision(dtype):

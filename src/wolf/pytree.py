@@ -73,7 +73,7 @@ def pytree(cls: Any) -> Any:
     jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
     cls.__eq__ = _equal
     cls.__hash__ = _hash
-    _REGISTRY[cls.__name__] = cls
+    _REGISTRY[_full_name(cls)] = cls
     return cls
 
 
@@ -101,31 +101,37 @@ def to_dict(obj: Any) -> Any:
     Example:
         >>> from wolf.weights import IMQ
         >>> to_dict(IMQ(c=4.0))
-        {'class': 'IMQ', 'c': 4.0}
+        {'class': 'wolf.weights.IMQ', 'c': 4.0}
     """
     if dataclasses.is_dataclass(obj) and not isinstance(obj, type):
         described = {f.name: to_dict(getattr(obj, f.name)) for f in dataclasses.fields(obj)}
-        return {"class": type(obj).__name__, **described}
+        return {"class": _full_name(type(obj)), **described}
     if isinstance(obj, tuple | list):
         return [to_dict(item) for item in obj]
     if isinstance(obj, np.ndarray | np.generic | jax.Array):
-        return np.asarray(obj).tolist()
+        return np.asarray(obj).tolist() if np.ndim(obj) == 0 else {"array": np.asarray(obj).tolist()}
     if obj is None or isinstance(obj, str | int | float | bool):
         return obj
-    return {"class": getattr(obj, "__qualname__", type(obj).__qualname__)}  # known by name only: see `from_dict`
+    return {"class": getattr(obj, "__qualname__", type(obj).__qualname__)}  # by name only, for `from_dict` to refuse
 
 
 def from_dict(described: Any) -> Any:
     """Rebuild what `to_dict` described, from the package's own classes only."""
+    if isinstance(described, dict) and "array" in described:
+        return np.asarray(described["array"])
     if isinstance(described, dict):
         name = described["class"]
-        if name not in _REGISTRY or not _REGISTRY[name].__module__.startswith("wolf."):
+        if not name.startswith("wolf.") or name not in _REGISTRY:
             raise ValueError(f"{name!r} is not part of wolf and was not saved; pass the method yourself, as method=")
         fields = {key: from_dict(value) for key, value in described.items() if key != "class"}
         return _REGISTRY[name](**fields)
     if isinstance(described, list):
         return tuple(from_dict(item) for item in described)
     return described
+
+
+def _full_name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def _is_plain_function(value: Any) -> bool:

@@ -74,7 +74,7 @@ class Filtered:
 
     def __len__(self) -> int:
         """Count the steps of a series, or the series."""
-        return len(self.log_liks) if isinstance(self.saved, dict) else len(jax.tree.leaves(self.saved)[0])
+        return len(jax.tree.leaves(self.saved)[0])
 
     def __getitem__(self, index: Any) -> "Filtered":
         """Slice one series in time, or pick one series of many."""

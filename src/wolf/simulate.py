@@ -266,10 +266,12 @@ def trajectory(
     process = Clean() if outliers is None else outliers
     if isinstance(process, type) or not hasattr(process, "corrupt"):
         raise ValueError(f"outliers must be a process such as wolf.simulate.StudentT(dof=2.01); got {outliers!r}")
-    us = checks.inputs(inputs, steps, model.takes_inputs)
+    us = checks.inputs(inputs, steps, model)
     with jax.enable_x64(True):
         seed = jax.random.key(key) if isinstance(key, int | np.integer) else key
         start = None if initial is None else checks.number_array("initial", initial)
+        if start is not None and start.shape != (model.state_dim,):
+            raise ValueError(f"initial must have shape ({model.state_dim},); got {start.shape}")
         drawn = _draw(cast(model, np.float64), cast(process, np.float64), seed, start, us, steps=int(steps))
         return Simulated(*jax.tree.map(np.asarray, drawn))
 

@@ -108,8 +108,8 @@ class _Mahalanobis(Weight):
         return c
 
     @staticmethod
-    def profile(radius: Array, square: Array, beyond: Array) -> Array:
-        """Turn a squared distance into a weight; the true distance is `beyond` times larger."""
+    def profile(radius: Array, square: Array, scale: Array) -> Array:
+        """Turn a squared distance into a weight; the true distance is `scale` times larger."""
         raise NotImplementedError
 
 
@@ -130,9 +130,9 @@ class MahalanobisIMQ(_Mahalanobis):
     metric: str = static(default="R")
 
     @staticmethod
-    def profile(radius: Array, square: Array, beyond: Array) -> Array:
+    def profile(radius: Array, square: Array, scale: Array) -> Array:
         """Fall off as 1 / d."""
-        return radius / jnp.sqrt(radius**2 + square) / beyond
+        return radius / jnp.sqrt(radius**2 + square) / scale
 
 
 @pytree
@@ -157,7 +157,7 @@ class MahalanobisThreshold(_Mahalanobis):
         return jnp.sqrt(c)
 
     @staticmethod
-    def profile(radius: Array, square: Array, beyond: Array) -> Array:
+    def profile(radius: Array, square: Array, scale: Array) -> Array:
         """Keep or drop."""
         return jnp.where(square <= radius**2, 1.0, 0.0).astype(square.dtype)
 
@@ -175,7 +175,7 @@ class Welsch(_Mahalanobis):
     metric: str = static(default="S")
 
     @staticmethod
-    def profile(radius: Array, square: Array, beyond: Array) -> Array:
+    def profile(radius: Array, square: Array, scale: Array) -> Array:
         """Fall off faster than any power."""
         return jnp.exp(-0.5 * square / radius**2)
 
@@ -193,7 +193,7 @@ class Tukey(_Mahalanobis):
     metric: str = static(default="S")
 
     @staticmethod
-    def profile(radius: Array, square: Array, beyond: Array) -> Array:
+    def profile(radius: Array, square: Array, scale: Array) -> Array:
         """Fall off to zero at the radius."""
         return jnp.maximum(1.0 - square / radius**2, 0.0)
 
@@ -211,9 +211,9 @@ class Huber(_Mahalanobis):
     metric: str = static(default="S")
 
     @staticmethod
-    def profile(radius: Array, square: Array, beyond: Array) -> Array:
+    def profile(radius: Array, square: Array, scale: Array) -> Array:
         """Fall off as 1 / √d."""
-        return jnp.sqrt(radius / jnp.sqrt(jnp.maximum(square, radius**2)) / beyond)
+        return jnp.sqrt(radius / jnp.sqrt(jnp.maximum(square, radius**2)) / scale)
 
 
 @pytree
@@ -239,10 +239,10 @@ class StudentT(Weight):
     ) -> Array:
         """Weigh by distance and by how many coordinates were measured."""
         dim = residual.shape[0] if observed is None else observed.sum(0)
-        radius, square, beyond = _distance(
+        radius, square, scale = _distance(
             residual, jnp.sqrt(self.dof), obs_cov if self.metric == "R" else innovation_cov
         )
-        return jnp.sqrt((self.dof + dim) / (radius**2 + square)) / beyond
+        return jnp.sqrt((radius**2 + dim) / (radius**2 + square)) / scale
 
 
 @pytree
@@ -258,6 +258,10 @@ class PerCoordinate(Weight):
     """
 
     weight: Any = function()
+
+    def __post_init__(self) -> None:
+        """Check the weight."""
+        checks.weight(self.weight)
 
     def __call__(
         self, residual: Array, obs_cov: Array, innovation_cov: Array | Cholesky, observed: Array | None = None
@@ -286,8 +290,11 @@ class PerGroup(Weight):
     groups: tuple[int, ...] = static()
 
     def __post_init__(self) -> None:
-        """Keep the groups hashable."""
-        object.__setattr__(self, "groups", tuple(int(g) for g in self.groups))
+        """Check the weight, and keep the groups hashable."""
+        checks.weight(self.weight)
+        if not all(isinstance(group, int | np.integer) for group in self.groups):
+            raise ValueError(f"groups must be one whole number for each coordinate, as (0, 0, 1); got {self.groups!r}")
+        object.__setattr__(self, "groups", tuple(int(group) for group in self.groups))
 
     def __call__(
         self, residual: Array, obs_cov: Array, innovation_cov: Array | Cholesky, observed: Array | None = None
@@ -333,16 +340,15 @@ def _distance(residual: Array, radius: Any, cov: Array | Cholesky | None = None)
     """Measure a residual without ever squaring something that overflows.
 
     Returns:
-        The radius and the squared distance, both of what is left after clipping, and the factor (at least 1) by which
-        clipping shortened the distance.
+        The radius, the squared distance divided by a scale², and that scale, which is 1 unless a square would overflow.
     """
     info = jnp.finfo(residual.dtype)
     largest = info.max**0.45  # its square, times any M, is finite: 1e138 in float64, 2e17 in float32
     radius = jnp.clip(jnp.asarray(radius, residual.dtype), info.tiny**0.45, largest)  # c = inf is the Kalman filter
     white = residual if cov is None else (cov if isinstance(cov, Cholesky) else linalg.cholesky(cov)).half(residual)
     white = jnp.clip(white, -info.max, info.max)
-    beyond = jnp.maximum(linalg.largest(jnp.abs(white)) / largest, 1.0)
-    return radius, linalg.total(jnp.clip(white, -largest, largest) ** 2), beyond
+    scale = jax.lax.stop_gradient(jnp.maximum(linalg.largest(jnp.abs(white)) / largest, 1.0))
+    return radius, linalg.total((white / scale) ** 2), scale
 
 
 def _dense(cov: Array | Cholesky) -> Array:

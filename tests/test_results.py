@@ -1,0 +1,183 @@
+"""Results: what a person can read, slice and pick."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+
+import wolf
+from wolf.results import ARRAYS
+
+YS = 10 * np.random.default_rng(1).standard_t(2, (3, 30, 2))
+YS[:, 4], YS[0, 6, 1], YS[1, 8] = np.nan, np.nan, 1e6
+TRACK = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
+
+
+@pytest.fixture(scope="module")
+def one():
+    return wolf.filter(TRACK, YS[0])
+
+
+@pytest.fixture(scope="module")
+def many():
+    return wolf.filter_many(TRACK, YS)
+
+
+def test_arrays_have_the_stated_shapes(one):
+    d, m = (4,), (2,)
+    shapes = [d, d * 2, d, d * 2, m, m * 2, (), (), (), (), ()]
+    assert [getattr(one, name).shape[1:] for name in ARRAYS] == shapes
+    assert {len(getattr(one, name)) for name in ARRAYS} == {len(one)} == {30}
+
+
+def test_weights_of_coordinates_have_their_own_column():
+    out = wolf.filter(TRACK, YS[0], method="WoLF-PerCoordinate")
+    assert out.weights.shape == out.outliers.shape == (30, 2)
+
+
+def test_missing_values_show_as_nan_and_wild_ones_as_outliers(one):
+    assert np.isnan(one.residuals[4]).all()
+    assert np.isnan(one.nis[4])
+    np.testing.assert_array_equal(np.isnan(one.residuals[6]), [False, True])
+    assert one.missing == 3
+    assert one.weights[4] == 0
+    assert not one.outliers[4]
+    wild = YS[0].copy()
+    wild[2] = np.inf
+    out = wolf.filter(TRACK, wild)
+    assert out.outliers[2]
+    assert out.nis[2] == np.inf
+
+
+def test_log_likelihoods_add_up(one, many):
+    assert isinstance(one.log_likelihood, float)
+    assert one.log_likelihood == pytest.approx(one.log_liks.sum())
+    assert one.weighted_log_likelihood == pytest.approx(one.weighted_log_liks.sum())
+    assert many.log_likelihood.shape == (3,)
+    assert many.log_likelihood[0] == pytest.approx(one.log_likelihood)
+    np.testing.assert_allclose(many.weighted_log_likelihood, many.weighted_log_liks.sum(1))
+
+
+def test_slices_cut_every_array(one):
+    part = one[10:20]
+    assert len(part) == 10
+    for name in ARRAYS:
+        np.testing.assert_array_equal(getattr(part, name), getattr(one, name)[10:20])
+    assert "10 steps" in repr(part)
+    assert len(one[::3]) == 10
+    assert one[2:8].missing == 3
+
+
+def test_picking_one_of_many_series_is_that_series(many, one):
+    picked = many[0]
+    assert len(many) == 3
+    assert len(picked) == 30
+    for name in ARRAYS:
+        np.testing.assert_allclose(getattr(picked, name), getattr(one, name), rtol=1e-9, atol=1e-9, err_msg=name)
+    np.testing.assert_allclose(picked.final.mean, one.final.mean, rtol=1e-9)
+    assert picked.missing == one.missing
+    assert [series.missing for series in many] == [3, 2, 2]
+    np.testing.assert_array_equal(many[-1].means, many[2].means)
+
+
+def test_picked_series_smooths_and_forecasts_like_one(many, one):
+    np.testing.assert_allclose(wolf.smooth(TRACK, many[0]).means, wolf.smooth(TRACK, one).means, rtol=1e-8, atol=1e-8)
+    ahead, expected = (wolf.forecast(TRACK, out, 4) for out in (many[0], one))
+    np.testing.assert_allclose(ahead.obs_means, expected.obs_means, rtol=1e-8, atol=1e-8)
+
+
+def test_picking_past_the_end_is_an_index_error(many):
+    with pytest.raises(IndexError):
+        many[3]
+
+
+@pytest.mark.parametrize("index", [3, "means", (1, 2)])
+def test_one_series_is_sliced_not_indexed(index, one):
+    with pytest.raises(TypeError, match=r"slice in time, as out\[100:200\]; got"):
+        one[index]
+
+
+@pytest.mark.parametrize("index", [slice(0, 2), "a"])
+def test_many_series_are_picked_by_number(index, many):
+    with pytest.raises(TypeError, match=r"pick one series by its number, as out\[0\]; got"):
+        many[index]
+
+
+def test_one_series_is_not_a_sequence(one):
+    with pytest.raises(TypeError, match=r"one series is not a sequence; its arrays are, as out\.means"):
+        list(one)
+
+
+def test_repr_tells_outliers_missing_numbers_and_the_end(one, many):
+    text = repr(one)
+    assert "30 steps" in text
+    assert f"{one.outliers.sum()} outliers of 30, 3 missing numbers" in text
+    assert "MahalanobisIMQ" in text
+    assert f"{one.log_likelihood:.6g}" in text
+    assert f"final state: {one.means[-1, 0]:.4g} ±" in text
+    assert "3 series x 30 steps" in repr(many)
+    assert "7 missing numbers" in repr(many)
+
+
+@pytest.mark.parametrize("save", ["means", "final"])
+def test_what_was_not_kept_is_named_with_the_way_to_keep_it(save):
+    out = wolf.filter(TRACK, YS[0], save=save)
+    with pytest.raises(AttributeError, match=f"covs was not kept: the run had save='{save}'; use save=\"all\""):
+        out.covs
+    assert f"kept: {', '.join(out.saved)}" in repr(out)
+    assert np.isfinite(out.log_likelihood)
+
+
+def test_unknown_attribute_lists_the_arrays(one):
+    with pytest.raises(AttributeError, match="Filtered has no 'mean'; its arrays are means, covs"):
+        one.mean
+    assert not hasattr(one, "filtered")
+
+
+def test_own_save_function_decides_what_is_kept():
+    def save(state, info):
+        return {"level": state.mean[0], "trace": state.cov.trace()}
+
+    out = wolf.filter(TRACK, YS[0], save=save)
+    assert out.saved["level"].shape == (30,)
+    assert out[5:10].saved["trace"].shape == (5,)
+    assert len(out) == 30
+    assert "kept: what your save function returned, in .saved" in repr(out)
+    with pytest.raises(AttributeError, match="means was not kept: the run had save='save'"):
+        out.means
+
+
+def test_settings_say_how_the_run_was_made(one):
+    assert one.settings["steps"] == 30
+    assert one.settings["dtype"] == "float64"
+    assert one.settings["save"] == "all"
+    assert one.settings["jax"] == jax.__version__
+    assert one.settings["wolf"] == wolf.__version__
+    assert one.settings["python"].count(".") == 2
+    assert "MahalanobisIMQ" in one.settings["method"]
+
+
+def test_final_state_is_the_last_row(one, many):
+    np.testing.assert_array_equal(one.final.mean, one.means[-1])
+    np.testing.assert_array_equal(one.final.cov, one.covs[-1])
+    assert one.final.t == 30
+    np.testing.assert_array_equal(many.final.mean, many.means[:, -1])
+
+
+def test_results_are_values_that_nobody_changes(one):
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        one.saved = {}
+
+
+def test_smoothed_and_forecast_tell_their_size(one):
+    assert repr(wolf.smooth(TRACK, one)) == "Smoothed: means (30, 4), covs (30, 4, 4)"
+    assert repr(wolf.forecast(TRACK, one, 5, level=0.8)) == "Forecast: 5 steps, 80% intervals in .lower and .upper"
+
+
+def test_forecast_intervals_are_gaussian_and_widen(one):
+    ahead = wolf.forecast(TRACK, one, 10, level=0.95)
+    deviations = np.sqrt(np.einsum("tii->ti", ahead.obs_covs))
+    np.testing.assert_allclose(ahead.upper - ahead.obs_means, 1.959963984540054 * deviations, rtol=1e-12)
+    np.testing.assert_allclose(ahead.obs_means - ahead.lower, ahead.upper - ahead.obs_means, rtol=1e-9)
+    assert (np.diff(deviations, axis=0) > 0).all()
