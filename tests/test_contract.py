@@ -186,7 +186,7 @@ def test_config_is_printable_comparable_hashable_and_storable(name):
         assert "3.5" in repr(hyper(name, 3.5))
 
 
-@each_method
+@each_part
 @pytest.mark.parametrize("model", [LEVEL, RADAR], ids=["level", "radar"])
 def test_every_method_runs_on_every_kind_of_model(name, model):
     data = wolf.simulate.trajectory(model, 20, key=3, initial=model.prior.mean)

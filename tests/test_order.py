@@ -58,7 +58,7 @@ def us():
 
 
 def by_steps(model, method, ys, us, update_first):
-    advance = jax.jit(partial(wolf.step, update_first=update_first))
+    advance = jax.jit(partial(wolf.step, update_first=update_first, fused=True))
     state, rows = wolf.init(model, method), []
     for t, y in enumerate(ys):
         state, info = advance(model, method, state, y, us[t], u_before=us[max(t - 1, 0)])
@@ -96,28 +96,55 @@ def assert_same_bits(rows, out):
         np.testing.assert_array_equal(got, expected)
 
 
+def assert_same_numbers(rows, out):
+    for got, expected in zip(rows, (out.means, out.covs, out.weights), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-11, atol=1e-11)
+
+
 WAYS = (by_scan, by_chunks, by_door_chunks, by_steps, online)
 
 
 @pytest.mark.parametrize("way", [by_scan, by_chunks, by_steps, online], ids=lambda way: way.__name__)
 @pytest.mark.parametrize("method", METHODS)
-def test_every_way_to_run_agrees_with_filter_bit_for_bit(method, way, varying, ys, us, x64):
+def test_every_way_to_run_agrees_with_filter(method, way, varying, ys, us, x64):
     out = wolf.filter(varying, ys, method=METHODS[method], inputs=us)
-    assert_same_bits(way(varying, METHODS[method], ys, us, update_first=False), out)
+    assert_same_numbers(way(varying, METHODS[method], ys, us, update_first=False), out)
+
+
+@pytest.mark.parametrize("update_first", [False, True], ids=["predict first", "update first"])
+@pytest.mark.parametrize("method", METHODS)
+def test_chunks_agree_with_filter_bit_for_bit(method, update_first, varying, ys, us, x64):
+    out = wolf.filter(varying, ys, method=METHODS[method], inputs=us, update_first=update_first)
+    assert_same_bits(by_door_chunks(varying, METHODS[method], ys, us, update_first), out)
+
+
+@pytest.mark.parametrize("method", ["KF", "WoLF"])
+def test_step_scan_and_chunks_agree_bit_for_bit(method, tracking, dirty, x64):
+    """For a fixed linear model in the automatic form."""
+    ys, us = dirty.measurements[:STEPS], [None] * STEPS
+    out = wolf.filter(tracking, ys, method=METHODS[method])
+    advance, state, means = jax.jit(partial(wolf.step, fused=True)), wolf.init(tracking, METHODS[method]), []
+    for y in ys:
+        state, _ = advance(tracking, METHODS[method], state, y)
+        means.append(state.mean)
+    np.testing.assert_array_equal(np.stack(means), out.means)
+    assert_same_bits(online(tracking, METHODS[method], ys, us, False), out)
+    chunks = wolf.filter_chunks(tracking, np.split(ys, [7]), method=METHODS[method], save="all")
+    np.testing.assert_array_equal(np.concatenate([part.means for part in chunks]), out.means)
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-def test_every_way_to_run_agrees_with_filter_bit_for_bit_when_updating_first(way, varying, ys, us, x64):
+def test_every_way_to_run_agrees_with_filter_when_updating_first(way, varying, ys, us, x64):
     out = wolf.filter(varying, ys, inputs=us, update_first=True)
-    assert_same_bits(way(varying, wolf.WoLF(), ys, us, update_first=True), out)
+    assert_same_numbers(way(varying, wolf.WoLF(), ys, us, update_first=True), out)
 
 
 @pytest.mark.parametrize("update_first", [False, True], ids=["predict first", "update first"])
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-def test_every_way_to_run_agrees_with_filter_bit_for_bit_on_nonlinear_models(way, update_first, ys, us, x64):
+def test_every_way_to_run_agrees_with_filter_on_nonlinear_models(way, update_first, ys, us, x64):
     model, ys = pendulum(), ys / 4
     out = wolf.filter(model, ys, inputs=us, update_first=update_first)
-    assert_same_bits(way(model, wolf.WoLF(), ys, us, update_first), out)
+    assert_same_numbers(way(model, wolf.WoLF(), ys, us, update_first), out)
 
 
 def series(count, steps=STEPS):

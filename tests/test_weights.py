@@ -197,11 +197,10 @@ class Gate:
     [
         (gate, lambda w: w),
         (Gate(), lambda w: w),
-        (jax.tree_util.Partial(gate), lambda w: w),
         (gate, wolf.PerCoordinate),
         (Gate(), lambda w: wolf.PerGroup(w, (0, 1))),
     ],
-    ids=["function", "class", "partial", "function per coordinate", "class per group"],
+    ids=["function", "class", "function per coordinate", "class per group"],
 )
 def test_users_own_weight_does_what_the_built_in_one_does(mine, wrap, tracking, rng):
     ys = 10 * rng.standard_t(2, (2, 30, 2))

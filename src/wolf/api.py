@@ -10,7 +10,7 @@ import numpy as np
 
 from wolf import checks, door
 from wolf.door import precision, to_dtype, to_numpy
-from wolf.forecasting import run_forecast, run_forecast_many
+from wolf.forecasting import run_forecast
 from wolf.model import Model
 from wolf.parallel import run_one, run_series
 from wolf.pytree import cast
@@ -190,12 +190,13 @@ def smooth(model: Model | list[Model] | tuple[Model, ...], out: Filtered) -> Smo
     whole = door.stack_models(tuple(model)) if isinstance(model, list | tuple) else model
     beliefs = Gaussian(out.means, out.covs), Gaussian(out.predicted_means, out.predicted_covs)
     smoother = partial(run_smoother, update_first=out.update_first)
+    start = out.final.t - (out.settings["steps"] if out.lengths is None else out.lengths)  # above 0 for a chunk
     if out.num_series is not None:
         inputs_axis = 0 if out.inputs is not None and out.inputs.ndim == 3 else None
-        smoother = jax.vmap(smoother, in_axes=(0 if each else None, None, 0, 0, inputs_axis, 0))
+        smoother = jax.vmap(smoother, in_axes=(0 if each else None, None, 0, 0, inputs_axis, 0, 0))
     with precision(dtype):
         engine = (cast(whole, dtype), cast(out.method.moments, dtype))
-        smoothed = to_numpy(smoother(*engine, *cast(beliefs, dtype), to_dtype(out.inputs, dtype), out.lengths))
+        smoothed = to_numpy(smoother(*engine, *cast(beliefs, dtype), to_dtype(out.inputs, dtype), out.lengths, start))
     return Smoothed(smoothed.mean, smoothed.cov, out)
 
 
@@ -221,18 +222,27 @@ def sample_paths(model: Model, out: Filtered, num: int, key: Any) -> np.ndarray:
     checks.count("num", num)
     if out.num_series is not None:
         raise ValueError("sample_paths takes one series; pick one of many, as out[0]")
-    dtype = out.settings["dtype"]
+    dtype, start = out.settings["dtype"], out.final.t - out.settings["steps"]
     beliefs = Gaussian(out.means, out.covs), Gaussian(out.predicted_means, out.predicted_covs)
     with precision(dtype):
         engine = (cast(model, dtype), cast(out.method.moments, dtype), *cast(beliefs, dtype), door.as_key(key))
-        return to_numpy(run_sampler(*engine, to_dtype(out.inputs, dtype), num=int(num), update_first=out.update_first))
+        return to_numpy(
+            run_sampler(*engine, to_dtype(out.inputs, dtype), start, num=int(num), update_first=out.update_first)
+        )
 
 
-def forecast(model: Model, out: Filtered, steps: int, *, level: float = 0.95, inputs: Any = None) -> Forecast:
+def forecast(
+    model: Model | list[Model] | tuple[Model, ...],
+    out: Filtered,
+    steps: int,
+    *,
+    level: float = 0.95,
+    inputs: Any = None,
+) -> Forecast:
     """Look ahead from the end of a filtered series.
 
     Args:
-        model: the one that was filtered; arrays with a time axis must reach `steps` further.
+        model: the one that was filtered, or the list of them; arrays with a time axis must reach `steps` further.
         out: from `wolf.filter` or `wolf.filter_many`.
         steps: how many.
         level: probability of the intervals.
@@ -250,13 +260,21 @@ def forecast(model: Model, out: Filtered, steps: int, *, level: float = 0.95, in
     _check_result("forecast", model, out)
     if "slice" in out.settings:
         raise ValueError("a slice does not end where its final state does; forecast from the whole result")
-    us = checks.inputs(inputs, steps, model, series=out.num_series)
-    door.check_time_axes(model, out.settings["steps"] + steps, out.update_first, "forecast")
+    each = isinstance(model, list | tuple)
+    first: Any = model[0] if isinstance(model, list | tuple) else model
+    us = checks.inputs(inputs, steps, first, series=out.num_series)
+    for one in model if isinstance(model, list | tuple) else [model]:
+        door.check_time_axes(one, int(np.max(out.final.t)) + steps, out.update_first, "forecast")
     dtype = out.settings["dtype"]
-    run_it = run_forecast if out.num_series is None else run_forecast_many
+    last = None if out.inputs is None else out.inputs[..., -1, :]
+    forecaster = partial(run_forecast, steps=int(steps), update_first=out.update_first)
+    if out.num_series is not None:
+        axes = (0 if us is not None and us.ndim == 3 else None, 0 if last is not None and last.ndim == 2 else None)
+        forecaster = jax.vmap(forecaster, in_axes=(0 if each else None, None, 0, *axes))
+    whole = door.stack_models(tuple(model)) if isinstance(model, list | tuple) else model
     with precision(dtype):
-        arguments = (cast(model, dtype), cast(out.method, dtype), out.final, to_dtype(us, dtype))
-        states, measured = to_numpy(run_it(*arguments, steps=int(steps), update_first=out.update_first))
+        engine = (cast(whole, dtype), cast(out.method, dtype), out.final)
+        states, measured = to_numpy(forecaster(*engine, to_dtype(us, dtype), to_dtype(last, dtype)))
     from scipy.special import ndtri
 
     half = ndtri(0.5 + 0.5 * level) * np.sqrt(np.diagonal(measured.cov, axis1=-2, axis2=-1))

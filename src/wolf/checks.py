@@ -151,8 +151,8 @@ def inputs(us: Any, steps: int, model: Any, series: int | None = None) -> np.nda
             raise ValueError("the model takes inputs (f(x, u), h(x, u) or B); pass inputs= with shape (T, U)")
         return None
     array = number_array("inputs", us)
-    if array.ndim == dims - 1:
-        array = array[..., None]
+    if array.ndim == 1:
+        array = array[:, None]
     if not takes:
         raise ValueError("inputs were given, but the model takes none: its functions are f(x), h(x) and B is None")
     if array.ndim not in (2, dims) or array.shape[-2] != steps:

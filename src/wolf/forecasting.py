@@ -1,7 +1,6 @@
 """Forecasting: predict on without measurements, for the state and for what would be measured."""
 
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +18,7 @@ def run_forecast(
     method: GaussianFilter,
     state: GaussianState,
     inputs: Array | None = None,
+    u_before: Array | None = None,
     *,
     steps: int,
     update_first: bool = False,
@@ -30,26 +30,25 @@ def run_forecast(
         method: the filter, for how it sees functions.
         state: after the last measurement.
         inputs: (steps, U), those of the future.
+        u_before: the last input that was filtered, (U,); what leads to the first step if `update_first`.
         steps: how many.
         update_first: as in the filter.
 
     Returns:
         Beliefs about the states and about the measurements, stacked over the steps.
     """
+    lead = inputs
+    if inputs is not None and update_first:
+        lead = jnp.concatenate([inputs[:1] if u_before is None else u_before[None], inputs[:-1]])
 
-    def body(state: GaussianState, u: Array | None) -> tuple[GaussianState, tuple[Gaussian, Gaussian]]:
-        state = method.predict(model.at(state.t - 1 if update_first else state.t), state, u)
+    def body(state: GaussianState, now_inputs: tuple) -> tuple[GaussianState, tuple[Gaussian, Gaussian]]:
+        u_lead, u = now_inputs
+        state = method.predict(model.at(state.t - 1 if update_first else state.t), state, u_lead)
         now = model.at(state.t)
         view = with_jac(method.moments(now.projection(u), state.belief))
         factor = gaussian.innovation(state.belief, view, now.obs_cov, jnp.ones_like(view.mean))
         measured = Gaussian(view.mean, factor.product())
         return state._replace(t=state.t + 1), (Gaussian(state.mean, state.cov), measured)
 
-    _, beliefs = jax.lax.scan(body, state, inputs, length=steps)
+    _, beliefs = jax.lax.scan(body, state, (lead, inputs), length=steps)
     return beliefs
-
-
-def run_forecast_many(model: Any, method: Any, states: Any, inputs: Any, **options: Any) -> tuple[Gaussian, Gaussian]:
-    """Forecast many series from their final states (series axis first)."""
-    axes = (None, None, 0, 0 if inputs is not None and inputs.ndim == 3 else None)
-    return jax.vmap(partial(run_forecast, **options), in_axes=axes)(model, method, states, inputs)

@@ -2,8 +2,8 @@
 
 XLA's CPU runtime starts every fusion of a loop body as a kernel of its own, at about 40 ns each, which is most of the
 time of a small Kalman step. XLA can emit a called computation as one kernel instead, and does so by itself for tiny
-loops. Tagging our call the same way makes a filter of a few states 6-8 times faster, with the same bits (a sine or a dot
-in a user's function may differ in its last one), and quicker to compile. Where an operation has no place in such a
+loops. Tagging our call the same way makes a filter of a few states 6-8 times faster, with the same bits (a sine or a
+dot in a user's function may differ in its last one), and quicker to compile. Where an operation has no place in such a
 kernel (a sort, a LAPACK call), or the machine is not a CPU, the loop is compiled as usual.
 """
 

@@ -202,9 +202,10 @@ def psd_root(a: Array) -> Array:
     """Find a lower triangular root of a positive *semi*-definite matrix: a vanishing pivot gives a zero column."""
     size = a.shape[0]
     if a.ndim == 2 and size > SMALL:
-        values, vectors = jnp.linalg.eigh(a)
+        units = _units(a)
+        values, vectors = jnp.linalg.eigh(a / outer(units, units))
         root = vectors * _safe_sqrt(jnp.maximum(values, 0.0))[None, :]
-        return jnp.linalg.qr(root.T, mode="r").T
+        return units[:, None] * jnp.linalg.qr(root.T, mode="r").T
     columns = []
     rest = a
     for j in range(size):
@@ -220,10 +221,11 @@ def psd_solve(a: Array, b: Array) -> Array:
     on which one.
     """
     if a.ndim == 2 and a.shape[0] > SMALL:
-        values, vectors = jnp.linalg.eigh(a)
+        units = _units(a)
+        values, vectors = jnp.linalg.eigh(a / outer(units, units))
         floor = a.shape[0] * jnp.finfo(a.dtype).eps * values[-1]
         inverse = jnp.where(values > floor, 1.0 / jnp.where(values > floor, values, 1.0), 0.0)
-        return vectors @ (inverse[:, None] * (vectors.T @ b))
+        return vectors @ (inverse[:, None] * (vectors.T @ (b / units[:, None]))) / units[:, None]
     lower = psd_root(a)
     factor, alive = _living(lower)
     return factor.back(factor.half(b) * alive[:, None])
@@ -236,10 +238,15 @@ def back_solve_psd(lower: Array, b: Array) -> Array:
 
 
 def _living(lower: Array) -> tuple[Cholesky, Array]:
-    """Give dead directions a unit pivot, and say which are alive: with a zero right-hand side their share is zero."""
-    dead = diagonal(lower) == 0
-    factor = from_lower(lower + eye(lower.shape[0], lower) * dead[None])
-    return factor, jnp.where(dead, 0.0, 1.0).astype(lower.dtype)
+    """Give dead directions a pivot, and say which are alive: with a zero right-hand side their share is zero.
+
+    The pivot is floored, not replaced where it is zero: compiled twice, it may round to zero in one place only.
+    """
+    size = lower.shape[0]
+    rows = _safe_sqrt((lower**2).sum(1))
+    floor = jnp.where(rows > 0, (size * jnp.finfo(lower.dtype).eps) ** 0.5 * rows, 1.0)
+    pivots = jnp.where(eye(size, lower) > 0, jnp.maximum(lower, floor[:, None]), lower)
+    return from_lower(pivots), jnp.where(diagonal(lower) > 0, 1.0, 0.0).astype(lower.dtype)
 
 
 def lq(rows: Array) -> Array:
@@ -293,6 +300,12 @@ def _pivot(rest: Array, original: Array, j: int) -> tuple[Array, Array]:
     below = below.reshape(below.shape + (1,) * (rest.ndim - 2))
     column = jnp.where(alive & below, rest[:, j] / root, 0.0)
     return column, rest - outer(column, column)
+
+
+def _units(a: Array) -> Array:
+    """Take the scale of each coordinate, so that what is small in one unit is not lost beside another."""
+    scales = _safe_sqrt(diagonal(a))
+    return jnp.where(scales > 0, scales, 1.0)
 
 
 def _safe_sqrt(x: Array) -> Array:

@@ -11,12 +11,13 @@ import numpy as np
 
 from wolf import checks, door, run, storage
 from wolf.fusion import one_kernel, refused
-from wolf.model import Model
+from wolf.model import Model, time_axes
 from wolf.pytree import cast, from_dict, to_dict
 from wolf.types import Gaussian, Info
 
 FORMAT = "wolf-online"
 FORMAT_VERSION = 1
+HEADER = ("dtype", "update_first", "horizon", "method", "model")
 
 
 class _Past(NamedTuple):
@@ -77,6 +78,7 @@ class Online:
             self._leaves, self._structure = jax.tree.flatten(jax.tree.map(np.asarray, state))
         self._state_dim = model.state_dim
         self._with_inputs = model.takes_inputs
+        self._varies = bool(time_axes(model))
         self._usual = self._prepare(model)
 
     @property
@@ -114,11 +116,13 @@ class Online:
         Returns:
             What the step tells about itself: weight, outlier, residual, nis, log_likelihood and more.
         """
+        if self._varies:
+            door.check_time_axes(self.model, self.t + 1, self.update_first, "filter")
         if R is None and H is None and F is None and Q is None:
             model, (advance, params) = self.model, self._usual
         else:
             given = {name: value for name, value in (("R", R), ("H", H), ("F", F), ("Q", Q)) if value is not None}
-            model = override(self.model, self.t, given)
+            model = override(self.model, self.t, self.update_first, given)
             advance, params = self._prepare(model)
         value = self._measurement(y, model.obs_dim)
         extras = self._extras(u, model)
@@ -189,7 +193,7 @@ class Online:
             model: the same as when it was saved; a different one is an error.
             method: needed only if the saved one has parts from outside wolf.
         """
-        header, arrays = storage.read(Path(path), FORMAT, FORMAT_VERSION)
+        header, arrays = storage.read(Path(path), FORMAT, FORMAT_VERSION, HEADER)
         if header["model"] != storage.fingerprint(model):
             raise ValueError(f"{path} was saved with another model; load it with the model that it was made with")
         online = cls(
@@ -200,10 +204,10 @@ class Online:
             dtype=header["dtype"],
             horizon=header["horizon"],
         )
-        leaves = [arrays[f"state_{i}"] for i in range(len(online._leaves))]
+        leaves = [arrays.get(f"state_{i}") for i in range(len(online._leaves))]
         for mine, saved in zip(online._leaves, leaves, strict=True):
-            if mine.shape != saved.shape or mine.dtype != saved.dtype:
-                raise ValueError(f"{path} holds a state of another shape: {saved.shape} instead of {mine.shape}")
+            if saved is None or mine.shape != saved.shape or mine.dtype != saved.dtype:
+                raise ValueError(f"{path} holds a state of another shape, or is damaged; expected {mine.shape}")
         online._leaves = leaves
         online._u_before = arrays.get("u_before")
         return online
@@ -248,14 +252,16 @@ class Online:
         return extras if self._key is None else [*extras, self._key]
 
 
-def override(model: Model, t: int, matrices: dict[str, Any]) -> Model:
+def override(model: Model, t: int, update_first: bool, matrices: dict[str, Any]) -> Model:
     """Copy a model with other matrices at one step, checked like a model of its own."""
-    names = {"R": "obs_cov", "Q": "dynamics_cov"} if not model.linear else {}
+    names = {} if model.linear else {"R": "obs_cov", "Q": "dynamics_cov"}
     if not model.linear and not matrices.keys() <= names.keys():
         raise ValueError("a model with functions takes R and Q for one step; F and H are functions, give them inputs u")
-    now = model.at(min(t, 2**31 - 1))
-    fields = {name: getattr(now, name) for name in now.__dataclass_fields__}
-    fields = {k: v if v is None or callable(v) or isinstance(v, tuple) else np.asarray(v) for k, v in fields.items()}
+    fields = {name: getattr(model, name) for name in model.__dataclass_fields__}
+    for name in time_axes(model):
+        # What leads to this step is that of the step before, if the first measurement came without one.
+        lead = update_first and name in ("F", "Q", "B", "dynamics_cov")
+        fields[name] = fields[name][max(t - 1, 0) if lead else t]
     return type(model)(**(fields | {names.get(name, name): value for name, value in matrices.items()}))
 
 

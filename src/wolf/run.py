@@ -2,7 +2,8 @@
 
 Everything here is pure and follows the dtype of what it is given. Time 0 is the prior; every step predicts, then
 updates, unless `update_first=True` (the convention of pykalman, dynamax and statsmodels: the prior is about the first
-measurement, and F_t leads from t to t + 1). `step`, the scan and the chunks agree bit for bit.
+measurement, and F_t leads from t to t + 1). The scan and its chunks agree bit for bit if both are `fused`; so does
+`step` for a fixed linear model in the automatic form, and to rounding otherwise (XLA groups operations by program).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -70,6 +71,7 @@ def step(
     *,
     update_first: bool = False,
     u_before: Array | None = None,
+    fused: bool = False,
 ) -> tuple[Any, Info]:
     """Take in one measurement.
 
@@ -82,8 +84,15 @@ def step(
         key: for filters that draw random numbers.
         update_first: take the prior as the prediction of the first measurement.
         u_before: input of the previous step; what leads to this one if `update_first`.
+        fused: compile the step as one CPU kernel, as `run_filter` does its loop; only then do all bits agree.
     """
-    return _step(model, method, state, clean(y), u, key, update_first, u_before, lift=False)
+
+    def advance(model: Model, method: Any, state: Any, y: Array, u: Any, key: Any, before: Any) -> tuple[Any, Info]:
+        return _step(model, method, state, clean(y), u, key, update_first, before, lift=False)
+
+    arguments = (model, method, state, y, u, key, u_before)
+    small = max(model.state_dim, model.obs_dim) <= SMALL
+    return one_kernel(advance, *arguments) if fused and small else advance(*arguments)
 
 
 @partial(jax.jit, static_argnames=("save", "update_first", "fused"))

@@ -26,6 +26,7 @@ def run_smoother(
     predicted: Gaussian,
     inputs: Array | None = None,
     length: Array | None = None,
+    start: Array | int = 0,
     *,
     update_first: bool = False,
 ) -> Gaussian:
@@ -38,6 +39,7 @@ def run_smoother(
         predicted: the same before each measurement.
         inputs: (T, U).
         length: how many of the T steps the series has; what comes after is left as it is.
+        start: clock of the model at the first of these steps; above 0 for a later chunk of a series.
         update_first: as in the filter.
 
     Returns:
@@ -47,6 +49,7 @@ def run_smoother(
     # The dynamics that lead from t to t + 1 are indexed by where they start or by where they end.
     leads = jnp.arange(steps - 1) + (0 if update_first else 1)
     us = None if inputs is None else inputs[leads]
+    leads = leads + start
 
     def back(later: Gaussian, row: tuple) -> tuple[Gaussian, Gaussian]:
         t, here, ahead, lead, u = row
@@ -70,6 +73,7 @@ def run_sampler(
     predicted: Gaussian,
     key: Array,
     inputs: Array | None = None,
+    start: Array | int = 0,
     *,
     num: int,
     update_first: bool = False,
@@ -85,6 +89,7 @@ def run_sampler(
         predicted: as in `run_smoother`.
         key: of the random numbers.
         inputs: (T, U).
+        start: as in `run_smoother`.
         num: number of paths.
         update_first: as in the filter.
 
@@ -94,6 +99,7 @@ def run_sampler(
     steps, size = filtered.mean.shape
     leads = jnp.arange(steps - 1) + (0 if update_first else 1)
     us = None if inputs is None else inputs[leads]
+    leads = leads + start
     draws = jax.random.normal(key, (steps, size, num), filtered.mean.dtype)
 
     def back(later: Array, row: tuple) -> tuple[Array, Array]:

@@ -12,12 +12,14 @@ import jax
 import numpy as np
 
 from wolf.model import Model
+from wolf.pytree import plain_functions
 
 
 def fingerprint(model: Model) -> str:
     """Hash the numbers and shapes of a model, and the names of its functions."""
     leaves = jax.tree.leaves(model)
-    digest = sha256(type(model).__name__.encode())
+    names = [getattr(fn, "__qualname__", type(fn).__qualname__) for fn in plain_functions(model)]
+    digest = sha256(" ".join([type(model).__name__, *names]).encode())
     for leaf in leaves:
         array = np.ascontiguousarray(leaf, np.float64)
         digest.update(str(array.shape).encode() + array.tobytes())
@@ -50,12 +52,12 @@ def write_atomically(path: Path, content: bytes) -> None:
         os.close(directory)
 
 
-def read(path: Path, kind: str, version: int) -> tuple[dict, dict[str, np.ndarray]]:
+def read(path: Path, kind: str, version: int, fields: tuple[str, ...]) -> tuple[dict, dict[str, np.ndarray]]:
     """Read what `write` wrote, or say what the file is instead."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-        header = json.loads(arrays.pop("header").tobytes())
+        header = dict(json.loads(arrays.pop("header").tobytes()))
     except FileNotFoundError:
         raise
     except Exception as error:
@@ -64,4 +66,7 @@ def read(path: Path, kind: str, version: int) -> tuple[dict, dict[str, np.ndarra
         raise ValueError(
             f"{path} has format {header.get('format')} {header.get('version')}; this wolf reads {kind} {version}"
         )
+    absent = [field for field in fields if field not in header]
+    if absent:
+        raise ValueError(f"{path} is damaged: its header lacks {', '.join(absent)}")
     return header, arrays
