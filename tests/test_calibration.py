@@ -100,14 +100,14 @@ def retained_share(weight, gain, dim=2, draws=200_000):
     return 1 - losses.mean(), losses.std() / draws**0.5
 
 
-@pytest.mark.parametrize("gain", [1e-3, 0.3, 0.9])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_clean_data_keep_the_promised_share_of_variance_reduction(family, gain):
-    share, error = retained_share(family(metric="S"), gain)
-    assert error < 0.003
-    assert share > TARGET - 4 * error
-    if family is MahalanobisThreshold or gain < 0.01:
-        assert share < TARGET + 4 * error
+def test_clean_data_keep_the_promised_share_of_variance_reduction(family):
+    for gain in (1e-3, 0.3, 0.9):
+        share, error = retained_share(family(metric="S"), gain)
+        assert error < 0.003
+        assert share > TARGET - 4 * error
+        if family is MahalanobisThreshold or gain < 0.01:
+            assert share < TARGET + 4 * error
 
 
 @pytest.mark.parametrize("weight", [wolf.IMQ(), MahalanobisIMQ(metric="R")])

@@ -83,7 +83,7 @@ def is_positive(covs):
 
 
 @each_part
-def test_a_jitted_vmapped_scan_of_steps_is_run_filter(name, tracking, ys, x64):
+def test_a_jitted_vmapped_scan_of_steps_is_the_filter(name, tracking, ys, x64):
     data = np.stack([ys, ys[::-1]])
     data[0, 2, 0] = np.nan
 
@@ -94,11 +94,10 @@ def test_a_jitted_vmapped_scan_of_steps_is_run_filter(name, tracking, ys, x64):
 
     state, info = run(hyper(name, np.array([2.0, 5.0])), data)
     for i, c in enumerate((2.0, 5.0)):
-        final, saved = wolf.run_filter(tracking, hyper(name, c), data[i])
-        np.testing.assert_allclose(state.cov[i], final.cov, rtol=1e-10, atol=1e-10)
-        np.testing.assert_allclose(state.mean[i], final.mean, rtol=1e-10, atol=1e-10)
-        np.testing.assert_allclose(info.weight[i], saved["weights"], rtol=1e-10, atol=1e-10)
-        np.testing.assert_allclose(info.log_likelihood[i], saved["log_liks"], rtol=1e-10, atol=1e-10)
+        out = wolf.filter(tracking, data[i], method=hyper(name, c), save=keep)
+        np.testing.assert_allclose(state.cov[i], out.final.cov, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(state.mean[i], out.final.mean, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(info.log_likelihood[i], out.saved["log_lik"], rtol=1e-10, atol=1e-10)
 
 
 @each_part

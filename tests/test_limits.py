@@ -25,8 +25,15 @@ def assert_same(one, other, tolerance=1e-12, names=ARRAYS):
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance * np.nanmax(np.abs(b)), err_msg=name)
 
 
-@pytest.mark.parametrize("wrap", [lambda w: w, wolf.PerCoordinate, lambda w: wolf.PerGroup(w, (0, 0))])
-@pytest.mark.parametrize("family", FAMILIES)
+def grouped(weight):
+    return wolf.PerGroup(weight, (0, 0))
+
+
+@pytest.mark.parametrize(
+    ("family", "wrap"),
+    [(family, lambda w: w) for family in FAMILIES]
+    + [(family, wrap) for family in (wolf.IMQ, wolf.Huber) for wrap in (wolf.PerCoordinate, grouped)],
+)
 def test_wolf_with_infinite_c_is_kf(family, wrap, tracking, ys):
     kalman = wolf.filter(tracking, ys, method="KF")
     for c in (1e9, 1e30, 1e200, np.inf):

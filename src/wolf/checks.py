@@ -14,7 +14,7 @@ def number_array(name: str, value: Any) -> Any:
     if isinstance(value, jax.core.Tracer):
         return value
     try:
-        if value is None:
+        if value is None or np.asarray(value).dtype.kind in "cmM":  # complex numbers and dates would be cut silently
             raise TypeError
         return np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -38,7 +38,7 @@ def check_options(dtype: str, save: Any) -> None:
     """Check what does not depend on the model or the data."""
     if dtype not in ("float64", "float32"):
         raise ValueError(f'dtype must be "float64" or "float32"; got {dtype!r}')
-    if not callable(save) and save not in run.SAVERS:
+    if not callable(save) and not (isinstance(save, str) and save in run.SAVERS):
         raise ValueError(f"save must be one of {', '.join(map(repr, run.SAVERS))} or a function; got {save!r}")
 
 
