@@ -348,7 +348,7 @@ def _distance(residual: Array, radius: Any, cov: Array | Cholesky | None = None)
     white = residual if cov is None else (cov if isinstance(cov, Cholesky) else linalg.cholesky(cov)).half(residual)
     white = jnp.clip(white, -info.max, info.max)
     scale = jax.lax.stop_gradient(jnp.maximum(linalg.largest(jnp.abs(white)) / largest, 1.0))
-    return radius, linalg.total((white / scale) ** 2), scale
+    return radius, linalg.total((white / scale[None]) ** 2), scale
 
 
 def _dense(cov: Array | Cholesky) -> Array:
