@@ -223,7 +223,8 @@ def test_door_hands_out_float64_and_leaves_jax_as_it_was(tracking, ys):
     info = online.step(ys[0])
     assert dict(jax.config.values) == before
     assert jnp.ones(1).dtype == jnp.float32
-    results = [out.saved, out.final, many.saved, info, online.mean, online.cov, smoothed.means, smoothed.covs]
+    told = [info.weight, info.outlier, info.residual, info.predicted, info.innovation_cov, info.nis]
+    results = [out.saved, out.final, many.saved, told, online.mean, online.cov, smoothed.means, smoothed.covs]
     for leaf in jax.tree.leaves([*results, ahead.means, ahead.covs, ahead.obs_means, ahead.obs_covs, ahead.upper]):
         assert isinstance(leaf, np.ndarray | np.generic)
         assert leaf.dtype in (np.float64, np.bool_, np.int32, np.int64)

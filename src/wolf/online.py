@@ -102,7 +102,7 @@ class Online:
         """Count the measurements so far, missing ones included."""
         return int(self.state.t)
 
-    def step(self, y: Any, *, u: Any = None, R: Any = None, H: Any = None, F: Any = None, Q: Any = None) -> Info:
+    def step(self, y: Any, *, u: Any = None, R: Any = None, H: Any = None, F: Any = None, Q: Any = None) -> "Report":
         """Take in one measurement.
 
         Args:
@@ -128,7 +128,7 @@ class Online:
         extras = self._extras(u, model)
         return self._run(_Past(self._leaves, advance, params, value, extras))
 
-    def late(self, y: Any, t: int) -> Info:
+    def late(self, y: Any, t: int) -> "Report":
         """Put in a measurement that came late or out of order, and filter on from there as if it had come in time.
 
         Args:
@@ -150,14 +150,14 @@ class Online:
         self._leaves = redo[0].leaves
         return [self._run(past._replace(leaves=self._leaves)) for past in redo][-1]
 
-    def _run(self, now: "_Past") -> Info:
+    def _run(self, now: "_Past") -> "Report":
         with door.precision(self.dtype):
             *self._leaves, packed = now.advance(*now.params, *now.leaves, now.value, *now.extras)
             report = np.asarray(packed)
         self._u_before = now.extras[0] if self._with_inputs else None
         if self.horizon:
             self._past.append(now)
-        return _unpack(report, self._state_dim, len(now.value))
+        return Report(report, self._state_dim, len(now.value))
 
     def save(self, path: Any) -> None:
         """Write the state to a file, whole or not at all: a crash leaves the old file.
@@ -300,19 +300,75 @@ def _pack(info: Info, dtype: Any) -> Any:
     return jnp.concatenate([jnp.ravel(leaf).astype(dtype) for leaf in jax.tree.leaves(info)])
 
 
-def _unpack(packed: np.ndarray, state_dim: int, obs_dim: int) -> Info:
-    """Cut the vector of `_pack` into the fields of `Info` again, in their order."""
-    after_mean = state_dim
-    after_cov = after_mean + state_dim * state_dim
-    after_residual = after_cov + obs_dim
-    after_innovation = after_residual + obs_dim * obs_dim
-    count = (len(packed) - after_innovation - 3) // 2  # one weight, or one for each coordinate
-    weight: Any = packed[after_innovation : after_innovation + count]
-    outlier: Any = packed[after_innovation + count : -3] != 0
-    return Info(
-        Gaussian(packed[:after_mean], packed[after_mean:after_cov].reshape(state_dim, state_dim)),
-        packed[after_cov:after_residual],
-        packed[after_residual:after_innovation].reshape(obs_dim, obs_dim),
-        *((weight, outlier) if count > 1 else (weight[0], outlier[0])),
-        *packed[-3:],
-    )
+class Report:
+    """What one online step tells about itself: the fields of `wolf.types.Info`, cut out of one vector when read.
+
+    Cutting them all at every step would take longer than the step.
+    """
+
+    __slots__ = ("_obs_dim", "_packed", "_state_dim")
+
+    def __init__(self, packed: np.ndarray, state_dim: int, obs_dim: int):
+        self._packed, self._state_dim, self._obs_dim = packed, state_dim, obs_dim
+
+    @property
+    def predicted(self) -> Gaussian:
+        """Read mean and covariance before the measurement."""
+        d = self._state_dim
+        return Gaussian(self._packed[:d], self._packed[d : d + d * d].reshape(d, d))
+
+    @property
+    def residual(self) -> np.ndarray:
+        """Read measurement minus prediction, (M,)."""
+        return self._packed[self._start : self._start + self._obs_dim]
+
+    @property
+    def innovation_cov(self) -> np.ndarray:
+        """Read the covariance of the residual, (M, M)."""
+        m = self._obs_dim
+        return self._packed[self._start + m : self._start + m + m * m].reshape(m, m)
+
+    @property
+    def weight(self) -> Any:
+        """Read w: one number, or one for each coordinate."""
+        return self._pair(0)
+
+    @property
+    def outlier(self) -> Any:
+        """Say whether a measurement came and w² < 1/2."""
+        return self._pair(1) != 0
+
+    @property
+    def nis(self) -> float:
+        """Read the normalised innovation squared."""
+        return self._packed[-3]
+
+    @property
+    def log_likelihood(self) -> float:
+        """Read the log density of the measurement under its prediction."""
+        return self._packed[-2]
+
+    @property
+    def weighted_log_likelihood(self) -> float:
+        """Read the evidence of generalised Bayes."""
+        return self._packed[-1]
+
+    def __eq__(self, other: object) -> bool:
+        """Compare all that was reported."""
+        return isinstance(other, Report) and np.array_equal(self._packed, other._packed, equal_nan=True)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        """Tell the weight and what became of the measurement."""
+        return f"Report(weight={self.weight}, outlier={self.outlier}, residual={self.residual}, nis={self.nis:.4g})"
+
+    @property
+    def _start(self) -> int:
+        return self._state_dim + self._state_dim**2
+
+    def _pair(self, which: int) -> Any:
+        first = self._start + self._obs_dim + self._obs_dim**2
+        count = (len(self._packed) - first - 3) // 2  # one weight, or one for each coordinate
+        values = self._packed[first + which * count : first + (which + 1) * count]
+        return values if count > 1 else values[0]
