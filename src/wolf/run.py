@@ -1,7 +1,7 @@
 """The driver: one measurement (`step`), one series (`run_filter`), many (`run_many`), endless ones (`run_chunks`).
 
 Everything here is pure and follows the dtype of what it is given. Time 0 is the prior; every step predicts, then
-updates, unless `update_first=True` (the convention of pykalman, dynamax and statsmodels: the prior is about the first
+updates, unless `update_first=True` (the convention of pykalman and statsmodels: the prior is about the first
 measurement, and F_t leads from t to t + 1). The scan and its chunks agree bit for bit if both are `fused`; so does
 `step` for a fixed linear model in the automatic form, and to rounding otherwise (XLA groups operations by program).
 """
