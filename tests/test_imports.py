@@ -19,7 +19,7 @@ LAYERS = [  # a module imports from its own line or from those above, never from
     {"filters"},
     {"run", "smoothing", "forecasting"},
     {"methods"},
-    {"door", "parallel", "storage", "results", "models", "simulate", "metrics"},
+    {"door", "parallel", "storage", "told", "results", "models", "simulate", "metrics"},
     {"api", "influence"},
     {"online"},
     {"plots", "cli"},

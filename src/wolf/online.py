@@ -13,7 +13,7 @@ from wolf import checks, door, run, storage
 from wolf.fusion import one_kernel, refused
 from wolf.model import Model, time_axes
 from wolf.pytree import cast, from_dict, to_dict
-from wolf.types import Gaussian, Info
+from wolf.told import Report, pack
 
 FORMAT = "wolf-online"
 FORMAT_VERSION = 1
@@ -102,7 +102,7 @@ class Online:
         """Count the measurements so far, missing ones included."""
         return int(self.state.t)
 
-    def step(self, y: Any, *, u: Any = None, R: Any = None, H: Any = None, F: Any = None, Q: Any = None) -> "Report":
+    def step(self, y: Any, *, u: Any = None, R: Any = None, H: Any = None, F: Any = None, Q: Any = None) -> Report:
         """Take in one measurement.
 
         Args:
@@ -128,7 +128,7 @@ class Online:
         extras = self._extras(u, model)
         return self._run(_Past(self._leaves, advance, params, value, extras))
 
-    def late(self, y: Any, t: int) -> "Report":
+    def late(self, y: Any, t: int) -> Report:
         """Put in a measurement that came late or out of order, and filter on from there as if it had come in time.
 
         Args:
@@ -150,7 +150,7 @@ class Online:
         self._leaves = redo[0].leaves
         return [self._run(past._replace(leaves=self._leaves)) for past in redo][-1]
 
-    def _run(self, now: "_Past") -> "Report":
+    def _run(self, now: "_Past") -> Report:
         with door.precision(self.dtype):
             *self._leaves, packed = now.advance(*now.params, *now.leaves, now.value, *now.extras)
             report = np.asarray(packed)
@@ -280,7 +280,7 @@ def _advance(structure: Any, state_structure: Any, update_first: bool, with_inpu
         u, before = extras[:2] if with_inputs else (None, None)
         key = extras[-1] if with_key else None
         state, info = run.step(model, method, state, y, u, key, update_first=update_first, u_before=before)
-        return (*jax.tree.leaves(state), _pack(info, y.dtype))
+        return (*jax.tree.leaves(state), pack(info, y.dtype))
 
     usual, fused = jax.jit(advance), jax.jit(partial(one_kernel, advance))
 
@@ -293,82 +293,3 @@ def _advance(structure: Any, state_structure: Any, update_first: bool, with_inpu
             return usual(*flat)
 
     return attempt
-
-
-def _pack(info: Info, dtype: Any) -> Any:
-    """Put a step's report into one vector: handing out ten small arrays would take longer than the step."""
-    return jnp.concatenate([jnp.ravel(leaf).astype(dtype) for leaf in jax.tree.leaves(info)])
-
-
-class Report:
-    """What one online step tells about itself: the fields of `wolf.types.Info`, cut out of one vector when read.
-
-    Cutting them all at every step would take longer than the step.
-    """
-
-    __slots__ = ("_obs_dim", "_packed", "_state_dim")
-
-    def __init__(self, packed: np.ndarray, state_dim: int, obs_dim: int):
-        self._packed, self._state_dim, self._obs_dim = packed, state_dim, obs_dim
-
-    @property
-    def predicted(self) -> Gaussian:
-        """Read mean and covariance before the measurement."""
-        d = self._state_dim
-        return Gaussian(self._packed[:d], self._packed[d : d + d * d].reshape(d, d))
-
-    @property
-    def residual(self) -> np.ndarray:
-        """Read measurement minus prediction, (M,)."""
-        return self._packed[self._start : self._start + self._obs_dim]
-
-    @property
-    def innovation_cov(self) -> np.ndarray:
-        """Read the covariance of the residual, (M, M)."""
-        m = self._obs_dim
-        return self._packed[self._start + m : self._start + m + m * m].reshape(m, m)
-
-    @property
-    def weight(self) -> Any:
-        """Read w: one number, or one for each coordinate."""
-        return self._pair(0)
-
-    @property
-    def outlier(self) -> Any:
-        """Say whether a measurement came and w² < 1/2."""
-        return self._pair(1) != 0
-
-    @property
-    def nis(self) -> float:
-        """Read the normalised innovation squared."""
-        return self._packed[-3]
-
-    @property
-    def log_likelihood(self) -> float:
-        """Read the log density of the measurement under its prediction."""
-        return self._packed[-2]
-
-    @property
-    def weighted_log_likelihood(self) -> float:
-        """Read the evidence of generalised Bayes."""
-        return self._packed[-1]
-
-    def __eq__(self, other: object) -> bool:
-        """Compare all that was reported."""
-        return isinstance(other, Report) and np.array_equal(self._packed, other._packed, equal_nan=True)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        """Tell the weight and what became of the measurement."""
-        return f"Report(weight={self.weight}, outlier={self.outlier}, residual={self.residual}, nis={self.nis:.4g})"
-
-    @property
-    def _start(self) -> int:
-        return self._state_dim + self._state_dim**2
-
-    def _pair(self, which: int) -> Any:
-        first = self._start + self._obs_dim + self._obs_dim**2
-        count = (len(self._packed) - first - 3) // 2  # one weight, or one for each coordinate
-        values = self._packed[first + which * count : first + (which + 1) * count]
-        return values if count > 1 else values[0]
