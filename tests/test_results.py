@@ -26,7 +26,7 @@ def many():
 
 def test_arrays_have_the_stated_shapes(one):
     d, m = (4,), (2,)
-    shapes = [d, d * 2, d, d * 2, m, m * 2, (), (), (), (), ()]
+    shapes = [d, d * 2, d, d, d * 2, m, m * 2, (), (), (), (), ()]
     assert [getattr(one, name).shape[1:] for name in ARRAYS] == shapes
     assert {len(getattr(one, name)) for name in ARRAYS} == {len(one)} == {30}
 

@@ -13,7 +13,8 @@ from wolf import checks, door, run, storage
 from wolf.fusion import one_kernel, refused
 from wolf.model import Model, time_axes
 from wolf.pytree import cast, from_dict, to_dict
-from wolf.told import Report, pack
+from wolf.results import describe_state
+from wolf.told import Layout, Report, lay_out, pack
 
 FORMAT = "wolf-online"
 FORMAT_VERSION = 1
@@ -26,6 +27,7 @@ class _Past(NamedTuple):
     leaves: list
     advance: Any
     params: tuple
+    layout: Layout
     value: np.ndarray
     extras: list
 
@@ -76,7 +78,6 @@ class Online:
         with door.precision(dtype):
             state = run.init(cast(model, dtype), cast(self.method, dtype), self._key)
             self._leaves, self._structure = jax.tree.flatten(jax.tree.map(np.asarray, state))
-        self._state_dim = model.state_dim
         self._with_inputs = model.takes_inputs
         self._varies = bool(time_axes(model))
         self._usual = self._prepare(model)
@@ -119,14 +120,14 @@ class Online:
         if self._varies:
             door.check_time_axes(self.model, self.t + 1, self.update_first, "filter")
         if R is None and H is None and F is None and Q is None:
-            model, (advance, params) = self.model, self._usual
+            model, usual = self.model, self._usual
         else:
             given = {name: value for name, value in (("R", R), ("H", H), ("F", F), ("Q", Q)) if value is not None}
             model = override(self.model, self.t, self.update_first, given)
-            advance, params = self._prepare(model)
+            usual = self._prepare(model)
         value = self._measurement(y, model.obs_dim)
         extras = self._extras(u, model)
-        return self._run(_Past(self._leaves, advance, params, value, extras))
+        return self._run(_Past(self._leaves, *usual, value, extras))
 
     def late(self, y: Any, t: int) -> Report:
         """Put in a measurement that came late or out of order, and filter on from there as if it had come in time.
@@ -157,7 +158,7 @@ class Online:
         self._u_before = now.extras[0] if self._with_inputs else None
         if self.horizon:
             self._past.append(now)
-        return Report(report, self._state_dim, len(now.value))
+        return Report(report, now.layout)
 
     def save(self, path: Any) -> None:
         """Write the state to a file, whole or not at all: a crash leaves the old file.
@@ -214,16 +215,17 @@ class Online:
 
     def __repr__(self) -> str:
         """Tell where the filter stands."""
-        deviations = np.sqrt(np.maximum(np.diagonal(self.cov), 0.0))
-        shown = ", ".join(f"{m:.4g} ± {s:.2g}" for m, s in zip(self.mean, deviations, strict=True))
-        return f"Online: {self.t} measurements, state {shown}"
+        with door.precision(self.dtype):
+            return f"Online: {self.t} measurements, state {describe_state(self.state)}"
 
-    def _prepare(self, model: Model) -> tuple[Any, tuple]:
+    def _prepare(self, model: Model) -> tuple[Any, tuple, Layout]:
         """Flatten the model and the method once: walking through them at each step would cost more than the step."""
         with door.precision(self.dtype):
             leaves, structure = jax.tree.flatten((cast(model, self.dtype), cast(self.method, self.dtype)))
             params = tuple(jax.device_put(leaf) for leaf in leaves)
-        return _advance(structure, self._structure, self.update_first, self._with_inputs, self._key is not None), params
+        flags = (self.update_first, self._with_inputs, self._key is not None)
+        advance, layout = _advance(structure, self._structure, model.obs_dim, *flags)
+        return advance, params, layout
 
     def _measurement(self, y: Any, size: int) -> np.ndarray:
         if y is None:
@@ -266,11 +268,17 @@ def override(model: Model, t: int, update_first: bool, matrices: dict[str, Any])
 
 
 @lru_cache(maxsize=64)
-def _advance(structure: Any, state_structure: Any, update_first: bool, with_inputs: bool, with_key: bool) -> Any:
+def _advance(
+    structure: Any, state_structure: Any, obs_dim: int, update_first: bool, with_inputs: bool, with_key: bool
+) -> tuple[Any, Layout]:
     """Compile one step for this kind of model, method and state; filters of one kind share it.
 
     Its arguments are flat (parameters, state, y, u, u before, key): nested ones take twice as long to hand over.
+
+    Returns:
+        The step, and where its report has what, which is known once it was traced.
     """
+    layout: Layout = {}
     num_params, num_state = structure.num_leaves, state_structure.num_leaves
 
     def advance(*flat: Any) -> tuple:
@@ -280,6 +288,7 @@ def _advance(structure: Any, state_structure: Any, update_first: bool, with_inpu
         u, before = extras[:2] if with_inputs else (None, None)
         key = extras[-1] if with_key else None
         state, info = run.step(model, method, state, y, u, key, update_first=update_first, u_before=before)
+        layout.update(lay_out(info))
         return (*jax.tree.leaves(state), pack(info, y.dtype))
 
     usual, fused = jax.jit(advance), jax.jit(partial(one_kernel, advance))
@@ -292,4 +301,4 @@ def _advance(structure: Any, state_structure: Any, update_first: bool, with_inpu
                 raise
             return usual(*flat)
 
-    return attempt
+    return attempt, layout

@@ -10,6 +10,7 @@ import numpy as np
 ARRAYS = {
     "means": "filtered means, (T, D)",
     "covs": "filtered covariances, (T, D, D)",
+    "variances": "diagonals of the filtered covariances, (T, D)",
     "predicted_means": "means before each measurement, (T, D)",
     "predicted_covs": "covariances before each measurement, (T, D, D)",
     "residuals": "measurement minus prediction, (T, M); NaN where nothing was measured",
@@ -59,6 +60,10 @@ class Filtered:
             saved = self.saved if isinstance(self.saved, dict) else {}
             if name in saved:
                 return saved[name]
+            if name == "variances" and "covs" in saved:
+                return np.diagonal(saved["covs"], axis1=-2, axis2=-1)
+            if self.settings["save"] == "all":
+                raise AttributeError(f"{_describe(self.method)} has no {name}; it keeps {', '.join(saved)}")
             raise AttributeError(f'{name} was not kept: the run had save={self.settings["save"]!r}; use save="all"')
         raise AttributeError(f"Filtered has no {name!r}; its arrays are {', '.join(ARRAYS)}")
 
@@ -124,9 +129,7 @@ class Filtered:
         else:
             lines.append("  kept: what your save function returned, in .saved")
         if self.num_series is None and hasattr(self.final, "mean"):
-            deviations = np.sqrt(np.maximum(np.diagonal(self.final.cov), 0.0))
-            shown = [f"{m:.4g} ± {s:.2g}" for m, s in zip(self.final.mean, deviations, strict=True)][:8]
-            lines.append(f"  final state: {', '.join(shown)}{', ...' if len(deviations) > len(shown) else ''}")
+            lines.append(f"  final state: {describe_state(self.final)}")
         return "\n".join(lines)
 
 
@@ -168,6 +171,16 @@ class Forecast:
     def __repr__(self) -> str:
         """Tell the size."""
         return f"Forecast: {self.means.shape[-2]} steps, {self.level:.0%} intervals in .lower and .upper"
+
+
+def describe_state(state: Any, limit: int = 8) -> str:
+    """Write the first coordinates of a state, with their standard deviations if it has them."""
+    variances = np.diagonal(state.cov) if hasattr(state, "cov") else getattr(state, "variances", None)
+    shown = [f"{mean:.4g}" for mean in state.mean[:limit]]
+    if variances is not None:
+        spreads = np.sqrt(np.maximum(variances[:limit], 0.0))
+        shown = [f"{mean} ± {spread:.2g}" for mean, spread in zip(shown, spreads, strict=True)]
+    return ", ".join(shown) + (", ..." if len(state.mean) > limit else "")
 
 
 def _count_missing(saved: Any, otherwise: int) -> int:

@@ -17,22 +17,26 @@ from jax import Array
 from wolf.fusion import one_kernel
 from wolf.linalg import SMALL
 from wolf.model import Model
-from wolf.types import Info, Measurement
+from wolf.types import Gaussian, Info, Measurement
 
 
 def save_all(state: Any, info: Info) -> dict[str, Array]:
-    """Keep everything that a result shows."""
-    return {"means": state.mean, "covs": state.cov} | _everything(info)
+    """Keep everything that a result shows; of a belief without a covariance, its variances."""
+    belief = {"means": state.mean, "covs": getattr(state, "cov", None)}
+    if belief["covs"] is None:
+        belief["variances"] = getattr(state, "variances", None)
+    return _known(belief | _everything(info))
 
 
 def save_means(state: Any, info: Info) -> dict[str, Array]:
     """Keep means and weights, not covariances."""
-    return {"means": state.mean, "weights": info.weight, "outliers": info.outlier, "log_liks": info.log_likelihood}
+    told = {"weights": info.weight, "outliers": info.outlier, "log_liks": info.log_likelihood}
+    return _known({"means": state.mean} | told)
 
 
 def save_final(state: Any, info: Info) -> dict[str, Array]:
     """Keep nothing but the log-likelihood of each step."""
-    return {"log_liks": info.log_likelihood}
+    return _known({"log_liks": info.log_likelihood})
 
 
 SAVERS: dict[str, Callable] = {"all": save_all, "means": save_means, "final": save_final}
@@ -351,10 +355,16 @@ def _run_vmapped(
     return jax.vmap(one, in_axes=axes, out_axes=-1)(model, ys, inputs, keys, lengths)
 
 
-def _everything(info: Info) -> dict[str, Array]:
+def _known(saved: dict[str, Any]) -> dict[str, Array]:
+    """Leave out what this filter does not tell."""
+    return {name: value for name, value in saved.items() if value is not None}
+
+
+def _everything(info: Info) -> dict[str, Any]:
+    before = Gaussian(None, None) if info.predicted is None else info.predicted
     return {
-        "predicted_means": info.predicted.mean,
-        "predicted_covs": info.predicted.cov,
+        "predicted_means": before.mean,
+        "predicted_covs": before.cov,
         "residuals": info.residual,
         "innovation_covs": info.innovation_cov,
         "weights": info.weight,

@@ -1,5 +1,6 @@
 """What an online step tells about itself: one vector out of the compiled step, cut into fields where they are read."""
 
+import math
 from typing import Any
 
 import jax
@@ -8,10 +9,26 @@ import numpy as np
 
 from wolf.types import Gaussian, Info
 
+Layout = dict[str, tuple[int, tuple[int, ...]]]  # where a field starts in the vector, and its shape
+
 
 def pack(info: Info, dtype: Any) -> Any:
     """Put a step's report into one vector: handing out ten small arrays would take longer than the step."""
     return jnp.concatenate([jnp.ravel(leaf).astype(dtype) for leaf in jax.tree.leaves(info)])
+
+
+def lay_out(info: Info) -> Layout:
+    """Say where `pack` puts what."""
+    layout, start = {}, 0
+    for name, value in zip(Info._fields, info, strict=True):
+        parts = {name: value}
+        if name == "predicted" and value is not None:
+            parts = {"mean": value.mean, "cov": value.cov}
+        for part, leaf in parts.items():
+            if leaf is not None:
+                layout[part] = (start, leaf.shape)
+                start += math.prod(leaf.shape)
+    return layout
 
 
 class Report:
@@ -20,52 +37,25 @@ class Report:
     Cutting them all at every step would take longer than the step.
     """
 
-    __slots__ = ("_obs_dim", "_packed", "_state_dim")
+    __slots__ = ("_layout", "_packed")
 
-    def __init__(self, packed: np.ndarray, state_dim: int, obs_dim: int):
-        self._packed, self._state_dim, self._obs_dim = packed, state_dim, obs_dim
+    def __init__(self, packed: np.ndarray, layout: Layout):
+        self._packed, self._layout = packed, layout
 
-    @property
-    def predicted(self) -> Gaussian:
-        """Read mean and covariance before the measurement."""
-        d = self._state_dim
-        return Gaussian(self._packed[:d], self._packed[d : d + d * d].reshape(d, d))
+    def __getattr__(self, name: str) -> Any:
+        """Read a field; None where the method does not tell."""
+        if name not in Info._fields:
+            raise AttributeError(f"Report has no {name!r}; its fields are {', '.join(Info._fields)}")
+        if name == "predicted":
+            return Gaussian(self._cut("mean"), self._cut("cov"))
+        value = self._cut(name)
+        return value if name != "outlier" or value is None else value != 0
 
-    @property
-    def residual(self) -> np.ndarray:
-        """Read measurement minus prediction, (M,)."""
-        return self._packed[self._start : self._start + self._obs_dim]
-
-    @property
-    def innovation_cov(self) -> np.ndarray:
-        """Read the covariance of the residual, (M, M)."""
-        m = self._obs_dim
-        return self._packed[self._start + m : self._start + m + m * m].reshape(m, m)
-
-    @property
-    def weight(self) -> Any:
-        """Read w: one number, or one for each coordinate."""
-        return self._pair(0)
-
-    @property
-    def outlier(self) -> Any:
-        """Say whether a measurement came and w² < 1/2."""
-        return self._pair(1) != 0
-
-    @property
-    def nis(self) -> float:
-        """Read the normalised innovation squared."""
-        return self._packed[-3]
-
-    @property
-    def log_likelihood(self) -> float:
-        """Read the log density of the measurement under its prediction."""
-        return self._packed[-2]
-
-    @property
-    def weighted_log_likelihood(self) -> float:
-        """Read the evidence of generalised Bayes."""
-        return self._packed[-1]
+    def _cut(self, name: str) -> Any:
+        if name not in self._layout:
+            return None
+        start, shape = self._layout[name]
+        return self._packed[start : start + math.prod(shape)].reshape(shape) if shape else self._packed[start]
 
     def __eq__(self, other: object) -> bool:
         """Compare all that was reported."""
@@ -75,14 +65,6 @@ class Report:
 
     def __repr__(self) -> str:
         """Tell the weight and what became of the measurement."""
-        return f"Report(weight={self.weight}, outlier={self.outlier}, residual={self.residual}, nis={self.nis:.4g})"
-
-    @property
-    def _start(self) -> int:
-        return self._state_dim + self._state_dim**2
-
-    def _pair(self, which: int) -> Any:
-        first = self._start + self._obs_dim + self._obs_dim**2
-        count = (len(self._packed) - first - 3) // 2  # one weight, or one for each coordinate
-        values = self._packed[first + which * count : first + (which + 1) * count]
-        return values if count > 1 else values[0]
+        fields = {name: getattr(self, name) for name in ("weight", "outlier", "residual", "nis")}
+        shown = [f"{name}={value}" for name, value in fields.items() if value is not None]
+        return f"Report({', '.join(shown)})"

@@ -71,14 +71,18 @@ class Believed(NamedTuple):
         weight: w. A number for the whole measurement, (M,) for each coordinate, or a matrix (M, M) that maps the
             measurement to whitened coordinates and weighs them there, so that its information is `Wᵀ W`.
         spread: root (D, K) of a positive term that the posterior covariance gains. None stands for zero.
+        prior: belief to learn from instead of the predicted one, for rules that doubt the dynamics too. None keeps it.
+        memory: what the rule carries to its next measurement, for rules that learn the noise.
     """
 
     weight: Array
     spread: Array | None = None
+    prior: Gaussian | None = None
+    memory: Any = ()
 
 
 class Info(NamedTuple):
-    """What one step tells about itself.
+    """What one step tells about itself. A filter leaves out (None) what it does not have.
 
     Attributes:
         predicted: mean and covariance before the measurement.
@@ -92,11 +96,11 @@ class Info(NamedTuple):
             tune by: a weight of zero always costs nothing.
     """
 
-    predicted: Gaussian
-    residual: Any
-    innovation_cov: Any
-    weight: Any
-    outlier: Any
-    nis: Any
-    log_likelihood: Any
-    weighted_log_likelihood: Any
+    predicted: Gaussian | None = None
+    residual: Any = None
+    innovation_cov: Any = None
+    weight: Any = None
+    outlier: Any = None
+    nis: Any = None
+    log_likelihood: Any = None
+    weighted_log_likelihood: Any = None

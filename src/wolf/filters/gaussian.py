@@ -5,6 +5,7 @@ Kalman (1960); for the weighted update Duran-Martin et al. (2024), Algorithm 1; 
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -15,17 +16,18 @@ from wolf.model import Model
 from wolf.moments import Linearised
 from wolf.noise import Weighted
 from wolf.pytree import pytree, static
-from wolf.types import Affine, Gaussian, Info, Measurement, RootGaussian
+from wolf.types import Affine, Believed, Gaussian, Info, Measurement, RootGaussian
 from wolf.weights import Unweighted
 
 OUTLIER_POWER = 0.5  # a measurement with w² below this is called an outlier
 
 
 class GaussianState(NamedTuple):
-    """A belief about the state, and the number of measurements seen so far."""
+    """A belief about the state, the number of measurements seen so far, and what the noise rule remembers."""
 
     belief: Gaussian | RootGaussian
     t: Array
+    memory: Any = ()
 
     @property
     def mean(self) -> Array:
@@ -67,7 +69,8 @@ class GaussianFilter:
         """Start from the model's prior."""
         mean, cov = jnp.asarray(model.prior.mean), jnp.asarray(model.prior.cov)
         belief = RootGaussian(mean, linalg.psd_root(cov)) if self.form == "sqrt" else Gaussian(mean, cov)
-        return GaussianState(belief, jnp.zeros((), jnp.int32))
+        remember = getattr(self.noise, "start", None)
+        return GaussianState(belief, jnp.zeros((), jnp.int32), () if remember is None else remember(model))
 
     def predict(self, now: Model, state: GaussianState, u: Array | None, key: Array | None = None) -> GaussianState:
         """Go forward one step in time.
@@ -79,7 +82,7 @@ class GaussianFilter:
             key: not used.
         """
         view = self.moments(now.transition(u), state.belief)
-        return GaussianState(gaussian.push(state.belief, view, now.dynamics_cov), state.t)
+        return GaussianState(gaussian.push(state.belief, view, now.dynamics_cov), state.t, state.memory)
 
     def update(
         self, now: Model, state: GaussianState, y: Measurement, u: Array | None, key: Array | None = None
@@ -104,19 +107,22 @@ class GaussianFilter:
         view, residual = look(None)
         factor = gaussian.innovation(predicted, view, obs_cov, y.observed)
         hidden = gaussian.hide(view, y.observed)
-        believed = self.noise(residual, hidden, predicted, obs_cov, y.observed, factor)
+        recall = (state.memory,) if jax.tree.leaves(state.memory) else ()
+        believed = self.noise(residual, hidden, predicted, obs_cov, y.observed, factor, *recall)
         weight = _readable(believed.weight, obs_cov, y)
-        believed = believed._replace(weight=_of_observed(believed.weight, y))
-        posterior, log_weighted = gaussian.condition(predicted, view, residual, obs_cov, believed, self.form)
+        prior = predicted if believed.prior is None else _like(predicted, believed.prior)
+        weighed = Believed(_of_observed(believed.weight, y), believed.spread)
+        posterior, log_weighted = gaussian.condition(prior, view, residual, obs_cov, weighed, self.form)
         for _ in range(self.iterations - 1):
             view, residual_at = look(posterior.mean)
-            posterior, log_weighted = gaussian.condition(predicted, view, residual_at, obs_cov, believed, self.form)
+            posterior, log_weighted = gaussian.condition(prior, view, residual_at, obs_cov, weighed, self.form)
         # A row without a usable measurement, or an update that broke down, leaves the prediction bit for bit.
         used = _usable(weight, y) & linalg.every(jnp.isfinite(posterior.mean))
         belief = type(predicted)(*(jnp.where(used, new, old) for new, old in zip(posterior, predicted, strict=True)))
         weight = jnp.where(used, weight, 0.0)
         info = _describe(predicted, residual, factor, weight, y, obs_cov, jnp.where(used, log_weighted, 0.0))
-        return GaussianState(belief, state.t + 1), info
+        memory = jax.tree.map(lambda new, old: jnp.where(used, new, old), believed.memory, state.memory)
+        return GaussianState(belief, state.t + 1, memory), info
 
 
 def with_jac(view: Affine) -> Affine:
@@ -127,6 +133,11 @@ def with_jac(view: Affine) -> Affine:
     return view._replace(jac=jnp.eye(size, dtype=view.mean.dtype).reshape((size, size) + (1,) * (view.mean.ndim - 1)))
 
 
+def _like(predicted: Gaussian | RootGaussian, prior: Gaussian) -> Gaussian | RootGaussian:
+    """Put a belief that a noise rule made into the form of the run."""
+    return prior if isinstance(predicted, Gaussian) else RootGaussian(prior.mean, linalg.psd_root(prior.cov))
+
+
 def _readable(weight: Array, obs_cov: Array, y: Measurement) -> Array:
     """Say a weight for people to read: one number, or one for each coordinate."""
     kind = weight.ndim - y.wild.ndim
@@ -134,7 +145,9 @@ def _readable(weight: Array, obs_cov: Array, y: Measurement) -> Array:
         return weight
     if kind == 1:
         return weight * y.observed
-    return jnp.sqrt(linalg.diagonal(linalg.sandwich(weight, obs_cov)))
+    # The share of each coordinate's own precision that is kept: 1 where WᵀW is R⁻¹, finite where it is 0.
+    nominal = linalg.cholesky(obs_cov).half(linalg.eye(obs_cov.shape[0], obs_cov))
+    return jnp.sqrt((weight**2).sum(0) / (nominal**2).sum(0)) * y.observed
 
 
 def _of_observed(weight: Array, y: Measurement) -> Array:
