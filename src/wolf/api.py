@@ -57,6 +57,7 @@ def filter(
     door.check_options(dtype, save)
     door.check_functions(model, us)
     door.check_time_axes(model, len(array), update_first, "filter")
+    door.check_key(method, key)
     door.warn_if_large(model, array.shape[0], save, dtype)
     door.warn_if_fresh(model)
     return _filter(model, method, array, us, key, dtype, {"save": save, "update_first": update_first})
@@ -105,6 +106,7 @@ def filter_many(
     for each in models or (first,):
         door.check_functions(each, us)
         door.check_time_axes(each, steps, update_first, "filter")
+    door.check_key(method, key)
     door.warn_if_large(first, array.shape[0] * steps, save, dtype)
     door.warn_if_fresh(first)
     stacked = first if models is None else door.stack_models(models)
@@ -155,6 +157,7 @@ def filter_chunks(
     """
     method = door.resolve_method(method, model)
     door.check_options(dtype, save)
+    door.check_key(method, key)
     state, before, seen = None, None, 0
     for chunk in chunks:
         ys, inputs = chunk if isinstance(chunk, tuple) else (chunk, None)
@@ -312,6 +315,8 @@ def _check_smoothable(verb: str, model: Any, out: Any) -> None:
         raise ValueError(f'smoothing needs covariances: filter with save="all", not save={out.settings["save"]!r}')
     if "slice" in out.settings:
         raise ValueError("a slice lacks what came after it; smooth the whole result, then slice its means")
+    if not hasattr(out.method, "moments"):
+        raise ValueError(f"{verb} needs a Gaussian filter; {type(out.method).__name__} has no moments to go back by")
 
 
 def _mark_missing(saved: dict[str, np.ndarray], ys: np.ndarray) -> dict[str, np.ndarray]:
@@ -320,6 +325,8 @@ def _mark_missing(saved: dict[str, np.ndarray], ys: np.ndarray) -> dict[str, np.
         return saved
     wild = np.abs(ys) > np.finfo(saved["residuals"].dtype).max ** 0.5
     residuals = np.where(wild, ys, np.where(np.isnan(ys), np.nan, saved["residuals"]))
+    if "nis" not in saved:
+        return saved | {"residuals": residuals}
     nis = np.where(np.isnan(ys).all(-1), np.nan, np.where(wild.any(-1), np.inf, saved["nis"]))
     return saved | {"residuals": residuals, "nis": nis}
 

@@ -36,6 +36,12 @@ def weight(value: Any) -> None:
         raise ValueError(f"weight must be a weight such as wolf.IMQ(c=4.0); got {value!r}")
 
 
+def not_negative(name: str, value: Any) -> None:
+    """Check a hyper-parameter that may be zero."""
+    if not isinstance(value, jax.core.Tracer) and not np.all(number_array(name, value) >= 0):
+        raise ValueError(f"{name} must not be negative; got {value!r}")
+
+
 def probability(name: str, value: Any) -> None:
     """Check a probability."""
     if not isinstance(value, jax.core.Tracer) and not np.all((np.asarray(value) >= 0) & (np.asarray(value) <= 1)):

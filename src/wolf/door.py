@@ -31,7 +31,15 @@ def resolve_method(method: Any, model: Model) -> Any:
         raise ValueError(f"method must be a name or a value such as wolf.WoLF(wolf.IMQ(c=4.0)); got {method!r}")
     if isinstance(getattr(method, "moments", None), Linear) and not model.linear:
         raise ValueError('KF needs a linear model; for functions use method="EKF", or leave it out for the robust one')
+    if getattr(method, "needs_linear", False) and not model.linear:
+        raise ValueError(f"{type(method).__name__} needs a linear model; for functions use another method")
     return method
+
+
+def check_key(method: Any, key: Any) -> None:
+    """Check that a method that draws random numbers has a key to draw them from."""
+    if getattr(method, "needs_key", False) and key is None:
+        raise ValueError(f"{type(method).__name__} draws random numbers: pass key=, a seed such as key=0 or a JAX key")
 
 
 def check_options(dtype: str, save: Any) -> None:

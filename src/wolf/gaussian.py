@@ -76,23 +76,26 @@ def condition(
     """
     if isinstance(belief, RootGaussian):
         return _condition_root(belief, view, residual, obs_cov, believed)
+    prior = belief if believed.prior is None else believed.prior
     # Weigh the products, not their factors: the unweighted ones are those of `innovation`, and computed once.
-    cross = matmul(view.jac, belief.cov)
-    signal = linalg.matmul_symmetric(cross, transpose(view.jac))
+    cross = matmul(view.jac, prior.cov)
+    spread = linalg.matmul_symmetric(cross, transpose(view.jac))
     if view.root is not None:
         excess = linalg.gram(view.root)
-        signal = signal + excess
+        spread = spread + excess
     weigh = _Weigh(believed.weight, residual)
-    error, jac_cov, obs_cov = weigh(residual), weigh(cross), weigh.noise(obs_cov)
-    factor = linalg.cholesky(weigh.both(signal) + obs_cov)
+    error, jac_cov, nominal, obs_cov = weigh(residual), weigh(cross), obs_cov, weigh.noise(obs_cov)
+    factor = linalg.cholesky(weigh.both(spread) + obs_cov)
     half = factor.half(jac_cov)
     gain_t = factor.back(half)
-    mean = belief.mean + matvec(transpose(gain_t), error)
-    if form == "symmetric" or (form == "auto" and belief.cov.shape[0] > JOSEPH_UP_TO):
-        cov = belief.cov - linalg.gram(transpose(half))
+    mean = prior.mean + matvec(transpose(gain_t), error)
+    if believed.nominal:
+        cov = _joseph(belief.cov, view.jac, weigh.back(gain_t), nominal if view.root is None else nominal + excess)
+    elif form == "symmetric" or (form == "auto" and prior.cov.shape[0] > JOSEPH_UP_TO):
+        cov = prior.cov - linalg.gram(transpose(half))
     else:
         noise_cov = obs_cov if view.root is None else obs_cov + weigh.both(excess)
-        cov = _joseph(belief.cov, weigh(view.jac), gain_t, noise_cov)
+        cov = _joseph(prior.cov, weigh(view.jac), gain_t, noise_cov)
     if believed.spread is not None:
         cov = cov + linalg.gram(believed.spread)
     return Gaussian(mean, cov), log_density(error, factor)
@@ -114,6 +117,11 @@ def _condition_root(
     belief: RootGaussian, view: Affine, residual: Array, obs_cov: Array, believed: Believed
 ) -> tuple[RootGaussian, Array]:
     """Orthogonalise the rows of [[R½, root, jac L], [0, 0, L]] into [[S½, 0], [K S½, P½]]."""
+    if believed.nominal:
+        dense, log_lik = condition(Gaussian(belief.mean, belief.cov), view, residual, obs_cov, believed, "joseph")
+        return RootGaussian(dense.mean, linalg.psd_root(dense.cov)), log_lik
+    if believed.prior is not None:
+        belief = RootGaussian(believed.prior.mean, linalg.psd_root(believed.prior.cov))
     weigh = _Weigh(believed.weight, residual)
     size = residual.shape[0]
     noise = linalg.cholesky(weigh.noise(obs_cov)).matrix()
@@ -167,10 +175,16 @@ def innovation(belief: Gaussian | RootGaussian, view: Affine, obs_cov: Array, ob
         if view.root is not None:
             blocks.insert(1, weigh(view.root))
         return linalg.from_lower(linalg.lq(_join(blocks, axis=1)))
-    signal = linalg.sandwich(view.jac, belief.cov)
-    if view.root is not None:
-        signal = signal + linalg.gram(view.root)
-    return linalg.cholesky(weigh.both(signal) + obs_cov)
+    return linalg.cholesky(weigh.both(signal(belief, view)) + obs_cov)
+
+
+def signal(belief: Gaussian | RootGaussian, view: Affine) -> Array:
+    """Compute the covariance of a function of the state, `jac P jacᵀ + root rootᵀ`."""
+    if isinstance(belief, RootGaussian):
+        known = linalg.gram(matmul(view.jac, belief.root))
+    else:
+        known = linalg.sandwich(view.jac, belief.cov)
+    return known if view.root is None else known + linalg.gram(view.root)
 
 
 def log_density(residual: Array, factor: Cholesky, size: Array | int | None = None) -> Array:
@@ -222,6 +236,10 @@ class _Weigh:
         if self.whitens:
             return matvec(self.weight, a) if a.ndim < self.weight.ndim else matmul(self.weight, a)
         return self.weight * a if a.ndim == self.weight.ndim else self.weight[:, None] * a
+
+    def back(self, gain_t: Array) -> Array:
+        """Turn the gain of weighed coordinates, transposed, into that of the measurement itself."""
+        return matmul(transpose(self.weight), gain_t) if self.whitens else self.weight[:, None] * gain_t
 
     def both(self, a: Array) -> Array:
         """Weigh the rows and the columns of a symmetric matrix."""

@@ -204,7 +204,7 @@ def psd_root(a: Array) -> Array:
     if a.ndim == 2 and size > SMALL:
         units = _units(a)
         values, vectors = jnp.linalg.eigh(a / outer(units, units))
-        root = vectors * _safe_sqrt(jnp.maximum(values, 0.0))[None, :]
+        root = vectors * safe_sqrt(jnp.maximum(values, 0.0))[None, :]
         return units[:, None] * jnp.linalg.qr(root.T, mode="r").T
     columns = []
     rest = a
@@ -243,7 +243,7 @@ def _living(lower: Array) -> tuple[Cholesky, Array]:
     The pivot is floored, not replaced where it is zero: compiled twice, it may round to zero in one place only.
     """
     size = lower.shape[0]
-    rows = _safe_sqrt((lower**2).sum(1))
+    rows = safe_sqrt((lower**2).sum(1))
     floor = jnp.where(rows > 0, (size * jnp.finfo(lower.dtype).eps) ** 0.5 * rows, 1.0)
     pivots = jnp.where(eye(size, lower) > 0, jnp.maximum(lower, floor[:, None]), lower)
     return from_lower(pivots), jnp.where(diagonal(lower) > 0, 1.0, 0.0).astype(lower.dtype)
@@ -281,7 +281,7 @@ def _orthogonalise(rows: Array, i: int | Array) -> tuple[Array, Array]:
     row = rows[i]
     scale = jnp.abs(row).max(0)  # scale first: squares of 1e-160 vanish, squares of 1e160 overflow
     safe = jax.lax.stop_gradient(jnp.where(scale > 0, scale, 1.0))
-    length = safe * _safe_sqrt(((row / safe) ** 2).sum(0))
+    length = safe * safe_sqrt(((row / safe) ** 2).sum(0))
     direction = row / jnp.where(length > 0, length, 1.0)
     later = jnp.arange(rows.shape[0]) > i
     later = later.reshape(later.shape + (1,) * (rows.ndim - 2))
@@ -304,11 +304,11 @@ def _pivot(rest: Array, original: Array, j: int) -> tuple[Array, Array]:
 
 def _units(a: Array) -> Array:
     """Take the scale of each coordinate, so that what is small in one unit is not lost beside another."""
-    scales = _safe_sqrt(diagonal(a))
+    scales = safe_sqrt(diagonal(a))
     return jnp.where(scales > 0, scales, 1.0)
 
 
-def _safe_sqrt(x: Array) -> Array:
+def safe_sqrt(x: Array) -> Array:
     """Take a square root whose gradient at 0 is 0 instead of infinite."""
     return jnp.where(x > 0, jnp.sqrt(jnp.where(x > 0, x, 1.0)), 0.0)
 

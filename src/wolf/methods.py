@@ -1,17 +1,16 @@
 """The methods by name: one table. A method is a value, `wolf.methods.make(name, **options)`.
 
-The paper's names first. Every name works without options; `c=None` is calibrated. Options of any method: `form`,
-`iterations`, `moments`; of the weighted ones also those of their weight.
+The paper's names first, then its rivals. Every name works without options; `c=None` is calibrated. Options of a
+weighted method: `form`, `iterations`, `moments`, and those of its weight; of a rival: those of its noise rule.
 """
 
 from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any
 
-from wolf import checks, weights
-from wolf.filters import GaussianFilter
-from wolf.moments import Cubature, GaussHermite, Linear, Unscented
-from wolf.noise import Weighted
+from wolf import checks, noise, weights
+from wolf.filters import IMM, Forgetful, GaussianFilter, GradientFilter, ParticleFilter, RaoBlackwellFilter
+from wolf.moments import Cubature, GaussHermite, Linear, Linearised, Unscented
 
 ITERATIONS = 5  # of an iterated EKF; it converges quadratically, so more rarely changes a digit
 
@@ -47,7 +46,7 @@ def WoLF(weight: Any = None, **options: Any) -> GaussianFilter:
     if weight is None:
         weight = weights.MahalanobisIMQ(metric="S")
     checks.weight(weight)
-    return GaussianFilter(noise=Weighted(weight), **options)
+    return GaussianFilter(noise=noise.Weighted(weight), **options)
 
 
 def _weighted(family: Callable, **fixed: Any) -> Callable[..., GaussianFilter]:
@@ -61,11 +60,41 @@ def _weighted(family: Callable, **fixed: Any) -> Callable[..., GaussianFilter]:
     return build
 
 
+def _ruled(rule: Callable, moments: Any = None) -> Callable[..., GaussianFilter]:
+    """Make a constructor that shares its options between a noise rule and the filter; `iterations` are the rule's."""
+
+    def build(**options: Any) -> GaussianFilter:
+        mine = {name: options.pop(name) for name in {"moments", "form"} & options.keys()}
+        mine.setdefault("moments", moments or Linearised())
+        return GaussianFilter(noise=rule(**options), **mine)
+
+    return build
+
+
+def _ting(propagate: bool = False, **options: Any) -> Any:
+    """Make the filter of Ting et al. (2007); `propagate=True` carries the covariance on, as a Kalman filter does."""
+    inner = _ruled(noise.GammaWeight, Linear())(**options)
+    return inner if propagate else Forgetful(inner)
+
+
+def _student_mixture(dof: float = 4.0, **options: Any) -> GaussianFilter:
+    return GaussianFilter(noise=noise.ScaleMixture.student(dof), **options)
+
+
+def _particles(build: Callable) -> Callable:
+    """Make a constructor of particle filters that takes `beta` for short."""
+
+    def make(beta: Any = None, **options: Any) -> Any:
+        return build(**(options if beta is None else options | {"law": noise.BetaLaw(beta)}))
+
+    return make
+
+
 def _per_coordinate(weight: Any = None, **options: Any) -> GaussianFilter:
     return WoLF(weights.PerCoordinate(weights.MahalanobisIMQ(metric="S") if weight is None else weight), **options)
 
 
-def _with(build: Callable[..., GaussianFilter], **defaults: Any) -> Callable[..., GaussianFilter]:
+def _with(build: Callable[..., Any], **defaults: Any) -> Callable[..., Any]:
     """Make a constructor with other defaults."""
     return lambda **options: build(**(defaults | options))
 
@@ -90,6 +119,24 @@ TABLE: dict[str, Callable[..., Any]] = {
     "WoLF-UKF": _with(WoLF, moments=Unscented()),
     "WoLF-CKF": _with(WoLF, moments=Cubature()),
     "WoLF-GHKF": _with(WoLF, moments=GaussHermite()),
+    "KF-B": _ruled(noise.Bernoulli, Linear()),
+    "KF-IW": _ruled(noise.InverseWishart, Linear()),
+    "EKF-B": _ruled(noise.Bernoulli),
+    "EKF-IW": _ruled(noise.InverseWishart),
+    "KF-Ting": _ting,
+    "KF-Student": _ruled(noise.StudentNoise, Linear()),
+    "EKF-Student": _ruled(noise.StudentNoise),
+    "KF-Huang": _ruled(noise.UnknownStudentNoise, Linear()),
+    "RSTKF": _ruled(noise.TwoSidedStudent, Linear()),
+    "Huber-KF": _ruled(noise.HuberRegression, Linear()),
+    "MCKF": _ruled(noise.Correntropy, Linear()),
+    "ADF": _ruled(noise.ScaleMixture),
+    "ADF-Student": _student_mixture,
+    "IMM": IMM,
+    "OGD": GradientFilter,
+    "PF": _with(ParticleFilter, law=noise.GaussianLaw()),
+    "Beta-PF": _particles(ParticleFilter),
+    "Beta-RBPF": _particles(RaoBlackwellFilter),
 }
 
 

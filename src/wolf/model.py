@@ -119,6 +119,10 @@ class StateSpaceModel:
         """Slice the arrays that have a time axis."""
         return _replace(self, dynamics_cov=_slice(self.dynamics_cov, t), obs_cov=_slice(self.obs_cov, t))
 
+    def scaled(self, dynamics: Any, obs: Any) -> "StateSpaceModel":
+        """Multiply the noise covariances."""
+        return _replace(self, dynamics_cov=dynamics * self.dynamics_cov, obs_cov=obs * self.obs_cov)
+
     def lift(self) -> "StateSpaceModel":
         """Give the covariances a trailing axis of one, to broadcast over many series."""
         return _replace(self, dynamics_cov=self.dynamics_cov[..., None], obs_cov=self.obs_cov[..., None])
@@ -220,6 +224,10 @@ class LinearModel:
     def at(self, t: Array | int) -> "LinearModel":
         """Slice the arrays that have a time axis."""
         return _replace(self, **{name: _slice(getattr(self, name), t) for name in ("F", "H", "Q", "R", "B")})
+
+    def scaled(self, dynamics: Any, obs: Any) -> "LinearModel":
+        """Multiply the noise covariances."""
+        return _replace(self, Q=dynamics * self.Q, R=obs * self.R)
 
     def lift(self) -> "LinearModel":
         """Give every matrix a trailing axis of one, to broadcast over many series."""

@@ -71,6 +71,7 @@ class Online:
         self.update_first = update_first
         self.dtype = dtype
         door.check_options(dtype, "all")
+        door.check_key(self.method, key)
         if not model.takes_inputs:
             door.check_functions(model, None)
         self._key = door.as_key(key)

@@ -72,12 +72,15 @@ class Believed(NamedTuple):
             measurement to whitened coordinates and weighs them there, so that its information is `Wᵀ W`.
         spread: root (D, K) of a positive term that the posterior covariance gains. None stands for zero.
         prior: belief to learn from instead of the predicted one, for rules that doubt the dynamics too. None keeps it.
+        nominal: whether the posterior covariance is that of the estimate under the nominal model, whatever prior and
+            weight gave the estimate.
         memory: what the rule carries to its next measurement, for rules that learn the noise.
     """
 
     weight: Array
     spread: Array | None = None
     prior: Gaussian | None = None
+    nominal: bool = False
     memory: Any = ()
 
 

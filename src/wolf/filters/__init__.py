@@ -1,4 +1,18 @@
-"""Filters: one file, one belief; a config class with `init`, `predict` and `update`."""
+"""Filters: one file each, with a state, a config and init / predict / update."""
 
-from wolf.filters.gaussian import GaussianFilter as GaussianFilter
-from wolf.filters.gaussian import GaussianState as GaussianState
+from wolf.filters.forgetful import Forgetful
+from wolf.filters.gaussian import GaussianFilter, GaussianState
+from wolf.filters.gradient import GradientFilter
+from wolf.filters.multiple import IMM, Mode
+from wolf.filters.particle import ParticleFilter, RaoBlackwellFilter
+
+__all__ = [
+    "IMM",
+    "Forgetful",
+    "GaussianFilter",
+    "GaussianState",
+    "GradientFilter",
+    "Mode",
+    "ParticleFilter",
+    "RaoBlackwellFilter",
+]

@@ -16,7 +16,7 @@ from wolf.model import Model
 from wolf.moments import Linearised
 from wolf.noise import Weighted
 from wolf.pytree import pytree, static
-from wolf.types import Affine, Believed, Gaussian, Info, Measurement, RootGaussian
+from wolf.types import Affine, Gaussian, Info, Measurement, RootGaussian
 from wolf.weights import Unweighted
 
 OUTLIER_POWER = 0.5  # a measurement with w² below this is called an outlier
@@ -110,12 +110,11 @@ class GaussianFilter:
         recall = (state.memory,) if jax.tree.leaves(state.memory) else ()
         believed = self.noise(residual, hidden, predicted, obs_cov, y.observed, factor, *recall)
         weight = _readable(believed.weight, obs_cov, y)
-        prior = predicted if believed.prior is None else _like(predicted, believed.prior)
-        weighed = Believed(_of_observed(believed.weight, y), believed.spread)
-        posterior, log_weighted = gaussian.condition(prior, view, residual, obs_cov, weighed, self.form)
+        weighed = believed._replace(weight=_of_observed(believed.weight, y))
+        posterior, log_weighted = gaussian.condition(predicted, view, residual, obs_cov, weighed, self.form)
         for _ in range(self.iterations - 1):
             view, residual_at = look(posterior.mean)
-            posterior, log_weighted = gaussian.condition(prior, view, residual_at, obs_cov, weighed, self.form)
+            posterior, log_weighted = gaussian.condition(predicted, view, residual_at, obs_cov, weighed, self.form)
         # A row without a usable measurement, or an update that broke down, leaves the prediction bit for bit.
         used = _usable(weight, y) & linalg.every(jnp.isfinite(posterior.mean))
         belief = type(predicted)(*(jnp.where(used, new, old) for new, old in zip(posterior, predicted, strict=True)))
@@ -133,11 +132,6 @@ def with_jac(view: Affine) -> Affine:
     return view._replace(jac=jnp.eye(size, dtype=view.mean.dtype).reshape((size, size) + (1,) * (view.mean.ndim - 1)))
 
 
-def _like(predicted: Gaussian | RootGaussian, prior: Gaussian) -> Gaussian | RootGaussian:
-    """Put a belief that a noise rule made into the form of the run."""
-    return prior if isinstance(predicted, Gaussian) else RootGaussian(prior.mean, linalg.psd_root(prior.cov))
-
-
 def _readable(weight: Array, obs_cov: Array, y: Measurement) -> Array:
     """Say a weight for people to read: one number, or one for each coordinate."""
     kind = weight.ndim - y.wild.ndim
@@ -147,7 +141,7 @@ def _readable(weight: Array, obs_cov: Array, y: Measurement) -> Array:
         return weight * y.observed
     # The share of each coordinate's own precision that is kept: 1 where WᵀW is R⁻¹, finite where it is 0.
     nominal = linalg.cholesky(obs_cov).half(linalg.eye(obs_cov.shape[0], obs_cov))
-    return jnp.sqrt((weight**2).sum(0) / (nominal**2).sum(0)) * y.observed
+    return linalg.safe_sqrt((weight**2).sum(0) / (nominal**2).sum(0)) * y.observed
 
 
 def _of_observed(weight: Array, y: Measurement) -> Array:

@@ -1,3 +1,25 @@
-"""Rules that say how much to believe: `rule(residual, view, belief, obs_cov, observed, innovation) -> Believed`."""
+"""Noise rules: how much of a measurement to believe."""
 
-from wolf.noise.weighted import Weighted as Weighted
+from wolf.noise.adaptive import UnknownStudentNoise
+from wolf.noise.laws import BetaLaw, GaussianLaw, MixtureLaw, StudentLaw
+from wolf.noise.mixture import ScaleMixture
+from wolf.noise.twosided import Correntropy, HuberRegression, TwoSidedStudent
+from wolf.noise.variational import Bernoulli, GammaWeight, InverseWishart, StudentNoise
+from wolf.noise.weighted import Weighted
+
+__all__ = [
+    "Bernoulli",
+    "BetaLaw",
+    "Correntropy",
+    "GammaWeight",
+    "GaussianLaw",
+    "HuberRegression",
+    "InverseWishart",
+    "MixtureLaw",
+    "ScaleMixture",
+    "StudentLaw",
+    "StudentNoise",
+    "TwoSidedStudent",
+    "UnknownStudentNoise",
+    "Weighted",
+]

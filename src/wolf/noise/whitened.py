@@ -1,0 +1,90 @@
+"""A measurement in the coordinates where its noise is white: what every rule with inner iterations works in.
+
+With R = L Lᵀ the residual becomes z = L⁻¹ e and the covariance that the state explains G = L⁻¹ H P Hᵀ L⁻ᵀ. If the
+noise there is N, the posterior residual is N (G + N)⁻¹ z and the posterior covariance of H x is N (G + N)⁻¹ G, so an
+inner iteration costs a solve in the few measured coordinates and never touches the state.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+from jax import Array
+
+from wolf import gaussian, linalg
+from wolf.linalg import Cholesky, matmul, matvec, total, transpose
+from wolf.types import Affine, Gaussian, RootGaussian
+
+
+class Whitened(NamedTuple):
+    """A measurement in white coordinates; what was not measured is zero in both.
+
+    Attributes:
+        residual: z, (M,).
+        signal: G, (M, M).
+        noise: factor L of R.
+        num_observed: how many coordinates were measured.
+    """
+
+    residual: Array
+    signal: Array
+    noise: Cholesky
+    num_observed: Array
+
+
+def whiten(residual: Array, view: Affine, belief: Gaussian | RootGaussian, obs_cov: Array, observed: Array) -> Whitened:
+    """Change to white coordinates.
+
+    Args:
+        residual: (M,), zero where nothing was measured.
+        view: the observation function seen by the belief, hidden where nothing was measured.
+        belief: predicted.
+        obs_cov: R, (M, M).
+        observed: (M,), 1 or 0.
+    """
+    noise = linalg.cholesky(obs_cov)
+    half = noise.half(gaussian.signal(belief, view))
+    signal = linalg.symmetrise(noise.half(transpose(half)))
+    return Whitened(noise.half(residual), signal, noise, total(observed))
+
+
+def expected_distance(white: Whitened, power: Array) -> Array:
+    """Compute `E (y - Hx)ᵀ R⁻¹ (y - Hx)` under the posterior of a measurement believed to a power: w² or E[λ].
+
+    Args:
+        white: the measurement.
+        power: () or one for each series.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> one = Whitened(jnp.ones(1), jnp.eye(1), linalg.cholesky(jnp.eye(1)), jnp.ones(()))
+        >>> float(expected_distance(one, jnp.ones(())))  # residual 1/2, variance 1/2
+        0.75
+    """
+    size = white.signal.shape[0]
+    factor = linalg.cholesky(linalg.eye(size, white.signal) + power[None, None] * white.signal)
+    spread = total(linalg.diagonal(factor.solve(white.signal)))
+    return total(factor.solve(white.residual) ** 2) + spread
+
+
+def expected_square(white: Whitened, noise_cov: Array) -> Array:
+    """Compute `E (z - x)(z - x)ᵀ` in white coordinates under the posterior given noise N, (M, M).
+
+    Args:
+        white: the measurement.
+        noise_cov: N, (M, M), positive definite.
+    """
+    factor = linalg.cholesky(white.signal + noise_cov)
+    left = matvec(noise_cov, factor.solve(white.residual))
+    return linalg.outer(left, left) + linalg.symmetrise(matmul(noise_cov, factor.solve(white.signal)))
+
+
+def whitening_root(white: Whitened, noise_cov: Array) -> Array:
+    """Find W with `Wᵀ W` the inverse of noise N, given in white coordinates, back in those of the measurement."""
+    identity = linalg.eye(noise_cov.shape[0], noise_cov)
+    return linalg.cholesky(noise_cov).half(white.noise.half(identity))
+
+
+def iterate(update: Callable[[Any], Any], start: Any, times: int) -> Any:
+    """Repeat a coordinate-ascent step."""
+    return jax.lax.fori_loop(0, times, lambda _, values: update(values), start)
