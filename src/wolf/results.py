@@ -125,7 +125,7 @@ class Filtered:
             lines.append(f"  {outliers.sum()} outliers of {outliers.size}, {self.missing} missing numbers")
         if isinstance(self.saved, dict) and "log_liks" in self.saved:
             lines.append(f"  log-likelihood {np.sum(self.log_likelihood):.6g}")
-        if isinstance(self.settings["save"], str):
+        if isinstance(self.saved, dict) and self.saved.keys() <= ARRAYS.keys():
             lines.append(f"  kept: {', '.join(self.saved)}")
         else:
             lines.append("  kept: what your save function returned, in .saved")

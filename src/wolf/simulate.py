@@ -5,6 +5,7 @@ what a perfect sensor would say, (T, M), `measured` has the model's noise on it,
 comes only from `key`. Processes follow each other in a `Sequence`.
 """
 
+import dataclasses
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ import numpy as np
 from jax import Array
 
 from wolf import checks, linalg
-from wolf.model import Model
+from wolf.model import LinearModel, Model
 from wolf.pytree import cast, pytree, static
 
 WIDE = 3.0  # a Student-t draw is marked as an outlier when its noise is this many times as wide as the model says
@@ -27,11 +28,13 @@ class Simulated(NamedTuple):
         states: (T, D).
         measurements: (T, M).
         outliers: (T,) bool, True where the process meant an outlier.
+        scales: (T,), how many times R the noise of each step was; infinite where the measurement says nothing.
     """
 
     states: np.ndarray
     measurements: np.ndarray
     outliers: np.ndarray
+    scales: np.ndarray
 
 
 @pytree
@@ -61,8 +64,12 @@ class StudentT:
 
     def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
         """Widen the noise."""
-        precision = jax.random.gamma(key, 0.5 * self.dof, (len(clean),), clean.dtype) / (0.5 * self.dof)
-        return clean + (measured - clean) / jnp.sqrt(precision)[:, None], precision < WIDE**-2
+        scales = self.scales(key, clean)
+        return clean + (measured - clean) * jnp.sqrt(scales)[:, None], scales > WIDE**2
+
+    def scales(self, key: Array, clean: Array) -> Array:
+        """Draw how many times R the noise of each step is: inverse gamma."""
+        return 0.5 * self.dof / jax.random.gamma(key, 0.5 * self.dof, (len(clean),), clean.dtype)
 
 
 @pytree
@@ -277,7 +284,7 @@ def trajectory(
 
 
 @partial(jax.jit, static_argnames=("steps",))
-def _draw(model: Model, process: Any, key: Array, start: Any, inputs: Any, *, steps: int) -> tuple[Array, Array, Array]:
+def _draw(model: Model, process: Any, key: Array, start: Any, inputs: Any, *, steps: int) -> tuple[Array, ...]:
     first_key, walk_key, corrupt_key = jax.random.split(key, 3)
     if start is None:
         start = model.prior.mean + _noise(first_key, linalg.psd_root(model.prior.cov))
@@ -292,7 +299,35 @@ def _draw(model: Model, process: Any, key: Array, start: Any, inputs: Any, *, st
 
     rows = (jnp.arange(steps), inputs, jax.random.split(walk_key, steps))
     _, (states, clean, measured) = jax.lax.scan(body, jnp.asarray(start), rows)
-    return states, *process.corrupt(corrupt_key, clean, measured)
+    measurements, outliers = process.corrupt(corrupt_key, clean, measured)
+    drawn = getattr(process, "scales", None)
+    scales = jnp.where(outliers, jnp.inf, 1.0) if drawn is None else drawn(corrupt_key, clean)
+    return states, measurements, outliers, scales
+
+
+def tell(model: LinearModel, data: Simulated) -> tuple[LinearModel, np.ndarray]:
+    """Tell a filter what no filter knows: the true size of the noise of each step. A bound for benchmarks.
+
+    Args:
+        model: that the data came from, with a fixed R.
+        data: from `trajectory`.
+
+    Returns:
+        A model whose R follows the truth, and the measurements without those that say nothing: filter them with "KF".
+
+    Example:
+        >>> import wolf
+        >>> model = wolf.models.local_level(level_var=0.1, obs_var=1.0)
+        >>> told, ys = tell(model, trajectory(model, 100, key=0, outliers=StudentT(dof=2.01)))
+        >>> told.R.shape, ys.shape
+        ((100, 1, 1), (100, 1))
+    """
+    if not isinstance(model, LinearModel) or model.R.ndim == 3:
+        raise ValueError("tell takes a wolf.LinearModel with one R for all steps")
+    useful = np.isfinite(data.scales)
+    scales = np.where(useful, data.scales, 1.0)
+    told = dataclasses.replace(model, R=scales[:, None, None] * model.R)
+    return told, np.where(useful[:, None], data.measurements, np.nan)
 
 
 def _noise(key: Array, root: Array) -> Array:

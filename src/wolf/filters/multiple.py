@@ -18,7 +18,7 @@ from wolf.model import Model
 from wolf.pytree import pytree
 from wolf.types import Gaussian, Info, Measurement
 
-STAY = 0.95  # chance of the first mode to stay; the others share the rest
+LEAVE = 0.05  # chance that the usual mode is not at work, shared by the others
 
 
 @pytree
@@ -90,8 +90,8 @@ class IMM:
         size = len(self.modes)
         transition = self.transition
         if transition is None:
-            others = (1.0 - STAY) / max(size - 1, 1)
-            transition = np.tile([STAY if size > 1 else 1.0, *[others] * (size - 1)], (size, 1))
+            others = [LEAVE / (size - 1)] * (size - 1) if size > 1 else []
+            transition = np.tile([1.0 - LEAVE * (size > 1), *others], (size, 1))
         transition = np.asarray(transition, np.float64)
         if transition.shape != (size, size) or not np.allclose(transition.sum(1), 1.0) or np.any(transition < 0):
             raise ValueError(f"transition must be ({size}, {size}) with rows of probabilities; got {transition}")

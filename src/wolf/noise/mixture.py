@@ -126,7 +126,9 @@ def match(white: Whitened, scales: Array, probabilities: Array, far: bool) -> Ma
         far: whether a measurement may belong to none of them.
     """
     sizes = _small(white, scales) if white.signal.shape[0] <= linalg.SMALL else _large(white, scales)
-    log_peak = jnp.log(probabilities) - 0.5 * sizes.log_det
+    # A coordinate that was not measured has no size: take its share out of the determinants.
+    unseen = (white.residual.shape[0] - white.num_observed) * jnp.log(scales)
+    log_peak = jnp.log(probabilities) - 0.5 * (sizes.log_det - unseen)
     log_share = log_peak - 0.5 * total(white.residual[:, None] * sizes.pulls)
     if far:
         log_share = jnp.append(log_share, log_peak[-1] - 0.5 * _far_distance(white.num_observed))

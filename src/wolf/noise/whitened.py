@@ -87,4 +87,6 @@ def whitening_root(white: Whitened, noise_cov: Array) -> Array:
 
 def iterate(update: Callable[[Any], Any], start: Any, times: int) -> Any:
     """Repeat a coordinate-ascent step."""
+    if times <= 1:  # no loop to XLA, which the one kernel would choke on
+        return update(start) if times else start
     return jax.lax.fori_loop(0, times, lambda _, values: update(values), start)
