@@ -97,9 +97,7 @@ def main():
     options = parser.parse_args()
     slow, step = times(5 if options.quick else 60)
     table = accuracy(options.trials, options.seed)
-    print(
-        f"\n{options.trials} trials ({PARTICLE_TRIALS} for particles), median J_0; KF takes {1e9 * step:.0f} ns a step\n"
-    )
+    print(f"\n{options.trials} trials ({PARTICLE_TRIALS} of particles), median J_0; KF: {1e9 * step:.0f} ns a step\n")
     print("| method | clean | Student | mixture | time over KF |\n|---|---|---|---|---|")
     for name in [*METHODS, "ceiling", "told the truth"]:
         cells = [f"{np.median(table[name, k]):.1f}" if (name, k) in table else "" for k in PROCESSES]

@@ -35,7 +35,10 @@ def _moments(method: Any) -> str:
 
 
 def _weight(method: Any) -> str:
-    weight = getattr(getattr(method, "noise", None), "weight", None)
+    rule = getattr(method, "noise", None)
+    if rule is not None and not hasattr(rule, "weight"):
+        return _first_line(type(rule))
+    weight = getattr(rule, "weight", None)
     if weight is None or weight == methods.EKF().noise.weight:
         return ""
     special = getattr(method, "iterations", 1) > 1 or _moments(method)
