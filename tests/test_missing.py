@@ -129,7 +129,7 @@ def check_wild(model, method, dtype, wild):
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("name", wolf.methods.names())
+@pytest.mark.parametrize("name", [name for name in wolf.methods.names() if hasattr(wolf.methods.make(name), "noise")])
 def test_infinite_and_huge_values_do_no_harm_and_are_seen(name, dtype):
     model = wolf.LinearModel(**oracle.random_system(8))
     method = wolf.methods.make(name)

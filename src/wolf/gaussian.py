@@ -40,10 +40,13 @@ def push(belief: Gaussian | RootGaussian, view: Affine, noise_cov: Array) -> Gau
         if view.root is not None:
             blocks.append(view.root)
         return RootGaussian(view.mean, linalg.lq(_join(blocks, axis=1)))
-    cov = belief.cov if view.jac is None else matmul(matmul(view.jac, belief.cov), transpose(view.jac))
     if view.root is not None:
-        cov = cov + linalg.gram(view.root)
-    return Gaussian(view.mean, cov + noise_cov)
+        noise_cov = noise_cov + linalg.gram(view.root)
+    if view.jac is None:
+        return Gaussian(view.mean, belief.cov + noise_cov)
+    return Gaussian(
+        view.mean, linalg.matmul_symmetric(matmul(view.jac, belief.cov), transpose(view.jac), add=noise_cov)
+    )
 
 
 def condition(
@@ -110,7 +113,7 @@ def _joseph(cov: Array, jac: Array, gain_t: Array, obs_cov: Array) -> Array:
     gain = transpose(gain_t)
     # X as P - K (H P) would be cheaper still, and lose positive definiteness with nearly collinear sensors.
     short = matmul(linalg.eye(cov.shape[0], cov) - matmul(gain, jac), cov)
-    return linalg.symmetrise(short - matmul(matmul(short, transpose(jac)) - matmul(gain, obs_cov), gain_t))
+    return linalg.matmul_symmetric(matmul(gain, obs_cov) - matmul(short, transpose(jac)), gain_t, add=short)
 
 
 def _condition_root(
@@ -155,8 +158,9 @@ def hide_noise(obs_cov: Array, observed: Array) -> Array:
     A weight of 0 alone would keep the noise of the others *given* the missing one, which is right for a rejected
     measurement and wrong for one that never came.
     """
-    both = linalg.outer(observed, observed)
-    return obs_cov * both + linalg.eye(observed.shape[0], both) * (1.0 - observed)[None]
+    seen = observed > 0
+    both = seen[:, None] & seen[None, :]
+    return jnp.where(both, obs_cov, linalg.eye(observed.shape[0], obs_cov))
 
 
 def innovation(belief: Gaussian | RootGaussian, view: Affine, obs_cov: Array, observed: Array) -> Cholesky:
@@ -219,8 +223,8 @@ def kl(first: Gaussian, second: Gaussian) -> Array:
 
 def weigh_constant(weight: Array, obs_cov: Array) -> Array:
     """Find what turns `log N(w e; 0, S_w)` into `log ∫ p(y|x)^{w²} p(x) dx`: `½ Σ (1 - w²) (log 2π + log R)`."""
-    log_var = 2.0 * jnp.log(linalg.cholesky(obs_cov).diagonal())
-    return 0.5 * linalg.total((1.0 - weight**2) * (LOG_2PI + log_var))
+    log_deviation = jnp.log(linalg.cholesky(obs_cov).diagonal())
+    return linalg.total((1.0 - weight**2) * (0.5 * LOG_2PI + log_deviation))
 
 
 class _Weigh:

@@ -16,6 +16,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 SMALL = 8  # up to this size a step is fused; above, LAPACK wins
@@ -30,13 +31,17 @@ def transpose(a: Array) -> Array:
 
 
 def symmetrise(a: Array) -> Array:
-    """Average a matrix with its transpose."""
-    return 0.5 * (a + transpose(a))
+    """Average a matrix with its transpose; a small one takes its lower half for both, which is as good and cheaper."""
+    if a.shape[0] > SMALL:
+        return 0.5 * (a + transpose(a))
+    return jnp.where(_lift(np.tri(a.shape[0], dtype=bool), a.ndim - 2), a, transpose(a))
 
 
 def eye(size: int, like: Array) -> Array:
     """Make an identity matrix with the dtype of `like` and as many trailing axes."""
-    return _lift(jnp.eye(size, dtype=like.dtype), like.ndim - 2)
+    # A constant, not the comparison that jnp.eye is: small programs run without a thread of their own.
+    identity = np.eye(size, dtype=like.dtype) if size <= SMALL else jnp.eye(size, dtype=like.dtype)
+    return jnp.asarray(_lift(identity, like.ndim - 2))
 
 
 def diagonal(a: Array) -> Array:
@@ -95,9 +100,19 @@ def sandwich(a: Array, p: Array) -> Array:
     return matmul_symmetric(matmul(a, p), transpose(a))
 
 
-def matmul_symmetric(a: Array, b: Array) -> Array:
-    """Multiply two matrices whose product is known to be symmetric, and make it exactly so."""
-    return symmetrise(matmul(a, b))
+def matmul_symmetric(a: Array, b: Array, add: Array | None = None) -> Array:
+    """Compute `a b + add`, known to be symmetric, and make it exactly so; of a small one only half the entries."""
+    size = a.shape[0]
+    if a.ndim > 2 or size > SMALL or not _fusible(*a.shape, size):
+        product = matmul(a, b)
+        return symmetrise(product if add is None else product + add)
+    rows, columns = np.tril_indices(size)
+    half = (a[rows] * transpose(b[:, columns])).sum(1)
+    if add is not None:
+        half = half + add[rows, columns]
+    where = np.zeros((size, size), int)
+    where[rows, columns] = where[columns, rows] = np.arange(len(rows))
+    return half[where]
 
 
 class Cholesky:
@@ -330,5 +345,5 @@ def _stack(entries: list[list[Array]]) -> Array:
     return jnp.stack([jnp.stack(row) for row in entries])
 
 
-def _lift(a: Array, axes: int) -> Array:
+def _lift(a: Any, axes: int) -> Any:
     return a.reshape(a.shape + (1,) * axes)

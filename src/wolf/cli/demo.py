@@ -133,7 +133,7 @@ def simulate(model: Any, process: Any, config: Config) -> tuple[np.ndarray, np.n
         wolf.simulate.trajectory(model, config.steps, jax.random.fold_in(key, i), process, initial=START)
         for i in range(config.trials)
     ]
-    truth, ys, outliers = (np.stack(parts) for parts in zip(*draws, strict=True))
+    truth, ys, outliers, _ = (np.stack(parts) for parts in zip(*draws, strict=True))
     return truth, ys, outliers
 
 

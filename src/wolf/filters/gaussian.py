@@ -116,7 +116,7 @@ class GaussianFilter:
             view, residual_at = look(posterior.mean)
             posterior, log_weighted = gaussian.condition(predicted, view, residual_at, obs_cov, weighed, self.form)
         # A row without a usable measurement, or an update that broke down, leaves the prediction bit for bit.
-        used = _usable(weight, y) & linalg.every(jnp.isfinite(posterior.mean))
+        used = _usable(weight, y) & jnp.isfinite(posterior.mean.sum(0))
         belief = type(predicted)(*(jnp.where(used, new, old) for new, old in zip(posterior, predicted, strict=True)))
         weight = jnp.where(used, weight, 0.0)
         info = _describe(predicted, residual, factor, weight, y, obs_cov, jnp.where(used, log_weighted, 0.0))

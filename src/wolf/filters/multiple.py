@@ -124,7 +124,8 @@ class IMM:
         told = [info for _, info in pairs]
         log_joint = _log(state.probabilities) + jnp.stack([info.log_likelihood for info in told])
         evidence = logsumexp(log_joint)
-        probabilities = jnp.where(y.num_observed > 0, jnp.exp(log_joint - evidence), state.probabilities)
+        used = (y.num_observed > 0) & ~y.wild
+        probabilities = jnp.where(used, jnp.exp(log_joint - evidence), state.probabilities)
         new = MultipleState(tuple(each for each, _ in pairs), probabilities, state.t + 1)
         return new, self._describe(state, new, told, evidence, y)
 
