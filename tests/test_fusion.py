@@ -9,9 +9,11 @@ import pytest
 
 import wolf
 from wolf.fusion import one_kernel
+from wolf.noise import Weighted
 
 TAG = 'xla_cpu_small_call="true"'
-NAMES = wolf.methods.names()
+NAMES = [name for name in wolf.methods.names() if isinstance(getattr(wolf.methods.make(name), "noise", 0), Weighted)]
+RIVALS = ("KF-B", "KF-IW", "KF-Huang", "RSTKF", "MCKF", "ADF", "IMM", "OGD")
 QUICK = ("EKF", "IEKF", "WoLF", "WoLF-PerCoordinate", "UKF")  # the others differ from these only in their weight
 COMPOSED = {"CKF", "GHKF", "WoLF-UKF", "WoLF-CKF", "WoLF-GHKF", "WoLF-IEKF"}  # of parts that other rows have
 PRIOR = wolf.Gaussian(np.array([5.0, 2.0, 0.5, 0.1]), np.eye(4))
@@ -65,6 +67,12 @@ def assert_fused_with_the_same_numbers(model, name, ys):
 @pytest.mark.parametrize("name", LINEAR)
 def test_fused_loop_on_a_linear_model_has_the_same_bits(name, ys):
     jax.tree.map(np.testing.assert_array_equal, *assert_fused_with_the_same_numbers(TRACK, name, ys))
+
+
+@pytest.mark.parametrize("name", RIVALS)
+def test_fused_loop_of_a_rival_has_the_same_numbers(name, ys):
+    """Its inner iterations are a loop in the loop, in the same kernel."""
+    assert_fused_with_the_same_numbers(TRACK, name, ys)
 
 
 @pytest.mark.parametrize("name", NONLINEAR)
