@@ -13,6 +13,7 @@ import wolf
 ROOT = Path(wolf.__file__).parent
 LAYERS = [  # a module imports from its own line or from those above, never from below
     {"pytree", "linalg", "fusion", "checks", "types"},
+    {"maps"},
     {"model"},
     {"gaussian", "moments", "calibration", "weights"},
     {"noise"},
