@@ -13,8 +13,10 @@ import wolf
 ROOT = Path(wolf.__file__).parent
 LAYERS = [  # a module imports from its own line or from those above, never from below
     {"pytree", "linalg", "fusion", "checks", "types"},
-    {"maps"},
+    {"maps", "families"},
+    {"parametric"},
     {"model"},
+    {"pending"},
     {"gaussian", "moments", "calibration", "weights"},
     {"noise"},
     {"filters"},

@@ -7,6 +7,7 @@ out = wolf.filter(model, ys)          # robust, nothing to tune
 out.means, out.covs, out.outliers
 """
 
+from wolf import families as families
 from wolf import influence as influence
 from wolf import methods as methods
 from wolf import metrics as metrics
@@ -27,6 +28,7 @@ from wolf.methods import IEKF as IEKF
 from wolf.methods import KF as KF
 from wolf.methods import WoLF as WoLF
 from wolf.model import LinearModel as LinearModel
+from wolf.model import ParameterModel as ParameterModel
 from wolf.model import StateSpaceModel as StateSpaceModel
 from wolf.online import Online as Online
 from wolf.results import Filtered as Filtered

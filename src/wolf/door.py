@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from wolf import methods, run
-from wolf.model import LinearModel, Model, StateSpaceModel, time_axes
+from wolf.model import Model, time_axes
 from wolf.moments import Linear
 from wolf.pytree import plain_functions
 
@@ -21,10 +21,10 @@ _seen_functions: dict[Any, set[int]] = {}
 
 def resolve_method(method: Any, model: Model) -> Any:
     """Find the method that a person means, and check that it suits the model."""
-    if not isinstance(model, LinearModel | StateSpaceModel):
+    if not isinstance(model, Model):
         raise ValueError(f"model must be a wolf.LinearModel or wolf.StateSpaceModel; got {type(model).__name__}")
     if method is None:
-        method = methods.WoLF()
+        method = methods.default(model)
     elif isinstance(method, str):
         method = methods.make(method)
     if isinstance(method, type) or not all(hasattr(method, name) for name in ("init", "predict", "update")):

@@ -14,46 +14,53 @@ import math
 import jax.numpy as jnp
 from jax import Array
 
-from wolf import linalg
+from wolf import linalg, pending
 from wolf.linalg import Cholesky, matmul, matvec, transpose
-from wolf.types import Affine, Believed, Gaussian, RootGaussian
+from wolf.types import Affine, Believed, Gaussian, PendingGaussian, RootGaussian
 
 JOSEPH_UP_TO = 16  # state size above which the O(D² M) form is the automatic choice
 FORMS = ("auto", "joseph", "symmetric", "sqrt")
 LOG_2PI = math.log(2 * math.pi)
 
+Belief = Gaussian | RootGaussian | PendingGaussian
 
-def push(belief: Gaussian | RootGaussian, view: Affine, noise_cov: Array) -> Gaussian | RootGaussian:
+
+def push(belief: Belief, view: Affine, noise_cov: Array | None) -> Belief:
     """Send a belief through an affine view of the dynamics and add noise.
 
     Args:
         belief: over the state before the step.
         view: the dynamics seen by that belief; `jac=None` is the identity and costs no product.
-        noise_cov: Q, (D, D).
+        noise_cov: Q, (D, D); a number or (D,) for the variances of a diagonal one, None for nothing.
 
     Example:
         >>> push(Gaussian(jnp.zeros(1), jnp.eye(1)), Affine(jnp.ones(1), None), jnp.eye(1)).cov.tolist()
         [[2.0]]
     """
+    if isinstance(belief, PendingGaussian):
+        return pending.push(belief, noise_cov)
     if isinstance(belief, RootGaussian):
-        blocks = [belief.root if view.jac is None else matmul(view.jac, belief.root), linalg.psd_root(noise_cov)]
+        blocks = [belief.root if view.jac is None else matmul(view.jac, belief.root)]
+        if noise_cov is not None:
+            blocks.append(_noise_root(noise_cov, belief.root))
         if view.root is not None:
             blocks.append(view.root)
-        return RootGaussian(view.mean, linalg.lq(_join(blocks, axis=1)))
+        # A root that nothing was added to is a root still.
+        return RootGaussian(view.mean, blocks[0] if len(blocks) == 1 else linalg.lq(_join(blocks, axis=1)))
     cov = belief.cov if view.jac is None else matmul(matmul(view.jac, belief.cov), transpose(view.jac))
     if view.root is not None:
         cov = cov + linalg.gram(view.root)
-    return Gaussian(view.mean, cov + noise_cov)
+    return Gaussian(view.mean, cov if noise_cov is None else cov + _spread_out(noise_cov, cov))
 
 
 def condition(
-    belief: Gaussian | RootGaussian,
+    belief: Belief,
     view: Affine,
     residual: Array,
     obs_cov: Array,
     believed: Believed,
     form: str = "auto",
-) -> tuple[Gaussian | RootGaussian, Array]:
+) -> tuple[Belief, Array]:
     """Condition a belief on a measurement that is believed to the power w².
 
     Args:
@@ -62,7 +69,8 @@ def condition(
         residual: `y - view.mean`, (M,), by whatever subtraction suits y.
         obs_cov: R, (M, M), positive definite.
         believed: weight and spread, from a noise rule.
-        form: "joseph", "symmetric" or "auto"; a `RootGaussian` is always updated in square-root form.
+        form: "joseph", "symmetric" or "auto"; a `RootGaussian` is always updated in square-root form, and what a
+            `PendingGaussian` learns waits.
 
     Returns:
         The posterior, and `log N(e; 0, S)` of the weighted residual e under its covariance S.
@@ -77,7 +85,7 @@ def condition(
     if isinstance(belief, RootGaussian):
         return _condition_root(belief, view, residual, obs_cov, believed)
     # Weigh the products, not their factors: the unweighted ones are those of `innovation`, and computed once.
-    cross = matmul(view.jac, belief.cov)
+    cross = _cross(belief, view.jac)
     signal = linalg.matmul_symmetric(cross, transpose(view.jac))
     if view.root is not None:
         excess = linalg.gram(view.root)
@@ -88,8 +96,10 @@ def condition(
     half = factor.half(jac_cov)
     gain_t = factor.back(half)
     mean = belief.mean + matvec(transpose(gain_t), error)
+    if isinstance(belief, PendingGaussian):
+        return pending.learn(belief, mean, half, believed.spread), log_density(error, factor)
     if form == "symmetric" or (form == "auto" and belief.cov.shape[0] > JOSEPH_UP_TO):
-        cov = belief.cov - linalg.gram(transpose(half))
+        cov = linalg.downdate(belief.cov, half)
     else:
         noise_cov = obs_cov if view.root is None else obs_cov + weigh.both(excess)
         cov = _joseph(belief.cov, weigh(view.jac), gain_t, noise_cov)
@@ -115,6 +125,8 @@ def _condition_root(
 ) -> tuple[RootGaussian, Array]:
     """Orthogonalise the rows of [[R½, root, jac L], [0, 0, L]] into [[S½, 0], [K S½, P½]]."""
     weigh = _Weigh(believed.weight, residual)
+    if view.root is None and belief.root.ndim == 2 and belief.root.shape[0] > JOSEPH_UP_TO:
+        return _condition_large_root(belief, weigh(view.jac), weigh(residual), weigh.noise(obs_cov), believed.spread)
     size = residual.shape[0]
     noise = linalg.cholesky(weigh.noise(obs_cov)).matrix()
     if view.root is not None:
@@ -127,6 +139,27 @@ def _condition_root(
     root = lower[size:, size:]
     if believed.spread is not None:
         root = linalg.lq(_join([root, believed.spread], axis=1))
+    return RootGaussian(mean, root), log_density(error, factor)
+
+
+def _condition_large_root(
+    belief: RootGaussian, jac: Array, error: Array, obs_cov: Array, spread: Array | None
+) -> tuple[RootGaussian, Array]:
+    """Update any square root in O(D² M), without orthogonalising (Potter 1963; Andrews 1968 for M > 1).
+
+    With φ = (H L)ᵀ and S½, R½ lower triangular, L⁺ = L (I - φ S^(-T/2) (S½ + R½)⁻¹ φᵀ). The new root is not
+    triangular; where one has to be, the next drift or dynamics make it so.
+    """
+    seen = matmul(jac, belief.root)
+    noise_root = linalg.cholesky(obs_cov).matrix()
+    root_of_cov = linalg.lq(_join([noise_root, seen], axis=1))
+    factor = linalg.from_lower(root_of_cov)
+    cross = matmul(belief.root, transpose(seen))
+    mean = belief.mean + matvec(cross, factor.solve(error))
+    joint = linalg.from_lower(root_of_cov + noise_root)
+    root = belief.root - matmul(cross, factor.back(joint.half(seen)))
+    if spread is not None:
+        root = linalg.lq(_join([root, spread], axis=1))
     return RootGaussian(mean, root), log_density(error, factor)
 
 
@@ -151,7 +184,7 @@ def hide_noise(obs_cov: Array, observed: Array) -> Array:
     return obs_cov * both + linalg.eye(observed.shape[0], both) * (1.0 - observed)[None]
 
 
-def innovation(belief: Gaussian | RootGaussian, view: Affine, obs_cov: Array, observed: Array) -> Cholesky:
+def innovation(belief: Belief, view: Affine, obs_cov: Array, observed: Array) -> Cholesky:
     """Factorise the covariance of the residual, `S = jac P jacᵀ + root rootᵀ + R`.
 
     Args:
@@ -167,7 +200,7 @@ def innovation(belief: Gaussian | RootGaussian, view: Affine, obs_cov: Array, ob
         if view.root is not None:
             blocks.insert(1, weigh(view.root))
         return linalg.from_lower(linalg.lq(_join(blocks, axis=1)))
-    signal = linalg.sandwich(view.jac, belief.cov)
+    signal = linalg.matmul_symmetric(_cross(belief, view.jac), transpose(view.jac))
     if view.root is not None:
         signal = signal + linalg.gram(view.root)
     return linalg.cholesky(weigh.both(signal) + obs_cov)
@@ -234,6 +267,23 @@ class _Weigh:
         if self.whitens:
             return jnp.broadcast_to(linalg.eye(obs_cov.shape[0], self.weight), self.weight.shape)
         return obs_cov
+
+
+def _cross(belief: Gaussian | PendingGaussian, jac: Array) -> Array:
+    """Multiply `jac P`."""
+    return pending.cross(belief, jac) if isinstance(belief, PendingGaussian) else matmul(jac, belief.cov)
+
+
+def _spread_out(noise_cov: Array, cov: Array) -> Array:
+    """Write variances on a diagonal; a matrix is one already."""
+    if noise_cov.ndim >= 2:
+        return noise_cov
+    return linalg.eye(cov.shape[0], cov) * (noise_cov if noise_cov.ndim == 0 else noise_cov[:, None])
+
+
+def _noise_root(noise_cov: Array, root: Array) -> Array:
+    """Take a root of the noise of the dynamics."""
+    return linalg.psd_root(noise_cov) if noise_cov.ndim >= 2 else jnp.sqrt(_spread_out(noise_cov, root))
 
 
 def _join(blocks: list[Array], axis: int) -> Array:

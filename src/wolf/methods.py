@@ -8,8 +8,9 @@ from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any
 
-from wolf import checks, weights
+from wolf import checks, families, weights
 from wolf.filters import GaussianFilter
+from wolf.model import Model
 from wolf.moments import Cubature, GaussHermite, Linear, Unscented
 from wolf.noise import Weighted
 
@@ -48,6 +49,15 @@ def WoLF(weight: Any = None, **options: Any) -> GaussianFilter:
         weight = weights.MahalanobisIMQ(metric="S")
     checks.weight(weight)
     return GaussianFilter(noise=Weighted(weight), **options)
+
+
+def default(model: Model) -> GaussianFilter:
+    """Choose the robust method that needs no tuning: in the S metric, but for counts, classes and the like in V.
+
+    While little is known of the parameters of such a model, its S metric would take gross counts for good ones.
+    """
+    gaussian = isinstance(getattr(model, "family", None), families.Gaussian | None)
+    return WoLF() if gaussian else WoLF(weights.MahalanobisIMQ(metric="R"))
 
 
 def _weighted(family: Callable, **fixed: Any) -> Callable[..., GaussianFilter]:

@@ -17,6 +17,7 @@ from wolf.maps import Bound as Bound
 from wolf.maps import LinearMap as LinearMap
 from wolf.maps import call as call
 from wolf.maps import num_arguments as num_arguments
+from wolf.parametric import ParameterModel as ParameterModel
 from wolf.pytree import function, pytree
 from wolf.types import Gaussian
 
@@ -88,6 +89,15 @@ class StateSpaceModel:
     def lift(self) -> "StateSpaceModel":
         """Give the covariances a trailing axis of one, to broadcast over many series."""
         return _replace(self, dynamics_cov=self.dynamics_cov[..., None], obs_cov=self.obs_cov[..., None])
+
+    @property
+    def noise_cov(self) -> Any:
+        """Give Q as short as it is; models of parameters have shorter forms than a matrix."""
+        return self.dynamics_cov
+
+    def noise_at(self, x: Array, u: Array | None) -> Any:
+        """Give R, which is the same at every state."""
+        return self.obs_cov
 
     def transition(self, u: Array | None) -> LinearMap | Bound:
         """Bind the input to the dynamics."""
@@ -191,6 +201,15 @@ class LinearModel:
         """Give every matrix a trailing axis of one, to broadcast over many series."""
         return jax.tree.map(lambda leaf: leaf[..., None], self)
 
+    @property
+    def noise_cov(self) -> Any:
+        """Give Q as short as it is; models of parameters have shorter forms than a matrix."""
+        return self.dynamics_cov
+
+    def noise_at(self, x: Array, u: Array | None) -> Any:
+        """Give R, which is the same at every state."""
+        return self.obs_cov
+
     def transition(self, u: Array | None) -> LinearMap:
         """Bind the input to the dynamics."""
         return LinearMap(self.F, None if self.B is None or u is None else linalg.matvec(self.B, u))
@@ -204,11 +223,13 @@ class LinearModel:
         return _subtract(self.residual, y, prediction)
 
 
-Model = StateSpaceModel | LinearModel
+Model = StateSpaceModel | LinearModel | ParameterModel
 
 
 def time_axes(model: Model) -> dict[str, int]:
     """Find which arrays have a time axis, and how long it is."""
+    if isinstance(model, ParameterModel):
+        return {}
     names = ("F", "H", "Q", "R", "B") if model.linear else ("dynamics_cov", "obs_cov")
     return {name: len(getattr(model, name)) for name in names if _varies(getattr(model, name))}
 
