@@ -26,6 +26,7 @@ from wolf.filters import GaussianFilter as GaussianFilter
 from wolf.methods import EKF as EKF
 from wolf.methods import IEKF as IEKF
 from wolf.methods import KF as KF
+from wolf.methods import LowRank as LowRank
 from wolf.methods import WoLF as WoLF
 from wolf.model import LinearModel as LinearModel
 from wolf.model import ParameterModel as ParameterModel

@@ -31,6 +31,9 @@ def resolve_method(method: Any, model: Model) -> Any:
         raise ValueError(f"method must be a name or a value such as wolf.WoLF(wolf.IMQ(c=4.0)); got {method!r}")
     if isinstance(getattr(method, "moments", None), Linear) and not model.linear:
         raise ValueError('KF needs a linear model; for functions use method="EKF", or leave it out for the robust one')
+    check = getattr(method, "check_model", None)
+    if check is not None:
+        check(model)
     return method
 
 

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from wolf import checks, families, weights
-from wolf.filters import GaussianFilter
+from wolf.filters import GaussianFilter, LowRankFilter
 from wolf.model import Model
 from wolf.moments import Cubature, GaussHermite, Linear, Unscented
 from wolf.noise import Weighted
@@ -49,6 +49,23 @@ def WoLF(weight: Any = None, **options: Any) -> GaussianFilter:
         weight = weights.MahalanobisIMQ(metric="S")
     checks.weight(weight)
     return GaussianFilter(noise=Weighted(weight), **options)
+
+
+def LowRank(weight: Any = None, rank: int = 10) -> LowRankFilter:
+    """Make a filter for many parameters: a diagonal and a few directions instead of a full covariance.
+
+    Args:
+        weight: as in `WoLF`. `wolf.Unweighted()` is plain LoFi.
+        rank: number of directions; 0 keeps a diagonal alone.
+
+    Example:
+        >>> LowRank(rank=0).rank
+        0
+    """
+    if weight is None:
+        weight = weights.MahalanobisIMQ(metric="S")
+    checks.weight(weight)
+    return LowRankFilter(Weighted(weight), rank)
 
 
 def default(model: Model) -> GaussianFilter:

@@ -2,3 +2,4 @@
 
 from wolf.filters.gaussian import GaussianFilter as GaussianFilter
 from wolf.filters.gaussian import GaussianState as GaussianState
+from wolf.filters.lowrank import LowRankFilter as LowRankFilter
