@@ -22,7 +22,7 @@ LAYERS = [  # a module imports from its own line or from those above, never from
     {"filters"},
     {"run", "smoothing", "forecasting"},
     {"methods"},
-    {"door", "parallel", "storage", "told", "results", "models", "simulate", "metrics"},
+    {"door", "parallel", "storage", "told", "results", "models", "simulate", "metrics", "datasets"},
     {"api", "influence"},
     {"online"},
     {"plots", "cli"},
