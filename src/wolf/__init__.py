@@ -7,6 +7,8 @@ out = wolf.filter(model, ys)          # robust, nothing to tune
 out.means, out.covs, out.outliers
 """
 
+from typing import Any as _Any
+
 from wolf import datasets as datasets
 from wolf import families as families
 from wolf import influence as influence
@@ -55,3 +57,12 @@ from wolf.weights import Unweighted as Unweighted
 from wolf.weights import Welsch as Welsch
 
 __version__ = _package_version()
+
+
+def __getattr__(name: str) -> _Any:
+    """Bring in what needs scikit-learn only when it is asked for."""
+    if name in ("OnlineClassifier", "OnlineRegressor"):
+        from wolf import estimators
+
+        return getattr(estimators, name)
+    raise AttributeError(f"module 'wolf' has no attribute {name!r}")

@@ -200,10 +200,17 @@ def innovation(belief: Belief, view: Affine, obs_cov: Array, observed: Array) ->
         if view.root is not None:
             blocks.insert(1, weigh(view.root))
         return linalg.from_lower(linalg.lq(_join(blocks, axis=1)))
-    signal = linalg.matmul_symmetric(_cross(belief, view.jac), transpose(view.jac))
+    seen = signal(belief, view.jac)
     if view.root is not None:
-        signal = signal + linalg.gram(view.root)
-    return linalg.cholesky(weigh.both(signal) + obs_cov)
+        seen = seen + linalg.gram(view.root)
+    return linalg.cholesky(weigh.both(seen) + obs_cov)
+
+
+def signal(belief: Belief, jac: Array) -> Array:
+    """Give the covariance `jac P jacᵀ` of a linear function of the state, (M, M)."""
+    if isinstance(belief, RootGaussian):
+        return linalg.gram(matmul(jac, belief.root))
+    return linalg.matmul_symmetric(_cross(belief, jac), transpose(jac))
 
 
 def log_density(residual: Array, factor: Cholesky, size: Array | int | None = None) -> Array:

@@ -39,6 +39,10 @@ class GaussianState(NamedTuple):
         """Read the covariance."""
         return self.belief.cov
 
+    def project(self, jac: Array) -> Array:
+        """Give the covariance of `jac θ`, (M, M)."""
+        return gaussian.signal(self.belief, jac)
+
 
 @pytree
 class GaussianFilter:

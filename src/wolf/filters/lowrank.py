@@ -50,6 +50,10 @@ class LowRankState(NamedTuple):
         inner = xp.eye(self.directions.shape[1], dtype=scaled.dtype) + self.directions.T @ scaled
         return 1.0 / self.diagonal - (scaled.T * xp.linalg.solve(inner, scaled.T)).sum(0)
 
+    def project(self, jac: Array) -> Array:
+        """Give the covariance of `jac θ`, (M, M)."""
+        return linalg.symmetrise(jac @ _solve(self.diagonal, self.directions, jac.T))
+
 
 @pytree
 class LowRankFilter:
@@ -112,7 +116,7 @@ class LowRankFilter:
         obs_cov = gaussian.hide_noise(now.noise_at(state.mean, u), y.observed)
         residual = y.observed * (y.value - view.mean)
         jac = y.observed[:, None] * view.jac
-        factor = linalg.cholesky(linalg.symmetrise(jac @ _solve(state.diagonal, state.directions, jac.T)) + obs_cov)
+        factor = linalg.cholesky(state.project(jac) + obs_cov)
         believed = self.noise(residual, view._replace(jac=jac), state, obs_cov, y.observed, factor)
         weight = jnp.broadcast_to(believed.weight, residual.shape) * y.observed
         noise_factor = linalg.cholesky(obs_cov)
