@@ -128,7 +128,7 @@ def label_noise(trials, steps=1500):
 
 
 def defaults(directory):
-    """Error on new rows over the target's deviation, for pairs of prior variance and noise: geometric mean of 7 sets."""
+    """Error on new rows over the target's deviation, for pairs of prior variance and noise: means over seven sets."""
     names = ("boston", "concrete", "energy", "kin8nm", "power", "wine", "yacht")
     streams = [uci.prepare(uci.load(name, directory), 1, outlier_prob=0.1) for name in names]
     for prior_var in (0.1, 0.3, 1.0):

@@ -14,7 +14,7 @@ from tests import oracle
 from tests.oracle import assert_close
 
 import wolf
-from wolf import gaussian
+from wolf import gaussian, linalg
 from wolf.pytree import cast
 from wolf.types import Affine, Believed, Gaussian, RootGaussian
 

@@ -237,6 +237,19 @@ def test_new_values_do_not_compile_anew(examples):
     assert len(traces) == 1
 
 
+def test_one_step_at_a_time_gives_the_same_and_takes_another_noise(examples):
+    xs, ys = examples
+    model = wolf.models.mlp(3, (32,), obs_var=0.2)
+    online = wolf.Online(model)
+    for x, y in zip(xs, ys, strict=True):
+        online.step(y, u=x)
+    np.testing.assert_allclose(online.mean, final(model, ys, xs).final.mean, atol=1e-12)
+    doubted = wolf.Online(model).step(ys[0], u=xs[0], R=[[100.0]])
+    assert doubted.nis < wolf.Online(model).step(ys[0], u=xs[0]).nis
+    with pytest.raises(ValueError, match="takes another R for one step"):
+        online.step(ys[0], u=xs[0], Q=np.eye(model.state_dim))
+
+
 @pytest.mark.parametrize("form", ["auto", "sqrt"])
 def test_float32_stays_close_to_float64_over_many_steps(form, rng):
     """Over 5,000 steps; `test_float32_is_stable_over_100_000_steps` has the long run."""

@@ -258,6 +258,8 @@ def forecast(
     if not 0 < level < 1:
         raise ValueError(f"level must be a probability between 0 and 1; got {level!r}")
     _check_result("forecast", model, out)
+    if not hasattr(out.final, "belief"):
+        raise ValueError(f"forecast takes the results of Gaussian filters; got one of {type(out.method).__name__}")
     if "slice" in out.settings:
         raise ValueError("a slice does not end where its final state does; forecast from the whole result")
     each = isinstance(model, list | tuple)

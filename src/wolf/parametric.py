@@ -13,6 +13,7 @@ import numpy as np
 from jax import Array
 
 from wolf import checks
+from wolf.families import Gaussian as GaussianNoise
 from wolf.maps import Bound, LinearMap, call, num_arguments
 from wolf.pytree import function, pytree
 from wolf.types import Gaussian
@@ -97,13 +98,23 @@ class ParameterModel:
     @property
     def obs_cov(self) -> Any:
         """Give the covariance of a measurement: R for a Gaussian family, what it is at η = 0 for the others."""
-        given = getattr(self.family, "obs_cov", None)
-        return self.family.variance(jnp.zeros(self.family.outputs)) if given is None else given
+        if isinstance(self.family, GaussianNoise):
+            return self.family.obs_cov
+        return self.family.variance(jnp.zeros(self.family.outputs))
 
     @property
     def takes_inputs(self) -> bool:
         """Say whether the function takes inputs u."""
         return num_arguments(self.observe) > 1
+
+    def override(self, matrices: dict[str, Any]) -> "ParameterModel":
+        """Copy with another R for one step, which only Gaussian noise has."""
+        if matrices.keys() != {"R"} or not isinstance(self.family, GaussianNoise):
+            raise ValueError(
+                f"a model of parameters takes another R for one step, if its family is Gaussian; got "
+                f"{', '.join(matrices)} for {self!r}"
+            )
+        return ParameterModel(self.observe, GaussianNoise(matrices["R"]), self.mean, self.cov, self.drift)
 
     def at(self, t: Array | int) -> "ParameterModel":
         """Give the model at a time: always the same."""
