@@ -86,13 +86,13 @@ def condition(
         return _condition_root(belief, view, residual, obs_cov, believed)
     # Weigh the products, not their factors: the unweighted ones are those of `innovation`, and computed once.
     cross = _cross(belief, view.jac)
-    signal = linalg.matmul_symmetric(cross, transpose(view.jac))
+    spread = linalg.matmul_symmetric(cross, transpose(view.jac))
     if view.root is not None:
         excess = linalg.gram(view.root)
-        signal = signal + excess
+        spread = spread + excess
     weigh = _Weigh(believed.weight, residual)
     error, jac_cov, obs_cov = weigh(residual), weigh(cross), weigh.noise(obs_cov)
-    factor = linalg.cholesky(weigh.both(signal) + obs_cov)
+    factor = linalg.cholesky(weigh.both(spread) + obs_cov)
     half = factor.half(jac_cov)
     gain_t = factor.back(half)
     mean = belief.mean + matvec(transpose(gain_t), error)
@@ -200,17 +200,16 @@ def innovation(belief: Belief, view: Affine, obs_cov: Array, observed: Array) ->
         if view.root is not None:
             blocks.insert(1, weigh(view.root))
         return linalg.from_lower(linalg.lq(_join(blocks, axis=1)))
-    seen = signal(belief, view.jac)
-    if view.root is not None:
-        seen = seen + linalg.gram(view.root)
-    return linalg.cholesky(weigh.both(seen) + obs_cov)
+    return linalg.cholesky(weigh.both(signal(belief, view)) + obs_cov)
 
 
-def signal(belief: Belief, jac: Array) -> Array:
-    """Give the covariance `jac P jacᵀ` of a linear function of the state, (M, M)."""
+def signal(belief: Belief, view: Affine) -> Array:
+    """Compute the covariance of a function of the state, `jac P jacᵀ + root rootᵀ`."""
     if isinstance(belief, RootGaussian):
-        return linalg.gram(matmul(jac, belief.root))
-    return linalg.matmul_symmetric(_cross(belief, jac), transpose(jac))
+        known = linalg.gram(matmul(view.jac, belief.root))
+    else:
+        known = linalg.matmul_symmetric(_cross(belief, view.jac), transpose(view.jac))
+    return known if view.root is None else known + linalg.gram(view.root)
 
 
 def log_density(residual: Array, factor: Cholesky, size: Array | int | None = None) -> Array:

@@ -38,6 +38,12 @@ def start(belief: Gaussian, noise_cov: Any, measured: int) -> PendingGaussian:
     return PendingGaussian(belief.mean, cov, added, rows, jnp.zeros((), jnp.int32))
 
 
+def restart(belief: PendingGaussian, dense: Gaussian) -> PendingGaussian:
+    """Put another mean and covariance in its place, with nothing waiting."""
+    nothing = jnp.zeros_like(belief.added), belief.rows, jnp.zeros_like(belief.count)
+    return PendingGaussian(dense.mean, dense.cov, *nothing)
+
+
 def push(belief: PendingGaussian, noise_cov: Any) -> PendingGaussian:
     """Let the parameters drift for one step, and take in what waits if there is no place for more."""
     full = belief.count == len(belief.rows)

@@ -41,7 +41,7 @@ class GaussianState(NamedTuple):
 
     def project(self, jac: Array) -> Array:
         """Give the covariance of `jac θ`, (M, M)."""
-        return gaussian.signal(self.belief, jac)
+        return gaussian.signal(self.belief, Affine(None, jac))
 
 
 @pytree
@@ -155,8 +155,7 @@ def with_jac(view: Affine) -> Affine:
 def _like(predicted: Belief, prior: Gaussian) -> Belief:
     """Put a belief that a noise rule made into the form of the run."""
     if isinstance(predicted, PendingGaussian):
-        nothing = jnp.zeros_like(predicted.added), predicted.rows, jnp.zeros_like(predicted.count)
-        return PendingGaussian(prior.mean, prior.cov, *nothing)
+        return pending.restart(predicted, prior)
     return prior if isinstance(predicted, Gaussian) else RootGaussian(prior.mean, linalg.psd_root(prior.cov))
 
 
