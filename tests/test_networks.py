@@ -223,6 +223,14 @@ def test_many_trials_agree_with_one(examples):
     np.testing.assert_allclose(many.saved["residuals"][1], one.saved["residuals"], atol=1e-10)
 
 
+def test_noise_can_be_scaled_for_modes_of_a_filter():
+    model = wolf.models.mlp(2, (3,), obs_var=0.5, drift_var=1e-3).scaled(10.0, 4.0)
+    np.testing.assert_allclose((model.drift, model.obs_cov[0, 0]), (1e-2, 2.0))
+    assert wolf.models.mlp(2).scaled(10.0, 4.0).drift is None
+    with pytest.raises(ValueError, match="only Gaussian noise can be scaled"):
+        wolf.models.glm(2, families.Poisson()).scaled(1.0, 2.0)
+
+
 def test_new_values_do_not_compile_anew(examples):
     xs, ys = examples
     traces = []

@@ -120,6 +120,13 @@ class ParameterModel:
         """Give the model at a time: always the same."""
         return self
 
+    def scaled(self, dynamics: Any, obs: Any) -> "ParameterModel":
+        """Multiply the noise covariances; only Gaussian noise has one of its own."""
+        if not isinstance(self.family, GaussianNoise):
+            raise ValueError(f"only Gaussian noise can be scaled; got {self!r}")
+        drift = None if self.drift is None else dynamics * self.drift
+        return ParameterModel(self.observe, GaussianNoise(obs * self.family.obs_cov), self.mean, self.cov, drift)
+
     def lift(self) -> "ParameterModel":
         """Give itself; many series of such models are not run on a trailing axis."""
         return self
