@@ -57,7 +57,7 @@ def filter(
     door.check_options(dtype, save)
     door.check_functions(model, us)
     door.check_time_axes(model, len(array), update_first, "filter")
-    door.warn_if_large(model, array.shape[0], save, dtype)
+    door.warn_if_large(model, array.shape[0], save, dtype, method)
     door.warn_if_fresh(model)
     return _filter(model, method, array, us, key, dtype, {"save": save, "update_first": update_first})
 
@@ -105,7 +105,7 @@ def filter_many(
     for each in models or (first,):
         door.check_functions(each, us)
         door.check_time_axes(each, steps, update_first, "filter")
-    door.warn_if_large(first, array.shape[0] * steps, save, dtype)
+    door.warn_if_large(first, array.shape[0] * steps, save, dtype, method)
     door.warn_if_fresh(first)
     stacked = first if models is None else door.stack_models(models)
     engine = (cast(stacked, dtype), cast(method, dtype), to_dtype(array, dtype), to_dtype(us, dtype))

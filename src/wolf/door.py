@@ -74,12 +74,13 @@ def check_functions(model: Model, us: np.ndarray | None) -> None:
             raise ValueError(f"{name} must return an array of shape ({size},), to match its covariance; got {shape}")
 
 
-def warn_if_large(model: Model, rows: int, save: Any, dtype: str) -> None:
+def warn_if_large(model: Model, rows: int, save: Any, dtype: str, method: Any = None) -> None:
     """Say so before an output of many gigabytes."""
     if save != "all":
         return
     d, m = model.state_dim, model.obs_dim
-    size = rows * (2 * d * d + 2 * d + m * m + 2 * m + 4) * np.dtype(dtype).itemsize
+    covs = 2 * d * d if getattr(method, "keeps_covariances", True) else 0
+    size = rows * (covs + 2 * d + m * m + 2 * m + 4) * np.dtype(dtype).itemsize
     if size > LARGE_OUTPUT:
         words = f'the results will take about {size / 1e9:.0f} GB; save="means" keeps {rows * (d + 3) * 8 / 1e9:.1f} GB'
         warnings.warn(words, stacklevel=3)

@@ -42,26 +42,13 @@ class _OnlineNetwork(BaseEstimator):
     together every call starts again from them. From then on rows come and go, so pieces and the whole agree.
     """
 
-    def __init__(
-        self,
-        hidden: Sequence[int] = (20,),
-        activation: str | Callable = "tanh",
-        *,
-        noise: float = 0.1,
-        prior_var: float = 0.1,
-        drift_var: float = 0.0,
-        method: Any = None,
-        warmup: int = 50,
-        random_state: Any = 0,
-    ):
-        self.hidden = hidden
-        self.activation = activation
-        self.noise = noise
-        self.prior_var = prior_var
-        self.drift_var = drift_var
-        self.method = method
-        self.warmup = warmup
-        self.random_state = random_state
+    hidden: Sequence[int]
+    activation: str | Callable
+    prior_var: float
+    drift_var: float
+    method: Any
+    warmup: int
+    random_state: Any
 
     def fit(self, X: Any, y: Any) -> Any:
         """Learn from rows, in their order, and forget what was learned before.
@@ -177,6 +164,27 @@ class OnlineRegressor(RegressorMixin, _OnlineNetwork):
         True
     """
 
+    def __init__(
+        self,
+        hidden: Sequence[int] = (20,),
+        activation: str | Callable = "tanh",
+        *,
+        noise: float = 0.1,
+        prior_var: float = 0.1,
+        drift_var: float = 0.0,
+        method: Any = None,
+        warmup: int = 50,
+        random_state: Any = 0,
+    ):
+        self.hidden = hidden
+        self.activation = activation
+        self.noise = noise
+        self.prior_var = prior_var
+        self.drift_var = drift_var
+        self.method = method
+        self.warmup = warmup
+        self.random_state = random_state
+
     def partial_fit(self, X: Any, y: Any) -> "OnlineRegressor":
         """Learn from more rows, in their order.
 
@@ -247,7 +255,6 @@ class OnlineClassifier(ClassifierMixin, _OnlineNetwork):
     Args:
         hidden: sizes of the hidden layers; () is logistic regression.
         activation: a name from `wolf.models.network.ACTIVATIONS`, or a function.
-        noise: not used; labels have the noise of their probabilities.
         prior_var: variance of the weights around their initial values.
         drift_var: variance that the weights gain with every row, for relations that change.
         method: as in `wolf.filter`; the default weighs the Pearson residual.
@@ -264,23 +271,19 @@ class OnlineClassifier(ClassifierMixin, _OnlineNetwork):
         hidden: Sequence[int] = (20,),
         activation: str | Callable = "tanh",
         *,
-        noise: float = 0.1,
         prior_var: float = 1.0,
         drift_var: float = 0.0,
         method: Any = None,
         warmup: int = 50,
         random_state: Any = 0,
     ):
-        super().__init__(
-            hidden,
-            activation,
-            noise=noise,
-            prior_var=prior_var,
-            drift_var=drift_var,
-            method=method,
-            warmup=warmup,
-            random_state=random_state,
-        )
+        self.hidden = hidden
+        self.activation = activation
+        self.prior_var = prior_var
+        self.drift_var = drift_var
+        self.method = method
+        self.warmup = warmup
+        self.random_state = random_state
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> "OnlineClassifier":
         """Learn from more rows, in their order.

@@ -44,10 +44,10 @@ def run_series(
     """
     per_series = options["per_series_model"]
     on_cpu = jax.default_backend() == "cpu"
-    size = max(model.state_dim, model.obs_dim)
-    one_by_one = on_cpu and (size <= SMALL or size >= LARGE)
+    largest = max(model.state_dim, model.obs_dim)
+    one_by_one = on_cpu and (largest <= SMALL or largest >= LARGE)
     wanted = (os.cpu_count() or 1) if threads is None else threads
-    fewest = 1 if size >= LARGE else SERIES_PER_THREAD
+    fewest = 1 if largest >= LARGE else SERIES_PER_THREAD
     parts = max(1, min(wanted, len(ys) // fewest)) if on_cpu else 1
     size = -(-len(ys) // parts)
     blank = parts * size - len(ys)

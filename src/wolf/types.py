@@ -6,6 +6,7 @@ if there is one, holds the series.
 
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -61,10 +62,11 @@ class PendingGaussian(NamedTuple):
     @property
     def cov(self) -> Array:
         """Write the covariance out."""
+        xp: Any = np if isinstance(self.base, np.ndarray) else jnp
         extra = self.added if self.added.ndim == 0 else self.added[:, None]
-        rows = self.rows * self.waiting[:, None]
+        rows = xp.where(self.waiting[:, None], self.rows, 0.0)
         same = rows.T @ rows
-        return self.base + extra * np.eye(len(self.mean), dtype=self.base.dtype) - (same + same.T) / 2
+        return self.base + extra * xp.eye(len(self.mean), dtype=self.base.dtype) - (same + same.T) / 2
 
 
 class Affine(NamedTuple):

@@ -8,7 +8,7 @@ the L strongest directions are kept and the diagonal of the others goes to Υ. R
 filter. A step costs O(D L²), and nothing of size D² is ever formed; with L = D nothing is lost.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -66,6 +66,8 @@ class LowRankFilter:
 
     noise: Any = Weighted(Unweighted())
     rank: int = static(default=10)
+
+    keeps_covariances: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Check the rank."""
