@@ -22,6 +22,7 @@ test-slow: $(VENV)/dev.done  ## the long tests too
 
 bench: $(VENV)/bench.done  ## speed against dynamax and filterpy, side by side in one run
 	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/learning.py
 
 docs: $(VENV)/docs.done  ## the documentation as a site, in site/
 	$(BIN)/mkdocs build --strict

@@ -13,19 +13,32 @@ import wolf
 ROOT = Path(wolf.__file__).parent
 LAYERS = [  # a module imports from its own line or from those above, never from below
     {"pytree", "linalg", "fusion", "checks", "types"},
+    {"maps", "families"},
+    {"parametric"},
     {"model"},
+    {"pending"},
     {"gaussian", "moments", "calibration", "weights"},
     {"noise"},
     {"filters"},
     {"run", "smoothing", "forecasting"},
     {"methods"},
-    {"door", "parallel", "storage", "told", "results", "models", "simulate", "metrics"},
+    {"door", "parallel", "storage", "told", "results", "models", "simulate", "metrics", "datasets"},
     {"api", "influence"},
-    {"online"},
+    {"online", "estimators"},
     {"plots", "cli"},
 ]
 LEVEL = {module: level for level, modules in enumerate(LAYERS) for module in modules}
-HEAVY = ("matplotlib", "pandas", "scipy.stats", "scipy.optimize", "scipy.special", "scipy.linalg", "narwhals", "optax")
+HEAVY = (
+    "matplotlib",
+    "pandas",
+    "scipy.stats",
+    "scipy.optimize",
+    "scipy.special",
+    "scipy.linalg",
+    "narwhals",
+    "optax",
+    "sklearn",
+)
 
 
 def module_of(path):

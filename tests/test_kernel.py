@@ -14,7 +14,7 @@ from tests import oracle
 from tests.oracle import assert_close
 
 import wolf
-from wolf import gaussian
+from wolf import gaussian, linalg
 from wolf.noise import Weighted
 from wolf.pytree import cast
 from wolf.types import Affine, Believed, Gaussian, RootGaussian
@@ -252,3 +252,12 @@ def test_filter_does_not_depend_on_units(states, form):
     covs = other.covs / np.outer(units, units)
     assert_close(1e-9, weights=(other.weights, usual.weights), log_liks=(other.log_liks, usual.log_liks))
     assert_close(1e-9, means=(other.means / units, usual.means), covs=(covs, usual.covs))
+
+
+def test_roots_of_large_matrices_have_positive_pivots(rng, x64):
+    """LAPACK's QR leaves signs to chance; solving with such a root floors its pivots, which must not be negative."""
+    half = rng.normal(size=(12, 12))
+    root = np.asarray(linalg.psd_root(half @ half.T))
+    np.testing.assert_allclose(root @ root.T, half @ half.T, atol=1e-10)
+    np.testing.assert_array_equal(root, np.tril(root))
+    assert (np.diag(root) > 0).all()

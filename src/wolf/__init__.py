@@ -7,6 +7,10 @@ out = wolf.filter(model, ys)          # robust, nothing to tune
 out.means, out.covs, out.outliers
 """
 
+from typing import Any as _Any
+
+from wolf import datasets as datasets
+from wolf import families as families
 from wolf import influence as influence
 from wolf import methods as methods
 from wolf import metrics as metrics
@@ -25,8 +29,10 @@ from wolf.filters import GaussianFilter as GaussianFilter
 from wolf.methods import EKF as EKF
 from wolf.methods import IEKF as IEKF
 from wolf.methods import KF as KF
+from wolf.methods import LowRank as LowRank
 from wolf.methods import WoLF as WoLF
 from wolf.model import LinearModel as LinearModel
+from wolf.model import ParameterModel as ParameterModel
 from wolf.model import StateSpaceModel as StateSpaceModel
 from wolf.online import Online as Online
 from wolf.results import Filtered as Filtered
@@ -51,3 +57,12 @@ from wolf.weights import Unweighted as Unweighted
 from wolf.weights import Welsch as Welsch
 
 __version__ = _package_version()
+
+
+def __getattr__(name: str) -> _Any:
+    """Bring in what needs scikit-learn only when it is asked for."""
+    if name in ("OnlineClassifier", "OnlineRegressor"):
+        from wolf import estimators
+
+        return getattr(estimators, name)
+    raise AttributeError(f"module 'wolf' has no attribute {name!r}")

@@ -58,7 +58,7 @@ def filter(
     door.check_functions(model, us)
     door.check_time_axes(model, len(array), update_first, "filter")
     door.check_key(method, key)
-    door.warn_if_large(model, array.shape[0], save, dtype)
+    door.warn_if_large(model, array.shape[0], save, dtype, method)
     door.warn_if_fresh(model)
     return _filter(model, method, array, us, key, dtype, {"save": save, "update_first": update_first})
 
@@ -107,7 +107,7 @@ def filter_many(
         door.check_functions(each, us)
         door.check_time_axes(each, steps, update_first, "filter")
     door.check_key(method, key)
-    door.warn_if_large(first, array.shape[0] * steps, save, dtype)
+    door.warn_if_large(first, array.shape[0] * steps, save, dtype, method)
     door.warn_if_fresh(first)
     stacked = first if models is None else door.stack_models(models)
     engine = (cast(stacked, dtype), cast(method, dtype), to_dtype(array, dtype), to_dtype(us, dtype))
@@ -261,6 +261,8 @@ def forecast(
     if not 0 < level < 1:
         raise ValueError(f"level must be a probability between 0 and 1; got {level!r}")
     _check_result("forecast", model, out)
+    if not hasattr(out.final, "belief"):
+        raise ValueError(f"forecast takes the results of Gaussian filters; got one of {type(out.method).__name__}")
     if "slice" in out.settings:
         raise ValueError("a slice does not end where its final state does; forecast from the whole result")
     each = isinstance(model, list | tuple)

@@ -167,6 +167,9 @@ def inputs(us: Any, steps: int, model: Any, series: int | None = None) -> np.nda
         raise ValueError(f"inputs must have one block for each of the {series} series; got shape {np.shape(us)}")
     if model.linear and array.shape[-1] != model.B.shape[-1]:
         raise ValueError(f"inputs must have {model.B.shape[-1]} columns to match B; got shape {np.shape(us)}")
+    features = getattr(getattr(model, "observe", None), "features", None)
+    if isinstance(features, int) and array.shape[-1] != features:
+        raise ValueError(f"inputs must have {features} columns, the model's features; got shape {np.shape(us)}")
     if not np.all(np.isfinite(array)):
         raise ValueError("inputs must be finite; a missing input has no meaning: fill it in")
     return array

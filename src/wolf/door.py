@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from wolf import methods, run
-from wolf.model import LinearModel, Model, StateSpaceModel, time_axes
+from wolf.model import Model, time_axes
 from wolf.moments import Linear
 from wolf.pytree import plain_functions
 
@@ -21,10 +21,10 @@ _seen_functions: dict[Any, set[int]] = {}
 
 def resolve_method(method: Any, model: Model) -> Any:
     """Find the method that a person means, and check that it suits the model."""
-    if not isinstance(model, LinearModel | StateSpaceModel):
+    if not isinstance(model, Model):
         raise ValueError(f"model must be a wolf.LinearModel or wolf.StateSpaceModel; got {type(model).__name__}")
     if method is None:
-        method = methods.WoLF()
+        method = methods.default(model)
     elif isinstance(method, str):
         method = methods.make(method)
     if isinstance(method, type) or not all(hasattr(method, name) for name in ("init", "predict", "update")):
@@ -33,6 +33,9 @@ def resolve_method(method: Any, model: Model) -> Any:
         raise ValueError('KF needs a linear model; for functions use method="EKF", or leave it out for the robust one')
     if getattr(method, "needs_linear", False) and not model.linear:
         raise ValueError(f"{type(method).__name__} needs a linear model; for functions use another method")
+    check = getattr(method, "check_model", None)
+    if check is not None:
+        check(model)
     return method
 
 
@@ -79,12 +82,13 @@ def check_functions(model: Model, us: np.ndarray | None) -> None:
             raise ValueError(f"{name} must return an array of shape ({size},), to match its covariance; got {shape}")
 
 
-def warn_if_large(model: Model, rows: int, save: Any, dtype: str) -> None:
+def warn_if_large(model: Model, rows: int, save: Any, dtype: str, method: Any = None) -> None:
     """Say so before an output of many gigabytes."""
     if save != "all":
         return
     d, m = model.state_dim, model.obs_dim
-    size = rows * (2 * d * d + 2 * d + m * m + 2 * m + 4) * np.dtype(dtype).itemsize
+    covs = 2 * d * d if getattr(method, "keeps_covariances", True) else 0
+    size = rows * (covs + 2 * d + m * m + 2 * m + 4) * np.dtype(dtype).itemsize
     if size > LARGE_OUTPUT:
         words = f'the results will take about {size / 1e9:.0f} GB; save="means" keeps {rows * (d + 3) * 8 / 1e9:.1f} GB'
         warnings.warn(words, stacklevel=3)

@@ -46,7 +46,7 @@ def run_forecast(
         state = method.predict(model.at(state.t - 1 if update_first else state.t), state, u_lead)
         now = model.at(state.t)
         view = with_jac(method.moments(now.projection(u), state.belief))
-        factor = gaussian.innovation(state.belief, view, now.obs_cov, jnp.ones_like(view.mean))
+        factor = gaussian.innovation(state.belief, view, now.noise_at(state.mean, u), jnp.ones_like(view.mean))
         measured = Gaussian(view.mean, factor.product())
         return state._replace(t=state.t + 1), (Gaussian(state.mean, state.cov), measured)
 

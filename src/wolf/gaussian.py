@@ -14,49 +14,57 @@ import math
 import jax.numpy as jnp
 from jax import Array
 
-from wolf import linalg
+from wolf import linalg, pending
 from wolf.linalg import Cholesky, matmul, matvec, transpose
-from wolf.types import Affine, Believed, Gaussian, RootGaussian
+from wolf.types import Affine, Believed, Gaussian, PendingGaussian, RootGaussian
 
 JOSEPH_UP_TO = 16  # state size above which the O(D² M) form is the automatic choice
 FORMS = ("auto", "joseph", "symmetric", "sqrt")
 LOG_2PI = math.log(2 * math.pi)
 
+Belief = Gaussian | RootGaussian | PendingGaussian
 
-def push(belief: Gaussian | RootGaussian, view: Affine, noise_cov: Array) -> Gaussian | RootGaussian:
+
+def push(belief: Belief, view: Affine, noise_cov: Array | None) -> Belief:
     """Send a belief through an affine view of the dynamics and add noise.
 
     Args:
         belief: over the state before the step.
         view: the dynamics seen by that belief; `jac=None` is the identity and costs no product.
-        noise_cov: Q, (D, D).
+        noise_cov: Q, (D, D); a number or (D,) for the variances of a diagonal one, None for nothing.
 
     Example:
         >>> push(Gaussian(jnp.zeros(1), jnp.eye(1)), Affine(jnp.ones(1), None), jnp.eye(1)).cov.tolist()
         [[2.0]]
     """
+    if isinstance(belief, PendingGaussian):
+        return pending.push(belief, noise_cov)
     if isinstance(belief, RootGaussian):
-        blocks = [belief.root if view.jac is None else matmul(view.jac, belief.root), linalg.psd_root(noise_cov)]
+        blocks = [belief.root if view.jac is None else matmul(view.jac, belief.root)]
+        if noise_cov is not None:
+            blocks.append(_noise_root(noise_cov, belief.root))
         if view.root is not None:
             blocks.append(view.root)
-        return RootGaussian(view.mean, linalg.lq(_join(blocks, axis=1)))
+        # A root that nothing was added to is a root still.
+        return RootGaussian(view.mean, blocks[0] if len(blocks) == 1 else linalg.lq(_join(blocks, axis=1)))
+    added = None if noise_cov is None else _spread_out(noise_cov, belief.cov)
     if view.root is not None:
-        noise_cov = noise_cov + linalg.gram(view.root)
+        excess = linalg.gram(view.root)
+        added = excess if added is None else added + excess
     if view.jac is None:
-        return Gaussian(view.mean, belief.cov + noise_cov)
-    return Gaussian(
-        view.mean, linalg.matmul_symmetric(matmul(view.jac, belief.cov), transpose(view.jac), add=noise_cov)
-    )
+        return Gaussian(view.mean, belief.cov if added is None else belief.cov + added)
+    moved = matmul(view.jac, belief.cov)
+    return Gaussian(view.mean, linalg.matmul_symmetric(moved, transpose(view.jac), add=added))
 
 
 def condition(
-    belief: Gaussian | RootGaussian,
+    belief: Belief,
     view: Affine,
     residual: Array,
     obs_cov: Array,
     believed: Believed,
     form: str = "auto",
-) -> tuple[Gaussian | RootGaussian, Array]:
+) -> tuple[Belief, Array]:
     """Condition a belief on a measurement that is believed to the power w².
 
     Args:
@@ -65,7 +73,8 @@ def condition(
         residual: `y - view.mean`, (M,), by whatever subtraction suits y.
         obs_cov: R, (M, M), positive definite.
         believed: weight and spread, from a noise rule.
-        form: "joseph", "symmetric" or "auto"; a `RootGaussian` is always updated in square-root form.
+        form: "joseph", "symmetric" or "auto"; a `RootGaussian` is always updated in square-root form, and what a
+            `PendingGaussian` learns waits.
 
     Returns:
         The posterior, and `log N(e; 0, S)` of the weighted residual e under its covariance S.
@@ -81,27 +90,34 @@ def condition(
         return _condition_root(belief, view, residual, obs_cov, believed)
     prior = belief if believed.prior is None else believed.prior
     # Weigh the products, not their factors: the unweighted ones are those of `innovation`, and computed once.
-    cross = matmul(view.jac, prior.cov)
-    spread = linalg.matmul_symmetric(cross, transpose(view.jac))
+    if isinstance(belief, PendingGaussian) and believed.prior is not None:
+        prior = pending.restart(belief, believed.prior)
+    seen = cross(prior, view.jac)
+    spread = linalg.matmul_symmetric(seen, transpose(view.jac))
     if view.root is not None:
         excess = linalg.gram(view.root)
         spread = spread + excess
     weigh = _Weigh(believed.weight, residual)
-    error, jac_cov, nominal, obs_cov = weigh(residual), weigh(cross), obs_cov, weigh.noise(obs_cov)
+    error, jac_cov, nominal, obs_cov = weigh(residual), weigh(seen), obs_cov, weigh.noise(obs_cov)
     factor = linalg.cholesky(weigh.both(spread) + obs_cov)
     half = factor.half(jac_cov)
     gain_t = factor.back(half)
     mean = prior.mean + matvec(transpose(gain_t), error)
+    if isinstance(prior, PendingGaussian) and not believed.nominal:
+        return pending.learn(prior, mean, half, believed.spread), log_density(error, factor)
     if believed.nominal:
         cov = _joseph(belief.cov, view.jac, weigh.back(gain_t), nominal if view.root is None else nominal + excess)
     elif form == "symmetric" or (form == "auto" and prior.cov.shape[0] > JOSEPH_UP_TO):
-        cov = prior.cov - linalg.gram(transpose(half))
+        cov = linalg.downdate(prior.cov, half)
     else:
         noise_cov = obs_cov if view.root is None else obs_cov + weigh.both(excess)
         cov = _joseph(prior.cov, weigh(view.jac), gain_t, noise_cov)
     if believed.spread is not None:
         cov = cov + linalg.gram(believed.spread)
-    return Gaussian(mean, cov), log_density(error, factor)
+    posterior = Gaussian(mean, cov)
+    if isinstance(belief, PendingGaussian):
+        return pending.restart(belief, posterior), log_density(error, factor)
+    return posterior, log_density(error, factor)
 
 
 def _joseph(cov: Array, jac: Array, gain_t: Array, obs_cov: Array) -> Array:
@@ -126,6 +142,8 @@ def _condition_root(
     if believed.prior is not None:
         belief = RootGaussian(believed.prior.mean, linalg.psd_root(believed.prior.cov))
     weigh = _Weigh(believed.weight, residual)
+    if view.root is None and belief.root.ndim == 2 and belief.root.shape[0] > JOSEPH_UP_TO:
+        return _condition_large_root(belief, weigh(view.jac), weigh(residual), weigh.noise(obs_cov), believed.spread)
     size = residual.shape[0]
     noise = linalg.cholesky(weigh.noise(obs_cov)).matrix()
     if view.root is not None:
@@ -138,6 +156,27 @@ def _condition_root(
     root = lower[size:, size:]
     if believed.spread is not None:
         root = linalg.lq(_join([root, believed.spread], axis=1))
+    return RootGaussian(mean, root), log_density(error, factor)
+
+
+def _condition_large_root(
+    belief: RootGaussian, jac: Array, error: Array, obs_cov: Array, spread: Array | None
+) -> tuple[RootGaussian, Array]:
+    """Update any square root in O(D² M), without orthogonalising (Potter 1963; Andrews 1968 for M > 1).
+
+    With φ = (H L)ᵀ and S½, R½ lower triangular, L⁺ = L (I - φ S^(-T/2) (S½ + R½)⁻¹ φᵀ). The new root is not
+    triangular; where one has to be, the next drift or dynamics make it so.
+    """
+    seen = matmul(jac, belief.root)
+    noise_root = linalg.cholesky(obs_cov).matrix()
+    root_of_cov = linalg.lq(_join([noise_root, seen], axis=1))
+    factor = linalg.from_lower(root_of_cov)
+    cross = matmul(belief.root, transpose(seen))
+    mean = belief.mean + matvec(cross, factor.solve(error))
+    joint = linalg.from_lower(root_of_cov + noise_root)
+    root = belief.root - matmul(cross, factor.back(joint.half(seen)))
+    if spread is not None:
+        root = linalg.lq(_join([root, spread], axis=1))
     return RootGaussian(mean, root), log_density(error, factor)
 
 
@@ -163,7 +202,7 @@ def hide_noise(obs_cov: Array, observed: Array) -> Array:
     return jnp.where(both, obs_cov, linalg.eye(observed.shape[0], obs_cov))
 
 
-def innovation(belief: Gaussian | RootGaussian, view: Affine, obs_cov: Array, observed: Array) -> Cholesky:
+def innovation(belief: Belief, view: Affine, obs_cov: Array, observed: Array) -> Cholesky:
     """Factorise the covariance of the residual, `S = jac P jacᵀ + root rootᵀ + R`.
 
     Args:
@@ -182,12 +221,12 @@ def innovation(belief: Gaussian | RootGaussian, view: Affine, obs_cov: Array, ob
     return linalg.cholesky(weigh.both(signal(belief, view)) + obs_cov)
 
 
-def signal(belief: Gaussian | RootGaussian, view: Affine) -> Array:
+def signal(belief: Belief, view: Affine) -> Array:
     """Compute the covariance of a function of the state, `jac P jacᵀ + root rootᵀ`."""
     if isinstance(belief, RootGaussian):
         known = linalg.gram(matmul(view.jac, belief.root))
     else:
-        known = linalg.sandwich(view.jac, belief.cov)
+        known = linalg.matmul_symmetric(cross(belief, view.jac), transpose(view.jac))
     return known if view.root is None else known + linalg.gram(view.root)
 
 
@@ -256,6 +295,23 @@ class _Weigh:
         if self.whitens:
             return jnp.broadcast_to(linalg.eye(obs_cov.shape[0], self.weight), self.weight.shape)
         return obs_cov
+
+
+def cross(belief: Gaussian | PendingGaussian, jac: Array) -> Array:
+    """Multiply `jac P`."""
+    return pending.cross(belief, jac) if isinstance(belief, PendingGaussian) else matmul(jac, belief.cov)
+
+
+def _spread_out(noise_cov: Array, cov: Array) -> Array:
+    """Write variances on a diagonal; a matrix is one already."""
+    if noise_cov.ndim >= 2:
+        return noise_cov
+    return linalg.eye(cov.shape[0], cov) * (noise_cov if noise_cov.ndim == 0 else noise_cov[:, None])
+
+
+def _noise_root(noise_cov: Array, root: Array) -> Array:
+    """Take a root of the noise of the dynamics."""
+    return linalg.psd_root(noise_cov) if noise_cov.ndim >= 2 else jnp.sqrt(_spread_out(noise_cov, root))
 
 
 def _join(blocks: list[Array], axis: int) -> Array:

@@ -115,6 +115,22 @@ def matmul_symmetric(a: Array, b: Array, add: Array | None = None) -> Array:
     return half[where]
 
 
+def downdate(a: Array, rows: Array) -> Array:
+    """Subtract `rowsᵀ rows` from a symmetric matrix, and keep it exactly so.
+
+    Few rows are taken off entry by entry: one pass over a large matrix, and both halves round alike.
+
+    Example:
+        >>> downdate(jnp.eye(2), jnp.array([[0.5, 0.5]])).tolist()
+        [[0.75, -0.25], [-0.25, 0.75]]
+    """
+    if rows.shape[0] > SMALL:
+        return a - gram(transpose(rows))
+    for row in rows:
+        a = a - outer(row, row)
+    return a
+
+
 class Cholesky:
     """A lower triangular L with `L Lᵀ = a`, and what one does with it.
 
@@ -220,7 +236,9 @@ def psd_root(a: Array) -> Array:
         units = _units(a)
         values, vectors = jnp.linalg.eigh(a / outer(units, units))
         root = vectors * safe_sqrt(jnp.maximum(values, 0.0))[None, :]
-        return units[:, None] * jnp.linalg.qr(root.T, mode="r").T
+        lower = jnp.linalg.qr(root.T, mode="r").T
+        signs = jnp.where(jnp.diagonal(lower) < 0, -1.0, 1.0).astype(a.dtype)  # LAPACK leaves them to chance
+        return units[:, None] * lower * signs[None, :]
     columns = []
     rest = a
     for j in range(size):

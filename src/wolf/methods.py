@@ -8,8 +8,17 @@ from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any
 
-from wolf import checks, noise, weights
-from wolf.filters import IMM, Forgetful, GaussianFilter, GradientFilter, ParticleFilter, RaoBlackwellFilter
+from wolf import checks, families, noise, weights
+from wolf.filters import (
+    IMM,
+    Forgetful,
+    GaussianFilter,
+    GradientFilter,
+    LowRankFilter,
+    ParticleFilter,
+    RaoBlackwellFilter,
+)
+from wolf.model import Model
 from wolf.moments import Cubature, GaussHermite, Linear, Linearised, Unscented
 
 ITERATIONS = 5  # of an iterated EKF; it converges quadratically, so more rarely changes a digit
@@ -47,6 +56,32 @@ def WoLF(weight: Any = None, **options: Any) -> GaussianFilter:
         weight = weights.MahalanobisIMQ(metric="S")
     checks.weight(weight)
     return GaussianFilter(noise=noise.Weighted(weight), **options)
+
+
+def LowRank(weight: Any = None, rank: int = 10) -> LowRankFilter:
+    """Make a filter for many parameters: a diagonal and a few directions instead of a full covariance.
+
+    Args:
+        weight: as in `WoLF`. `wolf.Unweighted()` is plain LoFi.
+        rank: number of directions; 0 keeps a diagonal alone.
+
+    Example:
+        >>> LowRank(rank=0).rank
+        0
+    """
+    if weight is None:
+        weight = weights.MahalanobisIMQ(metric="S")
+    checks.weight(weight)
+    return LowRankFilter(noise.Weighted(weight), rank)
+
+
+def default(model: Model) -> GaussianFilter:
+    """Choose the robust method that needs no tuning: in the S metric, but for counts, classes and the like in V.
+
+    While little is known of the parameters of such a model, its S metric would take gross counts for good ones.
+    """
+    gaussian = isinstance(getattr(model, "family", None), families.Gaussian | None)
+    return WoLF() if gaussian else WoLF(weights.MahalanobisIMQ(metric="R"))
 
 
 def _weighted(family: Callable, **fixed: Any) -> Callable[..., GaussianFilter]:

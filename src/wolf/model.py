@@ -5,7 +5,6 @@ function object, so a value that it closes over is frozen at the first call; giv
 `jax.tree_util.Partial(f, dt)` or a callable pytree, and a new dt never recompiles.
 """
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -14,45 +13,13 @@ import jax.numpy as jnp
 from jax import Array
 
 from wolf import checks, linalg
+from wolf.maps import Bound as Bound
+from wolf.maps import LinearMap as LinearMap
+from wolf.maps import call as call
+from wolf.maps import num_arguments as num_arguments
+from wolf.parametric import ParameterModel as ParameterModel
 from wolf.pytree import function, pytree
 from wolf.types import Gaussian
-
-
-@pytree
-class LinearMap:
-    """A map `x -> matrix x + offset`; None is the identity and no offset."""
-
-    matrix: Any
-    offset: Any = None
-
-    def __call__(self, x: Array) -> Array:
-        """Apply the map."""
-        y = x if self.matrix is None else linalg.matvec(self.matrix, x)
-        return y if self.offset is None else y + self.offset
-
-
-@pytree
-class Bound:
-    """A user's function with its input filled in, ready for one series or for many."""
-
-    fn: Any = function()
-    u: Any = None
-    residual: Any = function(default=None)
-
-    def __call__(self, x: Array) -> Array:
-        """Evaluate at x."""
-        return self.each(lambda f: f, x)
-
-    def each(self, transform: Callable, x: Array, axes: int = 1) -> Any:
-        """Evaluate `transform(x -> fn(x, u))` at x, series by series if x has a trailing axis beyond its own."""
-
-        def one(x: Array, u: Any) -> Any:
-            return transform(lambda z: call(self.fn, z, u))(x)
-
-        if x.ndim == axes:
-            return one(x, self.u)
-        u_axis = -1 if self.u is not None and self.u.ndim > 1 else None
-        return jax.vmap(one, in_axes=(-1, u_axis), out_axes=-1)(x, self.u)
 
 
 @pytree
@@ -126,6 +93,15 @@ class StateSpaceModel:
     def lift(self) -> "StateSpaceModel":
         """Give the covariances a trailing axis of one, to broadcast over many series."""
         return _replace(self, dynamics_cov=self.dynamics_cov[..., None], obs_cov=self.obs_cov[..., None])
+
+    @property
+    def noise_cov(self) -> Any:
+        """Give Q as short as it is; models of parameters have shorter forms than a matrix."""
+        return self.dynamics_cov
+
+    def noise_at(self, x: Array, u: Array | None) -> Any:
+        """Give R, which is the same at every state."""
+        return self.obs_cov
 
     def transition(self, u: Array | None) -> LinearMap | Bound:
         """Bind the input to the dynamics."""
@@ -233,6 +209,15 @@ class LinearModel:
         """Give every matrix a trailing axis of one, to broadcast over many series."""
         return jax.tree.map(lambda leaf: leaf[..., None], self)
 
+    @property
+    def noise_cov(self) -> Any:
+        """Give Q as short as it is; models of parameters have shorter forms than a matrix."""
+        return self.dynamics_cov
+
+    def noise_at(self, x: Array, u: Array | None) -> Any:
+        """Give R, which is the same at every state."""
+        return self.obs_cov
+
     def transition(self, u: Array | None) -> LinearMap:
         """Bind the input to the dynamics."""
         return LinearMap(self.F, None if self.B is None or u is None else linalg.matvec(self.B, u))
@@ -246,31 +231,13 @@ class LinearModel:
         return _subtract(self.residual, y, prediction)
 
 
-Model = StateSpaceModel | LinearModel
-
-
-def call(fn: Callable, x: Array, u: Array | None) -> Array:
-    """Call f(x) or f(x, u), whichever the function takes.
-
-    Example:
-        >>> call(lambda x: 2 * x, 3.0, None), call(lambda x, u: x + u, 3.0, 1.0)
-        (6.0, 4.0)
-    """
-    return fn(x, u) if num_arguments(fn) > 1 else fn(x)
-
-
-def num_arguments(fn: Callable) -> int:
-    """Count the positional arguments without a default that a function takes: 1 for f(x), 2 for f(x, u)."""
-    try:
-        parameters = inspect.signature(fn).parameters.values()
-    except (TypeError, ValueError):  # jnp.sin and other compiled callables do not tell
-        return 1
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(p.kind in kinds and p.default is inspect.Parameter.empty for p in parameters)
+Model = StateSpaceModel | LinearModel | ParameterModel
 
 
 def time_axes(model: Model) -> dict[str, int]:
     """Find which arrays have a time axis, and how long it is."""
+    if isinstance(model, ParameterModel):
+        return {}
     names = ("F", "H", "Q", "R", "B") if model.linear else ("dynamics_cov", "obs_cov")
     return {name: len(getattr(model, name)) for name in names if _varies(getattr(model, name))}
 

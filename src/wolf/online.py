@@ -11,7 +11,7 @@ import numpy as np
 
 from wolf import checks, door, run, storage
 from wolf.fusion import one_kernel, refused
-from wolf.model import Model, time_axes
+from wolf.model import Model, ParameterModel, time_axes
 from wolf.pytree import cast, from_dict, to_dict
 from wolf.results import describe_state
 from wolf.told import Layout, Report, lay_out, pack
@@ -257,6 +257,8 @@ class Online:
 
 def override(model: Model, t: int, update_first: bool, matrices: dict[str, Any]) -> Model:
     """Copy a model with other matrices at one step, checked like a model of its own."""
+    if isinstance(model, ParameterModel):
+        return model.override(matrices)
     names = {} if model.linear else {"R": "obs_cov", "Q": "dynamics_cov"}
     if not model.linear and not matrices.keys() <= names.keys():
         raise ValueError("a model with functions takes R and Q for one step; F and H are functions, give them inputs u")

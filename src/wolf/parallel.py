@@ -13,6 +13,7 @@ from wolf.fusion import refused
 from wolf.linalg import SMALL
 
 SERIES_PER_THREAD = 64  # fewer are not worth a thread
+LARGE = 64  # states from which one series fills the cache, and a thread: together they would wait for memory
 
 
 def run_one(*engine: Any, **options: Any) -> tuple[Any, Any]:
@@ -43,9 +44,11 @@ def run_series(
     """
     per_series = options["per_series_model"]
     on_cpu = jax.default_backend() == "cpu"
-    one_by_one = on_cpu and max(model.state_dim, model.obs_dim) <= SMALL
+    largest = max(model.state_dim, model.obs_dim)
+    one_by_one = on_cpu and (largest <= SMALL or largest >= LARGE)
     wanted = (os.cpu_count() or 1) if threads is None else threads
-    parts = max(1, min(wanted, len(ys) // SERIES_PER_THREAD)) if on_cpu else 1
+    fewest = 1 if largest >= LARGE else SERIES_PER_THREAD
+    parts = max(1, min(wanted, len(ys) // fewest)) if on_cpu else 1
     size = -(-len(ys) // parts)
     blank = parts * size - len(ys)
     padded = np.concatenate([ys, np.full((blank, *ys.shape[1:]), np.nan, ys.dtype)]) if blank else ys

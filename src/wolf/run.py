@@ -224,6 +224,7 @@ def series_last(model: Model, method: Any, per_series_model: bool = False) -> bo
     """Say whether this filter can carry the series as a trailing axis; the others are vmapped."""
     small = max(model.state_dim, model.obs_dim) <= SMALL
     capable = getattr(getattr(method, "noise", None), "handles_series", False)
+    capable = capable and getattr(model, "handles_series", True)
     return small and capable and (model.linear or not per_series_model)
 
 

@@ -6,6 +6,8 @@ if there is one, holds the series.
 
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from wolf import linalg
@@ -25,9 +27,46 @@ class RootGaussian(NamedTuple):
     root: Any
 
     @property
-    def cov(self) -> Array:
+    def cov(self) -> Any:
         """Multiply the root out."""
+        if isinstance(self.root, np.ndarray) and self.root.ndim == 2:  # JAX would cut float64 outside of our context
+            return self.root @ self.root.T
         return linalg.gram(self.root)
+
+
+class PendingGaussian(NamedTuple):
+    """A normal distribution whose large covariance is brought up to date only now and then.
+
+    The covariance is `base + diag(added) - rowsᵀ rows` over the rows that wait. Reading and writing a large matrix is
+    what a step costs; this way it is read in every step, and written once for many.
+
+    Attributes:
+        mean: (D,).
+        base: (D, D), as it was.
+        added: variances that came since, a number or (D,).
+        rows: what was learned since, (K, D).
+        count: how many of the rows wait; those beyond are of the past.
+    """
+
+    mean: Any
+    base: Any
+    added: Any
+    rows: Any
+    count: Any
+
+    @property
+    def waiting(self) -> Array:
+        """Say which rows wait, (K,)."""
+        return np.arange(len(self.rows)) < self.count
+
+    @property
+    def cov(self) -> Array:
+        """Write the covariance out."""
+        xp: Any = np if isinstance(self.base, np.ndarray) else jnp
+        extra = self.added if self.added.ndim == 0 else self.added[:, None]
+        rows = xp.where(self.waiting[:, None], self.rows, 0.0)
+        same = rows.T @ rows
+        return self.base + extra * xp.eye(len(self.mean), dtype=self.base.dtype) - (same + same.T) / 2
 
 
 class Affine(NamedTuple):

@@ -3,6 +3,7 @@
 from wolf.filters.forgetful import Forgetful
 from wolf.filters.gaussian import GaussianFilter, GaussianState
 from wolf.filters.gradient import GradientFilter
+from wolf.filters.lowrank import LowRankFilter
 from wolf.filters.multiple import IMM, Mode
 from wolf.filters.particle import ParticleFilter, RaoBlackwellFilter
 
@@ -12,6 +13,7 @@ __all__ = [
     "GaussianFilter",
     "GaussianState",
     "GradientFilter",
+    "LowRankFilter",
     "Mode",
     "ParticleFilter",
     "RaoBlackwellFilter",

@@ -9,14 +9,14 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from wolf import gaussian, linalg
-from wolf.gaussian import FORMS
+from wolf import gaussian, linalg, pending
+from wolf.gaussian import FORMS, Belief
 from wolf.linalg import Cholesky
-from wolf.model import Model
+from wolf.model import Model, ParameterModel
 from wolf.moments import Linearised
 from wolf.noise import Weighted
 from wolf.pytree import pytree, static
-from wolf.types import Affine, Gaussian, Info, Measurement, RootGaussian
+from wolf.types import Affine, Gaussian, Info, Measurement, PendingGaussian, RootGaussian
 from wolf.weights import Unweighted
 
 OUTLIER_POWER = 0.5  # a measurement with w² below this is called an outlier
@@ -25,7 +25,7 @@ OUTLIER_POWER = 0.5  # a measurement with w² below this is called an outlier
 class GaussianState(NamedTuple):
     """A belief about the state, the number of measurements seen so far, and what the noise rule remembers."""
 
-    belief: Gaussian | RootGaussian
+    belief: Belief
     t: Array
     memory: Any = ()
 
@@ -39,6 +39,10 @@ class GaussianState(NamedTuple):
         """Read the covariance."""
         return self.belief.cov
 
+    def project(self, jac: Array) -> Array:
+        """Give the covariance of `jac θ`, (M, M)."""
+        return gaussian.signal(self.belief, Affine(None, jac))
+
 
 @pytree
 class GaussianFilter:
@@ -47,7 +51,8 @@ class GaussianFilter:
     Args:
         moments: how a function is seen by a belief.
         noise: how much a measurement is believed.
-        form: "joseph", "symmetric", "sqrt", or "auto" (Joseph up to 16 states, symmetric above).
+        form: "joseph", "symmetric", "sqrt", or "auto" (Joseph up to 16 states, symmetric above; for models of many
+            parameters the covariance is brought up to date only now and then, see `wolf.pending`).
         iterations: how often to take the tangent of the observation function; above 1 an iterated EKF. The weight
             stays the one of the first look, at the prediction: chosen again at each iterate it could lock on to an
             outlier.
@@ -67,10 +72,17 @@ class GaussianFilter:
 
     def init(self, model: Model, key: Array | None = None) -> GaussianState:
         """Start from the model's prior."""
-        mean, cov = jnp.asarray(model.prior.mean), jnp.asarray(model.prior.cov)
-        belief = RootGaussian(mean, linalg.psd_root(cov)) if self.form == "sqrt" else Gaussian(mean, cov)
+        belief = self._start(model, Gaussian(*map(jnp.asarray, model.prior)))
         remember = getattr(self.noise, "start", None)
         return GaussianState(belief, jnp.zeros((), jnp.int32), () if remember is None else remember(model))
+
+    def _start(self, model: Model, prior: Gaussian) -> Belief:
+        """Put the prior into the form of the run."""
+        if self.form == "sqrt":
+            return RootGaussian(prior.mean, linalg.psd_root(prior.cov))
+        if self.form == "auto" and isinstance(model, ParameterModel) and pending.pays(model.state_dim, model.obs_dim):
+            return pending.start(prior, model.noise_cov, model.obs_dim)
+        return prior
 
     def predict(self, now: Model, state: GaussianState, u: Array | None, key: Array | None = None) -> GaussianState:
         """Go forward one step in time.
@@ -82,7 +94,7 @@ class GaussianFilter:
             key: not used.
         """
         view = self.moments(now.transition(u), state.belief)
-        return GaussianState(gaussian.push(state.belief, view, now.dynamics_cov), state.t, state.memory)
+        return GaussianState(gaussian.push(state.belief, view, now.noise_cov), state.t, state.memory)
 
     def update(
         self, now: Model, state: GaussianState, y: Measurement, u: Array | None, key: Array | None = None
@@ -97,7 +109,7 @@ class GaussianFilter:
             key: not used.
         """
         predicted = state.belief
-        obs_cov = gaussian.hide_noise(now.obs_cov, y.observed)
+        obs_cov = gaussian.hide_noise(now.noise_at(predicted.mean, u), y.observed)
         projection = now.projection(u)
 
         def look(at: Array | None) -> tuple[Affine, Array]:
@@ -117,11 +129,18 @@ class GaussianFilter:
             posterior, log_weighted = gaussian.condition(predicted, view, residual_at, obs_cov, weighed, self.form)
         # A row without a usable measurement, or an update that broke down, leaves the prediction bit for bit.
         used = _usable(weight, y) & jnp.isfinite(posterior.mean.sum(0))
-        belief = type(predicted)(*(jnp.where(used, new, old) for new, old in zip(posterior, predicted, strict=True)))
+        belief = _choose(used, posterior, predicted)
         weight = jnp.where(used, weight, 0.0)
         info = _describe(predicted, residual, factor, weight, y, obs_cov, jnp.where(used, log_weighted, 0.0))
         memory = jax.tree.map(lambda new, old: jnp.where(used, new, old), believed.memory, state.memory)
         return GaussianState(belief, state.t + 1, memory), info
+
+
+def _choose(used: Array, new: Any, old: Any) -> Any:
+    """Take the new belief if it is used, else the old one."""
+    if isinstance(new, PendingGaussian):
+        return pending.choose(used, new, old)
+    return type(new)(*(jnp.where(used, a, b) for a, b in zip(new, old, strict=True)))
 
 
 def with_jac(view: Affine) -> Affine:
@@ -161,7 +180,7 @@ def _usable(weight: Array, y: Measurement) -> Array:
 
 
 def _describe(
-    predicted: Gaussian | RootGaussian,
+    predicted: Belief,
     residual: Array,
     factor: Cholesky,
     weight: Array,

@@ -12,11 +12,11 @@ import numpy as np
 from jax import Array
 from jax.scipy.special import logsumexp
 
-from wolf import checks, linalg
+from wolf import checks, linalg, pending
 from wolf.filters.gaussian import OUTLIER_POWER, GaussianFilter, GaussianState
 from wolf.model import Model
 from wolf.pytree import pytree
-from wolf.types import Gaussian, Info, Measurement
+from wolf.types import Gaussian, Info, Measurement, PendingGaussian, RootGaussian
 
 LEAVE = 0.05  # chance that the usual mode is not at work, shared by the others
 
@@ -152,8 +152,10 @@ class IMM:
         )
 
     def _restart(self, state: GaussianState, belief: Gaussian) -> GaussianState:
-        if self.filter.form == "sqrt":
-            return state._replace(belief=type(state.belief)(belief.mean, linalg.psd_root(belief.cov)))
+        if isinstance(state.belief, RootGaussian):
+            return state._replace(belief=RootGaussian(belief.mean, linalg.psd_root(belief.cov)))
+        if isinstance(state.belief, PendingGaussian):
+            return state._replace(belief=pending.restart(state.belief, belief))
         return state._replace(belief=belief)
 
 

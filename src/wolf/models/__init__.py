@@ -19,6 +19,9 @@ from wolf.models.continuous import ornstein_uhlenbeck as ornstein_uhlenbeck
 from wolf.models.continuous import time_steps as time_steps
 from wolf.models.continuous import wiener_level as wiener_level
 from wolf.models.continuous import wiener_velocity as wiener_velocity
+from wolf.models.network import from_function as from_function
+from wolf.models.network import glm as glm
+from wolf.models.network import mlp as mlp
 from wolf.models.tracking import constant_acceleration as constant_acceleration
 from wolf.models.tracking import constant_velocity as constant_velocity
 from wolf.models.tracking import coordinated_turn as coordinated_turn

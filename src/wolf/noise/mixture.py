@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from wolf import checks, linalg
+from wolf import checks, gaussian, linalg
 from wolf.linalg import Cholesky, matmul, total, transpose
 from wolf.noise.whitened import Whitened, whiten
 from wolf.pytree import pytree, static
@@ -113,7 +113,7 @@ class Matched(NamedTuple):
         identity = linalg.eye(white.signal.shape[0], white.signal)
         weight = matmul(transpose(linalg.psd_root(self.information)), white.noise.half(identity))
         root = white.noise.back(linalg.psd_root(self.spread))
-        return Believed(weight, spread=matmul(matmul(belief.cov, transpose(view.jac)), root))
+        return Believed(weight, spread=matmul(transpose(gaussian.cross(belief, view.jac)), root))
 
 
 def match(white: Whitened, scales: Array, probabilities: Array, far: bool) -> Matched:

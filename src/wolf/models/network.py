@@ -1,0 +1,266 @@
+"""Networks and other functions of parameters, as models: a robust filter trains them, one example at a time.
+
+    model = wolf.models.mlp(features=8, hidden=(20,), obs_var=0.1)
+    out = wolf.filter(model, targets, inputs=features, save="final")
+
+The state is the vector of all parameters. `drift_var` lets them wander, for relations that change.
+"""
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from wolf import checks
+from wolf.families import Family, Gaussian
+from wolf.parametric import ParameterModel
+from wolf.pytree import function, pytree, static
+
+ACTIVATIONS: dict[str, Callable] = {
+    "relu": jax.nn.relu,
+    "tanh": jnp.tanh,
+    "sigmoid": jax.nn.sigmoid,
+    "silu": jax.nn.silu,
+    "gelu": jax.nn.gelu,
+    "sine": jnp.sin,
+}
+TRUNCATED_STD = 0.87962566103423978  # of a normal cut at ±2, by which LeCun's initial weights are divided
+
+
+@pytree
+class Network:
+    """A multi-layer perceptron of a flat parameter vector: for each layer its matrix, row by row, then its offsets.
+
+    Args:
+        frozen: parameters of the first layers, which are not learned; empty to learn all.
+        sizes: of the layers, from features to outputs.
+        activation: between the layers.
+    """
+
+    frozen: Any
+    sizes: tuple[int, ...] = static()
+    activation: Any = function()
+
+    @property
+    def features(self) -> int:
+        """Count the inputs."""
+        return self.sizes[0]
+
+    def __call__(self, theta: Array, x: Array) -> Array:
+        """Evaluate for one row of features, (features,) -> (outputs,)."""
+        theta = jnp.concatenate([jnp.asarray(self.frozen, theta.dtype), theta]) if len(self.frozen) else theta
+        start = 0
+        for layer, (wide, high) in enumerate(zip(self.sizes[:-1], self.sizes[1:], strict=True)):
+            x = x if layer == 0 else self.activation(x)
+            matrix = theta[start : start + wide * high].reshape(wide, high)
+            start += wide * high
+            x = x @ matrix + theta[start : start + high]
+            start += high
+        return x
+
+
+@pytree
+class Raveled:
+    """A user's function of a tree of parameters, as one of a flat vector.
+
+    Args:
+        fn: `fn(params, x)`.
+        fixed: leaves of the tree that are no parameters, each with its place.
+        shapes: of the parameters.
+        tree: how they are put together.
+    """
+
+    fn: Any = function()
+    fixed: tuple = static()
+    shapes: tuple[tuple[int, ...], ...] = static()
+    tree: Any = static()
+
+    def __call__(self, theta: Array, x: Any) -> Array:
+        """Put the tree together, and evaluate."""
+        leaves, start = [], 0
+        for shape in self.shapes:
+            size = int(np.prod(shape))
+            leaves.append(theta[start : start + size].reshape(shape))
+            start += size
+        for place, leaf in self.fixed:
+            leaves.insert(place, leaf)
+        return jnp.ravel(self.fn(jax.tree.unflatten(self.tree, leaves), x))
+
+
+@pytree
+class Affine:
+    """The function of a generalised linear model: for each output an offset, and a slope for each feature."""
+
+    features: int = static()
+    outputs: int = static(default=1)
+
+    def __call__(self, theta: Array, x: Array) -> Array:
+        """Evaluate for one row of features."""
+        table = theta.reshape(self.outputs, self.features + 1)
+        return table[:, 0] + table[:, 1:] @ x
+
+
+def mlp(
+    features: int,
+    hidden: Sequence[int] = (20,),
+    outputs: int = 1,
+    *,
+    activation: str | Callable = "relu",
+    key: Any = 0,
+    obs_var: Any = 1.0,
+    prior_var: Any = 1.0,
+    drift_var: Any = 0.0,
+    family: Family | None = None,
+    params: Any = None,
+    learn: str = "all",
+) -> ParameterModel:
+    """Make a multi-layer perceptron that a filter trains.
+
+    Args:
+        features: number of inputs.
+        hidden: sizes of the hidden layers; () is linear regression.
+        outputs: number of targets; for a family, it says how many.
+        activation: one of `ACTIVATIONS`, or a function.
+        key: seed or JAX key of the initial weights: LeCun's normal ones (truncated at two standard deviations), and
+            offsets of zero.
+        obs_var: variance of the noise of each target, a number or (outputs,). With targets scaled to [0, 1], 1 is
+            what the paper uses, and far too large for honest intervals.
+        prior_var: variance of every parameter around its initial value; the paper's learning rate.
+        drift_var: variance that every parameter gains in each step; 0 stands still.
+        family: what a target is, from `wolf.families`, instead of a number with noise.
+        params: initial parameters, as a flat vector, instead of random ones.
+        learn: "all", or "last" to learn the last layer only, on top of the first layers as they are in `params`:
+            Bayesian regression on features that were learned elsewhere.
+
+    Example:
+        >>> mlp(features=8, hidden=(20,))
+        ParameterModel(201 parameters, Gaussian)
+    """
+    for name, value in (("features", features), ("outputs", outputs), *(("hidden", size) for size in hidden)):
+        checks.count(name, value)
+    if learn not in ("all", "last"):
+        raise ValueError(f'learn must be "all" or "last"; got {learn!r}')
+    family = _gaussian(obs_var, outputs) if family is None else _checked(family)
+    sizes = (int(features), *map(int, hidden), family.outputs)
+    theta = _initial(sizes, key) if params is None else checks.number_array("params", params)
+    count = sum((wide + 1) * high for wide, high in itertools.pairwise(sizes))
+    if theta.shape != (count,):
+        raise ValueError(f"params must have shape ({count},) for layers of {sizes}; got {theta.shape}")
+    learned = count if learn == "all" else (sizes[-2] + 1) * sizes[-1]
+    network = Network(theta[: count - learned], sizes, _activation(activation))
+    return ParameterModel(network, family, theta[count - learned :], prior_var, _drift(drift_var))
+
+
+def glm(
+    features: int,
+    family: Family,
+    *,
+    mean: Any = None,
+    prior_var: Any = 1.0,
+    drift_var: Any = 0.0,
+) -> ParameterModel:
+    """Make a generalised linear model: for each output an offset, then a slope for each feature.
+
+    Args:
+        features: number of inputs.
+        family: what a target is, from `wolf.families`.
+        mean: of the coefficients before the data, (outputs * (features + 1),); zero unless told.
+        prior_var: variance of every coefficient before the data, a number or one for each.
+        drift_var: variance that a coefficient gains in each step, a number or one for each.
+
+    Example:
+        >>> from wolf import families
+        >>> glm(features=4, family=families.Poisson())
+        ParameterModel(5 parameters, Poisson)
+    """
+    checks.count("features", features)
+    outputs = _checked(family).outputs
+    start = np.zeros(outputs * (features + 1)) if mean is None else mean
+    return ParameterModel(Affine(int(features), outputs), family, start, prior_var, _drift(drift_var))
+
+
+def from_function(
+    fn: Callable,
+    params: Any,
+    *,
+    obs_var: Any = 1.0,
+    prior_var: Any = 1.0,
+    drift_var: Any = 0.0,
+    outputs: int = 1,
+    family: Family | None = None,
+) -> ParameterModel:
+    """Make a model of any function of parameters: a curve, a Flax network, an Equinox module.
+
+    Args:
+        fn: `fn(params, x)` of the parameters and one row of inputs, or `fn(params)`. Flax: `net.apply`. Equinox:
+            `lambda net, x: net(x)`. Define it once: every new function object is compiled anew.
+        params: initial parameters, any tree of arrays. Leaves that are no floating-point arrays (an activation,
+            a size) stay as they are.
+        obs_var: variance of the noise of each target, a number or (outputs,).
+        prior_var: variance of every parameter around its initial value, a number or one for each, in flat order.
+        drift_var: variance that a parameter gains in each step, a number or one for each.
+        outputs: number of targets.
+        family: what a target is, from `wolf.families`, instead of a number with noise.
+
+    Example:
+        >>> def wave(params, x):
+        ...     return params["height"] * jnp.sin(params["rate"] * x)
+        >>> from_function(wave, {"height": 1.0, "rate": 0.5}, obs_var=0.1)
+        ParameterModel(2 parameters, Gaussian)
+    """
+    if not callable(fn):
+        raise ValueError(f"fn must be a function fn(params, x); got {type(fn).__name__}")
+    leaves, tree = jax.tree.flatten(params)
+    learned = [leaf for leaf in leaves if _is_parameter(leaf)]
+    if not learned:
+        raise ValueError("params must hold at least one floating-point array or number; got none")
+    fixed = tuple((place, leaf) for place, leaf in enumerate(leaves) if not _is_parameter(leaf))
+    theta = np.concatenate([np.ravel(np.asarray(leaf, np.float64)) for leaf in learned])
+    observe = Raveled(fn, fixed, tuple(np.shape(leaf) for leaf in learned), tree)
+    family = _gaussian(obs_var, outputs) if family is None else _checked(family)
+    return ParameterModel(observe, family, theta, prior_var, _drift(drift_var))
+
+
+def _initial(sizes: tuple[int, ...], key: Any) -> np.ndarray:
+    """Draw LeCun's weights (LeCun et al. 1998), truncated as Flax does; offsets are zero."""
+    key = jax.random.key(int(key)) if isinstance(key, int | np.integer) else key
+    parts = []
+    for layer, (wide, high) in enumerate(itertools.pairwise(sizes)):
+        cut = jax.random.truncated_normal(jax.random.fold_in(key, layer), -2.0, 2.0, (wide, high), np.float32)
+        parts += [np.asarray(cut, np.float64).ravel() / (TRUNCATED_STD * np.sqrt(wide)), np.zeros(high)]
+    return np.concatenate(parts)
+
+
+def _gaussian(obs_var: Any, outputs: int) -> Gaussian:
+    checks.count("outputs", outputs)
+    variances = np.broadcast_to(checks.number_array("obs_var", obs_var), (outputs,))
+    for each in variances:
+        checks.variances(obs_var=each)
+    return Gaussian(np.diag(variances))
+
+
+def _checked(family: Any) -> Family:
+    if not isinstance(family, Family):
+        raise ValueError(f"family must be a value from wolf.families, such as Bernoulli(); got {family!r}")
+    return family
+
+
+def _activation(given: str | Callable) -> Callable:
+    if callable(given):
+        return given
+    if given not in ACTIVATIONS:
+        raise ValueError(f"activation must be a function or one of {', '.join(ACTIVATIONS)}; got {given!r}")
+    return ACTIVATIONS[given]
+
+
+def _drift(var: Any) -> Any:
+    """Leave out a drift of zero: a model that stands still is a smaller program."""
+    return None if np.ndim(var) == 0 and not isinstance(var, jax.core.Tracer) and var == 0 else var
+
+
+def _is_parameter(leaf: Any) -> bool:
+    return isinstance(leaf, float) or (hasattr(leaf, "dtype") and np.issubdtype(np.asarray(leaf).dtype, np.floating))
