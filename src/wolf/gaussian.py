@@ -297,7 +297,7 @@ class _Weigh:
         return obs_cov
 
 
-def cross(belief: Gaussian | PendingGaussian, jac: Array) -> Array:
+def cross(belief: Belief, jac: Array) -> Array:
     """Multiply `jac P`."""
     return pending.cross(belief, jac) if isinstance(belief, PendingGaussian) else matmul(jac, belief.cov)
 
