@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array
 
 from wolf import checks, linalg
-from wolf.model import Model
+from wolf.model import Model, own_noise
 from wolf.pytree import cast, pytree, static
 
 WIDE = 3.0  # a Student-t draw is marked as an outlier when its noise is this many times as wide as the model says
@@ -280,23 +280,26 @@ def trajectory(
 def _draw(model: Model, process: Any, key: Array, start: Any, inputs: Any, *, steps: int) -> tuple[Array, Array, Array]:
     first_key, walk_key, corrupt_key = jax.random.split(key, 3)
     if start is None:
-        start = model.prior.mean + _noise(first_key, linalg.psd_root(model.prior.cov))
+        start = model.prior.mean + _noise(first_key, model.prior.cov)
 
     def body(x: Array, row: tuple) -> tuple[Array, tuple]:
         t, u, step_key = row
         move_key, measure_key = jax.random.split(step_key)
         now = model.at(t)
-        x = now.transition(u)(x) + _noise(move_key, linalg.psd_root(now.dynamics_cov))
+        draw = own_noise(now)
+        x = now.transition(u)(x) + _noise(move_key, now.dynamics_cov) if draw is None else draw(x, move_key)
         clean = now.projection(u)(x)
-        return x, (x, clean, clean + _noise(measure_key, linalg.cholesky(now.obs_cov).matrix()))
+        root = now.obs_cov if now.obs_cov.ndim == 1 else linalg.cholesky(now.obs_cov).matrix()
+        white = jax.random.normal(measure_key, clean.shape, clean.dtype)
+        return x, (x, clean, clean + (jnp.sqrt(root) * white if root.ndim == 1 else linalg.matvec(root, white)))
 
     rows = (jnp.arange(steps), inputs, jax.random.split(walk_key, steps))
     _, (states, clean, measured) = jax.lax.scan(body, jnp.asarray(start), rows)
     return states, *process.corrupt(corrupt_key, clean, measured)
 
 
-def _noise(key: Array, root: Array) -> Array:
-    return linalg.matvec(root, jax.random.normal(key, (root.shape[1],), root.dtype))
+def _noise(key: Array, cov: Array) -> Array:
+    return linalg.colour(cov, jax.random.normal(key, cov.shape[-1:], cov.dtype))
 
 
 def _events(key: Array, prob: Any, like: Array) -> Array:
