@@ -15,7 +15,7 @@ LAYERS = [  # a module imports from its own line or from those above, never from
     {"pytree", "linalg", "fusion", "checks", "types"},
     {"model"},
     {"gaussian", "moments", "calibration", "weights"},
-    {"noise"},
+    {"noise", "ensembles"},
     {"filters"},
     {"run", "smoothing", "forecasting"},
     {"methods"},

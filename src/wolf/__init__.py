@@ -7,6 +7,7 @@ out = wolf.filter(model, ys)          # robust, nothing to tune
 out.means, out.covs, out.outliers
 """
 
+from wolf import ensembles as ensembles
 from wolf import influence as influence
 from wolf import methods as methods
 from wolf import metrics as metrics
@@ -21,6 +22,7 @@ from wolf.api import forecast as forecast
 from wolf.api import sample_paths as sample_paths
 from wolf.api import smooth as smooth
 from wolf.door import package_version as _package_version
+from wolf.filters import EnsembleFilter as EnsembleFilter
 from wolf.filters import GaussianFilter as GaussianFilter
 from wolf.methods import EKF as EKF
 from wolf.methods import IEKF as IEKF

@@ -1,15 +1,16 @@
 """The methods by name: one table. A method is a value, `wolf.methods.make(name, **options)`.
 
 The paper's names first. Every name works without options; `c=None` is calibrated. Options of any method: `form`,
-`iterations`, `moments`; of the weighted ones also those of their weight.
+`iterations`, `moments`; of the weighted ones also those of their weight. Ensembles draw random numbers and need a
+`key`; their options are `num_members`, `inflation` (a factor or a rule), `localisation`, `weight` and `scope`.
 """
 
 from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any
 
-from wolf import checks, weights
-from wolf.filters import GaussianFilter
+from wolf import checks, ensembles, weights
+from wolf.filters import EnsembleFilter, GaussianFilter
 from wolf.moments import Cubature, GaussHermite, Linear, Unscented
 from wolf.noise import Weighted
 
@@ -70,6 +71,25 @@ def _with(build: Callable[..., GaussianFilter], **defaults: Any) -> Callable[...
     return lambda **options: build(**(defaults | options))
 
 
+def _ensemble(analysis: Callable, weight: Any = None, **fixed: Any) -> Callable[..., EnsembleFilter]:
+    """Make a constructor of ensemble filters; its options are those of the filter, the analysis (`rotate`) and `c`."""
+    robust = weights.MahalanobisIMQ(metric="S") if weight is None else weight
+
+    def build(inflation: Any = 1.0, **options: Any) -> EnsembleFilter:
+        own = {name: options.pop(name) for name in {"rotate"} & options.keys()}
+        if isinstance(robust, type):  # one of the printed rules, which has a threshold
+            options.setdefault("weight", robust(options.pop("c", None)))
+        if not hasattr(inflation, "posterior"):
+            inflation = ensembles.Multiplicative(inflation)
+        chosen: dict[str, Any] = {"weight": robust} | fixed | options
+        return EnsembleFilter(analysis=analysis(**own), inflation=inflation, **chosen)
+
+    return build
+
+
+PLAIN = weights.Unweighted()
+NEARBY = ensembles.Ring(radius=4.0)  # the usual radius for Lorenz96; say your own geometry by localisation=
+
 TABLE: dict[str, Callable[..., Any]] = {
     "KF": KF,
     "EKF": EKF,
@@ -90,6 +110,22 @@ TABLE: dict[str, Callable[..., Any]] = {
     "WoLF-UKF": _with(WoLF, moments=Unscented()),
     "WoLF-CKF": _with(WoLF, moments=Cubature()),
     "WoLF-GHKF": _with(WoLF, moments=GaussHermite()),
+    # The paper's ensembles as printed: their gain comes from unweighted predictions.
+    "EnKF": _ensemble(ensembles.SampledGain, PLAIN),
+    "AP-EnKF": _ensemble(ensembles.SampledGain, ensembles.AveragedParticle),
+    "PP-EnKF": _ensemble(ensembles.SampledGain, ensembles.PerParticle),
+    "Hub-EnKF": _ensemble(ensembles.SampledGain, ensembles.Clipped),
+    # Exact forms, which converge to the (weighted) Kalman filter as members are added.
+    "EnKF-Exact": _ensemble(ensembles.Stochastic, PLAIN),
+    "ETKF": _ensemble(ensembles.ETKF, PLAIN),
+    "DEnKF": _ensemble(ensembles.DEnKF, PLAIN),
+    "EnSRF": _ensemble(ensembles.EnSRF, PLAIN),
+    "LETKF": _ensemble(ensembles.LETKF, PLAIN, localisation=NEARBY),
+    "WoLF-EnKF": _ensemble(ensembles.Stochastic),
+    "WoLF-ETKF": _ensemble(ensembles.ETKF),
+    "WoLF-DEnKF": _ensemble(ensembles.DEnKF),
+    "WoLF-EnSRF": _ensemble(ensembles.EnSRF),
+    "WoLF-LETKF": _ensemble(ensembles.LETKF, localisation=NEARBY),
 }
 
 
