@@ -21,7 +21,7 @@ LAYERS = [  # a module imports from its own line or from those above, never from
     {"methods"},
     {"door", "parallel", "storage", "told", "results", "models", "simulate", "metrics"},
     {"api", "influence"},
-    {"online"},
+    {"online", "twin"},
     {"plots", "cli"},
 ]
 LEVEL = {module: level for level, modules in enumerate(LAYERS) for module in modules}

@@ -14,6 +14,7 @@ from wolf import metrics as metrics
 from wolf import models as models
 from wolf import plots as plots
 from wolf import simulate as simulate
+from wolf import twin as twin
 from wolf import weights as weights
 from wolf.api import filter as filter
 from wolf.api import filter_chunks as filter_chunks

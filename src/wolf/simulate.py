@@ -114,6 +114,80 @@ class Additive:
 
 
 @pytree
+class Spikes:
+    """Add a normal error to all coordinates now and then.
+
+    Args:
+        prob: of an outlier at each step.
+        size: standard deviation of the error.
+    """
+
+    prob: Any
+    size: Any
+
+    def __post_init__(self) -> None:
+        """Check prob and size."""
+        checks.probability("prob", self.prob)
+        checks.positive("size", self.size)
+
+    def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
+        """Add errors."""
+        event_key, size_key = jax.random.split(key)
+        outlier = _events(event_key, self.prob, measured)
+        error = self.size * jax.random.normal(size_key, measured.shape, measured.dtype)
+        return measured + jnp.where(outlier[:, None], error, 0.0), outlier
+
+
+@pytree
+class Replaced:
+    """Let the sensor say one fixed value now and then, as a full scale or an error code.
+
+    Args:
+        prob: of an outlier at each step.
+        value: that it says.
+    """
+
+    prob: Any
+    value: Any
+
+    def __post_init__(self) -> None:
+        """Check prob."""
+        checks.probability("prob", self.prob)
+
+    def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
+        """Put the value in."""
+        outlier = _events(key, self.prob, measured)
+        return jnp.where(outlier[:, None], self.value, measured), outlier
+
+
+@pytree
+class EachSensor:
+    """Let a process strike every coordinate by itself instead of all at once.
+
+    `EachSensor(Replaced(prob=0.001, value=100.0))` is the contamination of Duran-Martin et al. (2024, section 5.4).
+
+    Args:
+        process: any outlier process.
+        sensors: numbers of the coordinates that it may strike; all without.
+    """
+
+    process: Any
+    sensors: tuple[int, ...] | None = static(default=None)
+
+    def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
+        """Go through the coordinates; a step is marked if any of them was struck."""
+        count = measured.shape[1]
+        keys = jax.random.split(key, count)
+        strike = jax.vmap(self.process.corrupt, in_axes=(0, 1, 1), out_axes=(1, 1))
+        struck, outliers = strike(keys, clean[..., None], measured[..., None])
+        struck = struck[..., 0]
+        if self.sensors is None:
+            return struck, outliers.any(1)
+        may = jnp.zeros(count, bool).at[jnp.asarray(self.sensors)].set(True)
+        return jnp.where(may[None], struck, measured), (outliers & may[None]).any(1)
+
+
+@pytree
 class Stuck:
     """Let the sensor repeat its last value for a while.
 
