@@ -109,7 +109,7 @@ def kuramoto_sivashinsky(
         steps: of the integration between measurements.
         obs_var: variance of the noise on every measurement.
         dynamics_var: variance of the noise on every state, at each measurement.
-        prior: belief about the state at time 0; without one a long wave of the right size, with variance 1.
+        prior: belief about the state at time 0; without one a long wave, with variance 0.001.
     """
     for name, value in (("dt", dt), ("length", length)):
         checks.positive(name, value)
@@ -118,7 +118,7 @@ def kuramoto_sivashinsky(
         raise ValueError(f"dim must be an even whole number of at least 8; got {dim!r}")
     if prior is None:
         turn = 2 * np.pi * np.arange(dim) / dim
-        prior = Gaussian(np.cos(turn) * (1 + np.sin(turn)), np.ones(dim))
+        prior = Gaussian(np.cos(turn) * (1 + np.sin(turn)), np.full(dim, SMALL_START))
     step = ExponentialStep(steps=int(steps), **_etdrk4(dim, length, dt))
     return _fully_measured(step, dynamics_var, obs_var, prior)
 
