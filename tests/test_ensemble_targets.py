@@ -57,13 +57,12 @@ def test_outliers_hurt_the_plain_filter_and_not_the_robust_one():
     outliers = wolf.simulate.EachSensor(wolf.simulate.Replaced(prob=0.002, value=100.0))
     data = wolf.simulate.trajectory(model, 400, key=2, outliers=outliers)
     never = wolf.MahalanobisIMQ(c=np.inf, metric="S")
-    runs = [
-        wolf.twin.run(
-            model, wolf.methods.make("WoLF-EnSRF", num_members=40, inflation=1.02, weight=w), key=0, data=data
-        )
-        for w in (never, wolf.MahalanobisIMQ(c=2.6, metric="S"))
-    ]
-    plain, robust = (run.scores["rmse"] for run in runs)
+
+    def score(weight):
+        method = wolf.methods.make("WoLF-EnSRF", num_members=40, inflation=1.02, weight=weight)
+        return wolf.twin.run(model, method, key=0, data=data).scores["rmse"]
+
+    plain, robust = score(never), score(wolf.MahalanobisIMQ(c=2.6, metric="S"))
     assert robust < 0.3 < 0.6 < plain
     assert data.outliers.sum() > 10
 
@@ -71,7 +70,7 @@ def test_outliers_hurt_the_plain_filter_and_not_the_robust_one():
 @pytest.mark.parametrize(
     ("model", "flow"),
     [
-        (wolf.models.lorenz63(dt=0.01, steps=5), "lorenz63"),
+        (wolf.models.lorenz63(dt=0.002, steps=25), "lorenz63"),
         (wolf.models.lorenz96(8, dt=0.01), "lorenz96"),
         (wolf.models.kuramoto_sivashinsky(dim=32, length=22.0, dt=0.05, steps=4), "ks"),
     ],
