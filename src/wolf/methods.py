@@ -71,8 +71,15 @@ def _with(build: Callable[..., GaussianFilter], **defaults: Any) -> Callable[...
     return lambda **options: build(**(defaults | options))
 
 
-def _ensemble(analysis: Callable, weight: Any = None, **fixed: Any) -> Callable[..., EnsembleFilter]:
-    """Make a constructor of ensemble filters; its options are those of the filter, the analysis (`rotate`) and `c`."""
+def _ensemble(words: str, analysis: Callable, weight: Any = None, **fixed: Any) -> Callable[..., EnsembleFilter]:
+    """Make a constructor of ensemble filters; its options are those of the filter, the analysis (`rotate`) and `c`.
+
+    Args:
+        words: that describe it.
+        analysis: class of the analysis.
+        weight: the robust default if None; a class is built with the option `c`.
+        **fixed: other defaults.
+    """
     robust = weights.MahalanobisIMQ(metric="S") if weight is None else weight
 
     def build(inflation: Any = 1.0, **options: Any) -> EnsembleFilter:
@@ -84,6 +91,7 @@ def _ensemble(analysis: Callable, weight: Any = None, **fixed: Any) -> Callable[
         chosen: dict[str, Any] = {"weight": robust} | fixed | options
         return EnsembleFilter(analysis=analysis(**own), inflation=inflation, **chosen)
 
+    build.__doc__ = words
     return build
 
 
@@ -111,21 +119,33 @@ TABLE: dict[str, Callable[..., Any]] = {
     "WoLF-CKF": _with(WoLF, moments=Cubature()),
     "WoLF-GHKF": _with(WoLF, moments=GaussHermite()),
     # The paper's ensembles as printed: their gain comes from unweighted predictions.
-    "EnKF": _ensemble(ensembles.SampledGain, PLAIN),
-    "AP-EnKF": _ensemble(ensembles.SampledGain, ensembles.AveragedParticle),
-    "PP-EnKF": _ensemble(ensembles.SampledGain, ensembles.PerParticle),
-    "Hub-EnKF": _ensemble(ensembles.SampledGain, ensembles.Clipped),
+    "EnKF": _ensemble("The stochastic ensemble filter, as the paper prints it.", ensembles.SampledGain, PLAIN),
+    "AP-EnKF": _ensemble(
+        "As printed: drops observations whose mean squared error over the members exceeds c.",
+        ensembles.SampledGain,
+        ensembles.AveragedParticle,
+    ),
+    "PP-EnKF": _ensemble(
+        "As printed: each member drops observations whose squared error exceeds c.",
+        ensembles.SampledGain,
+        ensembles.PerParticle,
+    ),
+    "Hub-EnKF": _ensemble(
+        "As printed: errors are clipped at c, the Huberised filter of Roh et al.",
+        ensembles.SampledGain,
+        ensembles.Clipped,
+    ),
     # Exact forms, which converge to the (weighted) Kalman filter as members are added.
-    "EnKF-Exact": _ensemble(ensembles.Stochastic, PLAIN),
-    "ETKF": _ensemble(ensembles.ETKF, PLAIN),
-    "DEnKF": _ensemble(ensembles.DEnKF, PLAIN),
-    "EnSRF": _ensemble(ensembles.EnSRF, PLAIN),
-    "LETKF": _ensemble(ensembles.LETKF, PLAIN, localisation=NEARBY),
-    "WoLF-EnKF": _ensemble(ensembles.Stochastic),
-    "WoLF-ETKF": _ensemble(ensembles.ETKF),
-    "WoLF-DEnKF": _ensemble(ensembles.DEnKF),
-    "WoLF-EnSRF": _ensemble(ensembles.EnSRF),
-    "WoLF-LETKF": _ensemble(ensembles.LETKF, localisation=NEARBY),
+    "EnKF-Exact": _ensemble("A stochastic ensemble with the exact R in its gain.", ensembles.Stochastic, PLAIN),
+    "ETKF": _ensemble("The ensemble transform filter.", ensembles.ETKF, PLAIN),
+    "DEnKF": _ensemble("The deterministic ensemble filter: half the gain for anomalies.", ensembles.DEnKF, PLAIN),
+    "EnSRF": _ensemble("The serial ensemble square-root filter.", ensembles.EnSRF, PLAIN),
+    "LETKF": _ensemble("The local ensemble transform filter.", ensembles.LETKF, PLAIN, localisation=NEARBY),
+    "WoLF-EnKF": _ensemble("A stochastic ensemble, robust, observation by observation.", ensembles.Stochastic),
+    "WoLF-ETKF": _ensemble("The ensemble transform filter, robust.", ensembles.ETKF),
+    "WoLF-DEnKF": _ensemble("The deterministic ensemble filter, robust.", ensembles.DEnKF),
+    "WoLF-EnSRF": _ensemble("The serial ensemble square-root filter, robust.", ensembles.EnSRF),
+    "WoLF-LETKF": _ensemble("The local ensemble transform filter, robust.", ensembles.LETKF, localisation=NEARBY),
 }
 
 
