@@ -17,7 +17,7 @@ from wolf.filters import Mode
 from wolf.moments import Linear
 from wolf.pytree import cast, from_dict, to_dict
 
-NAMES = wolf.methods.names()
+NAMES = [name for name in wolf.methods.names() if not getattr(wolf.methods.make(name), "needs_key", False)]
 STEPS = 12
 # Rows of parts that other rows have.
 COMPOSED = {"CKF", "GHKF", "WoLF-UKF", "WoLF-CKF", "WoLF-GHKF", "WoLF-IEKF", "EKF-B", "EKF-IW", "EKF-Student"}

@@ -18,13 +18,13 @@ LAYERS = [  # a module imports from its own line or from those above, never from
     {"model"},
     {"pending"},
     {"gaussian", "moments", "calibration", "weights"},
-    {"noise"},
+    {"noise", "ensembles"},
     {"filters"},
     {"run", "smoothing", "forecasting"},
     {"methods"},
     {"door", "parallel", "storage", "told", "results", "models", "simulate", "metrics", "datasets"},
     {"api", "influence"},
-    {"online", "estimators"},
+    {"online", "estimators", "twin"},
     {"plots", "cli"},
 ]
 LEVEL = {module: level for level, modules in enumerate(LAYERS) for module in modules}

@@ -10,6 +10,7 @@ out.means, out.covs, out.outliers
 from typing import Any as _Any
 
 from wolf import datasets as datasets
+from wolf import ensembles as ensembles
 from wolf import families as families
 from wolf import influence as influence
 from wolf import methods as methods
@@ -17,6 +18,7 @@ from wolf import metrics as metrics
 from wolf import models as models
 from wolf import plots as plots
 from wolf import simulate as simulate
+from wolf import twin as twin
 from wolf import weights as weights
 from wolf.api import filter as filter
 from wolf.api import filter_chunks as filter_chunks
@@ -25,6 +27,7 @@ from wolf.api import forecast as forecast
 from wolf.api import sample_paths as sample_paths
 from wolf.api import smooth as smooth
 from wolf.door import package_version as _package_version
+from wolf.filters import EnsembleFilter as EnsembleFilter
 from wolf.filters import GaussianFilter as GaussianFilter
 from wolf.methods import EKF as EKF
 from wolf.methods import IEKF as IEKF

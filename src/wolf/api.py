@@ -11,7 +11,7 @@ import numpy as np
 from wolf import checks, door
 from wolf.door import precision, to_dtype, to_numpy
 from wolf.forecasting import run_forecast
-from wolf.model import Model
+from wolf.model import Model, with_matrices
 from wolf.parallel import run_one, run_series
 from wolf.pytree import cast
 from wolf.results import Filtered, Forecast, Smoothed
@@ -52,15 +52,15 @@ def filter(
         [False, False, True, False, False]
     """
     method = door.resolve_method(method, model)
+    suited = door.suit(model, method, key)
     array = checks.measurements(ys, model.obs_dim)
     us = checks.inputs(inputs, len(array), model)
     door.check_options(dtype, save)
     door.check_functions(model, us)
     door.check_time_axes(model, len(array), update_first, "filter")
-    door.check_key(method, key)
-    door.warn_if_large(model, array.shape[0], save, dtype, method)
+    door.warn_if_large(suited, array.shape[0], save, dtype, method)
     door.warn_if_fresh(model)
-    return _filter(model, method, array, us, key, dtype, {"save": save, "update_first": update_first})
+    return _filter(model, suited, method, array, us, key, dtype, {"save": save, "update_first": update_first})
 
 
 def filter_many(
@@ -95,6 +95,7 @@ def filter_many(
     models = tuple(model) if isinstance(model, list | tuple) else None
     first: Any = models[0] if models else model
     method = door.resolve_method(method, first)
+    suited = tuple(door.suit(each, method, key) for each in models or (first,))
     array, lengths = checks.many_measurements(ys, first.obs_dim)
     steps = array.shape[1]
     us = checks.inputs(inputs, steps, first, series=len(array))
@@ -106,10 +107,9 @@ def filter_many(
     for each in models or (first,):
         door.check_functions(each, us)
         door.check_time_axes(each, steps, update_first, "filter")
-    door.check_key(method, key)
-    door.warn_if_large(first, array.shape[0] * steps, save, dtype, method)
+    door.warn_if_large(suited[0], array.shape[0] * steps, save, dtype, method)
     door.warn_if_fresh(first)
-    stacked = first if models is None else door.stack_models(models)
+    stacked = suited[0] if models is None else door.stack_models(suited)
     engine = (cast(stacked, dtype), cast(method, dtype), to_dtype(array, dtype), to_dtype(us, dtype))
     options = {"save": save, "update_first": update_first, "per_series_model": models is not None}
     final, saved = run_series(*engine, key, lengths, dtype, threads, options)
@@ -156,8 +156,8 @@ def filter_chunks(
         [2, 1]
     """
     method = door.resolve_method(method, model)
+    suited = door.suit(model, method, key)
     door.check_options(dtype, save)
-    door.check_key(method, key)
     state, before, seen = None, None, 0
     for chunk in chunks:
         ys, inputs = chunk if isinstance(chunk, tuple) else (chunk, None)
@@ -167,7 +167,7 @@ def filter_chunks(
         seen += len(array)
         door.check_time_axes(model, seen, update_first, "filter")
         options = {"state": state, "u_before": before, "save": save, "update_first": update_first}
-        out = _filter(model, method, array, us, key, dtype, options)
+        out = _filter(model, suited, method, array, us, key, dtype, options)
         state, before = out.final, None if us is None else to_dtype(us[-1], dtype)
         yield out
 
@@ -189,8 +189,8 @@ def smooth(model: Model | list[Model] | tuple[Model, ...], out: Filtered) -> Smo
     """
     _check_smoothable("smooth", model, out)
     dtype = out.settings["dtype"]
-    each = isinstance(model, list | tuple)
-    whole = door.stack_models(tuple(model)) if isinstance(model, list | tuple) else model
+    each, given = isinstance(model, list | tuple), model if isinstance(model, list | tuple) else ()
+    whole = door.stack_models(tuple(map(with_matrices, given))) if each else with_matrices(model)
     beliefs = Gaussian(out.means, out.covs), Gaussian(out.predicted_means, out.predicted_covs)
     smoother = partial(run_smoother, update_first=out.update_first)
     start = out.final.t - (out.settings["steps"] if out.lengths is None else out.lengths)  # above 0 for a chunk
@@ -228,9 +228,16 @@ def sample_paths(model: Model, out: Filtered, num: int, key: Any) -> np.ndarray:
     dtype, start = out.settings["dtype"], out.final.t - out.settings["steps"]
     beliefs = Gaussian(out.means, out.covs), Gaussian(out.predicted_means, out.predicted_covs)
     with precision(dtype):
-        engine = (cast(model, dtype), cast(out.method.moments, dtype), *cast(beliefs, dtype), door.as_key(key))
+        engine = (cast(with_matrices(model), dtype), cast(out.method.moments, dtype), *cast(beliefs, dtype))
         return to_numpy(
-            run_sampler(*engine, to_dtype(out.inputs, dtype), start, num=int(num), update_first=out.update_first)
+            run_sampler(
+                *engine,
+                door.as_key(key),
+                to_dtype(out.inputs, dtype),
+                start,
+                num=int(num),
+                update_first=out.update_first,
+            )
         )
 
 
@@ -265,7 +272,7 @@ def forecast(
         raise ValueError(f"forecast takes the results of Gaussian filters; got one of {type(out.method).__name__}")
     if "slice" in out.settings:
         raise ValueError("a slice does not end where its final state does; forecast from the whole result")
-    each = isinstance(model, list | tuple)
+    each, given = isinstance(model, list | tuple), model if isinstance(model, list | tuple) else ()
     first: Any = model[0] if isinstance(model, list | tuple) else model
     us = checks.inputs(inputs, steps, first, series=out.num_series)
     for one in model if isinstance(model, list | tuple) else [model]:
@@ -276,7 +283,7 @@ def forecast(
     if out.num_series is not None:
         axes = (0 if us is not None and us.ndim == 3 else None, 0 if last is not None and last.ndim == 2 else None)
         forecaster = jax.vmap(forecaster, in_axes=(0 if each else None, None, 0, *axes))
-    whole = door.stack_models(tuple(model)) if isinstance(model, list | tuple) else model
+    whole = door.stack_models(tuple(map(with_matrices, given))) if each else with_matrices(model)
     with precision(dtype):
         engine = (cast(whole, dtype), cast(out.method, dtype), out.final)
         states, measured = to_numpy(forecaster(*engine, to_dtype(us, dtype), to_dtype(last, dtype)))
@@ -288,12 +295,19 @@ def forecast(
 
 
 def _filter(
-    model: Model, method: Any, ys: np.ndarray, us: np.ndarray | None, key: Any, dtype: str, options: dict[str, Any]
+    model: Model,
+    suited: Model,
+    method: Any,
+    ys: np.ndarray,
+    us: np.ndarray | None,
+    key: Any,
+    dtype: str,
+    options: dict[str, Any],
 ) -> Filtered:
-    """Run one series whose door checks are done."""
+    """Run one series whose door checks are done, on the model in the form that suits the method."""
     with precision(dtype):
         data = (to_dtype(ys, dtype), to_dtype(us, dtype), door.as_key(key))
-        final, saved = to_numpy(run_one(cast(model, dtype), cast(method, dtype), *data, **options))
+        final, saved = to_numpy(run_one(cast(suited, dtype), cast(method, dtype), *data, **options))
     save, update_first = options["save"], options["update_first"]
     if isinstance(save, str):
         saved = _mark_missing(saved, ys)
@@ -304,6 +318,8 @@ def _filter(
 def _check_result(verb: str, model: Any, out: Any) -> None:
     if not isinstance(out, Filtered):
         raise ValueError(f"{verb} takes what wolf.filter returned; got {type(out).__name__}")
+    if not hasattr(out.method, "moments"):
+        raise ValueError(f"{verb} needs a Gaussian filter, such as method='WoLF'; this ran {type(out.method).__name__}")
     models = model if isinstance(model, list | tuple) else [model]
     sizes = {(each.state_dim, each.obs_dim) for each in models}
     first = out.model[0] if isinstance(out.model, tuple) else out.model

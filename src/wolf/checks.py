@@ -74,8 +74,10 @@ def matrix(name: str, value: Any, shape: tuple[int, int]) -> None:
         raise ValueError(f"{name} must be finite; got NaN or inf in it")
 
 
-def covariance(name: str, value: Any, size: int, definite: bool = False) -> None:
-    """Check a covariance that may have a leading time axis: shape, symmetry, sign."""
+def covariance(name: str, value: Any, size: int, definite: bool = False, diagonal: bool = False) -> None:
+    """Check a covariance that may have a leading time axis: shape, symmetry, sign; or variances, if `diagonal`."""
+    if diagonal and value.ndim == 1:
+        return _variance_vector(name, value, size, definite)
     matrix(name, value, (size, size))
     if isinstance(value, jax.core.Tracer):
         return
@@ -97,8 +99,26 @@ def covariance(name: str, value: Any, size: int, definite: bool = False) -> None
         )
 
 
-def model(prior: Any, dynamics_cov: Any, obs_cov: Any, names: tuple[str, str, str]) -> None:
-    """Check what every model has; the names are what the person called them."""
+def _variance_vector(name: str, value: Any, size: int, definite: bool) -> None:
+    if value.shape != (size,):
+        raise ValueError(f"{name} must have shape ({size}, {size}), or ({size},) for variances; got {value.shape}")
+    if isinstance(value, jax.core.Tracer):
+        return
+    if not np.all(np.isfinite(value)) or not np.all(value > 0 if definite else value >= 0):
+        kind = "positive" if definite else "at least 0"
+        raise ValueError(f"{name} holds variances, which must be finite and {kind}; its smallest is {value.min():.3g}")
+
+
+def model(prior: Any, dynamics_cov: Any, obs_cov: Any, names: tuple[str, str, str], diagonal: bool = False) -> None:
+    """Check what every model has; the names are what the person called them.
+
+    Args:
+        prior: belief at time 0.
+        dynamics_cov: Q.
+        obs_cov: R.
+        names: of Q, R and the prior covariance.
+        diagonal: whether vectors of variances will do.
+    """
     if prior.mean.ndim != 1:
         raise ValueError(
             f"the prior mean must have shape (D,); got {np.shape(prior.mean)}. One column? Use mean.ravel()"
@@ -108,13 +128,13 @@ def model(prior: Any, dynamics_cov: Any, obs_cov: Any, names: tuple[str, str, st
     if not np.all(np.isfinite(prior.mean)):
         raise ValueError("the prior mean must be finite; got NaN or inf in it")
     size = prior.mean.shape[0]
-    covariance(names[2], prior.cov, size)
-    covariance(names[0], dynamics_cov, size)
-    if obs_cov.ndim < 2:
+    covariance(names[2], prior.cov, size, diagonal=diagonal)
+    covariance(names[0], dynamics_cov, size, diagonal=diagonal)
+    if obs_cov.ndim < (1 if diagonal else 2):
         raise ValueError(
             f"{names[1]} must have shape (M, M) or (T, M, M); got {obs_cov.shape}. Use np.diag for variances"
         )
-    covariance(names[1], obs_cov, obs_cov.shape[-1], definite=True)
+    covariance(names[1], obs_cov, obs_cov.shape[-1], definite=True, diagonal=diagonal)
 
 
 def measurements(ys: Any, size: int, dims: int = 2) -> np.ndarray:

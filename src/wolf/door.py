@@ -9,10 +9,11 @@ import jax
 import numpy as np
 
 from wolf import methods, run
-from wolf.model import Model, time_axes
+from wolf.model import Model, ParameterModel, time_axes, with_matrices, with_variances
 from wolf.moments import Linear
 from wolf.pytree import plain_functions
 
+LARGEST_MATRIX = 20_000  # side of a covariance that is written out from its variances: 3 GB in float64
 LARGE_OUTPUT = 4e9  # bytes; above this a word of warning comes before the run
 FRESH_FUNCTIONS = 5  # so many copies of one function mean that it is defined inside a loop
 
@@ -39,10 +40,28 @@ def resolve_method(method: Any, model: Model) -> Any:
     return method
 
 
-def check_key(method: Any, key: Any) -> None:
-    """Check that a method that draws random numbers has a key to draw them from."""
+def suit(model: Any, method: Any, key: Any) -> Any:
+    """Check that a method and a model go together, and give the model in the form that the method takes.
+
+    Covariances that were given as variances are written out for methods that need matrices; diagonal matrices are cut
+    down to variances for methods that want those.
+    """
     if getattr(method, "needs_key", False) and key is None:
         raise ValueError(f"{type(method).__name__} draws random numbers: pass key=, a seed such as key=0 or a JAX key")
+    if isinstance(model, ParameterModel):  # keeps its covariances short by itself
+        pass
+    elif getattr(method, "takes_variances", False):
+        model = with_variances(model)
+    else:
+        size = max((len(cov) for cov in (model.prior.cov, model.obs_cov) if cov.ndim == 1), default=0)
+        if size > LARGEST_MATRIX:
+            raise ValueError(
+                f"{type(method).__name__} needs {size} x {size} matrices; use an ensemble, as method='ETKF'"
+            )
+        model = with_matrices(model)
+    if hasattr(method, "check"):
+        method.check(model)
+    return model
 
 
 def check_options(dtype: str, save: Any) -> None:
@@ -87,8 +106,8 @@ def warn_if_large(model: Model, rows: int, save: Any, dtype: str, method: Any = 
     if save != "all":
         return
     d, m = model.state_dim, model.obs_dim
-    covs = 2 * d * d if getattr(method, "keeps_covariances", True) else 0
-    size = rows * (covs + 2 * d + m * m + 2 * m + 4) * np.dtype(dtype).itemsize
+    covs = 2 * d * d if getattr(method, "keeps_covariances", True) and model.obs_cov.ndim > 1 else d
+    size = rows * (covs + 2 * d + (m * m if model.obs_cov.ndim > 1 else 0) + 2 * m + 4) * np.dtype(dtype).itemsize
     if size > LARGE_OUTPUT:
         words = f'the results will take about {size / 1e9:.0f} GB; save="means" keeps {rows * (d + 3) * 8 / 1e9:.1f} GB'
         warnings.warn(words, stacklevel=3)

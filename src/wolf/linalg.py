@@ -46,6 +46,8 @@ def eye(size: int, like: Array) -> Array:
 
 def diagonal(a: Array) -> Array:
     """Take the diagonal over the two coordinate axes."""
+    if a.shape[0] > ROWS_UNROLLED:
+        return jnp.moveaxis(jnp.diagonal(a, axis1=0, axis2=1), -1, 0)
     return jnp.stack([a[i, i] for i in range(a.shape[0])])
 
 
@@ -245,6 +247,20 @@ def psd_root(a: Array) -> Array:
         column, rest = _pivot(rest, a[j, j], j)
         columns.append(column)
     return jnp.stack(columns, axis=1)
+
+
+def colour(cov: Array, white: Array) -> Array:
+    """Give standard normal numbers a covariance (D, D), or variances (D,).
+
+    Args:
+        cov: positive semi-definite, or variances of at least 0.
+        white: (D,).
+
+    Example:
+        >>> colour(jnp.array([4.0, 0.0]), jnp.ones(2)).tolist()
+        [2.0, 0.0]
+    """
+    return safe_sqrt(cov) * white if cov.ndim == 1 else matvec(psd_root(cov), white)
 
 
 def psd_solve(a: Array, b: Array) -> Array:

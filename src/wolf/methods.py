@@ -1,16 +1,19 @@
 """The methods by name: one table. A method is a value, `wolf.methods.make(name, **options)`.
 
-The paper's names first, then its rivals. Every name works without options; `c=None` is calibrated. Options of a
-weighted method: `form`, `iterations`, `moments`, and those of its weight; of a rival: those of its noise rule.
+The paper's names first, then its rivals, then ensembles. Every name works without options; `c=None` is calibrated.
+Options of a weighted method: `form`, `iterations`, `moments`, and those of its weight; of a rival: those of its noise
+rule. Ensembles and particles draw random numbers and need a `key`; the options of ensembles are `num_members`,
+`inflation` (a factor or a rule), `localisation`, `weight` and `scope`.
 """
 
 from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any
 
-from wolf import checks, families, noise, weights
+from wolf import checks, ensembles, families, noise, weights
 from wolf.filters import (
     IMM,
+    EnsembleFilter,
     Forgetful,
     GaussianFilter,
     GradientFilter,
@@ -134,6 +137,33 @@ def _with(build: Callable[..., Any], **defaults: Any) -> Callable[..., Any]:
     return lambda **options: build(**(defaults | options))
 
 
+def _ensemble(words: str, analysis: Callable, weight: Any = None, **fixed: Any) -> Callable[..., EnsembleFilter]:
+    """Make a constructor of ensemble filters; its options are those of the filter, the analysis (`rotate`) and `c`.
+
+    Args:
+        words: that describe it.
+        analysis: class of the analysis.
+        weight: the robust default if None; a class is built with the option `c`.
+        **fixed: other defaults.
+    """
+    robust = weights.MahalanobisIMQ(metric="S") if weight is None else weight
+
+    def build(inflation: Any = 1.0, **options: Any) -> EnsembleFilter:
+        own = {name: options.pop(name) for name in {"rotate"} & options.keys()}
+        if isinstance(robust, type):  # one of the printed rules, which has a threshold
+            options.setdefault("weight", robust(options.pop("c", None)))
+        if not hasattr(inflation, "posterior"):
+            inflation = ensembles.Multiplicative(inflation)
+        chosen: dict[str, Any] = {"weight": robust} | fixed | options
+        return EnsembleFilter(analysis=analysis(**own), inflation=inflation, **chosen)
+
+    build.__doc__ = words
+    return build
+
+
+PLAIN = weights.Unweighted()
+NEARBY = ensembles.Ring(radius=4.0)  # the usual radius for Lorenz96; say your own geometry by localisation=
+
 TABLE: dict[str, Callable[..., Any]] = {
     "KF": KF,
     "EKF": EKF,
@@ -172,6 +202,34 @@ TABLE: dict[str, Callable[..., Any]] = {
     "PF": _with(ParticleFilter, law=noise.GaussianLaw()),
     "Beta-PF": _particles(ParticleFilter),
     "Beta-RBPF": _particles(RaoBlackwellFilter),
+    # The paper's ensembles as printed: their gain comes from unweighted predictions.
+    "EnKF": _ensemble("The stochastic ensemble filter, as the paper prints it.", ensembles.SampledGain, PLAIN),
+    "AP-EnKF": _ensemble(
+        "As printed: drops observations whose mean squared error over the members exceeds c.",
+        ensembles.SampledGain,
+        ensembles.AveragedParticle,
+    ),
+    "PP-EnKF": _ensemble(
+        "As printed: each member drops observations whose squared error exceeds c.",
+        ensembles.SampledGain,
+        ensembles.PerParticle,
+    ),
+    "Hub-EnKF": _ensemble(
+        "As printed: errors are clipped at c, the Huberised filter of Roh et al.",
+        ensembles.SampledGain,
+        ensembles.Clipped,
+    ),
+    # Exact forms, which converge to the (weighted) Kalman filter as members are added.
+    "EnKF-Exact": _ensemble("A stochastic ensemble with the exact R in its gain.", ensembles.Stochastic, PLAIN),
+    "ETKF": _ensemble("The ensemble transform filter.", ensembles.ETKF, PLAIN),
+    "DEnKF": _ensemble("The deterministic ensemble filter: half the gain for anomalies.", ensembles.DEnKF, PLAIN),
+    "EnSRF": _ensemble("The serial ensemble square-root filter.", ensembles.EnSRF, PLAIN),
+    "LETKF": _ensemble("The local ensemble transform filter.", ensembles.LETKF, PLAIN, localisation=NEARBY),
+    "WoLF-EnKF": _ensemble("A stochastic ensemble, robust, observation by observation.", ensembles.Stochastic),
+    "WoLF-ETKF": _ensemble("The ensemble transform filter, robust.", ensembles.ETKF),
+    "WoLF-DEnKF": _ensemble("The deterministic ensemble filter, robust.", ensembles.DEnKF),
+    "WoLF-EnSRF": _ensemble("The serial ensemble square-root filter, robust.", ensembles.EnSRF),
+    "WoLF-LETKF": _ensemble("The local ensemble transform filter, robust.", ensembles.LETKF, localisation=NEARBY),
 }
 
 

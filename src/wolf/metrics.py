@@ -147,3 +147,41 @@ def _mahalanobis(means: np.ndarray, covs: np.ndarray, truth: np.ndarray) -> tupl
 
 def _deviations(covs: np.ndarray) -> np.ndarray:
     return np.sqrt(np.diagonal(covs, axis1=-2, axis2=-1))
+
+
+def ensemble_crps(members: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Compute the continuous ranked probability score of members at each time and state; smaller is better.
+
+    Gneiting & Raftery (2007): `mean |x_i - y| - mean |x_i - x_j| / 2`, by sorting.
+
+    Args:
+        members: (..., N, D).
+        truth: (..., D).
+
+    Returns:
+        Scores, (..., D).
+
+    Example:
+        >>> ensemble_crps(np.array([[0.0], [2.0]]), np.array([1.0])).tolist()
+        [0.5]
+    """
+    members = np.asarray(members)
+    size = members.shape[-2]
+    ordered = np.sort(members, axis=-2)
+    factors = (2.0 * np.arange(1, size + 1) - size - 1.0) / size**2
+    spread = (factors[:, None] * ordered).sum(-2)
+    return np.abs(members - np.asarray(truth)[..., None, :]).mean(-2) - spread
+
+
+def rank_histogram(members: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Count where the truth falls among the members: flat if members and truth are alike (Hamill 2001).
+
+    Args:
+        members: (..., N, D).
+        truth: (..., D).
+
+    Returns:
+        Counts of the N + 1 places, from below all members to above all.
+    """
+    below = (np.asarray(members) < np.asarray(truth)[..., None, :]).sum(-2)
+    return np.bincount(below.ravel(), minlength=np.shape(members)[-2] + 1)

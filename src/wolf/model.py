@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from wolf import checks, linalg
@@ -27,11 +28,12 @@ class StateSpaceModel:
     """A nonlinear model.
 
     Args:
-        dynamics: f(x) or f(x, u). None is the identity, which costs nothing (a static state, or a random walk).
+        dynamics: f(x) or f(x, u). None is the identity, which costs nothing (a static state, or a random walk). One
+            that has a method `draw(x, key)` draws its own noise where states are drawn (ensembles, simulation).
         observe: h(x) or h(x, u).
-        dynamics_cov: Q, (D, D) or (T, D, D), positive semi-definite.
-        obs_cov: R, (M, M) or (T, M, M), positive definite.
-        prior: belief about the state at time 0.
+        dynamics_cov: Q, (D, D) or (T, D, D), positive semi-definite; or (D,), variances of independent noise.
+        obs_cov: R, (M, M) or (T, M, M), positive definite; or (M,), variances. Ensembles never make a matrix of these.
+        prior: belief about the state at time 0; its covariance may be variances (D,) too.
         residual: how to subtract a prediction from a measurement, `residual(y, prediction)`; for angles, say. Plain
             subtraction unless told.
 
@@ -60,7 +62,8 @@ class StateSpaceModel:
                 raise ValueError(f"{name} must be a function of the state; got {type(getattr(self, name)).__name__}")
         if self.observe is None:
             raise ValueError("observe must be a function h(x) or h(x, u); got None")
-        checks.model(self.prior, self.dynamics_cov, self.obs_cov, names=("dynamics_cov", "obs_cov", "prior.cov"))
+        names = ("dynamics_cov", "obs_cov", "prior.cov")
+        checks.model(self.prior, self.dynamics_cov, self.obs_cov, names, diagonal=True)
 
     @property
     def state_dim(self) -> int:
@@ -232,6 +235,35 @@ class LinearModel:
 
 
 Model = StateSpaceModel | LinearModel | ParameterModel
+
+
+def with_matrices(model: Any) -> Any:
+    """Write covariances that were given as variances out as matrices."""
+    return _map_covs(model, lambda cov: np.diag(cov) if cov.ndim == 1 else cov)
+
+
+def with_variances(model: Any) -> Any:
+    """Keep only the variances of covariances that are diagonal."""
+
+    def slim(cov: Any) -> Any:
+        fixed = cov.ndim == 2 and isinstance(cov, np.ndarray)
+        return np.diagonal(cov).copy() if fixed and not np.any(cov - np.diag(np.diagonal(cov))) else cov
+
+    return _map_covs(model, slim)
+
+
+def own_noise(model: Any) -> Callable | None:
+    """Find the `draw(x, key)` of dynamics that have noise of their own; None for the usual additive noise."""
+    return getattr(getattr(model, "dynamics", None), "draw", None)
+
+
+def _map_covs(model: Any, change: Callable) -> Any:
+    if isinstance(model, ParameterModel):
+        return model
+    if model.linear:
+        return _replace(model, Q=change(model.Q), R=change(model.R), cov=change(model.cov))
+    prior = Gaussian(model.prior.mean, change(model.prior.cov))
+    return _replace(model, dynamics_cov=change(model.dynamics_cov), obs_cov=change(model.obs_cov), prior=prior)
 
 
 def time_axes(model: Model) -> dict[str, int]:

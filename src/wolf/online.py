@@ -68,16 +68,16 @@ class Online:
         self.horizon = horizon
         self._past: deque[_Past] = deque(maxlen=horizon)
         self.method = door.resolve_method(method, model)
+        suited = door.suit(model, self.method, key)
         self.update_first = update_first
         self.dtype = dtype
         door.check_options(dtype, "all")
-        door.check_key(self.method, key)
         if not model.takes_inputs:
             door.check_functions(model, None)
         self._key = door.as_key(key)
         self._u_before: np.ndarray | None = None
         with door.precision(dtype):
-            state = run.init(cast(model, dtype), cast(self.method, dtype), self._key)
+            state = run.init(cast(suited, dtype), cast(self.method, dtype), self._key)
             self._leaves, self._structure = jax.tree.flatten(jax.tree.map(np.asarray, state))
         self._with_inputs = model.takes_inputs
         self._varies = bool(time_axes(model))
@@ -222,7 +222,8 @@ class Online:
     def _prepare(self, model: Model) -> tuple[Any, tuple, Layout]:
         """Flatten the model and the method once: walking through them at each step would cost more than the step."""
         with door.precision(self.dtype):
-            leaves, structure = jax.tree.flatten((cast(model, self.dtype), cast(self.method, self.dtype)))
+            suited = door.suit(model, self.method, self._key)
+            leaves, structure = jax.tree.flatten((cast(suited, self.dtype), cast(self.method, self.dtype)))
             params = tuple(jax.device_put(leaf) for leaf in leaves)
         flags = (self.update_first, self._with_inputs, self._key is not None)
         advance, layout = _advance(structure, self._structure, model.obs_dim, *flags)

@@ -15,7 +15,7 @@ import numpy as np
 from jax import Array
 
 from wolf import checks, linalg
-from wolf.model import LinearModel, Model
+from wolf.model import LinearModel, Model, own_noise
 from wolf.pytree import cast, pytree, static
 
 WIDE = 3.0  # a Student-t draw is marked as an outlier when its noise is this many times as wide as the model says
@@ -118,6 +118,80 @@ class Additive:
         outlier = _events(event_key, self.prob, measured)
         error = self.low + (self.high - self.low) * jax.random.uniform(size_key, measured.shape, measured.dtype)
         return measured + jnp.where(outlier[:, None], error, 0.0), outlier
+
+
+@pytree
+class Spikes:
+    """Add a normal error to all coordinates now and then.
+
+    Args:
+        prob: of an outlier at each step.
+        size: standard deviation of the error.
+    """
+
+    prob: Any
+    size: Any
+
+    def __post_init__(self) -> None:
+        """Check prob and size."""
+        checks.probability("prob", self.prob)
+        checks.positive("size", self.size)
+
+    def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
+        """Add errors."""
+        event_key, size_key = jax.random.split(key)
+        outlier = _events(event_key, self.prob, measured)
+        error = self.size * jax.random.normal(size_key, measured.shape, measured.dtype)
+        return measured + jnp.where(outlier[:, None], error, 0.0), outlier
+
+
+@pytree
+class Replaced:
+    """Let the sensor say one fixed value now and then, as a full scale or an error code.
+
+    Args:
+        prob: of an outlier at each step.
+        value: that it says.
+    """
+
+    prob: Any
+    value: Any
+
+    def __post_init__(self) -> None:
+        """Check prob."""
+        checks.probability("prob", self.prob)
+
+    def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
+        """Put the value in."""
+        outlier = _events(key, self.prob, measured)
+        return jnp.where(outlier[:, None], self.value, measured), outlier
+
+
+@pytree
+class EachSensor:
+    """Let a process strike every coordinate by itself instead of all at once.
+
+    `EachSensor(Replaced(prob=0.001, value=100.0))` is the contamination of Duran-Martin et al. (2024, section 5.4).
+
+    Args:
+        process: any outlier process.
+        sensors: numbers of the coordinates that it may strike; all without.
+    """
+
+    process: Any
+    sensors: tuple[int, ...] | None = static(default=None)
+
+    def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
+        """Go through the coordinates; a step is marked if any of them was struck."""
+        count = measured.shape[1]
+        keys = jax.random.split(key, count)
+        strike = jax.vmap(self.process.corrupt, in_axes=(0, 1, 1), out_axes=(1, 1))
+        struck, outliers = strike(keys, clean[..., None], measured[..., None])
+        struck = struck[..., 0]
+        if self.sensors is None:
+            return struck, outliers.any(1)
+        may = jnp.zeros(count, bool).at[jnp.asarray(self.sensors)].set(True)
+        return jnp.where(may[None], struck, measured), (outliers & may[None]).any(1)
 
 
 @pytree
@@ -287,15 +361,18 @@ def trajectory(
 def _draw(model: Model, process: Any, key: Array, start: Any, inputs: Any, *, steps: int) -> tuple[Array, ...]:
     first_key, walk_key, corrupt_key = jax.random.split(key, 3)
     if start is None:
-        start = model.prior.mean + _noise(first_key, linalg.psd_root(model.prior.cov))
+        start = model.prior.mean + _noise(first_key, model.prior.cov)
 
     def body(x: Array, row: tuple) -> tuple[Array, tuple]:
         t, u, step_key = row
         move_key, measure_key = jax.random.split(step_key)
         now = model.at(t)
-        x = now.transition(u)(x) + _noise(move_key, linalg.psd_root(now.dynamics_cov))
+        draw = own_noise(now)
+        x = now.transition(u)(x) + _noise(move_key, now.dynamics_cov) if draw is None else draw(x, move_key)
         clean = now.projection(u)(x)
-        return x, (x, clean, clean + _noise(measure_key, linalg.cholesky(now.obs_cov).matrix()))
+        root = now.obs_cov if now.obs_cov.ndim == 1 else linalg.cholesky(now.obs_cov).matrix()
+        white = jax.random.normal(measure_key, clean.shape, clean.dtype)
+        return x, (x, clean, clean + (jnp.sqrt(root) * white if root.ndim == 1 else linalg.matvec(root, white)))
 
     rows = (jnp.arange(steps), inputs, jax.random.split(walk_key, steps))
     _, (states, clean, measured) = jax.lax.scan(body, jnp.asarray(start), rows)
@@ -330,8 +407,8 @@ def tell(model: LinearModel, data: Simulated) -> tuple[LinearModel, np.ndarray]:
     return told, np.where(useful[:, None], data.measurements, np.nan)
 
 
-def _noise(key: Array, root: Array) -> Array:
-    return linalg.matvec(root, jax.random.normal(key, (root.shape[1],), root.dtype))
+def _noise(key: Array, cov: Array) -> Array:
+    return linalg.colour(cov, jax.random.normal(key, cov.shape[-1:], cov.dtype))
 
 
 def _events(key: Array, prob: Any, like: Array) -> Array:

@@ -1,5 +1,6 @@
 """Filters: one file each, with a state, a config and init / predict / update."""
 
+from wolf.filters.ensemble import EnsembleFilter, EnsembleState
 from wolf.filters.forgetful import Forgetful
 from wolf.filters.gaussian import GaussianFilter, GaussianState
 from wolf.filters.gradient import GradientFilter
@@ -9,6 +10,8 @@ from wolf.filters.particle import ParticleFilter, RaoBlackwellFilter
 
 __all__ = [
     "IMM",
+    "EnsembleFilter",
+    "EnsembleState",
     "Forgetful",
     "GaussianFilter",
     "GaussianState",

@@ -1,5 +1,9 @@
 """The model zoo: functions that return a model. Noise variances are yours to say; priors have stated defaults."""
 
+from wolf.models.chaos import kuramoto_sivashinsky as kuramoto_sivashinsky
+from wolf.models.chaos import linear_advection as linear_advection
+from wolf.models.chaos import lorenz63 as lorenz63
+from wolf.models.chaos import lorenz96 as lorenz96
 from wolf.models.components import Part as Part
 from wolf.models.components import ar as ar
 from wolf.models.components import arma as arma

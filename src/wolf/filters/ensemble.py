@@ -1,0 +1,240 @@
+"""The ensemble filter: a belief carried by members, with separate choices of analysis, inflation, localisation, weight.
+
+Evensen (1994); Burgers, van Leeuwen & Evensen (1998). The weights are those of Duran-Martin et al. (2024): in every
+analysis of `wolf.ensembles` but the printed ones, a weight raises the likelihood of an observation to the power w².
+"""
+
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from wolf import checks, linalg
+from wolf.ensembles.analysis import Stochastic, Taper
+from wolf.ensembles.inflation import Multiplicative
+from wolf.ensembles.printed import ErrorWeight, perturbed
+from wolf.ensembles.sight import Sight, innovation_scores, log_likelihood, look
+from wolf.ensembles.weighing import SCOPES, common_scale, dissent, weigh
+from wolf.filters.gaussian import OUTLIER_POWER
+from wolf.model import Model, own_noise
+from wolf.pytree import function, pytree, static
+from wolf.types import Gaussian, Info, Measurement
+from wolf.weights import Unweighted
+
+PATIENCE = 3  # steps; bad rows that come in spells of fewer than this are refused
+MEMBERS = 100  # unless told: the sampling error of a standard deviation is then 7 %
+
+
+class EnsembleState(NamedTuple):
+    """Members (N, D), and what the filter remembers.
+
+    Attributes:
+        members: (N, D).
+        t: number of measurements seen so far.
+        dissent: for how many steps in a row most observations have disagreed with the members.
+        memory: of the inflation.
+    """
+
+    members: Array
+    t: Array
+    dissent: Array
+    memory: Any = ()
+
+    @property
+    def mean(self) -> Array:
+        """Average the members."""
+        return self.members.mean(0)
+
+    @property
+    def variances(self) -> Array:
+        """Compute the variance of each state over the members."""
+        return ((self.members - self.members.mean(0)[None]) ** 2).sum(0) / (self.members.shape[0] - 1)
+
+
+@pytree
+class EnsembleFilter:
+    """Carry an ensemble through predict and update. Needs a `key`.
+
+    Args:
+        num_members: N, at least 2.
+        analysis: from `wolf.ensembles`: how members learn from a measurement.
+        inflation: from `wolf.ensembles`: how lost spread is given back.
+        localisation: from `wolf.ensembles`: `Ring`, `Grid` or `Distances`; None for none.
+        weight: from `wolf.weights`, or any `weight(residual, obs_cov, innovation_cov)`; for the printed analyses also
+            `wolf.ensembles.AveragedParticle`, `PerParticle` or `Clipped`.
+        scope: "observation" weighs each observation by itself, "pooled" all by one number, "member" each observation
+            for each member.
+        patience: for how many steps in a row most observations must disagree with the members before a robust filter
+            listens to them again (see `wolf.ensembles.weighing`); None never does.
+
+    Example:
+        >>> import wolf
+        >>> method = EnsembleFilter(20, wolf.ensembles.ETKF(), weight=wolf.MahalanobisIMQ(metric="S"))
+        >>> model = wolf.models.local_level(level_var=0.1, obs_var=1.0)
+        >>> wolf.filter(model, [1.0, 2.0, 1e9, float("nan")], method=method, key=0).outliers[:, 0].tolist()
+        [False, False, True, False]
+    """
+
+    num_members: int = static(default=MEMBERS)
+    analysis: Any = Stochastic()
+    inflation: Any = Multiplicative()
+    localisation: Any = None
+    weight: Any = function(default=Unweighted())
+    scope: str = static(default="observation")
+    patience: int | None = static(default=PATIENCE)
+
+    needs_key: ClassVar[bool] = True
+    takes_variances: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Check that the choices go together."""
+        if not isinstance(self.num_members, int) or self.num_members < 2:
+            raise ValueError(f"num_members must be a whole number of at least 2; got {self.num_members!r}")
+        if self.scope not in SCOPES:
+            raise ValueError(f"scope must be one of {', '.join(map(repr, SCOPES))}; got {self.scope!r}")
+        if self.patience is not None:
+            checks.count("patience", self.patience)
+        checks.weight(self.weight)
+        name = type(self.analysis).__name__
+        if not hasattr(self.analysis, "localises"):
+            raise ValueError(f"analysis must be one of wolf.ensembles, such as ETKF(); got {self.analysis!r}")
+        if self.localisation is not None and not self.analysis.localises:
+            raise ValueError(f"{name} has no local form; use LETKF, Stochastic, DEnKF or EnSRF with a localisation")
+        if self.localisation is None and self.analysis.localises == "observations":
+            raise ValueError(f"{name} needs a localisation, such as wolf.ensembles.Ring(radius=4.0)")
+        if self.scope == "member" and not self.analysis.per_member:
+            raise ValueError(f'{name} moves all members by one transform; scope="member" needs Stochastic')
+        if isinstance(self.weight, ErrorWeight) and not getattr(self.analysis, "weighs_errors", False):
+            raise ValueError(f"{self.weight!r} belongs to the printed filters: use analysis=SampledGain()")
+
+    def check(self, model: Model) -> None:
+        """Check at the door that the choices suit a model."""
+        state_dim, obs_dim = model.state_dim, model.obs_dim
+        name = type(self.analysis).__name__
+        if model.obs_cov.ndim > 1 and getattr(self.analysis, "independent", False):
+            raise ValueError(f"{name} needs independent noise: obs_cov as variances (M,), or a fixed diagonal matrix")
+        if getattr(self.analysis, "square", False) and state_dim != obs_dim:
+            raise ValueError(f"{name} needs as many observations as states; got {obs_dim} and {state_dim}")
+        if self.localisation is not None:
+            self._near(state_dim, obs_dim, jnp.zeros(()))
+
+    def init(self, model: Model, key: Array | None = None) -> EnsembleState:
+        """Draw members from the prior."""
+        if key is None:
+            raise ValueError("an ensemble draws random numbers: pass key=, a seed or a JAX key")
+        mean, cov = jnp.asarray(model.prior.mean), jnp.asarray(model.prior.cov)
+        white = jax.random.normal(_own_key(key, 0), (self.num_members, mean.shape[0]), mean.dtype)
+        members = mean[None] + _colour(cov, white)
+        zero = jnp.zeros((), jnp.int32)
+        return EnsembleState(members, zero, zero, self.inflation.start(mean))
+
+    def predict(self, now: Model, state: EnsembleState, u: Array | None, key: Array | None = None) -> EnsembleState:
+        """Send every member forward and add a draw of the noise to each.
+
+        Args:
+            now: the model at this step.
+            state: after the previous measurement.
+            u: input of this step.
+            key: of this step.
+        """
+        move_key, draw = _own_key(key, 1), own_noise(now)
+        if draw is not None:
+            members = jax.vmap(draw)(state.members, jax.random.split(move_key, self.num_members))
+            return state._replace(members=members)
+        moved = jax.vmap(now.transition(u))(state.members)
+        noise_cov = jnp.asarray(now.dynamics_cov)
+
+        def shake(moved: Array) -> Array:
+            return moved + _colour(noise_cov, jax.random.normal(move_key, moved.shape, moved.dtype))
+
+        # A model without noise is common here, and its draws would cost more than the rest of the step.
+        return state._replace(members=jax.lax.cond(jnp.any(noise_cov != 0), shake, lambda moved: moved, moved))
+
+    def update(
+        self, now: Model, state: EnsembleState, y: Measurement, u: Array | None, key: Array | None = None
+    ) -> tuple[EnsembleState, Info]:
+        """Learn from one measurement.
+
+        Args:
+            now: the model at this step.
+            state: predicted.
+            y: cleaned measurement.
+            u: input of this step.
+            key: of this step.
+        """
+        mean = state.members.mean(0)
+        before = state.members - mean[None]
+        stretch = self.inflation.prior(state.memory)
+        prior = before if isinstance(stretch, float) else stretch * before
+        sight = look(now, mean[None] + prior, y, u)
+        draw_key, turn_key = _own_key(key, 2), _own_key(key, 3)
+        draws = None
+        if self.analysis.perturbs:
+            draws = jax.random.normal(draw_key, sight.deviations.shape, prior.dtype)
+        disagree, sizes = dissent(sight)
+        votes = jnp.where(disagree, state.dissent + 1, 0).astype(jnp.int32)
+        lost = votes > (self.patience or 0)
+        scale = 1.0 if self.patience is None else common_scale(sizes, sight.observed, lost)
+        weight = self._weigh(sight, y, draws, scale)
+        local = None if self.localisation is None else self._near(mean.shape[0], y.value.shape[0], mean)
+        new_mean, after = self.analysis(mean, prior, sight, weight, draws, turn_key, local)
+        middle = after.mean(0)
+        inflated = self.inflation.posterior(prior, after - middle[None])
+        members = (new_mean + middle)[None] + inflated
+        # A row without a usable measurement, or an update that broke down, leaves the prediction bit for bit.
+        readable = weight if weight.ndim == 1 else jnp.sqrt((weight**2).mean(0))
+        used = (y.num_observed > 0) & jnp.isfinite(members).all()
+        members = jnp.where(used, members, state.members)
+        memory = self._learn(state.memory, sight, readable, used)
+        info = _describe(mean, sight, jnp.where(used, readable, 0.0), y)
+        return EnsembleState(members, state.t + 1, jnp.where(used, votes, state.dissent), memory), info
+
+    def _weigh(self, sight: Sight, y: Measurement, draws: Array | None, scale: Array | float) -> Array:
+        if isinstance(self.weight, ErrorWeight):
+            weight = self.weight(perturbed(sight, jnp.asarray(draws)))
+            return weight * (sight.observed if weight.ndim == 1 else sight.observed[None])
+        weight = weigh(self.weight, self.scope, sight, scale)
+        if self.scope == "pooled":  # an infinite value has the weight of a huge one, and here it is everybody's
+            weight = jnp.where(y.wild, 0.0, weight)
+        return weight
+
+    def _near(self, state_dim: int, obs_dim: int, like: Array) -> Any:
+        """Ask the geometry for what this kind of analysis needs."""
+        place = self.localisation
+        if self.analysis.localises == "observations":
+            numbers, distances = place.near(state_dim, obs_dim)
+            return jnp.asarray(numbers, jnp.int32), jnp.sqrt(place.taper(distances, like))
+        distances = place.cross(state_dim, obs_dim), place.between(state_dim, obs_dim)
+        return Taper(*(place.taper(distance, like) for distance in distances))
+
+    def _learn(self, memory: Any, sight: Sight, weight: Array, used: Array) -> Any:
+        error = sight.residual / jnp.sqrt(sight.noise.variances)
+        learned = self.inflation.learn(memory, error, sight.variances() / sight.noise.variances, weight)
+        return jax.tree.map(lambda new, old: jnp.where(used, new, old), learned, memory)
+
+
+def _describe(mean: Array, sight: Sight, weight: Array, y: Measurement) -> Info:
+    nis, log_det = innovation_scores(sight)
+    return Info(
+        predicted=Gaussian(mean, None),
+        residual=sight.residual,
+        weight=weight,
+        outlier=y.present & (weight**2 < OUTLIER_POWER),
+        nis=nis,
+        log_likelihood=log_likelihood(nis, log_det, y.num_observed),
+    )
+
+
+def _colour(cov: Array, white: Array) -> Array:
+    """Give rows of standard normal numbers (N, D) a covariance, or variances."""
+    if cov.ndim == 1:
+        return jnp.sqrt(jnp.maximum(cov, 0.0))[None] * white
+    return linalg.matmul(white, linalg.psd_root(cov).T)
+
+
+def _own_key(key: Array | None, use: int) -> Array:
+    """Derive a key for one use, apart from those that the run folds the clock into."""
+    if key is None:
+        raise ValueError("an ensemble draws random numbers: pass key=, a seed or a JAX key")
+    return jax.random.fold_in(key, 2**31 + use)
