@@ -14,13 +14,13 @@ ROOT = Path(wolf.__file__).parent
 LAYERS = [  # a module imports from its own line or from those above, never from below
     {"pytree", "linalg", "fusion", "checks", "types"},
     {"model"},
-    {"gaussian", "moments", "calibration", "weights"},
+    {"gaussian", "moments", "calibration", "weights", "scores"},
     {"noise"},
     {"filters"},
     {"run", "smoothing", "forecasting"},
     {"methods"},
     {"door", "parallel", "storage", "told", "results", "models", "simulate", "metrics"},
-    {"api", "influence"},
+    {"api", "influence", "fitting", "tuning"},
     {"online"},
     {"plots", "cli"},
 ]

@@ -22,6 +22,8 @@ from wolf.api import sample_paths as sample_paths
 from wolf.api import smooth as smooth
 from wolf.door import package_version as _package_version
 from wolf.filters import GaussianFilter as GaussianFilter
+from wolf.fitting import Fit as Fit
+from wolf.fitting import fit as fit
 from wolf.methods import EKF as EKF
 from wolf.methods import IEKF as IEKF
 from wolf.methods import KF as KF
@@ -38,6 +40,8 @@ from wolf.run import run_each as run_each
 from wolf.run import run_filter as run_filter
 from wolf.run import run_many as run_many
 from wolf.run import step as step
+from wolf.tuning import Tuned as Tuned
+from wolf.tuning import tune as tune
 from wolf.types import Gaussian as Gaussian
 from wolf.weights import IMQ as IMQ
 from wolf.weights import Huber as Huber
