@@ -155,7 +155,7 @@ def test_functions_made_inside_a_builder_are_refused():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"ys": np.full(50, 3.0)}, "constant"),
+        ({"ys": np.full(50, 3.0)}, "a constant has no noise"),
         ({"ys": np.full(50, np.nan)}, "fewer than two"),
         ({"ys": [1.0]}, "fewer than two"),
         ({"ys": [1.0, 2.0, 1.5]}, "at least 4 values"),

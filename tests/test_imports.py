@@ -19,10 +19,11 @@ LAYERS = [  # a module imports from its own line or from those above, never from
     {"filters"},
     {"run", "smoothing", "forecasting"},
     {"methods"},
-    {"door", "parallel", "storage", "told", "results", "models", "simulate", "metrics"},
+    {"files"},
+    {"door", "parallel", "storage", "told", "results", "models", "recipes", "simulate", "metrics"},
     {"api", "influence", "fitting", "tuning"},
-    {"online"},
-    {"plots", "cli"},
+    {"online", "cleaning"},
+    {"plots", "report", "cli"},
 ]
 LEVEL = {module: level for level, modules in enumerate(LAYERS) for module in modules}
 HEAVY = ("matplotlib", "pandas", "scipy.stats", "scipy.optimize", "scipy.special", "scipy.linalg", "narwhals", "optax")

@@ -63,7 +63,7 @@ class Filtered:
             if name == "variances" and "covs" in saved:
                 return np.diagonal(saved["covs"], axis1=-2, axis2=-1)
             if self.settings["save"] == "all":
-                raise AttributeError(f"{_describe(self.method)} has no {name}; it keeps {', '.join(saved)}")
+                raise AttributeError(f"{describe_method(self.method)} has no {name}; it keeps {', '.join(saved)}")
             raise AttributeError(f'{name} was not kept: the run had save={self.settings["save"]!r}; use save="all"')
         raise AttributeError(f"Filtered has no {name!r}; its arrays are {', '.join(ARRAYS)}")
 
@@ -119,7 +119,7 @@ class Filtered:
     def __repr__(self) -> str:
         """Tell the sizes, the method, what was refused and where the state ended."""
         many = "" if self.num_series is None else f"{self.num_series} series x "
-        lines = [f"Filtered: {many}{self.settings['steps']} steps, method {_describe(self.method)}"]
+        lines = [f"Filtered: {many}{self.settings['steps']} steps, method {describe_method(self.method)}"]
         if isinstance(self.saved, dict) and "outliers" in self.saved:
             outliers = self.saved["outliers"]
             lines.append(f"  {outliers.sum()} outliers of {outliers.size}, {self.missing} missing numbers")
@@ -193,6 +193,7 @@ def _total(values: np.ndarray, num_series: int | None) -> float | np.ndarray:
     return float(values.sum()) if num_series is None else np.nansum(values, axis=1)
 
 
-def _describe(method: Any) -> str:
+def describe_method(method: Any) -> str:
+    """Write a method as its class and its weight."""
     weight = getattr(getattr(method, "noise", None), "weight", None)
     return type(method).__name__ if weight is None else f"{type(method).__name__} with {weight!r}"

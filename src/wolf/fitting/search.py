@@ -239,8 +239,7 @@ def _guesses(builder: Callable[..., Any], ys: Any, given: dict[str, float]) -> d
     guesses |= given
     if not guesses:
         raise ValueError("the builder has no parameters to fit: it takes no numbers by name")
-    order = [name for name in taken if name in guesses] + [name for name in guesses if name not in taken]
-    return {name: guesses[name] for name in order}
+    return guesses if anything else {name: guesses[name] for name in taken if name in guesses}
 
 
 def difference_var(ys: Any) -> float:
@@ -260,10 +259,10 @@ def difference_var(ys: Any) -> float:
             sizes.append(np.abs(np.diff(values)))
     steps = np.concatenate(sizes) if sizes else np.zeros(0)
     if not steps.size:
-        raise ValueError("ys holds fewer than two numbers: there is no noise to fit")
+        raise ValueError("there are fewer than two numbers: no noise can be fitted to them")
     middle = float(np.median(steps)) or float(np.median(steps[steps > 0])) if np.any(steps > 0) else 0.0
     if middle == 0.0:
-        raise ValueError(f"ys is constant ({values[0]:g} throughout): there is no noise to fit; give the variances")
+        raise ValueError(f"all values are {values[0]:g}: a constant has no noise to fit, so give the variances")
     return (MAD * middle) ** 2
 
 
