@@ -19,10 +19,11 @@ LAYERS = [  # a module imports from its own line or from those above, never from
     {"filters"},
     {"run", "smoothing", "forecasting"},
     {"methods"},
-    {"files"},
+    {"files", "tabular"},
     {"door", "parallel", "storage", "told", "results", "models", "recipes", "simulate", "metrics"},
     {"api", "influence", "fitting", "tuning"},
     {"online", "cleaning"},
+    {"frames"},
     {"plots", "report", "cli"},
 ]
 LEVEL = {module: level for level, modules in enumerate(LAYERS) for module in modules}

@@ -24,6 +24,7 @@ from wolf.door import package_version as _package_version
 from wolf.filters import GaussianFilter as GaussianFilter
 from wolf.fitting import Fit as Fit
 from wolf.fitting import fit as fit
+from wolf.frames import filter_frame as filter_frame
 from wolf.methods import EKF as EKF
 from wolf.methods import IEKF as IEKF
 from wolf.methods import KF as KF

@@ -1,6 +1,5 @@
 """What `wolf filter` does: read, clean, write, and say in a few lines what was done."""
 
-import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ import numpy as np
 from wolf import files
 from wolf.cleaning import Options, Series, clean
 from wolf.cli.readings import Readings
+from wolf.frames import spread_rows, titles
 from wolf.methods import make
 
 LISTED = 5  # series whose parameters a summary shows one by one
@@ -87,23 +87,12 @@ def run(readings: Readings, options: Options, progress: Callable[[int], None]) -
 def to_table(readings: Readings, series: list[Series]) -> Any:
     """Put the results beside the columns that were read, and the forecast below; a `pyarrow.Table`."""
     arrow = files.pyarrow()
-    added = result_columns(readings, series)
     data = readings.table.data
+    added = spread_rows(series, readings.names, data.num_rows, set(data.column_names))
     for name, column in added.items():
         data = data.append_column(name, arrow.array(column, from_pandas=True))
     futures = [each for each in series if each.future is not None]
-    return arrow.concat_tables([data, *(_future(data, readings, each, added) for each in futures)]) if futures else data
-
-
-def result_columns(readings: Readings, series: list[Series]) -> dict[str, np.ndarray]:
-    """Spread the results over the rows of the input."""
-    rows, taken = len(readings.values), set(readings.table.data.column_names)
-    added: dict[str, np.ndarray] = {}
-    for each in series:
-        for title, array in _titled(each, readings.names, taken):
-            column = added.setdefault(title, np.full(rows, array.dtype.type(0) if array.dtype == bool else np.nan))
-            column[each.rows] = array
-    return added
+    return arrow.concat_tables([data, *(_future(data, readings, each) for each in futures)]) if futures else data
 
 
 def summary(readings: Readings, series: list[Series], options: Options, wrote: list[str]) -> str:
@@ -125,29 +114,7 @@ def summary(readings: Readings, series: list[Series], options: Options, wrote: l
     return "\n".join(lines)
 
 
-def titles(names: list[str], columns: tuple[int, ...], taken: set[str]) -> dict[str, str]:
-    """Name the result columns of a series: short names for one value, names with the value's for several."""
-    lone = len(names) == 1
-    wanted = {}
-    for j in columns:
-        for kind in ("mean", "lower", "upper", "weight", "outlier"):
-            alone = lone or (kind in ("weight", "outlier") and len(columns) > 1)
-            title = kind if alone else f"{names[j]}_{kind}"
-            wanted[f"{kind}{j}"] = f"wolf_{title}" if title in taken else title
-    return wanted
-
-
-def _titled(each: Series, names: list[str], taken: set[str]) -> list[tuple[str, np.ndarray]]:
-    title = titles(names, each.columns, taken)
-    found = []
-    for k, j in enumerate(each.columns):
-        for kind in ("mean", "lower", "upper", "weight", "outlier"):
-            array = getattr(each, kind)
-            found.append((title[f"{kind}{j}"], array if array.ndim == 1 else array[:, k]))
-    return found
-
-
-def _future(data: Any, readings: Readings, each: Series, added: dict[str, np.ndarray]) -> Any:
+def _future(data: Any, readings: Readings, each: Series) -> Any:
     """Make rows for the steps beyond the end: time, sensor, mean and interval; nothing was measured there."""
     arrow = files.pyarrow()
     ahead = each.future
@@ -164,7 +131,7 @@ def _future(data: Any, readings: Readings, each: Series, added: dict[str, np.nda
         cells[readings.by] = readings.table.data.column(readings.by).take([int(each.rows[0])] * len(ahead.times))
     for k, j in enumerate(each.columns):
         for kind in ("mean", "lower", "upper"):
-            cells[title[f"{kind}{j}"]] = getattr(ahead, kind)[:, k]
+            cells[title[kind, j]] = getattr(ahead, kind)[:, k]
     columns = []
     for field in data.schema:
         cell = cells.get(field.name)
@@ -211,8 +178,3 @@ def _noise(series: list[Series]) -> list[str]:
 
 def _line(title: str, words: str) -> str:
     return f"  {title:<14}{words}"
-
-
-def with_parameters(options: Options, parameters: dict[str, float]) -> Options:
-    """Fix the variances of a run."""
-    return dataclasses.replace(options, parameters=parameters)
