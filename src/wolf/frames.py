@@ -142,7 +142,9 @@ def _times(frame: Any, wrapped: Any, time: str | None) -> np.ndarray | None:
     """Read times as numbers; dates in seconds since the first of them."""
     if time is None:
         index: Any = getattr(frame, "index", None)
-        return _seconds(index.values) if type(index).__name__ == "DatetimeIndex" else None
+        if type(index).__name__ != "DatetimeIndex":
+            return None
+        return _seconds((index if index.tz is None else index.tz_convert(None)).to_numpy())
     kind = wrapped.schema[time]
     if kind.is_numeric():
         return _numbers(wrapped[time])

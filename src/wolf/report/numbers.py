@@ -31,7 +31,7 @@ def thin(outlier: np.ndarray, most: int) -> np.ndarray:
 
     Example:
         >>> thin(np.array([False, True, False, False]), 3).tolist()
-        [0, 1, 2]
+        [0, 1, 3]
     """
     count = len(outlier)
     if count <= most:
