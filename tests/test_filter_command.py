@@ -338,12 +338,12 @@ def test_long_series_are_chunked_with_progress_and_fitted_on_a_sample(folder, mo
     Path("long.csv").write_text("\n".join(["value", *map(cell, ys[:, 0])]))
     invoke("filter", "long.csv", "--out", "whole.csv", "--set", "level_var=0.1", "--set", "obs_var=1")
     monkeypatch.setattr(engine, "CHUNK", 256)
-    monkeypatch.setattr(engine, "FIT_ROWS", 256)
     monkeypatch.setattr(commands, "MANY_ROWS", 500)
     result = invoke("filter", "long.csv", "--out", "chunks.csv", "--set", "level_var=0.1", "--set", "obs_var=1")
     assert "1,000 rows read" in result.stderr
     assert "Filtering" in result.stderr
     np.testing.assert_allclose(read("chunks.csv")["mean"], read("whole.csv")["mean"], rtol=1e-12)
+    monkeypatch.setattr(engine, "FIT_ROWS", 256)
     assert "on a sample: rows 373 to 628 of 1,000" in invoke("filter", "long.csv").stdout
 
 

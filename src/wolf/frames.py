@@ -65,7 +65,7 @@ def filter_frame(
     data = np.stack([_numbers(wrapped[name]) for name in names], axis=1)
     times = _times(frame, wrapped, time)
     groups, labels = (None, None) if by is None else _groups(wrapped[by])
-    options = Options(model, method, dict(parameters or {}), smooth, level=level)
+    options = Options(model, method, dict(parameters or {}), smooth, level=level, diagnostics=False)
     done = clean(data, times, options, groups=groups, labels=labels, names=names)
     added = spread_rows(done, names, len(data), set(columns))
     backend = nw.get_native_namespace(wrapped)
@@ -89,9 +89,16 @@ def spread_rows(series: list[Series], names: list[str], rows: int, taken: set[st
             for kind in KINDS:
                 array = getattr(each, kind)
                 array = array if array.ndim == 1 else array[:, k]
+                if len(each.rows) == rows and _in_order(each.rows):
+                    added[title[kind, j]] = array
+                    continue
                 blank = np.zeros(rows, bool) if array.dtype == bool else np.full(rows, np.nan)
                 added.setdefault(title[kind, j], blank)[each.rows] = array
     return added
+
+
+def _in_order(rows: np.ndarray) -> bool:
+    return bool(rows[0] == 0 and np.all(rows[1:] > rows[:-1]))
 
 
 def titles(names: list[str], columns: tuple[int, ...], taken: set[str]) -> dict[tuple[str, int], str]:

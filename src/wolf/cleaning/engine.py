@@ -1,6 +1,8 @@
 """The runs behind a clean series: the fit on a part of it, the filter in chunks or whole, and the look ahead."""
 
+import ctypes
 import dataclasses
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -29,14 +31,18 @@ class Signal:
     """Keep of each step what a table needs: the signal with its variance, the weight, and how it was predicted."""
 
     rows: tuple[tuple[float, ...], ...]
+    diagnostics: bool = True
 
     def __call__(self, state: Any, info: Any) -> dict[str, Any]:
         """Project the belief on the measured coordinates."""
         row = jnp.asarray(self.rows, state.mean.dtype)
         kept = {"mean": linalg.matvec(row, state.mean), "variance": linalg.diagonal(linalg.sandwich(row, state.cov))}
-        told = {"weight": info.weight, "outlier": info.outlier, "nis": info.nis, "log_density": info.log_likelihood}
+        kept |= {"weight": info.weight, "outlier": info.outlier}
+        if not self.diagnostics:
+            return kept
         deviation = jnp.sqrt(linalg.diagonal(info.innovation_cov))
-        return kept | told | {"standardised": info.residual / deviation}
+        told = {"nis": info.nis, "log_density": info.log_likelihood, "standardised": info.residual / deviation}
+        return kept | told
 
 
 def fit_noise(
@@ -53,12 +59,11 @@ def fit_noise(
     Returns:
         The fit, and the rows that it saw, first and last (exclusive).
     """
-    first = max(0, (len(values) - FIT_ROWS) // 2)
-    window = first, min(len(values), first + FIT_ROWS)
+    window = fit_window(len(values))
     some = values[slice(*window)]
     size = bucket(len(some))
     gaps = None if gaps is None else _pad(gaps[slice(*window)], size, 1.0)
-    start = recipe.start(some, step_var) if first else prior
+    start = recipe.start(some, step_var) if window[0] else prior
     build = recipe.builder(gaps, start, values.shape[1])
     guesses = {
         name: (OBS_SHARE if name == "obs_var" else DYNAMICS_SHARE) * step_var
@@ -69,7 +74,16 @@ def fit_noise(
     def builder(**variances: float) -> LinearModel:
         return build(**known, **variances)
 
-    return fitting.fit(builder, _pad(some, size, np.nan), start=guesses, restarts=restarts), window
+    found = fitting.fit(builder, _pad(some, size, np.nan), start=guesses, restarts=restarts)
+    if len(values) > CHUNK:
+        _hand_back_memory()
+    return found, window
+
+
+def fit_window(count: int) -> tuple[int, int]:
+    """Choose the rows that a fit sees: all, or the middle of a long series; first and last (exclusive)."""
+    first = max(0, (count - FIT_ROWS) // 2)
+    return first, min(count, first + FIT_ROWS)
 
 
 def filter_chunks(
@@ -77,7 +91,7 @@ def filter_chunks(
     method: Any,
     values: np.ndarray,
     gaps: np.ndarray | None,
-    to_the_end: bool,
+    options: Options,
     progress: Callable[[int], None],
 ) -> tuple[dict[str, np.ndarray], Any]:
     """Filter in chunks of equal size; what is kept are a few numbers for each row.
@@ -87,16 +101,16 @@ def filter_chunks(
         method: a filter.
         values: (T, M).
         gaps: (T,), or None.
-        to_the_end: stop exactly at the last row, for a forecast; otherwise the last chunk is padded.
+        options: with a forecast the last chunk ends at the last row; otherwise it is padded.
         progress: told how many rows are done.
     """
-    size, state, parts = min(CHUNK, bucket(len(values))), None, []
+    size, state, whole = min(CHUNK, bucket(len(values))), None, {}
     even = build(None)
-    save = Signal(tuple(map(tuple, np.asarray(even.H).tolist())))
+    save = Signal(tuple(map(tuple, np.asarray(even.H).tolist())), options.diagnostics)
     for first in range(0, len(values), size):
         chunk = values[first : first + size]
         count = len(chunk)
-        length = count if to_the_end and first + size >= len(values) else size
+        length = count if options.forecast and first + size >= len(values) else size
         some = None if gaps is None else _pad(gaps[first : first + size], length, 1.0)
         model = even if some is None else build(some)
         with door.precision("float64"):
@@ -104,9 +118,12 @@ def filter_chunks(
             engine = (cast(model, "float64"), cast(method, "float64"), _pad(chunk, length, np.nan), None, key)
             final, kept = door.to_numpy(parallel.run_one(*engine, state=state, save=save))
         state = final if some is None else final._replace(t=np.zeros_like(final.t))  # gaps are counted anew
-        parts.append({name: array[:count] for name, array in kept.items()})
+        for name, array in kept.items():
+            if name not in whole:
+                whole[name] = np.empty((len(values), *array.shape[1:]), array.dtype)
+            whole[name][first : first + count] = array[:count]
         progress(count)
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, state
+    return whole, state
 
 
 def filter_whole(
@@ -114,7 +131,7 @@ def filter_whole(
     method: Any,
     values: np.ndarray,
     gaps: np.ndarray | None,
-    to_the_end: bool,
+    options: Options,
     progress: Callable[[int], None],
 ) -> tuple[dict[str, np.ndarray], Any]:
     """Filter and smooth a whole series; arguments as in `filter_chunks`."""
@@ -166,6 +183,13 @@ def bucket(count: int) -> int:
         (256, 512)
     """
     return max(SMALLEST, 1 << (count - 1).bit_length())
+
+
+def _hand_back_memory() -> None:
+    """Give the system what the compiler used and freed: of a long series' memory it would be a third."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    if trim is not None:  # glibc only
+        trim(0)
 
 
 def _pad(array: np.ndarray, length: int, blank: float) -> np.ndarray:

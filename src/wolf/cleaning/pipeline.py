@@ -50,10 +50,11 @@ def clean(
     members = [np.arange(len(values))] if groups is None else _members(groups, len(labels or []))
     for label, rows in zip(labels or [""], members, strict=True):
         rows = order(rows)
-        stamps = None if times is None else times[rows]
+        whole = groups is None and not order.moved
+        stamps = times if times is None or whole else times[rows]
         for columns in blocks:
             titled = " ".join(filter(None, [label, names[columns[0]] if len(blocks) > 1 else ""]))
-            data = values[rows] if len(columns) == values.shape[1] else values[rows][:, columns]
+            data = (values if whole else values[rows])[:, columns]
             done.append(_clean_one(titled, rows, tuple(columns), data, stamps, recipe, known, options, progress))
     order.tell(note)
     return done
@@ -76,7 +77,7 @@ def _clean_one(
     unit, gaps = gaps_of(times)
     fitted = any(name not in known for name in recipe.parameters)
     try:
-        step_var = difference_var(values)
+        step_var = difference_var(values[slice(*engine.fit_window(len(values)))])
     except ValueError as error:
         if fitted:
             raise ValueError(f"{error}{which}") from error
@@ -93,9 +94,8 @@ def _clean_one(
 
     method = door.resolve_method(options.method, build(None))
     run = engine.filter_whole if options.smooth else engine.filter_chunks
-    kept, final = run(build, method, values, gaps, options.forecast > 0, progress)
-    half = engine.quantile(options.level) * np.sqrt(kept["variance"])
-    measured = np.isfinite(values)
+    kept, final = run(build, method, values, gaps, options, progress)
+    half = engine.quantile(options.level) * np.sqrt(kept.pop("variance"))
     return Series(
         label=label,
         rows=rows,
@@ -107,9 +107,9 @@ def _clean_one(
         upper=kept["mean"] + half,
         weight=kept["weight"],
         outlier=kept["outlier"],
-        standardised=np.where(measured, kept["standardised"], np.nan),
-        nis=np.where(measured.any(1), kept["nis"], np.nan),
-        log_density=kept["log_density"],
+        standardised=_where_measured(kept.get("standardised"), np.isfinite(values)),
+        nis=_where_measured(kept.get("nis"), np.isfinite(values).any(1)),
+        log_density=kept.get("log_density", np.zeros(0)),
         parameters=parameters,
         fit=found,
         fit_rows=window,
@@ -119,6 +119,11 @@ def _clean_one(
         even=gaps is None,
         unit=unit,
     )
+
+
+def _where_measured(array: np.ndarray | None, measured: np.ndarray) -> np.ndarray:
+    """Blank what was not measured; nothing where it was not kept."""
+    return np.zeros(0) if array is None else np.where(measured, array, np.nan)
 
 
 def _known(recipe: recipes.Recipe, options: Options) -> dict[str, float]:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+SAMPLE = 100_000  # gaps that the typical one is found among
 EVEN = 1e-3  # share of the typical gap by which gaps may differ and still be called even
 
 
@@ -25,9 +26,10 @@ def gaps_of(times: np.ndarray | None) -> tuple[float, np.ndarray | None]:
     if times is None or len(times) < 2:
         return 1.0, None
     steps = np.diff(times)
-    positive = steps[steps > 0]
-    unit = float(np.median(positive)) if positive.size else 1.0
-    if np.all(np.abs(steps - unit) <= EVEN * unit):
+    some = steps[:: max(1, len(steps) // SAMPLE)]
+    positive = some[some > 0]
+    unit = float(np.median(positive)) if positive.size else float(steps.max()) or 1.0
+    if max(steps.max() - unit, unit - steps.min()) <= EVEN * unit:
         return unit, None
     return unit, np.concatenate([[1.0], steps / unit])
 
@@ -50,7 +52,8 @@ class Order:
         """Sort the rows of one series; rows of one moment stay as they came."""
         if self.times is None:
             return rows
-        steps = np.diff(self.times[rows])
+        whole = len(rows) == len(self.times) and rows[0] == 0 and rows[-1] == len(rows) - 1
+        steps = np.diff(self.times if whole else self.times[rows])
         if np.any(steps < 0):
             self.moved += int((steps < 0).sum())
             rows = rows[np.argsort(self.times[rows], kind="stable")]

@@ -22,6 +22,7 @@ class Options:
         forecast: steps beyond the end.
         level: probability of the intervals.
         restarts: of the fit.
+        diagnostics: keep residuals, NIS and log densities, for a report; empty arrays otherwise.
     """
 
     model: str = "local-level"
@@ -31,6 +32,7 @@ class Options:
     forecast: int = 0
     level: float = LEVEL
     restarts: int = 1
+    diagnostics: bool = True
 
     def __post_init__(self) -> None:
         """Check what can be checked before the data come."""

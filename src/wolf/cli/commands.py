@@ -34,6 +34,7 @@ class OneLineErrors(click.Group):
 @click.version_option(package_name="wolf-filter", prog_name="wolf")
 def main() -> None:
     """Filter time series with Kalman filters that outliers do not break."""
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # the other pools keep what they once had
 
 
 def _one_line(error: BaseException) -> str:
@@ -86,6 +87,7 @@ def filter_command(source: str, method: str | None, out: str | None, report: str
         **{name: options[name] for name in names},
         method=filtering.parse_method(method),
         parameters=filtering.parse_settings(options["settings"]),
+        diagnostics=report is not None,
     )
     target = out or filtering.default_target(source)
     for path in filter(None, [target, report]):

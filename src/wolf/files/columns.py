@@ -133,7 +133,7 @@ def _parse(column: Any) -> tuple[Any, list[int]]:
     arrow = pyarrow()
     try:
         return compute.cast(column, arrow.float64()), []
-    except arrow.ArrowInvalid:
+    except arrow.ArrowInvalid:  # not all of it is plain numbers: look at each cell
         pass
     trimmed = compute.utf8_trim_whitespace(column)
     absent = compute.is_in(compute.utf8_lower(trimmed), value_set=arrow.array(ABSENT))
@@ -146,10 +146,15 @@ def _parse(column: Any) -> tuple[Any, list[int]]:
 
 
 def _floats(column: Any) -> np.ndarray:
+    """Turn a column into an array, piece by piece: a long one is never there twice."""
     from pyarrow import compute
 
-    floats = compute.cast(column, pyarrow().float64())
-    return np.asarray(compute.fill_null(floats, float("nan")).to_numpy(), np.float64)
+    floats, first = np.empty(len(column)), 0
+    for chunk in getattr(column, "chunks", [column]):
+        numbers = compute.cast(chunk, pyarrow().float64())
+        floats[first : first + len(chunk)] = numbers.to_numpy(zero_copy_only=False)  # null is NaN
+        first += len(chunk)
+    return floats
 
 
 def _as_stamps(column: Any) -> Any:

@@ -104,7 +104,8 @@ def _read_csv(name: str, content: Any, header: bool) -> Table:
     text = pyarrow().string()
     data = arrow_csv.read_csv(
         pyarrow().BufferReader(content),
-        read_options=arrow_csv.ReadOptions(column_names=names, skip_rows=1 if header else 0),
+        # One thread: parsing is a small part of a run, and threads hold many blocks at once.
+        read_options=arrow_csv.ReadOptions(column_names=names, skip_rows=1 if header else 0, use_threads=False),
         parse_options=arrow_csv.ParseOptions(delimiter=delimiter, ignore_empty_lines=len(names) > 1),
         convert_options=arrow_csv.ConvertOptions(column_types=dict.fromkeys(names, text), strings_can_be_null=False),
     )
