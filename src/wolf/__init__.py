@@ -55,4 +55,5 @@ from wolf.weights import Tukey as Tukey
 from wolf.weights import Unweighted as Unweighted
 from wolf.weights import Welsch as Welsch
 
+plot = plots  # wolf.plot.series(out)
 __version__ = _package_version()
