@@ -23,11 +23,22 @@ LAYERS = [  # a module imports from its own line or from those above, never from
     {"door", "parallel", "storage", "told", "results", "models", "recipes", "simulate", "metrics"},
     {"api", "influence", "fitting", "tuning"},
     {"online", "cleaning"},
-    {"frames"},
+    {"frames", "for_sklearn", "for_sktime"},
     {"plots", "report", "cli"},
 ]
 LEVEL = {module: level for level, modules in enumerate(LAYERS) for module in modules}
-HEAVY = ("matplotlib", "pandas", "scipy.stats", "scipy.optimize", "scipy.special", "scipy.linalg", "narwhals", "optax")
+HEAVY = (
+    "matplotlib",
+    "pandas",
+    "scipy.stats",
+    "scipy.optimize",
+    "scipy.special",
+    "scipy.linalg",
+    "narwhals",
+    "optax",
+    "sklearn",
+    "pyarrow",
+)
 
 
 def module_of(path):
