@@ -19,7 +19,7 @@ LAYERS = [  # a module imports from its own line or from those above, never from
     {"filters"},
     {"run", "smoothing", "forecasting"},
     {"methods"},
-    {"files", "tabular"},
+    {"files", "tabular", "datasets"},
     {"door", "parallel", "storage", "told", "results", "models", "recipes", "simulate", "metrics"},
     {"api", "influence", "fitting", "tuning"},
     {"online", "cleaning"},

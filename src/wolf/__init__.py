@@ -7,6 +7,7 @@ out = wolf.filter(model, ys)          # robust, nothing to tune
 out.means, out.covs, out.outliers
 """
 
+from wolf import datasets as datasets
 from wolf import influence as influence
 from wolf import methods as methods
 from wolf import metrics as metrics
