@@ -126,7 +126,7 @@ def test_an_error_of_the_library_is_one_line_too(monkeypatch):
 
     monkeypatch.setattr(demo, "run", fail)
     result = CliRunner().invoke(main, ["demo"])
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert result.output.splitlines()[-1] == "Error: steps must be whole"
 
 

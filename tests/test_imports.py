@@ -17,15 +17,17 @@ LAYERS = [  # a module imports from its own line or from those above, never from
     {"parametric"},
     {"model"},
     {"pending"},
-    {"gaussian", "moments", "calibration", "weights"},
+    {"gaussian", "moments", "calibration", "weights", "scores"},
     {"noise", "ensembles"},
     {"filters"},
     {"run", "smoothing", "forecasting"},
     {"methods"},
-    {"door", "parallel", "storage", "told", "results", "models", "simulate", "metrics", "datasets"},
-    {"api", "influence"},
-    {"online", "estimators", "twin"},
-    {"plots", "cli"},
+    {"files", "tabular", "datasets"},
+    {"door", "parallel", "storage", "told", "results", "models", "recipes", "simulate", "metrics"},
+    {"api", "influence", "fitting", "tuning"},
+    {"online", "cleaning", "estimators", "twin"},
+    {"frames", "for_sklearn", "for_sktime"},
+    {"plots", "report", "cli"},
 ]
 LEVEL = {module: level for level, modules in enumerate(LAYERS) for module in modules}
 HEAVY = (
@@ -38,6 +40,7 @@ HEAVY = (
     "narwhals",
     "optax",
     "sklearn",
+    "pyarrow",
 )
 
 

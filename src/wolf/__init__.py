@@ -29,6 +29,9 @@ from wolf.api import smooth as smooth
 from wolf.door import package_version as _package_version
 from wolf.filters import EnsembleFilter as EnsembleFilter
 from wolf.filters import GaussianFilter as GaussianFilter
+from wolf.fitting import Fit as Fit
+from wolf.fitting import fit as fit
+from wolf.frames import filter_frame as filter_frame
 from wolf.methods import EKF as EKF
 from wolf.methods import IEKF as IEKF
 from wolf.methods import KF as KF
@@ -47,6 +50,8 @@ from wolf.run import run_each as run_each
 from wolf.run import run_filter as run_filter
 from wolf.run import run_many as run_many
 from wolf.run import step as step
+from wolf.tuning import Tuned as Tuned
+from wolf.tuning import tune as tune
 from wolf.types import Gaussian as Gaussian
 from wolf.weights import IMQ as IMQ
 from wolf.weights import Huber as Huber
@@ -59,6 +64,7 @@ from wolf.weights import Tukey as Tukey
 from wolf.weights import Unweighted as Unweighted
 from wolf.weights import Welsch as Welsch
 
+plot = plots  # wolf.plot.series(out)
 __version__ = _package_version()
 
 

@@ -7,6 +7,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from wolf import tabular
+
 ARRAYS = {
     "means": "filtered means, (T, D)",
     "covs": "filtered covariances, (T, D, D)",
@@ -63,7 +65,7 @@ class Filtered:
             if name == "variances" and "covs" in saved:
                 return np.diagonal(saved["covs"], axis1=-2, axis2=-1)
             if self.settings["save"] == "all":
-                raise AttributeError(f"{_describe(self.method)} has no {name}; it keeps {', '.join(saved)}")
+                raise AttributeError(f"{describe_method(self.method)} has no {name}; it keeps {', '.join(saved)}")
             raise AttributeError(f'{name} was not kept: the run had save={self.settings["save"]!r}; use save="all"')
         raise AttributeError(f"Filtered has no {name!r}; its arrays are {', '.join(ARRAYS)}")
 
@@ -116,10 +118,31 @@ class Filtered:
             raise TypeError("one series is not a sequence; its arrays are, as out.means")
         return (self[i] for i in range(self.num_series))
 
+    def to_frame(self, backend: str = "pandas") -> Any:
+        """Lay the result out as a data frame, one row for each step; many series below each other, at their lengths.
+
+        Args:
+            backend: "pandas", "polars" or "pyarrow".
+        """
+        if self.num_series is None:
+            return tabular.make_frame(self._columns(), backend)
+        parts = [{"series": np.full(len(each), i)} | each._columns() for i, each in enumerate(self)]
+        return tabular.make_frame({name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, backend)
+
+    def _columns(self) -> dict[str, np.ndarray]:
+        if not isinstance(self.saved, dict) or "means" not in self.saved:
+            raise ValueError(f'to_frame needs means: filter with save="all", not save={self.settings["save"]!r}')
+        variances = self.variances if {"covs", "variances"} & self.saved.keys() else None
+        columns = {"step": np.arange(len(self))} | tabular.belief_columns(self.means, variances)
+        for name in ("weights", "outliers", "residuals", "nis"):
+            if name in self.saved:
+                columns |= tabular.spread(name.removesuffix("s") if name != "nis" else name, self.saved[name])
+        return columns
+
     def __repr__(self) -> str:
         """Tell the sizes, the method, what was refused and where the state ended."""
         many = "" if self.num_series is None else f"{self.num_series} series x "
-        lines = [f"Filtered: {many}{self.settings['steps']} steps, method {_describe(self.method)}"]
+        lines = [f"Filtered: {many}{self.settings['steps']} steps, method {describe_method(self.method)}"]
         if isinstance(self.saved, dict) and "outliers" in self.saved:
             outliers = self.saved["outliers"]
             lines.append(f"  {outliers.sum()} outliers of {outliers.size}, {self.missing} missing numbers")
@@ -141,6 +164,14 @@ class Smoothed:
     means: np.ndarray
     covs: np.ndarray
     filtered: Filtered
+
+    def to_frame(self, backend: str = "pandas") -> Any:
+        """Lay one series out as a data frame; `backend` as in `Filtered.to_frame`."""
+        if self.means.ndim == 3:
+            raise ValueError("to_frame takes one series here; make frames of the arrays of many")
+        variances = np.diagonal(self.covs, axis1=-2, axis2=-1)
+        columns = {"step": np.arange(len(self.means))} | tabular.belief_columns(self.means, variances)
+        return tabular.make_frame(columns, backend)
 
     def __repr__(self) -> str:
         """Tell the size."""
@@ -194,6 +225,7 @@ def _total(values: np.ndarray, num_series: int | None) -> float | np.ndarray:
     return float(values.sum()) if num_series is None else np.nansum(values, axis=1)
 
 
-def _describe(method: Any) -> str:
+def describe_method(method: Any) -> str:
+    """Write a method as its class and its weight."""
     weight = getattr(getattr(method, "noise", None), "weight", None)
     return type(method).__name__ if weight is None else f"{type(method).__name__} with {weight!r}"

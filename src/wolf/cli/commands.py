@@ -1,11 +1,20 @@
 """What a person types. Commands read options and print; the work is done elsewhere and imported when it is needed."""
 
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
 PICTURES = (".png", ".pdf", ".svg")
+MANY_ROWS = 200_000  # from here on a run shows its progress
+
+
+class InputError(click.ClickException):
+    """An input or a file is at fault: one line, exit code 2."""
+
+    exit_code = 2
 
 
 class OneLineErrors(click.Group):
@@ -15,14 +24,156 @@ class OneLineErrors(click.Group):
         """Run the command."""
         try:
             return super().invoke(ctx)
+        except BrokenPipeError:  # whoever read our output has seen enough
+            os._exit(0)
         except (ValueError, OSError, ImportError) as error:
-            raise click.ClickException(str(error)) from error
+            raise InputError(_one_line(error)) from error
 
 
 @click.group(cls=OneLineErrors, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="wolf-filter", prog_name="wolf")
 def main() -> None:
     """Filter time series with Kalman filters that outliers do not break."""
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # the other pools keep what they once had
+
+
+def _one_line(error: BaseException) -> str:
+    words = f"{error.strerror}: {error.filename}" if isinstance(error, OSError) and error.strerror else str(error)
+    return " ".join(words.split())
+
+
+def reading_options(command: Any) -> Any:
+    """Add the options of every command that reads a file."""
+    options = [
+        click.argument("source", metavar="FILE"),
+        click.option("--time", help="Time column: numbers, or dates in ISO 8601. Found by itself unless told."),
+        click.option("--value", "values", multiple=True, help="Value column; give it several times for several."),
+        click.option("--by", help="Column that tells series apart, such as a sensor's name."),
+        click.option("--model", default="local-level", show_default=True, help="See `wolf models`."),
+        click.option("--set", "settings", multiple=True, metavar="NAME=NUMBER", help="A variance that is known."),
+        click.option(
+            "--on-bad-cell",
+            type=click.Choice(["error", "missing"]),
+            default="error",
+            show_default=True,
+            help="What to do with a cell that is no number.",
+        ),
+        click.option("--no-header", is_flag=True, help="The first line of a CSV file is data."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@main.command("filter")
+@reading_options
+@click.option("--method", help="A name from `wolf methods`, with options as WoLF-TMD:c=9.5. Robust unless told.")
+@click.option("--smooth", is_flag=True, help="Use the whole series for each row, not only its past.")
+@click.option("--forecast", type=click.IntRange(min=0), default=0, help="Steps to look ahead, added as rows.")
+@click.option("--level", type=float, default=0.95, show_default=True, help="Probability of the intervals.")
+@click.option("--out", help="File to write, .csv, .parquet or .arrow; - for standard output. [FILE-clean.csv]")
+@click.option("--report", help="An HTML page to look at, in one file.")
+def filter_command(source: str, method: str | None, out: str | None, report: str | None, **options: Any) -> None:
+    """Clean the readings in FILE (CSV, Parquet, Arrow; - for standard input).
+
+    Writes mean, lower, upper, weight and outlier next to the columns of FILE. Variances are fitted unless given.
+    """
+    from wolf import files
+    from wolf.cleaning import Options
+    from wolf.cli import filtering
+
+    names = ("smooth", "forecast", "level", "model")
+    chosen = Options(
+        **{name: options[name] for name in names},
+        method=filtering.parse_method(method),
+        parameters=filtering.parse_settings(options["settings"]),
+        diagnostics=report is not None,
+    )
+    target = out or filtering.default_target(source)
+    for path in filter(None, [target, report]):
+        files.check_target(path)
+    readings, series = _load_and_clean(source, options, chosen)
+    files.write_table(target, filtering.to_table(readings, series), readings.table.kind, readings.table.delimiter)
+    wrote = ["standard output" if target == "-" else target]
+    if report:
+        from wolf.report import write_report
+
+        origin = None if readings.axis is None else readings.axis.origin
+        named = {"names": readings.names, "time": readings.time, "notes": readings.notes}
+        write_report(report, readings.table.name, series, chosen, origin=origin, **named)
+        wrote.append(f"{report} (open it in a browser)")
+    click.echo(filtering.summary(readings, series, chosen, wrote), err=target == "-")
+
+
+def _load_and_clean(source: str, options: dict[str, Any], chosen: Any) -> tuple[Any, Any]:
+    """Read and clean, with a progress bar for many rows."""
+    from wolf.cli import filtering, readings
+
+    header = not options["no_header"]
+    read = readings.load(source, options["time"], options["values"], options["by"], options["on_bad_cell"], header)
+    rows = read.values.size
+    if rows < MANY_ROWS:
+        return read, filtering.run(read, chosen, lambda done: None)
+    click.echo(f"{len(read.values):,} rows read; fitting, then filtering ...", err=True)
+    shown: Any = click.progressbar(length=rows, label="Filtering", file=sys.stderr)
+    with shown as bar:
+        return read, filtering.run(read, chosen, bar.update)
+
+
+@main.command()
+@reading_options
+@click.option("--method", "names", multiple=True, help="A method to compare; give it several times.")
+def compare(source: str, names: tuple[str, ...], **options: Any) -> None:
+    """Compare methods on the readings in FILE, by how well they predict the next one."""
+    from wolf.cli import comparing, readings
+
+    header = not options["no_header"]
+    read = readings.load(source, options["time"], options["values"], options["by"], options["on_bad_cell"], header)
+    click.echo(comparing.compare(read, options["model"], options["settings"], names))
+
+
+@main.command()
+@reading_options
+@click.option("--method", default="WoLF-MD", show_default=True, help="A method with a threshold.")
+def tune(source: str, method: str, **options: Any) -> None:
+    """Choose the threshold of a method for the readings in FILE, by how well it predicts."""
+    from wolf.cli import comparing, readings
+
+    header = not options["no_header"]
+    read = readings.load(source, options["time"], options["values"], options["by"], options["on_bad_cell"], header)
+    click.echo(comparing.tune(read, source, options["model"], options["settings"], method))
+
+
+@main.command()
+@click.option("--model", default="local-level", show_default=True, help="See `wolf models`.")
+@click.option("--set", "settings", multiple=True, metavar="NAME=NUMBER", help="A variance; 1 for noise, 0.1 else.")
+@click.option("--steps", type=click.IntRange(min=2), default=1000, show_default=True, help="Rows to make.")
+@click.option("--columns", type=click.IntRange(min=1), default=1, show_default=True, help="Coordinates of a track.")
+@click.option("--outliers", type=click.FloatRange(0, 1), default=0.05, show_default=True, help="Share of outliers.")
+@click.option("--size", type=click.FloatRange(min=0), default=20.0, show_default=True, help="Theirs, in noise sds.")
+@click.option("--missing", type=click.FloatRange(0, 1), default=0.0, show_default=True, help="Share of gaps.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of all random numbers.")
+@click.option("--out", default="-", show_default=True, help="File to write; - for standard output.")
+def simulate(out: str, settings: tuple[str, ...], **options: Any) -> None:
+    """Make readings with known truth and outliers, to try things on."""
+    from wolf import files
+    from wolf.cli import filtering, simulating
+
+    files.check_target(out)
+    table = simulating.simulate(parameters=filtering.parse_settings(settings), **options)
+    files.write_table(out, table)
+    if out != "-":
+        click.echo(f"{out}: {table.num_rows:,} rows, columns {', '.join(table.column_names)}")
+
+
+@main.command("models")
+def list_models() -> None:
+    """List the models by name, with their parameters."""
+    from wolf.recipes import WORDS
+
+    width = max(map(len, WORDS)) + 2
+    for name, words in WORDS.items():
+        click.echo(f"{name:<{width}}{words}")
 
 
 @main.command("methods")

@@ -1,3 +1,66 @@
-"""Loaders of data sets. Nothing is downloaded unless you ask for a set that is not there."""
+"""Small series that come with the package, with truth: for the documentation, for tests, and to try things on.
+
+All are simulated by us, by the script `wolf/datasets/make.py`; `python -m wolf.datasets.make` writes them again.
+"""
+
+from importlib import resources
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
 
 from wolf.datasets import uci as uci
+
+WORDS = {
+    "thermometer": "three days of temperature every five minutes, with false values and gaps",
+    "well": "a water level read by hand at uneven times, with slips of the pen",
+    "track": "a walk in the plane seen by GPS, with jumps of position (multipath)",
+}
+
+
+class Dataset(NamedTuple):
+    """A series with its truth.
+
+    Attributes:
+        times: (T,), in the unit of the file.
+        values: as measured, (T, M); NaN where missing.
+        truth: what a perfect sensor would have said, (T, M).
+        outliers: (T,) bool, which values are false.
+    """
+
+    times: np.ndarray
+    values: np.ndarray
+    truth: np.ndarray
+    outliers: np.ndarray
+
+
+def names() -> list[str]:
+    """List the series.
+
+    Example:
+        >>> names()
+        ['thermometer', 'well', 'track']
+    """
+    return list(WORDS)
+
+
+def path(name: str) -> Path:
+    """Find the CSV file of a series."""
+    if name not in WORDS:
+        raise ValueError(f"no series is called {name!r}; there are {', '.join(WORDS)}")
+    return Path(str(resources.files("wolf.datasets").joinpath(f"{name}.csv")))
+
+
+def load(name: str) -> Dataset:
+    """Read a series.
+
+    Example:
+        >>> walk = load("track")
+        >>> walk.values.shape, int(walk.outliers.sum())
+        ((400, 2), 29)
+    """
+    table = np.genfromtxt(path(name), delimiter=",", names=True, dtype=float, encoding="utf-8")
+    fields = table.dtype.names or ()
+    pick = {start: [field for field in fields if field.startswith(start)] for start in ("value", "truth")}
+    values, truth = (np.stack([table[field] for field in pick[start]], axis=1) for start in ("value", "truth"))
+    return Dataset(table["time"], values, truth, table["is_outlier"] == 1)

@@ -3,6 +3,7 @@
 from wolf.noise.adaptive import UnknownStudentNoise
 from wolf.noise.laws import BetaLaw, GaussianLaw, MixtureLaw, StudentLaw
 from wolf.noise.mixture import ScaleMixture
+from wolf.noise.two_part import TwoPart
 from wolf.noise.twosided import Correntropy, HuberRegression, TwoSidedStudent
 from wolf.noise.variational import Bernoulli, GammaWeight, InverseWishart, StudentNoise
 from wolf.noise.weighted import Weighted
@@ -19,6 +20,7 @@ __all__ = [
     "ScaleMixture",
     "StudentLaw",
     "StudentNoise",
+    "TwoPart",
     "TwoSidedStudent",
     "UnknownStudentNoise",
     "Weighted",

@@ -1,0 +1,69 @@
+"""The order of rows in time, and the gaps between them."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+SAMPLE = 100_000  # gaps that the typical one is found among
+EVEN = 1e-3  # share of the typical gap by which gaps may differ and still be called even
+
+
+def gaps_of(times: np.ndarray | None) -> tuple[float, np.ndarray | None]:
+    """Measure the gaps before each row in typical steps.
+
+    Args:
+        times: (T,), sorted.
+
+    Returns:
+        The typical step, in the unit of the times, and the gaps (T,); None instead where all are the same.
+
+    Example:
+        >>> gaps_of(np.array([0.0, 10.0, 20.0, 45.0]))
+        (10.0, array([1. , 1. , 1. , 2.5]))
+        >>> gaps_of(np.array([0.0, 10.0, 20.0]))
+        (10.0, None)
+    """
+    if times is None or len(times) < 2:
+        return 1.0, None
+    steps = np.diff(times)
+    some = steps[:: max(1, len(steps) // SAMPLE)]
+    positive = some[some > 0]
+    unit = float(np.median(positive)) if positive.size else float(steps.max()) or 1.0
+    if max(steps.max() - unit, unit - steps.min()) <= EVEN * unit:
+        return unit, None
+    return unit, np.concatenate([[1.0], steps / unit])
+
+
+class Order:
+    """Put rows in the order of time, and remember what had to be done.
+
+    Args:
+        times: of all rows; None keeps the rows as they are.
+    """
+
+    def __init__(self, times: np.ndarray | None):
+        self.times = times
+        self.moved = self.shared = 0
+        if times is not None and not np.all(np.isfinite(times)):
+            row = int(np.flatnonzero(~np.isfinite(times))[0])
+            raise ValueError(f"row {row + 1} has no time stamp; every row needs one, or give no time column")
+
+    def __call__(self, rows: np.ndarray) -> np.ndarray:
+        """Sort the rows of one series; rows of one moment stay as they came."""
+        if self.times is None:
+            return rows
+        whole = len(rows) == len(self.times) and rows[0] == 0 and rows[-1] == len(rows) - 1
+        steps = np.diff(self.times if whole else self.times[rows])
+        if np.any(steps < 0):
+            self.moved += int((steps < 0).sum())
+            rows = rows[np.argsort(self.times[rows], kind="stable")]
+            steps = np.diff(self.times[rows])
+        self.shared += int((steps == 0).sum())
+        return rows
+
+    def tell(self, note: Callable[[str], None]) -> None:
+        """Say what was done."""
+        if self.moved:
+            note(f"the time stamps went back {self.moved} times: sorted for filtering, written in the order read")
+        if self.shared:
+            note(f"{self.shared} rows have the time stamp of the row before: taken as measurements of the same moment")

@@ -1,0 +1,112 @@
+"""How to clean, and what comes of it."""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wolf.fitting import Fit
+
+LEVEL = 0.95  # probability of the intervals
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """How to clean.
+
+    Attributes:
+        model: name of a recipe, or a TOML file.
+        method: as in `wolf.filter`.
+        parameters: variances that are known; the others are fitted.
+        smooth: use the whole series for each row, not only its past.
+        forecast: steps beyond the end.
+        level: probability of the intervals.
+        restarts: of the fit.
+        diagnostics: keep residuals, NIS and log densities, for a report; empty arrays otherwise.
+    """
+
+    model: str = "local-level"
+    method: Any = None
+    parameters: dict[str, float] = dataclasses.field(default_factory=dict)
+    smooth: bool = False
+    forecast: int = 0
+    level: float = LEVEL
+    restarts: int = 1
+    diagnostics: bool = True
+
+    def __post_init__(self) -> None:
+        """Check what can be checked before the data come."""
+        if not 0 < self.level < 1:
+            raise ValueError(f"level must be a probability between 0 and 1; got {self.level!r}")
+        if not isinstance(self.forecast, int) or self.forecast < 0:
+            raise ValueError(f"forecast must be a number of steps; got {self.forecast!r}")
+
+
+class Future(NamedTuple):
+    """Steps beyond the end of a series: times (steps,); mean, lower and upper (steps, M)."""
+
+    times: np.ndarray
+    mean: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Series:
+    """One clean series, in the order of time.
+
+    Attributes:
+        label: which sensor and column; "" if there is only one.
+        rows: of the input, in the order of time, (T,).
+        columns: which columns of the values, M of them.
+        times: (T,), or None for a count.
+        values: as read, (T, M).
+        mean: of what a perfect sensor would say, (T, M).
+        lower: lower end of its interval.
+        upper: upper end.
+        weight: (T,) or (T, M).
+        outlier: in the shape of the weights.
+        standardised: residual over its predicted deviation, (T, M); NaN where nothing was measured.
+        nis: normalised innovation squared, (T,).
+        log_density: of each row under its Gaussian prediction, (T,).
+        parameters: of the model.
+        fit: how they were found; None if they were given.
+        fit_rows: first and last row (exclusive) that the fit saw.
+        future: the forecast, if asked for.
+        model: name of the recipe.
+        method: as run.
+        even: whether the steps are even.
+        unit: the typical step, in the unit of the times.
+    """
+
+    label: str
+    rows: np.ndarray
+    columns: tuple[int, ...]
+    times: np.ndarray | None
+    values: np.ndarray
+    mean: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    weight: np.ndarray
+    outlier: np.ndarray
+    standardised: np.ndarray
+    nis: np.ndarray
+    log_density: np.ndarray
+    parameters: dict[str, float]
+    fit: Fit | None
+    fit_rows: tuple[int, int]
+    future: Future | None
+    model: str
+    method: str
+    even: bool
+    unit: float
+
+    @property
+    def missing(self) -> int:
+        """Count the numbers that were not there."""
+        return int(np.isnan(self.values).sum())
+
+    @property
+    def flagged(self) -> int:
+        """Count the outliers."""
+        return int(self.outlier.sum())

@@ -1,0 +1,131 @@
+"""What `wolf compare` and `wolf tune` do: judge methods by how well they predict, without knowing the truth."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from wolf import scores, tuning
+from wolf.cleaning import Options, Series, clean
+from wolf.cleaning.timing import gaps_of
+from wolf.cli import filtering
+from wolf.cli.readings import Readings
+from wolf.recipes import parse
+
+USUAL = ("KF", "WoLF", "WoLF-IMQ", "WoLF-TMD", "WoLF-Welsch", "WoLF-Huber", "WoLF-StudentT")
+REACH = 1.959964  # standard deviations of a 95 % interval
+
+
+class Row(NamedTuple):
+    """One method on all series.
+
+    Attributes:
+        name: of the method.
+        score: mean Student-t log density of a measured row; higher is better.
+        error: median distance of a reading from its prediction.
+        coverage: share of unflagged readings inside their predicted 95 % interval.
+        flagged: share of rows called outliers.
+    """
+
+    name: str
+    score: float
+    error: float
+    coverage: float
+    flagged: float
+
+
+def compare(readings: Readings, model: str, settings: tuple[str, ...], names: tuple[str, ...]) -> str:
+    """Run methods with the same noise, and lay out how well each predicts.
+
+    Args:
+        readings: as read.
+        model: name of a recipe.
+        settings: variances that are known.
+        names: of the methods; the usual ones without any.
+    """
+    fitted = filtering.run(readings, Options(model=model, parameters=filtering.parse_settings(settings)), _silent)
+    rows = []
+    for name in names or USUAL:
+        method = filtering.parse_method(name)
+        done = [_again(readings, each, model, method) for each in fitted]
+        rows.append(_judge(name, done))
+    return _table(readings, fitted, rows)
+
+
+def tune(readings: Readings, source: str, model: str, settings: tuple[str, ...], method: str) -> str:
+    """Choose the threshold of a method for the longest series."""
+    fitted = filtering.run(readings, Options(model=model, parameters=filtering.parse_settings(settings)), _silent)
+    longest = max(fitted, key=lambda each: len(each.values))
+    first, last = longest.fit_rows
+    some = longest.values[first:last]
+    gaps = gaps_of(longest.times)[1]
+    recipe = parse(model)
+    prior = recipe.start(some, float(np.nanvar(np.diff(some, axis=0))) or 1.0)
+    build = recipe.builder(None if gaps is None else gaps[first:last], prior, len(longest.columns))
+    tuned = tuning.tune(build(**longest.parameters), some, method)
+    lines = [
+        str(tuned),
+        f"Use it: wolf filter {source} --model {model} --method {method}:{tuned.name}={tuned.value:.4g}",
+    ]
+    return "\n".join(lines)
+
+
+def _again(readings: Readings, each: Series, model: str, method: object) -> Series:
+    """Run one series with its noise already known."""
+    options = Options(model=model, method=method, parameters=dict(each.parameters))
+    names = [readings.names[j] for j in each.columns]
+    return clean(each.values, each.times, options, names=names)[0]
+
+
+def _judge(name: str, done: list[Series]) -> Row:
+    nis, log_density, count, errors, inside, flags = [], [], [], [], [], []
+    for each in done:
+        measured = np.isfinite(each.values)
+        with np.errstate(invalid="ignore"):
+            nis.append(np.where(measured.any(1), each.nis, 0.0))
+        log_density.append(each.log_density)
+        count.append(measured.sum(1).astype(float))
+        outlier = each.outlier if each.outlier.ndim == 2 else each.outlier[:, None]
+        errors.append(np.abs(each.standardised[measured]))
+        inside.append((np.abs(each.standardised) <= REACH)[measured & ~outlier])
+        flags.append(each.outlier.ravel())
+    with jax.enable_x64(True):
+        told = np.asarray(
+            scores.log_student(jnp.concatenate(log_density), jnp.concatenate(nis), jnp.concatenate(count))
+        )
+    rows = max(int((np.concatenate(count) > 0).sum()), 1)
+    middle = float(np.median(np.concatenate(errors)))
+    return Row(
+        name,
+        float(told.sum() / rows),
+        middle,
+        float(np.concatenate(inside).mean()) if np.concatenate(inside).size else float("nan"),
+        float(np.concatenate(flags).mean()),
+    )
+
+
+def _table(readings: Readings, fitted: list[Series], rows: list[Row]) -> str:
+    best = max(rows, key=lambda row: row.score)
+    width = max(len(row.name) for row in rows) + 2
+    lines = [
+        f"{readings.table.name}: {len(readings.values):,} rows, model {fitted[0].model}, one noise for all methods",
+        "",
+    ]
+    lines.append(f"{'method':<{width}}{'score':>10}{'error':>9}{'coverage':>11}{'flagged':>10}")
+    for row in rows:
+        mark = "  best" if row is best else ""
+        numbers = f"{row.score:>10.4f}{row.error:>9.3f}{row.coverage:>11.1%}{row.flagged:>10.1%}"
+        lines.append(f"{row.name:<{width}}{numbers}{mark}")
+    lines += [
+        "",
+        "score     mean log density of the next reading (Student-t, 4 degrees of freedom); higher is better",
+        "error     median distance of a reading from its prediction, in predicted standard deviations (0.674 is right)",
+        "coverage  readings that were not flagged and lie in their predicted 95 % interval",
+        "flagged   rows called outliers (w² < 1/2)",
+    ]
+    return "\n".join(lines)
+
+
+def _silent(done: int) -> None:
+    """Say nothing."""

@@ -1,0 +1,180 @@
+"""What `wolf filter` does: read, clean, write, and say in a few lines what was done."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wolf import files
+from wolf.cleaning import Options, Series, clean
+from wolf.cli.readings import Readings
+from wolf.frames import spread_rows, titles
+from wolf.methods import make
+
+LISTED = 5  # series whose parameters a summary shows one by one
+
+
+def parse_method(spec: str | None) -> Any:
+    """Read a method with its options, as WoLF-TMD or WoLF-TMD:c=9.5.
+
+    Example:
+        >>> parse_method("WoLF-TMD:c=9.5").noise.weight
+        MahalanobisThreshold(c=9.5, metric='R')
+    """
+    if spec is None:
+        return None
+    name, _, rest = spec.partition(":")
+    options: dict[str, Any] = {}
+    for pair in filter(None, rest.split(",")):
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise ValueError(f"options of a method are written NAME:c=4.0,metric=S; got {spec!r}")
+        try:
+            options[key.strip()] = float(value)
+        except ValueError:
+            options[key.strip()] = value.strip()
+    return make(name, **options)
+
+
+def parse_settings(pairs: tuple[str, ...]) -> dict[str, float]:
+    """Read parameters written as NAME=NUMBER.
+
+    Example:
+        >>> parse_settings(("obs_var=2.5",))
+        {'obs_var': 2.5}
+    """
+    read = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        try:
+            read[name.strip()] = float(value)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise ValueError(f"parameters are set as --set obs_var=2.5; got {pair!r}")
+    return read
+
+
+def default_target(source: str) -> str:
+    """Name the file to write if nobody did: beside the one that was read, or standard output.
+
+    Example:
+        >>> default_target("data/readings.csv")
+        'data/readings-clean.csv'
+    """
+    if source == "-":
+        return "-"
+    path = Path(source)
+    known = path.suffix.lower() in {*files.SUFFIXES, ".csv", ".tsv", ".txt"}
+    return str(path.with_name(path.stem + "-clean" + (path.suffix if known else ".csv")))
+
+
+def run(readings: Readings, options: Options, progress: Callable[[int], None]) -> list[Series]:
+    """Clean readings; what had to be done to them is added to their notes."""
+    return clean(
+        readings.values,
+        readings.times,
+        options,
+        groups=readings.groups,
+        labels=readings.labels,
+        names=readings.names,
+        progress=progress,
+        note=readings.notes.append,
+    )
+
+
+def to_table(readings: Readings, series: list[Series]) -> Any:
+    """Put the results beside the columns that were read, and the forecast below; a `pyarrow.Table`."""
+    arrow = files.pyarrow()
+    data = readings.table.data
+    added = spread_rows(series, readings.names, data.num_rows, set(data.column_names))
+    for name, column in added.items():
+        data = data.append_column(name, arrow.array(column, from_pandas=True))
+    futures = [each for each in series if each.future is not None]
+    return arrow.concat_tables([data, *(_future(data, readings, each) for each in futures)]) if futures else data
+
+
+def summary(readings: Readings, series: list[Series], options: Options, wrote: list[str]) -> str:
+    """Say what was read, what was found and what was written."""
+    rows, count = len(readings.values), sum(each.values.size for each in series)
+    missing, flagged = sum(each.missing for each in series), sum(each.flagged for each in series)
+    judged = sum(each.outlier.size for each in series)
+    many = f", {len(series)} series" if len(series) > 1 else ""
+    lines = [f"{readings.table.name}: {rows:,} rows{many}"]
+    lines.append(_line("values", ", ".join(readings.names) + (f", by {readings.by}" if readings.by else "")))
+    lines.append(_line("time", _describe_time(readings, series)))
+    lines.append(_line("missing", f"{missing:,} of {count:,} values"))
+    lines.append(_line("outliers", f"{flagged:,} flagged ({flagged / max(judged, 1):.1%})"))
+    how = "smoothed" if options.smooth else "filtered"
+    lines.append(_line("model", f"{series[0].model}, {how} by {series[0].method}"))
+    lines += _noise(series)
+    lines += [_line("note" if i == 0 else "", words) for i, words in enumerate(readings.notes)]
+    lines += [_line("wrote" if i == 0 else "", words) for i, words in enumerate(wrote)]
+    return "\n".join(lines)
+
+
+def _future(data: Any, readings: Readings, each: Series) -> Any:
+    """Make rows for the steps beyond the end: time, sensor, mean and interval; nothing was measured there."""
+    arrow = files.pyarrow()
+    ahead = each.future
+    assert ahead is not None
+    title = titles(readings.names, each.columns, set(readings.table.data.column_names))
+    cells: dict[str, Any] = {}
+    if readings.time is not None and readings.axis is not None:
+        stamps: Any = readings.axis.write(ahead.times)
+        if not arrow.types.is_string(data.schema.field(readings.time).type):
+            origin = readings.axis.origin
+            stamps = ahead.times if origin is None else np.round(origin + ahead.times * 1e9).astype("datetime64[ns]")
+        cells[readings.time] = stamps
+    if readings.by is not None and readings.groups is not None:
+        cells[readings.by] = readings.table.data.column(readings.by).take([int(each.rows[0])] * len(ahead.times))
+    for k, j in enumerate(each.columns):
+        for kind in ("mean", "lower", "upper"):
+            cells[title[kind, j]] = getattr(ahead, kind)[:, k]
+    columns = []
+    for field in data.schema:
+        cell = cells.get(field.name)
+        blank = arrow.nulls(len(ahead.times), field.type)
+        column = blank if cell is None else cell if isinstance(cell, arrow.ChunkedArray) else arrow.array(cell)
+        columns.append(column.cast(field.type))
+    return arrow.table(columns, schema=data.schema)
+
+
+def _describe_time(readings: Readings, series: list[Series]) -> str:
+    if readings.time is None:
+        return "none found: rows are taken as even steps (name it with --time)"
+    unit = series[0].unit
+    seconds = " s" if readings.axis is not None and readings.axis.origin is not None else ""
+    if all(each.even for each in series):
+        return f"{readings.time}, every {unit:g}{seconds}"
+    return f"{readings.time}, uneven, typically {unit:g}{seconds} apart: continuous-time model"
+
+
+def _noise(series: list[Series]) -> list[str]:
+    """List the parameters of a few series, or their range over many."""
+    if not series[0].parameters:
+        return []
+    fitted = any(each.fit is not None for each in series)
+    title = "noise fitted" if fitted else "noise given"
+    lines: list[str] = []
+    for each in series[:LISTED]:
+        numbers = []
+        for name, value in each.parameters.items():
+            error = each.fit.errors.get(name, np.nan) if each.fit else np.nan
+            numbers.append(f"{name} {value:.4g}" + ("" if np.isnan(error) else f" ± {error:.2g}"))
+        label = f"{each.label}: " if each.label else ""
+        lines.append(_line("" if lines else title, label + ", ".join(numbers)))
+    if len(series) > LISTED:
+        lines.append(_line("", f"... and {len(series) - LISTED} more series"))
+    first, last = series[0].fit_rows
+    if fitted and last - first < len(series[0].values):
+        lines.append(_line("", f"on a sample: rows {first + 1:,} to {last:,} of {len(series[0].values):,}"))
+    astray = [each.label or "the series" for each in series if each.fit is not None and not each.fit.converged]
+    if astray:
+        lines.append(_line("", f"the fit did not converge for {', '.join(astray[:LISTED])}; give variances with --set"))
+    return lines
+
+
+def _line(title: str, words: str) -> str:
+    return f"  {title:<14}{words}"

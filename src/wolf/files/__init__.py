@@ -1,0 +1,19 @@
+"""Tables from files and back: CSV, Parquet and Arrow, through pyarrow (the extra `frames`).
+
+The cells of a CSV file stay text, so that what was read is written back as it was; only the columns that are asked for
+become numbers or times, and a cell that is neither is told with its row.
+"""
+
+from wolf.files.columns import TimeAxis as TimeAxis
+from wolf.files.columns import group_column as group_column
+from wolf.files.columns import is_number as is_number
+from wolf.files.columns import is_time as is_time
+from wolf.files.columns import number_column as number_column
+from wolf.files.columns import time_column as time_column
+from wolf.files.reading import SUFFIXES as SUFFIXES
+from wolf.files.reading import Table as Table
+from wolf.files.reading import pyarrow as pyarrow
+from wolf.files.reading import read_table as read_table
+from wolf.files.writing import atomic as atomic
+from wolf.files.writing import check_target as check_target
+from wolf.files.writing import write_table as write_table

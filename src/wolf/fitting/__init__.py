@@ -1,0 +1,11 @@
+"""Noise levels and other parameters from the data: `wolf.fit(builder, ys)`.
+
+The score is what matters. A Gaussian likelihood takes outliers for noise; the weighted likelihood of a robust filter is
+degenerate, since refusing everything costs nothing; a Student-t likelihood is not consistent for R. Here the predictive
+density has two parts, a Gaussian and a wide one whose share and width are fitted too (`wolf.noise.TwoPart`), so that
+good data decide about the parameters.
+"""
+
+from wolf.fitting.result import Fit as Fit
+from wolf.fitting.result import Start as Start
+from wolf.fitting.search import fit as fit

@@ -1,0 +1,270 @@
+"""The search: first guesses from the data, L-BFGS from several starts, standard errors from the curvature."""
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from wolf import checks, door
+from wolf.filters import GaussianFilter
+from wolf.fitting.result import SHARE, Fit, Start
+from wolf.fitting.slopes import score_and_slope
+from wolf.fitting.transforms import Bounds, Transform, sigmoid
+from wolf.fusion import refused
+from wolf.linalg import SMALL
+from wolf.noise import TwoPart
+from wolf.pytree import cast
+
+SCORES = ("two-part", "gaussian")
+WIDEN = (9.0, 1e12)  # an outlier's residual is at least three times as wide as a good one
+SHARE_START, WIDEN_START = 0.03, 100.0
+STEP = 1e-5  # in a free number, for derivatives of the builder: their error is about the square of it
+HESSIAN_STEP = 1e-3  # for differences of slopes, which are good to ten digits
+FAILED = 1e12  # what the search is told where the score is not a number
+OBS_SHARE, DYNAMICS_SHARE = 0.25, 0.05  # of the variance of differences, for variances that were given no start
+MAD = 1.4826  # from a median absolute deviation to the standard deviation of a Gaussian
+
+
+def fit(
+    builder: Callable[..., Any],
+    ys: Any,
+    *,
+    start: Mapping[str, float] | None = None,
+    bounds: Mapping[str, Bounds] | None = None,
+    score: str = "two-part",
+    inputs: Any = None,
+    method: Any = None,
+    restarts: int = 2,
+    seed: int = 0,
+    update_first: bool = False,
+) -> Fit:
+    """Find the parameters under which the data are most likely, outliers aside.
+
+    Args:
+        builder: function of named numbers that returns a model, such as `wolf.models.local_level`. It may use NumPy;
+            functions inside the model must be defined outside of it (see `wolf.model`).
+        ys: measurements as in `wolf.filter`, (T, M) or (T,); or many series with the same parameters, (series, T, M),
+            or a list of arrays.
+        start: first guesses by name. Arguments that have a number as default start there, variances (`..._var`,
+            `..._rate`) are guessed from the data; other arguments with a default are left alone.
+        bounds: by name; "positive" unless told. A pair such as (-1.0, 1.0), "positive" or "real".
+        score: "two-part" (robust), or "gaussian", the likelihood of a Kalman filter.
+        inputs: (T, U), for models that take them.
+        method: how functions are seen by a belief, for nonlinear models, as in `wolf.filter`; its noise rule is
+            replaced by that of the score. The extended Kalman filter unless told.
+        restarts: searches from random starts, besides the first.
+        seed: of the random starts.
+        update_first: as in `wolf.filter`.
+
+    Returns:
+        A `Fit`; its `model` is ready for `wolf.filter`.
+
+    Example:
+        >>> import wolf
+        >>> truth = wolf.models.local_level(level_var=0.1, obs_var=1.0)
+        >>> outliers = wolf.simulate.Additive(0.1, -50.0, 50.0)
+        >>> ys = wolf.simulate.trajectory(truth, 10_000, key=1, outliers=outliers).measurements
+        >>> found = wolf.fit(wolf.models.local_level, ys)
+        >>> {name: round(value, 1) for name, value in found.parameters.items()}
+        {'level_var': 0.1, 'obs_var': 1.0}
+    """
+    if score not in SCORES:
+        raise ValueError(f"score must be one of {', '.join(map(repr, SCORES))}; got {score!r}")
+    if not isinstance(restarts, int) or restarts < 0:
+        raise ValueError(f"restarts must be a whole number of at least 0; got {restarts!r}")
+    transform = Transform(_guesses(builder, ys, dict(start or {})), dict(bounds or {}))
+    problem = _Problem(builder, transform, ys, inputs, method, score == "two-part", update_first)
+    return problem.solve(transform.random_starts(restarts, seed))
+
+
+class _Problem:
+    """The score as a function of free numbers: those of the parameters, then of the share and width of outliers."""
+
+    def __init__(
+        self,
+        builder: Callable[..., Any],
+        transform: Transform,
+        ys: Any,
+        inputs: Any,
+        method: Any,
+        two_part: bool,
+        update_first: bool,
+    ):
+        self.builder, self.transform, self.two_part, self.update_first = builder, transform, two_part, update_first
+        self.size = len(transform.names)
+        first = builder(**transform.natural(transform.start))
+        self.method = _base(method, first)
+        self.structure = jax.tree.structure(cast(first, "float64"))
+        self.ys = _series(ys, first.obs_dim)
+        self.inputs = checks.inputs(inputs, self.ys.shape[1], first)
+        door.check_functions(first, self.inputs)
+        door.check_time_axes(first, self.ys.shape[1], update_first, "fit")
+        self.count = int(np.isfinite(self.ys).any(-1).sum())
+        if self.count < self.size + 2:
+            raise ValueError(f"{self.size} parameters take at least {self.size + 2} values to fit; got {self.count}")
+        self.fused = max(first.state_dim, first.obs_dim) <= SMALL and len(self.ys) == 1 and self.ys.shape[1] > 1
+        edges: list[tuple[float | None, float | None]] = [(_logit(SHARE[0]), _logit(SHARE[1]))]
+        edges.append((np.log(WIDEN[0]), np.log(WIDEN[1])))
+        self.limits = transform.limits + (edges if two_part else [])
+
+    def solve(self, starts: list[np.ndarray]) -> Fit:
+        """Search from every start, and take the best."""
+        from scipy.optimize import minimize
+
+        extra = [_logit(SHARE_START), np.log(WIDEN_START)] if self.two_part else []
+        found = [
+            minimize(self.loss, np.concatenate([begin, extra]), jac=True, method="L-BFGS-B", bounds=self.limits)
+            for begin in starts
+        ]
+        found.sort(key=lambda result: result.fun)
+        best = found[0]
+        if not best.fun < FAILED:
+            raise ValueError("the score is not finite at any start; give other first guesses, as start=")
+        values = self.transform.natural(best.x[: self.size])
+        return Fit(
+            parameters=values,
+            errors=self._errors(best.x),
+            model=self.builder(**values),
+            outlier_share=sigmoid(best.x[-2]) if self.two_part else None,
+            outlier_widen=float(np.exp(best.x[-1])) if self.two_part else None,
+            score=-float(best.fun) * self.count,
+            count=self.count,
+            starts=tuple(self._describe(result) for result in found),
+        )
+
+    def loss(self, free: np.ndarray) -> tuple[float, np.ndarray]:
+        """Evaluate minus the score of a row, and its slope."""
+        point = self._model(free), self._method(free)
+        slopes = []
+        for k, step in enumerate(STEP * np.eye(len(free))):
+            ends = [
+                (self._model(free + move) if k < self.size else point[0], self._method(free + move))
+                for move in (step, -step)
+            ]
+            slopes.append(jax.tree.map(lambda up, down: (up - down) / (2 * STEP), *ends))
+        directions = jax.tree.map(lambda *leaves: np.stack(leaves), *slopes)
+        value, slope = self._run(point, directions)
+        if not (np.isfinite(value) and np.all(np.isfinite(slope))):
+            return FAILED, np.zeros(len(free))
+        return -float(value) / self.count, -slope / self.count
+
+    def _run(self, point: tuple[Any, Any], directions: tuple[Any, Any]) -> tuple[float, np.ndarray]:
+        options = {"two_part": self.two_part, "update_first": self.update_first, "fused": self.fused}
+        try:
+            with jax.enable_x64(True):
+                value, slope = score_and_slope(point, directions, self.ys, self.inputs, **options)
+                return float(value), np.asarray(slope)
+        except jax.errors.JaxRuntimeError as error:
+            if not (self.fused and refused(error)):
+                raise
+        self.fused = False
+        return self._run(point, directions)
+
+    def _model(self, free: np.ndarray) -> Any:
+        model = cast(self.builder(**self.transform.natural(free[: self.size])), "float64")
+        if not jax.tree.structure(model) == self.structure:  # type: ignore[operator]
+            raise ValueError(
+                "the builder returned another structure when it was called again. Define the functions of a nonlinear "
+                "model once, outside the builder, and give them their parameters by jax.tree_util.Partial(f, value)"
+            )
+        return model
+
+    def _method(self, free: np.ndarray) -> Any:
+        rule = TwoPart(sigmoid(free[-2]), float(np.exp(free[-1]))) if self.two_part else self.method.noise
+        return cast(dataclasses.replace(self.method, noise=rule), "float64")
+
+    def _errors(self, free: np.ndarray) -> dict[str, float]:
+        """Turn the curvature of the score into standard errors; a number at its limit has none."""
+        lows, highs = (np.array([np.nan if x is None else x for x in ends]) for ends in zip(*self.limits, strict=True))
+        outside = (free < lows + HESSIAN_STEP) | (free > highs - HESSIAN_STEP)
+        inside = np.flatnonzero(~outside)
+        rows = []
+        for step in HESSIAN_STEP * np.eye(len(free))[inside]:
+            rows.append(self.loss(free + step)[1][inside] - self.loss(free - step)[1][inside])
+        curvature = self.count * np.array(rows).reshape(len(inside), -1) / (2 * HESSIAN_STEP)
+        deviations = np.full(len(free), np.nan)
+        try:
+            variances = np.diagonal(np.linalg.inv(0.5 * (curvature + curvature.T)))
+        except np.linalg.LinAlgError:  # flat: the data do not tell
+            variances = np.full(len(inside), np.nan)
+        deviations[inside] = np.sqrt(np.where(variances > 0, variances, np.nan))
+        errors = self.transform.slopes(free[: self.size]) * deviations[: self.size]
+        return dict(zip(self.transform.names, errors.tolist(), strict=True))
+
+    def _describe(self, result: Any) -> Start:
+        values = self.transform.natural(result.x[: self.size])
+        score = -float(result.fun) * self.count
+        return Start(score, bool(result.success), int(result.nfev), str(result.message), values)
+
+
+def _base(method: Any, model: Any) -> GaussianFilter:
+    """Find the filter whose noise rule the score replaces."""
+    method = GaussianFilter() if method is None else door.resolve_method(method, model)
+    if not isinstance(method, GaussianFilter):
+        raise ValueError(f"fit runs on Gaussian filters, such as EKF or UKF; got {type(method).__name__}")
+    return dataclasses.replace(method, noise=GaussianFilter().noise)
+
+
+def _series(ys: Any, size: int) -> np.ndarray:
+    """Turn one series or many into (B, T, M)."""
+    if isinstance(ys, list | tuple) and ys and np.ndim(ys[0]) > 0 and not isinstance(ys[0], int | float):
+        return checks.many_measurements(ys, size)[0]
+    if np.ndim(ys) == 3:
+        return checks.measurements(ys, size, dims=3)
+    return checks.measurements(ys, size)[None]
+
+
+def _guesses(builder: Callable[..., Any], ys: Any, given: dict[str, float]) -> dict[str, float]:
+    """Find the parameters that a builder takes, and where to start them."""
+    guesses, unknown, taken = {}, [], inspect.signature(builder).parameters
+    anything = any(p.kind is p.VAR_KEYWORD for p in taken.values())
+    wrong = [name for name in given if name not in taken and not anything]
+    if wrong:
+        raise ValueError(f"the builder does not take {', '.join(wrong)}; it takes {', '.join(taken)}")
+    for name, parameter in taken.items():
+        if name in given or parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
+            continue
+        if parameter.default is parameter.empty:
+            if name.endswith(("_var", "_rate")):
+                guesses[name] = (OBS_SHARE if name.startswith("obs") else DYNAMICS_SHARE) * difference_var(ys)
+            else:
+                unknown.append(name)
+        elif isinstance(parameter.default, int | float) and not isinstance(parameter.default, bool):
+            guesses[name] = float(parameter.default)
+    if unknown:
+        raise ValueError(f"give a first guess for {', '.join(unknown)}, as start={{'{unknown[0]}': 1.0}}")
+    guesses |= given
+    if not guesses:
+        raise ValueError("the builder has no parameters to fit: it takes no numbers by name")
+    return guesses if anything else {name: guesses[name] for name in taken if name in guesses}
+
+
+def difference_var(ys: Any) -> float:
+    """Estimate the variance of the step from one measurement to the next, outliers aside.
+
+    Example:
+        >>> round(difference_var(np.arange(10.0) % 2), 3)
+        2.198
+    """
+    many = isinstance(ys, list | tuple) and len(ys) and np.ndim(ys[0]) > 0
+    blocks = [np.asarray(np.ma.filled(block, np.nan), np.float64) for block in (ys if many else [np.asanyarray(ys)])]
+    blocks = [block[:, None] if block.ndim == 1 else block for block in blocks]
+    sizes = []
+    for block in blocks:
+        for column in np.moveaxis(block, -1, 0).reshape(block.shape[-1], -1):
+            values = column[np.isfinite(column)]
+            sizes.append(np.abs(np.diff(values)))
+    steps = np.concatenate(sizes) if sizes else np.zeros(0)
+    if not steps.size:
+        raise ValueError("there are fewer than two numbers: no noise can be fitted to them")
+    middle = float(np.median(steps)) or float(np.median(steps[steps > 0])) if np.any(steps > 0) else 0.0
+    if middle == 0.0:
+        raise ValueError(f"all values are {values[0]:g}: a constant has no noise to fit, so give the variances")
+    return (MAD * middle) ** 2
+
+
+def _logit(probability: float) -> float:
+    return float(np.log(probability) - np.log1p(-probability))

@@ -1,0 +1,110 @@
+"""Parameters by name, and the free numbers that an optimiser may move without limits being broken."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+Bounds = str | tuple[float, float]
+
+REACH = 1e10  # factor by which a positive parameter may move away from its start, either way
+EDGE = 1e-6  # share of an interval that a search leaves free at either end
+SPREAD = 1.5  # deviation of the free numbers of a random start
+
+
+class Transform:
+    """Turn named numbers into free ones and back: logarithms, log-odds of an interval, or the numbers as they are.
+
+    Args:
+        start: first guesses by name.
+        bounds: by name; "positive" where there is none. A pair of numbers, "positive" or "real".
+
+    Example:
+        >>> transform = Transform({"var": 1.0, "phi": 0.5}, {"phi": (-1.0, 1.0)})
+        >>> {name: round(value, 6) for name, value in transform.natural(transform.start).items()}
+        {'var': 1.0, 'phi': 0.5}
+    """
+
+    def __init__(self, start: Mapping[str, float], bounds: Mapping[str, Bounds]):
+        unknown = [name for name in bounds if name not in start]
+        if unknown:
+            raise ValueError(f"bounds are given for {', '.join(unknown)}; the parameters are {', '.join(start)}")
+        self.names = list(start)
+        self.bounds = {name: bounds.get(name, "positive") for name in self.names}
+        for name in self.names:
+            _check(name, start[name], self.bounds[name])
+        self.start = np.array([_free(start[name], self.bounds[name]) for name in self.names])
+
+    @property
+    def limits(self) -> list[tuple[float | None, float | None]]:
+        """Say how far the free numbers may go."""
+        reach, edge = np.log(REACH), np.log(EDGE)
+        limits: list[tuple[float | None, float | None]] = []
+        for name, begin in zip(self.names, self.start, strict=True):
+            kind = self.bounds[name]
+            if kind == "positive":
+                limits.append((begin - reach, begin + reach))
+            else:
+                limits.append((None, None) if kind == "real" else (edge, -edge))
+        return limits
+
+    def natural(self, free: np.ndarray) -> dict[str, float]:
+        """Turn free numbers into parameters."""
+        return {name: _natural(x, self.bounds[name]) for name, x in zip(self.names, free, strict=True)}
+
+    def slopes(self, free: np.ndarray) -> np.ndarray:
+        """Differentiate each parameter by its free number."""
+        return np.array([_slope(x, self.bounds[name]) for name, x in zip(self.names, free, strict=True)])
+
+    def random_starts(self, count: int, seed: int) -> list[np.ndarray]:
+        """Give the first guess, and others around it."""
+        rng = np.random.default_rng(seed)
+        lows, highs = (np.array([np.nan if x is None else x for x in ends]) for ends in zip(*self.limits, strict=True))
+        others = [self.start + SPREAD * rng.normal(size=len(self.start)) for _ in range(count)]
+        return [self.start, *(np.fmax(np.fmin(x, highs), lows) for x in others)]
+
+
+def _check(name: str, value: Any, bounds: Any) -> None:
+    number = np.asarray(value)
+    if number.ndim or number.dtype.kind not in "fiu" or not np.isfinite(number):
+        raise ValueError(f"the start of {name} must be one finite number; got {value!r}")
+    if bounds == "real":
+        return
+    if bounds == "positive":
+        if not value > 0:
+            raise ValueError(f'{name} must start above 0, or have bounds={{"{name}": "real"}}; got {value!r}')
+        return
+    if not isinstance(bounds, tuple | list) or len(bounds) != 2 or not bounds[0] < bounds[1]:
+        raise ValueError(f'the bounds of {name} must be "positive", "real" or a pair (low, high); got {bounds!r}')
+    if not bounds[0] < value < bounds[1]:
+        raise ValueError(f"{name} must start between {bounds[0]} and {bounds[1]}; got {value!r}")
+
+
+def _free(value: float, bounds: Any) -> float:
+    if bounds == "positive":
+        return float(np.log(value))
+    if bounds == "real":
+        return float(value)
+    share = (value - bounds[0]) / (bounds[1] - bounds[0])
+    return float(np.log(share) - np.log1p(-share))
+
+
+def _natural(free: float, bounds: Any) -> float:
+    if bounds == "positive":
+        return float(np.exp(free))
+    if bounds == "real":
+        return float(free)
+    return float(bounds[0] + (bounds[1] - bounds[0]) * sigmoid(free))
+
+
+def _slope(free: float, bounds: Any) -> float:
+    if bounds == "positive":
+        return float(np.exp(free))
+    if bounds == "real":
+        return 1.0
+    return float((bounds[1] - bounds[0]) * sigmoid(free) * sigmoid(-free))
+
+
+def sigmoid(x: float) -> float:
+    """Turn log-odds into a probability."""
+    return float(1.0 / (1.0 + np.exp(-x)))

@@ -1,0 +1,68 @@
+"""Believe a measurement or not: a Gaussian part and a wide part that says nothing, with exact first two moments.
+
+The noise is as the model says with probability `1 - share`; otherwise the residual has `widen` times its covariance and
+tells nothing about the state. The posterior is then a mixture of two Gaussians, the updated belief and the predicted
+one, and its mean and covariance are taken exactly (Masreliez 1975; West 1981; Bar-Shalom & Tse 1975, where the share is
+that of false detections). `wolf.fit` runs on it: its predictive density is a proper one, so it can be compared between
+noise variances, which a weighted likelihood cannot.
+"""
+
+from typing import Any
+
+import jax.numpy as jnp
+from jax import Array
+
+from wolf import checks, linalg
+from wolf.linalg import Cholesky, matmul, matvec, transpose
+from wolf.pytree import pytree
+from wolf.types import Affine, Believed, Gaussian, RootGaussian
+
+CERTAIN = 600.0  # log-odds beyond which nothing changes in float64
+
+
+@pytree
+class TwoPart:
+    """Believe a measurement as far as it is likely to be no outlier.
+
+    Args:
+        share: probability of an outlier, between 0 and 1.
+        widen: covariance of the residual of an outlier, over that of a good one; above 1.
+    """
+
+    share: Any
+    widen: Any
+
+    def __post_init__(self) -> None:
+        """Check both."""
+        checks.probability("share", self.share)
+        checks.positive("widen", self.widen)
+
+    def __call__(
+        self,
+        residual: Array,
+        view: Affine,
+        belief: Gaussian | RootGaussian,
+        obs_cov: Array,
+        observed: Array,
+        innovation: Cholesky,
+    ) -> Believed:
+        """Match the moments of the two possible posteriors."""
+        whitened = innovation.half(residual)
+        odds = _log_odds(linalg.total(whitened**2), observed.sum(0), self.share, self.widen)
+        root_good, root_bad = _root_sigmoid(odds), _root_sigmoid(-odds)
+        # P - good K S Kᵀ is the posterior of the information Wᵀ W = good (R + (1 - good) H P Hᵀ)⁻¹.
+        noise = root_good**2 * obs_cov + root_bad**2 * innovation.product()
+        weight = root_good * linalg.cholesky(noise).half(linalg.eye(residual.shape[0], noise))
+        shift = matvec(matmul(belief.cov, transpose(view.jac)), innovation.back(whitened))
+        return Believed(weight, (root_good * root_bad * shift)[:, None])
+
+
+def _log_odds(nis: Array, count: Array, share: Array, widen: Array) -> Array:
+    """Compare a good residual with an outlier, given its length."""
+    odds = jnp.log1p(-share) - jnp.log(share) - 0.5 * nis * (1.0 - 1.0 / widen) + 0.5 * count * jnp.log(widen)
+    return jnp.clip(odds, -CERTAIN, CERTAIN)
+
+
+def _root_sigmoid(odds: Array) -> Array:
+    """Find the root of a probability from its log-odds; a root of the probability has no finite slope at 0."""
+    return jnp.exp(-0.5 * (jnp.maximum(-odds, 0.0) + jnp.log1p(jnp.exp(-jnp.abs(odds)))))

@@ -1,0 +1,251 @@
+"use strict";
+(() => {
+  const told = JSON.parse(document.getElementById("data").textContent);
+  const kinds = { f8: Float64Array, f4: Float32Array, u1: Uint8Array };
+  const unpack = (packed) => {
+    const text = atob(packed.data), bytes = new Uint8Array(text.length);
+    for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+    return new kinds[packed.kind](bytes.buffer);
+  };
+  const gone = (array) => Array.from(array, (x) => (Number.isNaN(x) ? null : x));
+  const color = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+  const element = (id) => document.getElementById(id);
+  const THRESHOLD = Math.SQRT1_2;
+  let plots = [], linked = [], picture = null, showAll = false;
+
+  function decode(p) {
+    if (p.x) return;
+    const mean = unpack(p.mean), half = unpack(p.half), flags = unpack(p.outlier), value = gone(unpack(p.value));
+    let x = Array.from(unpack(p.time)), level = Array.from(mean), halves = Array.from(half);
+    const blanks = (n) => new Array(n).fill(null);
+    let extra = 0;
+    if (p.future) {
+      const more = unpack(p.future.time);
+      extra = more.length;
+      x = x.concat(Array.from(more));
+      level = level.concat(Array.from(unpack(p.future.mean)));
+      halves = halves.concat(Array.from(unpack(p.future.half)));
+    }
+    p.x = x;
+    p.level = level;
+    p.low = level.map((m, i) => m - halves[i]);
+    p.high = level.map((m, i) => m + halves[i]);
+    p.good = value.map((v, i) => (flags[i] ? null : v)).concat(blanks(extra));
+    p.bad = value.map((v, i) => (flags[i] ? v : null)).concat(blanks(extra));
+    p.w = Array.from(unpack(p.weight), (w, i) => (value[i] === null ? null : w / 255)).concat(blanks(extra));
+    p.surprise = gone(unpack(p.nis)).concat(blanks(extra));
+    p.range = rangeOf([p.low, p.high, p.good]);
+  }
+
+  function rangeOf(arrays) {
+    let low = Infinity, high = -Infinity;
+    for (const array of arrays) for (const v of array) if (v !== null) { if (v < low) low = v; if (v > high) high = v; }
+    if (!(high >= low)) return [-1, 1];
+    const room = 0.06 * (high - low) || 1;
+    return [low - room, high + room];
+  }
+
+  const axis = (extra) => Object.assign({
+    stroke: color("quiet"), grid: { stroke: color("grid"), width: 1 }, ticks: { stroke: color("line"), width: 1 },
+    font: "12px system-ui, DejaVu Sans, sans-serif",
+  }, extra);
+
+  const crosses = (u, index) => {
+    const size = 4 * devicePixelRatio, { left, top, width, height } = u.bbox, path = new Path2D();
+    const [first, last] = u.series[0].idxs, [low, high] = [u.scales.y.min, u.scales.y.max];
+    for (let i = first; i <= last; i++) {
+      const v = u.data[index][i];
+      if (v === null || v === undefined) continue;
+      const x = u.valToPos(u.data[0][i], "x", true);
+      const y = u.valToPos(Math.min(Math.max(v, low), high), "y", true);
+      if (x < left || x > left + width) continue;
+      const edge = Math.min(Math.max(y, top + size), top + height - size);
+      path.moveTo(x - size, edge - size); path.lineTo(x + size, edge + size);
+      path.moveTo(x - size, edge + size); path.lineTo(x + size, edge - size);
+    }
+    u.ctx.save();
+    u.ctx.strokeStyle = color("outlier");
+    u.ctx.lineWidth = 1.6 * devicePixelRatio;
+    u.ctx.stroke(path);
+    u.ctx.restore();
+    return false;
+  };
+
+  const lines = (values) => ({ hooks: { draw: [(u) => {
+    const { left, width, top, height } = u.bbox;
+    u.ctx.save();
+    u.ctx.strokeStyle = color("quiet");
+    u.ctx.setLineDash([5 * devicePixelRatio, 4 * devicePixelRatio]);
+    for (const value of values) {
+      const y = u.valToPos(value, "y", true);
+      if (y < top || y > top + height) continue;
+      u.ctx.beginPath(); u.ctx.moveTo(left, y); u.ctx.lineTo(left + width, y); u.ctx.stroke();
+    }
+    u.ctx.restore();
+  }] } });
+
+  function setRange(low, high) {
+    const first = picture.x[0], last = picture.x[picture.x.length - 1], least = (last - first) * 1e-6;
+    if (high - low < least) return;
+    low = Math.max(first, low); high = Math.min(last, high);
+    if (high > low) for (const plot of linked) plot.setScale("x", { min: low, max: high });
+  }
+
+  const moves = { hooks: { ready: [(u) => {
+    u.over.addEventListener("dblclick", () => setTimeout(() => setRange(picture.x[0], picture.x[picture.x.length - 1])));
+    u.over.addEventListener("wheel", (event) => {
+      event.preventDefault();
+      const { min, max } = u.scales.x, factor = event.deltaY < 0 ? 0.8 : 1.25;
+      const at = u.posToVal(event.clientX - u.over.getBoundingClientRect().left, "x");
+      setRange(at - (at - min) * factor, at + (max - at) * factor);
+    }, { passive: false });
+    u.over.addEventListener("mousedown", (event) => {
+      if (!event.shiftKey && event.button !== 1) return;
+      event.preventDefault(); event.stopImmediatePropagation();
+      const { min, max } = u.scales.x, from = event.clientX, unit = (max - min) / u.over.clientWidth;
+      const move = (now) => {
+        const shift = (from - now.clientX) * unit, first = picture.x[0], last = picture.x[picture.x.length - 1];
+        const held = Math.max(first - min, Math.min(last - max, shift));
+        setRange(min + held, max + held);
+      };
+      const stop = () => { removeEventListener("mousemove", move); removeEventListener("mouseup", stop); };
+      addEventListener("mousemove", move); addEventListener("mouseup", stop);
+    }, true);
+  }], setSelect: [(u) => {
+    if (u.select.width < 4) return;
+    setRange(u.posToVal(u.select.left, "x"), u.posToVal(u.select.left + u.select.width, "x"));
+    u.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
+  }] } };
+
+  function plot(id, options, data) {
+    const place = element(id);
+    const made = new uPlot(Object.assign({
+      width: place.clientWidth, height: place.clientHeight - (options.legend && options.legend.show === false ? 0 : 34),
+    }, options), data, place);
+    plots.push(made);
+    return made;
+  }
+
+  const round = (u, v) => (v === null || v === undefined ? "" : Number(v.toPrecision(5)).toString());
+  // Dates as the file has them: not in the viewer's time zone, and in the order of ISO 8601.
+  const day = "\n{YYYY}-{MM}-{DD}", short = "\n{MM}-{DD}";
+  const dates = [
+    [31536000, "{YYYY}", null, null, null, null, null, null, 1],
+    [2419200, "{YYYY}-{MM}", null, null, null, null, null, null, 1],
+    [86400, "{MM}-{DD}", "\n{YYYY}", null, null, null, null, null, 1],
+    [60, "{HH}:{mm}", day, null, short, null, null, null, 1],
+    [1, "{HH}:{mm}:{ss}", day, null, short, null, null, null, 1],
+    [0.001, ":{ss}.{fff}", day + " {HH}:{mm}", null, null, null, null, null, 1],
+  ];
+  const moment = told.dates ? "{YYYY}-{MM}-{DD} {HH}:{mm}:{ss}" : round;
+  const overTime = (p, options) => Object.assign({
+    tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), "UTC"),
+    scales: Object.assign({ x: { time: told.dates } }, options.scales),
+    cursor: { sync: { key: "wolf" }, drag: { x: true, y: false, setScale: false } },
+    plugins: [moves, ...(options.plugins || [])],
+    axes: [axis(told.dates ? { values: dates, space: 80 } : {}), axis({ size: 64 })],
+    legend: { show: options.legend === true },
+    series: [{ label: told.time, value: moment }, ...options.series],
+    bands: options.bands,
+  });
+
+  function draw() {
+    for (const each of plots) each.destroy();
+    plots = []; linked = [];
+    const p = picture;
+    decode(p);
+    const dots = { show: true, size: 4, stroke: color("dots"), fill: color("dots") };
+    const invisible = { stroke: "transparent", points: { show: false } };
+    const range = () => (showAll ? rangeOf([p.low, p.high, p.good, p.bad]) : visible(p));
+    linked.push(plot("series", overTime(p, {
+      scales: { y: { range } }, legend: true,
+      series: [
+        Object.assign({ label: "band, upper end", value: round }, invisible), Object.assign({ label: "lower end", value: round }, invisible),
+        { label: "reading", stroke: color("dots"), paths: () => null, points: dots, value: round },
+        { label: "estimate", stroke: color("estimate"), width: 1.6, points: { show: false }, value: round },
+        { label: "flagged", stroke: color("outlier"), paths: () => null, points: { show: crosses }, value: round },
+      ],
+      bands: [{ series: [1, 2], fill: color("band") }],
+    }), [p.x, p.high, p.low, p.good, p.level, p.bad]));
+    linked.push(plot("weights", overTime(p, {
+      scales: { y: { range: [-0.05, 1.08] } }, plugins: [lines([THRESHOLD])],
+      series: [{ label: "weight", stroke: color("estimate"), paths: () => null, points: {
+        show: true, size: 3, stroke: color("estimate"), fill: color("estimate") }, value: round }],
+    }), [p.x, p.w]));
+    const top = 2.5 * p.band[1];
+    linked.push(plot("nis", overTime(p, {
+      scales: { y: { range: [-0.03 * top, top] } }, plugins: [lines(p.band)],
+      series: [{ label: "surprise", stroke: color("estimate"), paths: () => null, points: {
+        show: true, size: 3, stroke: color("estimate"), fill: color("estimate") }, value: round }],
+    }), [p.x, p.surprise.map((v) => (v === null ? null : Math.min(v, 0.985 * top)))]));
+    element("inside").textContent = p.inside === null ? "-" : (100 * p.inside).toFixed(1) + " %";
+    bars(p);
+  }
+
+  function visible(p) {
+    if (!linked.length) return p.range;
+    const { min, max } = linked[0].scales.x;
+    if (min === undefined || min === null) return p.range;
+    const [first, last] = [search(p.x, min), search(p.x, max)];
+    const part = (array) => array.slice(Math.max(0, first - 1), last + 2);
+    return rangeOf([part(p.low), part(p.high), part(p.good)]);
+  }
+
+  function search(x, value) {
+    let low = 0, high = x.length - 1;
+    while (low < high) { const middle = (low + high) >> 1; if (x[middle] < value) low = middle + 1; else high = middle; }
+    return low;
+  }
+
+  function bars(p) {
+    const width = p.bins[1] - p.bins[0], solid = uPlot.paths.bars({ size: [0.92, 40] });
+    const normal = p.bins.map((b) => p.measured * width * Math.exp(-0.5 * b * b) / Math.sqrt(2 * Math.PI));
+    plot("histogram", {
+      scales: { x: { time: false } }, cursor: { show: false }, legend: { show: false },
+      axes: [axis({}), axis({ size: 58 })],
+      series: [{}, { stroke: color("dots"), fill: color("dots"), paths: solid, points: { show: false } },
+        { stroke: color("outlier"), fill: color("outlier"), paths: solid, points: { show: false } },
+        { stroke: color("estimate"), width: 2, points: { show: false }, paths: uPlot.paths.spline() }],
+    }, [p.bins, p.counts, p.flagged_counts, normal]);
+    const edge = 1.96 / Math.sqrt(Math.max(p.unflagged, 1)), lags = p.correlations.map((_, i) => i + 1);
+    const most = Math.max(3 * edge, ...p.correlations.map(Math.abs)) * 1.1;
+    plot("memory", {
+      scales: { x: { time: false }, y: { range: [-most, most] } }, cursor: { show: false }, legend: { show: false },
+      plugins: [lines([edge, -edge])], axes: [axis({}), axis({ size: 58 })],
+      series: [{}, { stroke: color("estimate"), fill: color("estimate"), paths: uPlot.paths.bars({ size: [0.5, 14] }),
+        points: { show: false } }],
+    }, [lags, p.correlations]);
+  }
+
+  document.querySelectorAll("[data-zoom]").forEach((button) => button.addEventListener("click", () => {
+    const { min, max } = linked[0].scales.x, size = max - min, ends = [picture.x[0], picture.x[picture.x.length - 1]];
+    const shift = { left: -Math.min(size / 2, min - ends[0]), right: Math.min(size / 2, ends[1] - max) };
+    const to = button.dataset.zoom;
+    if (to === "in") setRange(min + size / 4, max - size / 4);
+    else if (to === "out") setRange(min - size / 2, max + size / 2);
+    else if (to === "reset") setRange(ends[0], ends[1]);
+    else setRange(min + shift[to], max + shift[to]);
+  }));
+  element("all").addEventListener("change", (event) => {
+    showAll = event.target.checked;
+    linked[0].setData(linked[0].data, false);
+    linked[0].redraw(true, true);
+    const { min, max } = linked[0].scales.x;
+    linked[0].setScale("x", { min, max });
+  });
+  const which = element("which");
+  told.pictures.forEach((p, i) => which.add(new Option(p.label || "series", String(i))));
+  which.hidden = told.pictures.length < 2;
+  which.addEventListener("change", () => { picture = told.pictures[Number(which.value)]; draw(); });
+  element("theme").addEventListener("click", () => {
+    const root = document.documentElement, dark = matchMedia("(prefers-color-scheme: dark)").matches;
+    root.dataset.theme = (root.dataset.theme || (dark ? "dark" : "light")) === "dark" ? "light" : "dark";
+    draw();
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  let timer = null;
+  addEventListener("resize", () => { clearTimeout(timer); timer = setTimeout(draw, 150); });
+  picture = told.pictures[0];
+  draw();
+  window.wolfReport = { range: () => ({ min: linked[0].scales.x.min, max: linked[0].scales.x.max }), ready: true };
+})();

@@ -1,0 +1,188 @@
+"""The report: one file, nothing from outside, small, and it works in a browser, light and dark."""
+
+import base64
+import dataclasses
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from wolf.cleaning import Options, clean
+from wolf.report import numbers, page, write_report
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+LARGEST = 5_000_000
+
+
+@pytest.fixture(scope="module")
+def series():
+    rng = np.random.default_rng(0)
+    ys = np.cumsum(0.3 * rng.normal(size=600)) + rng.normal(size=600)
+    ys[::40] += 50.0
+    ys[7] = np.nan
+    return clean(ys[:, None], np.arange(600.0), Options(forecast=20), names=["<b>temp</b>"])
+
+
+def make(path, series, **options):
+    write_report(str(path), "readings.csv", series, Options(forecast=20), names=["<b>temp</b>"], time="t", **options)
+    return path.read_text()
+
+
+def told(text):
+    return json.loads(re.search(r'<script id="data" type="application/json">(.*?)</script>', text, re.S)[1])
+
+
+def test_page_holds_everything_and_loads_nothing(tmp_path, series):
+    text = make(tmp_path / "report.html", series)
+    assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", text)
+    assert "{{" not in text.split("<script>")[0]
+    assert "Leon Sorokin" in text  # the licence of what is inlined
+    assert re.search(r"<b>\d+ do not fit the others</b>", text)
+    assert "level_var" in text
+    assert "usual error of one reading" in text
+
+
+def test_names_are_escaped(tmp_path, series):
+    text = make(tmp_path / "report.html", series, notes=["</script><i>bad</i>"])
+    assert "<b>temp</b>" not in text
+    assert "<i>bad</i>" not in text
+
+
+def test_numbers_are_those_of_the_series(tmp_path, series):
+    picture = told(make(tmp_path / "report.html", series))["pictures"][0]
+    mean = np.frombuffer(base64.b64decode(picture["mean"]["data"]), "<f4")
+    np.testing.assert_allclose(mean, series[0].mean[:, 0], rtol=1e-6)
+    assert sum(picture["counts"]) == picture["measured"] == 599
+    assert len(picture["correlations"]) == numbers.LAGS
+    assert picture["band"][1] == pytest.approx(5.0239, abs=1e-3)  # χ² with one degree of freedom, 97.5 %
+    assert len(base64.b64decode(picture["future"]["time"]["data"])) == 20 * 8
+
+
+def test_hundred_thousand_points_are_under_five_megabytes_and_more_are_thinned(tmp_path, series):
+    size = 150_000
+    spread = {
+        name: np.resize(getattr(series[0], name), (size, *getattr(series[0], name).shape[1:]))
+        for name in ("values", "mean", "lower", "upper", "weight", "outlier", "standardised", "nis", "log_density")
+    }
+    long = dataclasses.replace(series[0], rows=np.arange(size), times=np.arange(size) * 0.37, future=None, **spread)
+    text = make(tmp_path / "report.html", [long])
+    picture = told(text)["pictures"][0]
+    assert len(text.encode()) < LARGEST
+    assert 0.9 * numbers.MOST < picture["shown"] <= numbers.MOST
+    assert f"{picture['shown']:,} of 150,000 rows" in text
+    flags = np.frombuffer(base64.b64decode(picture["outlier"]["data"]), "u1")
+    assert flags.sum() == long.outlier.sum()  # every flagged row is shown
+
+
+def test_correlations_of_white_noise_are_small(rng):
+    assert np.abs(numbers.correlations(rng.normal(size=10_000), 40)).max() < 0.05
+
+
+def test_a_report_that_cannot_be_written_leaves_nothing(tmp_path, series):
+    with pytest.raises(FileNotFoundError):
+        make(tmp_path / "nowhere" / "report.html", series)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_asset_is_in_the_package():
+    for name in ("page.html", "page.css", "page.js", "uPlot.iife.min.js", "uPlot.min.css", "uPlot-LICENSE.txt"):
+        assert page._asset(name)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="the browser tests need playwright")
+    if CHROMIUM is None:
+        pytest.skip("there is no chromium on this machine; Debian has it as the package chromium")
+    with playwright.sync_playwright() as started:
+        launched = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield launched
+        launched.close()
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory, series):
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    make(path, series)
+    return path
+
+
+def open_page(browser, path, scheme):
+    opened = browser.new_page(viewport={"width": 1200, "height": 900}, color_scheme=scheme)
+    errors = []
+    opened.on("pageerror", lambda error: errors.append(str(error)))
+    opened.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    opened.on("request", lambda request: errors.append(request.url) if not request.url.startswith("file:") else None)
+    opened.goto(Path(path).as_uri())
+    opened.wait_for_function("window.wolfReport && window.wolfReport.ready")
+    return opened, errors
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_page_draws_in_a_browser_without_errors(browser, written, scheme):
+    opened, errors = open_page(browser, written, scheme)
+    assert errors == []
+    assert opened.locator("canvas").count() == 5
+    background = opened.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (background == "rgb(255, 255, 255)") == (scheme == "light")
+    # Every canvas has something on it besides its axes: more than a few colours.
+    for place in ("series", "weights", "nis", "histogram", "memory"):
+        drawn = opened.evaluate(
+            """id => { const c = document.querySelector(`#${id} canvas`), x = c.getContext("2d");
+            const d = x.getImageData(0, 0, c.width, c.height).data, s = new Set();
+            for (let i = 0; i < d.length; i += 4) if (d[i + 3] > 200) s.add(d[i] + 256 * d[i + 1] + 65536 * d[i + 2]);
+            return s.size; }""",
+            place,
+        )
+        assert drawn > 3, place
+    opened.close()
+
+
+def test_zoom_pan_and_reset_move_all_pictures(browser, written):
+    opened, errors = open_page(browser, written, "light")
+
+    def span():
+        found = opened.evaluate("window.wolfReport.range()")
+        return found["min"], found["max"]
+
+    whole = span()
+    opened.click("[data-zoom=in]")
+    opened.wait_for_timeout(100)
+    low, high = span()
+    assert high - low == pytest.approx(0.5 * (whole[1] - whole[0]), rel=1e-6)
+    opened.click("[data-zoom=right]")
+    opened.wait_for_timeout(100)
+    assert span()[0] > low
+    box = opened.locator("#series .u-over").bounding_box()
+    middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    opened.mouse.move(*middle)
+    opened.mouse.wheel(0, -200)
+    opened.wait_for_timeout(100)
+    closer = span()
+    assert closer[1] - closer[0] < high - low
+    opened.keyboard.down("Shift")
+    opened.mouse.down()
+    opened.mouse.move(middle[0] + 100, middle[1], steps=5)
+    opened.mouse.up()
+    opened.keyboard.up("Shift")
+    opened.wait_for_timeout(100)
+    moved = span()
+    assert moved[0] < closer[0]
+    assert moved[1] - moved[0] == pytest.approx(closer[1] - closer[0], rel=1e-6)
+    opened.mouse.dblclick(*middle)
+    opened.wait_for_timeout(200)
+    assert span() == pytest.approx(whole)
+    opened.mouse.move(box["x"] + 100, middle[1])
+    opened.mouse.down()
+    opened.mouse.move(box["x"] + 300, middle[1], steps=5)
+    opened.mouse.up()
+    opened.wait_for_timeout(200)
+    assert span()[1] - span()[0] == pytest.approx((whole[1] - whole[0]) * 200 / box["width"], rel=0.05)
+    opened.click("#all")
+    opened.click("#theme")
+    opened.wait_for_timeout(100)
+    assert errors == []
+    opened.close()

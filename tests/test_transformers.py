@@ -1,0 +1,77 @@
+"""The transformers pass the conformance suites of the libraries that they are for."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import wolf
+
+pytest.importorskip("sklearn", reason="RobustLevel needs scikit-learn")
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from wolf.for_sklearn import RobustLevel
+
+IN_TIME = "rows are steps in time: what a row becomes depends on those before it"
+EXPECTED = {"check_methods_sample_order_invariance": IN_TIME, "check_methods_subset_invariance": IN_TIME}
+
+
+@pytest.mark.slow
+@parametrize_with_checks([RobustLevel()], expected_failed_checks=lambda estimator: EXPECTED)
+def test_scikit_learn_conformance(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def readings():
+    rng = np.random.default_rng(1)
+    ys = np.cumsum(0.2 * rng.normal(size=(200, 2)), axis=0) + rng.normal(size=(200, 2))
+    ys[[40, 90], 0] = [70.0, -80.0]
+    ys[10, 1] = np.nan
+    return ys
+
+
+def test_level_is_what_filter_frame_gives(readings):
+    fitted = RobustLevel().fit(readings[:, :1])
+    frame = wolf.filter_frame(pd.DataFrame({"a": readings[:, 0]}), parameters=fitted.parameters_[0])
+    np.testing.assert_allclose(fitted.transform(readings[:, :1])[:, 0], frame["mean"], rtol=1e-9)
+
+
+def test_repaired_readings_differ_only_where_they_were_refused_or_missing(readings):
+    repaired = RobustLevel(output="repaired", smooth=True).fit_transform(readings)
+    changed = repaired != readings
+    assert changed[[40, 90], 0].all()
+    assert changed[10, 1]
+    assert changed.sum() < 20
+    assert np.isfinite(repaired).all()
+
+
+def test_noise_comes_from_fit_and_is_used_in_transform(readings):
+    fitted = RobustLevel().fit(readings)
+    again = fitted.transform(readings[:100])
+    np.testing.assert_allclose(again, fitted.transform(readings)[:100], rtol=0.2, atol=0.3)
+    assert fitted.parameters_[0]["obs_var"] == pytest.approx(1.0, rel=0.5)
+
+
+def test_it_works_in_a_pipeline_and_keeps_names(readings):
+    frame = pd.DataFrame(readings, columns=["a", "b"])
+    pipeline = make_pipeline(RobustLevel(), StandardScaler()).set_output(transform="pandas")
+    assert list(pipeline.fit_transform(frame)) == ["a", "b"]
+
+
+def test_wrong_output_is_told(readings):
+    with pytest.raises(ValueError, match="level"):
+        RobustLevel(output="x").fit(readings)
+
+
+@pytest.mark.slow
+def test_sktime_conformance():
+    pytest.importorskip("sktime", reason="sktime is not installed: its conformance suite runs where it is")
+    from sktime.utils.estimator_checks import check_estimator
+
+    from wolf.for_sktime import RobustLevel as ForSktime
+
+    results = check_estimator(ForSktime, raise_exceptions=False)
+    failed = {name: result for name, result in results.items() if result != "PASSED"}
+    assert failed == {}
