@@ -103,6 +103,28 @@ class Measurement(NamedTuple):
     wild: Array
 
 
+class Evidence(NamedTuple):
+    """What a noise rule looks at.
+
+    Attributes:
+        residual: `y - prediction`, (M,), zero where nothing was measured.
+        view: the observation function seen by the belief; its rows are zero where nothing was measured.
+        belief: predicted.
+        obs_cov: R, (M, M); what was not measured has unit noise of its own.
+        observed: (M,), 1 where there is a number, 0 where not.
+        innovation: factor of the covariance S of the residual.
+        memory: what the rule returned last, for rules that learn the noise.
+    """
+
+    residual: Array
+    view: Affine
+    belief: Any
+    obs_cov: Array
+    observed: Array
+    innovation: linalg.Cholesky
+    memory: Any = ()
+
+
 class Believed(NamedTuple):
     """How much of a measurement to believe: what a noise rule returns.
 

@@ -16,7 +16,7 @@ from wolf.model import Model, ParameterModel
 from wolf.moments import Linearised
 from wolf.noise import Weighted
 from wolf.pytree import pytree, static
-from wolf.types import Affine, Gaussian, Info, Measurement, PendingGaussian, RootGaussian
+from wolf.types import Affine, Evidence, Gaussian, Info, Measurement, PendingGaussian, RootGaussian
 from wolf.weights import Unweighted
 
 OUTLIER_POWER = 0.5  # a measurement with w² below this is called an outlier
@@ -119,8 +119,7 @@ class GaussianFilter:
         view, residual = look(None)
         factor = gaussian.innovation(predicted, view, obs_cov, y.observed)
         hidden = gaussian.hide(view, y.observed)
-        recall = (state.memory,) if jax.tree.leaves(state.memory) else ()
-        believed = self.noise(residual, hidden, predicted, obs_cov, y.observed, factor, *recall)
+        believed = self.noise(Evidence(residual, hidden, predicted, obs_cov, y.observed, factor, state.memory))
         weight = _readable(believed.weight, obs_cov, y)
         weighed = believed._replace(weight=_of_observed(believed.weight, y))
         posterior, log_weighted = gaussian.condition(predicted, view, residual, obs_cov, weighed, self.form)

@@ -21,7 +21,7 @@ from wolf.model import Model, ParameterModel
 from wolf.moments import Linearised
 from wolf.noise import Weighted
 from wolf.pytree import pytree, static
-from wolf.types import Gaussian, Info, Measurement
+from wolf.types import Evidence, Gaussian, Info, Measurement
 from wolf.weights import Unweighted
 
 
@@ -119,7 +119,7 @@ class LowRankFilter:
         residual = y.observed * (y.value - view.mean)
         jac = y.observed[:, None] * view.jac
         factor = linalg.cholesky(state.project(jac) + obs_cov)
-        believed = self.noise(residual, view._replace(jac=jac), state, obs_cov, y.observed, factor)
+        believed = self.noise(Evidence(residual, view._replace(jac=jac), state, obs_cov, y.observed, factor))
         weight = jnp.broadcast_to(believed.weight, residual.shape) * y.observed
         noise_factor = linalg.cholesky(obs_cov)
         white = noise_factor.half(weight[:, None] * jac)  # (M, D): precision gains whiteᵀ white

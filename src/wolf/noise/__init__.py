@@ -1,4 +1,4 @@
-"""Noise rules: how much of a measurement to believe."""
+"""Noise rules, which say how much of a measurement to believe: `rule(Evidence) -> Believed`."""
 
 from wolf.noise.adaptive import UnknownStudentNoise
 from wolf.noise.laws import BetaLaw, GaussianLaw, MixtureLaw, StudentLaw

@@ -13,11 +13,11 @@ from jax import Array
 from jax.scipy.special import digamma
 
 from wolf import checks, linalg
-from wolf.linalg import Cholesky, total
+from wolf.linalg import total
 from wolf.model import Model
 from wolf.noise.whitened import expected_square, iterate, whiten, whitening_root
 from wolf.pytree import pytree, static
-from wolf.types import Affine, Believed, Gaussian, RootGaussian
+from wolf.types import Believed, Evidence
 
 FORGETTING = 1.0 - float(np.exp(-4.0))  # as in the variational filters of the same authors
 
@@ -26,13 +26,13 @@ class LearnedNoise(NamedTuple):
     """What is known about the noise.
 
     Attributes:
-        seen: u, degrees of freedom of R.
+        worth: u, degrees of freedom of R.
         scale: U, (M, M), in white coordinates: R is about U/u.
         dof_shape: a.
         dof_rate: b; ν is about a/b.
     """
 
-    seen: Array
+    worth: Array
     scale: Array
     dof_shape: Array
     dof_rate: Array
@@ -69,21 +69,12 @@ class UnknownStudentNoise:
         strength, shape = jnp.asarray(self.strength, dtype), jnp.asarray(0.5 * self.dof_strength, dtype)
         return LearnedNoise(strength, strength * jnp.eye(model.obs_dim, dtype=dtype), shape, shape / self.dof)
 
-    def __call__(
-        self,
-        residual: Array,
-        view: Affine,
-        belief: Gaussian | RootGaussian,
-        obs_cov: Array,
-        observed: Array,
-        innovation: Cholesky,
-        memory: LearnedNoise,
-    ) -> Believed:
+    def __call__(self, seen: Evidence) -> Believed:
         """Infer λ, R and ν."""
-        white = whiten(residual, view, belief, obs_cov, observed)
-        seen, scale, shape, rate = (self.forgetting * old for old in memory)
+        white = whiten(seen)
+        known, scale, shape, rate = (self.forgetting * old for old in seen.memory)
         # A coordinate that was not measured says of its noise what is known already.
-        unseen = linalg.eye(len(observed), scale) * ((1.0 - observed) * linalg.diagonal(scale) / seen)[None]
+        unseen = linalg.eye(len(scale), scale) * ((1.0 - seen.observed) * linalg.diagonal(scale) / known)[None]
 
         def update(values: tuple) -> tuple:
             power, noise, dof = values
@@ -94,9 +85,9 @@ class UnknownStudentNoise:
             power = gamma_shape / gamma_rate
             log_power = digamma(gamma_shape) - jnp.log(gamma_rate)
             dof = (shape + 0.5) / (rate + 0.5 * (power - 1.0 - log_power))
-            return power, (scale + power * square + unseen) / (seen + 1.0), dof
+            return power, (scale + power * square + unseen) / (known + 1.0), dof
 
-        start = (jnp.ones_like(white.num_observed), scale / seen, shape / rate)
+        start = (jnp.ones_like(white.num_observed), scale / known, shape / rate)
         power, noise, dof = iterate(update, start, self.iterations)
-        new = LearnedNoise(seen + 1.0, noise * (seen + 1.0), shape + 0.5, (shape + 0.5) / dof)
+        new = LearnedNoise(known + 1.0, noise * (known + 1.0), shape + 0.5, (shape + 0.5) / dof)
         return Believed(jnp.sqrt(power) * whitening_root(white, noise), memory=new)

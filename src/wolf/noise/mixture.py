@@ -18,10 +18,10 @@ import numpy as np
 from jax import Array
 
 from wolf import checks, gaussian, linalg
-from wolf.linalg import Cholesky, matmul, total, transpose
+from wolf.linalg import matmul, total, transpose
 from wolf.noise.whitened import Whitened, whiten
 from wolf.pytree import pytree, static
-from wolf.types import Affine, Believed, Gaussian, RootGaussian
+from wolf.types import Believed, Evidence
 
 NODES = 15  # of a continuous law of scales, spaced evenly in the logarithm
 FAR_QUANTILE = 2.3263478740408408  # standard normal 99 %
@@ -81,18 +81,10 @@ class ScaleMixture:
         below[0], below[-1] = 0.0, 1.0
         return cls(np.sqrt(edges[1:] * edges[:-1]), np.diff(below))
 
-    def __call__(
-        self,
-        residual: Array,
-        view: Affine,
-        belief: Gaussian | RootGaussian,
-        obs_cov: Array,
-        observed: Array,
-        innovation: Cholesky,
-    ) -> Believed:
+    def __call__(self, seen: Evidence) -> Believed:
         """Match the moments."""
-        white = whiten(residual, view, belief, obs_cov, observed)
-        return match(white, self.scales, self.probabilities, self.far).believed(white, view, belief)
+        white = whiten(seen)
+        return match(white, self.scales, self.probabilities, self.far).believed(white, seen)
 
 
 class Matched(NamedTuple):
@@ -108,12 +100,12 @@ class Matched(NamedTuple):
     information: Array
     spread: Array
 
-    def believed(self, white: Whitened, view: Affine, belief: Gaussian | RootGaussian) -> Believed:
+    def believed(self, white: Whitened, seen: Evidence) -> Believed:
         """Say it as a weight and a spread."""
         identity = linalg.eye(white.signal.shape[0], white.signal)
         weight = matmul(transpose(linalg.psd_root(self.information)), white.noise.half(identity))
         root = white.noise.back(linalg.psd_root(self.spread))
-        return Believed(weight, spread=matmul(transpose(gaussian.cross(belief, view.jac)), root))
+        return Believed(weight, spread=matmul(transpose(gaussian.cross(seen.belief, seen.view.jac)), root))
 
 
 def match(white: Whitened, scales: Array, probabilities: Array, far: bool) -> Matched:

@@ -12,10 +12,10 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from wolf import checks, linalg
-from wolf.linalg import Cholesky, matmul, matvec, transpose
+from wolf import checks, gaussian, linalg
+from wolf.linalg import matvec, transpose
 from wolf.pytree import pytree
-from wolf.types import Affine, Believed, Gaussian, RootGaussian
+from wolf.types import Believed, Evidence
 
 CERTAIN = 600.0  # log-odds beyond which nothing changes in float64
 
@@ -37,23 +37,15 @@ class TwoPart:
         checks.probability("share", self.share)
         checks.positive("widen", self.widen)
 
-    def __call__(
-        self,
-        residual: Array,
-        view: Affine,
-        belief: Gaussian | RootGaussian,
-        obs_cov: Array,
-        observed: Array,
-        innovation: Cholesky,
-    ) -> Believed:
+    def __call__(self, seen: Evidence) -> Believed:
         """Match the moments of the two possible posteriors."""
-        whitened = innovation.half(residual)
-        odds = _log_odds(linalg.total(whitened**2), observed.sum(0), self.share, self.widen)
+        whitened = seen.innovation.half(seen.residual)
+        odds = _log_odds(linalg.total(whitened**2), seen.observed.sum(0), self.share, self.widen)
         root_good, root_bad = _root_sigmoid(odds), _root_sigmoid(-odds)
         # P - good K S Kᵀ is the posterior of the information Wᵀ W = good (R + (1 - good) H P Hᵀ)⁻¹.
-        noise = root_good**2 * obs_cov + root_bad**2 * innovation.product()
-        weight = root_good * linalg.cholesky(noise).half(linalg.eye(residual.shape[0], noise))
-        shift = matvec(matmul(belief.cov, transpose(view.jac)), innovation.back(whitened))
+        noise = root_good**2 * seen.obs_cov + root_bad**2 * seen.innovation.product()
+        weight = root_good * linalg.cholesky(noise).half(linalg.eye(noise.shape[0], noise))
+        shift = matvec(transpose(gaussian.cross(seen.belief, seen.view.jac)), seen.innovation.back(whitened))
         return Believed(weight, (root_good * root_bad * shift)[:, None])
 
 

@@ -17,7 +17,7 @@ from wolf import checks, gaussian, linalg
 from wolf.linalg import Cholesky, matmul, matvec, total, transpose
 from wolf.noise.whitened import iterate
 from wolf.pytree import pytree, static
-from wolf.types import Affine, Believed, Gaussian, RootGaussian
+from wolf.types import Believed, Evidence, Gaussian, RootGaussian
 
 SMALLEST = 1e-8  # weight of a row of the prior; below, its inverse would swamp the others
 
@@ -39,23 +39,15 @@ class HuberRegression:
         checks.positive("threshold", self.threshold)
         checks.count("iterations", self.iterations)
 
-    def __call__(
-        self,
-        residual: Array,
-        view: Affine,
-        belief: Gaussian | RootGaussian,
-        obs_cov: Array,
-        observed: Array,
-        innovation: Cholesky,
-    ) -> Believed:
+    def __call__(self, seen: Evidence) -> Believed:
         """Solve the regression, which is convex; from the prediction few steps reach its only solution."""
 
         def power(error: Array) -> Array:
             size = jnp.maximum(jnp.abs(error), self.threshold)
             return self.threshold / size
 
-        rows = _regression(residual, view, belief, obs_cov)
-        return _reweigh(rows, belief, power, self.iterations)
+        rows = _regression(seen)
+        return _reweigh(rows, seen.belief, power, self.iterations)
 
 
 @pytree
@@ -78,22 +70,14 @@ class Correntropy:
         checks.positive("bandwidth", self.bandwidth)
         checks.count("iterations", self.iterations)
 
-    def __call__(
-        self,
-        residual: Array,
-        view: Affine,
-        belief: Gaussian | RootGaussian,
-        obs_cov: Array,
-        observed: Array,
-        innovation: Cholesky,
-    ) -> Believed:
+    def __call__(self, seen: Evidence) -> Believed:
         """Find the fixed point."""
 
         def power(error: Array) -> Array:
             return jnp.exp(-0.5 * (error / self.bandwidth) ** 2)
 
-        rows = _regression(residual, view, belief, obs_cov)
-        return _reweigh(rows, belief, power, self.iterations)._replace(nominal=True)
+        rows = _regression(seen)
+        return _reweigh(rows, seen.belief, power, self.iterations)._replace(nominal=True)
 
 
 @pytree
@@ -120,23 +104,16 @@ class TwoSidedStudent:
             checks.positive(name, getattr(self, name))
         checks.count("iterations", self.iterations)
 
-    def __call__(
-        self,
-        residual: Array,
-        view: Affine,
-        belief: Gaussian | RootGaussian,
-        obs_cov: Array,
-        observed: Array,
-        innovation: Cholesky,
-    ) -> Believed:
+    def __call__(self, seen: Evidence) -> Believed:
         """Infer Σ, ξ and λ."""
-        size, count, noise = belief.mean.shape[0], total(observed), linalg.cholesky(obs_cov)
+        belief, view, residual = seen.belief, seen.view, seen.residual
+        size, count, noise = belief.mean.shape[0], total(seen.observed), linalg.cholesky(seen.obs_cov)
         nominal = belief.cov
 
         def update(values: tuple) -> tuple:
             scale, prior_power, power = values
-            believed = Believed(linalg.safe_sqrt(power) * observed)
-            posterior, _ = gaussian.condition(Gaussian(belief.mean, scale), view, residual, obs_cov, believed)
+            believed = Believed(linalg.safe_sqrt(power) * seen.observed)
+            posterior, _ = gaussian.condition(Gaussian(belief.mean, scale), view, residual, seen.obs_cov, believed)
             moved = posterior.mean - belief.mean
             square = posterior.cov + linalg.outer(moved, moved)
             left = residual - matvec(view.jac, moved)
@@ -162,13 +139,13 @@ class _Rows(NamedTuple):
     root: Array
 
 
-def _regression(residual: Array, view: Affine, belief: Gaussian | RootGaussian, obs_cov: Array) -> _Rows:
-    noise = linalg.cholesky(obs_cov)
+def _regression(seen: Evidence) -> _Rows:
+    noise, view, belief = linalg.cholesky(seen.obs_cov), seen.view, seen.belief
     root = belief.root if isinstance(belief, RootGaussian) else linalg.psd_root(belief.cov)
     design = matmul(view.jac, root)
     if view.root is not None:  # what a straight line leaves of h is one more unknown, never doubted
         design = jnp.concatenate([design, view.root], axis=1)
-    return _Rows(noise.half(design), noise.half(residual), noise, root)
+    return _Rows(noise.half(design), noise.half(seen.residual), noise, root)
 
 
 def _solve(rows: _Rows, prior_power: Array, power: Array) -> Array:

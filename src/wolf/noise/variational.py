@@ -12,10 +12,9 @@ from jax import Array
 from jax.scipy.special import digamma
 
 from wolf import checks, linalg
-from wolf.linalg import Cholesky
 from wolf.noise.whitened import Whitened, expected_distance, expected_square, iterate, whiten, whitening_root
 from wolf.pytree import pytree, static
-from wolf.types import Affine, Believed, Gaussian, RootGaussian
+from wolf.types import Believed, Evidence
 
 
 @pytree
@@ -48,17 +47,9 @@ class Bernoulli:
         checks.positive("beta", self.beta)
         checks.count("iterations", self.iterations)
 
-    def __call__(
-        self,
-        residual: Array,
-        view: Affine,
-        belief: Gaussian | RootGaussian,
-        obs_cov: Array,
-        observed: Array,
-        innovation: Cholesky,
-    ) -> Believed:
+    def __call__(self, seen: Evidence) -> Believed:
         """Infer ρ."""
-        white = whiten(residual, view, belief, obs_cov, observed)
+        white = whiten(seen)
 
         def update(power: Array) -> Array:
             log_odds = digamma(self.alpha + power) - digamma(self.beta + 1.0 - power)
@@ -92,17 +83,9 @@ class StudentNoise:
         checks.positive("dof", self.dof)
         checks.count("iterations", self.iterations)
 
-    def __call__(
-        self,
-        residual: Array,
-        view: Affine,
-        belief: Gaussian | RootGaussian,
-        obs_cov: Array,
-        observed: Array,
-        innovation: Cholesky,
-    ) -> Believed:
+    def __call__(self, seen: Evidence) -> Believed:
         """Infer λ."""
-        white = whiten(residual, view, belief, obs_cov, observed)
+        white = whiten(seen)
         return Believed(_gamma_weight(white, 0.5 * self.dof, 0.5 * self.dof, self.iterations))
 
 
@@ -131,17 +114,9 @@ class GammaWeight:
         checks.positive("rate", self.rate)
         checks.count("iterations", self.iterations)
 
-    def __call__(
-        self,
-        residual: Array,
-        view: Affine,
-        belief: Gaussian | RootGaussian,
-        obs_cov: Array,
-        observed: Array,
-        innovation: Cholesky,
-    ) -> Believed:
+    def __call__(self, seen: Evidence) -> Believed:
         """Infer λ."""
-        white = whiten(residual, view, belief, obs_cov, observed)
+        white = whiten(seen)
         return Believed(_gamma_weight(white, self.shape, self.rate, self.iterations))
 
 
@@ -167,17 +142,9 @@ class InverseWishart:
         checks.positive("scaling", self.scaling)
         checks.count("iterations", self.iterations)
 
-    def __call__(
-        self,
-        residual: Array,
-        view: Affine,
-        belief: Gaussian | RootGaussian,
-        obs_cov: Array,
-        observed: Array,
-        innovation: Cholesky,
-    ) -> Believed:
+    def __call__(self, seen: Evidence) -> Believed:
         """Infer Λ."""
-        white = whiten(residual, view, belief, obs_cov, observed)
+        white = whiten(seen)
         identity = linalg.eye(white.signal.shape[0], white.signal)
 
         def blend(square: Array) -> Array:

@@ -2,12 +2,9 @@
 
 from typing import Any, ClassVar
 
-from jax import Array
-
 from wolf import weights
-from wolf.linalg import Cholesky
 from wolf.pytree import function, pytree
-from wolf.types import Affine, Believed, Gaussian, RootGaussian
+from wolf.types import Believed, Evidence
 
 
 @pytree
@@ -22,14 +19,6 @@ class Weighted:
 
     handles_series: ClassVar[bool] = True
 
-    def __call__(
-        self,
-        residual: Array,
-        view: Affine,
-        belief: Gaussian | RootGaussian,
-        obs_cov: Array,
-        observed: Array,
-        innovation: Cholesky,
-    ) -> Believed:
+    def __call__(self, seen: Evidence) -> Believed:
         """Evaluate the weight at the predicted belief."""
-        return Believed(weights.evaluate(self.weight, residual, obs_cov, innovation, observed))
+        return Believed(weights.evaluate(self.weight, seen.residual, seen.obs_cov, seen.innovation, seen.observed))

@@ -13,7 +13,7 @@ from jax import Array
 
 from wolf import gaussian, linalg
 from wolf.linalg import Cholesky, matmul, matvec, total, transpose
-from wolf.types import Affine, Gaussian, RootGaussian
+from wolf.types import Evidence
 
 
 class Whitened(NamedTuple):
@@ -32,20 +32,12 @@ class Whitened(NamedTuple):
     num_observed: Array
 
 
-def whiten(residual: Array, view: Affine, belief: Gaussian | RootGaussian, obs_cov: Array, observed: Array) -> Whitened:
-    """Change to white coordinates.
-
-    Args:
-        residual: (M,), zero where nothing was measured.
-        view: the observation function seen by the belief, hidden where nothing was measured.
-        belief: predicted.
-        obs_cov: R, (M, M).
-        observed: (M,), 1 or 0.
-    """
-    noise = linalg.cholesky(obs_cov)
-    half = noise.half(gaussian.signal(belief, view))
+def whiten(seen: Evidence) -> Whitened:
+    """Change to white coordinates."""
+    noise = linalg.cholesky(seen.obs_cov)
+    half = noise.half(gaussian.signal(seen.belief, seen.view))
     signal = linalg.symmetrise(noise.half(transpose(half)))
-    return Whitened(noise.half(residual), signal, noise, total(observed))
+    return Whitened(noise.half(seen.residual), signal, noise, total(seen.observed))
 
 
 def expected_distance(white: Whitened, power: Array) -> Array:
