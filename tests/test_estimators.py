@@ -116,6 +116,15 @@ def test_learners_are_copied_pickled_and_take_other_methods(waves):
     assert mean.shape == std.shape == (9,)
 
 
+def test_a_mistake_can_be_mended(waves):
+    X, y, _ = waves
+    learner = wolf.OnlineRegressor(activation="step")
+    with pytest.raises(ValueError, match="activation must be a function or one of"):
+        learner.partial_fit(X, y)
+    mended = learner.set_params(activation="tanh").partial_fit(X[:100], y[:100])
+    np.testing.assert_array_equal(mended.predict(X[:5]), wolf.OnlineRegressor().fit(X[:100], y[:100]).predict(X[:5]))
+
+
 def test_without_scikit_learn_the_error_names_the_extra():
     code = "import sys; sys.modules['sklearn'] = None\nimport wolf\ntry: wolf.OnlineRegressor\n"
     code += "except ImportError as error: print(error)"

@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -63,18 +64,20 @@ class _OnlineNetwork(BaseEstimator):
 
     def _learn(self, rows: np.ndarray, targets: np.ndarray) -> None:
         """Take in rows (n, K) with their statistics (n, M)."""
-        if not hasattr(self, "seen_"):
-            self.seen_ = 0
+        count, seen = len(rows), getattr(self, "seen_", 0)
+        if seen == 0:
             self._early_: tuple[np.ndarray, np.ndarray] | None = (rows[:0], targets[:0])
             self._seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
-        count, self.seen_ = len(rows), self.seen_ + len(rows)
-        if self._early_ is not None:
-            rows, targets = (np.concatenate(pair) for pair in zip(self._early_, (rows, targets), strict=True))
-            self._early_ = (rows, targets) if len(rows) < self.warmup else None
+        state, early = getattr(self, "state_", None), self._early_
+        if early is not None:
+            rows, targets = (np.concatenate(pair) for pair in zip(early, (rows, targets), strict=True))
+            early = (rows, targets) if len(rows) < self.warmup else None
             self._set_scales(rows[: self.warmup], targets[: self.warmup])
-            self.state_, self.residual_scale_ = None, 1.0
-        told = self._run((rows - self._shift_) / self._spread_, self._scale_targets(targets))
-        self.weights_ = told["weight"][-count:]
+            state, self.residual_scale_ = None, 1.0
+        told = self._run(state, (rows - self._shift_) / self._spread_, self._scale_targets(targets))
+        # Counted last: what went wrong above can be mended and tried again.
+        self.seen_, self._early_ = seen + count, early
+        self.weights_ = told["weight"][-count:] if "weight" in told else np.ones(count)
         self._calibrate(told)
 
     def _set_scales(self, rows: np.ndarray, targets: np.ndarray) -> None:
@@ -102,14 +105,14 @@ class _OnlineNetwork(BaseEstimator):
         )
         return model, door.resolve_method(self.method, model)
 
-    def _run(self, rows: np.ndarray, targets: np.ndarray) -> dict[str, np.ndarray]:
+    def _run(self, state: Any, rows: np.ndarray, targets: np.ndarray) -> dict[str, np.ndarray]:
         """Filter in blocks of one length, then row by row."""
         model, method = (cast(part, "float64") for part in self._engine())
         cuts = [*range(0, len(rows) - BLOCK + 1, BLOCK), len(rows) - len(rows) % BLOCK]
         edges = [*dict.fromkeys(cuts), *range(cuts[-1] + 1, len(rows) + 1)]
         parts = []
         with door.precision("float64"):
-            state = run.init(model, method) if self.state_ is None else self.state_
+            state = run.init(model, method) if state is None else state
             for start, end in pairwise(edges):
                 block = slice(start, end)
                 state, told = run.run_filter(model, method, targets[block], rows[block], state=state, save=_tell)
@@ -240,6 +243,8 @@ class OnlineRegressor(RegressorMixin, _OnlineNetwork):
 
     def _calibrate(self, told: dict[str, np.ndarray]) -> None:
         """Follow the scale of the residuals by stochastic approximation of their median (Robbins & Monro 1951)."""
+        if "variance" not in told:
+            return
         ratios = np.abs(told["residual"][:, 0]) / np.sqrt(told["variance"][:, 0, 0])
         start = self.seen_ - len(ratios)
         log_scale = np.log(self.residual_scale_)
@@ -354,7 +359,8 @@ class OnlineClassifier(ClassifierMixin, _OnlineNetwork):
 
 
 def _tell(state: Any, info: Any) -> dict[str, Array]:
-    return {"residual": info.residual, "variance": info.innovation_cov, "weight": info.weight}
+    told = {"residual": info.residual, "variance": info.innovation_cov, "weight": info.weight}
+    return {name: value for name, value in told.items() if value is not None}
 
 
 @jax.jit
@@ -363,9 +369,16 @@ def _predictors(model: ParameterModel, state: Any, rows: Array) -> tuple[Array, 
 
     def one(row: Array) -> tuple[Array, Array]:
         jac = jax.jacrev(model.observe)(state.mean, row)
-        return model.observe(state.mean, row), state.project(jac)
+        return model.observe(state.mean, row), _spread(state, jac)
 
     return jax.vmap(one)(rows)
+
+
+def _spread(state: Any, jac: Array) -> Array:
+    """Give the covariance of η, as far as the filter knows one."""
+    if hasattr(state, "project"):
+        return state.project(jac)
+    return jac @ state.cov @ jac.T if hasattr(state, "cov") else jnp.zeros((len(jac), len(jac)), jac.dtype)
 
 
 def _robust_scale(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -42,7 +42,7 @@ def push(belief: Belief, view: Affine, noise_cov: Array | None) -> Belief:
     if isinstance(belief, RootGaussian):
         blocks = [belief.root if view.jac is None else matmul(view.jac, belief.root)]
         if noise_cov is not None:
-            blocks.append(_noise_root(noise_cov, belief.root))
+            blocks.append(root_of(noise_cov, belief.root))
         if view.root is not None:
             blocks.append(view.root)
         # A root that nothing was added to is a root still.
@@ -230,6 +230,16 @@ def signal(belief: Belief, view: Affine) -> Array:
     return known if view.root is None else known + linalg.gram(view.root)
 
 
+def root_of(cov: Array, like: Array) -> Array:
+    """Take a root (D, D) of a covariance that may be short: variances need no factorisation.
+
+    Args:
+        cov: (D, D), or variances, a number or (D,).
+        like: any (D, D) array of the size and dtype wanted.
+    """
+    return linalg.psd_root(cov) if cov.ndim >= 2 else jnp.sqrt(_spread_out(cov, like))
+
+
 def log_density(residual: Array, factor: Cholesky, size: Array | int | None = None) -> Array:
     """Evaluate `log N(residual; 0, L Lᵀ)`.
 
@@ -307,11 +317,6 @@ def _spread_out(noise_cov: Array, cov: Array) -> Array:
     if noise_cov.ndim >= 2:
         return noise_cov
     return linalg.eye(cov.shape[0], cov) * (noise_cov if noise_cov.ndim == 0 else noise_cov[:, None])
-
-
-def _noise_root(noise_cov: Array, root: Array) -> Array:
-    """Take a root of the noise of the dynamics."""
-    return linalg.psd_root(noise_cov) if noise_cov.ndim >= 2 else jnp.sqrt(_spread_out(noise_cov, root))
 
 
 def _join(blocks: list[Array], axis: int) -> Array:

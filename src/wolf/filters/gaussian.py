@@ -79,7 +79,8 @@ class GaussianFilter:
     def _start(self, model: Model, prior: Gaussian) -> Belief:
         """Put the prior into the form of the run."""
         if self.form == "sqrt":
-            return RootGaussian(prior.mean, linalg.psd_root(prior.cov))
+            short = jnp.asarray(model.cov) if isinstance(model, ParameterModel) else prior.cov
+            return RootGaussian(prior.mean, gaussian.root_of(short, prior.cov))
         if self.form == "auto" and isinstance(model, ParameterModel) and pending.pays(model.state_dim, model.obs_dim):
             return pending.start(prior, model.noise_cov, model.obs_dim)
         return prior
