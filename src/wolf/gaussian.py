@@ -103,9 +103,9 @@ def condition(
     half = factor.half(jac_cov)
     gain_t = factor.back(half)
     mean = prior.mean + matvec(transpose(gain_t), error)
-    if isinstance(prior, PendingGaussian) and not believed.nominal:
+    if isinstance(prior, PendingGaussian) and believed.nominal is None:
         return pending.learn(prior, mean, half, believed.spread), log_density(error, factor)
-    if believed.nominal:
+    if believed.nominal is not None:
         cov = _joseph(belief.cov, view.jac, weigh.back(gain_t), nominal if view.root is None else nominal + excess)
     elif form == "symmetric" or (form == "auto" and prior.cov.shape[0] > JOSEPH_UP_TO):
         cov = linalg.downdate(prior.cov, half)
@@ -136,7 +136,7 @@ def _condition_root(
     belief: RootGaussian, view: Affine, residual: Array, obs_cov: Array, believed: Believed
 ) -> tuple[RootGaussian, Array]:
     """Orthogonalise the rows of [[R½, root, jac L], [0, 0, L]] into [[S½, 0], [K S½, P½]]."""
-    if believed.nominal:
+    if believed.nominal is not None:
         dense, log_lik = condition(Gaussian(belief.mean, belief.cov), view, residual, obs_cov, believed, "joseph")
         return RootGaussian(dense.mean, linalg.psd_root(dense.cov)), log_lik
     if believed.prior is not None:

@@ -133,15 +133,15 @@ class Believed(NamedTuple):
             measurement to whitened coordinates and weighs them there, so that its information is `Wᵀ W`.
         spread: root (D, K) of a positive term that the posterior covariance gains. None stands for zero.
         prior: belief to learn from instead of the predicted one, for rules that doubt the dynamics too. None keeps it.
-        nominal: whether the posterior covariance is that of the estimate under the nominal model, whatever prior and
-            weight gave the estimate.
+        nominal: `()` if the posterior covariance is that of the estimate under the nominal model, whatever prior and
+            weight gave the estimate; None if not. Part of the structure, so that it may cross a jit.
         memory: what the rule carries to its next measurement, for rules that learn the noise.
     """
 
     weight: Array
     spread: Array | None = None
     prior: Gaussian | None = None
-    nominal: bool = False
+    nominal: tuple[()] | None = None
     memory: Any = ()
 
 

@@ -77,7 +77,7 @@ class Correntropy:
             return jnp.exp(-0.5 * (error / self.bandwidth) ** 2)
 
         rows = _regression(seen)
-        return _reweigh(rows, seen.belief, power, self.iterations)._replace(nominal=True)
+        return _reweigh(rows, seen.belief, power, self.iterations)._replace(nominal=())
 
 
 @pytree
