@@ -398,7 +398,7 @@ def test_a_lost_robust_ensemble_listens_to_the_majority_but_not_to_one_bad_row()
     once, moved = ys.copy(), ys + 10.0
     once[20] += 50.0
     method = wolf.methods.make("WoLF-EnKF", num_members=40)
-    stubborn = wolf.methods.make("WoLF-EnKF", num_members=40, patience=None)
+    stubborn = wolf.methods.make("WoLF-EnKF", num_members=40, patience=0)
     calm = wolf.filter(model, once, method=method, key=0).means
     assert np.abs(calm[21]).mean() < 0.5
     errors = [
