@@ -20,6 +20,7 @@ import numpy as np
 import wolf
 from wolf import ensembles, simulate
 
+MEMBERS = None  # of the paper's test, 1000 or 20; None for both
 ONLY = ""  # part of the names of the methods to run
 ROBUST = wolf.MahalanobisIMQ(metric="S")
 CONSTANT = simulate.EachSensor(simulate.Replaced(prob=0.001, value=100.0))
@@ -85,6 +86,8 @@ def paper(steps, seeds):
     """The paper's setting; the update of its published code, the printed update, and the exact forms."""
     model = paper_model()
     for members, inflation in ((1000, None), (20, 3.0)):
+        if MEMBERS not in (None, members):
+            continue
         print(f"Lorenz96 d=100, N={members}, 100 with probability 0.001, {steps} steps, {seeds} seeds")
         base = ensembles.ReferenceGain(inflation)
         methods = {"published EnKF": ensemble(members, base)}
@@ -218,7 +221,8 @@ if __name__ == "__main__":
     parser.add_argument("--steps", type=int)
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--only", default="", help="part of the names of the methods to run")
+    parser.add_argument("--members", type=int, help="20 or 1000, to run that half of the paper's test")
     given = parser.parse_args()
-    ONLY = given.only
+    ONLY, MEMBERS = given.only, given.members
     steps, seeds = SECTIONS[given.section]
     globals()[given.section](given.steps or steps, given.seeds or seeds)

@@ -196,7 +196,7 @@ class EnsembleFilter:
         return EnsembleState(members, state.t + 1, jnp.where(used, sizes, state.sizes), memory), info
 
     def _scale(self, sight: Sight, before: Array) -> tuple[Array, Array | float]:
-        """Remember how large residuals are, and find their unit: the smallest of the last, or the last if all are large."""
+        """Remember how large residuals are, and find their unit: the smallest of late, or this if all were large."""
         if self.patience == 0 or isinstance(self.weight, Unweighted | ErrorWeight):
             return before, 1.0
         now, least = typical_size(sight), before.min()
