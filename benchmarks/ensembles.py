@@ -6,8 +6,9 @@
     python benchmarks/ensembles.py cost                 # seconds for an update against m, N and d
     python benchmarks/ensembles.py speed                # beside DAPPER; needs `pip install DAPPER==1.7.1`
 
-`--steps` and `--seeds` make any of them shorter. Set OPENBLAS_NUM_THREADS=1 on a busy machine: small LAPACK calls lose
-more by waiting for other threads than they gain. Speeds are CPU seconds of the process as well as seconds on the wall.
+`--steps`, `--seeds` and `--only` make any of them shorter. Set OPENBLAS_NUM_THREADS=1 on a busy machine: small LAPACK
+calls lose more by waiting for other threads than they gain. Speeds are CPU seconds of the process as well as seconds on
+the wall.
 """
 
 import argparse
@@ -19,6 +20,8 @@ import numpy as np
 import wolf
 from wolf import ensembles, simulate
 
+MEMBERS = None  # of the paper's test, 1000 or 20; None for both
+ONLY = ""  # part of the names of the methods to run
 ROBUST = wolf.MahalanobisIMQ(metric="S")
 CONSTANT = simulate.EachSensor(simulate.Replaced(prob=0.001, value=100.0))
 HARDER = {
@@ -42,6 +45,8 @@ def score(model, methods, outliers, steps, seeds, burn_in):
     """Print the mean RMSE of each method over the seeds, all on the same data."""
     data = [simulate.trajectory(model, steps, key=seed, outliers=outliers) for seed in range(seeds)]
     for name, method in methods.items():
+        if ONLY not in name:
+            continue
         start = time.perf_counter()
         runs = [wolf.twin.run(model, method, key=100 + i, data=each, burn_in=burn_in) for i, each in enumerate(data)]
         values = np.array([run.scores["rmse"] for run in runs])
@@ -81,6 +86,8 @@ def paper(steps, seeds):
     """The paper's setting; the update of its published code, the printed update, and the exact forms."""
     model = paper_model()
     for members, inflation in ((1000, None), (20, 3.0)):
+        if MEMBERS not in (None, members):
+            continue
         print(f"Lorenz96 d=100, N={members}, 100 with probability 0.001, {steps} steps, {seeds} seeds")
         base = ensembles.ReferenceGain(inflation)
         methods = {"published EnKF": ensemble(members, base)}
@@ -213,6 +220,9 @@ if __name__ == "__main__":
     parser.add_argument("section", choices=SECTIONS)
     parser.add_argument("--steps", type=int)
     parser.add_argument("--seeds", type=int)
+    parser.add_argument("--only", default="", help="part of the names of the methods to run")
+    parser.add_argument("--members", type=int, help="20 or 1000, to run that half of the paper's test")
     given = parser.parse_args()
+    ONLY, MEMBERS = given.only, given.members
     steps, seeds = SECTIONS[given.section]
     globals()[given.section](given.steps or steps, given.seeds or seeds)

@@ -22,7 +22,14 @@ EXACT = {
 }
 FIXED = wolf.weights.PerCoordinate(wolf.MahalanobisIMQ(2.0, metric="R"))
 STEPS = 24
+FAST = {"EnKF", "PP-EnKF", "WoLF-EnKF", "WoLF-ETKF", "WoLF-LETKF"}  # the other rows are made of the same parts
 each_method = pytest.mark.parametrize("name", NAMES)
+
+
+def rows(names):
+    """Parametrise over methods, those made of parts that others have only in long runs."""
+    marked = [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in names]
+    return pytest.mark.parametrize("name", marked)
 
 
 def three_sensors(obs_cov=None):
@@ -281,7 +288,7 @@ def test_near_observations_are_all_that_a_taper_leaves():
     np.testing.assert_array_equal(given.cross(20, 20), ring.astype(np.float32))
 
 
-@each_method
+@rows(NAMES)
 def test_it_runs_follows_the_truth_and_repeats(name, tracking):
     data = wolf.simulate.trajectory(tracking, STEPS, key=3)
     ys = data.measurements.copy()
@@ -294,7 +301,7 @@ def test_it_runs_follows_the_truth_and_repeats(name, tracking):
     assert np.mean(np.abs(out.means - data.states) < 3.5 * np.sqrt(out.variances)) > 0.9
 
 
-@each_method
+@rows(NAMES)
 def test_a_missing_row_leaves_the_prediction_bit_for_bit(name):
     model, method = three_sensors(), cast(wolf.methods.make(name, num_members=8, inflation=1.1), np.float64)
     before, after, info = one_step(model, method, np.full(3, np.nan))
@@ -303,7 +310,7 @@ def test_a_missing_row_leaves_the_prediction_bit_for_bit(name):
     assert not info.outlier.any()
 
 
-@each_method
+@rows(NAMES)
 def test_results_are_finite_whatever_comes(name, tracking, rng):
     for bad in (np.inf, 1e300, 1e100) if name in ROBUST else (np.inf, 1e300):
         ys = rng.normal(size=(STEPS, 2))
@@ -313,7 +320,7 @@ def test_results_are_finite_whatever_comes(name, tracking, rng):
         assert np.isfinite(out.variances).all()
 
 
-@pytest.mark.parametrize("name", ROBUST)
+@rows(ROBUST)
 def test_only_robust_rows_ignore_a_gross_error(name, tracking, rng):
     ys = rng.normal(size=(STEPS, 2))
     dirty = ys.copy()
@@ -398,7 +405,7 @@ def test_a_lost_robust_ensemble_listens_to_the_majority_but_not_to_one_bad_row()
     once, moved = ys.copy(), ys + 10.0
     once[20] += 50.0
     method = wolf.methods.make("WoLF-EnKF", num_members=40)
-    stubborn = wolf.methods.make("WoLF-EnKF", num_members=40, patience=None)
+    stubborn = wolf.methods.make("WoLF-EnKF", num_members=40, patience=0)
     calm = wolf.filter(model, once, method=method, key=0).means
     assert np.abs(calm[21]).mean() < 0.5
     errors = [

@@ -148,6 +148,8 @@ def to_dtype(array: Any, dtype: str) -> Any:
 
 def as_key(key: Any) -> Any:
     """Turn a seed into a JAX key."""
+    if key is not None and not isinstance(key, int | np.integer | np.ndarray | jax.Array):
+        raise ValueError(f"key must be a seed such as 0, or a JAX key; got {key!r}")
     return jax.random.key(key) if isinstance(key, int | np.integer) else key
 
 

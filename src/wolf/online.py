@@ -96,6 +96,8 @@ class Online:
     @property
     def cov(self) -> np.ndarray:
         """Read the covariance of the state, (D, D)."""
+        if not hasattr(self.state, "cov"):
+            raise AttributeError(f"{type(self.method).__name__} carries no covariance; read online.state.variances")
         with door.precision(self.dtype):
             return np.asarray(self.state.cov)
 

@@ -181,6 +181,12 @@ class EachSensor:
     process: Any
     sensors: tuple[int, ...] | None = static(default=None)
 
+    def __post_init__(self) -> None:
+        """Check the process, and keep the sensors hashable."""
+        _check_process("process", self.process)
+        if self.sensors is not None:
+            object.__setattr__(self, "sensors", tuple(int(number) for number in self.sensors))
+
     def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
         """Go through the coordinates; a step is marked if any of them was struck."""
         count = measured.shape[1]
@@ -345,8 +351,7 @@ def trajectory(
     """
     checks.count("steps", steps)
     process = Clean() if outliers is None else outliers
-    if isinstance(process, type) or not hasattr(process, "corrupt"):
-        raise ValueError(f"outliers must be a process such as wolf.simulate.StudentT(dof=2.01); got {outliers!r}")
+    _check_process("outliers", process)
     us = checks.inputs(inputs, steps, model)
     with jax.enable_x64(True):
         seed = jax.random.key(key) if isinstance(key, int | np.integer) else key
@@ -405,6 +410,11 @@ def tell(model: LinearModel, data: Simulated) -> tuple[LinearModel, np.ndarray]:
     scales = np.where(useful, data.scales, 1.0)
     told = dataclasses.replace(model, R=scales[:, None, None] * model.R)
     return told, np.where(useful[:, None], data.measurements, np.nan)
+
+
+def _check_process(name: str, process: Any) -> None:
+    if isinstance(process, type) or not hasattr(process, "corrupt"):
+        raise ValueError(f"{name} must be a process such as wolf.simulate.StudentT(dof=2.01); got {process!r}")
 
 
 def _noise(key: Array, cov: Array) -> Array:

@@ -1,13 +1,12 @@
 """Any weight of `wolf.weights` for an ensemble: per observation, pooled into one, or per member.
 
 A robust filter that has lost the truth would refuse the very observations that could bring it back. With many of them
-they can vote: when more than half lie beyond twice their usual median for some steps in a row, it is the members who
-are wrong, and residuals are measured in units of their own median size until that ends. One bad row changes nothing.
+their median tells: when it has been larger than it should be for several steps in a row, the members are too sure of
+themselves, and residuals are measured in units of that median. One bad row, or a short spell of them, changes nothing.
 """
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -15,26 +14,15 @@ from wolf import weights
 from wolf.ensembles.sight import InnovationRoot, NoiseRoot, Sight
 
 MEDIAN_OF_NORMAL = 0.6745  # median of the size of a standard normal number
-FAR = 2 * MEDIAN_OF_NORMAL  # standard deviations; 18 % of clean residuals exceed it, when members are lost over a half
-VOTERS = 10  # fewer observations than this do not vote
+VOTERS = 10  # fewer observations than this have no say in it
 SCOPES = ("observation", "pooled", "member")
 
 
-def dissent(sight: Sight) -> tuple[Array, Array]:
-    """Say whether most observations disagree with the members, and give the residuals in standard deviations."""
+def typical_size(sight: Sight) -> Array:
+    """Measure how large residuals are, by their median in units of what the members expect; at least 1."""
     sizes = jnp.abs(sight.residual) / jnp.sqrt(sight.noise.variances + sight.variances())
-    votes = sight.observed.sum()
-    far = jnp.where(sizes > FAR, sight.observed, 0.0).sum()
-    return (votes >= VOTERS) & (far > 0.5 * votes), sizes
-
-
-def common_scale(sizes: Array, observed: Array, lost: Array) -> Array:
-    """Measure residuals by their median once the members are lost; 1 until then."""
-
-    def median(sizes: Array) -> Array:
-        return jnp.maximum(jnp.nanmedian(jnp.where(observed > 0, sizes, jnp.nan)) / MEDIAN_OF_NORMAL, 1.0)
-
-    return jax.lax.cond(lost, median, lambda sizes: jnp.ones((), sizes.dtype), sizes)
+    median = jnp.nanmedian(jnp.where(sight.observed > 0, sizes, jnp.nan)) / MEDIAN_OF_NORMAL
+    return jnp.where(sight.observed.sum() >= VOTERS, jnp.maximum(median, 1.0), 1.0)
 
 
 def weigh(weight: Any, scope: str, sight: Sight, scale: Array | float = 1.0) -> Array:
@@ -45,7 +33,7 @@ def weigh(weight: Any, scope: str, sight: Sight, scale: Array | float = 1.0) -> 
         scope: "observation" weighs every observation by itself, "pooled" all of them by one number, "member" lets
             every member weigh every observation by its own residual.
         sight: of the measurement.
-        scale: unit of the residuals, from `common_scale`.
+        scale: unit of the residuals, at least 1.
 
     Returns:
         Weights (M,), or (N, M) per member; 0 where nothing was measured.

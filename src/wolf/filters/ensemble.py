@@ -15,14 +15,16 @@ from wolf.ensembles.analysis import Stochastic, Taper
 from wolf.ensembles.inflation import Multiplicative
 from wolf.ensembles.printed import ErrorWeight, perturbed
 from wolf.ensembles.sight import Sight, innovation_scores, log_likelihood, look
-from wolf.ensembles.weighing import SCOPES, common_scale, dissent, weigh
+from wolf.ensembles.weighing import SCOPES, typical_size, weigh
 from wolf.filters.gaussian import OUTLIER_POWER
 from wolf.model import Model, own_noise
 from wolf.pytree import function, pytree, static
 from wolf.types import Gaussian, Info, Measurement
 from wolf.weights import Unweighted
 
+LOST = 1.2  # typical size of residuals above which the members are lost, if it lasts
 PATIENCE = 3  # steps; bad rows that come in spells of fewer than this are refused
+LARGEST_TAPER = 10**8  # entries of a matrix of tapers: 800 MB
 MEMBERS = 100  # unless told: the sampling error of a standard deviation is then 7 %
 
 
@@ -32,13 +34,13 @@ class EnsembleState(NamedTuple):
     Attributes:
         members: (N, D).
         t: number of measurements seen so far.
-        dissent: for how many steps in a row most observations have disagreed with the members.
+        sizes: typical sizes of the residuals in the last steps, in units of what the members expected.
         memory: of the inflation.
     """
 
     members: Array
     t: Array
-    dissent: Array
+    sizes: Array
     memory: Any = ()
 
     @property
@@ -65,8 +67,8 @@ class EnsembleFilter:
             `wolf.ensembles.AveragedParticle`, `PerParticle` or `Clipped`.
         scope: "observation" weighs each observation by itself, "pooled" all by one number, "member" each observation
             for each member.
-        patience: for how many steps in a row most observations must disagree with the members before a robust filter
-            listens to them again (see `wolf.ensembles.weighing`); None never does.
+        patience: for how many steps in a row residuals must be too large before a robust filter blames its members
+            and not the sensors (see `wolf.ensembles.weighing`); 0 never does.
 
     Example:
         >>> import wolf
@@ -82,7 +84,7 @@ class EnsembleFilter:
     localisation: Any = None
     weight: Any = function(default=Unweighted())
     scope: str = static(default="observation")
-    patience: int | None = static(default=PATIENCE)
+    patience: int = static(default=PATIENCE)
 
     needs_key: ClassVar[bool] = True
     takes_variances: ClassVar[bool] = True
@@ -93,8 +95,8 @@ class EnsembleFilter:
             raise ValueError(f"num_members must be a whole number of at least 2; got {self.num_members!r}")
         if self.scope not in SCOPES:
             raise ValueError(f"scope must be one of {', '.join(map(repr, SCOPES))}; got {self.scope!r}")
-        if self.patience is not None:
-            checks.count("patience", self.patience)
+        if not isinstance(self.patience, int) or self.patience < 0:
+            raise ValueError(f"patience must be a whole number of at least 0; got {self.patience!r}")
         checks.weight(self.weight)
         name = type(self.analysis).__name__
         if not hasattr(self.analysis, "localises"):
@@ -116,8 +118,14 @@ class EnsembleFilter:
             raise ValueError(f"{name} needs independent noise: obs_cov as variances (M,), or a fixed diagonal matrix")
         if getattr(self.analysis, "square", False) and state_dim != obs_dim:
             raise ValueError(f"{name} needs as many observations as states; got {obs_dim} and {state_dim}")
-        if self.localisation is not None:
-            self._near(state_dim, obs_dim, jnp.zeros(()))
+        if self.localisation is None:
+            return
+        if self.analysis.localises == "observations":
+            self.localisation.near(state_dim, obs_dim)
+        elif obs_dim * max(state_dim, obs_dim) > LARGEST_TAPER:
+            raise ValueError(f"{name} tapers {obs_dim} x {state_dim} and {obs_dim} x {obs_dim} matrices; use LETKF")
+        else:
+            self.localisation.cross(state_dim, obs_dim)
 
     def init(self, model: Model, key: Array | None = None) -> EnsembleState:
         """Draw members from the prior."""
@@ -126,8 +134,8 @@ class EnsembleFilter:
         mean, cov = jnp.asarray(model.prior.mean), jnp.asarray(model.prior.cov)
         white = jax.random.normal(_own_key(key, 0), (self.num_members, mean.shape[0]), mean.dtype)
         members = mean[None] + _colour(cov, white)
-        zero = jnp.zeros((), jnp.int32)
-        return EnsembleState(members, zero, zero, self.inflation.start(mean))
+        sizes = jnp.ones(self.patience, mean.dtype)
+        return EnsembleState(members, jnp.zeros((), jnp.int32), sizes, self.inflation.start(mean))
 
     def predict(self, now: Model, state: EnsembleState, u: Array | None, key: Array | None = None) -> EnsembleState:
         """Send every member forward and add a draw of the noise to each.
@@ -172,11 +180,8 @@ class EnsembleFilter:
         draws = None
         if self.analysis.perturbs:
             draws = jax.random.normal(draw_key, sight.deviations.shape, prior.dtype)
-        disagree, sizes = dissent(sight)
-        votes = jnp.where(disagree, state.dissent + 1, 0).astype(jnp.int32)
-        lost = votes > (self.patience or 0)
-        scale = 1.0 if self.patience is None else common_scale(sizes, sight.observed, lost)
-        weight = self._weigh(sight, y, draws, scale)
+        sizes, scale = self._scale(sight, state.sizes)
+        weight = self._weigh(sight, draws, scale)
         local = None if self.localisation is None else self._near(mean.shape[0], y.value.shape[0], mean)
         new_mean, after = self.analysis(mean, prior, sight, weight, draws, turn_key, local)
         middle = after.mean(0)
@@ -184,20 +189,28 @@ class EnsembleFilter:
         members = (new_mean + middle)[None] + inflated
         # A row without a usable measurement, or an update that broke down, leaves the prediction bit for bit.
         readable = weight if weight.ndim == 1 else jnp.sqrt((weight**2).mean(0))
-        used = (y.num_observed > 0) & jnp.isfinite(members).all()
+        used = self._usable(y) & jnp.isfinite(members).all()
         members = jnp.where(used, members, state.members)
         memory = self._learn(state.memory, sight, readable, used)
         info = _describe(mean, sight, jnp.where(used, readable, 0.0), y)
-        return EnsembleState(members, state.t + 1, jnp.where(used, votes, state.dissent), memory), info
+        return EnsembleState(members, state.t + 1, jnp.where(used, sizes, state.sizes), memory), info
 
-    def _weigh(self, sight: Sight, y: Measurement, draws: Array | None, scale: Array | float) -> Array:
+    def _scale(self, sight: Sight, before: Array) -> tuple[Array, Array | float]:
+        """Remember how large residuals are, and find their unit: the smallest of late, or this if all were large."""
+        if self.patience == 0 or isinstance(self.weight, Unweighted | ErrorWeight):
+            return before, 1.0
+        now, least = typical_size(sight), before.min()
+        return jnp.append(before[1:], now), jnp.where(least > LOST, now, jnp.minimum(now, least))
+
+    def _usable(self, y: Measurement) -> Array:
+        """Say whether to learn from a row; pooled, an infinite value has the weight of a huge one, for everybody."""
+        return (y.num_observed > 0) & ~y.wild if self.scope == "pooled" else y.num_observed > 0
+
+    def _weigh(self, sight: Sight, draws: Array | None, scale: Array | float) -> Array:
         if isinstance(self.weight, ErrorWeight):
             weight = self.weight(perturbed(sight, jnp.asarray(draws)))
             return weight * (sight.observed if weight.ndim == 1 else sight.observed[None])
-        weight = weigh(self.weight, self.scope, sight, scale)
-        if self.scope == "pooled":  # an infinite value has the weight of a huge one, and here it is everybody's
-            weight = jnp.where(y.wild, 0.0, weight)
-        return weight
+        return weigh(self.weight, self.scope, sight, scale)
 
     def _near(self, state_dim: int, obs_dim: int, like: Array) -> Any:
         """Ask the geometry for what this kind of analysis needs."""
