@@ -119,7 +119,7 @@ class _Problem:
             top = np.clip(_largest_step(self.ys), WIDEN_START[1], WIDEN[1])
             wide = rng.uniform(np.log(WIDEN_START[0]), np.log(top), len(tried))
             tried = [np.concatenate([x, [_logit(SHARE_START), w]]) for x, w in zip(tried, wide, strict=True)]
-        losses = [self.loss(x)[0] for x in tried]
+        losses = [self._score(x) for x in tried]
         return [tried[i] for i in np.argsort(losses, kind="stable")[:count]]
 
     def solve(self, starts: list[np.ndarray]) -> Fit:
@@ -158,6 +158,13 @@ class _Problem:
         if not (np.isfinite(value) and np.all(np.isfinite(slope))):
             return FAILED, np.zeros(len(free))
         return -float(value) / self.count, -slope / self.count
+
+    def _score(self, free: np.ndarray) -> float:
+        """Evaluate minus the score of a row alone, by the same program with no directions to go in."""
+        point = self._model(free), self._method(free)
+        still = jax.tree.map(lambda leaf: np.zeros((len(free), *leaf.shape)), point)
+        value = self._run(point, still)[0]
+        return -value / self.count if np.isfinite(value) else FAILED
 
     def _run(self, point: tuple[Any, Any], directions: tuple[Any, Any]) -> tuple[float, np.ndarray]:
         options = {"two_part": self.two_part, "update_first": self.update_first, "fused": self.fused}
