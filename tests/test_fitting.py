@@ -48,6 +48,13 @@ def test_small_one_sided_and_huge_outliers_do_not_spoil_the_fit(process):
     assert found.parameters["level_var"] == pytest.approx(0.1, rel=0.2)
 
 
+def test_huge_outliers_on_a_quiet_level_do_not_trap_the_search():
+    quiet = level_model(0.001, 1.0)
+    ys = wolf.simulate.trajectory(quiet, 1000, 3, wolf.simulate.Additive(0.08, -1e4, 1e4)).measurements
+    found = wolf.fit(wolf.models.local_level, ys)  # there is a local optimum where the level follows every reading
+    assert found.parameters["obs_var"] == pytest.approx(1.0, rel=0.2)
+
+
 def test_gaussian_fit_is_the_maximum_likelihood_of_statsmodels():
     from statsmodels.tsa.statespace.structural import UnobservedComponents
 
