@@ -235,6 +235,8 @@ BAD = {
     "no numbers": (["words.csv"], "no column of numbers"),
     "bad cell": (["oops.csv"], "oops.csv, row 17 (line 18 of the file): 'oops' in column 'value'"),
     "no such column": (["good.csv", "--value", "temprature"], "Did you mean 'temperature'?"),
+    "nothing to tell series apart": (["good.csv", "--by", "sensor"], "no column 'sensor'"),
+    "not text": (["binary.csv"], "is not a csv table"),
     "no such time": (["good.csv", "--time", "tme"], "Did you mean 'time'?"),
     "constant": (["constant.csv"], "all values are 3"),
     "all missing": (["blank.csv", "--value", "value"], "all 5 values are missing"),
@@ -285,6 +287,7 @@ def test_bad_input_is_one_line_and_nothing_is_written(folder, values, case):
     }
     for name, text in texts.items():
         Path(name).write_text(text)
+    Path("binary.csv").write_bytes(b"value\n1\n\xff\xfe\n")
     before = sorted(os.listdir())
     result = invoke("filter", *arguments, "--report", "report.html")
     assert result.exit_code == 2, result.output
@@ -355,6 +358,20 @@ def test_compare_ranks_methods_by_prediction(folder, values):
     assert set(rows) == {"KF", "WoLF", "WoLF-TMD:c=9"}
     assert float(rows["WoLF"][1]) > float(rows["KF"][1])
     assert rows["KF"][4] == "0.0%"
+
+
+def test_naming_a_column_twice_is_naming_it_once(folder, values):
+    write_readings("readings.csv", values)
+    result = invoke("filter", "readings.csv", "--value", "temperature", "--value", "temperature")
+    assert result.exit_code == 0
+    assert "values        temperature\n" in result.output
+
+
+def test_methods_without_a_threshold_cannot_be_tuned(folder, values):
+    write_readings("readings.csv", values)
+    result = invoke("tune", "readings.csv", "--method", "KF")
+    assert result.exit_code == 2
+    assert "choose one with a threshold" in result.stderr
 
 
 def test_tune_prints_the_option_to_use(folder, values):

@@ -9,11 +9,12 @@ import wolf
 @pytest.fixture(scope="module")
 def problem():
     model = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
-    return model, wolf.simulate.trajectory(model, 1000, key=3, outliers=wolf.simulate.StudentT(dof=2.01))
+    made = wolf.simulate.trajectory(model, 1000, key=3, outliers=wolf.simulate.StudentT(dof=2.01))
+    return model, made.states, made.measurements
 
 
 def test_tuned_threshold_is_nearly_as_good_as_the_best_in_hindsight(problem):
-    model, (states, ys, _) = problem
+    model, states, ys = problem
     tuned = wolf.tune(model, ys, "WoLF-MD", metric="S")
 
     def error(c):
@@ -36,7 +37,7 @@ def test_clean_data_want_no_threshold_and_say_so():
 def test_score_is_that_of_a_filter_run_by_hand(problem):
     from scipy import stats
 
-    model, (_, ys, _) = problem
+    model, _, ys = problem
     ys = ys.copy()
     ys[5] = np.nan
     tuned = wolf.tune(model, ys, "WoLF-IMQ", low=5.0, high=10.0)
@@ -51,7 +52,7 @@ def test_score_is_that_of_a_filter_run_by_hand(problem):
 
 @pytest.mark.parametrize("name", ["WoLF-TMD", "WoLF-StudentT", "WoLF-IMQ"])
 def test_every_threshold_has_a_range_to_start_from(problem, name):
-    model, (_, ys, _) = problem
+    model, _, ys = problem
     tuned = wolf.tune(model, ys[:100], name)
     assert np.isfinite(tuned.score)
     assert tuned.name == ("dof" if name == "WoLF-StudentT" else "c")
@@ -70,6 +71,6 @@ def test_every_threshold_has_a_range_to_start_from(problem, name):
     ],
 )
 def test_mistakes_are_told(problem, arguments, words):
-    model, (_, ys, _) = problem
+    model, _, ys = problem
     with pytest.raises(ValueError, match=words):
         wolf.tune(model, **({"ys": ys[:20]} | arguments))

@@ -86,7 +86,7 @@ class RobustLevel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _fit_column(self, column: np.ndarray) -> dict[str, float]:
         known = column[np.isfinite(column)]
-        options = Options(model=self.model, method=self.method, restarts=0, diagnostics=False)
+        options = Options(model=self.model, method=self.method, diagnostics=False)
         if known.size and np.all(known == known[0]):
             return _quiet(self.model, float(known[0]))
         return clean(column[:, None], None, options)[0].parameters

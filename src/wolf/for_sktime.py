@@ -74,7 +74,7 @@ class RobustLevel(BaseTransformer):
         known = column[np.isfinite(column)]
         if known.size < 5 or np.all(known == known[0]):  # too little to fit a noise to
             return np.where(np.isfinite(column), column, np.median(known)) if known.size else column
-        options = Options(self.model, self.method, {}, self.smooth, restarts=0, diagnostics=False)
+        options = Options(self.model, self.method, {}, self.smooth, diagnostics=False)
         found = clean(column[:, None], None, options)[0]
         if self.output == "level":
             return found.mean[:, 0]

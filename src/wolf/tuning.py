@@ -156,4 +156,7 @@ def _calibrated(weight: Any, model: Model, name: str) -> float:
     if name == "c" and hasattr(type(weight), "profile"):
         family: Any = type(weight)
         return calibration.threshold(family, model.obs_dim, EFFICIENCY)
-    raise ValueError(f"there is no calibrated {name} to start from; give low= and high=")
+    raise ValueError(
+        f"this method has no calibrated {name} to start from; choose one with a threshold, such as WoLF-TMD, or give "
+        "low= and high="
+    )

@@ -186,7 +186,7 @@ def bucket(count: int) -> int:
 
 
 def _hand_back_memory() -> None:
-    """Give the system what the compiler used and freed: of a long series' memory it would be a third."""
+    """Give the system what the compiler used and freed; it would count towards the peak of a long series."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
     if trim is not None:  # glibc only
         trim(0)

@@ -31,7 +31,7 @@ class Options:
     smooth: bool = False
     forecast: int = 0
     level: float = LEVEL
-    restarts: int = 1
+    restarts: int = 2
     diagnostics: bool = True
 
     def __post_init__(self) -> None:

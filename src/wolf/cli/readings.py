@@ -65,7 +65,7 @@ def load(
     for name in filter(None, [time, by, *values]):
         _check_name(table, name)
     time = time or _find_time(table, {by, *values})
-    names = list(values) or [_find_value(table, {time, by}, notes)]
+    names = list(dict.fromkeys(values)) or [_find_value(table, {time, by}, notes)]
     columns = []
     for name in names:
         numbers, bad = files.number_column(table, name, on_bad_cell)

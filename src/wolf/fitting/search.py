@@ -20,7 +20,8 @@ from wolf.pytree import cast
 
 SCORES = ("two-part", "gaussian")
 WIDEN = (9.0, 1e12)  # an outlier's residual is at least three times as wide as a good one
-SHARE_START, WIDEN_START = 0.03, 100.0
+SHARE_START, WIDEN_START = 0.03, (20.0, 1e4)  # where a search begins; up to the largest step where that is larger
+SCOUTS = 20  # random starts that are tried before the best are followed
 STEP = 1e-5  # in a free number, for derivatives of the builder: their error is about the square of it
 HESSIAN_STEP = 1e-3  # for differences of slopes, which are good to ten digits
 FAILED = 1e12  # what the search is told where the score is not a number
@@ -55,7 +56,7 @@ def fit(
         inputs: (T, U), for models that take them.
         method: how functions are seen by a belief, for nonlinear models, as in `wolf.filter`; its noise rule is
             replaced by that of the score. The extended Kalman filter unless told.
-        restarts: searches from random starts, besides the first.
+        restarts: further searches, from the next best of the random starts that are tried.
         seed: of the random starts.
         update_first: as in `wolf.filter`.
 
@@ -77,7 +78,7 @@ def fit(
         raise ValueError(f"restarts must be a whole number of at least 0; got {restarts!r}")
     transform = Transform(_guesses(builder, ys, dict(start or {})), dict(bounds or {}))
     problem = _Problem(builder, transform, ys, inputs, method, score == "two-part", update_first)
-    return problem.solve(transform.random_starts(restarts, seed))
+    return problem.solve(problem.scout(1 + restarts, seed))
 
 
 class _Problem:
@@ -110,15 +111,22 @@ class _Problem:
         edges.append((np.log(WIDEN[0]), np.log(WIDEN[1])))
         self.limits = transform.limits + (edges if two_part else [])
 
+    def scout(self, count: int, seed: int) -> list[np.ndarray]:
+        """Try the first guess and others around it, once each, and return the best: there are local optima."""
+        rng = np.random.default_rng(seed)
+        tried = self.transform.random_starts(SCOUTS, rng)
+        if self.two_part:
+            top = np.clip(_largest_step(self.ys), WIDEN_START[1], WIDEN[1])
+            wide = rng.uniform(np.log(WIDEN_START[0]), np.log(top), len(tried))
+            tried = [np.concatenate([x, [_logit(SHARE_START), w]]) for x, w in zip(tried, wide, strict=True)]
+        losses = [self._score(x) for x in tried]
+        return [tried[i] for i in np.argsort(losses, kind="stable")[:count]]
+
     def solve(self, starts: list[np.ndarray]) -> Fit:
         """Search from every start, and take the best."""
         from scipy.optimize import minimize
 
-        extra = [_logit(SHARE_START), np.log(WIDEN_START)] if self.two_part else []
-        found = [
-            minimize(self.loss, np.concatenate([begin, extra]), jac=True, method="L-BFGS-B", bounds=self.limits)
-            for begin in starts
-        ]
+        found = [minimize(self.loss, begin, jac=True, method="L-BFGS-B", bounds=self.limits) for begin in starts]
         found.sort(key=lambda result: result.fun)
         best = found[0]
         if not best.fun < FAILED:
@@ -150,6 +158,13 @@ class _Problem:
         if not (np.isfinite(value) and np.all(np.isfinite(slope))):
             return FAILED, np.zeros(len(free))
         return -float(value) / self.count, -slope / self.count
+
+    def _score(self, free: np.ndarray) -> float:
+        """Evaluate minus the score of a row alone, by the same program with no directions to go in."""
+        point = self._model(free), self._method(free)
+        still = jax.tree.map(lambda leaf: np.zeros((len(free), *leaf.shape)), point)
+        value = self._run(point, still)[0]
+        return -value / self.count if np.isfinite(value) else FAILED
 
     def _run(self, point: tuple[Any, Any], directions: tuple[Any, Any]) -> tuple[float, np.ndarray]:
         options = {"two_part": self.two_part, "update_first": self.update_first, "fused": self.fused}
@@ -264,6 +279,15 @@ def difference_var(ys: Any) -> float:
     if middle == 0.0:
         raise ValueError(f"all values are {values[0]:g}: a constant has no noise to fit, so give the variances")
     return (MAD * middle) ** 2
+
+
+def _largest_step(ys: np.ndarray) -> float:
+    """Compare the largest step between measurements with the usual one, as a ratio of variances."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        steps = np.abs(np.diff(ys, axis=1))
+        steps = steps[np.isfinite(steps)]
+        usual = float(np.median(steps)) if steps.size else 0.0
+        return float((steps.max() / usual) ** 2) if usual > 0.0 else 0.0
 
 
 def _logit(probability: float) -> float:

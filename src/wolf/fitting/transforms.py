@@ -9,7 +9,7 @@ Bounds = str | tuple[float, float]
 
 REACH = 1e10  # factor by which a positive parameter may move away from its start, either way
 EDGE = 1e-6  # share of an interval that a search leaves free at either end
-SPREAD = 1.5  # deviation of the free numbers of a random start
+SPREAD = 2.0  # deviation of the free numbers of a random start
 
 
 class Transform:
@@ -56,9 +56,8 @@ class Transform:
         """Differentiate each parameter by its free number."""
         return np.array([_slope(x, self.bounds[name]) for name, x in zip(self.names, free, strict=True)])
 
-    def random_starts(self, count: int, seed: int) -> list[np.ndarray]:
+    def random_starts(self, count: int, rng: np.random.Generator) -> list[np.ndarray]:
         """Give the first guess, and others around it."""
-        rng = np.random.default_rng(seed)
         lows, highs = (np.array([np.nan if x is None else x for x in ends]) for ends in zip(*self.limits, strict=True))
         others = [self.start + SPREAD * rng.normal(size=len(self.start)) for _ in range(count)]
         return [self.start, *(np.fmax(np.fmin(x, highs), lows) for x in others)]

@@ -1,0 +1,38 @@
+"""The commands in the documentation run as they stand."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from wolf.cli import main
+
+DOCS = Path(__file__).parent.parent / "docs"
+PAGES = ["readings.md", "choosing-a-method.md"]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_command_of_a_page_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = (DOCS / page).read_text()
+    blocks = re.findall(r"```console\n(.*?)```", text, re.S)
+    commands = [line[2:] for block in blocks for line in block.splitlines() if line.startswith("$ ")]
+    assert commands
+    for command in commands:
+        name, *arguments = shlex.split(command)
+        assert name == "wolf"
+        result = CliRunner().invoke(main, arguments)
+        assert result.exit_code == 0, f"{command}\n{result.output}"
+
+
+def test_the_model_file_of_the_documentation_is_one(tmp_path, monkeypatch):
+    from wolf.recipes import parse
+
+    monkeypatch.chdir(tmp_path)
+    block = re.search(r"```toml\n(.*?)```", (DOCS / "readings.md").read_text(), re.S)[1]
+    Path("mine.toml").write_text(block)
+    recipe = parse("mine.toml")
+    assert recipe.parameters == ["level_var", "slope_var", "seasonal_var", "obs_var"]
+    assert recipe.given == {"slope_var": 1e-4, "seasonal_var": 0.0}
