@@ -11,6 +11,9 @@ ways to compute the same thing, chosen by shape alone:
 
 import math
 import operator
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import reduce
 from typing import Any
 
@@ -103,9 +106,9 @@ def sandwich(a: Array, p: Array) -> Array:
 
 
 def matmul_symmetric(a: Array, b: Array, add: Array | None = None) -> Array:
-    """Compute `a b + add`, known to be symmetric, and make it exactly so; of a small one only half the entries."""
+    """Compute `a b + add`, known to be symmetric, and make it exactly so."""
     size = a.shape[0]
-    if a.ndim > 2 or size > SMALL or not _fusible(*a.shape, size):
+    if not _mode.few_operations or a.ndim > 2 or not _fusible(*a.shape, size):
         product = matmul(a, b)
         return symmetrise(product if add is None else product + add)
     rows, columns = np.tril_indices(size)
@@ -115,6 +118,27 @@ def matmul_symmetric(a: Array, b: Array, add: Array | None = None) -> Array:
     where = np.zeros((size, size), int)
     where[rows, columns] = where[columns, rows] = np.arange(len(rows))
     return half[where]
+
+
+@contextmanager
+def few_operations() -> Iterator[None]:
+    """Trace with fewer operations instead of faster ones, with the same bits.
+
+    XLA runs a program of less than 1,000 operations where it is called, and hands a larger one to a thread, which takes
+    longer than a small step does. In a loop the gathers that save them would cost more than they save.
+    """
+    before, _mode.few_operations = _mode.few_operations, True
+    try:
+        yield
+    finally:
+        _mode.few_operations = before
+
+
+class _Mode(threading.local):
+    few_operations = False
+
+
+_mode = _Mode()
 
 
 def downdate(a: Array, rows: Array) -> Array:

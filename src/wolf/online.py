@@ -11,7 +11,9 @@ import numpy as np
 
 from wolf import checks, door, run, storage
 from wolf.fusion import one_kernel, refused
+from wolf.linalg import few_operations
 from wolf.model import Model, ParameterModel, time_axes
+from wolf.packing import Packing
 from wolf.pytree import cast, from_dict, to_dict
 from wolf.results import describe_state
 from wolf.told import Layout, Report, lay_out, pack
@@ -78,15 +80,18 @@ class Online:
         self._u_before: np.ndarray | None = None
         with door.precision(dtype):
             state = run.init(cast(suited, dtype), cast(self.method, dtype), self._key)
-            self._leaves, self._structure = jax.tree.flatten(jax.tree.map(np.asarray, state))
+            leaves, self._structure = jax.tree.flatten(jax.tree.map(np.asarray, state))
+        self._packing = Packing.of(leaves, dtype)
+        self._leaves = self._packing.pack(leaves, np)
         self._with_inputs = model.takes_inputs
+        self._dtype = np.dtype(dtype)
         self._varies = bool(time_axes(model))
         self._usual = self._prepare(model)
 
     @property
     def state(self) -> Any:
         """Read the state of the filter."""
-        return jax.tree.unflatten(self._structure, [np.asarray(leaf) for leaf in self._leaves])
+        return jax.tree.unflatten(self._structure, self._packing.unpack([np.asarray(leaf) for leaf in self._leaves]))
 
     @property
     def mean(self) -> np.ndarray:
@@ -154,7 +159,7 @@ class Online:
         self._leaves = redo[0].leaves
         return [self._run(past._replace(leaves=self._leaves)) for past in redo][-1]
 
-    def _run(self, now: "_Past") -> Report:
+    def _run(self, now: _Past) -> Report:
         with door.precision(self.dtype):
             *self._leaves, packed = now.advance(*now.params, *now.leaves, now.value, *now.extras)
             report = np.asarray(packed)
@@ -181,7 +186,7 @@ class Online:
             "method": to_dict(self.method),
             "model": storage.fingerprint(self.model),
         }
-        arrays: dict[str, Any] = {f"state_{i}": np.asarray(leaf) for i, leaf in enumerate(self._leaves)}
+        arrays: dict[str, Any] = {f"state_{i}": leaf for i, leaf in enumerate(jax.tree.leaves(self.state))}
         if self._u_before is not None:
             arrays["u_before"] = self._u_before
         if self._key is not None:
@@ -208,11 +213,12 @@ class Online:
             dtype=header["dtype"],
             horizon=header["horizon"],
         )
-        leaves = [arrays.get(f"state_{i}") for i in range(len(online._leaves))]
-        for mine, saved in zip(online._leaves, leaves, strict=True):
+        expected = jax.tree.leaves(online.state)
+        leaves = [arrays.get(f"state_{i}") for i in range(len(expected))]
+        for mine, saved in zip(expected, leaves, strict=True):
             if saved is None or mine.shape != saved.shape or mine.dtype != saved.dtype:
                 raise ValueError(f"{path} holds a state of another shape, or is damaged; expected {mine.shape}")
-        online._leaves = leaves
+        online._leaves = online._packing.pack(leaves, np)
         online._u_before = arrays.get("u_before")
         return online
 
@@ -226,12 +232,15 @@ class Online:
         with door.precision(self.dtype):
             suited = door.suit(model, self.method, self._key)
             leaves, structure = jax.tree.flatten((cast(suited, self.dtype), cast(self.method, self.dtype)))
-            params = tuple(jax.device_put(leaf) for leaf in leaves)
-        flags = (self.update_first, self._with_inputs, self._key is not None)
-        advance, layout = _advance(structure, self._structure, model.obs_dim, *flags)
+            packing = Packing.of(leaves, self.dtype)
+            params = tuple(jax.device_put(leaf) for leaf in packing.pack(leaves, np))
+        kind = (structure, packing, self._structure, self._packing, model.obs_dim)
+        advance, layout = _advance(*kind, self.update_first, self._with_inputs, self._key is not None)
         return advance, params, layout
 
     def _measurement(self, y: Any, size: int) -> np.ndarray:
+        if type(y) is np.ndarray and y.dtype == self._dtype and y.shape == (size,):
+            return y.copy() if self.horizon else y  # the usual case, without a detour
         if y is None:
             return np.full(size, np.nan, self.dtype)
         if np.ma.isMaskedArray(y):
@@ -245,6 +254,8 @@ class Online:
 
     def _extras(self, u: Any, model: Model) -> list[Any]:
         """Check the input, and line up what follows the measurement in the compiled call: u, u before, key."""
+        if u is None and not self._with_inputs:
+            return [] if self._key is None else [self._key]
         if model.takes_inputs and u is None:
             raise ValueError("the model takes inputs: pass u= with shape (U,)")
         extras: list[Any] = []
@@ -275,27 +286,35 @@ def override(model: Model, t: int, update_first: bool, matrices: dict[str, Any])
 
 @lru_cache(maxsize=64)
 def _advance(
-    structure: Any, state_structure: Any, obs_dim: int, update_first: bool, with_inputs: bool, with_key: bool
+    structure: Any,
+    packing: Packing,
+    state_structure: Any,
+    state_packing: Packing,
+    obs_dim: int,
+    update_first: bool,
+    with_inputs: bool,
+    with_key: bool,
 ) -> tuple[Any, Layout]:
     """Compile one step for this kind of model, method and state; filters of one kind share it.
 
-    Its arguments are flat (parameters, state, y, u, u before, key): nested ones take twice as long to hand over.
+    Its arguments are flat (parameters, state, y, u, u before, key) and packed: many take longer to hand over.
 
     Returns:
         The step, and where its report has what, which is known once it was traced.
     """
     layout: Layout = {}
-    num_params, num_state = structure.num_leaves, state_structure.num_leaves
+    num_params, num_state = packing.handed, state_packing.handed
 
     def advance(*flat: Any) -> tuple:
-        model, method = jax.tree.unflatten(structure, flat[:num_params])
-        state = jax.tree.unflatten(state_structure, flat[num_params : num_params + num_state])
+        model, method = jax.tree.unflatten(structure, packing.unpack(flat[:num_params]))
+        state = jax.tree.unflatten(state_structure, state_packing.unpack(flat[num_params : num_params + num_state]))
         y, *extras = flat[num_params + num_state :]
         u, before = extras[:2] if with_inputs else (None, None)
         key = extras[-1] if with_key else None
-        state, info = run.step(model, method, state, y, u, key, update_first=update_first, u_before=before)
+        with few_operations():
+            state, info = run.step(model, method, state, y, u, key, update_first=update_first, u_before=before)
         layout.update(lay_out(info))
-        return (*jax.tree.leaves(state), pack(info, y.dtype))
+        return (*state_packing.pack(jax.tree.leaves(state), jnp), pack(info, y.dtype))
 
     usual, fused = jax.jit(advance), jax.jit(partial(one_kernel, advance))
 
