@@ -22,7 +22,7 @@ from wolf import ensembles, simulate
 
 MEMBERS = None  # of the paper's test, 1000 or 20; None for both
 ONLY = ""  # part of the names of the methods to run
-ROBUST = wolf.MahalanobisIMQ(metric="S")
+ROBUST = ensembles.ROBUST
 CONSTANT = simulate.EachSensor(simulate.Replaced(prob=0.001, value=100.0))
 HARDER = {
     "clean": None,

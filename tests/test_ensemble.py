@@ -469,3 +469,9 @@ def test_mistakes_are_named(make, words):
     R = np.array([[0.5, 0.3, 0.0], [0.3, 1.0, 0.4], [0.0, 0.4, 2.0]])
     with pytest.raises(ValueError, match=words.replace("(", r"\(")):
         make(three_sensors(R))
+
+
+def test_robust_default_keeps_ninety_seven_per_cent_of_one_observation():
+    expected = wolf.MahalanobisIMQ.calibrated(dim=1, efficiency=0.97)
+    np.testing.assert_allclose(ensembles.ROBUST.c, expected.c, rtol=1e-9)
+    assert wolf.methods.make("WoLF-ETKF").weight == ensembles.ROBUST

@@ -14,7 +14,7 @@ from scipy.stats import norm
 import wolf
 from wolf import ensembles
 
-ROBUST = wolf.MahalanobisIMQ(metric="S")
+ROBUST = wolf.ensembles.ROBUST
 NEAR = ensembles.Ring(4.0)
 TARGETS = {
     "stochastic": (0.22, 40, ensembles.Stochastic(), 1.06, None),

@@ -146,9 +146,11 @@ def _ensemble(words: str, analysis: Callable, weight: Any = None, **fixed: Any) 
         weight: the robust default if None; a class is built with the option `c`.
         **fixed: other defaults.
     """
-    robust = weights.MahalanobisIMQ(metric="S") if weight is None else weight
 
     def build(inflation: Any = 1.0, **options: Any) -> EnsembleFilter:
+        pooled = options.get("scope") == "pooled"
+        usual = weights.MahalanobisIMQ(metric="S") if pooled else ensembles.ROBUST
+        robust = usual if weight is None else weight
         own = {name: options.pop(name) for name in {"rotate"} & options.keys()}
         if isinstance(robust, type):  # one of the printed rules, which has a threshold
             options.setdefault("weight", robust(options.pop("c", None)))

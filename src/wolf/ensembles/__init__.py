@@ -21,3 +21,4 @@ from wolf.ensembles.printed import Clipped as Clipped
 from wolf.ensembles.printed import PerParticle as PerParticle
 from wolf.ensembles.printed import ReferenceGain as ReferenceGain
 from wolf.ensembles.printed import SampledGain as SampledGain
+from wolf.ensembles.weighing import ROBUST as ROBUST
