@@ -1,6 +1,6 @@
 """Every rival on the paper's 2-D tracking: error over many trials, and time over that of our own Kalman filter.
 
-    python benchmarks/rivals.py --trials 500          # about ten minutes; writes the tables of docs/rivals.md
+    python benchmarks/rivals.py --trials 500          # about twenty minutes; prints the tables of docs/rivals.md
     python benchmarks/rivals.py --trials 20 --quick
 
 J is the square root of the summed squared error of the first position over 1,000 steps, as in Duran-Martin et al.
@@ -63,7 +63,7 @@ def accuracy(trials, seed):
             print(f"  {kind:8s} {name:12s} {np.median(table[name, kind]):7.1f}", flush=True)
         if kind in CEILING:
             few = slice(PARTICLE_TRIALS)
-            table["ceiling", kind] = errors(RaoBlackwellFilter(CEILING[kind], num_particles=500), ys[few], truth[few])
+            table["ceiling", kind] = errors(RaoBlackwellFilter(CEILING[kind], num_particles=2000), ys[few], truth[few])
         table["told the truth", kind] = oracle(runs)
     return table
 
