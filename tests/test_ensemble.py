@@ -12,7 +12,7 @@ from wolf.ensembles.sight import innovation_scores, look
 from wolf.pytree import cast, from_dict, to_dict
 from wolf.run import clean
 
-NAMES = [name for name in wolf.methods.names() if getattr(wolf.methods.make(name), "needs_key", False)]
+NAMES = [name for name in wolf.methods.names() if isinstance(wolf.methods.make(name), wolf.EnsembleFilter)]
 PRINTED = {"EnKF", "AP-EnKF", "PP-EnKF", "Hub-EnKF"}
 ROBUST = [name for name in NAMES if name.startswith("WoLF")] + ["AP-EnKF", "PP-EnKF", "Hub-EnKF"]
 EXACT = {
