@@ -85,8 +85,9 @@ class IMM:
 
     def __post_init__(self) -> None:
         """Check the modes, and fill in the transition."""
-        if not isinstance(self.modes, tuple | list) or not all(isinstance(mode, Mode) for mode in self.modes):
-            raise ValueError(f"modes must be a list of Mode; got {self.modes!r}")
+        listed = isinstance(self.modes, tuple | list) and len(self.modes) > 0
+        if not listed or not all(isinstance(mode, Mode) for mode in self.modes):
+            raise ValueError(f"modes must be a list of Mode, at least one; got {self.modes!r}")
         size = len(self.modes)
         transition = self.transition
         if transition is None:
