@@ -57,6 +57,28 @@ def push(belief: Belief, view: Affine, noise_cov: Array | None) -> Belief:
     return Gaussian(view.mean, linalg.matmul_symmetric(moved, transpose(view.jac), add=added))
 
 
+def inflate(belief: Belief, factor: Array) -> Belief:
+    """Multiply the covariance by a factor.
+
+    Example:
+        >>> inflate(Gaussian(jnp.zeros(1), jnp.eye(1)), 4.0).cov.tolist()
+        [[4.0]]
+    """
+    if isinstance(belief, RootGaussian):
+        return belief._replace(root=belief.root * jnp.sqrt(factor))
+    if isinstance(belief, PendingGaussian):
+        grown = {"base": belief.base * factor, "added": belief.added * factor, "rows": belief.rows * jnp.sqrt(factor)}
+        return belief._replace(**grown)
+    return belief._replace(cov=belief.cov * factor)
+
+
+def choose(used: Array, new: Belief, old: Belief) -> Belief:
+    """Take the new belief if it is used, else the old one."""
+    if isinstance(new, PendingGaussian):
+        return pending.choose(used, new, old)
+    return type(new)(*(jnp.where(used, a, b) for a, b in zip(new, old, strict=True)))
+
+
 def condition(
     belief: Belief,
     view: Affine,

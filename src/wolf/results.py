@@ -18,10 +18,11 @@ ARRAYS = {
     "residuals": "measurement minus prediction, (T, M); NaN where nothing was measured",
     "innovation_covs": "covariance of the residual, (T, M, M)",
     "weights": "w, (T,) for a joint weight or (T, M); 0 where nothing was used",
-    "outliers": "True where a measurement came and w² < 1/2, in the shape of the weights",
+    "outliers": "True where a measurement came and w² < 1/2 (or is probably an outlier), in the shape of the weights",
     "nis": "normalised innovation squared, (T,); NaN where nothing was measured",
     "log_liks": "log density of each measurement under its prediction, (T,)",
     "weighted_log_liks": "generalised evidence of each measurement, (T,)",
+    "outlier_probabilities": "probability of each measurement to be an outlier, (T,), of methods that learn the noise",
 }
 
 

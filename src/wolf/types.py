@@ -136,6 +136,10 @@ class Believed(NamedTuple):
         nominal: `()` if the posterior covariance is that of the estimate under the nominal model, whatever prior and
             weight gave the estimate; None if not. Part of the structure, so that it may cross a jit.
         memory: what the rule carries to its next measurement, for rules that learn the noise.
+        outlier: probability of being an outlier, for rules that work it out. None leaves it to the weight.
+        inflation: factor on the predicted covariance, for rules that let the state jump. None stands for 1.
+        posterior: `(belief, log N(e; 0, S))` of rules that learn by themselves, from one sensor after the other; the
+            weight is then for people to read.
     """
 
     weight: Array
@@ -143,21 +147,25 @@ class Believed(NamedTuple):
     prior: Gaussian | None = None
     nominal: tuple[()] | None = None
     memory: Any = ()
+    outlier: Array | None = None
+    inflation: Array | None = None
+    posterior: tuple[Any, Array] | None = None
 
 
 class Info(NamedTuple):
     """What one step tells about itself. A filter leaves out (None) what it does not have.
 
     Attributes:
-        predicted: mean and covariance before the measurement.
+        predicted: mean and covariance before the measurement; inflated, where a rule found that the state jumped.
         residual: `y - prediction`, (M,), zero where y is missing.
         innovation_cov: covariance S of the residual under the nominal model, (M, M).
         weight: w, one number or one for each coordinate; 0 where nothing was used.
-        outlier: True where a measurement came and `w² < 1/2`.
+        outlier: True where a measurement came and `w² < 1/2`, or is more likely an outlier than not.
         nis: `eᵀ S⁻¹ e` over the coordinates that were measured.
         log_likelihood: log density of y under the predictive Gaussian.
         weighted_log_likelihood: `log ∫ p(y|x)^{w²} p(x) dx`, the evidence of generalised Bayes. Not a score to
             tune by: a weight of zero always costs nothing.
+        outlier_probability: for methods that learn the noise.
     """
 
     predicted: Gaussian | None = None
@@ -168,3 +176,4 @@ class Info(NamedTuple):
     nis: Any = None
     log_likelihood: Any = None
     weighted_log_likelihood: Any = None
+    outlier_probability: Any = None
