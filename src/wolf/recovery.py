@@ -25,7 +25,7 @@ from wolf.model import Model
 from wolf.noise.sensors import look
 from wolf.noise.whitened import Whitened, far_distance, whiten
 from wolf.pytree import pytree
-from wolf.types import Believed, Evidence
+from wolf.types import Believed, Evidence, Pull
 
 REJECTED = 0.2  # a measurement of which less than this share is believed votes
 FARTHEST = 1e8  # standard deviations of ordinary noise; nothing that far away is gone to
@@ -86,19 +86,41 @@ class Recovering:
         ballot, sensors = seen.memory, self._sensors(len(seen.residual))
         believed = self.rule(seen._replace(memory=ballot.rule))
         ordinary = self._ordinary(ballot.rule, seen)
-        parts = [seen] if len(sensors) == 1 else [look(seen, rows, seen.belief) for rows in sensors]
-        whites = [whiten(part) for part in parts]
-        counted, wins = [], []
-        for i, (rows, part, white) in enumerate(zip(sensors, parts, whites, strict=True)):
+        if len(sensors) > 1:
+            return self._ask_all(seen, believed, sensors, ordinary)
+        white = whiten(seen)
+        rejected = _kept(believed, slice(None), white, ordinary[0]) < REJECTED
+        mine = Ballot(None, ballot.votes[0], ballot.place, ballot.slope)
+        quiet = believed._replace(
+            memory=Ballot(believed.memory, jnp.zeros_like(ballot.votes), mine.place, mine.slope),
+            inflation=jnp.ones_like(ordinary[0]),
+        )
+
+        def vote() -> Believed:
+            counted, won = self._count(mine, seen, white, ordinary[0])
+            return _decide(believed, ballot, counted, won, white, ordinary[0])
+
+        # A branch, not a choice between two results: most measurements are not rejected, and pay nothing.
+        return jax.lax.cond(rejected, vote, lambda: quiet)
+
+    def _ask_all(self, seen: Evidence, believed: Believed, sensors: list[np.ndarray], ordinary: list[Array]) -> Believed:
+        """Let each sensor vote."""
+        ballot, counted, wins = seen.memory, [], []
+        for i, rows in enumerate(sensors):
+            part = look(seen, rows, seen.belief)
+            white = whiten(part)
             rejected = _kept(believed, rows, white, ordinary[i]) < REJECTED
             mine = Ballot(None, ballot.votes[i], ballot.place[rows], ballot.slope[rows])
-            new, agrees = _count(mine, rejected, part, white, ordinary[i])
-            near = total(white.residual**2) < ordinary[i] * FARTHEST**2
-            counted.append(new)
-            wins.append(rejected & agrees & near & (new.votes >= self.patience))
-        if len(sensors) == 1:
-            return _decide(believed, ballot, counted[0], wins[0], whites[0], ordinary[0])
+            new, won = self._count(mine, part, white, ordinary[i])
+            counted.append(new._replace(votes=jnp.where(rejected, new.votes, 0.0)))
+            wins.append(rejected & won)
         return _decide_by_majority(seen, believed, ballot, counted, wins, sensors, ordinary)
+
+    def _count(self, mine: Ballot, seen: Evidence, white: Whitened, ordinary: Array) -> tuple[Ballot, Array]:
+        """Let a rejected residual vote, and say whether the vote is won."""
+        counted, agrees = _cast(mine, seen, white, ordinary)
+        near = total(white.residual**2) < ordinary * FARTHEST**2
+        return counted, agrees & near & (counted.votes >= self.patience)
 
     def _sensors(self, size: int) -> list[Any]:
         """List the coordinates of those that vote: each sensor, or the measurement as one."""
@@ -118,11 +140,8 @@ def _decide(
     believed: Believed, ballot: Ballot, counted: Ballot, won: Array, white: Whitened, ordinary: Array
 ) -> Believed:
     """Believe the measurement as one if it has won."""
-    trusted = _trusting(believed.weight, white, ordinary)
-    spread = None if believed.spread is None else jnp.where(won, 0.0, believed.spread)
-    return believed._replace(
-        weight=jnp.where(won, trusted, believed.weight),
-        spread=spread,
+    return _trusting(believed, won, white, ordinary)._replace(
+        spread=None if believed.spread is None else jnp.where(won, 0.0, believed.spread),
         inflation=jnp.where(won, _inflation(white, ordinary), 1.0),
         memory=_remember(ballot, believed.memory, [counted], won),
         outlier=None if believed.outlier is None else jnp.where(won, 0.0, believed.outlier),
@@ -191,10 +210,16 @@ def _kept(believed: Believed, rows: Any, white: Whitened, ordinary: Array) -> Ar
     return ordinary * (matmul(weight, white.noise.matrix()) ** 2).sum() / size
 
 
-def _trusting(weight: Array, white: Whitened, ordinary: Array) -> Array:
-    """Believe a measurement with ordinary noise, in the rule's kind of weight."""
-    power = 1.0 / jnp.sqrt(ordinary)
-    return power if weight.ndim < 2 else power * white.noise.half(linalg.eye(weight.shape[0], weight))
+def _trusting(believed: Believed, won: Array, white: Whitened, ordinary: Array) -> Believed:
+    """Believe a measurement that won, with ordinary noise, in the rule's kind of weight."""
+    power, weight = 1.0 / jnp.sqrt(ordinary), believed.weight
+    identity = linalg.eye(white.signal.shape[0], white.signal)
+    if believed.pull is not None:  # with noise r I, S = κ G + r I
+        inverse = linalg.cholesky(_inflation(white, ordinary) * white.signal + ordinary * identity).solve(identity)
+        trusted = Pull(linalg.symmetrise(inverse), ordinary * inverse)
+        return believed._replace(pull=jax.tree.map(lambda a, b: jnp.where(won, a, b), trusted, believed.pull))
+    trusted_weight = power if weight.ndim < 2 else power * white.noise.half(identity)
+    return believed._replace(weight=jnp.where(won, trusted_weight, weight))
 
 
 def _inflation(white: Whitened, ordinary: Array) -> Array:
@@ -205,8 +230,8 @@ def _inflation(white: Whitened, ordinary: Array) -> Array:
     return jnp.maximum(1.0, surplus / jnp.maximum((white.signal**2).sum((0, 1)), jnp.finfo(surplus.dtype).tiny))
 
 
-def _count(ballot: Ballot, rejected: Array, seen: Evidence, white: Whitened, ordinary: Array) -> tuple[Ballot, Array]:
-    """Let a rejected residual vote."""
+def _cast(ballot: Ballot, seen: Evidence, white: Whitened, ordinary: Array) -> tuple[Ballot, Array]:
+    """Cast a vote, and say whether it agrees with those before it."""
     size = white.signal.shape[0]
     metric = linalg.cholesky(white.signal + 2.0 * ordinary * linalg.eye(size, white.signal))
     limit = far_distance(white.num_observed)
@@ -225,4 +250,4 @@ def _count(ballot: Ballot, rejected: Array, seen: Evidence, white: Whitened, ord
     new_place = jnp.where(first | second | agrees, here, place + slope)
     new_slope = jnp.where(first, 0.0, jnp.where(second, moved, jnp.where(agrees, 0.5 * (slope + moved), slope)))
     new_slope = jnp.where(seen.observed > 0, new_slope, slope)
-    return Ballot(None, jnp.where(rejected, new_votes, 0.0), new_place, new_slope), agrees
+    return Ballot(None, new_votes, new_place, new_slope), agrees

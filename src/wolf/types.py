@@ -125,6 +125,18 @@ class Evidence(NamedTuple):
     memory: Any = ()
 
 
+class Pull(NamedTuple):
+    """How hard a measurement pulls, where a rule knows it: `K = P Hᵀ A`, in the coordinates of its weight.
+
+    Attributes:
+        gain: A, (M, M), the inverse of the covariance that the residual has for the rule, noise included.
+        rest: `C = I - A S`, with S what the state explains of that covariance; found without a difference.
+    """
+
+    gain: Array
+    rest: Array
+
+
 class Believed(NamedTuple):
     """How much of a measurement to believe: what a noise rule returns.
 
@@ -140,6 +152,8 @@ class Believed(NamedTuple):
         inflation: factor on the predicted covariance, for rules that let the state jump. None stands for 1.
         posterior: `(belief, log N(e; 0, S))` of rules that learn by themselves, from one sensor after the other; the
             weight is then for people to read.
+        pull: for rules that average over several noises, instead of a weight that makes up one noise; the weight then
+            only whitens.
     """
 
     weight: Array
@@ -150,6 +164,7 @@ class Believed(NamedTuple):
     outlier: Array | None = None
     inflation: Array | None = None
     posterior: tuple[Any, Array] | None = None
+    pull: Pull | None = None
 
 
 class Info(NamedTuple):

@@ -123,7 +123,7 @@ class GaussianFilter:
         factor = gaussian.innovation(predicted, view, obs_cov, y.observed)
         hidden = gaussian.hide(view, y.observed)
         believed = self.noise(Evidence(residual, hidden, predicted, obs_cov, y.observed, factor, state.memory))
-        weight = readable(believed.weight, obs_cov, y.observed)
+        weight = readable(believed, obs_cov, y.observed)
         weighed = believed._replace(weight=of_observed(believed.weight, y.observed))
         if believed.inflation is not None:
             usable = _usable(weight, y) & jnp.isfinite(believed.inflation)

@@ -33,16 +33,21 @@ class NoiseLaw(NamedTuple):
 
     Attributes:
         scales: s_k, (K,).
-        probabilities: π_k, (K,).
+        counts: α_k, (K,).
     """
 
     scales: Any
-    probabilities: Any
+    counts: Any
+
+    @property
+    def probabilities(self) -> Any:
+        """Normalise the counts to π_k."""
+        return self.counts / self.counts.sum(-1, keepdims=True)
 
     @property
     def ordinary(self) -> Any:
         """Say the size of ordinary noise, r with `1/r = Σ π_k / s_k`: outliers hardly count in it."""
-        return 1.0 / (self.probabilities / self.scales).sum(-1)
+        return self.counts.sum(-1) / (self.counts / self.scales).sum(-1)
 
     @property
     def outlier_share(self) -> Any:
@@ -109,8 +114,8 @@ class LearnedScales:
         return jnp.asarray(self.prior, jnp.asarray(model.prior.mean).dtype)
 
     def law(self, counts: Any) -> NoiseLaw:
-        """Read counts as probabilities."""
-        return NoiseLaw(self.scales, counts / counts.sum(-1, keepdims=True))
+        """Say what counts mean."""
+        return NoiseLaw(self.scales, counts)
 
     def __call__(self, seen: Evidence) -> Believed:
         """Match the moments, and count."""
@@ -118,8 +123,7 @@ class LearnedScales:
         matched = match(white, self.scales, counts, far=True)
         # What is beyond all sizes is no size, and adds to no count.
         learned = self.prior + self.forgetting * (counts - self.prior) + matched.share
-        law = self.law(counts)
-        outlier = 1.0 - (matched.share * ~law.is_outlier).sum()
+        outlier = 1.0 - (matched.share * ~self.law(counts).is_outlier).sum()
         return matched.believed(white, seen)._replace(memory=learned, outlier=outlier)
 
 

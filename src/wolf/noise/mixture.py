@@ -5,8 +5,7 @@ With v ~ Σ π_k N(0, s_k R), in coordinates where R = I and the state explains 
     S_k = G + s_k I,   u_k = S_k⁻¹ z,   γ_k ∝ π_k N(z; 0, S_k)
     mean gains P Hᵀ Σ γ_k u_k;   covariance loses P Hᵀ (Σ γ_k S_k⁻¹) H P and gains P Hᵀ Cov_γ(u) H P
 
-The loss is that of a measurement with information Ω, `Ω⁻¹ = (Σ γ_k S_k⁻¹)⁻¹ - G`, hence a weight; the gain is a spread:
-where it is open whether a measurement is an outlier, the posterior is wide.
+The loss is that of a measurement with noise `(Σ γ_k S_k⁻¹)⁻¹ - G`, hence a pull; the gain is a spread: where it is open whether a measurement is an outlier, the posterior is wide.
 """
 
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from wolf import checks, gaussian, linalg
 from wolf.linalg import matmul, matvec, total, transpose
 from wolf.noise.whitened import Whitened, far_distance, whiten
 from wolf.pytree import pytree, static
-from wolf.types import Believed, Evidence
+from wolf.types import Believed, Evidence, Pull
 
 NODES = 15  # of a continuous law of scales, spaced evenly in the logarithm
 
@@ -83,20 +82,19 @@ class Matched(NamedTuple):
 
     Attributes:
         share: γ_k, (K,): how likely each size is; with `far` they add up to less than 1.
-        information: Ω, (M, M).
+        pull: Σ γ_k S_k⁻¹, and what it leaves.
         spread: a root of Cov_γ(u), (M, J).
     """
 
     share: Array
-    information: Array
+    pull: Pull
     spread: Array
 
     def believed(self, white: Whitened, seen: Evidence) -> Believed:
         """Say it as a weight and a spread."""
         identity = linalg.eye(white.signal.shape[0], white.signal)
-        weight = matmul(transpose(linalg.psd_root(self.information)), white.noise.half(identity))
-        root = white.noise.back(self.spread)
-        return Believed(weight, spread=matmul(transpose(gaussian.cross(seen.belief, seen.view.jac)), root))
+        root = matmul(transpose(gaussian.cross(seen.belief, seen.view.jac)), white.noise.back(self.spread))
+        return Believed(white.noise.half(identity), spread=root, pull=self.pull)
 
 
 def match(white: Whitened, scales: Array, probabilities: Array, far: bool) -> Matched:
@@ -122,10 +120,9 @@ def match(white: Whitened, scales: Array, probabilities: Array, far: bool) -> Ma
         known, lost = known / (whole + lost), lost / (whole + lost)
     else:
         known = known / whole
-    # Ω = (Σγ S⁻¹)(I - G Σγ S⁻¹)⁻¹, the bracket written as a sum of positive terms
+    # I - G Σγ S⁻¹, written as a sum of positive terms
     rest = sizes.average(known * scales) + lost * linalg.eye(size, white.signal)
-    information = linalg.cholesky(rest).solve(sizes.average(known))
-    return Matched(known, linalg.symmetrise(information), sizes.scatter(known, lost))
+    return Matched(known, Pull(sizes.average(known), rest), sizes.scatter(known, lost))
 
 
 class _Sizes(NamedTuple):

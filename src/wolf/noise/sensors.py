@@ -85,7 +85,7 @@ class SensorBySensor:
             )
             belief = gaussian.choose(came & jnp.isfinite(learned.mean.sum()), learned, belief)
             log_weighted = log_weighted + jnp.where(came, log_density, 0.0)
-            weights = weights.at[rows].set(readable(believed.weight, here.obs_cov, here.observed))
+            weights = weights.at[rows].set(readable(believed, here.obs_cov, here.observed))
             if believed.outlier is not None:
                 outliers = outliers.at[rows].set(believed.outlier * here.observed)
             memories.append(jax.tree.map(lambda new, old, came=came: jnp.where(came, new, old), believed.memory, memory))

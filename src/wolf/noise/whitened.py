@@ -14,7 +14,7 @@ from jax import Array
 
 from wolf import gaussian, linalg
 from wolf.linalg import Cholesky, matmul, matvec, total, transpose
-from wolf.types import Evidence
+from wolf.types import Believed, Evidence
 
 FAR_QUANTILE = 2.3263478740408408  # standard normal 99 %
 
@@ -97,8 +97,9 @@ def far_distance(count: Array) -> Array:
     return count * (1.0 - 2.0 / (9.0 * count) + FAR_QUANTILE * jnp.sqrt(2.0 / (9.0 * count))) ** 3
 
 
-def readable(weight: Array, obs_cov: Array, observed: Array) -> Array:
+def readable(believed: Believed, obs_cov: Array, observed: Array) -> Array:
     """Say a weight for people to read: one number, or one for each coordinate."""
+    weight = believed.weight
     kind = weight.ndim - observed.ndim + 1
     if kind == 0:
         return weight
@@ -106,7 +107,11 @@ def readable(weight: Array, obs_cov: Array, observed: Array) -> Array:
         return weight * observed
     # The share of each coordinate's own precision that is kept: 1 where WᵀW is R⁻¹, finite where it is 0.
     nominal = linalg.cholesky(obs_cov).half(linalg.eye(obs_cov.shape[0], obs_cov))
-    return linalg.safe_sqrt((weight**2).sum(0) / (nominal**2).sum(0)) * observed
+    if believed.pull is None:
+        kept = (weight**2).sum(0)
+    else:
+        kept = (weight * matmul(gaussian.information(believed.pull), weight)).sum(0)
+    return linalg.safe_sqrt(kept / (nominal**2).sum(0)) * observed
 
 
 def of_observed(weight: Array, observed: Array) -> Array:
