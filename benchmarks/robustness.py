@@ -11,10 +11,11 @@ the same trials. The ceiling is a Rao-Blackwellised particle filter that is told
 
 import argparse
 
+import jax.numpy as jnp
 import numpy as np
 
 import wolf
-from wolf.filters import RaoBlackwellFilter
+from wolf.filters import Mode, RaoBlackwellFilter
 from wolf.noise import MixtureLaw, StudentLaw
 
 STEPS = 1000
@@ -94,9 +95,7 @@ def dirty(kind, clean, rng):
         hit = rng.random((trials, steps)) < 0.05
         ys = clean * np.where(hit, 2.0, 1.0)[..., None] + noise(clean.shape, rng)
         seen = np.where(hit[..., None], np.nan, ys)
-    told = [
-        wolf.LinearModel(F, H, PLANE.Q, NOISE * s[:, None, None] * np.eye(2), *PLANE.prior) for s in scale
-    ]
+    told = [wolf.LinearModel(F, H, PLANE.Q, NOISE * s[:, None, None] * np.eye(2), *PLANE.prior) for s in scale]
     return ys, told, seen
 
 
@@ -146,7 +145,9 @@ def excess(found, reference):
 
 
 def show(kind, found):
-    print(f"| {kind} | median J | 95 % | over oracle | over ceiling | coverage | ANEES |\n|---|---|---|---|---|---|---|")
+    print(
+        f"| {kind} | median J | 95 % | over oracle | over ceiling | coverage | ANEES |\n|---|---|---|---|---|---|---|"
+    )
     for name, scores in found.items():
         over = [f"{excess(scores, found[other]):+.2f} %" for other in ("oracle", "ceiling")]
         middle, high = np.median(scores["J"]), np.quantile(scores["J"], 0.95)
@@ -227,9 +228,11 @@ def wrong(trials, rng):
     sound = clean + noise(clean.shape, rng)
     ys = np.where(hit, clean + rng.uniform(-100, 100, clean.shape), sound)
     oracle = score("KF", np.where(hit, np.nan, sound), truth)
-    for name, q, r in [("right", 1, 1)] + [(f"R x {f:g}", 1, f) for f in (0.1, 0.2, 0.5, 2, 5, 10)] + [
-        (f"Q x {f:g}", f, 1) for f in (0.1, 10)
-    ]:
+    for name, q, r in (
+        [("right", 1, 1)]
+        + [(f"R x {f:g}", 1, f) for f in (0.1, 0.2, 0.5, 2, 5, 10)]
+        + [(f"Q x {f:g}", f, 1) for f in (0.1, 10)]
+    ):
         model = wolf.LinearModel(F, H, q * np.asarray(PLANE.Q), r * np.asarray(PLANE.R), *PLANE.prior)
         found = [score(method, ys, truth, model=model) for method in METHODS.values()]
         cells = [f"{excess(one, oracle):+.1f} %, {one['coverage'].mean():.2f}" for one in found]
@@ -265,6 +268,71 @@ def sensors(trials, rng):
         print(f"| {kind} | " + " | ".join(cells) + f" | {best:.3f} |", flush=True)
 
 
+def jumps(trials, rng):
+    """State outliers, N(0, sd²) on all states with probability 0.01, and 5 % gross outliers. Median J, coverage."""
+    modes = (Mode(), Mode(obs_scale=100.0), Mode(dynamics_scale=400.0))
+    methods = METHODS | {"IMM over R and Q": wolf.methods.make("IMM", modes=modes)}
+    print("| jumps | " + " | ".join(methods) + " |\n|" + "---|" * (len(methods) + 1))
+    for name, size, share, q in (("sd 10", 10.0, 0.0, 1.0), ("sd 10, outliers", 10.0, 0.05, 1.0),
+                                 ("sd 50, outliers", 50.0, 0.05, 1.0), ("none, Q / 10", 0.0, 0.05, 0.1)):  # fmt: skip
+        events = np.where(rng.random((STEPS, trials, 1)) < 0.01, size * rng.normal(size=(STEPS, trials, 4)), 0.0)
+        truth, clean = walk(trials, STEPS, rng, dict(enumerate(events)))
+        ys = gross(clean, share, rng)
+        model = wolf.LinearModel(F, H, q * np.asarray(PLANE.Q), PLANE.R, *PLANE.prior)
+        found = [score(method, ys, truth, model=model) for method in methods.values()]
+        cells = [f"{np.median(one['J']):.1f}, {one['coverage'].mean():.2f}" for one in found]
+        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+
+
+def radar(trials, rng):
+    """Range and bearing of a moving target (EKF), gross outliers. Median RMSE of the position in metres, 95 %."""
+    model = wolf.StateSpaceModel(
+        lambda x: jnp.stack([x[0] + x[2], x[1] + x[3], x[2], x[3]]),
+        lambda x: jnp.stack([jnp.hypot(x[0], x[1]), jnp.arctan2(x[1], x[0])]),
+        np.diag([1.0, 1.0, 1.0, 1.0]),
+        np.diag([100.0, 1e-4]),
+        wolf.Gaussian(np.array([3000.0, 2000.0, -10.0, 5.0]), np.diag([1e4, 1e4, 25.0, 25.0])),
+        residual=angle,
+    )
+    methods = {name: "EKF" if name == "KF" else method for name, method in METHODS.items()}
+    print("| outliers | " + " | ".join(methods) + " | oracle |\n|" + "---|" * (len(methods) + 2))
+    for share in (0.0, 0.05, 0.2, 0.4):
+        runs = [wolf.simulate.trajectory(model, 200, int(rng.integers(1 << 30))) for _ in range(min(trials, 100))]
+        truth, sound = (np.stack([getattr(run, name) for run in runs]) for name in ("states", "measurements"))
+        hit = rng.random(sound.shape[:2])[..., None] < share
+        ys = np.where(hit, sound + rng.uniform(-1, 1, sound.shape) * [2000.0, 1.0], sound)
+        cells = []
+        for method, data in [*((method, ys) for method in methods.values()), ("EKF", np.where(hit, np.nan, ys))]:
+            means = wolf.filter_many(model, data, method=method, save="means").means
+            error = np.sqrt(((means - truth)[..., :2] ** 2).sum(-1).mean(1))
+            cells.append(f"{np.median(error):.2f} ({np.quantile(error, 0.95):.1f})")
+        print(f"| {share:.0%} | " + " | ".join(cells) + " |", flush=True)
+
+
+def angle(y, prediction):
+    e = y - prediction
+    return jnp.stack([e[0], jnp.arctan2(jnp.sin(e[1]), jnp.cos(e[1]))])
+
+
+def lorenz96(trials, rng):
+    """Lorenz96 with 40 states, all measured, 20 members; ensembles have no learned noise yet. Mean RMSE of 4 runs."""
+    model = wolf.models.lorenz96(40)
+    kinds = {
+        "clean": None,
+        "replaced by 100, p 0.01": wolf.simulate.EachSensor(wolf.simulate.Replaced(0.01, 100.0)),
+        "Student-t 2.01": wolf.simulate.EachSensor(wolf.simulate.StudentT(2.01)),
+    }
+    names = ["LETKF", "WoLF-LETKF"]
+    print("| noise | " + " | ".join(names) + " |\n|" + "---|" * (len(names) + 1))
+    for kind, process in kinds.items():
+        cells = []
+        for name in names:
+            method = wolf.methods.make(name, num_members=20, inflation=1.06)
+            runs = [wolf.twin.run(model, method, 500, key=seed, outliers=process, progress=False) for seed in range(4)]
+            cells.append(f"{np.mean([run.scores['rmse'] for run in runs]):.3f}")
+        print(f"| {kind} | " + " | ".join(cells) + " |", flush=True)
+
+
 SUITES = {
     "tracking": tracking,
     "lockout": lockout,
@@ -272,6 +340,9 @@ SUITES = {
     "coherent": coherent,
     "wrong": wrong,
     "sensors": sensors,
+    "jumps": jumps,
+    "radar": radar,
+    "lorenz96": lorenz96,
 }
 
 if __name__ == "__main__":

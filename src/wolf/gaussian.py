@@ -10,6 +10,7 @@ so that a weight of zero is exact and has finite gradients. Dividing R by w² wo
 """
 
 import math
+from typing import Any
 
 import jax.numpy as jnp
 from jax import Array
@@ -72,7 +73,7 @@ def inflate(belief: Belief, factor: Array) -> Belief:
     return belief._replace(cov=belief.cov * factor)
 
 
-def choose(used: Array, new: Belief, old: Belief) -> Belief:
+def choose(used: Array, new: Any, old: Any) -> Any:
     """Take the new belief if it is used, else the old one."""
     if isinstance(new, PendingGaussian):
         return pending.choose(used, new, old)
@@ -121,7 +122,7 @@ def condition(
         spread = spread + excess
     if believed.pull is not None:
         if isinstance(prior, Gaussian) and form != "symmetric" and prior.cov.shape[0] <= JOSEPH_UP_TO:
-            return _condition_pull(prior, view, residual, seen, believed)
+            return _condition_pull(prior, view, residual, seen, believed, believed.pull)
         believed = as_weight(believed)
     weigh = _Weigh(believed.weight, residual)
     error, jac_cov, nominal, obs_cov = weigh(residual), weigh(seen), obs_cov, weigh.noise(obs_cov)
@@ -148,10 +149,10 @@ def condition(
 
 
 def _condition_pull(
-    prior: Gaussian, view: Affine, residual: Array, jac_cov: Array, believed: Believed
+    prior: Gaussian, view: Affine, residual: Array, jac_cov: Array, believed: Believed, pull: Pull
 ) -> tuple[Gaussian, Array]:
     """Condition with a gain that is known already: K = P Hᵀ A, and K N = P Hᵀ C for the noise N that it stands for."""
-    weigh, (gain, rest) = _Weigh(believed.weight, residual), believed.pull
+    weigh, (gain, rest) = _Weigh(believed.weight, residual), pull
     error, jac, jac_cov = weigh(residual), weigh(view.jac), weigh(jac_cov)
     constant = linalg.cholesky(rest).log_det() - residual.shape[0] * LOG_2PI
     if view.root is not None:
@@ -181,8 +182,9 @@ def information(pull: Pull) -> Array:
 def _joseph(cov: Array, jac: Array, gain_t: Array, gain_noise: Array) -> Array:
     """Form (I - K H) P (I - K H)ᵀ + K R Kᵀ with one D³ product instead of two.
 
-    With X = (I - K H) P and K R given it equals X - (X Hᵀ - K R) Kᵀ. The bracket vanishes for the exact gain, so it takes back what
-    rounding did to K: when a prior of 1e10 meets noise of 1e-14, X is 0 and the bracket puts the 1e-14 back.
+    With X = (I - K H) P and K R given it equals X - (X Hᵀ - K R) Kᵀ. The bracket vanishes for the exact gain, so it
+    takes back what rounding did to K: when a prior of 1e10 meets noise of 1e-14, X is 0 and the bracket puts the 1e-14
+    back.
     """
     gain = transpose(gain_t)
     # X as P - K (H P) would be cheaper still, and lose positive definiteness with nearly collinear sensors.

@@ -81,7 +81,7 @@ def Learned(
 
     Example:
         >>> Learned(patience=8).noise.patience
-        8
+        8.0
     """
     rule: Any = noise.LearnedScales.around(r_uncertainty, strength)
     if sensors is not None:

@@ -64,6 +64,8 @@ class Recovering:
         """Check the patience."""
         if not np.all(np.asarray(self.patience) >= 2):
             raise ValueError(f"patience must be at least 2: one measurement agrees with itself; got {self.patience!r}")
+        if isinstance(self.patience, int):
+            object.__setattr__(self, "patience", float(self.patience))
 
     def start(self, model: Model) -> Ballot:
         """Start without a vote."""
@@ -103,7 +105,9 @@ class Recovering:
         # A branch, not a choice between two results: most measurements are not rejected, and pay nothing.
         return jax.lax.cond(rejected, vote, lambda: quiet)
 
-    def _ask_all(self, seen: Evidence, believed: Believed, sensors: list[np.ndarray], ordinary: list[Array]) -> Believed:
+    def _ask_all(
+        self, seen: Evidence, believed: Believed, sensors: list[np.ndarray], ordinary: list[Array]
+    ) -> Believed:
         """Let each sensor vote."""
         ballot, counted, wins = seen.memory, [], []
         for i, rows in enumerate(sensors):

@@ -23,6 +23,7 @@ ARRAYS = {
     "log_liks": "log density of each measurement under its prediction, (T,)",
     "weighted_log_liks": "generalised evidence of each measurement, (T,)",
     "outlier_probabilities": "probability of each measurement to be an outlier, (T,), of methods that learn the noise",
+    "inflations": "factor on each predicted covariance, (T,), above 1 where the state was found to have jumped",
 }
 
 
@@ -79,6 +80,16 @@ class Filtered:
     def weighted_log_likelihood(self) -> float | np.ndarray:
         """Add up the evidence of generalised Bayes. Not a score to tune by: weights of zero cost nothing."""
         return _total(self.weighted_log_liks, self.num_series)
+
+    @property
+    def learned_noise(self) -> Any:
+        """Say what the method had learned about the noise by the end; a list of it for several sensors."""
+        rule: Any = getattr(self.method, "noise", None)
+        if not hasattr(rule, "law"):
+            raise AttributeError(f"{describe_method(self.method)} learns nothing about the noise; 'Learned' does")
+        if self.num_series is not None:
+            raise AttributeError("pick one series, as out[0].learned_noise")
+        return rule.law(self.final.memory)
 
     def __len__(self) -> int:
         """Count the steps of a series, or the series."""
@@ -160,11 +171,19 @@ class Filtered:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Smoothed:
-    """Smoothed beliefs: means (T, D) and covs (T, D, D), with a leading series axis for many series."""
+    """Smoothed beliefs, with a leading series axis for many series.
+
+    Attributes:
+        means: (T, D).
+        covs: (T, D, D).
+        filtered: the run that was smoothed.
+        weights: w, (T, M), in the light of what came before and after; only with `reweigh=True`.
+    """
 
     means: np.ndarray
     covs: np.ndarray
     filtered: Filtered
+    weights: np.ndarray | None = None
 
     def to_frame(self, backend: str = "pandas") -> Any:
         """Lay one series out as a data frame; `backend` as in `Filtered.to_frame`."""

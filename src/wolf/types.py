@@ -114,6 +114,7 @@ class Evidence(NamedTuple):
         observed: (M,), 1 where there is a number, 0 where not.
         innovation: factor of the covariance S of the residual.
         memory: what the rule returned last, for rules that learn the noise.
+        t: how many measurements came before.
     """
 
     residual: Array
@@ -123,6 +124,7 @@ class Evidence(NamedTuple):
     observed: Array
     innovation: linalg.Cholesky
     memory: Any = ()
+    t: Any = None
 
 
 class Pull(NamedTuple):
@@ -181,6 +183,7 @@ class Info(NamedTuple):
         weighted_log_likelihood: `log ∫ p(y|x)^{w²} p(x) dx`, the evidence of generalised Bayes. Not a score to
             tune by: a weight of zero always costs nothing.
         outlier_probability: for methods that learn the noise.
+        inflation: factor on the predicted covariance; above 1 where the state was found to have jumped.
     """
 
     predicted: Gaussian | None = None
@@ -192,3 +195,4 @@ class Info(NamedTuple):
     log_likelihood: Any = None
     weighted_log_likelihood: Any = None
     outlier_probability: Any = None
+    inflation: Any = None

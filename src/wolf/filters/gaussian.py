@@ -18,7 +18,7 @@ from wolf.moments import Linearised
 from wolf.noise import Weighted
 from wolf.noise.whitened import of_observed, readable
 from wolf.pytree import pytree, static
-from wolf.types import Affine, Believed, Evidence, Gaussian, Info, Measurement, PendingGaussian, RootGaussian
+from wolf.types import Affine, Believed, Evidence, Gaussian, Info, Measurement, RootGaussian
 from wolf.weights import Unweighted
 
 OUTLIER_POWER = 0.5  # a measurement with w² below this is called an outlier
@@ -72,6 +72,12 @@ class GaussianFilter:
         if not isinstance(self.iterations, int) or self.iterations < 1:
             raise ValueError(f"iterations must be a whole number of at least 1; got {self.iterations!r}")
 
+    def check_model(self, model: Model) -> None:
+        """Let the noise rule refuse a model that it does not suit."""
+        check = getattr(self.noise, "check", None)
+        if check is not None:
+            check(model)
+
     def init(self, model: Model, key: Array | None = None) -> GaussianState:
         """Start from the model's prior."""
         belief = self._start(model, Gaussian(*map(jnp.asarray, model.prior)))
@@ -122,12 +128,12 @@ class GaussianFilter:
         view, residual = look(None)
         factor = gaussian.innovation(predicted, view, obs_cov, y.observed)
         hidden = gaussian.hide(view, y.observed)
-        believed = self.noise(Evidence(residual, hidden, predicted, obs_cov, y.observed, factor, state.memory))
+        believed = self.noise(Evidence(residual, hidden, predicted, obs_cov, y.observed, factor, state.memory, state.t))
         weight = readable(believed, obs_cov, y.observed)
         weighed = believed._replace(weight=of_observed(believed.weight, y.observed))
         if believed.inflation is not None:
-            usable = _usable(weight, y) & jnp.isfinite(believed.inflation)
-            predicted = gaussian.inflate(predicted, jnp.where(usable, believed.inflation, 1.0))
+            inflation = jnp.where(_usable(weight, y) & jnp.isfinite(believed.inflation), believed.inflation, 1.0)
+            predicted = gaussian.inflate(predicted, inflation)
         if believed.posterior is not None:
             posterior, log_weighted = believed.posterior
         else:
@@ -139,6 +145,8 @@ class GaussianFilter:
         info = _describe(predicted, residual, factor, weight, y, obs_cov, jnp.where(used, log_weighted, 0.0))
         if believed.outlier is not None:
             info = _say_outlier(info, believed.outlier, used, y)
+        if believed.inflation is not None:
+            info = info._replace(inflation=inflation)
         memory = jax.tree.map(lambda new, old: jnp.where(used, new, old), believed.memory, state.memory)
         return GaussianState(belief, state.t + 1, memory), info
 

@@ -50,6 +50,12 @@ class NoiseLaw(NamedTuple):
         return self.counts.sum(-1) / (self.counts / self.scales).sum(-1)
 
     @property
+    def typical(self) -> float:
+        """Say the size that half of the noise is below, between the sizes by the logarithm."""
+        below = np.cumsum(self.probabilities) - 0.5 * self.probabilities
+        return float(np.exp(np.interp(0.5, below, np.log(self.scales))))
+
+    @property
     def outlier_share(self) -> Any:
         """Say which share of the measurements has noise of more than three ordinary standard deviations."""
         return (self.probabilities * self.is_outlier).sum(-1)
@@ -61,7 +67,7 @@ class NoiseLaw(NamedTuple):
 
     def __repr__(self) -> str:
         """Say it in words."""
-        return f"noise of {float(self.ordinary):.3g} times R; {float(self.outlier_share):.1%} of it outliers"
+        return f"noise of {self.typical:.3g} times R; {float(self.outlier_share):.1%} of it outliers"
 
 
 @pytree
@@ -74,8 +80,9 @@ class LearnedScales:
         forgetting: ρ, what is kept from one measurement to the next.
 
     Example:
-        >>> LearnedScales.around("factor 10").law(LearnedScales().prior)
-        noise of 0.913 times R; 1.2% of it outliers
+        >>> rule = LearnedScales.around("factor 10")
+        >>> rule.law(rule.prior)
+        noise of 1.01 times R; 4.2% of it outliers
     """
 
     scales: Any = None
@@ -123,7 +130,7 @@ class LearnedScales:
         matched = match(white, self.scales, counts, far=True)
         # What is beyond all sizes is no size, and adds to no count.
         learned = self.prior + self.forgetting * (counts - self.prior) + matched.share
-        outlier = 1.0 - (matched.share * ~self.law(counts).is_outlier).sum()
+        outlier = 1.0 - jnp.where(self.law(counts).is_outlier, 0.0, matched.share).sum()
         return matched.believed(white, seen)._replace(memory=learned, outlier=outlier)
 
 

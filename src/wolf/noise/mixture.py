@@ -5,10 +5,13 @@ With v ~ Σ π_k N(0, s_k R), in coordinates where R = I and the state explains 
     S_k = G + s_k I,   u_k = S_k⁻¹ z,   γ_k ∝ π_k N(z; 0, S_k)
     mean gains P Hᵀ Σ γ_k u_k;   covariance loses P Hᵀ (Σ γ_k S_k⁻¹) H P and gains P Hᵀ Cov_γ(u) H P
 
-The loss is that of a measurement with noise `(Σ γ_k S_k⁻¹)⁻¹ - G`, hence a pull; the gain is a spread: where it is open whether a measurement is an outlier, the posterior is wide.
+The loss is that of a measurement with noise `(Σ γ_k S_k⁻¹)⁻¹ - G`, hence a pull; the gain is a spread: where it is open
+whether a measurement is an outlier, the posterior is wide.
 """
 
+import operator
 from collections.abc import Callable
+from functools import reduce
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -157,10 +160,12 @@ def _closed(white: Whitened, scales: Array) -> _Sizes:
 def _combine(white: Whitened, peaks: Array, terms: list[tuple[Array, Array]]) -> _Sizes:
     """Average S_k⁻¹ = Σ_j a_jk B_j through the averages of its few coefficients."""
     pulls = [matvec(matrix, white.residual) for _, matrix in terms]
-    distances = sum(a * total(white.residual * pull) for (a, _), pull in zip(terms, pulls, strict=True))
+    distances = reduce(
+        operator.add, (a * total(white.residual * pull) for (a, _), pull in zip(terms, pulls, strict=True))
+    )
 
     def average(share: Array) -> Array:
-        return sum((share * a).sum() * matrix for a, matrix in terms)
+        return reduce(operator.add, ((share * a).sum() * matrix for a, matrix in terms))
 
     def scatter(share: Array, zero: Array) -> Array:
         means = [(share * a).sum() for a, _ in terms]

@@ -74,21 +74,27 @@ class SensorBySensor:
 
     def __call__(self, seen: Evidence) -> Believed:
         """Learn from one sensor after the other."""
-        belief, log_weighted, memories = seen.belief, 0.0, []
+        belief, log_weighted, memories = seen.belief, jnp.zeros_like(seen.residual[0]), []
         weights, outliers = jnp.zeros_like(seen.residual), jnp.zeros_like(seen.residual)
         for rows, memory in zip(self.rows(len(seen.residual)), seen.memory, strict=True):
             here = look(seen, rows, belief)._replace(memory=memory)
             believed = self.rule(here)
             came = here.observed.sum() > 0
             learned, log_density = gaussian.condition(
-                belief, here.view, here.residual, here.obs_cov, believed._replace(weight=of_observed(believed.weight, here.observed))
+                belief,
+                here.view,
+                here.residual,
+                here.obs_cov,
+                believed._replace(weight=of_observed(believed.weight, here.observed)),
             )
             belief = gaussian.choose(came & jnp.isfinite(learned.mean.sum()), learned, belief)
             log_weighted = log_weighted + jnp.where(came, log_density, 0.0)
             weights = weights.at[rows].set(readable(believed, here.obs_cov, here.observed))
             if believed.outlier is not None:
                 outliers = outliers.at[rows].set(believed.outlier * here.observed)
-            memories.append(jax.tree.map(lambda new, old, came=came: jnp.where(came, new, old), believed.memory, memory))
+            memories.append(
+                jax.tree.map(lambda new, old, came=came: jnp.where(came, new, old), believed.memory, memory)
+            )
         outlier = None if believed.outlier is None else outliers
         return Believed(weights, memory=tuple(memories), outlier=outlier, posterior=(belief, log_weighted))
 

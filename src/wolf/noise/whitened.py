@@ -105,13 +105,12 @@ def readable(believed: Believed, obs_cov: Array, observed: Array) -> Array:
         return weight
     if kind == 1:
         return weight * observed
+    if believed.pull is not None:  # one size for the whole measurement: the share of all of its information
+        kept = total(linalg.diagonal(gaussian.information(believed.pull)) * observed)
+        return linalg.safe_sqrt(kept / jnp.maximum(total(observed), 1.0))
     # The share of each coordinate's own precision that is kept: 1 where WᵀW is R⁻¹, finite where it is 0.
     nominal = linalg.cholesky(obs_cov).half(linalg.eye(obs_cov.shape[0], obs_cov))
-    if believed.pull is None:
-        kept = (weight**2).sum(0)
-    else:
-        kept = (weight * matmul(gaussian.information(believed.pull), weight)).sum(0)
-    return linalg.safe_sqrt(kept / (nominal**2).sum(0)) * observed
+    return linalg.safe_sqrt((weight**2).sum(0) / (nominal**2).sum(0)) * observed
 
 
 def of_observed(weight: Array, observed: Array) -> Array:
