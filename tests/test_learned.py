@@ -11,7 +11,7 @@ from tests import oracle
 import wolf
 from wolf.filters import GaussianFilter
 from wolf.noise import LearnedScales, SensorBySensor
-from wolf.noise.learned import SCALES, bell
+from wolf.noise.learned import FLOOR, SCALES
 from wolf.noise.mixture import _closed, _large, _small
 from wolf.noise.whitened import Whitened, far_distance
 
@@ -23,7 +23,8 @@ def test_first_update_equals_quadrature_with_the_far_component():
     """p(y|x) is the prior's mixture; the improper part is constant in x, at the widest size's 99 % distance."""
     h, r, p = 1.7, 2.0, 3.0
     model = wolf.LinearModel([[1.0]], [[h]], [[0.0]], [[r]], [0.5], [[p]])
-    shares = bell(SCALES) / bell(SCALES).sum()
+    shares = np.exp(-0.5 * (np.log(SCALES) / 0.5) ** 2) + FLOOR
+    shares /= shares.sum()
     widest = h * h * p + SCALES[-1] * r
     limit = float(far_distance(np.asarray(1.0)))
     far = shares[-1] / np.sqrt(2 * np.pi * widest) * np.exp(-0.5 * limit)
@@ -60,11 +61,10 @@ def test_counts_add_up_as_long_as_nothing_is_missing(rng):
     rule = LearnedScales(forgetting=0.9)
     ys = 3 * rng.normal(size=(30, 2))
     final = wolf.filter(PLANE, ys, method=GaussianFilter(noise=rule)).final
-    expected = rule.prior.sum() + (1 - 0.9**30) / (1 - 0.9)
-    np.testing.assert_allclose(final.memory.sum(), expected, rtol=1e-9)
+    np.testing.assert_allclose(final.memory.now.sum(), 10.0 + (1 - 0.9**30) / (1 - 0.9), rtol=1e-9)
     ys[10:20] = np.nan
     gone = wolf.filter(PLANE, ys, method=GaussianFilter(noise=rule)).final
-    np.testing.assert_allclose(gone.memory.sum(), rule.prior.sum() + (1 - 0.9**20) / (1 - 0.9), rtol=1e-9)
+    np.testing.assert_allclose(gone.memory.now.sum(), 10.0 + (1 - 0.9**20) / (1 - 0.9), rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["Learned", "alone"])
@@ -211,6 +211,23 @@ def test_sensors_that_all_jump_are_followed(six):
 def test_bad_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         wolf.filter(PLANE, np.zeros((3, 2)), method=wolf.methods.make("Learned", **options))
+
+
+def test_counts_have_no_noise_level_to_learn():
+    model = wolf.models.glm(2, family=wolf.families.Poisson())
+    with pytest.raises(ValueError, match="no noise level to learn"):
+        wolf.filter(model, np.zeros(3), inputs=np.zeros((3, 2)), method="Learned")
+
+
+def test_a_network_learns_a_noise_level_that_was_guessed_far_off(rng):
+    """R is 100 times too large and 10 times too small; a tenth of the targets is off by 50."""
+    features = rng.uniform(-1, 1, (800, 2))
+    curve = 0.5 + 0.3 * features[:, 0] - 0.2 * np.abs(features[:, 1])
+    targets = curve + 0.1 * rng.normal(size=800) + np.where(rng.random(800) < 0.1, 50.0, 0.0)
+    for guess in (1.0, 0.001):
+        model = wolf.models.mlp(2, (8,), obs_var=guess)
+        out = wolf.filter(model, targets, inputs=features, method="Learned", save=lambda state, info: info.residual)
+        assert np.median(np.abs((targets - curve - out.saved[:, 0])[400:])) < 0.05
 
 
 def test_sensors_with_shared_noise_are_refused():

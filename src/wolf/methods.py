@@ -83,7 +83,7 @@ def Learned(
         >>> Learned(patience=8).noise.patience
         8.0
     """
-    rule: Any = noise.LearnedScales.around(r_uncertainty, strength)
+    rule: Any = noise.LearnedScales(r_uncertainty, strength)
     if sensors is not None:
         rule = noise.SensorBySensor(rule, None if isinstance(sensors, str) and sensors == "each" else sensors)
     return GaussianFilter(noise=Recovering(rule, patience), **options)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from wolf import checks
+from wolf import checks, families
 from wolf.model import Model
 from wolf.noise.mixture import match
 from wolf.noise.whitened import whiten
@@ -70,71 +70,72 @@ class NoiseLaw(NamedTuple):
         return f"noise of {self.typical:.3g} times R; {float(self.outlier_share):.1%} of it outliers"
 
 
+class Counts(NamedTuple):
+    """What was learned so far.
+
+    Attributes:
+        now: α, (K,).
+        prior: α⁰, (K,), where forgetting leads back to.
+    """
+
+    now: Array
+    prior: Array
+
+
 @pytree
 class LearnedScales:
     """Learn how large the noise is, and how often it is far larger.
 
     Args:
-        scales: s_k, increasing, (K,).
-        prior: α⁰, (K,): what is believed of each size before any measurement, in measurements.
+        r_uncertainty: how well R is known: "factor 2" or "factor 10", or the width of the prior in ln s.
+        strength: how many measurements this belief is worth.
         forgetting: ρ, what is kept from one measurement to the next.
 
     Example:
-        >>> rule = LearnedScales.around("factor 10")
-        >>> rule.law(rule.prior)
-        noise of 1.01 times R; 4.2% of it outliers
+        >>> LearnedScales("factor 10")
+        LearnedScales(r_uncertainty=1.0, strength=10.0, forgetting=0.998)
     """
 
-    scales: Any = None
-    prior: Any = None
+    r_uncertainty: Any = "factor 2"
+    strength: Any = 10.0
     forgetting: Any = 0.998
 
     def __post_init__(self) -> None:
-        """Check, and hold NumPy arrays."""
-        scales = SCALES if self.scales is None else np.asarray(self.scales, np.float64)
-        prior = bell(scales) if self.prior is None else np.asarray(self.prior, np.float64)
-        checks.scales(scales, prior, "prior")
+        """Check, and turn words into a width."""
+        if isinstance(self.r_uncertainty, str):
+            if self.r_uncertainty not in WIDTHS:
+                known = " or ".join(map(repr, WIDTHS))
+                raise ValueError(f"r_uncertainty must be {known}, or a width in ln s; got {self.r_uncertainty!r}")
+            object.__setattr__(self, "r_uncertainty", WIDTHS[self.r_uncertainty])
+        checks.positive("r_uncertainty", self.r_uncertainty)
+        checks.positive("strength", self.strength)
         checks.probability("forgetting", self.forgetting)
-        object.__setattr__(self, "scales", scales)
-        object.__setattr__(self, "prior", prior)
 
-    @classmethod
-    def around(cls, r_uncertainty: str | float = "factor 2", strength: float = 10.0, **options: Any) -> "LearnedScales":
-        """Believe R to within a factor.
+    def check(self, model: Model) -> None:
+        """Refuse counts, classes and the like: their spread follows from their mean."""
+        family = getattr(model, "family", None)
+        if not isinstance(family, families.Gaussian | None):
+            raise ValueError(
+                f"{type(family).__name__} measurements have no noise level to learn: their spread follows from their "
+                "mean. Use the default method"
+            )
 
-        Args:
-            r_uncertainty: "factor 2" or "factor 10", or the width of the bell in ln s.
-            strength: how many measurements this belief is worth.
-            **options: of the class.
-        """
-        if isinstance(r_uncertainty, str) and r_uncertainty not in WIDTHS:
-            known = " or ".join(map(repr, WIDTHS))
-            raise ValueError(f"r_uncertainty must be {known}, or a width in ln s; got {r_uncertainty!r}")
-        width = WIDTHS[r_uncertainty] if isinstance(r_uncertainty, str) else r_uncertainty
-        checks.positive("r_uncertainty", width)
-        checks.positive("strength", strength)
-        scales = np.asarray(options.pop("scales", SCALES), np.float64)
-        return cls(scales, bell(scales, width, strength), **options)
+    def start(self, model: Model) -> Counts:
+        """Lay counts over the sizes: a bell around 1 in ln s, on a floor."""
+        dtype = jnp.asarray(model.prior.mean).dtype
+        heights = jnp.exp(-0.5 * (jnp.asarray(np.log(SCALES), dtype) / self.r_uncertainty) ** 2) + FLOOR
+        prior = self.strength * heights / heights.sum()
+        return Counts(prior, prior)
 
-    def start(self, model: Model) -> Array:
-        """Start at the prior's counts."""
-        return jnp.asarray(self.prior, jnp.asarray(model.prior.mean).dtype)
-
-    def law(self, counts: Any) -> NoiseLaw:
+    def law(self, counts: Counts) -> NoiseLaw:
         """Say what counts mean."""
-        return NoiseLaw(self.scales, counts)
+        return NoiseLaw(SCALES.astype(counts.now.dtype), counts.now)
 
     def __call__(self, seen: Evidence) -> Believed:
         """Match the moments, and count."""
-        counts, white = seen.memory, whiten(seen)
-        matched = match(white, self.scales, counts, far=True)
+        (now, prior), white, law = seen.memory, whiten(seen), self.law(seen.memory)
+        matched = match(white, law.scales, now, far=True)
         # What is beyond all sizes is no size, and adds to no count.
-        learned = self.prior + self.forgetting * (counts - self.prior) + matched.share
-        outlier = 1.0 - jnp.where(self.law(counts).is_outlier, 0.0, matched.share).sum()
+        learned = Counts(prior + self.forgetting * (now - prior) + matched.share, prior)
+        outlier = 1.0 - jnp.where(law.is_outlier, 0.0, matched.share).sum()
         return matched.believed(white, seen)._replace(memory=learned, outlier=outlier)
-
-
-def bell(scales: np.ndarray, width: float = WIDTHS["factor 2"], strength: float = 10.0) -> np.ndarray:
-    """Lay counts over the sizes, `strength` in all: a bell around 1 in ln s, on a floor."""
-    heights = np.exp(-0.5 * (np.log(scales) / width) ** 2) + FLOOR
-    return strength * heights / heights.sum()
