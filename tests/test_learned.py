@@ -52,8 +52,7 @@ def test_closed_form_equals_the_general_ones(size, rng, x64):
         np.testing.assert_allclose(ways[0].distances, one.distances, rtol=1e-10)
         np.testing.assert_allclose(ways[0].peaks / ways[0].peaks[-1], one.peaks / one.peaks[-1], rtol=1e-10)
         np.testing.assert_allclose(ways[0].average(share), one.average(share), rtol=1e-9)
-        squares = [np.asarray(way.scatter(share, 0.1)) for way in (ways[0], one)]
-        np.testing.assert_allclose(squares[0] @ squares[0].T, squares[1] @ squares[1].T, rtol=1e-8, atol=1e-12)
+        np.testing.assert_allclose(ways[0].scatter(share, 0.1), one.scatter(share, 0.1), rtol=1e-8, atol=1e-12)
 
 
 def test_counts_add_up_as_long_as_nothing_is_missing(rng):

@@ -123,7 +123,7 @@ def condition(
     if believed.pull is not None:
         if isinstance(prior, Gaussian) and form != "symmetric" and prior.cov.shape[0] <= JOSEPH_UP_TO:
             return _condition_pull(prior, view, residual, seen, believed, believed.pull)
-        believed = as_weight(believed)
+        believed = as_weight(believed, seen)
     weigh = _Weigh(believed.weight, residual)
     error, jac_cov, nominal, obs_cov = weigh(residual), weigh(seen), obs_cov, weigh.noise(obs_cov)
     factor = linalg.cholesky(weigh.both(spread) + obs_cov)
@@ -152,26 +152,33 @@ def _condition_pull(
     prior: Gaussian, view: Affine, residual: Array, jac_cov: Array, believed: Believed, pull: Pull
 ) -> tuple[Gaussian, Array]:
     """Condition with a gain that is known already: K = P Hᵀ A, and K N = P Hᵀ C for the noise N that it stands for."""
-    weigh, (gain, rest) = _Weigh(believed.weight, residual), pull
+    weigh, (gain, rest, doubt) = _Weigh(believed.weight, residual), pull
     error, jac, jac_cov = weigh(residual), weigh(view.jac), weigh(jac_cov)
     constant = linalg.cholesky(rest).log_det() - residual.shape[0] * LOG_2PI
     if view.root is not None:
         rest = rest + matmul(gain, linalg.gram(weigh(view.root)))
-    gain_t = matmul(gain, jac_cov)
-    cov = _joseph(prior.cov, jac, gain_t, matmul(transpose(jac_cov), rest))
-    if believed.spread is not None:
-        cov = cov + linalg.gram(believed.spread)
+    # Joseph's form and the doubt in one product: X - (X Hᵀ - K N) A H P + P Hᵀ Σ H P
+    cross_t = transpose(jac_cov)
+    short = matmul(linalg.eye(prior.cov.shape[0], prior.cov) - matmul(matmul(cross_t, gain), jac), prior.cov)
+    left = matmul(matmul(cross_t, rest) - matmul(short, transpose(jac)), gain) + matmul(cross_t, doubt)
+    cov = linalg.matmul_symmetric(left, jac_cov, add=short)
     pulled = matvec(gain, error)
-    mean = prior.mean + matvec(transpose(jac_cov), pulled)
+    mean = prior.mean + matvec(cross_t, pulled)
     return Gaussian(mean, cov), 0.5 * (constant - linalg.total(error * pulled))
 
 
-def as_weight(believed: Believed) -> Believed:
-    """Say a pull as a weight: information Ω = C⁻¹ A has the same gain."""
+def as_weight(believed: Believed, jac_cov: Array) -> Believed:
+    """Say a pull as a weight and a spread: information Ω = C⁻¹ A has the same gain.
+
+    Args:
+        believed: with a pull, or without one, when nothing changes.
+        jac_cov: H P, (M, D).
+    """
     if believed.pull is None:
         return believed
     root = linalg.psd_root(information(believed.pull))
-    return believed._replace(weight=matmul(transpose(root), believed.weight), pull=None)
+    spread = matmul(transpose(matmul(believed.weight, jac_cov)), linalg.psd_root(believed.pull.doubt))
+    return believed._replace(weight=matmul(transpose(root), believed.weight), spread=spread, pull=None)
 
 
 def information(pull: Pull) -> Array:
@@ -196,7 +203,7 @@ def _condition_root(
     belief: RootGaussian, view: Affine, residual: Array, obs_cov: Array, believed: Believed
 ) -> tuple[RootGaussian, Array]:
     """Orthogonalise the rows of [[R½, root, jac L], [0, 0, L]] into [[S½, 0], [K S½, P½]]."""
-    believed = as_weight(believed)
+    believed = as_weight(believed, matmul(matmul(view.jac, belief.root), transpose(belief.root)))
     if believed.nominal is not None:
         dense, log_lik = condition(Gaussian(belief.mean, belief.cov), view, residual, obs_cov, believed, "joseph")
         return RootGaussian(dense.mean, linalg.psd_root(dense.cov)), log_lik

@@ -220,7 +220,7 @@ def _trusting(believed: Believed, won: Array, white: Whitened, ordinary: Array) 
     identity = linalg.eye(white.signal.shape[0], white.signal)
     if believed.pull is not None:  # with noise r I, S = κ G + r I
         inverse = linalg.cholesky(_inflation(white, ordinary) * white.signal + ordinary * identity).solve(identity)
-        trusted = Pull(linalg.symmetrise(inverse), ordinary * inverse)
+        trusted = Pull(linalg.symmetrise(inverse), ordinary * inverse, jnp.zeros_like(inverse))
         return believed._replace(pull=jax.tree.map(lambda a, b: jnp.where(won, a, b), trusted, believed.pull))
     trusted_weight = power if weight.ndim < 2 else power * white.noise.half(identity)
     return believed._replace(weight=jnp.where(won, trusted_weight, weight))

@@ -143,7 +143,7 @@ def _root_of_information(rule: Any, seen: Evidence) -> Array:
             part = sensors.look(seen, rows, seen.belief)._replace(memory=memory)
             root = root.at[jnp.ix_(rows, rows)].set(_root_of_information(rule.rule, part))
         return root
-    weight = gaussian.as_weight(rule(seen)).weight
+    weight = gaussian.as_weight(rule(seen), seen.belief.cov).weight
     if weight.ndim == 2:
         return weight
     whitening = linalg.cholesky(seen.obs_cov).half(linalg.eye(len(seen.residual), seen.obs_cov))

@@ -133,10 +133,12 @@ class Pull(NamedTuple):
     Attributes:
         gain: A, (M, M), the inverse of the covariance that the residual has for the rule, noise included.
         rest: `C = I - A S`, with S what the state explains of that covariance; found without a difference.
+        doubt: Σ, (M, M): the posterior covariance gains `P Hᵀ Σ H P`, since it is open which noise it was.
     """
 
     gain: Array
     rest: Array
+    doubt: Array
 
 
 class Believed(NamedTuple):

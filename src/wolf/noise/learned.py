@@ -138,4 +138,4 @@ class LearnedScales:
         # What is beyond all sizes is no size, and adds to no count.
         learned = Counts(prior + self.forgetting * (now - prior) + matched.share, prior)
         outlier = 1.0 - jnp.where(law.is_outlier, 0.0, matched.share).sum()
-        return matched.believed(white, seen)._replace(memory=learned, outlier=outlier)
+        return matched.believed(white)._replace(memory=learned, outlier=outlier)

@@ -18,8 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from wolf import checks, gaussian, linalg
-from wolf.linalg import matmul, matvec, total, transpose
+from wolf import checks, linalg
+from wolf.linalg import matvec, total
 from wolf.noise.whitened import Whitened, far_distance, whiten
 from wolf.pytree import pytree, static
 from wolf.types import Believed, Evidence, Pull
@@ -77,7 +77,7 @@ class ScaleMixture:
     def __call__(self, seen: Evidence) -> Believed:
         """Match the moments."""
         white = whiten(seen)
-        return match(white, self.scales, self.probabilities, self.far).believed(white, seen)
+        return match(white, self.scales, self.probabilities, self.far).believed(white)
 
 
 class Matched(NamedTuple):
@@ -85,19 +85,15 @@ class Matched(NamedTuple):
 
     Attributes:
         share: γ_k, (K,): how likely each size is; with `far` they add up to less than 1.
-        pull: Σ γ_k S_k⁻¹, and what it leaves.
-        spread: a root of Cov_γ(u), (M, J).
+        pull: Σ γ_k S_k⁻¹, what it leaves, and Cov_γ(u).
     """
 
     share: Array
     pull: Pull
-    spread: Array
 
-    def believed(self, white: Whitened, seen: Evidence) -> Believed:
-        """Say it as a weight and a spread."""
-        identity = linalg.eye(white.signal.shape[0], white.signal)
-        root = matmul(transpose(gaussian.cross(seen.belief, seen.view.jac)), white.noise.back(self.spread))
-        return Believed(white.noise.half(identity), spread=root, pull=self.pull)
+    def believed(self, white: Whitened) -> Believed:
+        """Say it in the coordinates of the measurement."""
+        return Believed(white.noise.half(linalg.eye(white.signal.shape[0], white.signal)), pull=self.pull)
 
 
 def match(white: Whitened, scales: Array, probabilities: Array, far: bool) -> Matched:
@@ -125,7 +121,7 @@ def match(white: Whitened, scales: Array, probabilities: Array, far: bool) -> Ma
         known = known / whole
     # I - G Σγ S⁻¹, written as a sum of positive terms
     rest = sizes.average(known * scales) + lost * linalg.eye(size, white.signal)
-    return Matched(known, Pull(sizes.average(known), rest), sizes.scatter(known, lost))
+    return Matched(known, Pull(sizes.average(known), rest, sizes.scatter(known, lost)))
 
 
 class _Sizes(NamedTuple):
@@ -135,7 +131,7 @@ class _Sizes(NamedTuple):
         distances: zᵀ S_k⁻¹ z, (K,).
         peaks: |S_k|^(-1/2) over what was measured, (K,), up to a factor.
         average: of S_k⁻¹ with given shares, (M, M).
-        scatter: a root of the covariance of S_k⁻¹ z, given the shares and that of a zero.
+        scatter: covariance of S_k⁻¹ z, given the shares and that of a zero, (M, M).
     """
 
     distances: Array
@@ -174,7 +170,7 @@ def _combine(white: Whitened, peaks: Array, terms: list[tuple[Array, Array]]) ->
             jnp.stack([(share * a * b).sum() + zero * m * n for b, n in zip(around, means, strict=True)])
             for a, m in zip(around, means, strict=True)
         ]
-        return matmul(jnp.stack(pulls, axis=1), linalg.psd_root(jnp.stack(rows)))
+        return linalg.sandwich(jnp.stack(pulls, axis=1), jnp.stack(rows))
 
     return _Sizes(distances, peaks, average, scatter)
 
@@ -210,6 +206,6 @@ def _spelled(white: Whitened, scales: Array, pulls: Array, log_dets: Array, aver
     def scatter(share: Array, zero: Array) -> Array:
         pull = (share[None] * pulls).sum(1)
         around = linalg.safe_sqrt(share)[None] * (pulls - pull[:, None])
-        return linalg.psd_root(linalg.gram(around) + zero * linalg.outer(pull, pull))
+        return linalg.gram(around) + zero * linalg.outer(pull, pull)
 
     return _Sizes(total(white.residual[:, None] * pulls), peaks, average, scatter)
