@@ -146,9 +146,10 @@ class Filtered:
             raise ValueError(f'to_frame needs means: filter with save="all", not save={self.settings["save"]!r}')
         variances = self.variances if {"covs", "variances"} & self.saved.keys() else None
         columns = {"step": np.arange(len(self))} | tabular.belief_columns(self.means, variances)
-        for name in ("weights", "outliers", "residuals", "nis"):
+        titles = {"weights": "weight", "outliers": "outlier", "outlier_probabilities": "outlier_probability"}
+        for name, title in (titles | {"residuals": "residual", "nis": "nis"}).items():
             if name in self.saved:
-                columns |= tabular.spread(name.removesuffix("s") if name != "nis" else name, self.saved[name])
+                columns |= tabular.spread(title, self.saved[name])
         return columns
 
     def __repr__(self) -> str:
@@ -246,6 +247,7 @@ def _total(values: np.ndarray, num_series: int | None) -> float | np.ndarray:
 
 
 def describe_method(method: Any) -> str:
-    """Write a method as its class and its weight."""
-    weight = getattr(getattr(method, "noise", None), "weight", None)
-    return type(method).__name__ if weight is None else f"{type(method).__name__} with {weight!r}"
+    """Write a method as its class and its weight, or another noise rule."""
+    rule = getattr(method, "noise", None)
+    told = getattr(rule, "weight", rule)
+    return type(method).__name__ if told is None else f"{type(method).__name__} with {told!r}"
