@@ -186,10 +186,12 @@ def test_one_stuck_sensor_never_outvotes_five(six):
     assert [law.ordinary < 3 for law in out.learned_noise] == [True] * 6
 
 
-def test_sensors_that_all_jump_are_followed(six):
+@pytest.mark.parametrize("sensors", [(0, 0, 0, 1, 1, 1), (0, 0, 0, 0, 0, 0)])
+def test_sensors_that_all_jump_are_followed(six, sensors):
     model, run = six
     ys = run.measurements + np.where(np.arange(300)[:, None] >= 150, 80.0, 0.0)
-    out = wolf.filter(model, ys, method=wolf.methods.make("Learned", sensors=(0, 0, 0, 1, 1, 1)))
+    ys[151::3, 0] = np.nan
+    out = wolf.filter(model, ys, method=wolf.methods.make("Learned", sensors=sensors))
     fired = np.flatnonzero(out.inflations > 1)
     assert len(fired) == 1
     assert 153 <= fired[0] < 165

@@ -88,8 +88,8 @@ class Recovering:
         ballot, sensors = seen.memory, self._sensors(len(seen.residual))
         believed = self.rule(seen._replace(memory=ballot.rule))
         ordinary = self._ordinary(ballot.rule, seen)
-        if len(sensors) > 1:
-            return self._ask_all(seen, believed, sensors, ordinary)
+        if believed.posterior is not None:
+            return self._ask_all(seen, believed, believed.posterior, sensors, ordinary)
         white = whiten(seen)
         rejected = _kept(believed, slice(None), white, ordinary[0]) < REJECTED
         mine = Ballot(None, ballot.votes[0], ballot.place, ballot.slope)
@@ -106,9 +106,9 @@ class Recovering:
         return jax.lax.cond(rejected, vote, lambda: quiet)
 
     def _ask_all(
-        self, seen: Evidence, believed: Believed, sensors: list[np.ndarray], ordinary: list[Array]
+        self, seen: Evidence, believed: Believed, followed: tuple, sensors: list[np.ndarray], ordinary: list[Array]
     ) -> Believed:
-        """Let each sensor vote."""
+        """Let each sensor vote; one that did not measure goes on with its vote later."""
         ballot, counted, wins = seen.memory, [], []
         for i, rows in enumerate(sensors):
             part = look(seen, rows, seen.belief)
@@ -116,9 +116,10 @@ class Recovering:
             rejected = _kept(believed, rows, white, ordinary[i]) < REJECTED
             mine = Ballot(None, ballot.votes[i], ballot.place[rows], ballot.slope[rows])
             new, won = self._count(mine, part, white, ordinary[i])
-            counted.append(new._replace(votes=jnp.where(rejected, new.votes, 0.0)))
-            wins.append(rejected & won)
-        return _decide_by_majority(seen, believed, ballot, counted, wins, sensors, ordinary)
+            new, came = new._replace(votes=jnp.where(rejected, new.votes, 0.0)), white.num_observed > 0
+            counted.append(Ballot(None, *(jnp.where(came, a, b) for a, b in zip(new[1:], mine[1:], strict=True))))
+            wins.append(rejected & won & came)
+        return _decide_by_majority(seen, believed, followed, ballot, counted, wins, sensors, ordinary)
 
     def _count(self, mine: Ballot, seen: Evidence, white: Whitened, ordinary: Array) -> tuple[Ballot, Array]:
         """Let a rejected residual vote, and say whether the vote is won."""
@@ -155,6 +156,7 @@ def _decide(
 def _decide_by_majority(
     seen: Evidence,
     believed: Believed,
+    followed: tuple,
     ballot: Ballot,
     counted: list[Ballot],
     wins: list[Array],
@@ -177,13 +179,10 @@ def _decide_by_majority(
     jumped = gaussian.condition(
         gaussian.inflate(seen.belief, inflation), heard.view, heard.residual, obs_cov, Believed(winners)
     )
-    if believed.posterior is None:
-        raise TypeError("a rule with several sensors works out its posterior itself")
-    followed, log_weighted = believed.posterior
     return believed._replace(
         weight=jnp.where(won, winners / noise, believed.weight),
         inflation=inflation,
-        posterior=(gaussian.choose(won, jumped[0], followed), jnp.where(won, jumped[1], log_weighted)),
+        posterior=(gaussian.choose(won, jumped[0], followed[0]), jnp.where(won, jumped[1], followed[1])),
         memory=_remember(ballot, believed.memory, counted, won, sensors),
         outlier=None if believed.outlier is None else jnp.where(won, 1.0 - winners, believed.outlier),
     )
