@@ -26,8 +26,12 @@ COMPOSED |= {"ADF-Student", "KF-Student", "KF-IW", "KF-Huang", "PF"}
 DRAWN = {name for name in NAMES if getattr(wolf.methods.make(name), "needs_key", False)}
 PLAIN = {"KF", "EKF", "IEKF", "UKF", "CKF", "GHKF"}  # a gross error moves them as far as it likes
 BOUNDED = {"OGD", "PF", "IMM"}  # not robust, but a step cannot move them far
-SIZES_TRAIL = {"ADF", "ADF-Student"}  # the sizes of the noise are an axis after the coordinates, broadcast on purpose
-OPTIONS = ("c", "dof", "alpha", "scaling", "threshold", "bandwidth", "learning_rate", "shape", "beta")
+SIZES_TRAIL = {
+    "ADF",
+    "ADF-Student",
+    "Learned",
+}  # the sizes of the noise are an axis after the coordinates, broadcast on purpose
+OPTIONS = ("c", "dof", "alpha", "scaling", "threshold", "bandwidth", "learning_rate", "shape", "beta", "strength")
 each_method = pytest.mark.parametrize("name", NAMES)
 each_part = pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow if name in COMPOSED else ()) for name in NAMES]

@@ -271,7 +271,7 @@ LAPACK = {
 }
 
 
-@pytest.mark.parametrize("name", [*KINDS, "ADF", "IMM"])
+@pytest.mark.parametrize("name", [*KINDS, "ADF", "IMM", "Learned"])
 def test_a_small_step_calls_no_lapack_and_so_fits_into_one_kernel(name, tracking, ys, x64):
     method = cast(wolf.methods.make(name), np.float64)
     step = jax.make_jaxpr(partial(wolf.step, cast(tracking, np.float64), method))(wolf.init(tracking, method), ys[0])

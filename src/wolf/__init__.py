@@ -32,9 +32,11 @@ from wolf.filters import GaussianFilter as GaussianFilter
 from wolf.fitting import Fit as Fit
 from wolf.fitting import fit as fit
 from wolf.frames import filter_frame as filter_frame
+from wolf.lagged import FixedLag as FixedLag
 from wolf.methods import EKF as EKF
 from wolf.methods import IEKF as IEKF
 from wolf.methods import KF as KF
+from wolf.methods import Learned as Learned
 from wolf.methods import LowRank as LowRank
 from wolf.methods import WoLF as WoLF
 from wolf.model import LinearModel as LinearModel

@@ -1,5 +1,6 @@
 """The door: arrays in, results out. Checks come first, then one compiled call; your JAX settings stay as they are."""
 
+import dataclasses
 import platform
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -8,13 +9,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from wolf import checks, door
+from wolf import checks, door, reweighing
 from wolf.door import precision, to_dtype, to_numpy
+from wolf.filters import GaussianFilter
 from wolf.forecasting import run_forecast
 from wolf.model import Model, with_matrices
 from wolf.parallel import run_one, run_series
 from wolf.pytree import cast
-from wolf.results import Filtered, Forecast, Smoothed
+from wolf.results import Filtered, Forecast, Smoothed, describe_method
 from wolf.smoothing import run_sampler, run_smoother
 from wolf.types import Gaussian
 
@@ -172,7 +174,7 @@ def filter_chunks(
         yield out
 
 
-def smooth(model: Model | list[Model] | tuple[Model, ...], out: Filtered) -> Smoothed:
+def smooth(model: Model | list[Model] | tuple[Model, ...], out: Filtered, *, reweigh: bool = False) -> Smoothed:
     """Smooth a filtered series: what the whole series says about each moment.
 
     Exact given the weights for linear models, the usual approximation otherwise.
@@ -180,6 +182,8 @@ def smooth(model: Model | list[Model] | tuple[Model, ...], out: Filtered) -> Smo
     Args:
         model: the one that was filtered, or the list of them.
         out: from `wolf.filter` or `wolf.filter_many`, run with `save="all"` and not sliced.
+        reweigh: judge each measurement once more, by what came before *and after* it, and filter and smooth again
+            with these weights: what looked like an outlier may have been a turn. One series.
 
     Example:
         >>> import wolf
@@ -200,7 +204,33 @@ def smooth(model: Model | list[Model] | tuple[Model, ...], out: Filtered) -> Smo
     with precision(dtype):
         engine = (cast(whole, dtype), cast(out.method.moments, dtype))
         smoothed = to_numpy(smoother(*engine, *cast(beliefs, dtype), to_dtype(out.inputs, dtype), out.lengths, start))
-    return Smoothed(smoothed.mean, smoothed.cov, out)
+    first = Smoothed(smoothed.mean, smoothed.cov, out)
+    return _smooth_again(model, first) if reweigh else first
+
+
+def _smooth_again(model: Any, first: Smoothed) -> Smoothed:
+    """Weigh by what all other measurements say, then filter and smooth once more."""
+    out, method = first.filtered, first.filtered.method
+    if out.num_series is not None or int(out.final.t) != out.settings["steps"]:
+        raise ValueError("smooth(reweigh=True) takes one whole series; pick one of many, as out[0]")
+    if not isinstance(method, GaussianFilter) or not reweighing.can_reweigh(method.noise):
+        raise ValueError(f"smooth(reweigh=True) needs a method with weights; {describe_method(method)} has none")
+    dtype = out.settings["dtype"]
+    beliefs = (
+        Gaussian(out.predicted_means, out.predicted_covs),
+        Gaussian(out.means, out.covs),
+        Gaussian(first.means, first.covs),
+    )
+    with precision(dtype):
+        engine = cast((with_matrices(model), method.moments, method.noise, out.final.memory), dtype)
+        given = cast((out.residuals, beliefs), dtype)
+        ys, roots = to_numpy(reweighing.weigh_again(*engine, *given, to_dtype(out.inputs, dtype)))
+    inflations = out.saved.get("inflations", np.ones(len(ys)))
+    told = dataclasses.replace(method, noise=reweighing.Given(roots, inflations))
+    options = {"inputs": out.inputs, "update_first": out.update_first, "dtype": dtype}
+    again = filter(model, ys, method=told, **options)
+    second = smooth(model, again)
+    return Smoothed(second.means, second.covs, again, again.weights)
 
 
 def sample_paths(model: Model, out: Filtered, num: int, key: Any) -> np.ndarray:

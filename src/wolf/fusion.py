@@ -12,7 +12,6 @@ from typing import Any
 
 import jax
 from jax.experimental.xla_metadata import set_xla_metadata
-from jax.extend import core
 
 LARGEST = 4096  # entries of an intermediate array in the loop; more deserve kernels of their own
 LONGEST_DOT = 6  # side of a dot's operands; XLA hands larger ones to a library, which the kernel cannot call
@@ -44,12 +43,14 @@ def one_kernel(fn: Callable, *args: Any) -> Any:
         >>> float(one_kernel(lambda x: jax.lax.fori_loop(0, 3, lambda i, x: 2 * x, x), jnp.ones(())))
         8.0
     """
+    from jax.extend.core import jaxpr_as_fun  # here: it brings a fifth of what importing wolf would cost
+
     if jax.default_backend() != "cpu":
         return fn(*args)
     program, shapes = jax.make_jaxpr(fn, return_shape=True)(*args)
     if not all(_fits(equation) for equation in _body_equations(program.jaxpr)):
         return fn(*args)
-    first, *others = jax.jit(core.jaxpr_as_fun(program))(*jax.tree.leaves(args))
+    first, *others = jax.jit(jaxpr_as_fun(program))(*jax.tree.leaves(args))
     first = set_xla_metadata(first, xla_cpu_small_call="true", inlineable="false")
     return jax.tree.unflatten(jax.tree.structure(shapes), [first, *others])
 

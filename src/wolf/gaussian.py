@@ -10,13 +10,14 @@ so that a weight of zero is exact and has finite gradients. Dividing R by w² wo
 """
 
 import math
+from typing import Any
 
 import jax.numpy as jnp
 from jax import Array
 
 from wolf import linalg, pending
 from wolf.linalg import Cholesky, matmul, matvec, transpose
-from wolf.types import Affine, Believed, Gaussian, PendingGaussian, RootGaussian
+from wolf.types import Affine, Believed, Gaussian, PendingGaussian, Pull, RootGaussian
 
 JOSEPH_UP_TO = 16  # state size above which the O(D² M) form is the automatic choice
 FORMS = ("auto", "joseph", "symmetric", "sqrt")
@@ -55,6 +56,28 @@ def push(belief: Belief, view: Affine, noise_cov: Array | None) -> Belief:
         return Gaussian(view.mean, belief.cov if added is None else belief.cov + added)
     moved = matmul(view.jac, belief.cov)
     return Gaussian(view.mean, linalg.matmul_symmetric(moved, transpose(view.jac), add=added))
+
+
+def inflate(belief: Belief, factor: Array) -> Belief:
+    """Multiply the covariance by a factor.
+
+    Example:
+        >>> inflate(Gaussian(jnp.zeros(1), jnp.eye(1)), 4.0).cov.tolist()
+        [[4.0]]
+    """
+    if isinstance(belief, RootGaussian):
+        return belief._replace(root=belief.root * jnp.sqrt(factor))
+    if isinstance(belief, PendingGaussian):
+        grown = {"base": belief.base * factor, "added": belief.added * factor, "rows": belief.rows * jnp.sqrt(factor)}
+        return belief._replace(**grown)
+    return belief._replace(cov=belief.cov * factor)
+
+
+def choose(used: Array, new: Any, old: Any) -> Any:
+    """Take the new belief if it is used, else the old one."""
+    if isinstance(new, PendingGaussian):
+        return pending.choose(used, new, old)
+    return type(new)(*(jnp.where(used, a, b) for a, b in zip(new, old, strict=True)))
 
 
 def condition(
@@ -97,6 +120,10 @@ def condition(
     if view.root is not None:
         excess = linalg.gram(view.root)
         spread = spread + excess
+    if believed.pull is not None:
+        if isinstance(prior, Gaussian) and form != "symmetric" and prior.cov.shape[0] <= JOSEPH_UP_TO:
+            return _condition_pull(prior, view, residual, seen, believed, believed.pull)
+        believed = as_weight(believed, seen)
     weigh = _Weigh(believed.weight, residual)
     error, jac_cov, nominal, obs_cov = weigh(residual), weigh(seen), obs_cov, weigh.noise(obs_cov)
     factor = linalg.cholesky(weigh.both(spread) + obs_cov)
@@ -106,12 +133,13 @@ def condition(
     if isinstance(prior, PendingGaussian) and believed.nominal is None:
         return pending.learn(prior, mean, half, believed.spread), log_density(error, factor)
     if believed.nominal is not None:
-        cov = _joseph(belief.cov, view.jac, weigh.back(gain_t), nominal if view.root is None else nominal + excess)
+        gain_t, noise_cov = weigh.back(gain_t), nominal if view.root is None else nominal + excess
+        cov = _joseph(belief.cov, view.jac, gain_t, matmul(transpose(gain_t), noise_cov))
     elif form == "symmetric" or (form == "auto" and prior.cov.shape[0] > JOSEPH_UP_TO):
         cov = linalg.downdate(prior.cov, half)
     else:
         noise_cov = obs_cov if view.root is None else obs_cov + weigh.both(excess)
-        cov = _joseph(prior.cov, weigh(view.jac), gain_t, noise_cov)
+        cov = _joseph(prior.cov, weigh(view.jac), gain_t, matmul(transpose(gain_t), noise_cov))
     if believed.spread is not None:
         cov = cov + linalg.gram(believed.spread)
     posterior = Gaussian(mean, cov)
@@ -120,22 +148,62 @@ def condition(
     return posterior, log_density(error, factor)
 
 
-def _joseph(cov: Array, jac: Array, gain_t: Array, obs_cov: Array) -> Array:
+def _condition_pull(
+    prior: Gaussian, view: Affine, residual: Array, jac_cov: Array, believed: Believed, pull: Pull
+) -> tuple[Gaussian, Array]:
+    """Condition with a gain that is known already: K = P Hᵀ A, and K N = P Hᵀ C for the noise N that it stands for."""
+    weigh, (gain, rest, doubt) = _Weigh(believed.weight, residual), pull
+    error, jac, jac_cov = weigh(residual), weigh(view.jac), weigh(jac_cov)
+    constant = linalg.cholesky(rest).log_det() - residual.shape[0] * LOG_2PI
+    if view.root is not None:
+        rest = rest + matmul(gain, linalg.gram(weigh(view.root)))
+    # Joseph's form and the doubt in one product: X - (X Hᵀ - K N) A H P + P Hᵀ Σ H P
+    cross_t = transpose(jac_cov)
+    short = matmul(linalg.eye(prior.cov.shape[0], prior.cov) - matmul(matmul(cross_t, gain), jac), prior.cov)
+    left = matmul(matmul(cross_t, rest) - matmul(short, transpose(jac)), gain) + matmul(cross_t, doubt)
+    cov = linalg.matmul_symmetric(left, jac_cov, add=short)
+    pulled = matvec(gain, error)
+    mean = prior.mean + matvec(cross_t, pulled)
+    return Gaussian(mean, cov), 0.5 * (constant - linalg.total(error * pulled))
+
+
+def as_weight(believed: Believed, jac_cov: Array) -> Believed:
+    """Say a pull as a weight and a spread: information Ω = C⁻¹ A has the same gain.
+
+    Args:
+        believed: with a pull, or without one, when nothing changes.
+        jac_cov: H P, (M, D).
+    """
+    if believed.pull is None:
+        return believed
+    root = linalg.psd_root(information(believed.pull))
+    spread = matmul(transpose(matmul(believed.weight, jac_cov)), linalg.psd_root(believed.pull.doubt))
+    return believed._replace(weight=matmul(transpose(root), believed.weight), spread=spread, pull=None)
+
+
+def information(pull: Pull) -> Array:
+    """Give the information Ω of the one noise that a pull stands for, `Ω = C⁻¹ A`, in the coordinates of its weight."""
+    return linalg.symmetrise(linalg.cholesky(pull.rest).solve(pull.gain))
+
+
+def _joseph(cov: Array, jac: Array, gain_t: Array, gain_noise: Array) -> Array:
     """Form (I - K H) P (I - K H)ᵀ + K R Kᵀ with one D³ product instead of two.
 
-    With X = (I - K H) P it equals X - (X Hᵀ - K R) Kᵀ. The bracket vanishes for the exact gain, so it takes back what
-    rounding did to K: when a prior of 1e10 meets noise of 1e-14, X is 0 and the bracket puts the 1e-14 back.
+    With X = (I - K H) P and K R given it equals X - (X Hᵀ - K R) Kᵀ. The bracket vanishes for the exact gain, so it
+    takes back what rounding did to K: when a prior of 1e10 meets noise of 1e-14, X is 0 and the bracket puts the 1e-14
+    back.
     """
     gain = transpose(gain_t)
     # X as P - K (H P) would be cheaper still, and lose positive definiteness with nearly collinear sensors.
     short = matmul(linalg.eye(cov.shape[0], cov) - matmul(gain, jac), cov)
-    return linalg.matmul_symmetric(matmul(gain, obs_cov) - matmul(short, transpose(jac)), gain_t, add=short)
+    return linalg.matmul_symmetric(gain_noise - matmul(short, transpose(jac)), gain_t, add=short)
 
 
 def _condition_root(
     belief: RootGaussian, view: Affine, residual: Array, obs_cov: Array, believed: Believed
 ) -> tuple[RootGaussian, Array]:
     """Orthogonalise the rows of [[R½, root, jac L], [0, 0, L]] into [[S½, 0], [K S½, P½]]."""
+    believed = as_weight(believed, matmul(matmul(view.jac, belief.root), transpose(belief.root)))
     if believed.nominal is not None:
         dense, log_lik = condition(Gaussian(belief.mean, belief.cov), view, residual, obs_cov, believed, "joseph")
         return RootGaussian(dense.mean, linalg.psd_root(dense.cov)), log_lik

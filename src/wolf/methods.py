@@ -23,6 +23,7 @@ from wolf.filters import (
 )
 from wolf.model import Model
 from wolf.moments import Cubature, GaussHermite, Linear, Linearised, Unscented
+from wolf.recovery import Recovering
 
 ITERATIONS = 5  # of an iterated EKF; it converges quadratically, so more rarely changes a digit
 
@@ -59,6 +60,33 @@ def WoLF(weight: Any = None, **options: Any) -> GaussianFilter:
         weight = weights.MahalanobisIMQ(metric="S")
     checks.weight(weight)
     return GaussianFilter(noise=noise.Weighted(weight), **options)
+
+
+def Learned(
+    r_uncertainty: str | float = "factor 2",
+    patience: int = 5,
+    sensors: Any = None,
+    strength: float = 10.0,
+    **options: Any,
+) -> GaussianFilter:
+    """Make the filter that needs nothing: it learns the size of the noise and of outliers, and ends its lock-outs.
+
+    Args:
+        r_uncertainty: how well R is known: "factor 2" or "factor 10".
+        patience: how many measurements in a row may lie in the same way before they are believed.
+        sensors: for each coordinate of a measurement the number of its sensor, as (0, 0, 1), or "each" for one of its
+            own; each sensor then has noise of its own, and a jump needs a majority. One for all unless told.
+        strength: how many measurements the given R is worth.
+        **options: of `GaussianFilter`.
+
+    Example:
+        >>> Learned(patience=8).noise.patience
+        8.0
+    """
+    rule: Any = noise.LearnedScales(r_uncertainty, strength)
+    if sensors is not None:
+        rule = noise.SensorBySensor(rule, None if isinstance(sensors, str) and sensors == "each" else sensors)
+    return GaussianFilter(noise=Recovering(rule, patience), **options)
 
 
 def LowRank(weight: Any = None, rank: int = 10) -> LowRankFilter:
@@ -199,6 +227,7 @@ TABLE: dict[str, Callable[..., Any]] = {
     "MCKF": _ruled(noise.Correntropy, Linear()),
     "ADF": _ruled(noise.ScaleMixture),
     "ADF-Student": _student_mixture,
+    "Learned": Learned,
     "IMM": IMM,
     "OGD": GradientFilter,
     "PF": _with(ParticleFilter, law=noise.GaussianLaw()),

@@ -2,6 +2,7 @@
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 from typing import Any
 
 import jax
@@ -13,6 +14,9 @@ from wolf.fusion import refused
 from wolf.linalg import SMALL
 
 SERIES_PER_THREAD = 64  # fewer are not worth a thread
+PIECE_ROWS = (
+    65_536  # measurements of a piece of work: what is saved of them is put in its place while it is in the cache
+)
 LARGE = 64  # states from which one series fills the cache, and a thread: together they would wait for memory
 
 
@@ -37,7 +41,7 @@ def run_series(
     threads: int | None,
     options: dict,
 ) -> tuple[Any, Any]:
-    """Share the series out over threads, equally, so that one compilation serves all.
+    """Share the series out over threads, in equal pieces, so that one compilation serves all.
 
     Returns:
         Final states and what was saved, with the series axis first.
@@ -48,7 +52,9 @@ def run_series(
     one_by_one = on_cpu and (largest <= SMALL or largest >= LARGE)
     wanted = (os.cpu_count() or 1) if threads is None else threads
     fewest = 1 if largest >= LARGE else SERIES_PER_THREAD
-    parts = max(1, min(wanted, len(ys) // fewest)) if on_cpu else 1
+    busy = max(1, min(wanted, len(ys) // fewest)) if on_cpu else 1
+    rounds = max(1, min(ys.shape[0] * ys.shape[1] // (busy * PIECE_ROWS), len(ys) // (busy * SERIES_PER_THREAD)))
+    parts = busy * rounds if busy > 1 else 1
     size = -(-len(ys) // parts)
     blank = parts * size - len(ys)
     padded = np.concatenate([ys, np.full((blank, *ys.shape[1:]), np.nan, ys.dtype)]) if blank else ys
@@ -65,9 +71,10 @@ def run_series(
 
     if parts == 1:
         return part(0)
-    with ThreadPoolExecutor(parts) as pool:
-        results = list(pool.map(part, range(parts)))
-        return jax.tree.map(lambda *xs: _join(pool, xs, len(ys)), *results)
+    whole = _Whole(parts * size)
+    with ThreadPoolExecutor(busy) as pool:
+        list(pool.map(lambda i: whole.put(i * size, part(i)), range(parts)))
+    return whole.first(len(ys))
 
 
 def _series_first(one_by_one: bool, *engine: Any, **options: Any) -> tuple[Any, Any]:
@@ -86,13 +93,24 @@ def _series_first(one_by_one: bool, *engine: Any, **options: Any) -> tuple[Any, 
     return final, saved
 
 
-def _join(pool: ThreadPoolExecutor, parts: tuple[np.ndarray, ...], count: int) -> np.ndarray:
-    """Put the parts one after the other, each thread copying its own."""
-    size = len(parts[0])
-    whole = np.empty((size * len(parts), *parts[0].shape[1:]), parts[0].dtype)
+class _Whole:
+    """Results of many series, put together from pieces as they come."""
 
-    def copy(i: int) -> None:
-        whole[i * size : (i + 1) * size] = parts[i]
+    def __init__(self, count: int):
+        self.count, self.lock = count, Lock()
+        self.arrays: list[np.ndarray] | None = None
+        self.structure: Any = None
 
-    list(pool.map(copy, range(len(parts))))
-    return whole[:count]
+    def put(self, start: int, piece: Any) -> None:
+        """Copy a piece, the series axis first, to where its series belong."""
+        leaves, structure = jax.tree.flatten(piece)
+        with self.lock:
+            if self.arrays is None:
+                self.arrays = [np.empty((self.count, *leaf.shape[1:]), leaf.dtype) for leaf in leaves]
+                self.structure = structure
+        for array, leaf in zip(self.arrays, leaves, strict=True):
+            array[start : start + len(leaf)] = leaf
+
+    def first(self, count: int) -> Any:
+        """Give the results of the first series; those beyond them were blank."""
+        return jax.tree.unflatten(self.structure, [array[:count] for array in self.arrays or []])

@@ -5,7 +5,6 @@ how much variance each of its parameters brings, so that one recipe serves even 
 in typical steps, the median gap of the data; variances are those of one typical step.
 """
 
-import tomllib
 from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
@@ -190,6 +189,8 @@ def seasonal(period: float, waves: int, name: str = "seasonal_var") -> Part:
 
 def read_file(path: Path) -> Recipe:
     """Read a recipe: `[[parts]]` with their variances (a number, or "fit"), or the matrices of a linear model."""
+    import tomllib
+
     try:
         text = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

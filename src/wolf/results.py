@@ -18,10 +18,12 @@ ARRAYS = {
     "residuals": "measurement minus prediction, (T, M); NaN where nothing was measured",
     "innovation_covs": "covariance of the residual, (T, M, M)",
     "weights": "w, (T,) for a joint weight or (T, M); 0 where nothing was used",
-    "outliers": "True where a measurement came and w² < 1/2, in the shape of the weights",
+    "outliers": "True where a measurement came and w² < 1/2 (or is probably an outlier), in the shape of the weights",
     "nis": "normalised innovation squared, (T,); NaN where nothing was measured",
     "log_liks": "log density of each measurement under its prediction, (T,)",
     "weighted_log_liks": "generalised evidence of each measurement, (T,)",
+    "outlier_probabilities": "probability of each measurement to be an outlier, (T,), of methods that learn the noise",
+    "inflations": "factor on each predicted covariance, (T,), above 1 where the state was found to have jumped",
 }
 
 
@@ -79,6 +81,16 @@ class Filtered:
         """Add up the evidence of generalised Bayes. Not a score to tune by: weights of zero cost nothing."""
         return _total(self.weighted_log_liks, self.num_series)
 
+    @property
+    def learned_noise(self) -> Any:
+        """Say what the method had learned about the noise by the end; a list of it for several sensors."""
+        rule: Any = getattr(self.method, "noise", None)
+        if not hasattr(rule, "law"):
+            raise AttributeError(f"{describe_method(self.method)} learns nothing about the noise; 'Learned' does")
+        if self.num_series is not None:
+            raise AttributeError("pick one series, as out[0].learned_noise")
+        return rule.law(self.final.memory)
+
     def __len__(self) -> int:
         """Count the steps of a series, or the series."""
         return len(jax.tree.leaves(self.saved)[0])
@@ -134,9 +146,10 @@ class Filtered:
             raise ValueError(f'to_frame needs means: filter with save="all", not save={self.settings["save"]!r}')
         variances = self.variances if {"covs", "variances"} & self.saved.keys() else None
         columns = {"step": np.arange(len(self))} | tabular.belief_columns(self.means, variances)
-        for name in ("weights", "outliers", "residuals", "nis"):
+        titles = {"weights": "weight", "outliers": "outlier", "outlier_probabilities": "outlier_probability"}
+        for name, title in (titles | {"residuals": "residual", "nis": "nis"}).items():
             if name in self.saved:
-                columns |= tabular.spread(name.removesuffix("s") if name != "nis" else name, self.saved[name])
+                columns |= tabular.spread(title, self.saved[name])
         return columns
 
     def __repr__(self) -> str:
@@ -159,11 +172,19 @@ class Filtered:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Smoothed:
-    """Smoothed beliefs: means (T, D) and covs (T, D, D), with a leading series axis for many series."""
+    """Smoothed beliefs, with a leading series axis for many series.
+
+    Attributes:
+        means: (T, D).
+        covs: (T, D, D).
+        filtered: the run that was smoothed.
+        weights: w, (T, M), in the light of what came before and after; only with `reweigh=True`.
+    """
 
     means: np.ndarray
     covs: np.ndarray
     filtered: Filtered
+    weights: np.ndarray | None = None
 
     def to_frame(self, backend: str = "pandas") -> Any:
         """Lay one series out as a data frame; `backend` as in `Filtered.to_frame`."""
@@ -226,6 +247,7 @@ def _total(values: np.ndarray, num_series: int | None) -> float | np.ndarray:
 
 
 def describe_method(method: Any) -> str:
-    """Write a method as its class and its weight."""
-    weight = getattr(getattr(method, "noise", None), "weight", None)
-    return type(method).__name__ if weight is None else f"{type(method).__name__} with {weight!r}"
+    """Write a method as its class and its weight, or another noise rule."""
+    rule = getattr(method, "noise", None)
+    told = getattr(rule, "weight", rule)
+    return type(method).__name__ if told is None else f"{type(method).__name__} with {told!r}"

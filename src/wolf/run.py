@@ -373,4 +373,6 @@ def _everything(info: Info) -> dict[str, Any]:
         "nis": info.nis,
         "log_liks": info.log_likelihood,
         "weighted_log_liks": info.weighted_log_likelihood,
+        "outlier_probabilities": info.outlier_probability,
+        "inflations": info.inflation,
     }

@@ -124,7 +124,8 @@ def _step_back(
     """Correct one filtered belief by what was learned after it.
 
     With `G = P Fᵀ (P⁻)⁻¹` the covariance is written as `(I - G F) P (I - G F)ᵀ + G (Q + P_later) Gᵀ`, a sum of positive
-    terms. A prediction without spread in some direction (Q = 0) is solved in the directions that it has.
+    terms; Q has grown where the filter inflated its prediction. A prediction without spread in some direction (Q = 0)
+    is solved in the directions that it has.
     """
     view = moments(now.transition(u), here)
     size = here.mean.shape[0]
@@ -132,5 +133,13 @@ def _step_back(
     gain = transpose(linalg.psd_solve(ahead.cov, matmul(jac, here.cov)))
     mean = here.mean + matvec(gain, later.mean - ahead.mean)
     noise = now.dynamics_cov if view.root is None else now.dynamics_cov + linalg.gram(view.root)
+    noise = noise + _surplus(linalg.sandwich(jac, here.cov) + noise, ahead.cov)
     keep = jnp.eye(size, dtype=gain.dtype) - matmul(gain, jac)
     return Gaussian(mean, linalg.sandwich(keep, here.cov) + linalg.sandwich(gain, noise + later.cov)), gain
+
+
+def _surplus(nominal: Array, used: Array) -> Array:
+    """Find what a filter that saw a jump added to its prediction, (κ - 1) P⁻; nothing, exactly, where it did not."""
+    ordinary = jnp.trace(nominal)
+    factor = jnp.trace(used) / jnp.where(ordinary > 0, ordinary, 1.0)
+    return jnp.where(factor > 1.0 + jnp.finfo(used.dtype).eps ** 0.5, factor - 1.0, 0.0) * nominal

@@ -114,6 +114,7 @@ class Evidence(NamedTuple):
         observed: (M,), 1 where there is a number, 0 where not.
         innovation: factor of the covariance S of the residual.
         memory: what the rule returned last, for rules that learn the noise.
+        t: how many measurements came before.
     """
 
     residual: Array
@@ -123,6 +124,21 @@ class Evidence(NamedTuple):
     observed: Array
     innovation: linalg.Cholesky
     memory: Any = ()
+    t: Any = None
+
+
+class Pull(NamedTuple):
+    """How hard a measurement pulls, where a rule knows it: `K = P Hᵀ A`, in the coordinates of its weight.
+
+    Attributes:
+        gain: A, (M, M), the inverse of the covariance that the residual has for the rule, noise included.
+        rest: `C = I - A S`, with S what the state explains of that covariance; found without a difference.
+        doubt: Σ, (M, M): the posterior covariance gains `P Hᵀ Σ H P`, since it is open which noise it was.
+    """
+
+    gain: Array
+    rest: Array
+    doubt: Array
 
 
 class Believed(NamedTuple):
@@ -136,6 +152,12 @@ class Believed(NamedTuple):
         nominal: `()` if the posterior covariance is that of the estimate under the nominal model, whatever prior and
             weight gave the estimate; None if not. Part of the structure, so that it may cross a jit.
         memory: what the rule carries to its next measurement, for rules that learn the noise.
+        outlier: probability of being an outlier, for rules that work it out. None leaves it to the weight.
+        inflation: factor on the predicted covariance, for rules that let the state jump. None stands for 1.
+        posterior: `(belief, log N(e; 0, S))` of rules that learn by themselves, from one sensor after the other; the
+            weight is then for people to read.
+        pull: for rules that average over several noises, instead of a weight that makes up one noise; the weight then
+            only whitens.
     """
 
     weight: Array
@@ -143,21 +165,27 @@ class Believed(NamedTuple):
     prior: Gaussian | None = None
     nominal: tuple[()] | None = None
     memory: Any = ()
+    outlier: Array | None = None
+    inflation: Array | None = None
+    posterior: tuple[Any, Array] | None = None
+    pull: Pull | None = None
 
 
 class Info(NamedTuple):
     """What one step tells about itself. A filter leaves out (None) what it does not have.
 
     Attributes:
-        predicted: mean and covariance before the measurement.
+        predicted: mean and covariance before the measurement; inflated, where a rule found that the state jumped.
         residual: `y - prediction`, (M,), zero where y is missing.
         innovation_cov: covariance S of the residual under the nominal model, (M, M).
         weight: w, one number or one for each coordinate; 0 where nothing was used.
-        outlier: True where a measurement came and `w² < 1/2`.
+        outlier: True where a measurement came and `w² < 1/2`, or is more likely an outlier than not.
         nis: `eᵀ S⁻¹ e` over the coordinates that were measured.
         log_likelihood: log density of y under the predictive Gaussian.
         weighted_log_likelihood: `log ∫ p(y|x)^{w²} p(x) dx`, the evidence of generalised Bayes. Not a score to
             tune by: a weight of zero always costs nothing.
+        outlier_probability: for methods that learn the noise.
+        inflation: factor on the predicted covariance; above 1 where the state was found to have jumped.
     """
 
     predicted: Gaussian | None = None
@@ -168,3 +196,5 @@ class Info(NamedTuple):
     nis: Any = None
     log_likelihood: Any = None
     weighted_log_likelihood: Any = None
+    outlier_probability: Any = None
+    inflation: Any = None

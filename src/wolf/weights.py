@@ -292,9 +292,7 @@ class PerGroup(Weight):
     def __post_init__(self) -> None:
         """Check the weight, and keep the groups hashable."""
         checks.weight(self.weight)
-        if not all(isinstance(group, int | np.integer) for group in self.groups):
-            raise ValueError(f"groups must be one whole number for each coordinate, as (0, 0, 1); got {self.groups!r}")
-        object.__setattr__(self, "groups", tuple(int(group) for group in self.groups))
+        object.__setattr__(self, "groups", checks.groups("groups", self.groups))
 
     def __call__(
         self, residual: Array, obs_cov: Array, innovation_cov: Array | Cholesky, observed: Array | None = None

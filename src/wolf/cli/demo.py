@@ -1,4 +1,4 @@
-"""The experiment of `wolf demo`: one object tracked in the plane, three kinds of data, three filters.
+"""The experiment of `wolf demo`: one object tracked in the plane, three kinds of data, four filters.
 
 The tracking problem of Duran-Martin et al. (2024, section 5.1). Data, runs and rows are made here; `wolf.plots` draws
 what it is handed. About ten seconds, most of it compilation.
@@ -20,7 +20,7 @@ START = np.array([0.0, 0.0, 1.0, 1.0])  # position and velocity, known to the fi
 NOISE_VAR = 10.0
 LEVEL = 0.95  # of the intervals whose coverage is counted
 KALMAN, DEFAULT = "KF", "WoLF (default)"
-FILTERS = {KALMAN: "KF", DEFAULT: None, "WoLF-IMQ": "WoLF-IMQ"}
+FILTERS = {KALMAN: "KF", DEFAULT: None, "WoLF-IMQ": "WoLF-IMQ", "Learned": "Learned"}
 
 
 class Kind(NamedTuple):

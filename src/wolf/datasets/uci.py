@@ -12,8 +12,6 @@ tests.
 
 import hashlib
 import os
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -195,11 +193,13 @@ def _cache() -> Path:
 
 
 def _fetch(name: str, source: Source, path: Path) -> None:
+    import urllib.request
+
     url = SOURCE.format(folder=source.folder)
     try:
         with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:  # a fixed https address, checked below
             content = answer.read()
-    except (urllib.error.URLError, OSError) as error:
+    except OSError as error:
         raise ConnectionError(
             f"{name} is not in {path.parent} and could not be downloaded ({error}). Without a network, put the file "
             f"from {url} there as data.txt, or use wolf.datasets.uci.made_up({name!r})"

@@ -3,6 +3,7 @@
 Kalman (1960); for the weighted update Duran-Martin et al. (2024), Algorithm 1; for the iteration Bell & Cathey (1993).
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -15,8 +16,9 @@ from wolf.linalg import Cholesky
 from wolf.model import Model, ParameterModel
 from wolf.moments import Linearised
 from wolf.noise import Weighted
+from wolf.noise.whitened import of_observed, readable
 from wolf.pytree import pytree, static
-from wolf.types import Affine, Evidence, Gaussian, Info, Measurement, PendingGaussian, RootGaussian
+from wolf.types import Affine, Believed, Evidence, Gaussian, Info, Measurement, RootGaussian
 from wolf.weights import Unweighted
 
 OUTLIER_POWER = 0.5  # a measurement with w² below this is called an outlier
@@ -70,6 +72,12 @@ class GaussianFilter:
         if not isinstance(self.iterations, int) or self.iterations < 1:
             raise ValueError(f"iterations must be a whole number of at least 1; got {self.iterations!r}")
 
+    def check_model(self, model: Model) -> None:
+        """Let the noise rule refuse a model that it does not suit."""
+        check = getattr(self.noise, "check", None)
+        if check is not None:
+            check(model)
+
     def init(self, model: Model, key: Array | None = None) -> GaussianState:
         """Start from the model's prior."""
         belief = self._start(model, Gaussian(*map(jnp.asarray, model.prior)))
@@ -120,27 +128,37 @@ class GaussianFilter:
         view, residual = look(None)
         factor = gaussian.innovation(predicted, view, obs_cov, y.observed)
         hidden = gaussian.hide(view, y.observed)
-        believed = self.noise(Evidence(residual, hidden, predicted, obs_cov, y.observed, factor, state.memory))
-        weight = _readable(believed.weight, obs_cov, y)
-        weighed = believed._replace(weight=_of_observed(believed.weight, y))
+        believed = self.noise(Evidence(residual, hidden, predicted, obs_cov, y.observed, factor, state.memory, state.t))
+        weight = readable(believed, obs_cov, y.observed)
+        weighed = believed._replace(weight=of_observed(believed.weight, y.observed))
+        if believed.inflation is not None:
+            inflation = jnp.where(_usable(weight, y) & jnp.isfinite(believed.inflation), believed.inflation, 1.0)
+            predicted = gaussian.inflate(predicted, inflation)
+        if believed.posterior is not None:
+            posterior, log_weighted = believed.posterior
+        else:
+            posterior, log_weighted = self._learn(predicted, view, residual, obs_cov, weighed, look)
+        # A row without a usable measurement, or an update that broke down, leaves the prediction bit for bit.
+        used = _usable(weight, y) & jnp.isfinite(posterior.mean.sum(0))
+        belief = gaussian.choose(used, posterior, predicted)
+        weight = jnp.where(used, weight, 0.0)
+        info = _describe(predicted, residual, factor, weight, y, obs_cov, jnp.where(used, log_weighted, 0.0))
+        if believed.outlier is not None:
+            info = _say_outlier(info, believed.outlier, used, y)
+        if believed.inflation is not None:
+            info = info._replace(inflation=inflation)
+        memory = jax.tree.map(lambda new, old: jnp.where(used, new, old), believed.memory, state.memory)
+        return GaussianState(belief, state.t + 1, memory), info
+
+    def _learn(
+        self, predicted: Belief, view: Affine, residual: Array, obs_cov: Array, weighed: Believed, look: Callable
+    ) -> tuple[Belief, Array]:
+        """Condition, as often as the filter iterates."""
         posterior, log_weighted = gaussian.condition(predicted, view, residual, obs_cov, weighed, self.form)
         for _ in range(self.iterations - 1):
             view, residual_at = look(posterior.mean)
             posterior, log_weighted = gaussian.condition(predicted, view, residual_at, obs_cov, weighed, self.form)
-        # A row without a usable measurement, or an update that broke down, leaves the prediction bit for bit.
-        used = _usable(weight, y) & jnp.isfinite(posterior.mean.sum(0))
-        belief = _choose(used, posterior, predicted)
-        weight = jnp.where(used, weight, 0.0)
-        info = _describe(predicted, residual, factor, weight, y, obs_cov, jnp.where(used, log_weighted, 0.0))
-        memory = jax.tree.map(lambda new, old: jnp.where(used, new, old), believed.memory, state.memory)
-        return GaussianState(belief, state.t + 1, memory), info
-
-
-def _choose(used: Array, new: Any, old: Any) -> Any:
-    """Take the new belief if it is used, else the old one."""
-    if isinstance(new, PendingGaussian):
-        return pending.choose(used, new, old)
-    return type(new)(*(jnp.where(used, a, b) for a, b in zip(new, old, strict=True)))
+        return posterior, log_weighted
 
 
 def with_jac(view: Affine) -> Affine:
@@ -151,24 +169,6 @@ def with_jac(view: Affine) -> Affine:
     return view._replace(jac=jnp.eye(size, dtype=view.mean.dtype).reshape((size, size) + (1,) * (view.mean.ndim - 1)))
 
 
-def _readable(weight: Array, obs_cov: Array, y: Measurement) -> Array:
-    """Say a weight for people to read: one number, or one for each coordinate."""
-    kind = weight.ndim - y.wild.ndim
-    if kind == 0:
-        return weight
-    if kind == 1:
-        return weight * y.observed
-    # The share of each coordinate's own precision that is kept: 1 where WᵀW is R⁻¹, finite where it is 0.
-    nominal = linalg.cholesky(obs_cov).half(linalg.eye(obs_cov.shape[0], obs_cov))
-    return linalg.safe_sqrt((weight**2).sum(0) / (nominal**2).sum(0)) * y.observed
-
-
-def _of_observed(weight: Array, y: Measurement) -> Array:
-    """Set the weight of what was not measured to zero."""
-    matrix = weight.ndim - y.wild.ndim == 2
-    return weight * y.observed[None] if matrix else weight * y.observed
-
-
 def _usable(weight: Array, y: Measurement) -> Array:
     """Say whether to learn from a row.
 
@@ -177,6 +177,14 @@ def _usable(weight: Array, y: Measurement) -> Array:
     """
     joint = weight.ndim == y.wild.ndim
     return (y.num_observed > 0) & ~y.wild if joint else y.num_observed > 0
+
+
+def _say_outlier(info: Info, probability: Array, used: Array, y: Measurement) -> Info:
+    """Report the probability of being an outlier; it is 1 for what came and cannot be used."""
+    joint = probability.ndim == y.wild.ndim
+    came, usable = (y.came, used) if joint else (y.present, used & (y.observed > 0))
+    probability = jnp.where(usable, probability, came.astype(probability.dtype))
+    return info._replace(outlier=came & (probability > 0.5), outlier_probability=probability)
 
 
 def _describe(

@@ -2,7 +2,9 @@
 
 from wolf.noise.adaptive import UnknownStudentNoise
 from wolf.noise.laws import BetaLaw, GaussianLaw, MixtureLaw, StudentLaw
+from wolf.noise.learned import LearnedScales, NoiseLaw
 from wolf.noise.mixture import ScaleMixture
+from wolf.noise.sensors import SensorBySensor
 from wolf.noise.two_part import TwoPart
 from wolf.noise.twosided import Correntropy, HuberRegression, TwoSidedStudent
 from wolf.noise.variational import Bernoulli, GammaWeight, InverseWishart, StudentNoise
@@ -16,8 +18,11 @@ __all__ = [
     "GaussianLaw",
     "HuberRegression",
     "InverseWishart",
+    "LearnedScales",
     "MixtureLaw",
+    "NoiseLaw",
     "ScaleMixture",
+    "SensorBySensor",
     "StudentLaw",
     "StudentNoise",
     "TwoPart",

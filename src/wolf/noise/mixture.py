@@ -5,26 +5,26 @@ With v ~ Σ π_k N(0, s_k R), in coordinates where R = I and the state explains 
     S_k = G + s_k I,   u_k = S_k⁻¹ z,   γ_k ∝ π_k N(z; 0, S_k)
     mean gains P Hᵀ Σ γ_k u_k;   covariance loses P Hᵀ (Σ γ_k S_k⁻¹) H P and gains P Hᵀ Cov_γ(u) H P
 
-The loss is that of a measurement with information Ω, `Ω⁻¹ = (Σ γ_k S_k⁻¹)⁻¹ - G`, hence a weight; the gain is a spread:
-where it is open whether a measurement is an outlier, the posterior is wide.
+The loss is that of a measurement with noise `(Σ γ_k S_k⁻¹)⁻¹ - G`, hence a pull; the gain is a spread: where it is open
+whether a measurement is an outlier, the posterior is wide.
 """
 
+import operator
 from collections.abc import Callable
+from functools import reduce
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from wolf import checks, gaussian, linalg
-from wolf.linalg import matmul, total, transpose
-from wolf.noise.whitened import Whitened, whiten
+from wolf import checks, linalg
+from wolf.linalg import matvec, total
+from wolf.noise.whitened import Whitened, far_distance, whiten
 from wolf.pytree import pytree, static
-from wolf.types import Believed, Evidence
+from wolf.types import Believed, Evidence, Pull
 
 NODES = 15  # of a continuous law of scales, spaced evenly in the logarithm
-FAR_QUANTILE = 2.3263478740408408  # standard normal 99 %
 
 
 @pytree
@@ -45,14 +45,7 @@ class ScaleMixture:
     def __post_init__(self) -> None:
         """Check and hold NumPy arrays."""
         scales, probabilities = (np.asarray(value, np.float64) for value in (self.scales, self.probabilities))
-        if scales.ndim != 1 or scales.shape != probabilities.shape:
-            raise ValueError(
-                f"scales and probabilities must be two lists of one length; got {scales.shape}, {probabilities.shape}"
-            )
-        checks.positive("scales", scales)
-        checks.positive("probabilities", probabilities)
-        if np.any(np.diff(scales) <= 0):
-            raise ValueError(f"scales must increase; got {scales}")
+        checks.scales(scales, probabilities, "probabilities")
         object.__setattr__(self, "scales", scales)
         object.__setattr__(self, "probabilities", probabilities / probabilities.sum())
 
@@ -84,7 +77,7 @@ class ScaleMixture:
     def __call__(self, seen: Evidence) -> Believed:
         """Match the moments."""
         white = whiten(seen)
-        return match(white, self.scales, self.probabilities, self.far).believed(white, seen)
+        return match(white, self.scales, self.probabilities, self.far).believed(white)
 
 
 class Matched(NamedTuple):
@@ -92,20 +85,15 @@ class Matched(NamedTuple):
 
     Attributes:
         share: γ_k, (K,): how likely each size is; with `far` they add up to less than 1.
-        information: Ω, (M, M).
-        spread: Cov_γ(u), (M, M).
+        pull: Σ γ_k S_k⁻¹, what it leaves, and Cov_γ(u).
     """
 
     share: Array
-    information: Array
-    spread: Array
+    pull: Pull
 
-    def believed(self, white: Whitened, seen: Evidence) -> Believed:
-        """Say it as a weight and a spread."""
-        identity = linalg.eye(white.signal.shape[0], white.signal)
-        weight = matmul(transpose(linalg.psd_root(self.information)), white.noise.half(identity))
-        root = white.noise.back(linalg.psd_root(self.spread))
-        return Believed(weight, spread=matmul(transpose(gaussian.cross(seen.belief, seen.view.jac)), root))
+    def believed(self, white: Whitened) -> Believed:
+        """Say it in the coordinates of the measurement."""
+        return Believed(white.noise.half(linalg.eye(white.signal.shape[0], white.signal)), pull=self.pull)
 
 
 def match(white: Whitened, scales: Array, probabilities: Array, far: bool) -> Matched:
@@ -115,32 +103,76 @@ def match(white: Whitened, scales: Array, probabilities: Array, far: bool) -> Ma
         white: the measurement.
         scales: s_k, increasing, (K,).
         probabilities: π_k, (K,), up to a factor.
-        far: whether a measurement may belong to none of them.
+        far: whether a measurement may belong to none of them: an improper density, which equals the widest of the
+            sizes at its 99 % distance, in whatever units y is.
     """
-    sizes = _small(white, scales) if white.signal.shape[0] <= linalg.SMALL else _large(white, scales)
-    # A coordinate that was not measured has no size: take its share out of the determinants.
-    unseen = (white.residual.shape[0] - white.num_observed) * jnp.log(scales)
-    log_peak = jnp.log(probabilities) - 0.5 * (sizes.log_det - unseen)
-    log_share = log_peak - 0.5 * total(white.residual[:, None] * sizes.pulls)
+    size = white.signal.shape[0]
+    sizes = (_closed if size <= 2 else _small if size <= linalg.SMALL else _large)(white, scales)
+    # The widest size is the nearest, so no exponent is above 0 and they are not all far below it.
+    limit = far_distance(white.num_observed)
+    nearest = jnp.minimum(sizes.distances[-1], limit) if far else sizes.distances[-1]
+    known = probabilities * sizes.peaks * jnp.exp(-0.5 * (sizes.distances - nearest))
+    whole = known.sum()
+    lost = jnp.zeros_like(whole)
     if far:
-        log_share = jnp.append(log_share, log_peak[-1] - 0.5 * _far_distance(white.num_observed))
-    share = jax.nn.softmax(log_share)
-    known, lost = share[: len(scales)], share[len(scales) :].sum()
-    pull = (known[None] * sizes.pulls).sum(1)
-    around = linalg.safe_sqrt(known)[None] * (sizes.pulls - pull[:, None])
-    spread = linalg.gram(around) + lost * linalg.outer(pull, pull)
-    # Ω = (Σγ S⁻¹)(I - G Σγ S⁻¹)⁻¹, the bracket written as a sum of positive terms
-    rest = sizes.average(known * scales) + lost * linalg.eye(len(pull), white.signal)
-    information = linalg.cholesky(rest).solve(sizes.average(known))
-    return Matched(known, linalg.symmetrise(information), spread)
+        lost = probabilities[-1] * sizes.peaks[-1] * jnp.exp(-0.5 * (limit - nearest))
+        known, lost = known / (whole + lost), lost / (whole + lost)
+    else:
+        known = known / whole
+    # I - G Σγ S⁻¹, written as a sum of positive terms
+    rest = sizes.average(known * scales) + lost * linalg.eye(size, white.signal)
+    return Matched(known, Pull(sizes.average(known), rest, sizes.scatter(known, lost)))
 
 
 class _Sizes(NamedTuple):
-    """What each size would do: `pulls` u_k (M, K), `log_det` of S_k (K,), and averages of S_k⁻¹ with given shares."""
+    """What each size would do.
 
-    pulls: Array
-    log_det: Array
+    Attributes:
+        distances: zᵀ S_k⁻¹ z, (K,).
+        peaks: |S_k|^(-1/2) over what was measured, (K,), up to a factor.
+        average: of S_k⁻¹ with given shares, (M, M).
+        scatter: covariance of S_k⁻¹ z, given the shares and that of a zero, (M, M).
+    """
+
+    distances: Array
+    peaks: Array
     average: Callable[[Array], Array]
+    scatter: Callable[[Array, Array], Array]
+
+
+def _closed(white: Whitened, scales: Array) -> _Sizes:
+    """Write the inverse of a 1 x 1 or 2 x 2 matrix out: S⁻¹ = 1 / (g + s), or (adj(G) + s I) / |G + s I|."""
+    g, identity = white.signal, linalg.eye(white.signal.shape[0], white.signal)
+    if len(g) == 1:
+        inverse = 1.0 / (g[0, 0] + scales)
+        return _combine(white, jnp.sqrt(inverse), [(inverse, identity)])
+    adjugate = jnp.stack([jnp.stack([g[1, 1], -g[0, 1]]), jnp.stack([-g[1, 0], g[0, 0]])])
+    inverse = 1.0 / (g[0, 0] * g[1, 1] - g[0, 1] * g[1, 0] + scales * (g[0, 0] + g[1, 1] + scales))
+    # A coordinate that was not measured has no size: its share of the determinant is s.
+    peaks = jnp.sqrt(inverse * jnp.where(white.num_observed < 2, scales, 1.0))
+    return _combine(white, peaks, [(inverse, adjugate), (scales * inverse, identity)])
+
+
+def _combine(white: Whitened, peaks: Array, terms: list[tuple[Array, Array]]) -> _Sizes:
+    """Average S_k⁻¹ = Σ_j a_jk B_j through the averages of its few coefficients."""
+    pulls = [matvec(matrix, white.residual) for _, matrix in terms]
+    distances = reduce(
+        operator.add, (a * total(white.residual * pull) for (a, _), pull in zip(terms, pulls, strict=True))
+    )
+
+    def average(share: Array) -> Array:
+        return reduce(operator.add, ((share * a).sum() * matrix for a, matrix in terms))
+
+    def scatter(share: Array, zero: Array) -> Array:
+        means = [(share * a).sum() for a, _ in terms]
+        around = [a - mean for (a, _), mean in zip(terms, means, strict=True)]
+        rows = [
+            jnp.stack([(share * a * b).sum() + zero * m * n for b, n in zip(around, means, strict=True)])
+            for a, m in zip(around, means, strict=True)
+        ]
+        return linalg.sandwich(jnp.stack(pulls, axis=1), jnp.stack(rows))
+
+    return _Sizes(distances, peaks, average, scatter)
 
 
 def _small(white: Whitened, scales: Array) -> _Sizes:
@@ -150,7 +182,7 @@ def _small(white: Whitened, scales: Array) -> _Sizes:
     factor = linalg.cholesky(white.signal[..., None] + scales[None, None] * identity[..., None])
     inverse = factor.solve(jnp.broadcast_to(identity[..., None], (size, size, len(scales))))
     pulls = (inverse * white.residual[None, :, None]).sum(1)
-    return _Sizes(pulls, factor.log_det(), lambda share: (share[None, None] * inverse).sum(2))
+    return _spelled(white, scales, pulls, factor.log_det(), lambda share: (share[None, None] * inverse).sum(2))
 
 
 def _large(white: Whitened, scales: Array) -> _Sizes:
@@ -158,12 +190,22 @@ def _large(white: Whitened, scales: Array) -> _Sizes:
     values, vectors = jnp.linalg.eigh(white.signal)
     shifted = jnp.maximum(values, 0.0)[:, None] + scales[None]
     pulls = vectors @ ((vectors.T @ white.residual)[:, None] / shifted)
-    return _Sizes(
-        pulls, jnp.log(shifted).sum(0), lambda share: (vectors * (share[None] / shifted).sum(1)[None]) @ vectors.T
-    )
+
+    def average(share: Array) -> Array:
+        return (vectors * (share[None] / shifted).sum(1)[None]) @ vectors.T
+
+    return _spelled(white, scales, pulls, jnp.log(shifted).sum(0), average)
 
 
-def _far_distance(count: Array) -> Array:
-    """Take the 99 % quantile of χ² (Wilson & Hilferty 1931), where the widest size gives up."""
-    count = jnp.maximum(count, 1.0)
-    return count * (1.0 - 2.0 / (9.0 * count) + FAR_QUANTILE * jnp.sqrt(2.0 / (9.0 * count))) ** 3
+def _spelled(white: Whitened, scales: Array, pulls: Array, log_dets: Array, average: Callable) -> _Sizes:
+    """Work with S_k⁻¹ z, (M, K), written out."""
+    # A coordinate that was not measured has no size: take its share out of the determinants.
+    log_dets = log_dets - (len(pulls) - white.num_observed) * jnp.log(scales)
+    peaks = jnp.exp(-0.5 * (log_dets - log_dets[-1]))
+
+    def scatter(share: Array, zero: Array) -> Array:
+        pull = (share[None] * pulls).sum(1)
+        around = linalg.safe_sqrt(share)[None] * (pulls - pull[:, None])
+        return linalg.gram(around) + zero * linalg.outer(pull, pull)
+
+    return _Sizes(total(white.residual[:, None] * pulls), peaks, average, scatter)

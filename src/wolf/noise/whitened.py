@@ -9,11 +9,14 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 from jax import Array
 
 from wolf import gaussian, linalg
 from wolf.linalg import Cholesky, matmul, matvec, total, transpose
-from wolf.types import Evidence
+from wolf.types import Believed, Evidence
+
+FAR_QUANTILE = 2.3263478740408408  # standard normal 99 %
 
 
 class Whitened(NamedTuple):
@@ -48,7 +51,6 @@ def expected_distance(white: Whitened, power: Array) -> Array:
         power: () or one for each series.
 
     Example:
-        >>> import jax.numpy as jnp
         >>> one = Whitened(jnp.ones(1), jnp.eye(1), linalg.cholesky(jnp.eye(1)), jnp.ones(()))
         >>> float(expected_distance(one, jnp.ones(())))  # residual 1/2, variance 1/2
         0.75
@@ -82,3 +84,35 @@ def iterate(update: Callable[[Any], Any], start: Any, times: int) -> Any:
     if times <= 1:  # no loop to XLA, which the one kernel would choke on
         return update(start) if times else start
     return jax.lax.fori_loop(0, times, lambda _, values: update(values), start)
+
+
+def far_distance(count: Array) -> Array:
+    """Take the 99 % quantile of χ² with as many degrees of freedom (Wilson & Hilferty 1931).
+
+    Example:
+        >>> round(float(far_distance(jnp.asarray(2.0))), 2)  # exactly 9.21
+        9.22
+    """
+    count = jnp.maximum(count, 1.0)
+    return count * (1.0 - 2.0 / (9.0 * count) + FAR_QUANTILE * jnp.sqrt(2.0 / (9.0 * count))) ** 3
+
+
+def readable(believed: Believed, obs_cov: Array, observed: Array) -> Array:
+    """Say a weight for people to read: one number, or one for each coordinate."""
+    weight = believed.weight
+    kind = weight.ndim - observed.ndim + 1
+    if kind == 0:
+        return weight
+    if kind == 1:
+        return weight * observed
+    if believed.pull is not None:  # one size for the whole measurement: the share of all of its information
+        kept = total(linalg.diagonal(gaussian.information(believed.pull)) * observed)
+        return linalg.safe_sqrt(kept / jnp.maximum(total(observed), 1.0))
+    # The share of each coordinate's own precision that is kept: 1 where WᵀW is R⁻¹, finite where it is 0.
+    nominal = linalg.cholesky(obs_cov).half(linalg.eye(obs_cov.shape[0], obs_cov))
+    return linalg.safe_sqrt((weight**2).sum(0) / (nominal**2).sum(0)) * observed
+
+
+def of_observed(weight: Array, observed: Array) -> Array:
+    """Set the weight of what was not measured to zero."""
+    return weight * observed[None] if weight.ndim > observed.ndim else weight * observed

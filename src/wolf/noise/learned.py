@@ -1,0 +1,141 @@
+"""Noise whose size is learned while the filter runs: nothing to tune, and R need only be roughly right.
+
+The noise is a mixture of many sizes, v ~ Σ π_k N(0, s_k R), and the π_k are learned (West 1981 for such mixtures;
+Masreliez 1975 for the exact moments that follow from them, in `wolf.noise.mixture`). With the shares γ_k that a
+measurement gives the sizes, counts that forget do it:
+
+    α <- α⁰ + ρ (α - α⁰) + γ,      π = α / Σα
+
+α⁰ is a narrow bell around s = 1 on a wide floor: R is believed until the data say otherwise.
+"""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from wolf import checks, families
+from wolf.model import Model
+from wolf.noise.mixture import match
+from wolf.noise.whitened import whiten
+from wolf.pytree import pytree
+from wolf.types import Believed, Evidence
+
+WIDTHS = {"factor 2": 0.5, "factor 10": 1.0}  # of the bell, in ln s
+SCALES = np.logspace(-2.0, 5.5, 16)  # half decades; sixteen, since processors add in fours and eights
+FLOOR = 0.002  # of each size, beside a bell of height 1: what an outlier finds before any was seen
+OUTLIER_SCALE = 9.0  # noise of more than this many ordinary variances is an outlier's
+
+
+class NoiseLaw(NamedTuple):
+    """What was learned about the noise: it is s_k R with probability π_k.
+
+    Attributes:
+        scales: s_k, (K,).
+        counts: α_k, (K,).
+    """
+
+    scales: Any
+    counts: Any
+
+    @property
+    def probabilities(self) -> Any:
+        """Normalise the counts to π_k."""
+        return self.counts / self.counts.sum(-1, keepdims=True)
+
+    @property
+    def ordinary(self) -> Any:
+        """Say the size of ordinary noise, r with `1/r = Σ π_k / s_k`: outliers hardly count in it."""
+        return self.counts.sum(-1) / (self.counts / self.scales).sum(-1)
+
+    @property
+    def typical(self) -> float:
+        """Say the size that half of the noise is below, between the sizes by the logarithm."""
+        below = np.cumsum(self.probabilities) - 0.5 * self.probabilities
+        return float(np.exp(np.interp(0.5, below, np.log(self.scales))))
+
+    @property
+    def outlier_share(self) -> Any:
+        """Say which share of the measurements has noise of more than three ordinary standard deviations."""
+        return (self.probabilities * self.is_outlier).sum(-1)
+
+    @property
+    def is_outlier(self) -> Any:
+        """Say which of the sizes are those of outliers, (K,)."""
+        return self.scales > OUTLIER_SCALE * self.ordinary
+
+    def __repr__(self) -> str:
+        """Say it in words."""
+        return f"noise of {self.typical:.3g} times R; {float(self.outlier_share):.1%} of it outliers"
+
+
+class Counts(NamedTuple):
+    """What was learned so far.
+
+    Attributes:
+        now: α, (K,).
+        prior: α⁰, (K,), where forgetting leads back to.
+    """
+
+    now: Array
+    prior: Array
+
+
+@pytree
+class LearnedScales:
+    """Learn how large the noise is, and how often it is far larger.
+
+    Args:
+        r_uncertainty: how well R is known: "factor 2" or "factor 10", or the width of the prior in ln s.
+        strength: how many measurements this belief is worth.
+        forgetting: ρ, what is kept from one measurement to the next.
+
+    Example:
+        >>> LearnedScales("factor 10")
+        LearnedScales(r_uncertainty=1.0, strength=10.0, forgetting=0.998)
+    """
+
+    r_uncertainty: Any = "factor 2"
+    strength: Any = 10.0
+    forgetting: Any = 0.998
+
+    def __post_init__(self) -> None:
+        """Check, and turn words into a width."""
+        if isinstance(self.r_uncertainty, str):
+            if self.r_uncertainty not in WIDTHS:
+                known = " or ".join(map(repr, WIDTHS))
+                raise ValueError(f"r_uncertainty must be {known}, or a width in ln s; got {self.r_uncertainty!r}")
+            object.__setattr__(self, "r_uncertainty", WIDTHS[self.r_uncertainty])
+        checks.positive("r_uncertainty", self.r_uncertainty)
+        checks.positive("strength", self.strength)
+        checks.probability("forgetting", self.forgetting)
+
+    def check(self, model: Model) -> None:
+        """Refuse counts, classes and the like: their spread follows from their mean."""
+        family = getattr(model, "family", None)
+        if not isinstance(family, families.Gaussian | None):
+            raise ValueError(
+                f"{type(family).__name__} measurements have no noise level to learn: their spread follows from their "
+                "mean. Use the default method"
+            )
+
+    def start(self, model: Model) -> Counts:
+        """Lay counts over the sizes: a bell around 1 in ln s, on a floor."""
+        dtype = jnp.asarray(model.prior.mean).dtype
+        heights = jnp.exp(-0.5 * (jnp.asarray(np.log(SCALES), dtype) / self.r_uncertainty) ** 2) + FLOOR
+        prior = self.strength * heights / heights.sum()
+        return Counts(prior, prior)
+
+    def law(self, counts: Counts) -> NoiseLaw:
+        """Say what counts mean."""
+        return NoiseLaw(SCALES.astype(counts.now.dtype), counts.now)
+
+    def __call__(self, seen: Evidence) -> Believed:
+        """Match the moments, and count."""
+        (now, prior), white, law = seen.memory, whiten(seen), self.law(seen.memory)
+        matched = match(white, law.scales, now, far=True)
+        # What is beyond all sizes is no size, and adds to no count.
+        learned = Counts(prior + self.forgetting * (now - prior) + matched.share, prior)
+        outlier = 1.0 - jnp.where(law.is_outlier, 0.0, matched.share).sum()
+        return matched.believed(white)._replace(memory=learned, outlier=outlier)

@@ -1,0 +1,114 @@
+"""Independent sensors, one after the other, each with what is remembered of its own noise.
+
+One weight for all would throw good sensors away with a faulty one. With R block diagonal over the sensors, learning
+from them one by one is learning from them at once; but each of them is then judged by a belief that has heard those
+before it.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from wolf import checks, gaussian
+from wolf.gaussian import Belief
+from wolf.linalg import matvec
+from wolf.model import Model
+from wolf.noise.whitened import of_observed, readable
+from wolf.pytree import pytree, static
+from wolf.types import Affine, Believed, Evidence
+
+
+@pytree
+class SensorBySensor:
+    """Apply a rule to each of several independent sensors.
+
+    Args:
+        rule: any noise rule.
+        sensors: for each coordinate of the measurement the number of its sensor, as (0, 0, 1); None for one each.
+
+    Example:
+        >>> from wolf.noise import LearnedScales
+        >>> SensorBySensor(LearnedScales(), sensors=(0, 0, 1)).sensors
+        (0, 0, 1)
+    """
+
+    rule: Any
+    sensors: tuple[int, ...] | None = static(default=None)
+
+    def __post_init__(self) -> None:
+        """Check the numbers, and keep them hashable."""
+        if self.sensors is not None:
+            object.__setattr__(self, "sensors", checks.groups("sensors", self.sensors))
+
+    def rows(self, size: int) -> list[np.ndarray]:
+        """List the coordinates of each sensor."""
+        numbers = range(size) if self.sensors is None else self.sensors
+        return [np.flatnonzero(np.equal(numbers, each)) for each in dict.fromkeys(numbers)]
+
+    def check(self, model: Model) -> None:
+        """Refuse sensors that the model does not have, or that are not independent."""
+        size = model.obs_dim
+        if self.sensors is not None and len(self.sensors) != size:
+            raise ValueError(
+                f"sensors must name the sensor of each of the {size} coordinates of a measurement; "
+                f"got {len(self.sensors)}, {self.sensors}"
+            )
+        noise_cov = getattr(model, "R", None) if hasattr(model, "R") else getattr(model, "obs_cov", None)
+        if noise_cov is None or callable(noise_cov):
+            return
+        numbers = np.arange(size) if self.sensors is None else np.asarray(self.sensors)
+        shared = np.asarray(noise_cov) * (numbers[:, None] != numbers)
+        if np.any(shared != 0.0):
+            raise ValueError("sensors must be independent: their noise in R is correlated; put those into one sensor")
+
+    def start(self, model: Model) -> tuple:
+        """Start each sensor's memory."""
+        remember = getattr(self.rule, "start", None)
+        return tuple(() if remember is None else remember(model) for _ in self.rows(model.obs_dim))
+
+    def law(self, memory: tuple) -> list:
+        """Say what was learned about the noise of each sensor."""
+        return [self.rule.law(each) for each in memory]
+
+    def __call__(self, seen: Evidence) -> Believed:
+        """Learn from one sensor after the other."""
+        belief, log_weighted, memories = seen.belief, jnp.zeros_like(seen.residual[0]), []
+        weights, outliers = jnp.zeros_like(seen.residual), jnp.zeros_like(seen.residual)
+        for rows, memory in zip(self.rows(len(seen.residual)), seen.memory, strict=True):
+            here = look(seen, rows, belief)._replace(memory=memory)
+            believed = self.rule(here)
+            came = here.observed.sum() > 0
+            learned, log_density = gaussian.condition(
+                belief,
+                here.view,
+                here.residual,
+                here.obs_cov,
+                believed._replace(weight=of_observed(believed.weight, here.observed)),
+            )
+            belief = gaussian.choose(came & jnp.isfinite(learned.mean.sum()), learned, belief)
+            log_weighted = log_weighted + jnp.where(came, log_density, 0.0)
+            weights = weights.at[rows].set(readable(believed, here.obs_cov, here.observed))
+            if believed.outlier is not None:
+                outliers = outliers.at[rows].set(believed.outlier * here.observed)
+            memories.append(
+                jax.tree.map(lambda new, old, came=came: jnp.where(came, new, old), believed.memory, memory)
+            )
+        outlier = None if believed.outlier is None else outliers
+        return Believed(weights, memory=tuple(memories), outlier=outlier, posterior=(belief, log_weighted))
+
+
+def look(seen: Evidence, rows: np.ndarray, belief: Belief) -> Evidence:
+    """See the measurement of one sensor, from a belief that may have heard others.
+
+    Args:
+        seen: of all sensors.
+        rows: coordinates of the one.
+        belief: over the state; the view of it stays the straight line that it was.
+    """
+    view = Affine(seen.view.mean[rows], seen.view.jac[rows], None if seen.view.root is None else seen.view.root[rows])
+    observed, obs_cov = seen.observed[rows], seen.obs_cov[np.ix_(rows, rows)]
+    residual = seen.residual[rows] - observed * matvec(view.jac, belief.mean - seen.belief.mean)
+    factor = gaussian.innovation(belief, view, obs_cov, observed)
+    return Evidence(residual, view, belief, obs_cov, observed, factor)

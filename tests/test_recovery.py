@@ -1,0 +1,131 @@
+"""The vote: jumps are followed, bursts below the patience are not, and it costs nothing where nothing is rejected."""
+
+import numpy as np
+import pytest
+from tests import oracle
+
+import wolf
+from wolf.filters import GaussianFilter
+from wolf.noise import Weighted
+from wolf.recovery import Recovering
+
+PLANE = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
+GATE = wolf.weights.MahalanobisThreshold(metric="S")
+
+
+def voting(weight, patience=5):
+    return GaussianFilter(noise=Recovering(Weighted(weight), patience))
+
+
+@pytest.fixture(scope="module")
+def walks():
+    rng = np.random.default_rng(77)
+    runs = [wolf.simulate.trajectory(PLANE, 200, seed) for seed in range(40)]
+    states = np.stack([run.states for run in runs])
+    ys = np.stack([run.measurements for run in runs])
+    wild = rng.random((40, 200, 1)) < 0.05
+    wild[:, 95:115] = False
+    return states, np.where(wild, ys + rng.uniform(-100, 100, ys.shape), ys), ys
+
+
+def errors(method, ys, states):
+    means = wolf.filter_many(PLANE, ys, method=method, save="means").means
+    return np.linalg.norm((means - states)[..., :2], axis=-1)
+
+
+@pytest.mark.parametrize("size", [30.0, 300.0, 1e5])
+def test_a_jump_that_locks_a_gate_out_is_followed_within_twenty_steps(size, walks):
+    states, ys, _ = walks
+    moved = np.where(np.arange(200)[:, None] >= 100, size, 0.0)
+    truth = states + moved * [1.0, 1.0, 0.0, 0.0]
+    locked = errors(wolf.WoLF(GATE), ys + moved, truth)
+    assert size < 100 or (locked[:, 150:] > 15).mean() > 0.9  # a small one it may find by itself
+    for method in (voting(GATE), wolf.methods.make("Learned")):
+        found = errors(method, ys + moved, truth)
+        assert (found[:, 125:] < 8).mean() > 0.95
+        assert (found[:, -1] < 15).all()
+
+
+def test_a_velocity_that_jumps_is_followed_by_its_slope(walks):
+    states, _, ys = walks
+    rate = 100.0
+    late = np.maximum(np.arange(200) - 99, 0)[:, None] * 0.1 * rate
+    truth = states + late * [1.0, 1.0, 0.0, 0.0]
+    found = errors(wolf.methods.make("Learned"), ys + late, truth)
+    assert (found[:, 140:] < 8).mean() > 0.95
+
+
+@pytest.mark.parametrize("patience", [3, 5, 8])
+def test_a_burst_below_the_patience_is_ignored_and_one_of_its_length_is_not(patience, walks):
+    ys = walks[2]
+    method = wolf.methods.make("Learned", patience=patience)
+    for length, followed in ((patience - 1, False), (patience, True)):
+        lie = ys.copy()
+        lie[:, 100 : 100 + length] += 90.0
+        inflations = wolf.filter_many(PLANE, lie, method=method).inflations
+        assert (inflations[:, 100 : 101 + length] > 1).any(1).mean() == pytest.approx(float(followed), abs=0.1)
+
+
+def test_outliers_that_disagree_never_win(walks):
+    ys = walks[2]
+    rng = np.random.default_rng(5)
+    wild = ys.copy()
+    wild[:, 100:160] += rng.choice([-1, 1], (40, 60, 2)) * rng.uniform(100, 5000, (40, 60, 2))
+    found = wolf.filter_many(PLANE, wild, method="Learned")
+    assert (found.inflations > 1).mean() < 1e-3
+    assert np.isfinite(found.means).all()
+
+
+def test_giant_values_are_gone_to_by_no_vote():
+    ys = oracle.random_data(2, 40)
+    ys[20:] = 1e60
+    out = wolf.filter(PLANE, ys, method="Learned")
+    assert (out.inflations == 1.0).all()
+    assert np.isfinite(out.covs).all()
+
+
+def test_without_a_rejection_the_vote_changes_no_bit(walks):
+    ys = walks[2][0]
+    wide = wolf.weights.MahalanobisIMQ(c=50.0)
+    a, b = (wolf.filter(PLANE, ys, method=m) for m in (wolf.WoLF(wide), voting(wide)))
+    np.testing.assert_array_equal(a.means, b.means)
+    np.testing.assert_array_equal(a.covs, b.covs)
+
+
+def test_more_sensors_than_states_recover():
+    rows = np.array([[1.0], [1.0], [2.0], [0.5]])
+    model = wolf.LinearModel([[1.0]], rows, [[0.01]], np.eye(4), [0.0], [[1.0]])
+    rng = np.random.default_rng(1)
+    level = np.where(np.arange(80) >= 40, 50.0, 0.0)
+    ys = level[:, None] * rows[:, 0] + rng.normal(size=(80, 4))
+    out = wolf.filter(model, ys, method=voting(GATE))
+    assert abs(out.means[-1, 0] - 50) < 1
+    assert (out.inflations > 1).sum() == 1
+
+
+def test_missing_coordinates_do_not_disturb_a_vote(walks):
+    ys = walks[2][0].copy()
+    ys[100:] += 100.0
+    ys[101::2, 0] = np.nan
+    ys[102] = np.nan
+    out = wolf.filter(PLANE, ys, method="Learned")
+    fired = np.flatnonzero(out.inflations > 1)
+    assert len(fired) >= 1
+    assert fired[0] <= 110
+    assert np.linalg.norm(out.means[-1, :2] - ys[-2]) < 15
+
+
+def test_smoothing_goes_through_the_inflated_prediction(walks):
+    """A filter that inflates is a filter whose Q was larger at that step: smooth that model and compare."""
+    ys = walks[2][0][:60].copy()
+    ys[30:] += 200.0
+    out = wolf.filter(PLANE, ys, method=voting(GATE))
+    assert (out.inflations > 1).sum() == 1
+    noise = np.repeat(np.asarray(PLANE.Q)[None], 60, 0)
+    for t in np.flatnonzero(out.inflations > 1):
+        noise[t] = out.predicted_covs[t] - PLANE.F @ out.covs[t - 1] @ PLANE.F.T
+    system = {"F": PLANE.F, "H": PLANE.H, "R": PLANE.R, "Q": noise, "mean": PLANE.mean, "cov": PLANE.cov}
+    mean, cov = oracle.batch({k: np.asarray(v) for k, v in system.items()}, ys, weights=out.weights)
+    smoothed = wolf.smooth(PLANE, out)
+    np.testing.assert_allclose(smoothed.means, mean, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(smoothed.covs, cov, rtol=1e-5, atol=1e-7)
