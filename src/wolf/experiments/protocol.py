@@ -10,8 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-Row = dict[str, Any]
+Row = dict[str, Any]  # plain values; None and "" are left out when rows go through a file, so read with row.get
 Rows = list[Row]
+
+
+class NoData(Exception):  # noqa: N818 - a state of affairs that the verdict names, not a mistake
+    """The data that a part needs are not there: it is left out, and the verdict says so.
+
+    A part of an experiment with `needs` may also let FileNotFoundError and ConnectionError pass: they mean the same.
+    """
 
 
 @dataclass(frozen=True)
@@ -49,7 +56,7 @@ class Experiment:
         run: Runs one part, returns tidy rows (one observation a row, plain values).
         measure: The numbers that ``expected.toml`` speaks of, by name, from all rows.
         draw: Figures by name, from all rows (matplotlib figures; it never runs a filter).
-        needs: ``("uci",)`` where the regression sets are needed.
+        needs: ``("uci",)`` where the regression sets are needed; at the small scale they may be made up.
         remarks: Sentences for the report: what was seen, where the paper's text and what was
             run differ, and how to repeat it.
     """
