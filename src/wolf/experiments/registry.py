@@ -6,7 +6,12 @@ from importlib import import_module
 
 from wolf.experiments.protocol import Experiment
 
-MODULES: tuple[str, ...] = ()
+MODULES: tuple[str, ...] = (
+    "intro",
+    "pif",
+    "weighted_likelihood",
+    "tracking_trials",
+)
 
 
 @cache
