@@ -11,6 +11,9 @@ MODULES: tuple[str, ...] = (
     "pif",
     "weighted_likelihood",
     "tracking_trials",
+    "tracking_tuning",
+    "tracking_stress",
+    "tracking_rbpf",
 )
 
 
