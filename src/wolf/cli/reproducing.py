@@ -63,9 +63,11 @@ def table(outcomes: list[Outcome]) -> str:
 
 
 def _difference(name: str, found: verdict.Verdict) -> str:
-    ours = "nothing" if math.isnan(found.measured) else f"{found.measured:.4g}"
-    expected = "that it holds" if found.expected == "holds" else found.expected
-    head = f"{name}, {found.name}: {ours} here; {found.source} has {expected}"
+    if found.expected == "holds":
+        head = f"{name}, {found.name}: not so here; so says {found.source}"
+    else:
+        ours = "nothing" if math.isnan(found.measured) else f"{found.measured:.4g}"
+        head = f"{name}, {found.name}: {ours} here, {found.expected} in {found.source}"
     return f"{head}.\n    {found.text[0].upper()}{found.text[1:]}{'' if found.text.endswith('.') else '.'}"
 
 

@@ -80,7 +80,7 @@ def plain_log(ax: Any, which: str = "x") -> None:
         return
     low, high = axis.get_view_interval()
     decades = np.log10(high / low) if low > 0 else 3.0
-    marks = (1.0, 2.0, 5.0) if decades < 2.5 else (1.0,)
+    marks = (1.0, 2.0, 5.0) if decades < 2.5 else (1.0, 3.0) if decades < 4 else (1.0,)
     axis.set_major_locator(LogLocator(subs=marks))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())

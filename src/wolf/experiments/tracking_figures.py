@@ -42,17 +42,17 @@ def _plane(rows: Rows, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 def paths(rows: Rows, config: Any) -> Any:
     """Draw the sample run: measurements, then each filter against the truth."""
-    figure = figures.new_figure(10.5, 6.4)
-    axes = figure.subplots(2, 3, sharex=True, sharey=True)
+    figure = figures.new_figure(12.5, 6.2)
+    axes = figure.subplots(2, 4, sharex=True, sharey=True)
     truth = _plane(rows, "truth")
     (left, right), (low, high) = (style.limits(values, margin=MARGIN) for values in truth)
     seen = _plane(rows, "y")
     beyond = int(((seen[0] < left) | (seen[0] > right) | (seen[1] < low) | (seen[1] > high)).sum())
-    for ax, name in zip(axes.flat, ("measurements", *PRINTED), strict=True):
+    for ax, name in zip(axes.flat, ("measurements", *PRINTED, "KF-IW (as run)", "WoLF (default)"), strict=True):
         figures.dress(ax, grid=None)
         if name == "measurements":
             ax.scatter(*seen, s=5, color=style.DOTS, lw=0)
-            figures.heading(ax, f"measurements ({beyond} of {len(rows)} beyond the axes)")
+            figures.heading(ax, f"measurements ({beyond} outside)")
         else:
             ax.plot(*_plane(rows, name), color=figures.color(name), lw=1.1, zorder=2)
             figures.heading(ax, name)
