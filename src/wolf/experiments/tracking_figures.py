@@ -97,7 +97,8 @@ def errors(done: Mapping[str, Rows], config: Any) -> Any:
     for after in (len(PRINTED), len(PRINTED) + len(RUN)):
         ax.axhline(len(order) - after - 0.5, color=style.TRUTH, lw=1)
     ax.set_xlabel("J of position x: root of the summed squared error over the run (log scale)")
-    for group, after in (("as printed", 0), ("as run", len(PRINTED)), ("not in the paper", len(PRINTED) + len(RUN))):
+    groups = {"as printed": 0, "as run; TMD: the saved c without its square": len(PRINTED)}
+    for group, after in (groups | {"not in the paper": len(PRINTED) + len(RUN)}).items():
         where = (0.995, len(order) - after - 0.62)
         ax.text(*where, group, transform=ax.get_yaxis_transform(), ha="right", va="top", size=8.5, color=style.QUIET)
     figures.heading(ax, f"{TITLES[config.kind]}, {config.trials} trials of {config.world.steps} steps")

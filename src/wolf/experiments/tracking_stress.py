@@ -103,12 +103,13 @@ def draw(done: Mapping[str, Rows], config: Settings) -> dict[str, Any]:
     axes = figure.subplots(len(done), len(PANELS), sharey="row", squeeze=False)
     for line, (kind, rows) in zip(axes, done.items(), strict=True):
         found = curves(rows)
-        for ax, (label, names) in zip(line, PANELS.items(), strict=True):
+        for number, (ax, (label, names)) in enumerate(zip(line, PANELS.items(), strict=True)):
             for name, dash in zip(names, ("-", "--", ":"), strict=False):
                 _curve(ax, name, dash, found[name])
             for name in ("KF", "WoLF (default)"):
                 level = float(np.median(found[name][0.0]))
-                ax.axhline(level, color=figures.color(name), lw=1.2, ls=(0, (1, 1)), label=f"{name}, nothing varied")
+                words = name if number == 0 else None
+                ax.axhline(level, color=figures.color(name), lw=1.2, ls=(0, (1, 1)), label=words)
             ax.set_yscale("log")
             figures.dress(ax)
             ax.set_xlabel(label)
@@ -116,7 +117,7 @@ def draw(done: Mapping[str, Rows], config: Settings) -> dict[str, Any]:
         line[0].set_ylabel("J of position x (log scale)")
         figures.heading(line[0], tracking.TITLES[kind])
     words = f"Median and 5-95 % of {config.trials} trials of {config.world.steps} steps. KF-IW: 2 inner iterations; "
-    figures.caption(figure, words + "KF-B: 4 inner iterations, β = 1.")
+    figures.caption(figure, words + "KF-B: 4, and β = 1. Dotted lines: KF and the default, where nothing varies.")
     return {"stress": figure}
 
 

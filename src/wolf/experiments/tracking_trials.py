@@ -246,13 +246,25 @@ def _experiment(kind: str) -> Experiment:
     )
 
 
+COMMON = (
+    "J is the root of the summed squared error, as the paper defines it; its figures show the sum itself.",
+    "WoLF-TMD compares the squared distance with c, as the paper prints it. The code compared the distance, so the "
+    "saved c is squared here; put into the printed formula as it is, it loses the track in many trials.",
+    "The Bayes ceiling is a Rao-Blackwellised particle filter with the true law of the noise. It lies above the oracle "
+    "where the size of each step's noise would help (Student), and below where outliers measure too (mixture: twice "
+    "the position), which the oracle leaves out.",
+)
 REMARKS = {
     "student": (
+        *COMMON,
         "With the one inner iteration that tuning chose (I = 1.54, cut to 1), KF-B is the Kalman filter: its first "
         "pass has ρ = 1, and what it learns is used in the second. Box, code and corrected rule coincide here.",
     ),
     "mixture": (
-        "KF-B is shown as its box prints it; as run it carries its counts from step to step and leaves out H Σ Hᵀ.",
+        *COMMON,
+        "KF-B is shown as its box prints it; as run it carries its counts from step to step and leaves out H Σ Hᵀ. "
+        "Corrected is the rule of the library, whose digamma terms are those of the derivation.",
+        "In the weight traces of the paper TMD is drawn with the threshold of IMQ; here with its own.",
     ),
 }
 EXPERIMENTS = tuple(_experiment(kind) for kind in tracking.KINDS)

@@ -143,14 +143,15 @@ def draw(done: Mapping[str, Rows], config: Settings) -> dict[str, Any]:
             ax.scatter(errors[:1], [place], s=90, facecolor="none", edgecolor=figures.color(name), lw=1.8)
         untuned = {row["method"]: row["J0"] for row in done[f"{kind} untuned"]}
         for name in ("WoLF (default)", "oracle"):
-            ax.axvline(untuned[name], color=figures.color(name), lw=1.5, ls="--", label=f"{name}, untuned")
+            words = f"{name}, untuned" if ax is axes[0] else None
+            ax.axvline(untuned[name], color=figures.color(name), lw=1.5, ls="--", label=words)
         ax.set_yticks(range(len(names)), list(reversed(names)))
         ax.set_ylim(-0.6, len(names) - 0.4)
         figures.dress(ax, grid="x")
         ax.tick_params(axis="y", length=0, labelcolor=style.INK)
         ax.set_xlabel("median J of position x over all trials")
         figures.heading(ax, f"{tracking.TITLES[kind]} (KF: {untuned['KF']:.0f})")
-        ax.legend(frameon=False, fontsize=8.5, labelcolor=style.INK)
+    figure.legend(loc="outside upper right", ncols=2, frameon=False, fontsize=9, labelcolor=style.INK)
     words = f"One dot: tuned on one trial by Bayesian optimisation, judged on {config.trials}. Ring: the first trial, "
     figures.caption(figure, words + "as in the paper.")
     return {"tuning": figure}
