@@ -15,8 +15,8 @@ import numpy as np
 from wolf import door, methods, run
 from wolf.api import filter_many
 from wolf.experiments import search
-from wolf.experiments.protocol import Row, Rows
 from wolf.experiments.as_run import CarriedBernoulli
+from wolf.experiments.protocol import Row, Rows
 from wolf.filters import GaussianFilter
 from wolf.pytree import cast
 
@@ -114,15 +114,15 @@ def residual(state: Any, info: Any) -> Any:
     return info.residual
 
 
-def errors(
+def predictions(
     name: str, values: Mapping[str, Any], model_of: ModelOf, trials: Trials, first: int = 0, as_run: bool = False
 ) -> np.ndarray:
-    """Run trials and compute their RMedSE, `sqrt(median over t of (y_t - h(mean before y_t))²)`, outliers included.
+    """Run trials in one compiled call, and give what was predicted before each target came, (B, T).
 
     Args:
         name: of the method.
         values: its hyper-parameters.
-        model_of: the model; one for all trials if it gives the same for all.
+        model_of: the model; one for all trials if it starts alike in all.
         trials: the data.
         first: number of the first of them.
         as_run: see `method_of`.
@@ -138,8 +138,17 @@ def errors(
         method=method_of(name, values, as_run),
         save=residual,
     )
-    predictions = shown - out.saved[..., 0]
-    return root_median_square(trials.targets - predictions)
+    return shown - out.saved[..., 0]
+
+
+def errors(
+    name: str, values: Mapping[str, Any], model_of: ModelOf, trials: Trials, first: int = 0, as_run: bool = False
+) -> np.ndarray:
+    """Run trials and compute their RMedSE, `sqrt(median over t of (y_t - h(mean before y_t))²)`, outliers included.
+
+    Arguments are those of `predictions`; returns (B,).
+    """
+    return root_median_square(trials.targets - predictions(name, values, model_of, trials, first, as_run))
 
 
 def root_median_square(values: np.ndarray) -> np.ndarray:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from wolf.experiments.figures import heading, plain_log
 from wolf.experiments.learning import CALIBRATED, CLEAN, COLOURS, METHODS
 from wolf.experiments.protocol import Rows
 from wolf.plots.style import INK, QUIET, TRUTH, dress, new_figure
@@ -40,7 +41,7 @@ def draw_relative(rows: Mapping[str, Rows], variants: Sequence[str], sets: Seque
                 ax.plot(x, y, marker, color=COLOURS[method], ms=7, mec="white", mew=0.6, ls="none", clip_on=False)
         ax.axhline(0, color=QUIET, lw=0.9)
         ax.axvline(0, color=QUIET, lw=0.9)
-        ax.set_title(TITLES[variant], loc="left", size=10.5, color=INK)
+        heading(ax, TITLES[variant])
         ax.set_xlabel("time for a step, relative to OGD, minus 1")
         if beyond:
             ax.annotate(f"{beyond} beyond the axes", (0.98, 0.98), xycoords="axes fraction", ha="right", va="top",
@@ -88,7 +89,7 @@ def draw_errors(rows: Mapping[str, Rows], variant: str, sets: Sequence[str]) -> 
     ax.set_ylim(len(sets) - 0.5, -0.5)
     ax.set_xscale("log")
     ax.set_xlabel("RMedSE (target scaled to a range of 1; log scale)")
-    ax.set_title(TITLES[variant] + "; median, quartiles, middle 90 % of trials", loc="left", size=10.5, color=INK)
+    heading(ax, f"{TITLES[variant]}; median, quartiles, middle 90 % of trials")
     dress(ax, grid="x")
     ax.tick_params(axis="y", length=0)
     _legend(ax, METHODS)
@@ -109,9 +110,10 @@ def draw_speed(rows: Mapping[str, Rows], variants: Sequence[str]) -> Any:
                 ax.plot(np.median(times), np.median(errors), "o", color="white", mec=COLOURS[method], ms=8, mew=2)
         ax.set_xscale("log")
         ax.set_yscale("log")
-        ax.set_title(TITLES[variant], loc="left", size=10.5, color=INK)
+        heading(ax, TITLES[variant])
         ax.set_xlabel("time for a step (µs, log scale)")
-        plain_ticks(ax)
+        plain_log(ax)
+        plain_log(ax, "y")
         dress(ax, grid="both")
     axes[0].set_ylabel("RMedSE (log scale)")
     _legend(axes[-1], METHODS)
@@ -129,7 +131,7 @@ def draw_draws(rows: Rows) -> Any:
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.set_xscale("log")
-    plain_ticks(ax, "x")
+    plain_log(ax)
     ax.set_xlabel("mean RMedSE on fresh trials (log scale); a dot for each tuning draw")
     dress(ax, grid="x")
     return figure
@@ -149,8 +151,8 @@ def draw_rates(rows: Mapping[str, Rows], variants: Sequence[str], rates: Sequenc
             ax.fill_between(rates, low, high, color=COLOURS[method], alpha=0.2, lw=0)
             ax.plot(rates, mean, "o-", color=COLOURS[method], ms=3.5, lw=1.6)
         ax.set_yscale("log")
-        plain_ticks(ax, "y")
-        ax.set_title(TITLES[variant], loc="left", size=10.5, color=INK)
+        plain_log(ax, "y")
+        heading(ax, TITLES[variant])
         ax.set_xlabel("outliers (% of targets)")
         dress(ax, grid="both")
     axes[0].set_ylabel("RMedSE (mean over trials, 95 % bootstrap band; log scale)")
@@ -174,16 +176,6 @@ def bootstrap(values: Sequence[float], samples: int = 500, level: float = 0.95) 
     drawn = np.random.default_rng(0).choice(array, (samples, len(array))).mean(1)
     low, high = np.quantile(drawn, (0.5 - 0.5 * level, 0.5 + 0.5 * level))
     return float(array.mean()), float(low), float(high)
-
-
-def plain_ticks(ax: Any, which: str = "both") -> None:
-    """Write the ticks of a log axis as plain numbers, those between the powers of ten too."""
-    from matplotlib.ticker import LogLocator, StrMethodFormatter
-
-    for axis in {"x": (ax.xaxis,), "y": (ax.yaxis,), "both": (ax.xaxis, ax.yaxis)}[which]:
-        axis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0)))
-        axis.set_major_formatter(StrMethodFormatter("{x:g}"))
-        axis.set_minor_formatter("")
 
 
 def plain(method: str) -> str:
