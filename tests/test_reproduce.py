@@ -233,3 +233,34 @@ def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path, only):
     (tmp_path / "file").write_text("")
     result = command("--out", str(tmp_path / "file"))
     assert result.exit_code == 2
+
+
+def test_a_difference_that_is_known_is_known_within_a_range():
+    """A note without a range would explain every regression away."""
+    loose = [
+        f"{experiment}.{each.name}"
+        for experiment, entries in verdict.expected().items()
+        for each in entries
+        if each.note and each.ours is None and (each.claim or each.range or each.value is not None)
+    ]
+    assert loose == []
+
+
+@pytest.mark.slow
+def test_the_small_scale_of_everything_agrees_or_says_why(tmp_path):
+    """Minutes: every experiment with made-up regression sets. `make check` runs it once."""
+    result = command("--out", str(tmp_path))
+    assert result.exit_code == 0, result.output
+    statuses = []
+    for name in registry.experiments():
+        told = json.loads((tmp_path / name / "results.json").read_text())
+        statuses += [found["status"] for found in told["verdicts"]]
+        assert told["measured"], f"{name} measured nothing"
+        assert told["missing"] == [], f"{name} has parts without data"
+        assert told["pictures"], f"{name} drew nothing"
+        for picture in told["pictures"]:
+            for kind in ("png", "svg"):
+                assert (tmp_path / name / f"{picture}.{kind}").stat().st_size > 1000
+        assert json.loads((tmp_path / name / "manifest.json").read_text())["scale"] == "small"
+    assert statuses.count(verdict.AGREES) >= len(registry.experiments())
+    assert verdict.UNEXPLAINED not in statuses
