@@ -80,7 +80,7 @@ SMALL = Settings(
     trials=1,
     variants=(PRINTED,),
 )
-WAVES = {"dim": 40, "steps": 60, "outlier_prob": 0.01}  # of the paper's picture of the process
+WAVES = Settings(dim=40, steps=60, outlier_prob=0.01)  # the paper's picture of the process
 
 
 def parts(config: Settings) -> list[str]:
@@ -108,7 +108,7 @@ def run(task: Task) -> Rows:
     """Run one part."""
     config: Settings = task.config
     if task.part == "waves":
-        return _waves(config, task.seed)
+        return _waves(task.seed)
     variant = next(each for each in config.variants if task.part.startswith(f"{each}-"))
     size, kind = task.part.removeprefix(f"{variant}-").split("-", 1)
     label = {"variant": variant, "members": int(size)}
@@ -188,14 +188,13 @@ def _errors(
     return np.sqrt(((out.saved - truth) ** 2).mean(-1))
 
 
-def _waves(config: Settings, seed: int) -> Rows:
+def _waves(seed: int) -> Rows:
     """Let the ring of the paper's picture run."""
-    ring = replace(config, dim=WAVES["dim"], steps=WAVES["steps"])
-    states, _, wild = simulate(ring, PRINTED, 1, seed, WAVES["outlier_prob"])
+    states, _, wild = simulate(WAVES, PRINTED, 1, seed, WAVES.outlier_prob)
     return [
         {"step": t + 1, "component": i, "state": float(states[0, t, i]), "outlier": bool(wild[0, t, i])}
-        for t in range(ring.steps)
-        for i in range(ring.dim)
+        for t in range(WAVES.steps)
+        for i in range(WAVES.dim)
     ]
 
 
