@@ -14,6 +14,12 @@ MODULES: tuple[str, ...] = (
     "tracking_tuning",
     "tracking_stress",
     "tracking_rbpf",
+    "complexity",
+    "uci",
+    "kin8nm",
+    "outlier_rate",
+    "lorenz96",
+    "online_mlp",
 )
 
 

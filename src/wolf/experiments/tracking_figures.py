@@ -25,6 +25,7 @@ def draw_trials(done: Mapping[str, Rows], config: Any) -> dict[str, Any]:
         "uncropped": uncropped(done["sample"], config),
         "errors": errors(done, config),
         "components": components(done, config),
+        "components-uncropped": components(done, config, cropped=False),
         "rounding": rounding(done, config),
         "weights": weight_traces(done["sample"], config),
         "slowdown": slowdown(done["timing"], config),
@@ -106,21 +107,22 @@ def errors(done: Mapping[str, Rows], config: Any) -> Any:
     return figure
 
 
-def components(done: Mapping[str, Rows], config: Any) -> Any:
-    """Draw the distribution of J of all four components, cropped to where the boxes are."""
+def components(done: Mapping[str, Rows], config: Any, cropped: bool = True) -> Any:
+    """Draw the distribution of J of all four components, cropped to where the boxes are or whole."""
     figure = figures.new_figure(10.5, 6.2)
     axes = figure.subplots(2, 2, sharey=True)
     names = (*PRINTED, "WoLF (default)", *BOUNDS)
     for i, ax in enumerate(axes.flat):
         samples = figures.group([*done["trials"], *done["ceiling"]], "method", f"J{i}")
         figures.boxes(ax, {name: samples[name] for name in names})
-        tails = [np.quantile(samples[name], (0.02, 0.98)) for name in names]
-        ax.set_xlim(0.95 * min(low for low, _ in tails), 1.05 * max(high for _, high in tails))
-        figures.plain_log(ax)
+        if cropped:
+            tails = [np.quantile(samples[name], (0.02, 0.98)) for name in names]
+            ax.set_xlim(0.95 * min(low for low, _ in tails), 1.05 * max(high for _, high in tails))
+            figures.plain_log(ax)
         figures.heading(ax, f"{COMPONENTS[i]}")
         ax.set_xlabel(f"$J_{{T,{i}}}$ (log scale)")
-    words = f"{TITLES[config.kind]}, {config.trials} trials, from the 2nd to the 98th percentile."
-    figures.caption(figure, words)
+    shown = "from the 2nd to the 98th percentile" if cropped else "all of them"
+    figures.caption(figure, f"{TITLES[config.kind]}, {config.trials} trials, {shown}.")
     return figure
 
 
