@@ -204,6 +204,14 @@ def test_the_command_ends_with_1_if_a_difference_is_unexplained(tmp_path, only, 
     assert "Differs because it was made up." in result.output
 
 
+def test_a_job_of_hours_is_run_only_if_it_is_named(monkeypatch, recorder):
+    known = {"made-up": recorder.experiment(), "long": recorder.experiment(name="long", on_request=True)}
+    monkeypatch.setattr(registry, "experiments", lambda: known)
+    assert [each.name for each in registry.choose()] == ["made-up"]
+    assert [each.name for each in registry.choose(("long",))] == ["long"]
+    assert "(only if named)" in command("--list").output
+
+
 def test_an_interrupted_command_says_how_to_go_on(tmp_path, only):
     only.breaks = "second"
     result = command("--out", str(tmp_path))
@@ -252,7 +260,7 @@ def test_the_small_scale_of_everything_agrees_or_says_why(tmp_path):
     result = command("--out", str(tmp_path))
     assert result.exit_code == 0, result.output
     statuses = []
-    for name in registry.experiments():
+    for name in (each.name for each in registry.choose()):
         told = json.loads((tmp_path / name / "results.json").read_text())
         statuses += [found["status"] for found in told["verdicts"]]
         assert told["measured"], f"{name} measured nothing"
@@ -262,5 +270,5 @@ def test_the_small_scale_of_everything_agrees_or_says_why(tmp_path):
             for kind in ("png", "svg"):
                 assert (tmp_path / name / f"{picture}.{kind}").stat().st_size > 1000
         assert json.loads((tmp_path / name / "manifest.json").read_text())["scale"] == "small"
-    assert statuses.count(verdict.AGREES) >= len(registry.experiments())
+    assert statuses.count(verdict.AGREES) >= len(registry.choose())
     assert verdict.UNEXPLAINED not in statuses

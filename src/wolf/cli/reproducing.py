@@ -22,7 +22,9 @@ def listing() -> str:
     """List the experiments with what they show."""
     known = registry.experiments()
     width = max(map(len, known)) + 2
-    return "\n".join(f"{name:<{width}}{each.title}" for name, each in known.items())
+    return "\n".join(
+        f"{name:<{width}}{each.title}{' (only if named)' if each.on_request else ''}" for name, each in known.items()
+    )
 
 
 def reproduce(names: tuple[str, ...], scale: str, trials: int | None, seed: int, out: Path, data: Path | None) -> int:

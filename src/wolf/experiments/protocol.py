@@ -57,6 +57,7 @@ class Experiment:
         measure: The numbers that ``expected.toml`` speaks of, by name, from all rows.
         draw: Figures by name, from all rows (matplotlib figures; it never runs a filter).
         needs: ``("uci",)`` where the regression sets are needed; at the small scale they may be made up.
+        on_request: Whether it is run only if it is named: a job of hours.
         remarks: Sentences for the report: what was seen, where the paper's text and what was
             run differ, and how to repeat it.
     """
@@ -70,4 +71,5 @@ class Experiment:
     measure: Callable[[Mapping[str, Rows], Any], dict[str, float]]
     draw: Callable[[Mapping[str, Rows], Any], dict[str, Any]]
     needs: tuple[str, ...] = ()
+    on_request: bool = False
     remarks: tuple[str, ...] = ()

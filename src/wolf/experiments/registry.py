@@ -37,7 +37,7 @@ def experiments() -> dict[str, Experiment]:
 
 
 def choose(names: tuple[str, ...] = ()) -> list[Experiment]:
-    """Find experiments by name; all of them without any.
+    """Find experiments by name; without any all of them, but for those that have to be asked for.
 
     Args:
         names: as `wolf reproduce --list` shows them.
@@ -48,4 +48,5 @@ def choose(names: tuple[str, ...] = ()) -> list[Experiment]:
             close = get_close_matches(name.lower(), known, n=1, cutoff=0.4)
             hint = f" Did you mean {close[0]!r}?" if close else ""
             raise ValueError(f"no experiment is called {name!r}.{hint} There are: {', '.join(known)}")
-    return [known[name] for name in dict.fromkeys(names or known)]
+    usual = [name for name, each in known.items() if not each.on_request]
+    return [known[name] for name in dict.fromkeys(names or usual)]
