@@ -15,27 +15,24 @@ import hashlib
 import io
 import json
 import math
-import os
-import platform
 import re
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from wolf.door import package_version
+from wolf.experiments import provenance, verdict
 from wolf.experiments import rows as files
-from wolf.experiments import verdict
 from wolf.experiments.protocol import Experiment, NoData, Rows, Task
 from wolf.experiments.verdict import Verdict
+from wolf.plots.style import MISSING_MATPLOTLIB
 
-PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "matplotlib", "bayesian-optimization", "optax")
 TICKS = 1000  # of a progress bar
 DPI = 150  # of a picture
 SCALES = ("small", "paper")
@@ -98,38 +95,49 @@ def reproduce(experiment: Experiment, request: Request, say: Callable[[str], Non
     """
     config = configure(experiment, request)
     folder = request.out / experiment.name
-    done: dict[str, Rows] = {}
-    seconds: dict[str, float] = {}
-    missing: list[str] = []
-    fresh: list[str] = []
+    ran = _run_parts(experiment, config, request, folder, say)
+    found = experiment.measure(ran.rows, config) if ran.rows else {}
+    measured = {name: float(value) for name, value in found.items()}
+    same = request.trials is None or config == experiment.settings[request.scale]
+    verdicts = verdict.judge(experiment.name, measured, request.scale, complete=not ran.missing, sized=same)
+    files.write(folder / "rows.csv", [{"part": part} | row for part, rows in ran.rows.items() for row in rows])
+    files.replace(folder / "manifest.json", _json(_manifest(experiment, config, request, ran)))
+    pictures = _draw(experiment, ran.rows, config, folder, say) if ran.rows else ()
+    spent, missing, fresh = sum(ran.seconds.values()), tuple(ran.missing), tuple(ran.fresh)
+    outcome = Outcome(experiment.name, measured, verdicts, spent, missing, fresh, pictures)
+    files.replace(folder / "results.json", _json(dataclasses.asdict(outcome)))
+    return outcome
+
+
+class _Ran(NamedTuple):
+    """The rows and the wall time of each part; which had no data, and which were run now."""
+
+    rows: dict[str, Rows]
+    seconds: dict[str, float]
+    missing: list[str]
+    fresh: list[str]
+
+
+def _run_parts(experiment: Experiment, config: Any, request: Request, folder: Path, say: Callable[[str], None]) -> _Ran:
+    """Run what is not finished, in order; each part is kept before the next begins."""
+    ran = _Ran({}, {}, [], [])
     for part in experiment.parts(config):
         key = fingerprint(experiment, config, part, request)
         kept = _finished(folder, part, key)
-        if kept is not None:
-            done[part], seconds[part] = kept
-            continue
-        started = time.perf_counter()
-        try:
-            found = _run(experiment, Task(config, part, request.seed, request.data, earlier=dict(done)))
-        except NoData as reason:
-            say(f"  {part}: no data. {reason}")
-            missing.append(part)
-            continue
-        seconds[part] = time.perf_counter() - started
-        _keep(folder, part, key, found, seconds[part])
-        done[part] = files.read(_part(folder, part, "csv"))
-        fresh.append(part)
-    measured = {} if not done else _finite_names(experiment.measure(done, config))
-    same = request.trials is None or config == experiment.settings[request.scale]
-    verdicts = verdict.judge(experiment.name, measured, request.scale, complete=not missing, sized=same)
-    files.write(folder / "rows.csv", [{"part": part} | row for part, rows in done.items() for row in rows])
-    files.replace(folder / "manifest.json", _json(_manifest(experiment, config, request, seconds, missing)))
-    pictures = _draw(experiment, done, config, folder, say) if done else ()
-    outcome = Outcome(
-        experiment.name, measured, verdicts, sum(seconds.values()), tuple(missing), tuple(fresh), pictures
-    )
-    files.replace(folder / "results.json", _json(dataclasses.asdict(outcome)))
-    return outcome
+        if kept is None:
+            started = time.perf_counter()
+            try:
+                rows = _run(experiment, Task(config, part, request.seed, request.data, earlier=dict(ran.rows)))
+            except NoData as reason:
+                say(f"  {part}: no data. {reason}")
+                ran.missing.append(part)
+                continue
+            _keep(folder, part, key, rows, time.perf_counter() - started)
+            ran.fresh.append(part)
+            kept = _finished(folder, part, key)  # as written: rows of a fresh run are those of a resumed one
+        assert kept is not None
+        ran.rows[part], ran.seconds[part] = kept
+    return ran
 
 
 def configure(experiment: Experiment, request: Request) -> Any:
@@ -205,10 +213,6 @@ def _finished(folder: Path, part: str, key: str) -> tuple[Rows, float] | None:
         return None
 
 
-def _finite_names(measured: dict[str, float]) -> dict[str, float]:
-    return {name: float(value) for name, value in measured.items()}
-
-
 def _draw(
     experiment: Experiment, done: dict[str, Rows], config: Any, folder: Path, say: Callable[[str], None]
 ) -> tuple[str, ...]:
@@ -217,7 +221,7 @@ def _draw(
     except ModuleNotFoundError as error:
         if error.name is None or not error.name.startswith("matplotlib"):
             raise
-        say(f"  {experiment.name}: no pictures. {error}")
+        say(f"  {experiment.name}: no pictures. {MISSING_MATPLOTLIB}")
         return ()
     for name, figure in figures.items():
         for kind in ("png", "svg"):
@@ -235,9 +239,7 @@ def _picture(figure: Any, kind: str) -> bytes:
     return picture.getvalue()
 
 
-def _manifest(
-    experiment: Experiment, config: Any, request: Request, seconds: dict[str, float], missing: list[str]
-) -> dict[str, Any]:
+def _manifest(experiment: Experiment, config: Any, request: Request, ran: _Ran) -> dict[str, Any]:
     return {
         "experiment": experiment.name,
         "title": experiment.title,
@@ -245,44 +247,12 @@ def _manifest(
         "scale": request.scale,
         "seed": request.seed,
         "settings": dataclasses.asdict(config),
-        "seconds": seconds | {"total": sum(seconds.values())},
-        "parts_without_data": missing,
-        "versions": _versions(),
-        "machine": _machine(),
+        "seconds": ran.seconds | {"total": sum(ran.seconds.values())},
+        "parts_without_data": ran.missing,
+        "versions": provenance.versions(),
+        "machine": provenance.machine(),
         "written": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
-
-
-def _versions() -> dict[str, str]:
-    found = {"wolf": package_version(), "python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "not installed"
-    return found
-
-
-def _machine() -> dict[str, Any]:
-    import jax
-
-    device = jax.devices()[0]
-    return {
-        "system": platform.system(),
-        "architecture": platform.machine(),
-        "processor": _processor(),
-        "cores": os.cpu_count(),
-        "device": getattr(device, "device_kind", device.platform),
-    }
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
 
 
 def _json(value: Any) -> str:

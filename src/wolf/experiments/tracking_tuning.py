@@ -89,14 +89,15 @@ def run(task: Task) -> Rows:
         return [{"method": label} | judge(method) for label, method in methods.items()] + [{"method": "oracle"} | told]
     family = families(config)[name]
     found: Rows = []
-    for draw in range(config.draws):
+    draws = min(config.draws, config.trials)
+    for draw in range(draws):
 
         def score(draw: int = draw, **values: float) -> float:
             out = wolf.filter(model, data[draw].measurements, method=family.make(**values), save="means")
             return -float(tracking.errors(out.means[None], data[draw : draw + 1]).max())
 
         def tell(done: int, of: int, draw: int = draw) -> None:
-            task.tell(draw * of + done, config.draws * of)
+            task.tell(draw * of + done, draws * of)
 
         best = search.maximise(
             score, family.bounds, initial=config.initial, iterations=config.iterations, seed=task.seed, tell=tell
