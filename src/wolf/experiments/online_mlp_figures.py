@@ -8,7 +8,7 @@ import numpy as np
 from wolf.experiments.figures import heading, plain_log
 from wolf.experiments.learning import COLOURS, METHODS
 from wolf.experiments.protocol import Rows
-from wolf.plots.style import GRID, INK, dress, new_figure
+from wolf.plots.style import DOTS, INK, dress, new_figure
 
 COLUMNS = 4
 SHOWN = 35.0  # targets beyond this are off the sample pictures
@@ -57,7 +57,7 @@ def draw_samples(rows: Rows, truth: tuple[np.ndarray, np.ndarray], label: str) -
     axes = figure.subplots(2, 4, sharex=True, sharey=True).ravel()
     for ax, method in zip(axes, METHODS, strict=True):
         mine = [row for row in rows if row["method"] == method]
-        ax.plot([r["x"] for r in mine], [r["y"] for r in mine], ".", color=GRID, ms=2.5, mew=0)
+        ax.plot([r["x"] for r in mine], [r["y"] for r in mine], ".", color=DOTS, ms=3, mew=0, alpha=0.35)
         ax.plot([r["x"] for r in mine], [r.get("prediction", np.nan) for r in mine], ".", color=COLOURS[method], ms=3,
                 alpha=0.7, mew=0)  # fmt: skip
         ax.plot(*truth, color=INK, lw=1.0)

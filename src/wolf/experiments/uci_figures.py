@@ -53,14 +53,12 @@ def draw_relative(rows: Mapping[str, Rows], variants: Sequence[str], sets: Seque
     axes[0].set_ylabel("RMedSE, relative to OGD, minus 1")
     from matplotlib.lines import Line2D
 
-    named = [
-        Line2D([], [], marker="o", ls="none", color=COLOURS[m], label=m) for m in METHODS if m not in ("OGD", CLEAN)
-    ]
-    shaped = [Line2D([], [], marker=k, ls="none", color=QUIET, label=n) for k, n in zip(MARKERS, sets, strict=False)]
-    axes[-1].add_artist(
-        axes[-1].legend(handles=named, loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=9)
-    )
-    axes[-1].legend(handles=shaped, loc="lower left", bbox_to_anchor=(1.01, 0.0), frameon=False, fontsize=9)
+    def dot(marker: str, shade: str, label: str) -> Any:
+        return Line2D([], [], marker=marker, ls="none", color=shade, label=label)
+
+    named = [dot("o", COLOURS[method], method) for method in METHODS if method not in ("OGD", CLEAN)]
+    shaped = [dot(marker, QUIET, name) for marker, name in zip(MARKERS, sets, strict=False)]
+    figure.legend(handles=named + shaped, loc="outside right upper", frameon=False, fontsize=9)
     return figure
 
 
