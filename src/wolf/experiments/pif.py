@@ -76,20 +76,29 @@ def run(task: Task) -> Rows:
             for s, value in zip(LINE, influence.pif(model, method, ys, errors), strict=False)
         ]
     if task.part == "as in the figure":
-        predicted = wolf.filter(model, ys, method=make_methods(config)["WoLF-IMQ"]).predicted_means[-1, :2]
-        ys = np.vstack([ys[:-1], predicted + np.array(config.residual)])
-        found = [row for domain in DOMAINS for row in _map(config, model, ys, domain)]
-        best = {(row["domain"], row["method"]): 0.0 for row in found}
-        for row in found:
-            best[row["domain"], row["method"]] = max(best[row["domain"], row["method"]], row["pif"])
-        return [{"domain": domain, "method": name, "pif": value} for (domain, name), value in best.items()]
+        return _maxima(config, model, ys)
     return _map(config, model, ys, task.part)
 
 
-def _map(config: Settings, model: Any, ys: np.ndarray, domain: str) -> Rows:
+def _grid(config: Settings, domain: str) -> np.ndarray:
     axis = np.linspace(*DOMAINS[domain], config.grid)
-    errors = np.stack(np.meshgrid(axis, axis, indexing="ij"), -1).reshape(-1, 2)
-    kalman = wolf.KF()
+    return np.stack(np.meshgrid(axis, axis, indexing="ij"), -1).reshape(-1, 2)
+
+
+def _maxima(config: Settings, model: Any, ys: np.ndarray) -> Rows:
+    """Put the last measurement where its residual is that of the paper's figure, and take the highest influence."""
+    found: Rows = []
+    for name, method in make_methods(config).items():
+        predicted = wolf.filter(model, ys, method=method).predicted_means[-1, :2]
+        moved = np.vstack([ys[:-1], predicted + np.array(config.residual)])
+        for domain in DOMAINS:
+            highest = influence.pif(model, method, moved, _grid(config, domain)).max()
+            found.append({"domain": domain, "method": name, "pif": float(highest)})
+    return found
+
+
+def _map(config: Settings, model: Any, ys: np.ndarray, domain: str) -> Rows:
+    errors, kalman = _grid(config, domain), wolf.KF()
     found: Rows = []
     for name, method in make_methods(config).items():
         values = influence.pif(model, method, ys, errors)

@@ -50,7 +50,7 @@ class Expected:
             return "holds"
         if self.range is not None:
             return f"{self.range[0]:g} to {self.range[1]:g}"
-        return "" if self.value is None else f"{self.value:.4g} ± {self.tolerance:.0%}"
+        return "" if self.value is None else f"{self.value:.4g} ± {100 * self.tolerance:.3g} %"
 
     def met_by(self, measured: float) -> bool:
         """Say whether a figure of ours is what was expected."""
