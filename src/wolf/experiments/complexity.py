@@ -137,9 +137,8 @@ def measure(rows: Mapping[str, Rows], config: Settings) -> dict[str, float]:
         largest = max(row["parameters"] for row in table)
         last = {row["method"]: row["seconds_per_step"] for row in table if row["parameters"] == largest}
         for name in TABLE:
-            word = f"{kind}_{name.lower().replace('-', '_')}"
-            found[f"{word}_exponent"] = exponent(table, name)
-            found[f"{word}_over_kf"] = last[name] / last["KF"]
+            found[f"{name}, {kind}: exponent"] = exponent(table, name)
+            found[f"{name}, {kind}: cost over KF"] = last[name] / last["KF"]
     return found
 
 
@@ -176,8 +175,9 @@ def _draw_table(rows: Mapping[str, Rows], config: Settings) -> Any:
     found = measure(rows, config)
     cells = []
     for name, (_, _, count, cost) in TABLE.items():
-        word = name.lower().replace("-", "_")
-        figures = [found[f"{kind}_{word}_{what}"] for what in ("exponent", "over_kf") for kind in (DENSE, NETWORK)]
+        figures = [
+            found[f"{name}, {kind}: {what}"] for what in ("exponent", "cost over KF") for kind in (DENSE, NETWORK)
+        ]
         cells.append([name, cost, count, *(f"{value:.2f}" for value in figures)])
     table = ax.table(cells, colLabels=names, loc="center", cellLoc="right", edges="horizontal")
     table.auto_set_font_size(False)

@@ -14,7 +14,7 @@ from wolf.experiments import learning
 from wolf.experiments.learning import BOUNDS, METHODS
 from wolf.experiments.protocol import Experiment, Rows, Task
 from wolf.experiments.uci_data import AS_RUN, PRINTED, SAVED, as_saved, load, network, streams
-from wolf.experiments.uci_figures import draw_draws, draw_speed, mean_by_method, plain
+from wolf.experiments.uci_figures import draw_draws, draw_speed, mean_by_method
 
 
 @dataclass(frozen=True)
@@ -112,21 +112,19 @@ def measure(rows: Mapping[str, Rows], config: Settings) -> dict[str, float]:
         table = rows.get(f"{variant}-trials", [])
         if not table:
             continue
-        word = variant.replace("-", "_")
+        word = variant.replace("-", " ")
         errors, times = mean_by_method(table, "rmedse"), _relative_times(table)
-        found |= {f"{word}_{plain(method)}": value for method, value in errors.items()}
-        for method in errors:
-            found[f"{word}_{plain(method)}_time_over_imq"] = times[method]
-            found[f"{word}_{plain(method)}_error_over_imq"] = errors[method] / errors["WoLF-IMQ"]
+        for method, error in errors.items():
+            found[f"{method}, {word}"] = error
+            found[f"{method}, {word}: error over WoLF-IMQ"] = error / errors["WoLF-IMQ"]
+            found[f"{method}, {word}: time over WoLF-IMQ"] = times[method]
         better = min(errors["EKF"], errors["OGD"]) / max(errors["WoLF-IMQ"], errors["WoLF-TMD"])
-        found[f"{word}_wolf_beats_ekf_and_ogd"] = better - 1.0
+        found[f"WoLF is more accurate than EKF and OGD, {word}"] = better - 1.0
+    drawn = [row for part in rows if part.startswith("draw-") for row in rows[part]]
     for method in BOUNDS:
-        drawn = [
-            row["fresh_rmedse"] for part in rows if part.startswith("draw-") for row in rows[part]
-            if row["method"] == method and row.get("fresh_rmedse") is not None
-        ]  # fmt: skip
-        if drawn:
-            found[f"{plain(method)}_worst_draw_over_best"] = max(drawn) / min(drawn)
+        fresh = [row.get("fresh_rmedse", np.nan) for row in drawn if row["method"] == method]
+        if fresh:
+            found[f"{method}: worst tuning draw over best"] = max(fresh) / min(fresh)
     return found
 
 

@@ -33,6 +33,8 @@ SAMPLE_THRESHOLDS = {AP: 10.0, PP: 10.0, HUB: 4.0}  # of the sample runs; distan
 GAIN_INFLATION = 3.0  # of the published runs with 20 members, on the diagonal inside the gain
 INFLATION = 1.06  # of members, for our own localised default; DAPPER's setting for Lorenz96
 OUTLIER = 100.0
+FLAT_FROM = 6.0  # thresholds from which AP and PP keep all good measurements
+FLAT = 0.02  # relative change over the rest of the grid that still counts as flat
 
 
 @dataclass(frozen=True)
@@ -238,24 +240,25 @@ def _grid(config: Settings, variant: str, size: int, name: str, task: Task) -> R
 
 
 def measure(rows: Mapping[str, Rows], config: Settings) -> dict[str, float]:
-    """Average errors over runs by threshold, and say how far each method depends on it.
-
-    `..._rise` is the error at the largest threshold over that at the first one of at least 6.
-    """
+    """Average errors over runs by threshold, and say how far each method depends on it."""
     found: dict[str, float] = {}
     for variant in config.variants:
         for size, word in _sizes(config):
-            for name, short in ((ENKF, "enkf"), (DEFAULT, "default"), (AP, "ap"), (PP, "pp"), (HUB, "hub")):
+            where = f"{word} members, {variant.replace('-', ' ')}"
+            rises = {}
+            for name in (ENKF, DEFAULT, *RULES):
                 means = by_threshold(rows.get(f"{variant}-{size}-{name}", []))
-                front = f"{variant.replace('-', '_')}_{word}_{short}"
-                if not means:
-                    continue
-                found[front] = float(np.nanmin(list(means.values())))
-                if name in RULES:
-                    above = [c for c in means if c >= 6.0]
-                    if above:
-                        found[f"{front}_rise"] = means[max(above)] / means[min(above)]
-                        found[f"{front}_plateau"] = means[max(above)]
+                if means:
+                    found[f"{name}, {where}"] = float(np.nanmin(list(means.values())))
+                above = [c for c in means if c is not None and c >= FLAT_FROM]
+                if above:
+                    rises[name] = means[max(above)] / means[min(above)]
+                    found[f"{name}, {where}: largest c"] = means[max(above)]
+                    found[f"{name}, {where}: largest c over c near 6"] = rises[name]
+            if len(rises) == len(RULES):
+                change = max(abs(rises[AP] - 1.0), abs(rises[PP] - 1.0))
+                margin = min(FLAT - change, rises[HUB] - 1.0 - FLAT)
+                found[f"AP and PP do not depend on c above 6, Hub does, {where}"] = margin
     return found
 
 

@@ -15,9 +15,9 @@ from jax import Array
 
 from wolf.experiments import learning
 from wolf.experiments.learning import BOUNDS, CALIBRATED, CLEAN, METHODS, Bounds, Trials
-from wolf.experiments.online_mlp_figures import draw_samples, draw_trials
+from wolf.experiments.online_mlp_figures import draw_samples, draw_trials, title_of
 from wolf.experiments.protocol import Experiment, Rows, Task
-from wolf.experiments.uci_figures import mean_by_method, plain
+from wolf.experiments.uci_figures import mean_by_method
 from wolf.models import from_function, mlp
 
 PRINTED, AS_RUN = "printed", "as-run"
@@ -221,15 +221,15 @@ def measure(rows: Mapping[str, Rows], config: Settings) -> dict[str, float]:
     found: dict[str, float] = {}
     for each in config.configurations:
         table = rows.get(f"{label_of(*each)}-trials", [])
-        word = label_of(*each).replace("-", "_")
+        where = title_of(label_of(*each))
         means = mean_by_method(table, "rmedse")
-        found |= {f"{word}_{plain(method)}": value for method, value in means.items()}
-        for method in means:
-            values = [row.get("rmedse", np.nan) for row in table if row["method"] == method]
-            found[f"{word}_{plain(method)}_median"] = float(np.median(values))
+        for method, value in means.items():
+            found[f"{method}, {where}"] = value
+            own = [row.get("rmedse", np.nan) for row in table if row["method"] == method]
+            found[f"{method}, {where}: median"] = float(np.median(own))
         if means:
             best = min(means["WoLF-IMQ"], means["WoLF-TMD"])
-            found[f"{word}_wolf_beats_ekf_and_ogd"] = min(means["EKF"], means["OGD"]) / best - 1.0
+            found[f"WoLF is more accurate than EKF and OGD, {where}"] = min(means["EKF"], means["OGD"]) / best - 1.0
     return found
 
 

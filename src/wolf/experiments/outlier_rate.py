@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from wolf.experiments import learning
-from wolf.experiments.learning import CALIBRATED, METHODS
+from wolf.experiments.learning import METHODS, ROBUST
 from wolf.experiments.protocol import Experiment, Rows, Task
 from wolf.experiments.uci_data import AS_RUN, PRINTED, SAVED, as_saved, load, network, streams
-from wolf.experiments.uci_figures import draw_rates, mean_by_method, plain
+from wolf.experiments.uci_figures import draw_rates, mean_by_method
 
 
 @dataclass(frozen=True)
@@ -85,18 +85,16 @@ def measure(rows: Mapping[str, Rows], config: Settings) -> dict[str, float]:
     for variant in config.variants:
         means = {rate: mean_by_method(rows.get(f"{variant}-{rate:02d}", []), "rmedse") for rate in config.rates}
         means = {rate: each for rate, each in means.items() if each}
-        word = variant.replace("-", "_")
+        word = variant.replace("-", " ")
         for rate, each in means.items():
-            found |= {f"{word}_{rate:02d}_{plain(method)}": value for method, value in each.items()}
+            found |= {f"{method} at {rate} %, {word}": value for method, value in each.items()}
         dirty = [each for rate, each in means.items() if rate]
         if dirty:
-            robust = ("EKF-B", "EKF-IW", "WoLF-IMQ", "WoLF-TMD", CALIBRATED)
-            found[f"{word}_robust_beat_ekf_and_ogd"] = min(
-                min(each["EKF"], each["OGD"]) / max(each[name] for name in robust) - 1.0 for each in dirty
-            )
-            found[f"{word}_robust_spread"] = max(
-                max(each[name] for name in robust) / min(each[name] for name in robust) for each in dirty
-            )
+            worst = [max(each[name] for name in ROBUST) for each in dirty]
+            margin = min(min(each["EKF"], each["OGD"]) / most for each, most in zip(dirty, worst, strict=True))
+            found[f"all robust methods beat EKF and OGD at every rate, {word}"] = margin - 1.0
+            spread = max(most / min(each[name] for name in ROBUST) for each, most in zip(dirty, worst, strict=True))
+            found[f"worst robust method over best, any rate, {word}"] = spread
     return found
 
 

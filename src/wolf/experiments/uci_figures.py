@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from wolf.experiments.figures import heading, plain_log
-from wolf.experiments.learning import CALIBRATED, CLEAN, COLOURS, METHODS
+from wolf.experiments.learning import CLEAN, COLOURS, METHODS
 from wolf.experiments.protocol import Rows
 from wolf.plots.style import INK, QUIET, TRUTH, dress, new_figure
 
@@ -179,16 +179,6 @@ def bootstrap(values: Sequence[float], samples: int = 500, level: float = 0.95) 
     drawn = np.random.default_rng(0).choice(array, (samples, len(array))).mean(1)
     low, high = np.quantile(drawn, (0.5 - 0.5 * level, 0.5 + 0.5 * level))
     return float(array.mean()), float(low), float(high)
-
-
-def plain(method: str) -> str:
-    """Name a method as measures do.
-
-    Example:
-        >>> plain("WoLF-IMQ"), plain(CALIBRATED)
-        ('wolf_imq', 'calibrated')
-    """
-    return {CALIBRATED: "calibrated", CLEAN: "clean"}.get(method, method.lower().replace("-", "_"))
 
 
 def draw_sets(rows: Rows) -> Any:
