@@ -1,9 +1,11 @@
 """`wolf reproduce`: verdicts, resumption, manifests, bad input, and the small scale of everything."""
 
 import csv
+import importlib.util
 import json
 import math
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -241,6 +243,22 @@ def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path, only):
     (tmp_path / "file").write_text("")
     result = command("--out", str(tmp_path / "file"))
     assert result.exit_code == 2
+
+
+def test_the_page_says_what_the_folder_says(tmp_path, only, monkeypatch):
+    source = Path(__file__).parent.parent / "docs" / "make_reproduction.py"
+    spec = importlib.util.spec_from_file_location("make_reproduction", source)
+    page = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(page)
+    monkeypatch.setattr(page, "DOCS", tmp_path)
+    monkeypatch.setattr(page, "IMAGES", tmp_path / "images")
+    monkeypatch.setattr(verdict, "expected", lambda: {"made-up": entry(value=1.0, note="it was made up")})
+    command("--out", str(tmp_path / "folder"))
+    page.main(tmp_path / "folder")
+    text = (tmp_path / "reproduction.md").read_text()
+    assert "| total | 1.5 | 1 ± 0 % | differs (1) |" in text
+    assert "(1) Differs because it was made up." in text
+    assert "wolf reproduce made-up --scale small --seed 314" in text
 
 
 def test_a_difference_that_is_known_is_known_within_a_range():
