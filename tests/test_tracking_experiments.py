@@ -105,9 +105,10 @@ def test_without_rounding_the_rounded_filter_is_the_filter(ys, monkeypatch):
     monkeypatch.setattr(rounded, "_short", lambda a: np.asarray(a) if isinstance(a, np.ndarray) else a)
     rounded._filter.clear_cache()
     model = tracking.make_model(WORLD)
-    for name, method in {"KF": "KF", "WoLF-IMQ": wolf.WoLF(wolf.IMQ(4.0))}.items():
+    gate = wolf.WoLF(wolf.MahalanobisThreshold(9.0))
+    for method, rule in (("KF", {}), (wolf.WoLF(wolf.IMQ(4.0)), {"soft": 4.0}), (gate, {"gate": 9.0})):
         exact = wolf.filter(model, ys, method=method).means
-        found = rounded.filter_means(ys[None], WORLD, name, 4.0)[0]
+        found = rounded.filter_means(ys[None], WORLD, **rule)[0]
         np.testing.assert_allclose(found, exact, rtol=1e-3, atol=2e-3)
     rounded._filter.clear_cache()
 

@@ -17,6 +17,8 @@ from jax import Array
 
 from wolf.experiments.tracking import START, World
 
+UNWEIGHTED = 1e8  # c of an IMQ that believes everything
+
 
 def product(a: Any, b: Any) -> Array:
     """Multiply with bfloat16 operands and float32 sums."""
@@ -37,47 +39,46 @@ def system(world: World) -> tuple[np.ndarray, np.ndarray]:
 def simulate(kind: str, world: World, trials: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Draw trials with rounded products: states (trials, T, 4) and measurements (trials, T, 2)."""
     keys = jax.random.split(jax.random.key(seed), trials)
-    drawn = _simulate(keys, jnp.float32(world.dof), jnp.float32(world.outlier_prob), kind=kind, world=world)
+    drawn = _simulate(keys, jnp.asarray(kind == "student"), world=world)
     return np.asarray(drawn[0]), np.asarray(drawn[1])
 
 
-@partial(jax.jit, static_argnames=("kind", "world"))
-def _simulate(keys: Array, dof: Array, prob: Array, *, kind: str, world: World) -> tuple[Array, Array]:
+@partial(jax.jit, static_argnames=("world",))
+def _simulate(keys: Array, student: Array, *, world: World) -> tuple[Array, Array]:
     move, look = system(world)
 
     def one(key: Array) -> tuple[Array, Array]:
-        noise_keys = jax.random.split(key, 4)
-        walk = world.dynamics_var**0.5 * jax.random.normal(noise_keys[0], (world.steps, 4))
-        noise = world.obs_var**0.5 * jax.random.normal(noise_keys[1], (world.steps, 2))
-        wide = 0.5 * dof / jax.random.gamma(noise_keys[2], 0.5 * dof, (world.steps, 1))
-        doubled = jax.random.uniform(noise_keys[3], (world.steps, 1)) < prob
+        walk_key, noise_key, scale_key, event_key = jax.random.split(key, 4)
+        walk = world.dynamics_var**0.5 * jax.random.normal(walk_key, (world.steps, 4))
+        noise = world.obs_var**0.5 * jax.random.normal(noise_key, (world.steps, 2))
+        scale = 0.5 * world.dof / jax.random.gamma(scale_key, 0.5 * world.dof, (world.steps, 1))
+        outlier = jax.random.uniform(event_key, (world.steps, 1)) < world.outlier_prob
 
         def body(x: Array, step: Array) -> tuple[Array, tuple[Array, Array]]:
             x = product(move, x) + step
             return x, (x, product(look, x))
 
         _, (states, seen) = jax.lax.scan(body, jnp.asarray(START, jnp.float32), walk)
-        if kind == "student":
-            return states, seen + jnp.sqrt(wide) * noise
-        return states, jnp.where(doubled, world.factor, 1.0) * seen + noise
+        heavy, doubled = seen + jnp.sqrt(scale) * noise, jnp.where(outlier, world.factor, 1.0) * seen + noise
+        return states, jnp.where(student, heavy, doubled)
 
     return jax.vmap(one)(keys)
 
 
-def filter_means(ys: np.ndarray, world: World, rule: str, threshold: float) -> np.ndarray:
+def filter_means(ys: np.ndarray, world: World, *, soft: float = UNWEIGHTED, gate: float = np.inf) -> np.ndarray:
     """Filter with rounded products; means, (trials, T, 4).
 
     Args:
         ys: (trials, T, 2).
         world: of the data.
-        rule: "KF", "WoLF-IMQ" or "WoLF-TMD".
-        threshold: c; of the squared distance for TMD.
+        soft: c of IMQ. The Kalman filter of the published runs was IMQ with a c of 1e8.
+        gate: largest squared distance that TMD believes.
     """
-    return np.asarray(_filter(jnp.asarray(ys, jnp.float32), jnp.float32(threshold), rule=rule, world=world))
+    return np.asarray(_filter(jnp.asarray(ys, jnp.float32), jnp.float32(soft), jnp.float32(gate), world=world))
 
 
-@partial(jax.jit, static_argnames=("rule", "world"))
-def _filter(ys: Array, threshold: Array, *, rule: str, world: World) -> Array:
+@partial(jax.jit, static_argnames=("world",))
+def _filter(ys: Array, soft: Array, gate: Array, *, world: World) -> Array:
     move, look = system(world)
     noise = world.obs_var * jnp.eye(2, dtype=jnp.float32)
 
@@ -87,15 +88,13 @@ def _filter(ys: Array, threshold: Array, *, rule: str, world: World) -> Array:
         cov = product(product(move, cov), move.T) + world.dynamics_var * jnp.eye(4, dtype=jnp.float32)
         residual = y - _times(look, mean)
         square = (residual**2).sum()
-        # w² divides R for IMQ (1 for the Kalman filter), and keeps or drops the measurement for TMD.
-        power = threshold**2 / (threshold**2 + square) if rule == "WoLF-IMQ" else jnp.ones(())
-        used = square / world.obs_var <= threshold if rule == "WoLF-TMD" else jnp.ones((), bool)
+        power = soft**2 / (soft**2 + square)  # w², which divides R
         cross = product(look, cov)
         innovation = product(cross, look.T) + noise / power
         gain = jnp.linalg.solve(innovation, cross).T
-        new_mean = mean + _times(gain, residual)
-        new_cov = cov - product(product(gain, innovation), gain.T)
-        kept = jnp.where(used, new_mean, mean), jnp.where(used, new_cov, cov)
+        learned = mean + _times(gain, residual), cov - product(product(gain, innovation), gain.T)
+        used = square / world.obs_var <= gate
+        kept = jnp.where(used, learned[0], mean), jnp.where(used, learned[1], cov)
         return kept, kept[0]
 
     def one(ys: Array) -> Array:

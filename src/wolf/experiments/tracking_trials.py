@@ -100,8 +100,9 @@ def _rounded(task: Task, config: Settings) -> Rows:
     states, ys = rounded.simulate(config.kind, config.world, config.trials, task.seed)
     chosen = SAVED[config.kind]
     found: Rows = []
-    for name, threshold in {"KF": 1.0, "WoLF-IMQ": chosen.imq, "WoLF-TMD": chosen.tmd}.items():
-        means = rounded.filter_means(ys, config.world, name, threshold)
+    rules: dict[str, dict[str, float]] = {"KF": {}, "WoLF-IMQ": {"soft": chosen.imq}, "WoLF-TMD": {"gate": chosen.tmd}}
+    for name, rule in rules.items():
+        means = rounded.filter_means(ys, config.world, **rule)
         squares = ((means.astype(np.float64) - states) ** 2).sum(1)
         found += _error_rows(name, np.sqrt(squares), {})
     return found
