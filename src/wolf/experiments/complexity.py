@@ -159,7 +159,9 @@ def draw(rows: Mapping[str, Rows], config: Settings) -> dict[str, Any]:
         plain_log(ax, "y")
         heading(ax, titles[kind])
         ax.set_xlabel("number of states m (log scale)")
-        ax.legend(frameon=False, fontsize=8.5, title="exponent of the largest sizes", title_fontsize=8.5)
+        ax.legend(
+            loc="upper left", frameon=False, fontsize=8.5, title="exponent of the largest sizes", title_fontsize=8.5
+        )
         dress(ax, grid="both")
     axes[0].set_ylabel("time for a step (µs, log scale)")
     return {"cost": figure, "table": _draw_table(rows, config)}

@@ -183,7 +183,7 @@ def bootstrap(values: Sequence[float], samples: int = 500, level: float = 0.95) 
 
 def draw_sets(rows: Rows) -> Any:
     """Draw the table of sets, with the paper's counts beside the right ones."""
-    figure = new_figure(7.2, 0.32 * len(rows) + 0.9)
+    figure = new_figure(8.8, 0.32 * len(rows) + 0.9)
     ax = figure.subplots()
     ax.axis("off")
     names = ("set", "examples", "features", "parameters", "features (paper)", "parameters (paper)")
