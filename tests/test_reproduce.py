@@ -145,8 +145,9 @@ def test_other_settings_seeds_or_broken_files_run_again(tmp_path, recorder):
     assert runner.reproduce(experiment, Request(tmp_path)).fresh == ()
     assert runner.reproduce(experiment, Request(tmp_path, seed=1)).fresh == ("first", "second")
     assert runner.reproduce(experiment, Request(tmp_path, seed=1, trials=4)).fresh == ("first", "second")
-    (tmp_path / "made-up" / "parts" / "first.json").write_text("{")
-    assert runner.reproduce(experiment, Request(tmp_path, seed=1, trials=4)).fresh == ("first",)
+    for name, content in (("first.json", "{"), ("first.json", "[]"), ("first.csv", "trial,value\n0,1\n")):
+        (tmp_path / "made-up" / "parts" / name).write_text(content)
+        assert runner.reproduce(experiment, Request(tmp_path, seed=1, trials=4)).fresh == ("first",)
 
 
 def test_a_manifest_says_how_to_repeat_the_run(tmp_path, recorder):
@@ -243,6 +244,14 @@ def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path, only):
     (tmp_path / "file").write_text("")
     result = command("--out", str(tmp_path / "file"))
     assert result.exit_code == 2
+
+
+def test_two_experiments_run_from_end_to_end(tmp_path):
+    result = command("intro", "weighted-likelihood", "--out", str(tmp_path))
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "intro" / "intro.png").read_bytes()[:4] == b"\x89PNG"
+    assert b"<svg" in (tmp_path / "weighted-likelihood" / "weighted-likelihood.svg").read_bytes()[:2000]
+    assert "2 agrees" in result.output
 
 
 def test_the_page_says_what_the_folder_says(tmp_path, only, monkeypatch):

@@ -160,7 +160,11 @@ def fingerprint(experiment: Experiment, config: Any, part: str, request: Request
         "wolf": package_version(),
         "data": str(request.data.resolve()) if experiment.needs and request.data else None,
     }
-    return hashlib.sha256(_json(told).encode()).hexdigest()
+    return _digest(_json(told).encode())
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _run(experiment: Experiment, task: Task) -> Rows:
@@ -199,17 +203,19 @@ def _part(folder: Path, part: str, suffix: str) -> Path:
 def _keep(folder: Path, part: str, key: str, found: Rows, seconds: float) -> None:
     """Write the rows first and what vouches for them last."""
     _part(folder, part, "json").unlink(missing_ok=True)
-    files.write(_part(folder, part, "csv"), found)
-    files.replace(_part(folder, part, "json"), _json({"part": part, "key": key, "seconds": seconds}))
+    table = _part(folder, part, "csv")
+    files.write(table, found)
+    told = {"part": part, "key": key, "seconds": seconds, "sha256": _digest(table.read_bytes())}
+    files.replace(_part(folder, part, "json"), _json(told))
 
 
 def _finished(folder: Path, part: str, key: str) -> tuple[Rows, float] | None:
     try:
-        told = json.loads(_part(folder, part, "json").read_text(encoding="utf-8"))
-        if told.get("key") != key or told.get("part") != part:
-            return None
-        return files.read(_part(folder, part, "csv")), float(told["seconds"])
-    except (OSError, ValueError, KeyError):  # not there, or not whole: run it
+        told, table = json.loads(_part(folder, part, "json").read_bytes()), _part(folder, part, "csv")
+        digest = _digest(table.read_bytes())
+        same = told["key"] == key and told["part"] == part and told.get("sha256", digest) == digest
+        return (files.read(table), float(told["seconds"])) if same else None
+    except (OSError, ValueError, KeyError, TypeError):  # not there, or not whole: run it
         return None
 
 
