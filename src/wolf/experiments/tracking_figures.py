@@ -127,20 +127,24 @@ def components(done: Mapping[str, Rows], config: Any, cropped: bool = True) -> A
 
 
 def rounding(done: Mapping[str, Rows], config: Any) -> Any:
-    """Draw what bfloat16 operands do to the errors."""
-    figure = figures.new_figure(8.5, 3.6)
+    """Draw what shorter numbers do to the errors."""
+    figure = figures.new_figure(8.5, 4.2)
     ax = figure.add_subplot()
-    exact, short = (figures.group(done[part], "method", "J0") for part in ("trials", "rounded"))
-    samples = {}
-    for name in short:
-        samples[f"{name} (float64)"] = exact[name]
-        samples[f"{name} (bfloat16)"] = short[name]
+    exact = figures.group(done["trials"], "method", "J0")
+    short = {
+        kind: figures.group((row for row in done["rounded"] if row["arithmetic"] == kind), "method", "J0")
+        for kind in ("float32", "bfloat16")
+    }
+    samples = {
+        f"{name} ({kind})": values[name]
+        for name in short["bfloat16"]
+        for kind, values in ({"float64": exact} | short).items()
+    }
     figures.boxes(ax, samples, hollow=[name for name in samples if "bfloat16" in name])
     ax.set_xlabel("J of position x (log scale)")
-    figures.heading(ax, f"{TITLES[config.kind]}: the same filters in two arithmetics")
-    figures.caption(
-        figure, "Boxes: quartiles and median; whiskers 5 and 95 %; dots beyond. Each arithmetic, own trials."
-    )
+    figures.heading(ax, f"{TITLES[config.kind]}: the same filters in three arithmetics")
+    words = "bfloat16: operands of matrix products only, and its own trials. Whiskers 5 and 95 %; dots beyond."
+    figures.caption(figure, words)
     return figure
 
 

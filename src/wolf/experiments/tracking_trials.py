@@ -96,7 +96,7 @@ def in_batches(model: Any, ys: np.ndarray, method: Any, task: Task, size: int = 
 
 
 def _rounded(task: Task, config: Settings) -> Rows:
-    """Repeat three methods in the arithmetic of the published runs."""
+    """Repeat three methods in the arithmetic of the published runs, and in float32."""
     states, ys = rounded.simulate(config.kind, config.world, config.trials, task.seed)
     chosen = SAVED[config.kind]
     found: Rows = []
@@ -104,7 +104,13 @@ def _rounded(task: Task, config: Settings) -> Rows:
     for name, rule in rules.items():
         means = rounded.filter_means(ys, config.world, **rule)
         squares = ((means.astype(np.float64) - states) ** 2).sum(1)
-        found += _error_rows(name, np.sqrt(squares), {})
+        found += [row | {"arithmetic": "bfloat16"} for row in _error_rows(name, np.sqrt(squares), {})]
+    data = tracking.simulate(config.kind, config.world, config.trials, task.seed)
+    model, ys = tracking.make_model(config.world), tracking.measurements(data)
+    for name in rules:
+        out = wolf.filter_many(model, ys, method=tracking.make_methods(chosen)[name], save="means", dtype="float32")
+        errors = tracking.errors(out.means.astype(np.float64), data)
+        found += [row | {"arithmetic": "float32"} for row in _error_rows(name, errors, {})]
     return found
 
 
@@ -182,9 +188,11 @@ def measure(done: Mapping[str, Rows], config: Settings) -> dict[str, float]:
     for name, values in first.items():
         found[f"{name} J0 worst"] = float(np.max(values))
         found[f"{name} J0 standard error of the median"] = median_error(values)
-    for name, values in group(done["rounded"], "method", "J0").items():
-        found[f"{name} J0 in bfloat16"] = float(np.median(values))
-        found[f"{name} J0 worst in bfloat16"] = float(np.max(values))
+    for arithmetic in ("bfloat16", "float32"):
+        rows = [row for row in done["rounded"] if row["arithmetic"] == arithmetic]
+        for name, values in group(rows, "method", "J0").items():
+            found[f"{name} J0 in {arithmetic}"] = float(np.median(values))
+            found[f"{name} J0 worst in {arithmetic}"] = float(np.max(values))
     for name, values in group(done["trials"], "method", "false_alarms").items():
         found[f"{name} false alarms"] = float(np.mean(values))
         found[f"{name} missed"] = float(np.mean(group(done["trials"], "method", "missed")[name]))
