@@ -23,7 +23,8 @@ KINDS = ("student", "mixture")
 TITLES = {"student": "Student observations", "mixture": "Mixture observations"}
 COMPONENTS = ("position x", "position y", "velocity x", "velocity y")
 
-# The paper's methods, in its order; then what they were run as; then what the paper does not have.
+# The paper's methods, in its order; then what they were run as, and TMD with the saved threshold of the distance put
+# into the printed formula as it is; then what the paper does not have.
 PRINTED = ("KF", "KF-B", "KF-IW", "WoLF-IMQ", "WoLF-TMD")
 RUN = ("KF-B (as run)", "KF-IW (as run)", "WoLF-TMD (c not squared)")
 OURS = ("KF-B (corrected)", "WoLF (default)")

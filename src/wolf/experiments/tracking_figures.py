@@ -165,7 +165,8 @@ def weight_traces(rows: Rows, config: Any) -> Any:
         figures.heading(ax, name)
     axes[-1].set_xlabel("step")
     axes[-1].margins(x=0.01)
-    figures.caption(figure, f"{TITLES[config.kind]}, trial {config.sample}. Shaded: steps with an outlier.")
+    what = "noise more than 3 times as wide as nominal" if config.kind == "student" else "steps with an outlier"
+    figures.caption(figure, f"{TITLES[config.kind]}, trial {config.sample}. Shaded: {what}.")
     return figure
 
 
