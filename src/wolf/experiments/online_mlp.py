@@ -253,6 +253,11 @@ EXPERIMENT = Experiment(
         "No hyper-parameters were saved for the network on unsorted data.",
         f"'{CALIBRATED}' tunes nothing: prior variance 1, and R = 1 like all others. '{CLEAN}' is shown the targets "
         "before they are replaced.",
+        "Why EKF-IW on the network is worse here (4.6) than in the saved runs (4.0) is not known. The published filter "
+        "linearises again at each inner iterate; three ways to do so gave 4.47 to 4.56 on the first 30 trials, where "
+        "ours gives 4.54. With the true curve the same change does account for the difference.",
+        "The tolerance of 10 % was chosen with these results in view, and EKF-B on the network is compared by its "
+        "median, since the saved mean (6.6) has a standard deviation of 9.6.",
         "Trials with the true curve fall into two groups: those that found the frequency and those that did not.",
     ),
 )
