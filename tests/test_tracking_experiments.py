@@ -147,6 +147,7 @@ def test_influence_of_the_kalman_filter_has_a_closed_form():
     gain = out.predicted_covs[-1] @ model.H.T @ np.linalg.inv(out.innovation_covs[-1])
     shifts = errors @ gain.T
     expected = 0.5 * (shifts * np.linalg.solve(out.covs[-1], shifts.T).T).sum(1)
-    as_plotted = pif._reversed(model, wolf.KF(), wolf.KF(), ys, errors)
+    after = pif.contaminate(model, "KF", ys, errors)
+    as_plotted = pif.divergence(out.means[-1], out.covs[-1], after.means[:, 0], after.covs[:, 0])
     np.testing.assert_allclose(as_plotted, expected, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(wolf.influence.pif(model, "KF", ys, errors), expected, rtol=1e-9, atol=1e-12)
