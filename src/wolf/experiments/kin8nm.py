@@ -1,7 +1,7 @@
 """Speed and accuracy on one regression set: the figure's left panel on Kin8nm, and what one tuning draw is worth.
 
 Expected: the WoLF filters are as fast as the EKF and as accurate as EKF-B and EKF-IW; EKF and OGD are several times
-less accurate. At the paper's scale some 15 minutes on one core.
+less accurate. At the paper's scale some 10 minutes on one core.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,7 @@
 """Sensitivity to the outlier rate, 0 to 45 %: the figure's right panel on Kin8nm, hyper-parameters tuned at 10 %.
 
-Expected: the robust methods grow alike and slowly, EKF and OGD fast. At the paper's scale some 25 minutes on one core.
+Expected: the robust methods grow alike and slowly, EKF and OGD fast. At the paper's scale an estimated 25
+minutes on one core.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
 """Corrupted regression sets learned by a network online: figure "RMedSE versus time per step", and the table of sets.
 
 Expected: the WoLF filters are as accurate as EKF-B and EKF-IW at the price of an EKF, and both EKF and OGD are several
-times less accurate. At the paper's scale some 15 minutes on one core as printed (`uci`), and as many as it was run
-(`uci-as-run`).
+times less accurate. At the paper's scale an estimated 15 minutes on one core as printed (`uci`), and as many as it was
+run (`uci-as-run`).
 """
 
 from collections.abc import Mapping
