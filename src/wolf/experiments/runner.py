@@ -7,6 +7,9 @@ For each experiment NAME there are in the folder:
     NAME/FIGURE.png, FIGURE.svg
     NAME/manifest.json                settings, seed, versions, machine, wall time
     NAME/results.json                 the figures of merit and their verdicts
+
+A part counts as finished if settings, seed, version and data folder are the same. Code that changed under one version
+number is not seen: whoever changes an experiment chooses another folder.
 """
 
 import dataclasses
