@@ -23,7 +23,7 @@ WORDS = {
     verdict.DIFFERS: "differs",
     verdict.UNEXPLAINED: "**differs, unexplained**",
     verdict.NO_NUMBER: "paper gives no number",
-    verdict.NO_DATA: "not run: no data",
+    verdict.NO_DATA: "not run",
 }
 TOP = """# The paper, reproduced
 
@@ -112,7 +112,7 @@ def _section(experiment, results: dict, manifest: dict, folder: Path) -> list[st
     lines = [f"## {name}", "", f"**{experiment.title}.** Shows {experiment.shows}.", ""]
     lines += ["```console", f"$ wolf reproduce {name} --scale {scale} --seed {manifest['seed']}", "```", ""]
     if manifest["parts_without_data"]:
-        lines += [f"Not run, for want of data: {', '.join(manifest['parts_without_data'])}.", ""]
+        lines += [f"Parts that were not run for this page: {', '.join(manifest['parts_without_data'])}.", ""]
     for remark in experiment.remarks:
         lines += [f"- {remark}"]
     lines += [""] if experiment.remarks else []
