@@ -86,6 +86,6 @@ def draw_thresholds(rows: Mapping[str, Rows], variants: Sequence[str], size: int
         heading(ax, f"{TITLES[variant]}, {size} members")
         ax.set_xlabel("threshold c (measurement noise = 1)")
         dress(ax, grid="both")
-    axes[0].set_ylabel("mean RMSE of the state (95 % bootstrap band; log scale)")
+    axes[0].set_ylabel("RMSE of the state, 95 % band (log scale)")
     axes[-1].legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=9)
     return figure

@@ -160,7 +160,7 @@ def draw_rates(rows: Mapping[str, Rows], variants: Sequence[str], rates: Sequenc
         heading(ax, TITLES[variant])
         ax.set_xlabel("outliers (% of targets)")
         dress(ax, grid="both")
-    axes[0].set_ylabel("RMedSE (mean over trials, 95 % bootstrap band; log scale)")
+    axes[0].set_ylabel("mean RMedSE, 95 % band (log scale)")
     _legend(axes[-1], METHODS)
     return figure
 
