@@ -297,5 +297,5 @@ def test_the_small_scale_of_everything_agrees_or_says_why(tmp_path):
             for kind in ("png", "svg"):
                 assert (tmp_path / name / f"{picture}.{kind}").stat().st_size > 1000
         assert json.loads((tmp_path / name / "manifest.json").read_text())["scale"] == "small"
-    assert statuses.count(verdict.AGREES) >= len(registry.choose())
+    assert statuses.count(verdict.AGREES) > statuses.count(verdict.DIFFERS)
     assert verdict.UNEXPLAINED not in statuses

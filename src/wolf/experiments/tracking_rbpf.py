@@ -122,6 +122,7 @@ def measure(done: Mapping[str, Rows], config: Settings) -> dict[str, float]:
         better = min(found[f"{name} J0, {kind}"] for name in ("WoLF-IMQ", "WoLF-TMD"))
         ratio = found[f"RBPF J0, {kind}"] / better
         found[f"RBPF over the better WoLF, {kind}"] = ratio
+        found[f"RBPF beats KF, {kind}"] = float(found[f"RBPF J0, {kind}"] < found[f"KF J0, {kind}"])
         found[f"RBPF is comparable to WoLF, {kind}"] = float(1.0 / COMPARABLE < ratio < COMPARABLE)
     seconds = group(done["timing"], "method", "seconds")
     found["RBPF slowdown"] = float(np.median(np.asarray(seconds["RBPF"]) / np.asarray(seconds["KF"])))

@@ -24,6 +24,8 @@ PANELS = {  # which curves share a panel, and what varies in it
     "ℓ of KF-IW": ("KF-IW", "KF-IW (as run)"),
     "α of KF-B": ("KF-B", "KF-B (as run)", "KF-B (corrected)"),
 }
+WOLF = ("WoLF-IMQ", "WoLF-TMD")
+WIDE = 4.0  # threshold from which on both WoLF methods should not lose the track
 FLAT = 1.25  # times the least median: what we call good
 
 
@@ -94,6 +96,8 @@ def measure(done: Mapping[str, Rows], config: Settings) -> dict[str, float]:
             good = [value for value, middle in medians.items() if middle < FLAT * best]
             found[f"{name} best, {kind}"] = best
             found[f"{name} good from, {kind}"] = min(good)
+        wide = [found[f"{name} at {c:g}, {kind}"] for name in WOLF for c in config.thresholds if c >= WIDE]
+        found[f"WoLF beats KF for every c from {WIDE:g} on, {kind}"] = float(max(wide) < found[f"KF best, {kind}"])
     return found
 
 
