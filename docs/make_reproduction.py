@@ -117,7 +117,8 @@ def _section(experiment, results: dict, manifest: dict, folder: Path) -> list[st
         lines += [f"- {remark}"]
     lines += [""] if experiment.remarks else []
     for picture in results["pictures"]:
-        target = f"{name}.png" if name.endswith(picture) else f"{name}-{picture}.png"
+        short = name if name.endswith(picture) else picture if picture.startswith(name) else f"{name}-{picture}"
+        target = f"{short}.png"
         _shrink(folder / f"{picture}.png", IMAGES / target)
         lines += [f"![{name}: {picture}](images/reproduction/{target})", ""]
     return lines + _tables(results["verdicts"]) + _all_figures(results)
