@@ -88,6 +88,7 @@ def draw_errors(rows: Mapping[str, Rows], variant: str, sets: Sequence[str]) -> 
     ax.set_yticks(range(len(sets)), sets)
     ax.set_ylim(len(sets) - 0.5, -0.5)
     ax.set_xscale("log")
+    plain_log(ax)
     ax.set_xlabel("RMedSE (target scaled to a range of 1; log scale)")
     heading(ax, f"{TITLES[variant]}; median, quartiles, middle 90 % of trials")
     dress(ax, grid="x")
