@@ -201,13 +201,13 @@ EXPERIMENT = Experiment(
     draw=draw,
     remarks=(
         "The exponent is a straight line through the logarithms of the three largest sizes. Methods run in turn, warm, "
-        "and the best of seven rounds counts. It needs a machine that does nothing else: on a loaded one, two runs gave "
+        "and the best of seven rounds counts. It needs a machine that does nothing else: on a busy one, two runs gave "
         "network exponents of 2.2 and 3.0 for the same KF, and costs of WoLF-TMD with dense F of 1.69, 1.10 and (the "
         "largest size alone, twice) 1.00 and 1.02 times that of the KF.",
         f"KF-B, KF-IW and OGD have I = {INNER} inner iterations. Here those of KF-B and KF-IW work in the space of the "
         "measurement, where the paper's tables count I updates of the state: so their cost over that of the KF is "
         "near 1, not I.",
         "By count of operations, the update of a static state by one number is m²: nothing is multiplied by F = I. "
-        "What is measured above some hundred parameters is also when the covariance leaves the cache.",
+        "What is measured may also depend on when the covariance leaves the cache, which was not looked into.",
     ),
 )
