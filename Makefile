@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench docs clean
+.PHONY: demo test check reproduce bench docs clean
 
 demo: $(VENV)/demo.done  ## a robust filter against a Kalman filter on dirty data: a table and a picture
 	$(BIN)/wolf demo
@@ -16,9 +16,13 @@ check: $(VENV)/dev.done  ## what CI runs: format, lint, types, tests
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pytest -n 2 -m "not slow"
+	$(BIN)/pytest tests/test_reproduce.py -m slow
 
 test-slow: $(VENV)/dev.done  ## the long tests too
 	$(BIN)/pytest -n 2
+
+reproduce: $(VENV)/dev.done  ## the paper's experiments, small, with verdicts: minutes
+	$(BIN)/wolf reproduce
 
 bench: $(VENV)/bench.done  ## speed against dynamax and filterpy, side by side in one run
 	$(BIN)/python benchmarks/speed.py

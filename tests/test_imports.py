@@ -28,7 +28,9 @@ LAYERS = [  # a module imports from its own line or from those above, never from
     {"api", "influence", "fitting", "tuning"},
     {"online", "lagged", "cleaning", "estimators", "twin"},
     {"frames", "for_sklearn", "for_sktime"},
-    {"plots", "report", "cli"},
+    {"plots", "report"},
+    {"experiments"},
+    {"cli"},
 ]
 LEVEL = {module: level for level, modules in enumerate(LAYERS) for module in modules}
 HEAVY = (
@@ -42,6 +44,8 @@ HEAVY = (
     "optax",
     "sklearn",
     "pyarrow",
+    "bayes_opt",
+    "wolf.experiments",
 )
 
 

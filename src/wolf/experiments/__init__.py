@@ -1,0 +1,1 @@
+"""The paper's experiments: one file per artefact, run and judged by one command."""
