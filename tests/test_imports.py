@@ -27,7 +27,7 @@ LAYERS = [  # a module imports from its own line or from those above, never from
     {"api", "influence", "fitting", "tuning"},
     {"online", "cleaning", "estimators", "twin"},
     {"frames", "for_sklearn", "for_sktime"},
-    {"plots", "report", "cli"},
+    {"plots", "report", "cli", "certificate"},
 ]
 LEVEL = {module: level for level, modules in enumerate(LAYERS) for module in modules}
 HEAVY = (
