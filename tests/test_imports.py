@@ -24,7 +24,7 @@ LAYERS = [  # a module imports from its own line or from those above, never from
     {"methods"},
     {"files", "tabular", "datasets"},
     {"door", "parallel", "storage", "told", "results", "models", "recipes", "simulate", "metrics"},
-    {"api", "influence", "fitting", "tuning", "explaining"},
+    {"api", "influence", "fitting", "tuning", "red_team", "explaining"},
     {"online", "cleaning", "estimators", "twin"},
     {"frames", "for_sklearn", "for_sktime"},
     {"plots", "report", "cli", "certificate"},

@@ -71,6 +71,7 @@ __version__ = _package_version()
 _ELSEWHERE = {
     "certify": "wolf.certificate",
     "Certificate": "wolf.certificate",
+    "attack": "wolf.red_team",
     "explain": "wolf.explaining",
 }
 
