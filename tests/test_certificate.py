@@ -103,6 +103,7 @@ def test_unbounded_methods_are_reported_as_such(method, level):
     assert not found["influence"].bounded
     assert not found["mean shift"].bounded
     np.testing.assert_allclose(found["influence"].details["growth"], 2.0, rtol=1e-6)
+    np.testing.assert_allclose(found["mean shift"].details["growth"], 1.0, rtol=1e-6)
     assert "to the power 2" in repr(found)
 
 
@@ -317,3 +318,17 @@ def test_curve_in_one_dimension_is_what_a_scalar_optimiser_finds(level):
     starts = np.linspace(-20, 20, 9)
     best = max(-optimize.minimize(lambda e: target(e[0]), [s], method="Nelder-Mead").fun for s in starts)
     np.testing.assert_allclose(found["influence"].value, best, rtol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", wolf.methods.names())
+def test_every_gaussian_method_is_certified(name, level):
+    """The paper's theorem as a table: every weight bounds the influence, and what has none does not."""
+    method = wolf.methods.make(name)
+    if getattr(method, "needs_key", False) or name == "OGD":
+        pytest.skip("no Gaussian filter")
+    found = wolf.certify(level, method, ys=np.array([0.5, -0.3, 0.2, 0.1]), trials=0)["influence"]
+    if name.startswith("WoLF"):
+        assert found.bounded
+    if name in ("KF", "EKF", "IEKF", "UKF", "CKF", "GHKF"):
+        assert not found.bounded

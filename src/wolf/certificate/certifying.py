@@ -7,7 +7,7 @@ import numpy as np
 
 from wolf import calibration, checks, door, weights
 from wolf.certificate import situation, stress, worst
-from wolf.certificate.entries import Certificate, Entry
+from wolf.certificate.entries import Certificate, Entry, neat
 from wolf.certificate.looking import Worst
 from wolf.certificate.trials import GROSS
 from wolf.filters import GaussianFilter
@@ -56,7 +56,7 @@ def certify(
         >>> round(wolf.certify(model, trials=0)["mean shift"].value, 2)
         1.0
     """
-    method = _check(model, method, trials, steps)
+    method = _check(model, method, trials, steps, key)
     suited, cast_method = cast(door.suit(model, method, None), np.float64), cast(method, np.float64)
     varies = bool(time_axes(model))
     if varies and ys is None:
@@ -91,7 +91,7 @@ def certify(
     return Certificate({entry.name: entry for entry in entries}, model, method, title, remarks, curves)
 
 
-def _check(model: Model, method: Any, trials: int, steps: int) -> Any:
+def _check(model: Model, method: Any, trials: int, steps: int, key: Any) -> Any:
     method = door.resolve_method(method, model)
     if getattr(method, "needs_key", False):
         raise ValueError(f"certify takes Gaussian filters; {type(method).__name__} draws random numbers")
@@ -101,6 +101,8 @@ def _check(model: Model, method: Any, trials: int, steps: int) -> Any:
         raise ValueError(f"trials must be a whole number of at least 0; got {trials!r}")
     if not isinstance(steps, int | np.integer) or steps < 2 * stress.IN_A_ROW:
         raise ValueError(f"steps must be a whole number of at least {2 * stress.IN_A_ROW}; got {steps!r}")
+    if key is None:
+        raise ValueError("key must be a seed such as 0, or a JAX key; got None")
     door.check_functions(model, None)
     try:
         jax.eval_shape(lambda: (method.init(model, None).mean, method.init(model, None).cov))
@@ -155,8 +157,9 @@ def _one_step(
         value = one.shift if shifted else one.influence
         what = "of the posterior mean, in its standard deviations" if shifted else "KL from the clean posterior"
         place = f", {places[i]}" if exact_along else ""
-        words = f"{what}; {_where(one, value, error, radius)}{place}"
-        details = {"radius": radius, "error": error, "growth": one.power, "residual": np.asarray(seen.residual)[i]}
+        power = 0.5 * one.power if shifted else one.power  # the divergence goes with the square of the shift
+        words = f"{what}; {_where(power, value, error, radius)}{place}"
+        details = {"radius": radius, "error": error, "growth": power, "residual": np.asarray(seen.residual)[i]}
         entries.append(Entry(name, value, unit, _how(one), words, details=details))
     one = found[first]
     words = "what is left of a huge error" if np.isfinite(one.far) else "a huge error has a huge one"
@@ -170,14 +173,13 @@ def _how(one: Worst) -> str:
     return "exact" if one.exact else "searched"
 
 
-def _where(one: Worst, value: float, error: np.ndarray, radius: float) -> str:
+def _where(power: float, value: float, error: np.ndarray, radius: float) -> str:
     if not np.isfinite(value):
-        power = one.power if abs(one.power - 2.0) > 1e-6 else 2.0
-        return f"grows as the error to the power {power:.3g}"
+        return f"grows as the error to the power {neat(power)}"
     if not np.isfinite(radius):
         return "approached as the error grows"
-    numbers = ", ".join(f"{number:.3g}" for number in error[:SHOWN]) + (", ..." if len(error) > SHOWN else "")
-    return f"at {radius:.3g} sd from the prediction, error ({numbers})"
+    numbers = ", ".join(neat(number) for number in error[:SHOWN]) + (", ..." if len(error) > SHOWN else "")
+    return f"at {neat(radius)} sd from the prediction, error ({numbers})"
 
 
 def _kalman_coefficient(seen: situation.Seen, i: int) -> float:
@@ -282,7 +284,7 @@ def _jump_entry(name: str, jump: stress.Jump, steps: int, told: dict[str, Any]) 
         words = f"of {state}: 5 % of trials are lost at the smallest that was tried"
     else:
         tried = ", the largest that was tried" if jump.largest == jump.sizes[-1] else ""
-        words = f"of {state}, {jump.largest:.3g} sd{tried}: 95 % of trials are back within {longest:.0f} steps"
+        words = f"of {state}, {neat(jump.largest)} sd{tried}: 95 % of trials are back within {longest:.0f} steps"
     details = {"deviations": jump.largest, "steps": longest, "horizon": steps, "direction": jump.direction}
     return Entry(name, size, "units", "simulated", words, details=details, **told)
 

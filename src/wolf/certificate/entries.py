@@ -16,6 +16,16 @@ HOW = {
 }
 
 
+def neat(number: float, digits: int = 3) -> str:
+    """Write a number with few digits, and without an exponent as long as it is not very large or small.
+
+    Example:
+        >>> neat(3448.2), neat(0.026123), neat(1.5e9)
+        ('3450', '0.0261', '1.5e+09')
+    """
+    return f"{float(f'{number:.{digits}g}'):g}"
+
+
 @dataclasses.dataclass(frozen=True)
 class Entry:
     """One line of a certificate.
@@ -53,9 +63,9 @@ class Entry:
             return "unbounded"
         number, unit = (100 * self.value, "%") if self.unit == "share" else (self.value, self.unit)
         if self.error is None:
-            return f"{number:.3g} {unit}" if self.how == "simulated" else f"{number:.4g} {unit}"
+            return f"{neat(number, 3 if self.how == 'simulated' else 4)} {unit}"
         error = 100 * self.error if self.unit == "share" else self.error
-        return f"{number:.4g} ± {error:.1g} {unit}"
+        return f"{neat(number, 4)} ± {error:.1g} {unit}"
 
 
 @dataclasses.dataclass(frozen=True, repr=False)

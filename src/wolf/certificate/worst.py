@@ -22,6 +22,7 @@ from wolf.certificate.sphere import find_metric, on_spheres
 
 NEAR, REACH = 1e-3, 1e6  # radii that are searched, in standard deviations of the predicted measurement
 ZOOMS = 4  # looks around a peak, each 150 times finer
+MOST_NUMBERS = 2e7  # in the covariances of one call; beyond that it is cut into one for each coordinate
 PEAKS = 2  # of each objective, that are looked at more closely
 
 
@@ -35,14 +36,16 @@ def find(model: Any, method: Any, situations: Situation, seen: Seen) -> list[Wor
         seen: what the filter expects in them.
     """
     count, size = situations.y.shape
+    pieces = size if count * POINTS * size * model.state_dim**2 > MOST_NUMBERS else 1
 
     def measure(residuals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Call the filter, always with one number of residuals, so that it is compiled once."""
         number = residuals.shape[1]
         errors = np.zeros((count, POINTS * size, size))
         errors[:, :number] = residuals - np.asarray(seen.residual)[:, None]
-        white, spread = respond_each(model, method, situations, errors)
-        return np.asarray(white)[:, :number], np.asarray(spread)[:, :number]
+        parts = [respond_each(model, method, situations, part) for part in np.split(errors, pieces, axis=1)]
+        white, spread = (np.concatenate(each, axis=1) for each in zip(*parts, strict=True))
+        return white[:, :number], spread[:, :number]
 
     roots = find_metric(measure, seen)
     if roots is not None:
