@@ -121,6 +121,13 @@ def test_rounded_values_are_not_called_stuck():
     assert kinds[100] == "stuck"
 
 
+def test_single_precision_finds_the_same():
+    model = level_model()
+    ys, _ = faulty(model, "stuck", 1)
+    found = [wolf.explain(wolf.filter(model, 1000.0 + ys, dtype=dtype)) for dtype in ("float64", "float32")]
+    assert [f.kind for f in found[0]].count("stuck") == [f.kind for f in found[1]].count("stuck") > 0
+
+
 def test_end_of_the_series_is_unclear_until_more_is_known():
     model = track_model()
     ys = wolf.simulate.trajectory(model, 60, key=4).measurements.copy()

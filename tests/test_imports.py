@@ -95,4 +95,7 @@ def test_import_wolf_leaves_jax_as_it_is():
 def test_public_functions_are_not_hidden_by_modules():
     for name in ("filter", "filter_many", "smooth", "forecast", "Online", "WoLF", "KF", "IMQ", "LinearModel"):
         assert callable(getattr(wolf, name))
+    for name in ("certify", "attack", "explain"):  # brought in when they are asked for
+        assert callable(getattr(wolf, name))
+        assert callable(getattr(wolf, name))
     assert not any((ROOT / f"{name}.py").exists() for name in ("filter", "smooth", "forecast", "fit", "step"))

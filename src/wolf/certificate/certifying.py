@@ -50,11 +50,9 @@ def certify(
     Example:
         >>> import wolf
         >>> model = wolf.models.local_level(level_var=0.1, obs_var=1.0)
-        >>> certificate = wolf.certify(model, "KF", trials=0)
-        >>> certificate["influence"].bounded
-        False
-        >>> round(wolf.certify(model, trials=0)["mean shift"].value, 2)
-        1.0
+        >>> certificate = wolf.certify(model, "WoLF-TMD", ys=np.zeros(20), trials=0)
+        >>> certificate["influence"].bounded, certificate["influence"].how
+        (True, 'exact')
     """
     method = _check(model, method, trials, steps, key)
     suited, cast_method = cast(door.suit(model, method, None), np.float64), cast(method, np.float64)
@@ -68,9 +66,9 @@ def certify(
         plain = cast(GaussianFilter(moments=method.moments) if hasattr(method, "moments") else GaussianFilter(), float)
         if not varies and (ys is None or trials):
             stage = stress.settle(suited, cast_method, plain, door.as_key(key), trials, steps)
+            steady = _typical(suited, cast_method, stage)
         if steps_of_series is None:
-            assert stage is not None
-            situations, places = _typical(suited, cast_method, stage), ["steady state"]
+            situations, places = steady, ["steady state"]
         else:
             array, chosen = steps_of_series
             situations = situation.along(suited, cast_method, array, steps=chosen)
@@ -78,12 +76,12 @@ def certify(
         seen = situation.look_each(suited, cast_method, situations)
         stress.check_spread(np.asarray(seen.posterior.cov))
         found = worst.find(suited, cast_method, situations, seen)
-        entries, curves = _one_step(found, places, seen, exact_along=ys is not None)
+        entries, curves = _one_step(found, places, seen, along=ys is not None)
         entries += _step_efficiency(method, model)
         remarks = _remarks(stage, varies, trials, _seed(key))
         if stage is not None and trials:
-            matrices = _matrices(suited, situations)
-            stage = _scaled(stage, seen)
+            matrices = _matrices(suited, steady)
+            stage = _scaled(stage, seen if ys is None else situation.look_each(suited, cast_method, steady))
             more, further = _simulated(stage, plain, matrices, given, {"trials": trials, "seed": _seed(key)})
             entries, curves = entries + more, curves | further
     where = "clean residual 0, at steady state" if ys is None else f"{len(places)} steps of a series, its own residuals"
@@ -144,7 +142,7 @@ def _check_series(ys: Any, model: Model) -> tuple[np.ndarray, tuple[int, ...]]:
 
 
 def _one_step(
-    found: list[Worst], places: list[str], seen: situation.Seen, *, exact_along: bool
+    found: list[Worst], places: list[str], seen: situation.Seen, *, along: bool
 ) -> tuple[list[Entry], dict[str, Any]]:
     """Write down the worst of all situations."""
     first = max(range(len(found)), key=lambda i: found[i].influence)
@@ -156,7 +154,7 @@ def _one_step(
         error, radius = (one.shift_error, one.shift_radius) if shifted else (one.error, one.radius)
         value = one.shift if shifted else one.influence
         what = "of the posterior mean, in its standard deviations" if shifted else "KL from the clean posterior"
-        place = f", {places[i]}" if exact_along else ""
+        place = f", {places[i]}" if along else ""
         power = 0.5 * one.power if shifted else one.power  # the divergence goes with the square of the shift
         words = f"{what}; {_where(power, value, error, radius)}{place}"
         details = {"radius": radius, "error": error, "growth": power, "residual": np.asarray(seen.residual)[i]}
@@ -209,12 +207,13 @@ def _step_efficiency(method: Any, model: Model) -> list[Entry]:
 
 def _matrices(model: Any, situations: situation.Situation) -> tuple[np.ndarray, np.ndarray]:
     """Take the slopes of what is measured and of the dynamics, at the typical state."""
-    mean = situations.state.mean[0]
+    mean = jax.tree.map(lambda leaf: leaf[0], situations.state).mean
     jacobian = jax.jacfwd(model.projection(None))(mean)
     return np.asarray(jacobian), np.asarray(jax.jacfwd(model.transition(None))(mean))
 
 
 def _scaled(stage: stress.Stage, seen: situation.Seen) -> stress.Stage:
+    """Set the size of gross outliers, from the innovation covariance at steady state."""
     root = np.linalg.cholesky(np.asarray(seen.innovation_cov)[0])
     return stage._replace(scale=stage.scale._replace(innovation_root=root))
 

@@ -19,7 +19,6 @@ from wolf.explaining.evidence import (
     agreement,
     bias,
     consistent,
-    count_repeats,
     disagreement,
     read,
     returns,
@@ -179,7 +178,7 @@ def _judge(run: Run, stretch: Stretch, both: Window, later: Window, itself: Wind
     lasting = open_end and len(steps) >= HORIZON and consistent(run, stretch, steps, itself)
     for t, in_line in zip(steps.tolist(), fine, strict=True):
         agrees, away, informed = agreement(run, stretch, t, later)
-        repeats = count_repeats(run, channel, t)
+        repeats = int(run.repeats[t, run.all_columns(channel)].max())
         if not np.isfinite(run.ys[t, run.columns(channel, t, wild=True)]).all():
             kind, words = "outlier", "not a finite number, or too large for one"
         elif repeats:

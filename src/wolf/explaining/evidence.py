@@ -17,6 +17,7 @@ TELLING = 4.0  # standard deviations by which a move must stand out for its abse
 AGREES = 1e-3  # probability above which a measurement agrees with what is said about it
 SEVERAL = 3  # measurements from which on a sensor can be stuck or biased
 STILL = 1e-6  # deviations of the noise within which values are the same
+ROUNDING = 8.0  # units in the last place that a prediction plus its residual may be off
 SCATTER = 4.0  # deviations within which errors are one and the same bias
 CHANCE = 1e-3  # probability of repeats, where values are rounded, that are called stuck
 
@@ -44,6 +45,7 @@ class Run:
     deviations: np.ndarray
     nis: np.ndarray
     residuals: np.ndarray
+    repeats: np.ndarray
 
     @property
     def channels(self) -> list[int | None]:
@@ -84,7 +86,8 @@ def read(out: Filtered, dtype: str) -> Run:
     flags = np.repeat(out.outliers[:, None], ys.shape[1], axis=1) if joint else out.outliers
     flags = flags & ~np.isnan(ys)
     deviations = np.sqrt(np.diagonal(out.innovation_covs, axis1=1, axis2=2))
-    told = (deviations, np.asarray(out.nis), np.asarray(out.residuals))
+    repeats = count_repeats(ys, np.median(deviations, axis=0), float(np.finfo(dtype).eps))
+    told = (deviations, np.asarray(out.nis), np.asarray(out.residuals), repeats)
     return Run(model, moments, inputs, out.update_first, ys, flags, joint, predicted, *told)
 
 
@@ -173,28 +176,33 @@ def consistent(run: Run, stretch: Stretch, steps: np.ndarray, itself: Window) ->
     return bool(len(later)) and bool(np.median(later) < 2.0 * gammainccinv(0.5 * count, AGREES))
 
 
-def count_repeats(run: Run, channel: int | None, t: int) -> int:
-    """Count how long a sensor has said one and the same value around a step; 0 if that may be chance.
+def count_repeats(ys: np.ndarray, deviations: np.ndarray, precision: float) -> np.ndarray:
+    """Count how long a sensor has said one and the same value around each step; 0 if that may be chance.
 
     Where values are rounded, neighbours are equal now and then; the share of equal neighbours elsewhere in the series
     says how likely a run of them is.
+
+    Args:
+        ys: measurements, (T, M).
+        deviations: usual ones of the residuals, (M,).
+        precision: relative, of the numbers.
+
+    Example:
+        >>> count_repeats(np.array([[0.1], [0.7], [0.7], [0.7], [0.3]]), np.ones(1), 1e-16)[:, 0].tolist()
+        [0, 3, 3, 3, 0]
     """
-    longest = 0
-    for j in run.columns(channel, t):
-        column = run.ys[:, j]
-        tolerance = STILL * run.deviations[t, j]
+    values = np.where(np.isfinite(ys), ys, np.nan)
+    counted = np.zeros(ys.shape, int)
+    for j, column in enumerate(values.T):
+        tolerance = STILL * deviations[j] + ROUNDING * precision * np.abs(column[1:])
         same = np.abs(np.diff(column)) <= tolerance
-        before, after = t, t
-        while before > 0 and same[before - 1]:
-            before -= 1
-        while after < len(column) - 1 and same[after]:
-            after += 1
-        length = after - before + 1
-        elsewhere = np.concatenate([same[: max(before - 1, 0)], same[after + 1 :]])
-        usual = float(elsewhere.mean()) if len(elsewhere) else 0.0
-        if length >= SEVERAL and usual ** (length - 1) < CHANCE:
-            longest = max(longest, length)
-    return longest
+        groups = np.concatenate([[0], np.cumsum(~same)])  # one number for each run of equal values
+        lengths = np.bincount(groups)
+        elsewhere = np.maximum(len(same) - (lengths - 1), 1)
+        usual = (same.sum() - (lengths - 1)) / elsewhere
+        stuck = (lengths >= SEVERAL) & (usual ** (lengths - 1) < CHANCE)
+        counted[:, j] = np.where(stuck, lengths, 0)[groups]
+    return counted
 
 
 def subtract(run: Run, t: int, expected: Any) -> np.ndarray:

@@ -18,11 +18,13 @@ from wolf.red_team.gates import soften
 from wolf.run import clean
 
 PLACES, WAYS = 40, 8  # times and errors that a greedy round tries at each
+GREEDY = 4  # one start of so many is found greedily
 NEIGHBOURS = (-3, -2, -1, 1, 2, 3)  # steps around a chosen time that are tried as well
 ITERATIONS = 20  # of ascent, at each softness of the gates
 SOFTNESS = (0.5, 0.2, 0.05)  # of a gate that takes the place of a hard one, as a share of its threshold
 STRIDES = (0.5, 0.05)  # first and last step of an ascent, as a share of an error's size
-POLISH = 12  # rounds of random changes
+POLISH = 24  # rounds of random changes
+CHANGES, KEPT = 16, 8  # changes that a round tries for each start, and starts that go on
 BATCH = 64  # contaminated series that run together
 
 
@@ -125,7 +127,7 @@ def starts(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Choose times and first errors: greedily, as coherent bursts, and at random; (R, k) and (R, k, M)."""
     size = baseline.ys.shape[1]
-    chosen = [_greedy(engine, baseline, places, count, limit, rng)]
+    chosen = [_greedy(engine, baseline, places, count, limit, rng) for _ in range(max(1, restarts // GREEDY))]
     while len(chosen) < restarts:
         way = _directions(rng, 1, size)[0] * _sizes(rng, 1, limit)[0]
         if len(chosen) % 2:
@@ -195,10 +197,10 @@ def polish(
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Change the best starts at random, sizes and directions and now and then a time, and keep what hurts more."""
-    number, count = len(times) * 8, times.shape[1]
+    number, count = len(times) * CHANGES, times.shape[1]
     width = 0.3
     for _ in range(POLISH):
-        kept = max(1, min(4, len(times)))
+        kept = min(KEPT, len(times))
         rows = np.resize(np.arange(kept), number)
         new_times, new_points = times[rows].copy(), points[rows]
         scale = np.linalg.norm(new_points, axis=-1, keepdims=True) * np.exp(-3 * rng.random((number, 1, 1)))
@@ -209,11 +211,11 @@ def polish(
             if len(free):
                 j = int(rng.integers(count))
                 near = free[np.argsort(np.abs(free - new_times[i, j]))[:4]]
-                new_times[i, j] = rng.choice(near)
+                new_times[i, j] = rng.choice(near if rng.random() < 0.7 else free)
         new_times[:kept], new_points[:kept] = times[:kept], points[:kept]
         order = np.argsort(-_totals(engine, baseline, new_times, new_points))[: len(times)]
         times, points = new_times[order], new_points[order]
-        width *= 0.75
+        width *= 0.87
     return times[0], points[0]
 
 
@@ -228,4 +230,4 @@ def _sizes(rng: np.random.Generator, count: int, limit: float) -> np.ndarray:
     drawn = np.exp(rng.uniform(low, np.log(limit), count))
     moderate = np.exp(rng.uniform(low, np.log(min(limit, 20.0)), count))
     kinds = rng.random(count)
-    return np.where(kinds < 0.2, limit, np.where(kinds < 0.7, moderate, drawn))
+    return np.where(kinds < 0.1, limit, np.where(kinds < 0.8, moderate, drawn))
