@@ -295,6 +295,7 @@ def test_recovery_is_ten_usual_steps_in_a_row():
         ({"trials": -1}, "trials must be"),
         ({"steps": 5}, "steps must be"),
         ({"jumps": {"odd": [1.0, 2.0]}}, r"shape \(1,\)"),
+        ({"jumps": [1.0]}, "directions of the state by name"),
         ({"ys": np.full(20, np.nan)}, "all its measurements"),
         ({"key": "zero"}, "key must be"),
     ],

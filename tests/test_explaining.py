@@ -101,10 +101,13 @@ def test_missing_and_infinite_values_are_named():
     ys[10:13] = np.nan
     ys[20, 1] = np.nan
     ys[30] = np.inf
+    ys[31] = -np.inf
+    ys[40] = 1e150
+    ys[41] = 1e200
     found = wolf.explain(wolf.filter(model, ys))
     told = {(finding.step, finding.sensor): finding.kind for finding in found}
     assert told[10, None] == told[11, None] == told[12, None] == told[20, 1] == "missing"
-    assert told[30, None] == "outlier"
+    assert told[30, None] == told[31, None] == told[40, None] == told[41, None] == "outlier"
     assert "10-12" in repr(found)
 
 

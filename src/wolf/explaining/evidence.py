@@ -81,7 +81,7 @@ def read(out: Filtered, dtype: str) -> Run:
     wild = np.abs(out.residuals) > np.finfo(dtype).max ** 0.5
     usable = np.where(wild, np.nan, out.residuals)
     ys = np.asarray(measured(model, moments, inputs, predicted, usable), np.float64)
-    ys = np.where(wild, out.residuals, ys)
+    ys = np.where(wild, np.copysign(np.inf, out.residuals), ys)  # what the filter could not use has no distance
     joint = out.outliers.ndim == 1
     flags = np.repeat(out.outliers[:, None], ys.shape[1], axis=1) if joint else out.outliers
     flags = flags & ~np.isnan(ys)
@@ -125,7 +125,8 @@ def agreement(run: Run, stretch: Stretch, t: int, said: Window) -> tuple[bool, f
     block = np.ix_(columns, columns)
     spread, noise = said.spread[t - stretch.first][block], said.noise[t - stretch.first][block]
     error = subtract(run, t, said.expected[t - stretch.first])[columns]
-    square = float(error @ np.linalg.solve(spread + noise, error))
+    with np.errstate(over="ignore"):
+        square = float(error @ np.linalg.solve(spread + noise, error))
     agrees = gammaincc(0.5 * len(columns), 0.5 * square) > AGREES
     reach = run.deviations[t, columns] * max(run.size(stretch.channel, t), 1.0)
     width = np.diagonal(spread)
