@@ -132,17 +132,16 @@ def _close_excursions(run: Run, judged: list[Judged]) -> list[Judged]:
             near = other.stretch.channel == one.stretch.channel and other.stretch.first - one.stretch.last <= EXCURSION
             if near and any(finding.kind == "jump" for finding in other.findings):
                 pairs.append((i, k, Stretch(one.stretch.channel, one.stretch.first, other.stretch.last)))
-    looked = _look(run, [whole for _, _, whole in pairs])
+    found: dict[int, tuple[int, Judged]] = {}
+    for (i, k, _), (whole, seen) in zip(pairs, _look(run, [whole for _, _, whole in pairs]), strict=True):
+        if i not in found and returns(run, whole, seen[1], judged[k].moved):
+            found[i] = k, Judged(whole, list(_judge(run, whole, *seen)), judged[i].moved)
     closed: list[Judged] = []
     done = -1
     for i, one in enumerate(judged):
-        if i <= done:
-            continue
-        for (start, k, whole), (_, seen) in zip(pairs, looked, strict=True):
-            if start == i and returns(run, whole, seen[1], judged[k].moved):
-                one, done = Judged(whole, list(_judge(run, whole, *seen)), one.moved), k
-                break
-        closed.append(one)
+        if i > done:
+            done, one = found.get(i, (i, one))
+            closed.append(one)
     return closed
 
 
