@@ -25,10 +25,10 @@ LAYERS = [  # a module imports from its own line or from those above, never from
     {"methods"},
     {"files", "tabular", "datasets"},
     {"door", "parallel", "storage", "told", "results", "models", "recipes", "simulate", "metrics"},
-    {"api", "influence", "fitting", "tuning"},
+    {"api", "influence", "fitting", "tuning", "red_team", "explaining"},
     {"online", "lagged", "cleaning", "estimators", "twin"},
     {"frames", "for_sklearn", "for_sktime"},
-    {"plots", "report"},
+    {"plots", "report", "certificate"},
     {"experiments"},
     {"cli"},
 ]
@@ -99,5 +99,8 @@ def test_import_wolf_leaves_jax_as_it_is():
 
 def test_public_functions_are_not_hidden_by_modules():
     for name in ("filter", "filter_many", "smooth", "forecast", "Online", "WoLF", "KF", "IMQ", "LinearModel"):
+        assert callable(getattr(wolf, name))
+    for name in ("certify", "attack", "explain"):  # brought in when they are asked for
+        assert callable(getattr(wolf, name))
         assert callable(getattr(wolf, name))
     assert not any((ROOT / f"{name}.py").exists() for name in ("filter", "smooth", "forecast", "fit", "step"))

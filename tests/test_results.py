@@ -24,11 +24,19 @@ def many():
     return wolf.filter_many(TRACK, YS)
 
 
-def test_arrays_have_the_stated_shapes(one):
+def test_arrays_have_the_stated_shapes():
+    every = wolf.filter(TRACK, YS[0], method="Learned")
     d, m = (4,), (2,)
-    shapes = [d, d * 2, d, d, d * 2, m, m * 2, (), (), (), (), ()]
-    assert [getattr(one, name).shape[1:] for name in ARRAYS] == shapes
-    assert {len(getattr(one, name)) for name in ARRAYS} == {len(one)} == {30}
+    shapes = [d, d * 2, d, d, d * 2, m, m * 2, (), (), (), (), (), (), ()]
+    assert [getattr(every, name).shape[1:] for name in ARRAYS] == shapes
+    assert {len(getattr(every, name)) for name in ARRAYS} == {len(every)} == {30}
+
+
+def test_what_a_method_does_not_tell_is_said_by_name(one):
+    with pytest.raises(AttributeError, match="has no outlier_probabilities; it keeps"):
+        _ = one.outlier_probabilities
+    with pytest.raises(AttributeError, match="learns nothing about the noise"):
+        _ = one.learned_noise
 
 
 def test_weights_of_coordinates_have_their_own_column():
@@ -62,7 +70,7 @@ def test_log_likelihoods_add_up(one, many):
 def test_slices_cut_every_array(one):
     part = one[10:20]
     assert len(part) == 10
-    for name in ARRAYS:
+    for name in one.saved:
         np.testing.assert_array_equal(getattr(part, name), getattr(one, name)[10:20])
     assert "10 steps" in repr(part)
     assert len(one[::3]) == 10
@@ -73,7 +81,7 @@ def test_picking_one_of_many_series_is_that_series(many, one):
     picked = many[0]
     assert len(many) == 3
     assert len(picked) == 30
-    for name in ARRAYS:
+    for name in one.saved:
         np.testing.assert_allclose(getattr(picked, name), getattr(one, name), rtol=1e-9, atol=1e-9, err_msg=name)
     np.testing.assert_allclose(picked.final.mean, one.final.mean, rtol=1e-9)
     assert picked.missing == one.missing

@@ -70,8 +70,20 @@ plot = plots  # wolf.plot.series(out)
 __version__ = _package_version()
 
 
+_ELSEWHERE = {
+    "certify": "wolf.certificate",
+    "Certificate": "wolf.certificate",
+    "attack": "wolf.red_team",
+    "explain": "wolf.explaining",
+}
+
+
 def __getattr__(name: str) -> _Any:
-    """Bring in what needs scikit-learn only when it is asked for."""
+    """Bring in what few need, and what needs scikit-learn, only when it is asked for."""
+    if name in _ELSEWHERE:
+        from importlib import import_module
+
+        return getattr(import_module(_ELSEWHERE[name]), name)
     if name in ("OnlineClassifier", "OnlineRegressor"):
         from wolf import estimators
 

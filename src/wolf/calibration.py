@@ -42,18 +42,30 @@ def threshold(family: Any, dim: int, efficiency: float) -> float:
     from scipy.optimize import brentq
 
     def excess(log_c: float) -> float:
-        return _efficiency(family, np.exp(log_c), dim) - efficiency
+        return kept_share(family, np.exp(log_c), dim) - efficiency
 
     return float(np.exp(brentq(excess, np.log(1e-3), np.log(1e4), xtol=1e-10)))
 
 
-def _efficiency(family: Any, c: float, dim: int) -> float:
-    """Integrate over χ²_{d+2}, into which the factor x / d of the definition turns χ²_d.
+def kept_share(family: Any, c: float, dim: int) -> float:
+    """Compute the efficiency of a threshold: an integral over χ²_{d+2}, into which the factor x / d turns χ²_d.
 
     In the distance r = √x everything is smooth but for a corner at c, where the integral is split.
-    """
-    from scipy.special import gammaln
 
+    Args:
+        family: a weight class with a `profile`.
+        c: its threshold.
+        dim: d, number of coordinates.
+
+    Example:
+        >>> from wolf.weights import MahalanobisThreshold
+        >>> round(kept_share(MahalanobisThreshold, 9.488, 2), 3)
+        0.95
+    """
+    from scipy.special import gammainc, gammaln
+
+    if family.__name__ == "MahalanobisThreshold":
+        return float(gammainc(0.5 * dim + 1.0, 0.5 * c))
     order = 0.5 * dim + 1.0
     end = np.sqrt(2.0 * order) + TAIL
     split = min(c, end)

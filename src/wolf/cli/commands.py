@@ -166,6 +166,29 @@ def simulate(out: str, settings: tuple[str, ...], **options: Any) -> None:
         click.echo(f"{out}: {table.num_rows:,} rows, columns {', '.join(table.column_names)}")
 
 
+@main.command()
+@click.argument("model")
+@click.option("--set", "settings", multiple=True, metavar="NAME=NUMBER", help="A variance of the model.")
+@click.option("--method", help="A name from `wolf methods`, with options as WoLF-TMD:c=9.5. Robust unless told.")
+@click.option("--columns", type=click.IntRange(min=1), default=1, show_default=True, help="Coordinates of a track.")
+@click.option("--json", help="File to write the entries to; - for standard output in place of the table.")
+@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Picture to draw, .png, .pdf or .svg.")
+@click.option("--trials", type=click.IntRange(min=0), default=64, show_default=True, help="Of each level; 0 for none.")
+@click.option("--steps", type=click.IntRange(min=20), default=300, show_default=True, help="Of each trial.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of all random numbers.")
+def certify(model: str, plot: Path | None, json: str | None, seed: int, **options: Any) -> None:
+    """Say how robust a method is on MODEL (see `wolf models`): bounds, recovery, breakdown."""
+    if plot is not None and plot.suffix.lower() not in PICTURES:
+        raise InputError(f"--plot must end in {', '.join(PICTURES)}; got {plot.name}")
+    for path in (plot, None if json == "-" else json):
+        if path is not None and not Path(path).parent.is_dir():
+            raise InputError(f"the folder {Path(path).parent} does not exist; make it first, or choose another")
+    from wolf.cli import certifying
+
+    target = None if plot is None else str(plot)
+    click.echo(certifying.run(model, json=json, plot=target, key=seed, **options))
+
+
 @main.command("models")
 def list_models() -> None:
     """List the models by name, with their parameters."""

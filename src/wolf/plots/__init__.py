@@ -4,6 +4,7 @@ Every function returns a `matplotlib.figure.Figure`: `wolf.plots.series(out, ys)
 the extra `plot`.
 """
 
+from wolf.plots.certified import certificate as certificate
 from wolf.plots.diagnostics import influence as influence
 from wolf.plots.diagnostics import weights as weights
 from wolf.plots.ensemble import errors as errors

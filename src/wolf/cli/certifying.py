@@ -1,0 +1,75 @@
+"""What `wolf certify` does: make the model that a person names, certify a method on it, write what was asked for."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wolf import recipes
+from wolf.certificate import certify
+from wolf.cli import filtering
+from wolf.model import LinearModel
+from wolf.types import Gaussian
+
+
+def build_model(spec: str, parameters: dict[str, float], columns: int) -> LinearModel:
+    """Make a model by name with known variances, and a standard normal prior, which a steady state forgets.
+
+    Args:
+        spec: name of a recipe, or a file.
+        parameters: its variances.
+        columns: measured coordinates, for a track.
+
+    Example:
+        >>> build_model("local-level", {"level_var": 0.1, "obs_var": 1.0}, 1)
+        LinearModel(1 states, 1 measured)
+    """
+    recipe = recipes.parse(spec)
+    if recipe.fixed is not None:
+        return recipe.fixed
+    wrong = [name for name in parameters if name not in recipe.parameters]
+    if wrong:
+        raise ValueError(f"{spec} has no parameter {', '.join(wrong)}; it has {', '.join(recipe.parameters)}")
+    if recipe.columns is not None and recipe.columns != columns:
+        raise ValueError(f"{spec} has {recipe.columns} column; only constant-velocity can have {columns}")
+    known = recipe.given | parameters
+    absent = [name for name in recipe.parameters if name not in known]
+    if absent:
+        advice = " ".join(f"--set {name}=..." for name in absent)
+        raise ValueError(f"a certificate is about known noise: {advice} (`wolf filter` prints fitted variances)")
+    states = sum(part.size for part in recipe.parts) * columns
+    return recipe.builder(None, Gaussian(np.zeros(states), np.eye(states)), columns)(**known)
+
+
+def run(
+    spec: str,
+    settings: tuple[str, ...],
+    method: str | None,
+    columns: int,
+    json: str | None,
+    plot: str | None,
+    **how: Any,
+) -> str:
+    """Certify, write the files that were asked for, and return what to print.
+
+    Args:
+        spec: name of a recipe, or a file.
+        settings: variances, as NAME=NUMBER.
+        method: name with options.
+        columns: measured coordinates.
+        json: file for the entries; "-" prints them in place of the table.
+        plot: file for the picture.
+        **how: `trials`, `steps` and the seed `key`.
+    """
+    model = build_model(spec, filtering.parse_settings(settings), columns)
+    found = certify(model, filtering.parse_method(method), **how)
+    wrote = []
+    if json not in (None, "-"):
+        found.to_json(json)
+        wrote.append(str(json))
+    if plot is not None:
+        found.plot().savefig(Path(plot))
+        wrote.append(plot)
+    if json == "-":
+        return found.to_json()
+    return "\n".join([repr(found), *([""] if wrote else []), *(f"wrote {path}" for path in wrote)])
