@@ -35,7 +35,7 @@ def test_arrays_have_the_stated_shapes():
 def test_what_a_method_does_not_tell_is_said_by_name(one):
     with pytest.raises(AttributeError, match="has no outlier_probabilities; it keeps"):
         _ = one.outlier_probabilities
-    with pytest.raises(AttributeError, match="learns nothing about the noise"):
+    with pytest.raises(ValueError, match="learns nothing about the noise"):
         _ = one.learned_noise
 
 

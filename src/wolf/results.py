@@ -86,9 +86,9 @@ class Filtered:
         """Say what the method had learned about the noise by the end; a list of it for several sensors."""
         rule: Any = getattr(self.method, "noise", None)
         if not hasattr(rule, "law"):
-            raise AttributeError(f"{describe_method(self.method)} learns nothing about the noise; 'Learned' does")
+            raise ValueError(f"{describe_method(self.method)} learns nothing about the noise; 'Learned' does")
         if self.num_series is not None:
-            raise AttributeError("pick one series, as out[0].learned_noise")
+            raise ValueError("pick one series, as out[0].learned_noise")
         return rule.law(self.final.memory)
 
     def __len__(self) -> int:
