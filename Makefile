@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# A file stays with one worker: its tests share compiled programs, which are most of the time.
+PYTEST := $(BIN)/pytest -n 2 --dist loadfile
 
 .PHONY: demo test check reproduce bench docs clean
 
@@ -9,17 +11,16 @@ demo: $(VENV)/demo.done  ## a robust filter against a Kalman filter on dirty dat
 	$(BIN)/wolf demo
 
 test: $(VENV)/dev.done  ## the tests, with every snippet in README and docs
-	$(BIN)/pytest -n 2 -m "not slow"
+	$(PYTEST) -m "not slow"
 
 check: $(VENV)/dev.done  ## what CI runs: format, lint, types, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2 -m "not slow"
-	$(BIN)/pytest tests/test_reproduce.py -m slow
+	$(PYTEST) -m "not slow"
 
 test-slow: $(VENV)/dev.done  ## the long tests too
-	$(BIN)/pytest -n 2
+	$(PYTEST)
 
 reproduce: $(VENV)/dev.done  ## the paper's experiments, small, with verdicts: minutes
 	$(BIN)/wolf reproduce

@@ -281,9 +281,8 @@ def test_a_difference_that_is_known_is_known_within_a_range():
     assert loose == []
 
 
-@pytest.mark.slow
 def test_the_small_scale_of_everything_agrees_or_says_why(tmp_path):
-    """Minutes: every experiment with made-up regression sets. `make check` runs it once."""
+    """Minutes: every experiment, with made-up regression sets."""
     result = command("--out", str(tmp_path))
     assert result.exit_code == 0, result.output
     statuses = []
