@@ -14,9 +14,9 @@ from wolf.fusion import refused
 from wolf.linalg import SMALL
 
 SERIES_PER_THREAD = 64  # fewer are not worth a thread
-PIECE_ROWS = (
-    65_536  # measurements of a piece of work: what is saved of them is put in its place while it is in the cache
-)
+# A piece of work is this many measurements, of at least as many series as are worth a thread: what is saved of them is
+# put in its place while it is in the cache, and the next piece takes over its memory.
+PIECE_ROWS = 65_536
 LARGE = 64  # states from which one series fills the cache, and a thread: together they would wait for memory
 
 
