@@ -82,7 +82,8 @@ def one_series() -> dict[str, float]:
     engine = partial(wolf.run_filter, cast(MODEL, "float64"), fused=True, save=means_and_covs)
     params, compiled = dynamax_params(), jax.jit(lgssm_filter)
     methods = {
-        name: cast(wolf.methods.make(name, **o), "float64") for name, o in (("KF", {}), ("WoLF-IMQ", {"c": 4.0}))
+        name: cast(wolf.methods.make(name, **o), "float64")
+        for name, o in (("KF", {}), ("WoLF-IMQ", {"c": 4.0}), ("Learned", {}))
     }
 
     def filterpy_run() -> None:
@@ -95,6 +96,7 @@ def one_series() -> dict[str, float]:
         {
             "KF": lambda: jax.block_until_ready(engine(methods["KF"], ys)),
             "WoLF-IMQ": lambda: jax.block_until_ready(engine(methods["WoLF-IMQ"], ys)),
+            "Learned": lambda: jax.block_until_ready(engine(methods["Learned"], ys)),
             "WoLF-IMQ, not fused": lambda: jax.block_until_ready(engine(methods["WoLF-IMQ"], ys, fused=False)),
             "wolf.filter, everything saved": lambda: wolf.filter(MODEL, ys),
             "dynamax KF": lambda: jax.block_until_ready(compiled(params, ys)),
@@ -116,6 +118,8 @@ def many_series() -> dict[str, float]:
     times = best_times(
         {
             "WoLF-IMQ means + covariances": lambda: wolf.filter_many(MODEL, ys, method=method, save=means_and_covs),
+            "KF means + covariances": lambda: wolf.filter_many(MODEL, ys, method="KF", save=means_and_covs),
+            "Learned means + covariances": lambda: wolf.filter_many(MODEL, ys, method="Learned", save=means_and_covs),
             "WoLF-IMQ means + covariances, one thread": lambda: wolf.filter_many(
                 MODEL, ys, method=method, save=means_and_covs, threads=1
             ),
@@ -182,6 +186,13 @@ def main() -> None:
     claim("filterpy over WoLF-IMQ, one series", one["filterpy KF"] / one["WoLF-IMQ"], 25.0, at_least=True)
     claim("ns for a series-step with covariances", both, 150.0, at_least=False)
     claim("WoLF means over dynamax's KF under vmap", means / many["dynamax KF under vmap"], 1.2, at_least=False)
+    claim("Learned over our KF, one series", one["Learned"] / one["KF"], 3.0, at_least=False)
+    claim(
+        "Learned over our KF, many series",
+        many["Learned means + covariances"] / many["KF means + covariances"],
+        2.0,
+        at_least=False,
+    )
     claim("us for Online.step", live["wolf.Online.step"], 25.0, at_least=False)
     claim("import wolf over import jax", imports["wolf"] / imports["jax"], 1.3, at_least=False)
 
