@@ -217,6 +217,7 @@ def test_gate_is_lost_after_a_large_jump(gate):
     assert entry.details["steps"] <= 120
 
 
+@pytest.mark.slow
 def test_velocity_jump_is_tried_where_there_is_a_velocity():
     trend = wolf.models.constant_velocity(dims=1, dt=0.1, dynamics_var=0.1, obs_var=10.0)
     found = wolf.certify(trend, "WoLF-TMD", trials=4, steps=100)

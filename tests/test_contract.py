@@ -23,6 +23,8 @@ STEPS = 12
 # Rows of parts that other rows have.
 COMPOSED = {"CKF", "GHKF", "WoLF-UKF", "WoLF-CKF", "WoLF-GHKF", "WoLF-IEKF", "EKF-B", "EKF-IW", "EKF-Student"}
 COMPOSED |= {"ADF-Student", "KF-Student", "KF-IW", "KF-Huang", "PF"}
+COMPOSED |= {"WoLF-MD", "WoLF-Tukey", "WoLF-Welsch", "WoLF-StudentT"}  # weights: tests/test_weights.py
+COMPOSED |= {"RSTKF", "Huber-KF", "MCKF"}  # ten seconds of compilation each; tests/test_rivals.py has them too
 DRAWN = {name for name in NAMES if getattr(wolf.methods.make(name), "needs_key", False)}
 PLAIN = {"KF", "EKF", "IEKF", "UKF", "CKF", "GHKF"}  # a gross error moves them as far as it likes
 BOUNDED = {"OGD", "PF", "IMM"}  # not robust, but a step cannot move them far

@@ -168,6 +168,7 @@ def test_a_pooled_weight_needs_no_dense_matrix(weight, x64):
         np.testing.assert_allclose(weigh(weight, "pooled", sight), seen * dense, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_letkf_without_bounds_is_etkf_and_a_localised_gain_without_bounds_is_the_plain_one():
     model, y = wolf.models.lorenz96(12, obs_var=1e-3), 8.0 + 0.1 * np.random.default_rng(0).normal(size=12)
     far, weight = ensembles.Ring(np.inf), wolf.MahalanobisIMQ(metric="S")

@@ -127,6 +127,7 @@ def test_scores_of_an_ensemble_are_those_of_their_definitions(rng):
     np.testing.assert_allclose(ranks / 20_000, 0.2, atol=0.01)
 
 
+@pytest.mark.slow
 def test_a_twin_in_pieces_is_the_twin_at_once(monkeypatch):
     model, method = wolf.models.lorenz96(8), wolf.methods.make("WoLF-ETKF", num_members=6)
     told = []

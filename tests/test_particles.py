@@ -107,6 +107,7 @@ def test_student_law_is_scipys(rng, x64):
     np.testing.assert_allclose(mine, multivariate_t(np.zeros(2), cov, df=3.5).logpdf(e), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_true_law_beats_every_other_filter_on_its_own_noise():
     """The ceiling: Rao-Blackwellised, with the law that made the data."""
     model = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)

@@ -81,8 +81,8 @@ def test_fixed_lag_is_the_smoother_over_what_has_come(update_first):
     late = wolf.FixedLag(PLANE, "Learned", lag=4, update_first=update_first)
     for now, y in enumerate(ys):
         answer = late.step(y)
-        whole = wolf.filter(PLANE, ys[: now + 1], method="Learned", update_first=update_first)
-        if now in (0, 2, 9, 15):
+        if now in (2, 15):
+            whole = wolf.filter(PLANE, ys[: now + 1], method="Learned", update_first=update_first)
             smoothed = wolf.smooth(PLANE, whole)
             assert answer.t == max(0, now - 4)
             np.testing.assert_allclose(answer.mean, smoothed.means[answer.t], rtol=1e-9, atol=1e-10)
