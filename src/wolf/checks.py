@@ -56,7 +56,8 @@ def count(name: str, value: Any) -> None:
 
 def groups(name: str, value: Any) -> tuple[int, ...]:
     """Refuse what does not name a group for each coordinate, as (0, 0, 1)."""
-    if isinstance(value, str) or not all(isinstance(group, int | np.integer) for group in value):
+    listed = isinstance(value, tuple | list | np.ndarray)
+    if not listed or not all(isinstance(group, int | np.integer) for group in value):
         raise ValueError(f"{name} must be one whole number for each coordinate, as (0, 0, 1); got {value!r}")
     return tuple(int(group) for group in value)
 

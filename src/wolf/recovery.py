@@ -62,7 +62,10 @@ class Recovering:
 
     def __post_init__(self) -> None:
         """Check the patience."""
-        if not np.all(np.asarray(self.patience) >= 2):
+        if isinstance(self.patience, jax.core.Tracer):
+            return
+        number = isinstance(self.patience, int | float | np.generic | np.ndarray | Array)
+        if not number or not np.all(np.asarray(self.patience) >= 2):
             raise ValueError(f"patience must be at least 2: one measurement agrees with itself; got {self.patience!r}")
         if isinstance(self.patience, int):
             object.__setattr__(self, "patience", float(self.patience))

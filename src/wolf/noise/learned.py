@@ -102,7 +102,7 @@ class LearnedScales:
 
     def __post_init__(self) -> None:
         """Check, and turn words into a width."""
-        if isinstance(self.r_uncertainty, str):
+        if self.r_uncertainty is None or isinstance(self.r_uncertainty, str):
             if self.r_uncertainty not in WIDTHS:
                 known = " or ".join(map(repr, WIDTHS))
                 raise ValueError(f"r_uncertainty must be {known}, or a width in ln s; got {self.r_uncertainty!r}")
