@@ -2,12 +2,12 @@
 
 import csv
 import io
-import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from wolf.experiments.protocol import Row, Rows
+from wolf.files import atomic
 
 
 def write(path: Path, rows: Rows) -> None:
@@ -40,12 +40,8 @@ def read(path: Path) -> Rows:
 def replace(path: Path, text: str | bytes) -> None:
     """Put a file in place in one move: whoever reads it sees the old one or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part.write_bytes(text if isinstance(text, bytes) else text.encode())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    with atomic(path) as file:
+        file.write(text if isinstance(text, bytes) else text.encode())
 
 
 def _plain(value: Any) -> Any:
