@@ -62,16 +62,6 @@ def groups(name: str, value: Any) -> tuple[int, ...]:
     return tuple(int(group) for group in value)
 
 
-def scales(scales: Any, shares: Any, name: str) -> None:
-    """Refuse sizes of noise that do not increase, or do not go with their shares one by one."""
-    if scales.ndim != 1 or scales.shape != shares.shape:
-        raise ValueError(f"scales and {name} must be two lists of one length; got {scales.shape}, {shares.shape}")
-    positive("scales", scales)
-    positive(name, shares)
-    if np.any(np.diff(scales) <= 0):
-        raise ValueError(f"scales must increase; got {scales}")
-
-
 def variances(**values: Any) -> None:
     """Check numbers that are variances; only `obs_var` must not be zero."""
     for name, value in values.items():

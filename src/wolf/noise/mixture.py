@@ -45,7 +45,14 @@ class ScaleMixture:
     def __post_init__(self) -> None:
         """Check and hold NumPy arrays."""
         scales, probabilities = (np.asarray(value, np.float64) for value in (self.scales, self.probabilities))
-        checks.scales(scales, probabilities, "probabilities")
+        if scales.ndim != 1 or scales.shape != probabilities.shape:
+            raise ValueError(
+                f"scales and probabilities must be two lists of one length; got {scales.shape}, {probabilities.shape}"
+            )
+        checks.positive("scales", scales)
+        checks.positive("probabilities", probabilities)
+        if np.any(np.diff(scales) <= 0):
+            raise ValueError(f"scales must increase; got {scales}")
         object.__setattr__(self, "scales", scales)
         object.__setattr__(self, "probabilities", probabilities / probabilities.sum())
 
