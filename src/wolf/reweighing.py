@@ -7,10 +7,9 @@ all, the information that the filter took from it is
     Γ = S_p⁻¹ (S_p - S_f) S_p⁻¹,   Ω = Γ (I - S_p Γ)⁻¹,   cavity covariance C = (I - S_s Ω)⁻¹ S_s
 
 whatever rule it followed. The same rule, asked about the cavity's residual, gives the new weights, and the series is
-filtered and smoothed once more with these. One such pass has nearly all of the gain.
+filtered and smoothed once more with these.
 """
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -56,7 +55,7 @@ class Given:
         return Believed(self.weights[seen.t], inflation=self.inflations[seen.t])
 
 
-@partial(jax.jit)
+@jax.jit
 def weigh_again(
     model: Model,
     moments: Any,

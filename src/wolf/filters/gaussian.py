@@ -140,7 +140,7 @@ class GaussianFilter:
             posterior, log_weighted = self._learn(predicted, view, residual, obs_cov, weighed, look)
         # A row without a usable measurement, or an update that broke down, leaves the prediction bit for bit.
         used = _usable(weight, y) & jnp.isfinite(posterior.mean.sum(0))
-        belief = gaussian.choose(used, posterior, predicted)
+        belief = gaussian.choose(used, posterior, state.belief)
         weight = jnp.where(used, weight, 0.0)
         info = _describe(predicted, residual, factor, weight, y, obs_cov, jnp.where(used, log_weighted, 0.0))
         if believed.outlier is not None:
