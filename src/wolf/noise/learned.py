@@ -23,7 +23,7 @@ from wolf.pytree import pytree
 from wolf.types import Believed, Evidence
 
 WIDTHS = {"factor 2": 0.5, "factor 10": 1.0}  # of the bell, in ln s
-SCALES = np.logspace(-2.0, 5.5, 16)  # half decades; sixteen, since processors add in fours and eights
+SCALES = np.logspace(-1.5, 4.0, 12)  # half decades; twelve, since processors add in fours
 FLOOR = 0.002  # of each size, beside a bell of height 1: what an outlier finds before any was seen
 OUTLIER_SCALE = 9.0  # noise of more than this many ordinary variances is an outlier's
 
