@@ -4,6 +4,7 @@ The cells of a CSV file stay text, so that what was read is written back as it w
 become numbers or times, and a cell that is neither is told with its row.
 """
 
+from wolf.files.arrays import from_numpy as from_numpy
 from wolf.files.columns import TimeAxis as TimeAxis
 from wolf.files.columns import group_column as group_column
 from wolf.files.columns import is_number as is_number

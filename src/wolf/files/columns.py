@@ -1,9 +1,11 @@
 """Columns as numbers, times and groups, with the row of a cell that is none of them."""
 
+import re
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from wolf.files.arrays import nulls, numbers
 from wolf.files.reading import Table, pyarrow
 
 ABSENT = ("", "na", "n/a", "nan", "null", "none", "nil", "missing", "?", "-", "--", "#n/a")
@@ -64,19 +66,19 @@ def number_column(table: Table, name: str, on_bad: str = "error") -> tuple[np.nd
             f"{table.name}, {_where(table, bad[0])}: {cell!r} in column {name!r} is not a number{more}. "
             "Use --on-bad-cell missing to take such cells as missing"
         )
-    return _floats(column), bad
+    return numbers(column, "float64", np.nan), bad
 
 
 def time_column(table: Table, name: str) -> TimeAxis:
     """Read a column as times: numbers, or dates in ISO 8601."""
     column = _column(table, name)
     if _is_text(column):
-        numbers, bad = _parse(column)
+        parsed, bad = _parse(column)
         if not bad:
-            return TimeAxis(_floats(numbers), None)
+            return TimeAxis(numbers(parsed, "float64", np.nan), None)
         return _dates(table, name, column)
     if _is_numeric(column):
-        return TimeAxis(_floats(column), None)
+        return TimeAxis(numbers(column, "float64", np.nan), None)
     stamps = _as_stamps(column)
     if stamps is None:
         raise ValueError(f"column {name!r} of {table.name} holds {column.type}, not times")
@@ -87,7 +89,7 @@ def group_column(table: Table, name: str) -> tuple[np.ndarray, list[str]]:
     """Read a column as group numbers, with the labels in the order in which they come."""
     coded = _column(table, name).combine_chunks().dictionary_encode()
     labels = [str(label) for label in coded.dictionary.to_pylist()]
-    codes = coded.indices.fill_null(len(labels)).to_numpy(zero_copy_only=False)
+    codes = numbers(coded.indices, "int64", len(labels))
     if codes.size and codes.max() == len(labels):
         labels.append("(no name)")
     return codes, labels
@@ -99,8 +101,8 @@ def is_number(table: Table, name: str) -> bool:
     if not _is_text(column):
         return bool(_is_numeric(column))
     some = column.slice(0, SAMPLE)
-    numbers, bad = _parse(some)
-    good = len(some) - numbers.null_count
+    parsed, bad = _parse(some)
+    good = len(some) - parsed.null_count
     return bool(good > MOSTLY * (good + len(bad)))
 
 
@@ -136,25 +138,25 @@ def _parse(column: Any) -> tuple[Any, list[int]]:
     except arrow.ArrowInvalid:  # not all of it is plain numbers: look at each cell
         pass
     trimmed = compute.utf8_trim_whitespace(column)
-    absent = compute.is_in(compute.utf8_lower(trimmed), value_set=arrow.array(ABSENT))
     good = compute.match_substring_regex(trimmed, NUMBER)
-    nothing = arrow.scalar(None, arrow.string())
-    numbers = compute.cast(compute.if_else(good, trimmed, nothing), arrow.float64())
-    bad = compute.and_(compute.invert(good), compute.invert(absent)).fill_null(False)
-    rows = compute.indices_nonzero(bad).to_pylist() if compute.any(bad).as_py() else []
-    return numbers, rows
+    parsed = compute.cast(_only(good, trimmed), arrow.float64())
+    bad = compute.and_(compute.invert(good), compute.invert(_is_absent(trimmed)))
+    return parsed, compute.indices_nonzero(bad).to_pylist()
 
 
-def _floats(column: Any) -> np.ndarray:
-    """Turn a column into an array, piece by piece: a long one is never there twice."""
+def _is_absent(trimmed: Any) -> Any:
+    """Say which cells are written as being empty."""
     from pyarrow import compute
 
-    floats, first = np.empty(len(column)), 0
-    for chunk in getattr(column, "chunks", [column]):
-        numbers = compute.cast(chunk, pyarrow().float64())
-        floats[first : first + len(chunk)] = numbers.to_numpy(zero_copy_only=False)  # null is NaN
-        first += len(chunk)
-    return floats
+    words = "|".join(map(re.escape, ABSENT))
+    return compute.match_substring_regex(trimmed, f"^(?:{words})$", ignore_case=True)
+
+
+def _only(chosen: Any, column: Any) -> Any:
+    """Keep the chosen cells; the others become null."""
+    from pyarrow import compute
+
+    return compute.if_else(chosen, column, pyarrow().nulls(len(column), column.type))
 
 
 def _as_stamps(column: Any) -> Any:
@@ -164,8 +166,7 @@ def _as_stamps(column: Any) -> Any:
     arrow = pyarrow()
     if _is_text(column):
         trimmed = compute.utf8_trim_whitespace(column)
-        absent = compute.is_in(compute.utf8_lower(trimmed), value_set=arrow.array(ABSENT))
-        column = compute.if_else(absent, arrow.scalar(None, arrow.string()), trimmed)
+        column = _only(compute.invert(_is_absent(trimmed)), trimmed)
         if column.null_count == len(column):
             return None
     for zone in (None, "UTC"):
@@ -189,13 +190,15 @@ def _axis(stamps: Any, template: str, zoned: bool) -> TimeAxis:
     from pyarrow import compute
 
     whole = compute.cast(stamps, pyarrow().timestamp("ns", tz=stamps.type.tz))
-    missing = np.asarray(compute.is_null(whole).to_numpy(), bool)
-    nanoseconds = compute.fill_null(compute.cast(whole, pyarrow().int64()), 0).to_numpy()
+    missing = nulls(whole)
     if missing.all():
         raise ValueError("there is no time stamp in the time column")
-    origin = int(nanoseconds[~missing][0])
-    seconds = (nanoseconds - origin) / 1e9
-    return TimeAxis(np.where(missing, np.nan, seconds), origin, zoned, template)
+    nanoseconds = numbers(whole, "int64", 0)
+    origin = int(nanoseconds[np.argmin(missing)])
+    nanoseconds -= origin
+    seconds = nanoseconds / 1e9
+    seconds[missing] = np.nan
+    return TimeAxis(seconds, origin, zoned, template)
 
 
 def _where(table: Table, row: int) -> str:
