@@ -12,7 +12,7 @@ import wolf
 
 ROOT = Path(wolf.__file__).parent
 LAYERS = [  # a module imports from its own line or from those above, never from below
-    {"pytree", "linalg", "fusion", "checks", "types", "packing"},
+    {"pytree", "linalg", "fusion", "checks", "types", "packing", "memory"},
     {"maps", "families"},
     {"parametric"},
     {"model"},

@@ -5,6 +5,8 @@ given, and filtered in chunks of bounded memory, or smoothed; `Series.rows` says
 """
 
 from wolf.cleaning.pipeline import clean as clean
+from wolf.cleaning.pipeline import prepare as prepare
+from wolf.cleaning.ready import Ready as Ready
 from wolf.cleaning.types import Future as Future
 from wolf.cleaning.types import Options as Options
 from wolf.cleaning.types import Series as Series

@@ -1,15 +1,13 @@
 """The runs behind a clean series: the fit on a part of it, the filter in chunks or whole, and the look ahead."""
 
-import ctypes
 import dataclasses
-import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
-from wolf import api, door, fitting, linalg, parallel
+from wolf import api, door, fitting, linalg, memory, parallel
 from wolf.cleaning.types import Future, Options
 from wolf.filters import GaussianFilter
 from wolf.model import LinearModel
@@ -18,12 +16,13 @@ from wolf.recipes import Recipe
 from wolf.results import Filtered
 from wolf.types import Gaussian
 
-CHUNK = 65_536  # rows of one compiled call, and the step of a progress bar
+CHUNK = 16_384  # rows of one compiled call, and the step of a progress bar
 SMALLEST = 256  # rows that a shorter series is padded to, so that many short ones share a program
 FIT_ROWS = 20_000  # of a longer series that its noise is fitted on
 OBS_SHARE, DYNAMICS_SHARE = 0.25, 0.05  # of the variance of differences, to start a fit at
 
 Build = Callable[[np.ndarray | None], LinearModel]
+Pieces = Iterator[tuple[dict[str, np.ndarray], Any]]  # what is kept of some rows, and the state after them
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,9 +73,11 @@ def fit_noise(
     def builder(**variances: float) -> LinearModel:
         return build(**known, **variances)
 
+    if len(values) > CHUNK:
+        memory.hand_back()
     found = fitting.fit(builder, _pad(some, size, np.nan), start=guesses, restarts=restarts)
     if len(values) > CHUNK:
-        _hand_back_memory()
+        memory.hand_back()
     return found, window
 
 
@@ -92,8 +93,7 @@ def filter_chunks(
     values: np.ndarray,
     gaps: np.ndarray | None,
     options: Options,
-    progress: Callable[[int], None],
-) -> tuple[dict[str, np.ndarray], Any]:
+) -> Pieces:
     """Filter in chunks of equal size; what is kept are a few numbers for each row.
 
     Args:
@@ -102,11 +102,13 @@ def filter_chunks(
         values: (T, M).
         gaps: (T,), or None.
         options: with a forecast the last chunk ends at the last row; otherwise it is padded.
-        progress: told how many rows are done.
     """
-    size, state, whole = min(CHUNK, bucket(len(values))), None, {}
-    even = build(None)
+    size, even = min(CHUNK, bucket(len(values))), build(None)
     save = Signal(tuple(map(tuple, np.asarray(even.H).tolist())), options.diagnostics)
+    with door.precision("float64"):
+        key = None if isinstance(method, GaussianFilter) else door.as_key(0)
+        # Begin with a state, as every chunk does: without one the first would be compiled by itself.
+        state = door.to_numpy(cast(method, "float64").init(cast(even, "float64"), key))
     for first in range(0, len(values), size):
         chunk = values[first : first + size]
         count = len(chunk)
@@ -114,16 +116,12 @@ def filter_chunks(
         some = None if gaps is None else _pad(gaps[first : first + size], length, 1.0)
         model = even if some is None else build(some)
         with door.precision("float64"):
-            key = None if isinstance(method, GaussianFilter) else door.as_key(0)
             engine = (cast(model, "float64"), cast(method, "float64"), _pad(chunk, length, np.nan), None, key)
             final, kept = door.to_numpy(parallel.run_one(*engine, state=state, save=save))
+        if not first and len(values) > CHUNK:
+            memory.hand_back()
         state = final if some is None else final._replace(t=np.zeros_like(final.t))  # gaps are counted anew
-        for name, array in kept.items():
-            if name not in whole:
-                whole[name] = np.empty((len(values), *array.shape[1:]), array.dtype)
-            whole[name][first : first + count] = array[:count]
-        progress(count)
-    return whole, state
+        yield {name: array[:count] for name, array in kept.items()}, state
 
 
 def filter_whole(
@@ -132,18 +130,16 @@ def filter_whole(
     values: np.ndarray,
     gaps: np.ndarray | None,
     options: Options,
-    progress: Callable[[int], None],
-) -> tuple[dict[str, np.ndarray], Any]:
-    """Filter and smooth a whole series; arguments as in `filter_chunks`."""
+) -> Pieces:
+    """Filter and smooth a whole series, in one piece; arguments as in `filter_chunks`."""
     model = build(gaps)
     out = api.filter(model, values, method=method)
     smoothed = api.smooth(model, out)
     deviations = np.sqrt(np.diagonal(out.innovation_covs, axis1=1, axis2=2))
     mean, variance = project(model, smoothed.means, smoothed.covs)
     kept = {"mean": mean, "variance": variance, "standardised": out.residuals / deviations}
-    progress(len(values))
     told = {"weight": out.weights, "outlier": out.outliers, "nis": out.nis, "log_density": out.log_liks}
-    return kept | told, out.final
+    yield kept | told, out.final
 
 
 def look_ahead(
@@ -183,13 +179,6 @@ def bucket(count: int) -> int:
         (256, 512)
     """
     return max(SMALLEST, 1 << (count - 1).bit_length())
-
-
-def _hand_back_memory() -> None:
-    """Give the system what the compiler used and freed; it would count towards the peak of a long series."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
-    if trim is not None:  # glibc only
-        trim(0)
 
 
 def _pad(array: np.ndarray, length: int, blank: float) -> np.ndarray:

@@ -1,11 +1,12 @@
 """From rows to series and through them: sort, guess the start, fit, filter."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from wolf import door, recipes
 from wolf.cleaning import engine
+from wolf.cleaning.ready import Ready
 from wolf.cleaning.timing import Order, gaps_of
 from wolf.cleaning.types import Options, Series
 from wolf.fitting.search import difference_var
@@ -42,35 +43,51 @@ def clean(
         >>> np.flatnonzero(clean(readings, None, Options())[0].outlier).tolist()
         [50]
     """
+    ready = prepare(values, times, options, groups=groups, labels=labels, names=names, note=note)
+    return [each.whole(progress) for each in ready]
+
+
+def prepare(
+    values: np.ndarray,
+    times: np.ndarray | None,
+    options: Options,
+    *,
+    groups: np.ndarray | None = None,
+    labels: list[str] | None = None,
+    names: list[str] | None = None,
+    note: Callable[[str], None] = lambda words: None,
+) -> Iterator[Ready]:
+    """Sort and fit one series after the other; arguments as in `clean`.
+
+    Yields:
+        One series after the other, ready to be filtered.
+    """
     recipe = recipes.parse(options.model)
     known = _known(recipe, options)
     names = [f"value {j}" for j in range(values.shape[1])] if names is None else names
     blocks = _blocks(recipe, names)
-    order, done = Order(times), []
-    members = [np.arange(len(values))] if groups is None else _members(groups, len(labels or []))
+    order = Order(times)
+    members = [None] if groups is None else _members(groups, len(labels or []))
     for label, rows in zip(labels or [""], members, strict=True):
         rows = order(rows)
-        whole = groups is None and not order.moved
-        stamps = times if times is None or whole else times[rows]
+        data, stamps = (values, times) if rows is None else (values[rows], None if times is None else times[rows])
         for columns in blocks:
             titled = " ".join(filter(None, [label, names[columns[0]] if len(blocks) > 1 else ""]))
-            data = (values if whole else values[rows])[:, columns]
-            done.append(_clean_one(titled, rows, tuple(columns), data, stamps, recipe, known, options, progress))
+            some = data[:, columns[0] : columns[-1] + 1]
+            yield _prepare_one(titled, rows, tuple(columns), some, stamps, recipe, known, options)
     order.tell(note)
-    return done
 
 
-def _clean_one(
+def _prepare_one(
     label: str,
-    rows: np.ndarray,
+    rows: np.ndarray | None,
     columns: tuple[int, ...],
     values: np.ndarray,
     times: np.ndarray | None,
     recipe: recipes.Recipe,
     known: dict[str, float],
     options: Options,
-    progress: Callable[[int], None],
-) -> Series:
+) -> Ready:
     which = f" (series {label})" if label else ""
     if not np.isfinite(values).any():
         raise ValueError(f"all {len(values)} values are missing{which}")
@@ -93,37 +110,9 @@ def _clean_one(
         return recipe.builder(gaps, prior, len(columns))(**parameters)
 
     method = door.resolve_method(options.method, build(None))
-    run = engine.filter_whole if options.smooth else engine.filter_chunks
-    kept, final = run(build, method, values, gaps, options, progress)
-    half = engine.quantile(options.level) * np.sqrt(kept.pop("variance"))
-    return Series(
-        label=label,
-        rows=rows,
-        columns=columns,
-        times=times,
-        values=values,
-        mean=kept["mean"],
-        lower=kept["mean"] - half,
-        upper=kept["mean"] + half,
-        weight=kept["weight"],
-        outlier=kept["outlier"],
-        standardised=_where_measured(kept.get("standardised"), np.isfinite(values)),
-        nis=_where_measured(kept.get("nis"), np.isfinite(values).any(1)),
-        log_density=kept.get("log_density", np.zeros(0)),
-        parameters=parameters,
-        fit=found,
-        fit_rows=window,
-        future=engine.look_ahead(build, method, final, times, unit, len(values), options),
-        model=recipe.name,
-        method=("the robust default, " if options.method is None else "") + describe_method(method),
-        even=gaps is None,
-        unit=unit,
-    )
-
-
-def _where_measured(array: np.ndarray | None, measured: np.ndarray) -> np.ndarray:
-    """Blank what was not measured; nothing where it was not kept."""
-    return np.zeros(0) if array is None else np.where(measured, array, np.nan)
+    told = ("the robust default, " if options.method is None else "") + describe_method(method)
+    fit = (parameters, found, window)
+    return Ready(label, rows, columns, times, values, *fit, recipe.name, told, unit, gaps, build, method, options)
 
 
 def _known(recipe: recipes.Recipe, options: Options) -> dict[str, float]:

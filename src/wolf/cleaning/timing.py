@@ -48,16 +48,20 @@ class Order:
             row = int(np.flatnonzero(~np.isfinite(times))[0])
             raise ValueError(f"row {row + 1} has no time stamp; every row needs one, or give no time column")
 
-    def __call__(self, rows: np.ndarray) -> np.ndarray:
-        """Sort the rows of one series; rows of one moment stay as they came."""
+    def __call__(self, rows: np.ndarray | None) -> np.ndarray | None:
+        """Sort the rows of one series; rows of one moment stay as they came.
+
+        Args:
+            rows: of the series; None for all, as they came.
+        """
         if self.times is None:
             return rows
-        whole = len(rows) == len(self.times) and rows[0] == 0 and rows[-1] == len(rows) - 1
-        steps = np.diff(self.times if whole else self.times[rows])
+        times = self.times if rows is None else self.times[rows]
+        steps = np.diff(times)
         if np.any(steps < 0):
             self.moved += int((steps < 0).sum())
-            rows = rows[np.argsort(self.times[rows], kind="stable")]
-            steps = np.diff(self.times[rows])
+            order = np.argsort(times, kind="stable")
+            rows, steps = order if rows is None else rows[order], np.diff(times[order])
         self.shared += int((steps == 0).sum())
         return rows
 

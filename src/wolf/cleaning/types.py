@@ -110,3 +110,8 @@ class Series:
     def flagged(self) -> int:
         """Count the outliers."""
         return int(self.outlier.sum())
+
+    @property
+    def judged(self) -> int:
+        """Count the weights."""
+        return int(self.outlier.size)

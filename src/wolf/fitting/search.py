@@ -2,13 +2,14 @@
 
 import dataclasses
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 import numpy as np
 
-from wolf import checks, door
+from wolf import checks, door, memory
 from wolf.filters import GaussianFilter
 from wolf.fitting.result import SHARE, Fit, Start
 from wolf.fitting.slopes import score_and_slope
@@ -124,6 +125,8 @@ class _Problem:
 
     def solve(self, starts: list[np.ndarray]) -> Fit:
         """Search from every start, and take the best."""
+        if "scipy.optimize" not in sys.modules:  # it is large: let it come where the compiler was, not on top of it
+            memory.hand_back()
         from scipy.optimize import minimize
 
         found = [minimize(self.loss, begin, jac=True, method="L-BFGS-B", bounds=self.limits) for begin in starts]
