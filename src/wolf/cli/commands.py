@@ -2,6 +2,8 @@
 
 import os
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -78,10 +80,11 @@ def filter_command(source: str, method: str | None, out: str | None, report: str
 
     Writes mean, lower, upper, weight and outlier next to the columns of FILE. Variances are fitted unless given.
     """
-    from wolf import files
+    from wolf import files, memory
     from wolf.cleaning import Options
-    from wolf.cli import filtering
+    from wolf.cli import filtering, readings, tables
 
+    memory.share_arena()
     names = ("smooth", "forecast", "level", "model")
     chosen = Options(
         **{name: options[name] for name in names},
@@ -92,32 +95,33 @@ def filter_command(source: str, method: str | None, out: str | None, report: str
     target = out or filtering.default_target(source)
     for path in filter(None, [target, report]):
         files.check_target(path)
-    readings, series = _load_and_clean(source, options, chosen)
-    files.write_table(target, filtering.to_table(readings, series), readings.table.kind, readings.table.delimiter)
+    header = not options["no_header"]
+    read = readings.load(source, options["time"], options["values"], options["by"], options["on_bad_cell"], header)
+    with _progress(read) as progress:
+        series: Any = (filtering.start if report is None else filtering.run)(read, chosen, progress)
+        tables.write(target, read, series, progress)
     wrote = ["standard output" if target == "-" else target]
     if report:
         from wolf.report import write_report
 
-        origin = None if readings.axis is None else readings.axis.origin
-        named = {"names": readings.names, "time": readings.time, "notes": readings.notes}
-        write_report(report, readings.table.name, series, chosen, origin=origin, **named)
+        origin = None if read.axis is None else read.axis.origin
+        named: Any = {"names": read.names, "time": read.time, "notes": read.notes}
+        write_report(report, read.table.name, series, chosen, origin=origin, **named)
         wrote.append(f"{report} (open it in a browser)")
-    click.echo(filtering.summary(readings, series, chosen, wrote), err=target == "-")
+    click.echo(filtering.summary(read, series, chosen, wrote), err=target == "-")
 
 
-def _load_and_clean(source: str, options: dict[str, Any], chosen: Any) -> tuple[Any, Any]:
-    """Read and clean, with a progress bar for many rows."""
-    from wolf.cli import filtering, readings
-
-    header = not options["no_header"]
-    read = readings.load(source, options["time"], options["values"], options["by"], options["on_bad_cell"], header)
+@contextmanager
+def _progress(read: Any) -> Iterator[Callable[[int], None]]:
+    """Show a progress bar for many rows."""
     rows = read.values.size
     if rows < MANY_ROWS:
-        return read, filtering.run(read, chosen, lambda done: None)
+        yield lambda done: None
+        return
     click.echo(f"{len(read.values):,} rows read; fitting, then filtering ...", err=True)
     shown: Any = click.progressbar(length=rows, label="Filtering", file=sys.stderr)
     with shown as bar:
-        return read, filtering.run(read, chosen, bar.update)
+        yield bar.update
 
 
 @main.command()

@@ -1,15 +1,14 @@
 """What `wolf filter` does: read, clean, write, and say in a few lines what was done."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from wolf import files
-from wolf.cleaning import Options, Series, clean
+from wolf.cleaning import Options, Ready, Series, prepare
 from wolf.cli.readings import Readings
-from wolf.frames import spread_rows, titles
 from wolf.methods import make
 
 LISTED = 5  # series whose parameters a summary shows one by one
@@ -72,34 +71,37 @@ def default_target(source: str) -> str:
 
 def run(readings: Readings, options: Options, progress: Callable[[int], None]) -> list[Series]:
     """Clean readings; what had to be done to them is added to their notes."""
-    return clean(
+    return [each.whole(progress) for each in _prepare(readings, options)]
+
+
+def start(readings: Readings, options: Options, progress: Callable[[int], None]) -> list[Ready] | list[Series]:
+    """Get readings ready to be filtered while they are written, or clean them where that cannot be.
+
+    A series that has only some of the rows, or has them in another order, must be there as a whole.
+    """
+    if readings.groups is not None:
+        return run(readings, options, progress)
+    ready = list(_prepare(readings, options))
+    return ready if all(each.rows is None for each in ready) else [each.whole(progress) for each in ready]
+
+
+def _prepare(readings: Readings, options: Options) -> Iterator[Ready]:
+    return prepare(
         readings.values,
         readings.times,
         options,
         groups=readings.groups,
         labels=readings.labels,
         names=readings.names,
-        progress=progress,
         note=readings.notes.append,
     )
 
 
-def to_table(readings: Readings, series: list[Series]) -> Any:
-    """Put the results beside the columns that were read, and the forecast below; a `pyarrow.Table`."""
-    arrow = files.pyarrow()
-    data = readings.table.data
-    added = spread_rows(series, readings.names, data.num_rows, set(data.column_names))
-    for name, column in added.items():
-        data = data.append_column(name, arrow.array(column, from_pandas=True))
-    futures = [each for each in series if each.future is not None]
-    return arrow.concat_tables([data, *(_future(data, readings, each) for each in futures)]) if futures else data
-
-
-def summary(readings: Readings, series: list[Series], options: Options, wrote: list[str]) -> str:
+def summary(readings: Readings, series: Sequence[Ready] | Sequence[Series], options: Options, wrote: list[str]) -> str:
     """Say what was read, what was found and what was written."""
     rows, count = len(readings.values), sum(each.values.size for each in series)
     missing, flagged = sum(each.missing for each in series), sum(each.flagged for each in series)
-    judged = sum(each.outlier.size for each in series)
+    judged = sum(each.judged for each in series)
     many = f", {len(series)} series" if len(series) > 1 else ""
     lines = [f"{readings.table.name}: {rows:,} rows{many}"]
     lines.append(_line("values", ", ".join(readings.names) + (f", by {readings.by}" if readings.by else "")))
@@ -114,34 +116,7 @@ def summary(readings: Readings, series: list[Series], options: Options, wrote: l
     return "\n".join(lines)
 
 
-def _future(data: Any, readings: Readings, each: Series) -> Any:
-    """Make rows for the steps beyond the end: time, sensor, mean and interval; nothing was measured there."""
-    arrow = files.pyarrow()
-    ahead = each.future
-    assert ahead is not None
-    title = titles(readings.names, each.columns, set(readings.table.data.column_names))
-    cells: dict[str, Any] = {}
-    if readings.time is not None and readings.axis is not None:
-        stamps: Any = readings.axis.write(ahead.times)
-        if not arrow.types.is_string(data.schema.field(readings.time).type):
-            origin = readings.axis.origin
-            stamps = ahead.times if origin is None else np.round(origin + ahead.times * 1e9).astype("datetime64[ns]")
-        cells[readings.time] = stamps
-    if readings.by is not None and readings.groups is not None:
-        cells[readings.by] = readings.table.data.column(readings.by).take([int(each.rows[0])] * len(ahead.times))
-    for k, j in enumerate(each.columns):
-        for kind in ("mean", "lower", "upper"):
-            cells[title[kind, j]] = getattr(ahead, kind)[:, k]
-    columns = []
-    for field in data.schema:
-        cell = cells.get(field.name)
-        blank = arrow.nulls(len(ahead.times), field.type)
-        column = blank if cell is None else cell if isinstance(cell, arrow.ChunkedArray) else arrow.array(cell)
-        columns.append(column.cast(field.type))
-    return arrow.table(columns, schema=data.schema)
-
-
-def _describe_time(readings: Readings, series: list[Series]) -> str:
+def _describe_time(readings: Readings, series: Sequence[Ready] | Sequence[Series]) -> str:
     if readings.time is None:
         return "none found: rows are taken as even steps (name it with --time)"
     unit = series[0].unit
@@ -151,7 +126,7 @@ def _describe_time(readings: Readings, series: list[Series]) -> str:
     return f"{readings.time}, uneven, typically {unit:g}{seconds} apart: continuous-time model"
 
 
-def _noise(series: list[Series]) -> list[str]:
+def _noise(series: Sequence[Ready] | Sequence[Series]) -> list[str]:
     """List the parameters of a few series, or their range over many."""
     if not series[0].parameters:
         return []

@@ -15,7 +15,8 @@ class Readings(NamedTuple):
     """Readings of one or many sensors.
 
     Attributes:
-        table: as read.
+        table: as read, without its rows: they are text, take more room than all else, and can be read again.
+        quoted: whether a text in it needs quotes.
         time: name of the time column; None for a count.
         axis: its times; None for a count.
         names: of the value columns.
@@ -23,10 +24,12 @@ class Readings(NamedTuple):
         by: name of the column that tells series apart.
         groups: number of the series of each row.
         labels: of the series.
+        keys: as the column has them, a `pyarrow.ChunkedArray`.
         notes: what a person should know.
     """
 
     table: files.Table
+    quoted: bool
     time: str | None
     axis: files.TimeAxis | None
     names: list[str]
@@ -34,6 +37,7 @@ class Readings(NamedTuple):
     by: str | None
     groups: np.ndarray | None
     labels: list[str] | None
+    keys: Any
     notes: list[str]
 
     @property
@@ -74,9 +78,10 @@ def load(
             rows = ", ".join(str(row + 1) for row in bad[:5]) + (", ..." if len(bad) > 5 else "")
             notes.append(f"{len(bad)} cells of {name!r} are no numbers, taken as missing (rows {rows})")
     axis = None if time is None else files.time_column(table, time)
-    groups, labels = (None, None) if by is None else files.group_column(table, by)
+    groups, labels, keys = (None, None, None) if by is None else files.group_column(table, by)
     stacked = np.stack(columns, axis=1) if len(columns) > 1 else columns[0][:, None]
-    return Readings(table, time, axis, names, stacked, by, groups, labels, notes)
+    quoted = files.needs_quotes(table.data, table.delimiter)
+    return Readings(table.without_rows(), quoted, time, axis, names, stacked, by, groups, labels, keys, notes)
 
 
 def _check_name(table: files.Table, name: str) -> None:

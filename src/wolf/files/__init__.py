@@ -12,9 +12,12 @@ from wolf.files.columns import is_time as is_time
 from wolf.files.columns import number_column as number_column
 from wolf.files.columns import time_column as time_column
 from wolf.files.reading import SUFFIXES as SUFFIXES
+from wolf.files.reading import Rows as Rows
 from wolf.files.reading import Table as Table
 from wolf.files.reading import pyarrow as pyarrow
 from wolf.files.reading import read_table as read_table
 from wolf.files.writing import atomic as atomic
 from wolf.files.writing import check_target as check_target
+from wolf.files.writing import needs_quotes as needs_quotes
+from wolf.files.writing import write_pieces as write_pieces
 from wolf.files.writing import write_table as write_table

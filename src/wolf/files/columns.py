@@ -85,14 +85,15 @@ def time_column(table: Table, name: str) -> TimeAxis:
     return _axis(stamps, "", getattr(column.type, "tz", None) is not None)
 
 
-def group_column(table: Table, name: str) -> tuple[np.ndarray, list[str]]:
-    """Read a column as group numbers, with the labels in the order in which they come."""
-    coded = _column(table, name).combine_chunks().dictionary_encode()
+def group_column(table: Table, name: str) -> tuple[np.ndarray, list[str], Any]:
+    """Read a column as group numbers, with the labels in the order in which they come, and the cells that they are."""
+    column = _column(table, name)
+    coded = column.combine_chunks().dictionary_encode()
     labels = [str(label) for label in coded.dictionary.to_pylist()]
     codes = numbers(coded.indices, "int64", len(labels))
     if codes.size and codes.max() == len(labels):
         labels.append("(no name)")
-    return codes, labels
+    return codes, labels, column.take(np.unique(codes, return_index=True)[1].tolist())
 
 
 def is_number(table: Table, name: str) -> bool:

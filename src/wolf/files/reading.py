@@ -3,12 +3,17 @@
 import csv
 import io
 import sys
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+from zlib import crc32
 
 DELIMITERS = (",", ";", "\t", "|")
 SUFFIXES = {".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow"}
 MAGIC = {b"PAR1": "parquet", b"ARRO": "arrow"}
+BLOCK = 1 << 17  # bytes that a table is read again by; pyarrow reads up to 32 of them ahead
+COMPRESSED = (".gz", ".bz2", ".zst")
 MISSING_PYARROW = (
     'Files and tables need pyarrow: pip install "wolf-filter[frames]" (in a clone of wolf: pip install ".[frames]")'
 )
@@ -22,12 +27,42 @@ class Table(NamedTuple):
         data: a `pyarrow.Table`; of a CSV file, all text.
         kind: "csv", "parquet" or "arrow".
         delimiter: of a CSV file.
+        again: reads the rows once more, as record batches, without the whole of a CSV file in memory.
     """
 
     name: str
     data: Any
     kind: str
-    delimiter: str = ","
+    delimiter: str
+    again: Callable[[], Iterator[Any]]
+
+    def without_rows(self) -> "Table":
+        """Let go of the rows; `again` still reads them."""
+        return self._replace(data=pyarrow().Table.from_batches([], self.data.schema))
+
+
+class Rows:
+    """The rows of a table once more, as many at a time as are asked for.
+
+    Args:
+        table: whose rows may have been let go.
+    """
+
+    def __init__(self, table: Table):
+        self.name, self.batches, self.rest = table.name, table.again(), None
+
+    def take(self, count: int) -> Any:
+        """Take the next rows, as a `pyarrow.Table`."""
+        taken: list[Any] = []
+        while count:
+            if not self.rest:
+                self.rest = next(self.batches, None)
+            if self.rest is None:
+                raise ValueError(f"{self.name} was changed while it was filtered; run again")
+            taken.append(self.rest.slice(0, count))
+            self.rest = self.rest.slice(len(taken[-1]))
+            count -= len(taken[-1])
+        return pyarrow().Table.from_batches(taken)
 
 
 def pyarrow() -> Any:
@@ -55,7 +90,7 @@ def read_table(source: str, header: bool = True) -> Table:
         raise ValueError(f"{name} is empty")
     kind = SUFFIXES.get(Path(source).suffix.lower()) or MAGIC.get(content.slice(0, 4).to_pybytes(), "csv")
     try:
-        table = _read_csv(name, content, header) if kind == "csv" else Table(name, _read_binary(content, kind), kind)
+        table = _read_csv(source, name, content, header) if kind == "csv" else _read_binary(name, content, kind)
     except (arrow.ArrowInvalid, arrow.ArrowNotImplementedError, UnicodeDecodeError) as error:
         raise ValueError(f"{name} is not a {kind} table that can be read: {error}") from error
     if not table.data.num_rows:
@@ -70,25 +105,27 @@ def _map(arrow: Any, path: Path) -> Any:
         raise IsADirectoryError(f"{path} is a folder, not a file")
     if not path.stat().st_size:
         return arrow.py_buffer(b"")
-    if path.suffix.lower() in (".gz", ".bz2", ".zst"):
+    if path.suffix.lower() in COMPRESSED:
         with arrow.input_stream(str(path), compression="detect") as stream:
             return stream.read_buffer()
     with arrow.memory_map(str(path)) as stream:
         return stream.read_buffer()
 
 
-def _read_binary(content: Any, kind: str) -> Any:
+def _read_binary(name: str, content: Any, kind: str) -> Table:
     reader = pyarrow().BufferReader(content)
     if kind == "parquet":
         from pyarrow import parquet
 
-        return parquet.read_table(reader)
-    from pyarrow import feather
+        data = parquet.read_table(reader)
+    else:
+        from pyarrow import feather
 
-    return feather.read_table(reader)
+        data = feather.read_table(reader)
+    return Table(name, data, kind, ",", lambda: iter(data.to_batches()))
 
 
-def _read_csv(name: str, content: Any, header: bool) -> Table:
+def _read_csv(source: str, name: str, content: Any, header: bool) -> Table:
     from pyarrow import csv as arrow_csv
 
     first = _first_line(content)
@@ -101,15 +138,58 @@ def _read_csv(name: str, content: Any, header: bool) -> Table:
     twice = [cell for cell in names if names.count(cell) > 1]
     if twice:
         raise ValueError(f"{name} has two columns called {twice[0]!r}; column names must differ")
-    text = pyarrow().string()
-    data = arrow_csv.read_csv(
-        pyarrow().BufferReader(content),
-        # One thread: parsing is a small part of a run, and threads hold many blocks at once.
-        read_options=arrow_csv.ReadOptions(column_names=names, skip_rows=1 if header else 0, use_threads=False),
-        parse_options=arrow_csv.ParseOptions(delimiter=delimiter, ignore_empty_lines=len(names) > 1),
-        convert_options=arrow_csv.ConvertOptions(column_types=dict.fromkeys(names, text), strings_can_be_null=False),
-    )
-    return Table(name, data, "csv", delimiter)
+    types = dict.fromkeys(names, pyarrow().string())
+    # One thread: parsing is a small part of a run, and threads hold many blocks at once.
+    reading = {"column_names": names, "skip_rows": 1 if header else 0, "use_threads": False}
+    options: dict[str, Any] = {
+        "parse_options": arrow_csv.ParseOptions(delimiter=delimiter, ignore_empty_lines=len(names) > 1),
+        "convert_options": arrow_csv.ConvertOptions(column_types=types, strings_can_be_null=False),
+    }
+    whole = arrow_csv.ReadOptions(**reading)
+    data = arrow_csv.read_csv(pyarrow().BufferReader(content), read_options=whole, **options)
+    options["read_options"] = arrow_csv.ReadOptions(**reading, block_size=max(BLOCK, _longest(data)))
+    if source == "-" or Path(source).suffix.lower() in COMPRESSED:
+        again = partial(_pieces, partial(pyarrow().BufferReader, content), options)
+    else:
+        again = partial(_pieces, partial(_Unchanged, source, content.size, crc32(content)), options)
+    return Table(name, data, "csv", delimiter, again)
+
+
+def _longest(data: Any) -> int:
+    """Bound the bytes of a row, its quotes doubled: a block must hold one."""
+    from pyarrow import compute
+
+    return sum(2 * (compute.max(compute.binary_length(column)).as_py() or 0) + 4 for column in data.columns)
+
+
+def _pieces(opened: Callable[[], Any], options: dict[str, Any]) -> Iterator[Any]:
+    """Read a CSV file in pieces."""
+    from pyarrow import csv as arrow_csv
+
+    with opened() as file, arrow_csv.open_csv(file, **options) as reader:
+        yield from reader
+
+
+class _Unchanged(io.FileIO):
+    """A file that is read once more: what was there then, and not what may have been added.
+
+    Args:
+        name: of the file.
+        size: in bytes, then.
+        sum: of those bytes, by CRC-32.
+    """
+
+    def __init__(self, name: str, size: int, sum: int):
+        super().__init__(name)
+        self.left, self.sum, self.seen = size, sum, 0
+
+    def read(self, count: int | None = -1) -> bytes:
+        """Read some bytes; the last ones only if all were as they are remembered."""
+        block = super().read(self.left if count is None or count < 0 else min(count, self.left)) or b""
+        self.left, self.seen = self.left - len(block), crc32(block, self.seen)
+        if (self.left and not block) or (not self.left and self.seen != self.sum):
+            raise ValueError(f"{self.name} was changed while it was filtered; run again")
+        return block
 
 
 def _first_line(content: Any) -> str:

@@ -46,48 +46,70 @@ def check_target(path: str) -> None:
 
 
 def write_table(path: str, data: Any, kind: str | None = None, delimiter: str = ",") -> None:
-    """Write a table as CSV, Parquet or Arrow.
+    """Write a table as CSV, Parquet or Arrow; as `write_pieces`, with a `pyarrow.Table`."""
+    write_pieces(path, data.schema, iter([data]), kind, delimiter, needs_quotes(data, delimiter))
+
+
+def write_pieces(path: str, schema: Any, pieces: Iterator[Any], kind: str | None, delimiter: str, quoted: bool) -> None:
+    """Write a table as CSV, Parquet or Arrow, while its pieces are made.
 
     Args:
         path: of the file, or "-" for standard output. Its ending says which kind.
-        data: a `pyarrow.Table`.
+        schema: of all pieces.
+        pieces: each a `pyarrow.Table`.
         kind: for standard output and endings that say nothing; CSV unless told.
         delimiter: of a CSV file.
+        quoted: put the texts of a CSV file in quotes.
     """
     kind = SUFFIXES.get(Path(path).suffix.lower()) or (kind if path == "-" and kind else "csv")
     if path == "-":
-        _write(sys.stdout.buffer, data, kind, delimiter)
+        _write(sys.stdout.buffer, schema, pieces, kind, delimiter, quoted)
         sys.stdout.buffer.flush()
         return
     with atomic(Path(path)) as file:
-        _write(file, data, kind, delimiter)
+        _write(file, schema, pieces, kind, delimiter, quoted)
 
 
-def _write(file: Any, data: Any, kind: str, delimiter: str) -> None:
+def needs_quotes(data: Any, delimiter: str) -> bool:
+    """Say whether a cell cannot be told from its neighbours without quotes."""
+    from pyarrow import compute
+
+    texts = [column for column in data.columns if pyarrow().types.is_string(column.type)]
+    texts += [column for column in data.columns if pyarrow().types.is_large_string(column.type)]
+    return any(compute.any(compute.match_substring_regex(text, f'["\n\r{delimiter}]')).as_py() for text in texts)
+
+
+def _write(file: Any, schema: Any, pieces: Iterator[Any], kind: str, delimiter: str, quoted: bool) -> None:
+    if kind == "csv":
+        file.write(_header(schema.names, delimiter))
+    with _writer(pyarrow().PythonFile(file, mode="w"), schema, kind, delimiter, quoted) as writer:
+        for piece in pieces:
+            writer.write_table(piece)
+
+
+def _writer(sink: Any, schema: Any, kind: str, delimiter: str, quoted: bool) -> Any:
     if kind == "parquet":
         from pyarrow import parquet
 
-        parquet.write_table(data, pyarrow().PythonFile(file, mode="w"))
-    elif kind == "arrow":
-        from pyarrow import feather
+        return parquet.ParquetWriter(sink, schema)
+    if kind == "arrow":
+        from pyarrow import ipc
 
-        feather.write_feather(data, pyarrow().PythonFile(file, mode="w"))
-    else:
-        _write_csv(file, data, delimiter)
-
-
-def _write_csv(file: Any, data: Any, delimiter: str) -> None:
-    """Write the header ourselves and quote only where it must be: pyarrow would put every text in quotes."""
+        small = "lz4" if pyarrow().Codec.is_available("lz4_frame") else None
+        return ipc.new_file(sink, schema, options=ipc.IpcWriteOptions(compression=small))
     from pyarrow import csv as arrow_csv
 
-    arrow = pyarrow()
-    header = _Lines()
-    csv.writer(header, delimiter=delimiter, lineterminator="\n").writerow(data.column_names)
-    file.write(header.text.encode())
-    style = "needed" if any(_needs_quotes(column, delimiter) for column in data.columns) else "none"
+    # pyarrow puts all texts in quotes or none, and names always: we write those.
+    style = "needed" if quoted else "none"
     options = arrow_csv.WriteOptions(include_header=False, delimiter=delimiter, quoting_style=style)
-    sink = arrow.PythonFile(file, mode="w")
-    arrow_csv.write_csv(data, sink, options)
+    return arrow_csv.CSVWriter(sink, schema, write_options=options)
+
+
+def _header(names: list[str], delimiter: str) -> bytes:
+    """Write the names, in quotes only where they must be."""
+    lines = _Lines()
+    csv.writer(lines, delimiter=delimiter, lineterminator="\n").writerow(names)
+    return lines.text.encode()
 
 
 class _Lines:
@@ -97,12 +119,3 @@ class _Lines:
 
     def write(self, line: str) -> None:
         self.text += line
-
-
-def _needs_quotes(column: Any, delimiter: str) -> bool:
-    from pyarrow import compute
-
-    types = pyarrow().types
-    if not (types.is_string(column.type) or types.is_large_string(column.type)):
-        return False
-    return bool(compute.any(compute.match_substring_regex(column, f'["\n\r{delimiter}]')).as_py())
