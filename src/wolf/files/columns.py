@@ -11,6 +11,7 @@ from wolf.files.reading import Table, pyarrow
 ABSENT = ("", "na", "n/a", "nan", "null", "none", "nil", "missing", "?", "-", "--", "#n/a")
 NUMBER = r"^[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf|infinity|Inf|Infinity|INF)$"
 SAMPLE = 1000  # cells that say what a column holds
+ZONES = (None, "UTC")  # dates without a time zone, and with one
 MOSTLY = 0.5  # share of a column that must be numbers to be taken for a column of numbers with bad cells
 
 
@@ -73,9 +74,10 @@ def time_column(table: Table, name: str) -> TimeAxis:
     """Read a column as times: numbers, or dates in ISO 8601."""
     column = _column(table, name)
     if _is_text(column):
-        parsed, bad = _parse(column)
-        if not bad:
-            return TimeAxis(numbers(parsed, "float64", np.nan), None)
+        if _as_stamps(column.slice(0, SAMPLE)) is None:  # no number looks like a date
+            parsed, bad = _parse(column)
+            if not bad:
+                return TimeAxis(numbers(parsed, "float64", np.nan), None)
         return _dates(table, name, column)
     if _is_numeric(column):
         return TimeAxis(numbers(column, "float64", np.nan), None)
@@ -130,15 +132,25 @@ def _is_numeric(column: Any) -> bool:
 
 
 def _parse(column: Any) -> tuple[Any, list[int]]:
-    """Turn text into numbers; what is no number is null, and its rows are told."""
+    """Turn text into numbers, piece by piece; what is no number is null, and its rows are told."""
+    parsed, bad, first = [], [], 0
+    for chunk in column.chunks:
+        some, rows = _parse_chunk(chunk)
+        parsed.append(some)
+        bad += [first + row for row in rows]
+        first += len(chunk)
+    return pyarrow().chunked_array(parsed, pyarrow().float64()), bad
+
+
+def _parse_chunk(chunk: Any) -> tuple[Any, list[int]]:
     from pyarrow import compute
 
     arrow = pyarrow()
     try:
-        return compute.cast(column, arrow.float64()), []
+        return compute.cast(chunk, arrow.float64()), []
     except arrow.ArrowInvalid:  # not all of it is plain numbers: look at each cell
         pass
-    trimmed = compute.utf8_trim_whitespace(column)
+    trimmed = compute.utf8_trim_whitespace(chunk)
     good = compute.match_substring_regex(trimmed, NUMBER)
     parsed = compute.cast(_only(good, trimmed), arrow.float64())
     bad = compute.and_(compute.invert(good), compute.invert(_is_absent(trimmed)))
@@ -161,30 +173,50 @@ def _only(chosen: Any, column: Any) -> Any:
 
 
 def _as_stamps(column: Any) -> Any:
-    """Turn text or dates into nanoseconds since 1970, or None if it is neither."""
-    from pyarrow import compute
-
+    """Turn text or dates into nanoseconds since 1970, piece by piece, or None if it is neither."""
     arrow = pyarrow()
-    if _is_text(column):
-        trimmed = compute.utf8_trim_whitespace(column)
-        column = _only(compute.invert(_is_absent(trimmed)), trimmed)
-        if column.null_count == len(column):
-            return None
-    for zone in (None, "UTC"):
+    for zone in ZONES:
+        kind = arrow.timestamp("ns", tz=zone)
         try:
-            return compute.cast(column, arrow.timestamp("ns", tz=zone))
+            stamps = arrow.chunked_array([_stamps_of(chunk, kind) for chunk in column.chunks], kind)
         except (arrow.ArrowInvalid, arrow.ArrowNotImplementedError):
             continue
+        return None if _is_text(column) and stamps.null_count == len(stamps) else stamps
     return None
+
+
+def _stamps_of(chunk: Any, kind: Any) -> Any:
+    from pyarrow import compute
+
+    if _is_text(chunk):
+        trimmed = compute.utf8_trim_whitespace(chunk)
+        chunk = _only(compute.invert(_is_absent(trimmed)), trimmed)
+    return compute.cast(chunk, kind)
 
 
 def _dates(table: Table, name: str, column: Any) -> TimeAxis:
     stamps = _as_stamps(column)
     if stamps is None:
-        row = next(i for i in range(len(column)) if _as_stamps(column.slice(i, 1)) is None)
+        row = max(_reach(column, pyarrow().timestamp("ns", tz=zone)) for zone in ZONES)
         words = "is not a date like 2024-05-01 13:45:00 (ISO 8601), nor a number; all cells need one style"
         raise ValueError(f"{table.name}, {_where(table, row)}: {column[row].as_py()!r} in column {name!r} {words}")
     return _axis(stamps, str(column[0].as_py() or ""), stamps.type.tz is not None)
+
+
+def _reach(column: Any, kind: Any) -> int:
+    """Count the cells up to the first that is no date of a kind."""
+    first = 0
+    for chunk in column.chunks:
+        size = len(chunk)
+        try:
+            _stamps_of(chunk, kind)
+        except pyarrow().ArrowInvalid:
+            if size == 1:
+                return first
+            halves = [chunk.slice(0, size // 2), chunk.slice(size // 2)]
+            return first + _reach(pyarrow().chunked_array(halves), kind)
+        first += size
+    return first
 
 
 def _axis(stamps: Any, template: str, zoned: bool) -> TimeAxis:

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -141,8 +142,10 @@ def _read_csv(source: str, name: str, content: Any, header: bool) -> Table:
     types = dict.fromkeys(names, pyarrow().string())
     # One thread: parsing is a small part of a run, and threads hold many blocks at once.
     reading = {"column_names": names, "skip_rows": 1 if header else 0, "use_threads": False}
+    parsing = {"delimiter": delimiter, "ignore_empty_lines": len(names) > 1}
+    lines = re.search(b'"', content) is not None  # a text in quotes may go over several lines, and over a block's end
     options: dict[str, Any] = {
-        "parse_options": arrow_csv.ParseOptions(delimiter=delimiter, ignore_empty_lines=len(names) > 1),
+        "parse_options": arrow_csv.ParseOptions(**parsing, newlines_in_values=lines),
         "convert_options": arrow_csv.ConvertOptions(column_types=types, strings_can_be_null=False),
     }
     whole = arrow_csv.ReadOptions(**reading)
