@@ -8,7 +8,8 @@ from scipy import integrate, stats
 
 import wolf
 from wolf import scores
-from wolf.fitting.search import _Problem, difference_var
+from wolf.fitting.guesses import difference_var
+from wolf.fitting.search import _Problem
 from wolf.fitting.transforms import Transform
 from wolf.noise import TwoPart
 

@@ -9,7 +9,7 @@ from wolf.cleaning import engine
 from wolf.cleaning.ready import Ready
 from wolf.cleaning.timing import Order, gaps_of
 from wolf.cleaning.types import Options, Series
-from wolf.fitting.search import difference_var
+from wolf.fitting.guesses import difference_var
 from wolf.model import LinearModel
 from wolf.results import describe_method
 

@@ -1,7 +1,6 @@
 """The search: first guesses from the data, L-BFGS from several starts, standard errors from the curvature."""
 
 import dataclasses
-import inspect
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from wolf import checks, door, memory
 from wolf.filters import GaussianFilter
+from wolf.fitting.guesses import guesses, largest_step
 from wolf.fitting.result import SHARE, Fit, Start
 from wolf.fitting.slopes import score_and_slope
 from wolf.fitting.transforms import Bounds, Transform, sigmoid
@@ -26,8 +26,6 @@ SCOUTS = 20  # random starts that are tried before the best are followed
 STEP = 1e-5  # in a free number, for derivatives of the builder: their error is about the square of it
 HESSIAN_STEP = 1e-3  # for differences of slopes, which are good to ten digits
 FAILED = 1e12  # what the search is told where the score is not a number
-OBS_SHARE, DYNAMICS_SHARE = 0.25, 0.05  # of the variance of differences, for variances that were given no start
-MAD = 1.4826  # from a median absolute deviation to the standard deviation of a Gaussian
 
 
 def fit(
@@ -77,7 +75,7 @@ def fit(
         raise ValueError(f"score must be one of {', '.join(map(repr, SCORES))}; got {score!r}")
     if not isinstance(restarts, int) or restarts < 0:
         raise ValueError(f"restarts must be a whole number of at least 0; got {restarts!r}")
-    transform = Transform(_guesses(builder, ys, dict(start or {})), dict(bounds or {}))
+    transform = Transform(guesses(builder, ys, dict(start or {})), dict(bounds or {}))
     problem = _Problem(builder, transform, ys, inputs, method, score == "two-part", update_first)
     return problem.solve(problem.scout(1 + restarts, seed))
 
@@ -117,7 +115,7 @@ class _Problem:
         rng = np.random.default_rng(seed)
         tried = self.transform.random_starts(SCOUTS, rng)
         if self.two_part:
-            top = np.clip(_largest_step(self.ys), WIDEN_START[1], WIDEN[1])
+            top = np.clip(largest_step(self.ys), WIDEN_START[1], WIDEN[1])
             wide = rng.uniform(np.log(WIDEN_START[0]), np.log(top), len(tried))
             tried = [np.concatenate([x, [_logit(SHARE_START), w]]) for x, w in zip(tried, wide, strict=True)]
         losses = [self._score(x) for x in tried]
@@ -233,64 +231,6 @@ def _series(ys: Any, size: int) -> np.ndarray:
     if np.ndim(ys) == 3:
         return checks.measurements(ys, size, dims=3)
     return checks.measurements(ys, size)[None]
-
-
-def _guesses(builder: Callable[..., Any], ys: Any, given: dict[str, float]) -> dict[str, float]:
-    """Find the parameters that a builder takes, and where to start them."""
-    guesses, unknown, taken = {}, [], inspect.signature(builder).parameters
-    anything = any(p.kind is p.VAR_KEYWORD for p in taken.values())
-    wrong = [name for name in given if name not in taken and not anything]
-    if wrong:
-        raise ValueError(f"the builder does not take {', '.join(wrong)}; it takes {', '.join(taken)}")
-    for name, parameter in taken.items():
-        if name in given or parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
-            continue
-        if parameter.default is parameter.empty:
-            if name.endswith(("_var", "_rate")):
-                guesses[name] = (OBS_SHARE if name.startswith("obs") else DYNAMICS_SHARE) * difference_var(ys)
-            else:
-                unknown.append(name)
-        elif isinstance(parameter.default, int | float) and not isinstance(parameter.default, bool):
-            guesses[name] = float(parameter.default)
-    if unknown:
-        raise ValueError(f"give a first guess for {', '.join(unknown)}, as start={{'{unknown[0]}': 1.0}}")
-    guesses |= given
-    if not guesses:
-        raise ValueError("the builder has no parameters to fit: it takes no numbers by name")
-    return guesses if anything else {name: guesses[name] for name in taken if name in guesses}
-
-
-def difference_var(ys: Any) -> float:
-    """Estimate the variance of the step from one measurement to the next, outliers aside.
-
-    Example:
-        >>> round(difference_var(np.arange(10.0) % 2), 3)
-        2.198
-    """
-    many = isinstance(ys, list | tuple) and len(ys) and np.ndim(ys[0]) > 0
-    blocks = [np.asarray(np.ma.filled(block, np.nan), np.float64) for block in (ys if many else [np.asanyarray(ys)])]
-    blocks = [block[:, None] if block.ndim == 1 else block for block in blocks]
-    sizes = []
-    for block in blocks:
-        for column in np.moveaxis(block, -1, 0).reshape(block.shape[-1], -1):
-            values = column[np.isfinite(column)]
-            sizes.append(np.abs(np.diff(values)))
-    steps = np.concatenate(sizes) if sizes else np.zeros(0)
-    if not steps.size:
-        raise ValueError("there are fewer than two numbers: no noise can be fitted to them")
-    middle = float(np.median(steps)) or float(np.median(steps[steps > 0])) if np.any(steps > 0) else 0.0
-    if middle == 0.0:
-        raise ValueError(f"all values are {values[0]:g}: a constant has no noise to fit, so give the variances")
-    return (MAD * middle) ** 2
-
-
-def _largest_step(ys: np.ndarray) -> float:
-    """Compare the largest step between measurements with the usual one, as a ratio of variances."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        steps = np.abs(np.diff(ys, axis=1))
-        steps = steps[np.isfinite(steps)]
-        usual = float(np.median(steps)) if steps.size else 0.0
-        return float((steps.max() / usual) ** 2) if usual > 0.0 else 0.0
 
 
 def _logit(probability: float) -> float:

@@ -1,0 +1,68 @@
+"""Where a search begins: numbers from the data, outliers aside."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+OBS_SHARE, DYNAMICS_SHARE = 0.25, 0.05  # of the variance of differences, for variances that were given no start
+MAD = 1.4826  # from a median absolute deviation to the standard deviation of a Gaussian
+
+
+def guesses(builder: Callable[..., Any], ys: Any, given: dict[str, float]) -> dict[str, float]:
+    """Find the parameters that a builder takes, and where to start them."""
+    found, unknown, taken = {}, [], inspect.signature(builder).parameters
+    anything = any(p.kind is p.VAR_KEYWORD for p in taken.values())
+    wrong = [name for name in given if name not in taken and not anything]
+    if wrong:
+        raise ValueError(f"the builder does not take {', '.join(wrong)}; it takes {', '.join(taken)}")
+    for name, parameter in taken.items():
+        if name in given or parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
+            continue
+        if parameter.default is parameter.empty:
+            if name.endswith(("_var", "_rate")):
+                found[name] = (OBS_SHARE if name.startswith("obs") else DYNAMICS_SHARE) * difference_var(ys)
+            else:
+                unknown.append(name)
+        elif isinstance(parameter.default, int | float) and not isinstance(parameter.default, bool):
+            found[name] = float(parameter.default)
+    if unknown:
+        raise ValueError(f"give a first guess for {', '.join(unknown)}, as start={{'{unknown[0]}': 1.0}}")
+    found |= given
+    if not found:
+        raise ValueError("the builder has no parameters to fit: it takes no numbers by name")
+    return found if anything else {name: found[name] for name in taken if name in found}
+
+
+def difference_var(ys: Any) -> float:
+    """Estimate the variance of the step from one measurement to the next, outliers aside.
+
+    Example:
+        >>> round(difference_var(np.arange(10.0) % 2), 3)
+        2.198
+    """
+    many = isinstance(ys, list | tuple) and len(ys) and np.ndim(ys[0]) > 0
+    blocks = [np.asarray(np.ma.filled(block, np.nan), np.float64) for block in (ys if many else [np.asanyarray(ys)])]
+    blocks = [block[:, None] if block.ndim == 1 else block for block in blocks]
+    sizes = []
+    for block in blocks:
+        for column in np.moveaxis(block, -1, 0).reshape(block.shape[-1], -1):
+            values = column[np.isfinite(column)]
+            sizes.append(np.abs(np.diff(values)))
+    steps = np.concatenate(sizes) if sizes else np.zeros(0)
+    if not steps.size:
+        raise ValueError("there are fewer than two numbers: no noise can be fitted to them")
+    middle = float(np.median(steps)) or float(np.median(steps[steps > 0])) if np.any(steps > 0) else 0.0
+    if middle == 0.0:
+        raise ValueError(f"all values are {values[0]:g}: a constant has no noise to fit, so give the variances")
+    return (MAD * middle) ** 2
+
+
+def largest_step(ys: np.ndarray) -> float:
+    """Compare the largest step between measurements with the usual one, as a ratio of variances."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        steps = np.abs(np.diff(ys, axis=1))
+        steps = steps[np.isfinite(steps)]
+        usual = float(np.median(steps)) if steps.size else 0.0
+        return float((steps.max() / usual) ** 2) if usual > 0.0 else 0.0
