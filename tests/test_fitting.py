@@ -8,6 +8,7 @@ from scipy import integrate, stats
 
 import wolf
 from wolf import scores
+from wolf.fitting.affine import Affine
 from wolf.fitting.guesses import difference_var
 from wolf.fitting.search import _Problem
 from wolf.fitting.transforms import Transform
@@ -70,15 +71,33 @@ def test_gaussian_fit_is_the_maximum_likelihood_of_statsmodels():
     assert found.score == pytest.approx(result.llf_obs.sum(), abs=1e-3)  # burns nothing in, as we do not
 
 
-def test_slope_is_the_derivative_of_the_score():
-    problem = _Problem(
-        level_model, Transform({"level_var": 0.3, "obs_var": 2.0}, {}), readings(0.1, 1, 200), None, None, True, False
-    )
+@pytest.mark.parametrize("affine", [False, True])
+def test_slope_is_the_derivative_of_the_score(affine):
+    transform = Transform({"level_var": 0.3, "obs_var": 2.0}, {})
+    problem = _Problem(level_model, transform, readings(0.1, 1, 200), None, None, True, False, affine)
     free = np.array([-1.0, 0.5, -2.0, 3.0])
     slope = problem.loss(free)[1]
     for k, step in enumerate(1e-4 * np.eye(4)):
         difference = (problem.loss(free + step)[0] - problem.loss(free - step)[0]) / 2e-4
         assert slope[k] == pytest.approx(difference, rel=1e-6)
+
+
+@pytest.mark.parametrize("score", ["two-part", "gaussian"])
+def test_a_sum_of_variances_is_fitted_alike_by_its_parts(score):
+    ys = readings(0.1, 1, 300)
+    built, summed = (wolf.fit(level_model, ys, score=score, affine=affine) for affine in (False, True))
+    assert summed.parameters == pytest.approx(built.parameters, rel=1e-5)
+    assert summed.errors == pytest.approx(built.errors, rel=1e-3)
+
+
+def test_rounding_is_not_taken_for_a_part_of_a_sum():
+    affine = Affine(lambda x: np.array([x[0] + x[1] / 3, 1e-14]), np.array([1e5, 7.0]))
+    np.testing.assert_allclose(affine.at(np.array([1e-5, 1e-6])), [1e-5 + 1e-6 / 3, 1e-14], rtol=1e-9)
+
+
+def test_what_is_no_sum_of_its_parameters_is_refused():
+    with pytest.raises(ValueError, match="affine=True"):
+        wolf.fit(lambda sd: static_level(sd**2), np.arange(50.0) % 7, start={"sd": 1.0}, affine=True)
 
 
 def test_one_kernel_and_the_usual_loop_have_the_same_score():

@@ -75,7 +75,8 @@ def fit_noise(
 
     if len(values) > CHUNK:
         memory.hand_back()
-    found = fitting.fit(builder, _pad(some, size, np.nan), start=guesses, restarts=restarts)
+    # Variances all: a recipe is a sum of parts, and each brings its own.
+    found = fitting.fit(builder, _pad(some, size, np.nan), start=guesses, restarts=restarts, affine=True)
     if len(values) > CHUNK:
         memory.hand_back()
     return found, window

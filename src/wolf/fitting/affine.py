@@ -1,0 +1,58 @@
+"""Arrays that are sums of numbers times fixed arrays, as those of a model with unknown variances are."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+TINY = 1e-12  # of an entry; less than that beside it is rounding
+ELSEWHERE = (0.4, 1.7)  # times the start, where the sum is compared with what it stands for
+CLOSE = 1e-9  # relative, for that comparison
+
+
+class Affine:
+    """A pytree of arrays, each a fixed part and a sum of numbers times slopes; found once, by doubling each number.
+
+    Args:
+        make: numbers (K,) -> pytree of arrays.
+        start: numbers (K,) to begin with, none of them 0.
+
+    Example:
+        >>> affine = Affine(lambda x: {"Q": x[0] * np.eye(2) + 1.0}, np.array([3.0]))
+        >>> affine.at(np.array([0.5]))["Q"].tolist(), affine.along(np.array([10.0]))["Q"].tolist()
+        ([[1.5, 1.0], [1.0, 1.5]], [[[10.0, 0.0], [0.0, 10.0]]])
+    """
+
+    def __init__(self, make: Callable[[np.ndarray], Any], start: np.ndarray):
+        here, self.structure = jax.tree.flatten(make(start))
+        doubled = [
+            jax.tree.leaves(make(np.where(np.arange(len(start)) == k, 2 * start, start))) for k in range(len(start))
+        ]
+        self.fixed, self.slopes = [], []
+        for leaf, *others in zip(here, *doubled, strict=True):
+            slopes = np.stack([(other - leaf) / number for other, number in zip(others, start, strict=True)])
+            fixed = leaf - np.tensordot(start, slopes, 1)
+            self.fixed.append(np.where(np.abs(fixed) <= TINY * np.abs(leaf), 0.0, fixed))
+            self.slopes.append(slopes)
+        self.moving = [bool(slopes.any()) for slopes in self.slopes]
+        elsewhere = start * np.linspace(*ELSEWHERE, len(start))
+        pairs = zip(jax.tree.leaves(make(elsewhere)), jax.tree.leaves(self.at(elsewhere)), strict=True)
+        if not all(np.allclose(leaf, ours, rtol=CLOSE, atol=0.0) for leaf, ours in pairs):
+            raise ValueError(
+                "affine=True is for models whose arrays are sums of parameters times fixed arrays; not here"
+            )
+
+    def at(self, numbers: np.ndarray) -> Any:
+        """Put numbers (K,) in."""
+        parts = zip(self.moving, self.fixed, self.slopes, strict=True)
+        leaves = [fixed + np.tensordot(numbers, slopes, 1) if moves else fixed for moves, fixed, slopes in parts]
+        return jax.tree.unflatten(self.structure, leaves)
+
+    def along(self, speeds: np.ndarray) -> Any:
+        """Say how the arrays move when each number does so alone, at its speed; a leading axis counts the numbers."""
+        leaves = []
+        for moves, slopes in zip(self.moving, self.slopes, strict=True):
+            scale = speeds.reshape(-1, *(1,) * (slopes.ndim - 1))
+            leaves.append(scale * slopes if moves else slopes)
+        return jax.tree.unflatten(self.structure, leaves)
