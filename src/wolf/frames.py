@@ -113,7 +113,9 @@ def titles(names: list[str], columns: tuple[int, ...], taken: set[str]) -> dict[
         for kind in KINDS:
             joint = kind in ("weight", "outlier") and len(columns) > 1
             title = kind if len(names) == 1 or joint else f"{names[j]}_{kind}"
-            named[kind, j] = f"wolf_{title}" if title in taken else title
+            while title in taken:
+                title = f"wolf_{title}"
+            named[kind, j] = title
     return named
 
 
