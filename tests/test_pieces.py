@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
-from pyarrow import parquet
+from pyarrow import feather, parquet
 
 from wolf import files
 from wolf.cleaning import engine
@@ -93,6 +93,26 @@ def test_pieces_of_standard_input_and_of_compressed_files_are_those_of_the_file(
         packed.write(text.encode())
     invoke("filter", "packed.csv.gz", "--value", "value", *KNOWN)
     assert Path("packed.csv-clean.csv").read_text() == expected
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_categories_that_differ_from_piece_to_piece_are_kept(folder, monkeypatch, kind):
+    parts = [pa.array(["x", "y"] * 50).dictionary_encode(), pa.array(["z", "x"] * 50).dictionary_encode()]
+    table = pa.table({"value": np.random.default_rng(0).normal(size=200), "kind": pa.chunked_array(parts)})
+    parquet.write_table(table, "readings.parquet")
+    monkeypatch.setattr(engine, "CHUNK", PIECE)
+    monkeypatch.setattr(files.writing, "ROW_GROUP", 100)
+    invoke("filter", "readings.parquet", "--value", "value", *KNOWN, "--forecast", "2", "--out", f"out.{kind}")
+    out = {"parquet": parquet.read_table, "arrow": feather.read_table}[kind](f"out.{kind}")
+    assert out["kind"].to_pylist() == [*table["kind"].to_pylist(), None, None]
+
+
+def test_a_file_that_was_filtered_can_be_filtered_again_and_again(folder):
+    write_readings("readings.csv")
+    for _ in range(3):
+        invoke("filter", "readings.csv", "--value", "value", *KNOWN, "--out", "readings.csv")
+    header = Path("readings.csv").read_text().splitlines()[0].split(",")
+    assert [name for name in header if name.endswith("mean")] == ["mean", "wolf_mean", "wolf_wolf_mean"]
 
 
 def test_a_file_can_take_the_place_of_the_one_that_was_read(folder):

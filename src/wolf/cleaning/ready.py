@@ -13,27 +13,27 @@ from wolf.fitting import Fit
 
 @dataclasses.dataclass
 class Ready:
-    """A series before its run; what has its name in `Series` is the same here.
+    """A series before its run. What `Series` also has is the same here.
 
     Attributes:
-        label: as there.
-        rows: as there; None for all rows in the order in which they came.
-        columns: as there.
-        times: as there.
-        values: as there.
-        parameters: as there.
-        fit: as there.
-        fit_rows: as there.
-        model: as there.
-        method: as there.
-        unit: as there.
+        label: which sensor and column.
+        rows: of the input, in the order of time; None for all of them, as they came.
+        columns: which columns of the values, M of them.
+        times: (T,), or None for a count.
+        values: as read, (T, M).
+        parameters: of the model.
+        fit: how they were found; None if they were given.
+        fit_rows: first and last row (exclusive) that the fit saw.
+        model: name of the recipe.
+        method: in words.
+        unit: the typical step, in the unit of the times.
         gaps: before each row, in typical steps, (T,); None where all are the same.
         build: gaps -> model.
         filter: to run.
-        options: how.
-        flagged: outliers so far.
-        judged: weights so far, of which some are those of outliers.
-        future: once all pieces are done, the forecast, if asked for.
+        options: how to clean.
+        flagged: outliers in the pieces so far.
+        judged: weights in the pieces so far.
+        future: after the last piece, the forecast, if asked for.
     """
 
     label: str
@@ -72,6 +72,7 @@ class Ready:
             progress: told how many rows were done.
         """
         run = engine.filter_whole if self.options.smooth else engine.filter_chunks
+        self.flagged = self.judged = 0
         reach, final = engine.quantile(self.options.level), None
         for kept, state in run(self.build, self.filter, self.values, self.gaps, self.options):
             half, final = reach * np.sqrt(kept.pop("variance")), state

@@ -11,6 +11,8 @@ from typing import Any, BinaryIO
 
 from wolf.files.reading import SUFFIXES, pyarrow
 
+ROW_GROUP = 131_072  # rows of a Parquet file that are written at once
+
 
 @contextmanager
 def atomic(path: Path) -> Iterator[BinaryIO]:
@@ -80,11 +82,29 @@ def needs_quotes(data: Any, delimiter: str) -> bool:
 
 
 def _write(file: Any, schema: Any, pieces: Iterator[Any], kind: str, delimiter: str, quoted: bool) -> None:
+    arrow = pyarrow()
     if kind == "csv":
         file.write(_header(schema.names, delimiter))
-    with _writer(pyarrow().PythonFile(file, mode="w"), schema, kind, delimiter, quoted) as writer:
+    if kind == "parquet":
+        pieces = _gather(pieces)
+    if any(arrow.types.is_dictionary(field.type) for field in schema):  # of which an Arrow file has one for all pieces
+        pieces = iter([arrow.concat_tables(pieces).unify_dictionaries()])
+    with _writer(arrow.PythonFile(file, mode="w"), schema, kind, delimiter, quoted) as writer:
         for piece in pieces:
             writer.write_table(piece)
+
+
+def _gather(pieces: Iterator[Any]) -> Iterator[Any]:
+    """Put pieces together: each becomes a row group, which is slow to read if it is small."""
+    held, rows = [], 0
+    for piece in pieces:
+        held.append(piece)
+        rows += piece.num_rows
+        if rows >= ROW_GROUP:
+            yield pyarrow().concat_tables(held)
+            held, rows = [], 0
+    if held:
+        yield pyarrow().concat_tables(held)
 
 
 def _writer(sink: Any, schema: Any, kind: str, delimiter: str, quoted: bool) -> Any:
