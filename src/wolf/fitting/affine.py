@@ -16,7 +16,7 @@ class Affine:
 
     Args:
         make: numbers (K,) -> pytree of arrays.
-        start: numbers (K,) to begin with, none of them 0.
+        start: numbers (K,) to begin with.
 
     Example:
         >>> affine = Affine(lambda x: {"Q": x[0] * np.eye(2) + 1.0}, np.array([3.0]))
@@ -26,12 +26,11 @@ class Affine:
 
     def __init__(self, make: Callable[[np.ndarray], Any], start: np.ndarray):
         here, self.structure = jax.tree.flatten(make(start))
-        doubled = [
-            jax.tree.leaves(make(np.where(np.arange(len(start)) == k, 2 * start, start))) for k in range(len(start))
-        ]
+        moves = np.where(start == 0.0, 1.0, start)
+        moved = [jax.tree.leaves(make(start + step)) for step in np.diag(moves)]
         self.fixed, self.slopes = [], []
-        for leaf, *others in zip(here, *doubled, strict=True):
-            slopes = np.stack([(other - leaf) / number for other, number in zip(others, start, strict=True)])
+        for leaf, *others in zip(here, *moved, strict=True):
+            slopes = np.stack([(other - leaf) / move for other, move in zip(others, moves, strict=True)])
             fixed = leaf - np.tensordot(start, slopes, 1)
             self.fixed.append(np.where(np.abs(fixed) <= TINY * np.abs(leaf), 0.0, fixed))
             self.slopes.append(slopes)

@@ -153,7 +153,8 @@ class _Problem:
 
     def loss(self, free: np.ndarray) -> tuple[float, np.ndarray]:
         """Evaluate minus the score of a row, and its slope."""
-        value, slope = self._run(self._at(free), self._directions(free))
+        point = self._at(free)
+        value, slope = self._run(point, self._directions(free, point))
         if not (np.isfinite(value) and np.all(np.isfinite(slope))):
             return FAILED, np.zeros(len(free))
         return -float(value) / self.count, -slope / self.count
@@ -170,12 +171,12 @@ class _Problem:
         numbers = self._numbers(free)
         return self._point(numbers) if self.affine is None else self.affine.at(numbers)
 
-    def _directions(self, free: np.ndarray) -> tuple[Any, Any]:
+    def _directions(self, free: np.ndarray, point: tuple[Any, Any]) -> tuple[Any, Any]:
         """Say how model and method move with each free number."""
         if self.affine is not None:
             parts = [sigmoid(free[-2]) * sigmoid(-free[-2]), np.exp(free[-1])] if self.two_part else []
             return self.affine.along(np.concatenate([self.transform.slopes(free[: self.size]), parts]))
-        model, method = self._at(free)
+        model, method = point
         slopes = []
         for k, step in enumerate(STEP * np.eye(len(free))):
             ends = [
