@@ -115,7 +115,7 @@ def _clean_one(
         fit_rows=window,
         future=engine.look_ahead(build, method, final, times, unit, len(values), options),
         model=recipe.name,
-        method=("the robust default, " if options.method is None else "") + describe_method(method),
+        method=("the default, " if options.method is None else "") + describe_method(method),
         even=gaps is None,
         unit=unit,
     )
