@@ -14,7 +14,7 @@ LOST = 20.0  # position error that counts as lost
 
 METHODS = {
     "KF": "KF",
-    "`MahalanobisIMQ`, S (default)": None,
+    "`MahalanobisIMQ`, S (WoLF)": "WoLF",
     "`MahalanobisIMQ`, R (WoLF-MD)": "WoLF-MD",
     "`IMQ` (WoLF-IMQ)": "WoLF-IMQ",
     "`MahalanobisThreshold`, S": wolf.WoLF(wolf.MahalanobisThreshold(metric="S")),

@@ -26,6 +26,7 @@ KIN8NM = {
     "WoLF-IMQ": (wolf.WoLF(wolf.IMQ(c=5.69258)), 0.0),
     "WoLF-TMD": (wolf.WoLF(wolf.MahalanobisThreshold(c=8.05798**2)), 0.0),
     "WoLF, nothing tuned": (wolf.WoLF(), 0.0),
+    "Learned, patience 12": (wolf.Learned(patience=12), 0.0),
 }
 # And for the curve in one dimension ("MLP, sorted").
 CURVE = {
@@ -33,6 +34,7 @@ CURVE = {
     "WoLF-IMQ": (wolf.WoLF(wolf.IMQ(c=16.38)), -0.881),
     "WoLF-TMD": (wolf.WoLF(wolf.MahalanobisThreshold(c=14.63**2)), -2.336),
     "WoLF, nothing tuned": (wolf.WoLF(), -0.881),
+    "Learned, patience 12": (wolf.Learned(patience=12), -0.881),
 }
 
 

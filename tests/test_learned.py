@@ -60,10 +60,11 @@ def test_counts_add_up_as_long_as_nothing_is_missing(rng):
     rule = LearnedScales(forgetting=0.9)
     ys = 3 * rng.normal(size=(30, 2))
     final = wolf.filter(PLANE, ys, method=GaussianFilter(noise=rule)).final
-    np.testing.assert_allclose(final.memory.now.sum(), 10.0 + (1 - 0.9**30) / (1 - 0.9), rtol=1e-9)
+    # But for what is beyond all sizes with a probability of 1e-9: that adds to no count.
+    np.testing.assert_allclose(final.memory.now.sum(), 10.0 + (1 - 0.9**30) / (1 - 0.9), rtol=1e-7)
     ys[10:20] = np.nan
     gone = wolf.filter(PLANE, ys, method=GaussianFilter(noise=rule)).final
-    np.testing.assert_allclose(gone.memory.now.sum(), 10.0 + (1 - 0.9**20) / (1 - 0.9), rtol=1e-9)
+    np.testing.assert_allclose(gone.memory.now.sum(), 10.0 + (1 - 0.9**20) / (1 - 0.9), rtol=1e-7)
 
 
 @pytest.mark.parametrize("name", ["Learned", "alone"])

@@ -148,6 +148,25 @@ def test_chunks_and_the_other_order_of_steps_agree_with_forms_that_do_not_wait(e
     np.testing.assert_allclose(first.final.cov, plain.final.cov, atol=1e-9)
 
 
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_doubt_and_inflation_wait_as_well(outputs, examples):
+    xs, ys = examples
+    ys = np.repeat(ys, outputs, axis=1)
+    ys[45:] += 40.0  # for good: the vote is won, the covariance inflated
+    model = wolf.models.mlp(3, (32,), outputs=outputs, obs_var=0.2, drift_var=1e-4)
+
+    def save(state, info):
+        return {"inflations": info.inflation}
+
+    waiting, plain = (
+        wolf.filter(model, ys, inputs=xs, method=wolf.Learned(form=form), save=save) for form in FORMS[:2]
+    )
+    assert plain.saved["inflations"].max() > 1.0
+    np.testing.assert_allclose(waiting.saved["inflations"], plain.saved["inflations"], rtol=1e-9)
+    np.testing.assert_allclose(waiting.final.mean, plain.final.mean, atol=1e-9)
+    np.testing.assert_allclose(waiting.final.cov, plain.final.cov, atol=1e-9)
+
+
 def test_large_models_wait_and_small_ones_do_not():
     small, large = (wolf.models.mlp(4, (size,)) for size in (5, 40))
     assert isinstance(wolf.init(large, wolf.EKF()).belief, wolf.types.PendingGaussian)

@@ -38,7 +38,7 @@ def filter(
         model: from `wolf.models`, or a `wolf.LinearModel` or `wolf.StateSpaceModel`.
         ys: measurements, (T, M), or (T,) if one thing is measured. NaN and masked entries are missing.
         method: a name from `wolf.methods.names()` or a value such as `wolf.WoLF(wolf.IMQ(c=4.0))`. The default is
-            robust and needs no tuning.
+            `wolf.methods.default(model)`: robust, learns its noise, nothing to tune.
         inputs: (T, U), for models that take them.
         key: seed or JAX key, for methods that draw random numbers.
         update_first: take the prior as the prediction of the first measurement, as pykalman, dynamax and statsmodels

@@ -68,8 +68,7 @@ def inflate(belief: Belief, factor: Array) -> Belief:
     if isinstance(belief, RootGaussian):
         return belief._replace(root=belief.root * jnp.sqrt(factor))
     if isinstance(belief, PendingGaussian):
-        grown = {"base": belief.base * factor, "added": belief.added * factor, "rows": belief.rows * jnp.sqrt(factor)}
-        return belief._replace(**grown)
+        return pending.inflate(belief, factor)
     return belief._replace(cov=belief.cov * factor)
 
 

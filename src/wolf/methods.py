@@ -21,7 +21,7 @@ from wolf.filters import (
     ParticleFilter,
     RaoBlackwellFilter,
 )
-from wolf.model import Model
+from wolf.model import Model, ParameterModel
 from wolf.moments import Cubature, GaussHermite, Linear, Linearised, Unscented
 from wolf.recovery import Recovering
 
@@ -48,8 +48,8 @@ def WoLF(weight: Any = None, **options: Any) -> GaussianFilter:
     """Make a weighted observation likelihood filter; it adapts to linear and nonlinear models.
 
     Args:
-        weight: from `wolf.weights`, or any `weight(residual, obs_cov, innovation_cov)`. The robust default is
-            `MahalanobisIMQ(metric="S")`, calibrated.
+        weight: from `wolf.weights`, or any `weight(residual, obs_cov, innovation_cov)`; `MahalanobisIMQ(metric="S")`,
+            calibrated, unless told.
         **options: of `GaussianFilter`.
 
     Example:
@@ -69,7 +69,7 @@ def Learned(
     strength: float = 10.0,
     **options: Any,
 ) -> GaussianFilter:
-    """Make the filter that needs nothing: it learns the size of the noise and of outliers, and ends its lock-outs.
+    """Make the default: it needs nothing, learns the size of the noise and of outliers, and ends its lock-outs.
 
     Args:
         r_uncertainty: how well R is known: "factor 2" or "factor 10".
@@ -107,11 +107,15 @@ def LowRank(weight: Any = None, rank: int = 10) -> LowRankFilter:
 
 
 def default(model: Model) -> GaussianFilter:
-    """Choose the robust method that needs no tuning: in the S metric, but for counts, classes and the like in V.
+    """Choose the method that needs nothing told: `Learned`, which learns its noise and ends its lock-outs.
 
-    While little is known of the parameters of such a model, its S metric would take gross counts for good ones.
+    A network that has not learned yet is far off, and learned noise would take that for noise: parameters get a
+    calibrated weight instead. Counts, classes and the like have no noise level to learn; they get one in the metric of
+    their own noise, since in the S metric gross counts look good while little is known of the parameters.
     """
-    gaussian = isinstance(getattr(model, "family", None), families.Gaussian | None)
+    if not isinstance(model, ParameterModel):
+        return Learned()
+    gaussian = isinstance(model.family, families.Gaussian)
     return WoLF() if gaussian else WoLF(weights.MahalanobisIMQ(metric="R"))
 
 

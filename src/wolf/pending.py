@@ -3,7 +3,8 @@
 A filter of D parameters that learns one number at a time changes its covariance by one row, `P - rᵀ r`. What that costs
 is memory traffic: read P to form the gain, then read and write it to subtract. Here the rows wait: P stays as it is,
 the gain is corrected by the few rows that wait, and one matrix product takes them all in when there are enough. Drift
-waits as well, as variances to add. The numbers are those of the plain symmetric form, up to rounding.
+waits as well, as variances to add, a doubtful measurement as a row that is added, and inflation as a factor. The
+numbers are those of the plain symmetric form, up to rounding.
 """
 
 from typing import Any
@@ -35,30 +36,37 @@ def start(belief: Gaussian, noise_cov: Any, measured: int) -> PendingGaussian:
     cov = belief.cov
     added = jnp.zeros(() if noise_cov is None else noise_cov.shape, cov.dtype)
     rows = jnp.zeros((WAITING * measured, cov.shape[0]), cov.dtype)
-    return PendingGaussian(belief.mean, cov, added, rows, jnp.zeros((), jnp.int32))
+    one = jnp.ones((), cov.dtype)
+    return PendingGaussian(belief.mean, cov, added, rows, -jnp.ones_like(rows[:, 0]), jnp.zeros((), jnp.int32), one)
 
 
 def restart(belief: PendingGaussian, dense: Gaussian) -> PendingGaussian:
     """Put another mean and covariance in its place, with nothing waiting."""
-    nothing = jnp.zeros_like(belief.added), belief.rows, jnp.zeros_like(belief.count)
-    return PendingGaussian(dense.mean, dense.cov, *nothing)
+    nothing = {"added": jnp.zeros_like(belief.added), "count": jnp.zeros_like(belief.count)}
+    return belief._replace(mean=dense.mean, base=dense.cov, **nothing, scale=jnp.ones_like(belief.scale))
 
 
 def push(belief: PendingGaussian, noise_cov: Any) -> PendingGaussian:
     """Let the parameters drift for one step, and take in what waits if there is no place for more."""
     full = belief.count == len(belief.rows)
-    base = jax.lax.cond(full, _take_in, lambda base, added, rows: base, belief.base, belief.added, belief.rows)
-    added = jnp.where(full, 0.0, belief.added)
+    base = jax.lax.cond(full, _take_in, lambda belief: belief.base, belief)
+    added, scale = jnp.where(full, 0.0, belief.added), jnp.where(full, 1.0, belief.scale)
     # Rows that were taken in are left where they are: they count no more, and a copy is saved.
     count = jnp.where(full, 0, belief.count)
-    return PendingGaussian(belief.mean, base, added if noise_cov is None else added + noise_cov, belief.rows, count)
+    added = added if noise_cov is None else added + noise_cov / scale
+    return belief._replace(base=base, added=added, count=count, scale=scale)
+
+
+def inflate(belief: PendingGaussian, factor: Array) -> PendingGaussian:
+    """Multiply the covariance by a factor."""
+    return belief._replace(scale=belief.scale * factor)
 
 
 def cross(belief: PendingGaussian, jac: Array) -> Array:
     """Multiply `jac P`, (M, D)."""
     extra = belief.added if belief.added.ndim == 0 else belief.added[None]
-    seen = jnp.where(belief.waiting[None], jac @ belief.rows.T, 0.0)
-    return jac @ belief.base + extra * jac - seen @ belief.rows
+    seen = belief.waiting[None] * (jac @ belief.rows.T)
+    return belief.scale * (jac @ belief.base + extra * jac + seen @ belief.rows)
 
 
 def learn(belief: PendingGaussian, mean: Array, half: Array, spread: Array | None) -> PendingGaussian:
@@ -68,24 +76,32 @@ def learn(belief: PendingGaussian, mean: Array, half: Array, spread: Array | Non
         belief: predicted.
         mean: posterior.
         half: (M, D), what the covariance loses is `halfᵀ half`.
-        spread: root (D, K) of what the covariance gains.
+        spread: root (D, M) of what the covariance gains.
     """
-    half = jnp.where(jnp.isfinite(half), half, 0.0)  # where an update breaks down its row counts 0 times, not 0 · inf
-    rows = jax.lax.dynamic_update_slice(belief.rows, half, (belief.count, jnp.zeros_like(belief.count)))
-    base = belief.base if spread is None else belief.base + linalg.gram(spread)
-    return PendingGaussian(mean, base, belief.added, rows, belief.count + len(half))
+    new, signs = half, -jnp.ones_like(half[:, 0])
+    if spread is not None:
+        new, signs = jnp.concatenate([half, spread.T]), jnp.concatenate([signs, jnp.ones_like(spread[0])])
+    assert len(belief.rows) % len(new) == 0, "rows that wait are taken in when there is no place for one more"
+    # Where an update breaks down its row counts 0 times, not 0 · inf.
+    new = jnp.where(jnp.isfinite(new), new, 0.0) / jnp.sqrt(belief.scale)
+    rows = jax.lax.dynamic_update_slice(belief.rows, new, (belief.count, jnp.zeros_like(belief.count)))
+    told = jax.lax.dynamic_update_slice(belief.signs, signs, (belief.count,))
+    return belief._replace(mean=mean, rows=rows, signs=told, count=belief.count + len(new))
 
 
 def choose(used: Array, new: PendingGaussian, old: PendingGaussian) -> PendingGaussian:
     """Take the new belief if it is used; a row beyond the count is as good as none, and costs no choice."""
-    base = new.base if new.base is old.base else jnp.where(used, new.base, old.base)
-    added = new.added if new.added is old.added else jnp.where(used, new.added, old.added)
-    mean, count = jnp.where(used, new.mean, old.mean), jnp.where(used, new.count, old.count)
-    return PendingGaussian(mean, base, added, new.rows, count)
+    kept = {name: getattr(new, name) for name in ("base", "added")}
+    for name, value in kept.items():
+        if value is not getattr(old, name):
+            kept[name] = jnp.where(used, value, getattr(old, name))
+    kept |= {name: jnp.where(used, getattr(new, name), getattr(old, name)) for name in ("mean", "count", "scale")}
+    return new._replace(**kept)
 
 
-def _take_in(base: Array, added: Array, rows: Array) -> Array:
+def _take_in(belief: PendingGaussian) -> Array:
+    base, added = belief.base, belief.added
     extra = added if added.ndim == 0 else added[:, None]
     # A symmetric product is the same from both sides only up to rounding: unless averaged, P and its transpose part.
-    lost = linalg.symmetrise(rows.T @ rows)
-    return base + extra * jnp.eye(len(base), dtype=base.dtype) - lost
+    change = linalg.symmetrise((belief.signs[:, None] * belief.rows).T @ belief.rows)
+    return belief.scale * (base + extra * jnp.eye(len(base), dtype=base.dtype) + change)

@@ -13,7 +13,7 @@ from wolf.cli import filtering
 from wolf.cli.readings import Readings
 from wolf.recipes import parse
 
-USUAL = ("KF", "WoLF", "WoLF-IMQ", "WoLF-TMD", "WoLF-Welsch", "WoLF-Huber", "WoLF-StudentT")
+USUAL = ("KF", "Learned", "WoLF", "WoLF-IMQ", "WoLF-TMD", "WoLF-Welsch", "WoLF-Huber", "WoLF-StudentT")
 REACH = 1.959964  # standard deviations of a 95 % interval
 
 
@@ -122,7 +122,7 @@ def _table(readings: Readings, fitted: list[Series], rows: list[Row]) -> str:
         "score     mean log density of the next reading (Student-t, 4 degrees of freedom); higher is better",
         "error     median distance of a reading from its prediction, in predicted standard deviations (0.674 is right)",
         "coverage  readings that were not flagged and lie in their predicted 95 % interval",
-        "flagged   rows called outliers (w² < 1/2)",
+        "flagged   rows called outliers",
     ]
     return "\n".join(lines)
 

@@ -19,8 +19,8 @@ from wolf.plots.tracking import Track
 START = np.array([0.0, 0.0, 1.0, 1.0])  # position and velocity, known to the filters up to unit variance
 NOISE_VAR = 10.0
 LEVEL = 0.95  # of the intervals whose coverage is counted
-KALMAN, DEFAULT = "KF", "WoLF (default)"
-FILTERS = {KALMAN: "KF", DEFAULT: None, "WoLF-IMQ": "WoLF-IMQ", "Learned": "Learned"}
+KALMAN, DEFAULT = "KF", "default"
+FILTERS = {KALMAN: "KF", DEFAULT: None, "WoLF": "WoLF", "WoLF-IMQ": "WoLF-IMQ"}
 
 
 class Kind(NamedTuple):
@@ -163,7 +163,7 @@ def table(config: Config, rows: list[Row]) -> str:
         "",
         f"error     root mean square distance to the true position, median of {config.trials} tracks; worst: largest",
         f"coverage  how often a {LEVEL:.0%} interval holds the true position; near {LEVEL:.0%} is honest",
-        "flagged   measurements called outliers (w² < 1/2)",
+        "flagged   measurements called outliers",
         "",
     ]
     return "\n".join(lines)

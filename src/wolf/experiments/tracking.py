@@ -27,8 +27,9 @@ COMPONENTS = ("position x", "position y", "velocity x", "velocity y")
 # into the printed formula as it is; then what the paper does not have.
 PRINTED = ("KF", "KF-B", "KF-IW", "WoLF-IMQ", "WoLF-TMD")
 RUN = ("KF-B (as run)", "KF-IW (as run)", "WoLF-TMD (c not squared)")
-OURS = ("KF-B (corrected)", "WoLF (default)")
+OURS = ("KF-B (corrected)", "WoLF (calibrated)", "Learned (default)")
 BOUNDS = ("Bayes ceiling", "oracle")
+UNTUNED = {"KF": wolf.KF(), "WoLF (calibrated)": wolf.WoLF(), "Learned (default)": wolf.Learned()}
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ def make_methods(chosen: Chosen) -> dict[str, GaussianFilter]:
     counts: dict[str, Any] = {"alpha": chosen.alpha, "beta": chosen.beta, "iterations": chosen.b_iterations}
     wishart: dict[str, Any] = {"scaling": chosen.scaling, "iterations": chosen.iw_iterations}
     return {
-        "KF": wolf.KF(),
+        "KF": UNTUNED["KF"],
         "KF-B": ruled(as_run.PrintedBernoulli(**counts)),
         "KF-IW": wolf.methods.make("KF-IW", **wishart),
         "WoLF-IMQ": wolf.methods.make("WoLF-IMQ", c=chosen.imq),
@@ -131,8 +132,7 @@ def make_methods(chosen: Chosen) -> dict[str, GaussianFilter]:
         "KF-IW (as run)": ruled(as_run.BroadcastWishart(**wishart)),
         "WoLF-TMD (c not squared)": wolf.methods.make("WoLF-TMD", c=chosen.tmd**0.5),
         "KF-B (corrected)": wolf.methods.make("KF-B", **counts),
-        "WoLF (default)": wolf.WoLF(),
-    }
+    } | {name: UNTUNED[name] for name in OURS if name in UNTUNED}
 
 
 def ruled(rule: Any) -> GaussianFilter:

@@ -22,7 +22,7 @@ from wolf.experiments.tracking import SAVED, WORLD, World
 from wolf.experiments.tracking_trials import in_batches
 from wolf.pytree import cast
 
-SHOWN = ("KF", "KF-B", "KF-IW", "WoLF-IMQ", "WoLF-TMD", "RBPF", "WoLF (default)", "oracle")
+SHOWN = ("KF", "KF-B", "KF-IW", "WoLF-IMQ", "WoLF-TMD", "RBPF", "WoLF (calibrated)", "Learned (default)", "oracle")
 COMPARABLE = 1.15  # times the better WoLF method
 
 

@@ -14,7 +14,7 @@ import wolf
 from wolf.experiments import as_run, figures, tracking
 from wolf.experiments.figures import group
 from wolf.experiments.protocol import Experiment, Rows, Task
-from wolf.experiments.tracking import WORLD, World, ruled
+from wolf.experiments.tracking import UNTUNED, WORLD, World, ruled
 from wolf.plots import style
 
 IW_ITERATIONS, B_ITERATIONS, BETA = 2, 4, 1.0  # the paper's
@@ -66,7 +66,7 @@ def run(task: Task) -> Rows:
     config, kind = task.config, task.part
     data = tracking.simulate(kind, config.world, config.trials, task.seed)
     model, ys = tracking.make_model(config.world), tracking.measurements(data)
-    runs = [("KF", 0.0, wolf.KF()), ("WoLF (default)", 0.0, wolf.WoLF())]
+    runs = [(name, 0.0, method) for name, method in UNTUNED.items()]
     runs += [(name, value, make(value)) for name, (values, make) in families(config).items() for value in values]
     found: Rows = []
     for number, (name, value, method) in enumerate(runs, 1):
@@ -110,7 +110,7 @@ def draw(done: Mapping[str, Rows], config: Settings) -> dict[str, Any]:
         for number, (ax, (label, names)) in enumerate(zip(line, PANELS.items(), strict=True)):
             for name, dash in zip(names, ("-", "--", ":"), strict=False):
                 _curve(ax, name, dash, found[name])
-            for name in ("KF", "WoLF (default)"):
+            for name in UNTUNED:
                 level = float(np.median(found[name][0.0]))
                 words = name if number == 0 else None
                 ax.axhline(level, color=figures.color(name), lw=1.2, ls=(0, (1, 1)), label=words)
@@ -121,7 +121,7 @@ def draw(done: Mapping[str, Rows], config: Settings) -> dict[str, Any]:
         line[0].set_ylabel("J of position x (log scale)")
         figures.heading(line[0], tracking.TITLES[kind])
     words = f"Median and 5-95 % of {config.trials} trials of {config.world.steps} steps. KF-IW: 2 inner iterations; "
-    figures.caption(figure, words + "KF-B: 4, and β = 1. Dotted lines: KF and the default, where nothing varies.")
+    figures.caption(figure, words + "KF-B: 4, and β = 1. Dotted lines: what has nothing to vary.")
     return {"stress": figure}
 
 

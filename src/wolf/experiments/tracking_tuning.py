@@ -13,7 +13,7 @@ import numpy as np
 import wolf
 from wolf.experiments import as_run, figures, search, tracking
 from wolf.experiments.protocol import Experiment, Row, Rows, Task
-from wolf.experiments.tracking import WORLD, World, ruled
+from wolf.experiments.tracking import UNTUNED, WORLD, World, ruled
 from wolf.plots import style
 
 Bounds = dict[str, tuple[float, float]]
@@ -83,10 +83,9 @@ def run(task: Task) -> Rows:
         return {f"J{i}": float(value) for i, value in enumerate(middle)} | {"J0 q95": float(high)}
 
     if name == "untuned":
-        methods = {"KF": wolf.KF(), "WoLF (default)": wolf.WoLF()}
         oracle = np.median(tracking.errors(tracking.oracle(model, data), data), axis=0)
         told: Row = {f"J{i}": float(value) for i, value in enumerate(oracle)}
-        return [{"method": label} | judge(method) for label, method in methods.items()] + [{"method": "oracle"} | told]
+        return [{"method": label} | judge(method) for label, method in UNTUNED.items()] + [{"method": "oracle"} | told]
     family = families(config)[name]
     found: Rows = []
     draws = min(config.draws, config.trials)
@@ -127,7 +126,7 @@ def measure(done: Mapping[str, Rows], config: Settings) -> dict[str, float]:
     for kind in tracking.KINDS:
         tuned = [found[f"{name} J0, {kind}, mean of the draws"] for name in ("WoLF-IMQ", "WoLF-TMD")]
         found[f"tuned WoLF beats KF, {kind}"] = float(max(tuned) < found[f"KF J0, {kind}"])
-        default = found[f"WoLF (default) J0, {kind}"]
+        default = found[f"Learned (default) J0, {kind}"]
         found[f"default over the better tuned WoLF, {kind}"] = default / min(tuned)
     return found
 
@@ -143,7 +142,7 @@ def draw(done: Mapping[str, Rows], config: Settings) -> dict[str, Any]:
             ax.scatter(errors[1:], [place] * (len(errors) - 1), s=40, color=figures.color(name), alpha=0.7, lw=0)
             ax.scatter(errors[:1], [place], s=90, facecolor="none", edgecolor=figures.color(name), lw=1.8)
         untuned = {row["method"]: row["J0"] for row in done[f"{kind} untuned"]}
-        for name in ("WoLF (default)", "oracle"):
+        for name in ("WoLF (calibrated)", "Learned (default)", "oracle"):
             words = f"{name}, untuned" if ax is axes[0] else None
             ax.axvline(untuned[name], color=figures.color(name), lw=1.5, ls="--", label=words)
         ax.set_yticks(range(len(names)), list(reversed(names)))

@@ -11,7 +11,7 @@ from typing import Any
 
 from wolf.datasets import uci
 from wolf.experiments import learning
-from wolf.experiments.learning import CALIBRATED, CLEAN, METHODS, ROBUST
+from wolf.experiments.learning import CALIBRATED, CLEAN, LEARNED, METHODS, ROBUST
 from wolf.experiments.protocol import Experiment, Rows, Task
 from wolf.experiments.uci_data import AS_RUN, HIDDEN, PAPER_TABLE, PRINTED, SAVED, as_saved, load, network, streams
 from wolf.experiments.uci_figures import draw_errors, draw_relative, draw_sets, mean_by_method
@@ -119,7 +119,10 @@ def _compare(means: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
         "WoLF is more accurate than EKF and OGD on every set": margin - 1.0,
         "better WoLF over EKF-B, worst set": max(better[name] / each["EKF-B"] for name, each in means.items()),
         "better WoLF over EKF-IW, worst set": max(better[name] / each["EKF-IW"] for name, each in means.items()),
-        "default over better WoLF, worst set": max(each[CALIBRATED] / better[name] for name, each in means.items()),
+        **{
+            f"{untuned} over better WoLF, worst set": max(each[untuned] / better[name] for name, each in means.items())
+            for untuned in (CALIBRATED, LEARNED)
+        },
         "best robust method over clean targets, worst set": max(
             min(each[method] for method in ROBUST) / each[CLEAN] for each in means.values()
         ),
@@ -166,7 +169,11 @@ REMARKS = (
     "is a few microseconds: so no filter is faster than one step of OGD, and EKF-B and EKF-IW are not ten times "
     "slower than the EKF.",
     "Every EKF-type method also tunes the prior variance of the weights, which the paper's count of "
-    "hyper-parameters leaves out. Our calibrated default tunes nothing: its prior variance is 1.",
+    "hyper-parameters leaves out. Our default and learned noise tune nothing: their prior variance is 1.",
+    "The network starts from the same weights in all trials, one draw. The published draw is that of another random "
+    "stream, and matters: with twelve draws of `key` and the thresholds found here, as run, the errors of WoLF were "
+    "0.041 to 0.055 on Energy (5 trials each), 0.093 to 0.133 on Yacht (10) and 0.127 to 0.178 on Naval (2), where the "
+    "published ones are 0.043 to 0.048, 0.12 and 0.103 to 0.107. What else differs on Naval is not known.",
     "The errors are means over all trials but the first, on which the hyper-parameters were chosen. Power has 30 "
     "trials, Naval 20 and Protein 10; all others 100.",
 )

@@ -107,7 +107,8 @@ def readable(believed: Believed, obs_cov: Array, observed: Array) -> Array:
         return weight * observed
     if believed.pull is not None:  # one size for the whole measurement: the share of all of its information
         kept = total(linalg.diagonal(gaussian.information(believed.pull)) * observed)
-        return linalg.safe_sqrt(kept / jnp.maximum(total(observed), 1.0))
+        # Noise below R tells more than R says; that is in what was learned, and a weight is at most 1.
+        return jnp.minimum(linalg.safe_sqrt(kept / jnp.maximum(total(observed), 1.0)), 1.0)
     # The share of each coordinate's own precision that is kept: 1 where WᵀW is R⁻¹, finite where it is 0.
     nominal = linalg.cholesky(obs_cov).half(linalg.eye(obs_cov.shape[0], obs_cov))
     return linalg.safe_sqrt((weight**2).sum(0) / (nominal**2).sum(0)) * observed

@@ -12,7 +12,7 @@ THRESHOLD = 0.5**0.5  # a weight below this is an outlier: w² < 1/2
 
 
 def weights(out: Filtered, ax: Any = None, *, times: Any = None, color: str = style.ROBUST) -> Any:
-    """Draw the weight of every measurement; those below the dashed line are called outliers.
+    """Draw the weight of every measurement, crosses for outliers; a weighted method has its limit as a dashed line.
 
     Args:
         out: one series, from `wolf.filter`.
@@ -38,7 +38,8 @@ def weights(out: Filtered, ax: Any = None, *, times: Any = None, color: str = st
         ax.scatter(times, column, **shown, label=f"coordinate {j}" if values.shape[1] > 1 else None)
         bad = outliers[:, j]
         ax.scatter(times[bad], column[bad], s=24, marker="x", color=style.INK, lw=1.1, zorder=4)
-    ax.axhline(THRESHOLD, color=style.QUIET, lw=1, ls="--", zorder=2)
+    if not hasattr(getattr(out.method, "noise", None), "law"):  # what learns its noise goes by probabilities
+        ax.axhline(THRESHOLD, color=style.QUIET, lw=1, ls="--", zorder=2)
     ax.set_ylim(-0.05, 1.05)
     if fresh:
         style.dress(ax)

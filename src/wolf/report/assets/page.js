@@ -10,7 +10,6 @@
   const gone = (array) => Array.from(array, (x) => (Number.isNaN(x) ? null : x));
   const color = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
   const element = (id) => document.getElementById(id);
-  const THRESHOLD = Math.SQRT1_2;
   let plots = [], linked = [], picture = null, showAll = false;
 
   function decode(p) {
@@ -32,7 +31,9 @@
     p.high = level.map((m, i) => m + halves[i]);
     p.good = value.map((v, i) => (flags[i] ? null : v)).concat(blanks(extra));
     p.bad = value.map((v, i) => (flags[i] ? v : null)).concat(blanks(extra));
-    p.w = Array.from(unpack(p.weight), (w, i) => (value[i] === null ? null : w / 255)).concat(blanks(extra));
+    const w = Array.from(unpack(p.weight), (w, i) => (value[i] === null ? null : w / 255));
+    p.believed = w.map((v, i) => (flags[i] ? null : v)).concat(blanks(extra));
+    p.refused = w.map((v, i) => (flags[i] ? v : null)).concat(blanks(extra));
     p.surprise = gone(unpack(p.nis)).concat(blanks(extra));
     p.range = rangeOf([p.low, p.high, p.good]);
   }
@@ -168,10 +169,11 @@
       bands: [{ series: [1, 2], fill: color("band") }],
     }), [p.x, p.high, p.low, p.good, p.level, p.bad]));
     linked.push(plot("weights", overTime(p, {
-      scales: { y: { range: [-0.05, 1.08] } }, plugins: [lines([THRESHOLD])],
+      scales: { y: { range: [-0.05, 1.08] } },
       series: [{ label: "weight", stroke: color("estimate"), paths: () => null, points: {
-        show: true, size: 3, stroke: color("estimate"), fill: color("estimate") }, value: round }],
-    }), [p.x, p.w]));
+        show: true, size: 3, stroke: color("estimate"), fill: color("estimate") }, value: round },
+        { label: "weight, flagged", stroke: color("outlier"), paths: () => null, points: { show: crosses }, value: round }],
+    }), [p.x, p.believed, p.refused]));
     const top = 2.5 * p.band[1];
     linked.push(plot("nis", overTime(p, {
       scales: { y: { range: [-0.03 * top, top] } }, plugins: [lines(p.band)],
