@@ -79,7 +79,7 @@ def test_summary_says_what_was_done(folder, values):
   time          time, every 60 s
   missing       3 of 200 values
   outliers      \d+ flagged \(\d\.\d%\)
-  model         local-level, filtered by the robust default, .*
+  model         local-level, filtered by the default, Learned
   noise fitted  level_var 0\.\d+ ± 0\.\d+, obs_var \d\.\d+ ± 0\.\d+
   wrote         readings-clean\.csv
 """

@@ -110,7 +110,7 @@ def _prepare_one(
         return recipe.builder(gaps, prior, len(columns))(**parameters)
 
     method = door.resolve_method(options.method, build(None))
-    told = ("the default, " if options.method is None else "") + describe_method(method)
+    told = "the default, Learned" if options.method is None else describe_method(method)
     fit = (parameters, found, window)
     return Ready(label, rows, columns, times, values, *fit, recipe.name, told, unit, gaps, build, method, options)
 
