@@ -75,7 +75,7 @@ def test_gaussian_family_is_the_extended_kalman_filter(rng):
     xs, ys = rng.normal(size=(30, 1)), rng.normal(size=30)
     plain = wolf.StateSpaceModel(None, curve, 1e-3 * np.eye(2), noise, prior)
     model = wolf.ParameterModel(curve, families.Gaussian(noise), np.zeros(2), 1.0, 1e-3)
-    first, second = (wolf.filter(m, ys, inputs=xs) for m in (plain, model))
+    first, second = (wolf.filter(m, ys, inputs=xs, method="WoLF") for m in (plain, model))
     np.testing.assert_allclose(second.means, first.means, rtol=1e-12)
     np.testing.assert_allclose(second.covs, first.covs, rtol=1e-10, atol=1e-14)
     smooth = [wolf.smooth(m, out).means for m, out in ((plain, first), (model, second))]
@@ -164,10 +164,10 @@ def test_gross_counts_and_wrong_labels_are_withstood():
     assert scores["Poisson", 0.1, "default"] < 0.12
 
 
-def test_default_weighs_the_pearson_residual_except_for_gaussian_noise():
+def test_default_learns_noise_weighs_networks_and_pearson_residuals():
     assert wolf.methods.default(wolf.models.glm(2, families.Poisson())).noise.weight.metric == "R"
     assert wolf.methods.default(wolf.models.mlp(2)).noise.weight.metric == "S"
-    assert wolf.methods.default(wolf.models.local_level(0.1, 1.0)).noise.weight.metric == "S"
+    assert wolf.methods.default(wolf.models.local_level(0.1, 1.0)) == wolf.Learned()
 
 
 def test_shares_of_zero_and_one_are_outliers_not_errors():

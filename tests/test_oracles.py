@@ -209,7 +209,7 @@ def test_wolf_on_a_nonlinear_model_equals_ekf_with_divided_noise(radar):
     model, ys, us, F = radar
     ys = ys.copy()
     ys[::7] += 5.0
-    out = wolf.filter(model, ys, inputs=us)
+    out = wolf.filter(model, ys, inputs=us, method="WoLF")
     repeat = [np.broadcast_to(cov, (STEPS, *cov.shape)) for cov in (model.dynamics_cov, model.obs_cov)]
     expected = oracle.extended(lambda t, x, u: (F @ x, F), oracle.polar, *repeat, *model.prior, ys, us, out.weights)
     assert out.weights.min() < 0.3

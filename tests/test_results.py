@@ -32,11 +32,12 @@ def test_arrays_have_the_stated_shapes():
     assert {len(getattr(every, name)) for name in ARRAYS} == {len(every)} == {30}
 
 
-def test_what_a_method_does_not_tell_is_said_by_name(one):
+def test_what_a_method_does_not_tell_is_said_by_name():
+    weighted = wolf.filter(TRACK, YS[0], method="WoLF")
     with pytest.raises(AttributeError, match="has no outlier_probabilities; it keeps"):
-        _ = one.outlier_probabilities
+        _ = weighted.outlier_probabilities
     with pytest.raises(ValueError, match="learns nothing about the noise"):
-        _ = one.learned_noise
+        _ = weighted.learned_noise
 
 
 def test_weights_of_coordinates_have_their_own_column():
@@ -121,7 +122,7 @@ def test_repr_tells_outliers_missing_numbers_and_the_end(one, many):
     text = repr(one)
     assert "30 steps" in text
     assert f"{one.outliers.sum()} outliers of 30, 3 missing numbers" in text
-    assert "MahalanobisIMQ" in text
+    assert "LearnedScales" in text
     assert f"{one.log_likelihood:.6g}" in text
     assert f"final state: {one.means[-1, 0]:.4g} ±" in text
     assert "3 series x 30 steps" in repr(many)
@@ -163,7 +164,7 @@ def test_settings_say_how_the_run_was_made(one):
     assert one.settings["jax"] == jax.__version__
     assert one.settings["wolf"] == wolf.__version__
     assert one.settings["python"].count(".") == 2
-    assert "MahalanobisIMQ" in one.settings["method"]
+    assert "LearnedScales" in one.settings["method"]
 
 
 def test_final_state_is_the_last_row(one, many):
