@@ -134,9 +134,9 @@ def many_series() -> dict[str, float]:
 def online() -> dict[str, float]:
     """Microseconds for one measurement at a time."""
     ys = np.random.default_rng(0).normal(size=(FILTERPY_STEPS, 2)) * 3.0
-    live, kf = wolf.Online(MODEL), filterpy_filter()
+    weighted, learned, kf = wolf.Online(MODEL, "WoLF"), wolf.Online(MODEL), filterpy_filter()
 
-    def wolf_run() -> None:
+    def steps(live: wolf.Online) -> None:
         for y in ys:
             live.step(y)
 
@@ -145,7 +145,13 @@ def online() -> dict[str, float]:
             kf.predict()
             kf.update(y)
 
-    times = best_times({"wolf.Online.step": wolf_run, "filterpy predict + update": filterpy_run})
+    times = best_times(
+        {
+            "wolf.Online.step, WoLF": partial(steps, weighted),
+            "wolf.Online.step, default": partial(steps, learned),
+            "filterpy predict + update": filterpy_run,
+        }
+    )
     return {name: seconds / len(ys) * 1e6 for name, seconds in times.items()}
 
 
@@ -193,7 +199,7 @@ def main() -> None:
         2.0,
         at_least=False,
     )
-    claim("us for Online.step", live["wolf.Online.step"], 25.0, at_least=False)
+    claim("us for Online.step of WoLF", live["wolf.Online.step, WoLF"], 25.0, at_least=False)
     claim("import wolf over import jax", imports["wolf"] / imports["jax"], 1.3, at_least=False)
 
 
