@@ -53,8 +53,8 @@ def draw_trials(rows: Mapping[str, Rows], labels: Sequence[str]) -> Any:
 
 def draw_samples(rows: Rows, truth: tuple[np.ndarray, np.ndarray], label: str) -> Any:
     """Draw what each method predicted before it saw each target, over the true curve."""
-    figure = new_figure(10.4, 4.9)
-    axes = figure.subplots(2, 4, sharex=True, sharey=True).ravel()
+    figure = new_figure(8.4, 6.9)
+    axes = figure.subplots(3, 3, sharex=True, sharey=True).ravel()
     for ax, method in zip(axes, METHODS, strict=True):
         mine = [row for row in rows if row["method"] == method]
         ax.plot([r["x"] for r in mine], [r["y"] for r in mine], ".", color=DOTS, ms=3, mew=0, alpha=0.35)
@@ -64,9 +64,9 @@ def draw_samples(rows: Rows, truth: tuple[np.ndarray, np.ndarray], label: str) -
         ax.set_ylim(-SHOWN, SHOWN)
         heading(ax, method)
         dress(ax, grid=None)
-    for ax in axes[4:]:
+    for ax in axes[6:]:
         ax.set_xlabel("x")
-    for ax in axes[::4]:
+    for ax in axes[::3]:
         ax.set_ylabel("y")
     figure.suptitle(f"{title_of(label)}: predictions before each target; line = truth, grey = targets", x=0.01,
                     ha="left", size=10.5, color=INK)  # fmt: skip
