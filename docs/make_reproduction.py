@@ -30,9 +30,10 @@ TOP = """# The paper, reproduced
 `wolf reproduce` runs the experiments of Duran-Martin et al., *Outlier-robust Kalman Filtering through Generalised
 Bayes* (ICML 2024), draws its figures, and compares what comes out with what was reported. The default is the paper as
 printed, in float64. Where what was run differs from what is printed, that is a variant with a name of its own ("as
-run"), and both are shown if it changes a conclusion. Beside the paper's methods stand what it lacks: the library's
-default, which nobody tuned, an oracle that knows which measurements are bad, and, for tracking, the Bayes ceiling: the
-filter that knows the law of the noise, with many particles.
+run"), and both are shown if it changes a conclusion. Beside the paper's methods stand what it lacks: a calibrated
+weight and learned noise, which nobody tuned (one of them is the library's default), an oracle that knows which
+measurements are bad, and, for tracking, the Bayes ceiling: the filter that knows the law of the noise, with many
+particles.
 
 ```console
 $ wolf reproduce --list
