@@ -90,6 +90,10 @@ class Recovering:
         """Follow the rule, unless the vote is won."""
         ballot, sensors = seen.memory, self._sensors(len(seen.residual))
         believed = self.rule(seen._replace(memory=ballot.rule))
+        if len(ballot.place) != len(seen.residual):  # another sensor, for this step: it says nothing about the vote
+            return believed._replace(
+                memory=ballot._replace(rule=believed.memory), inflation=jnp.ones_like(seen.residual[0])
+            )
         ordinary = self._ordinary(ballot.rule, seen)
         if believed.posterior is not None:
             return self._ask_all(seen, believed, believed.posterior, sensors, ordinary)
