@@ -1,12 +1,12 @@
 """Pictures of the Lorenz96 experiments, from rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from wolf.experiments.figures import heading, plain_log
-from wolf.experiments.protocol import Rows
+from wolf.experiments.protocol import Row, Rows
 from wolf.experiments.uci_figures import bootstrap
 from wolf.plots.style import KALMAN, ROBUST, TRUTH, dress, new_figure
 
@@ -73,11 +73,11 @@ def draw_thresholds(rows: Mapping[str, Rows], variants: Sequence[str], size: int
             table = rows.get(f"{variant}-{size}-{name}", [])
             thresholds = sorted({row["c"] for row in table if row.get("c") is not None})
             if table and not thresholds:
-                mean, low, high = bootstrap([row["error"] for row in table])
+                mean, low, high = bootstrap(_kept(table))
                 ax.axhspan(low, high, color=shade, alpha=0.2, lw=0)
                 ax.axhline(mean, color=shade, lw=1.6, ls="--", label=name)
             elif thresholds:
-                bands = [bootstrap([row["error"] for row in table if row["c"] == c]) for c in thresholds]
+                bands = [bootstrap(_kept(row for row in table if row["c"] == c)) for c in thresholds]
                 means, low, high = np.array(bands).T
                 ax.fill_between(thresholds, low, high, color=shade, alpha=0.2, lw=0)
                 ax.plot(thresholds, means, "o-", color=shade, ms=3.5, lw=1.6, label=name)
@@ -89,3 +89,9 @@ def draw_thresholds(rows: Mapping[str, Rows], variants: Sequence[str], size: int
     axes[0].set_ylabel("RMSE of the state, 95 % band (log scale)")
     axes[-1].legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=9)
     return figure
+
+
+def _kept(rows: Iterable[Row]) -> list[float]:
+    """Take the errors of runs that did not come to NaN; of none, one that is drawn nowhere."""
+    errors = [row["error"] for row in rows]
+    return [error for error in errors if np.isfinite(error)] or [np.nan]
