@@ -57,7 +57,7 @@ class Experiment:
         measure: The numbers that ``expected.toml`` speaks of, by name, from all rows.
         draw: Figures by name, from all rows (matplotlib figures; it never runs a filter).
         needs: ``("uci",)`` where the regression sets are needed; at the small scale they may be made up.
-        on_request: Whether it is run only if it is named: a job of hours.
+        on_request: Whether it is run only if it is named: another quarter of an hour, or hours.
         remarks: Sentences for the report: what was seen, where the paper's text and what was
             run differ, and how to repeat it.
     """
