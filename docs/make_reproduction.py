@@ -41,8 +41,8 @@ $ wolf reproduce                      # all of it, small: minutes
 $ wolf reproduce --scale paper --out reproduction
 ```
 
-At the paper's scale all but the regression sets (`uci`, `uci-as-run`, `kin8nm`, `outlier-rate`) takes about half an hour,
-those under two hours; `lorenz96-as-run` and `lorenz96-full` run only if named.
+At the paper's scale all but the regression sets (`uci`, `uci-as-run`, `kin8nm`, `outlier-rate`) takes about half an
+hour, those under two hours; `lorenz96-as-run` and `lorenz96-full` run only if named.
 
 A run that is interrupted goes on where it was; rows (CSV), figures (PNG and SVG) and a manifest of settings, seed,
 versions and machine are in the folder. The command ends with exit code 1 if a figure differs from what was reported
