@@ -81,6 +81,7 @@ def test_one_error_stays_below_the_certificate_and_comes_near_it(method, model, 
     assert 0.98 * exact <= last <= exact * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_attack_finds_the_lock_out_of_a_hard_gate(tracking):
     """A few errors inside the gate carry it off, and it rejects the truth from then on: damage without an end."""
     ys = wolf.simulate.trajectory(tracking, 120, key=3).measurements
@@ -101,6 +102,7 @@ def test_soft_gates_become_the_hard_one():
     assert red_team.soften(wolf.WoLF(), 0.1) == wolf.WoLF()
 
 
+@pytest.mark.slow
 def test_same_seed_same_attack(model, ys, robust):
     again = wolf.attack(model, "WoLF", ys, 2, size=10.0, restarts=4)
     np.testing.assert_array_equal(again.ys, robust[0].ys)
