@@ -129,3 +129,26 @@ def test_smoothing_goes_through_the_inflated_prediction(walks):
     smoothed = wolf.smooth(PLANE, out)
     np.testing.assert_allclose(smoothed.means, mean, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(smoothed.covs, cov, rtol=1e-5, atol=1e-7)
+
+
+def test_another_sensor_for_one_step_may_end_a_vote_and_has_none():
+    H = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    model = wolf.LinearModel(np.eye(2), H, 0.1 * np.eye(2), np.eye(3), np.zeros(2), np.eye(2))
+    online = wolf.Online(model)
+    for y in ([0.0, 0.0, 0.0], [50.0, 50.0, 100.0], [51.0, 50.0, 101.0]):
+        online.step(y)
+    assert online.state.memory.votes.tolist() == [2.0]
+    online.step([70.0, 70.0], H=H[1:], R=np.eye(2))
+    assert online.state.memory.votes.tolist() == [2.0]
+    online.step([0.0, 0.0], H=H[1:], R=np.eye(2))
+    assert online.state.memory.votes.tolist() == [0.0]
+
+
+@pytest.mark.parametrize(("sensors", "words"), [("each", "write NaN"), ((0, 0, 1), "of each of the 2 coordinates")])
+def test_sensors_with_noise_of_their_own_cannot_be_others_for_a_step(sensors, words):
+    model = wolf.LinearModel([[1.0]], np.ones((3, 1)), [[0.1]], np.eye(3), [0.0], [[1.0]])
+    online = wolf.Online(model, wolf.Learned(sensors=sensors))
+    with pytest.raises(ValueError, match=words):
+        online.step([0.0, 1.0], H=np.ones((2, 1)), R=np.eye(2))
+    online.step([0.0, 1.0, np.nan])
+    assert online.t == 1

@@ -229,6 +229,7 @@ class Online:
 
     def _prepare(self, model: Model) -> tuple[Any, tuple, Layout]:
         """Flatten the model and the method once: walking through them at each step would cost more than the step."""
+        door.resolve_method(self.method, model)  # for one step the model may have other matrices
         with door.precision(self.dtype):
             suited = door.suit(model, self.method, self._key)
             leaves, structure = jax.tree.flatten((cast(suited, self.dtype), cast(self.method, self.dtype)))

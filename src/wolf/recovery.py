@@ -90,20 +90,16 @@ class Recovering:
         """Follow the rule, unless the vote is won."""
         ballot, sensors = seen.memory, self._sensors(len(seen.residual))
         believed = self.rule(seen._replace(memory=ballot.rule))
-        if len(ballot.place) != len(seen.residual):  # another sensor, for this step: it says nothing about the vote
-            return believed._replace(
-                memory=ballot._replace(rule=believed.memory), inflation=jnp.ones_like(seen.residual[0])
-            )
         ordinary = self._ordinary(ballot.rule, seen)
         if believed.posterior is not None:
             return self._ask_all(seen, believed, believed.posterior, sensors, ordinary)
         white = whiten(seen)
         rejected = _kept(believed, slice(None), white, ordinary[0]) < REJECTED
         mine = Ballot(None, ballot.votes[0], ballot.place, ballot.slope)
-        quiet = believed._replace(
-            memory=Ballot(believed.memory, jnp.zeros_like(ballot.votes), mine.place, mine.slope),
-            inflation=jnp.ones_like(ordinary[0]),
-        )
+        over = ballot._replace(rule=believed.memory, votes=jnp.zeros_like(ballot.votes))
+        quiet = believed._replace(memory=over, inflation=jnp.ones_like(ordinary[0]))
+        if len(mine.place) != len(seen.residual):  # another sensor, for this step: it may end the vote, and has none
+            return quiet._replace(memory=over._replace(votes=jnp.where(rejected, ballot.votes, 0.0)))
 
         def vote() -> Believed:
             counted, won = self._count(mine, seen, white, ordinary[0])

@@ -10,6 +10,7 @@ import numpy as np
 from wolf import api, door, fitting, linalg, memory, parallel
 from wolf.cleaning.types import Future, Options
 from wolf.filters import GaussianFilter
+from wolf.fitting.guesses import DYNAMICS_SHARE, OBS_SHARE
 from wolf.model import LinearModel
 from wolf.pytree import cast
 from wolf.recipes import Recipe
@@ -19,7 +20,6 @@ from wolf.types import Gaussian
 CHUNK = 16_384  # rows of one compiled call, and the step of a progress bar
 SMALLEST = 256  # rows that a shorter series is padded to, so that many short ones share a program
 FIT_ROWS = 20_000  # of a longer series that its noise is fitted on
-OBS_SHARE, DYNAMICS_SHARE = 0.25, 0.05  # of the variance of differences, to start a fit at
 
 Build = Callable[[np.ndarray | None], LinearModel]
 Pieces = Iterator[tuple[dict[str, np.ndarray], Any]]  # what is kept of some rows, and the state after them

@@ -76,7 +76,13 @@ class SensorBySensor:
         """Learn from one sensor after the other."""
         belief, log_weighted, memories = seen.belief, jnp.zeros_like(seen.residual[0]), []
         weights, outliers = jnp.zeros_like(seen.residual), jnp.zeros_like(seen.residual)
-        for rows, memory in zip(self.rows(len(seen.residual)), seen.memory, strict=True):
+        sensors = self.rows(len(seen.residual))
+        if len(sensors) != len(seen.memory):
+            raise ValueError(
+                f"each of the model's {len(seen.memory)} sensors has noise of its own, and this step has "
+                f"{len(sensors)}: write NaN for a sensor that did not measure, instead of another H and R"
+            )
+        for rows, memory in zip(sensors, seen.memory, strict=True):
             here = look(seen, rows, belief)._replace(memory=memory)
             believed = self.rule(here)
             came = here.observed.sum() > 0
