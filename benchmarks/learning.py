@@ -18,7 +18,7 @@ import numpy as np
 import optax
 
 import wolf
-from wolf.pytree import cast
+from wolf.numerics.pytree import cast
 
 JOSEPH_STEPS = 200  # of the cubic form; it takes as long as thousands of the others
 TRIALS = 8

@@ -17,7 +17,7 @@ import numpy as np
 import wolf
 from wolf.filters import RaoBlackwellFilter
 from wolf.noise import MixtureLaw, StudentLaw
-from wolf.pytree import cast
+from wolf.numerics.pytree import cast
 
 STEPS = 1000
 START = np.array([0.0, 0.0, 1.0, 1.0])

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import wolf
-from wolf.pytree import cast
+from wolf.numerics.pytree import cast
 
 warnings.filterwarnings("ignore")
 STEPS = 10_000

@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 import wolf
-from wolf.certificate.entries import neat
+from wolf.audit.certificate.entries import neat
 from wolf.plots import style
 
 IMAGES = Path(__file__).parent / "images"

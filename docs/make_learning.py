@@ -13,9 +13,9 @@ import jax
 import numpy as np
 
 import wolf
-from wolf import families
 from wolf.datasets import uci
 from wolf.plots import style
+from wolf.statespace import families
 
 HERE = Path(__file__).parent
 save = runpy.run_path(str(HERE / "make_images.py"), run_name="images")["save"]

@@ -9,7 +9,7 @@ import pytest
 from scipy import optimize, stats
 
 import wolf
-from wolf.certificate import sphere, stress
+from wolf.audit.certificate import sphere, stress
 from wolf.noise import ScaleMixture
 
 LEVEL_VAR, OBS_VAR = 0.3, 2.0

@@ -15,7 +15,7 @@ import pytest
 import wolf
 from wolf.filters import Mode
 from wolf.moments import Linear
-from wolf.pytree import cast, from_dict, to_dict
+from wolf.numerics.pytree import cast, from_dict, to_dict
 
 # Ensembles have a contract of their own: tests/test_ensemble.py.
 NAMES = [name for name in wolf.methods.names() if not isinstance(wolf.methods.make(name), wolf.EnsembleFilter)]

@@ -28,7 +28,7 @@ def test_every_command_of_a_page_runs(page, tmp_path, monkeypatch):
 
 
 def test_the_model_file_of_the_documentation_is_one(tmp_path, monkeypatch):
-    from wolf.recipes import parse
+    from wolf.models.recipes import parse
 
     monkeypatch.chdir(tmp_path)
     block = re.search(r"```toml\n(.*?)```", (DOCS / "readings.md").read_text(), re.S)[1]

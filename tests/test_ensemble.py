@@ -8,9 +8,9 @@ from scipy.optimize import linear_sum_assignment
 
 import wolf
 from wolf import ensembles
+from wolf.engine.run import clean
 from wolf.ensembles.sight import innovation_scores, look
-from wolf.pytree import cast, from_dict, to_dict
-from wolf.run import clean
+from wolf.numerics.pytree import cast, from_dict, to_dict
 
 NAMES = [name for name in wolf.methods.names() if isinstance(wolf.methods.make(name), wolf.EnsembleFilter)]
 PRINTED = {"EnKF", "AP-EnKF", "PP-EnKF", "Hub-EnKF"}
@@ -105,7 +105,7 @@ def test_both_solution_spaces_are_the_textbook_update(name, members, x64):
     model, states, y, weight = deviations(6, 12, 1, members)
     sight = look(model, states, clean(jnp.asarray(y)), None) if name != "EnSRF" else None
     if sight is None:
-        sight = look(wolf.model.with_variances(model).at(0), states, clean(jnp.asarray(y)), None)
+        sight = look(wolf.statespace.with_variances(model).at(0), states, clean(jnp.asarray(y)), None)
     mean = states.mean(0)
     draws = jax.random.normal(jax.random.key(2), (members, 12))
     got = analysis(mean, states - mean, sight, jnp.asarray(weight), draws, jax.random.key(1), None)
@@ -160,7 +160,7 @@ def test_a_pooled_weight_needs_no_dense_matrix(weight, x64):
 
     model, states, y, _ = deviations(6, 12, 6, 5)
     y[2] = np.nan
-    for noise in (model, wolf.model.with_variances(model)):
+    for noise in (model, wolf.statespace.with_variances(model)):
         sight = look(noise.at(0), states, clean(jnp.asarray(y)), None)
         seen = jnp.asarray(~np.isnan(y), float)
         S = sight.deviations.T @ sight.deviations / 4 + sight.noise.matrix()
@@ -347,7 +347,7 @@ def test_config_is_printable_comparable_hashable_and_storable(name):
 def test_pure_layer_keeps_the_dtype_and_promotes_nothing(name, dtype, tracking, rng, x64):
     method = wolf.methods.make(name, num_members=6)
     model, method, data = jax.tree.map(
-        jnp.asarray, cast((wolf.model.with_variances(tracking), method, rng.normal(size=(4, 2))), dtype)
+        jnp.asarray, cast((wolf.statespace.with_variances(tracking), method, rng.normal(size=(4, 2))), dtype)
     )
     with jax.numpy_dtype_promotion("strict"):
         shapes = jax.eval_shape(wolf.run_filter, model, method, data, None, jax.random.key(0))

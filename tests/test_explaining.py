@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import wolf
-from wolf.explaining.findings import KINDS
+from wolf.audit.explain.findings import KINDS
 
 STEPS = 160
 SIZE = 10.0  # of a fault, in deviations of the noise

@@ -7,7 +7,7 @@ import pytest
 from scipy import integrate, special, stats
 
 import wolf
-from wolf import families
+from wolf.statespace import families
 
 ETAS = (-1.3, 0.0, 0.8)
 

@@ -13,8 +13,8 @@ from pyarrow import csv as arrow_csv
 from pyarrow import feather, parquet
 
 import wolf
-from wolf import files
 from wolf.cli import main
+from wolf.readings import files
 
 STEPS = 200
 OUTLIERS = [40, 41, 90, 150]
@@ -333,8 +333,8 @@ def test_a_write_that_fails_leaves_the_old_file(folder, values, monkeypatch):
 
 
 def test_long_series_are_chunked_with_progress_and_fitted_on_a_sample(folder, monkeypatch):
-    from wolf.cleaning import engine
     from wolf.cli import commands
+    from wolf.readings import engine
 
     model = wolf.models.local_level(0.1, 1.0, wolf.Gaussian([0.0], [[1.0]]))
     ys = wolf.simulate.trajectory(model, 1000, 1, wolf.simulate.Additive(0.05, -50.0, 50.0)).measurements

@@ -7,7 +7,7 @@ import pytest
 from scipy import integrate, stats
 
 import wolf
-from wolf import scores
+from wolf.fitting import scores
 from wolf.fitting.affine import Affine
 from wolf.fitting.guesses import difference_var
 from wolf.fitting.search import _Problem

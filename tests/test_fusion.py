@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import wolf
-from wolf.fusion import one_kernel
 from wolf.noise import Weighted
+from wolf.numerics.xla import one_kernel
 
 TAG = 'xla_cpu_small_call="true"'
 NAMES = [name for name in wolf.methods.names() if isinstance(getattr(wolf.methods.make(name), "noise", 0), Weighted)]
@@ -148,7 +148,7 @@ def test_door_takes_the_fast_path(ys, monkeypatch):
         return run_filter(*args, fused=fused, **options)
 
     run_filter = wolf.run_filter
-    monkeypatch.setattr(wolf.run, "run_filter", spy)
+    monkeypatch.setattr(wolf.engine.run, "run_filter", spy)
     out = wolf.filter(TRACK, ys)
     own = wolf.filter(TRACK, ys, save=lambda state, info: (state.mean, info.weight)).saved
     assert asked == [True, True]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import wolf
-from wolf import gaussian
+from wolf.belief import gaussian
 
 ROBUST = [
     name for name in wolf.methods.names() if name.startswith("WoLF") and hasattr(wolf.methods.make(name), "noise")

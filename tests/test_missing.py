@@ -8,7 +8,7 @@ from tests import oracle
 from tests.oracle import assert_close
 
 import wolf
-from wolf.pytree import cast
+from wolf.numerics.pytree import cast
 
 STEPS = 20
 METHODS = {

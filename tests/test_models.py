@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import wolf
-from wolf.model import call, num_arguments, time_axes
+from wolf.statespace import call, num_arguments, time_axes
 
 EYE = np.eye(2)
 

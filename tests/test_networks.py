@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import wolf
-from wolf import families, pending
-from wolf.pytree import cast
+from wolf.belief import deferred as pending
+from wolf.numerics.pytree import cast
+from wolf.statespace import families
 
 STEPS = 60
 FORMS = ("auto", "symmetric", "joseph", "sqrt")
@@ -169,9 +170,9 @@ def test_doubt_and_inflation_wait_as_well(outputs, examples):
 
 def test_large_models_wait_and_small_ones_do_not():
     small, large = (wolf.models.mlp(4, (size,)) for size in (5, 40))
-    assert isinstance(wolf.init(large, wolf.EKF()).belief, wolf.types.PendingGaussian)
-    assert not isinstance(wolf.init(small, wolf.EKF()).belief, wolf.types.PendingGaussian)
-    assert not isinstance(wolf.init(large, wolf.EKF(form="symmetric")).belief, wolf.types.PendingGaussian)
+    assert isinstance(wolf.init(large, wolf.EKF()).belief, wolf.protocols.PendingGaussian)
+    assert not isinstance(wolf.init(small, wolf.EKF()).belief, wolf.protocols.PendingGaussian)
+    assert not isinstance(wolf.init(large, wolf.EKF(form="symmetric")).belief, wolf.protocols.PendingGaussian)
     assert pending.pays(large.state_dim, 1)
 
 
@@ -326,7 +327,7 @@ def _stable(form, steps, rng):
         (lambda: wolf.models.mlp(3, prior_var=-1.0), "cov is a variance and must be finite and at least 0"),
         (lambda: wolf.models.mlp(3, params=np.zeros(5)), r"params must have shape \(101,\)"),
         (lambda: wolf.models.mlp(3, learn="first"), '"all" or "last"'),
-        (lambda: wolf.models.mlp(3, family="poisson"), "family must be a value from wolf.families"),
+        (lambda: wolf.models.mlp(3, family="poisson"), "family must be a value from wolf.statespace.families"),
         (lambda: wolf.models.glm(3, families.Poisson(), mean=np.zeros((2, 2))), r"mean must be finite and of shape"),
         (lambda: wolf.models.from_function(3, {}), "fn must be a function"),
         (lambda: wolf.models.from_function(jnp.sin, {"n": 3}), "at least one floating-point array"),

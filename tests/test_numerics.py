@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import wolf
-from wolf import linalg
+from wolf.numerics import linalg
 
 VELOCITY = np.kron([[1.0, 0.1], [0.0, 1.0]], np.eye(2))
 

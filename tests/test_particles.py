@@ -100,7 +100,7 @@ def test_resampling_is_systematic_and_only_where_few_matter(x64):
 
 
 def test_student_law_is_scipys(rng, x64):
-    from wolf.linalg import cholesky
+    from wolf.numerics.linalg import cholesky
 
     cov, e = np.array([[2.0, 0.5], [0.5, 1.0]]), rng.normal(size=2)
     mine = StudentLaw(3.5).log_weight(e, e, cholesky(jax.numpy.asarray(cov)), 2.0)

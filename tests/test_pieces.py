@@ -10,9 +10,8 @@ import pytest
 from click.testing import CliRunner
 from pyarrow import feather, parquet
 
-from wolf import files
-from wolf.cleaning import engine
 from wolf.cli import main, tables
+from wolf.readings import engine, files
 
 ROWS = 300
 PIECE = 16  # rows; missing values, doubled times and a text with a line end lie at its borders

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import wolf
-from wolf.pytree import cast, from_dict, function, plain_functions, pytree, static, to_dict
+from wolf.numerics.pytree import cast, from_dict, function, plain_functions, pytree, static, to_dict
 
 CHECKED = []
 

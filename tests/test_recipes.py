@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import wolf
-from wolf import recipes
-from wolf.models import discretise
+from wolf.models import discretise, recipes
 
 GAPS = np.array([0.3, 1.0, 2.5, 40.0])
 

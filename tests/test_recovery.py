@@ -7,7 +7,7 @@ from tests import oracle
 import wolf
 from wolf.filters import GaussianFilter
 from wolf.noise import Weighted
-from wolf.recovery import Recovering
+from wolf.noise.recovery import Recovering
 
 PLANE = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
 GATE = wolf.weights.MahalanobisThreshold(metric="S")

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import wolf
-from wolf import red_team
+from wolf.audit import attack as red_team
 
 STEPS = 40
 

@@ -15,8 +15,8 @@ from tests.oracle import random_system
 
 import wolf
 from wolf.filters import Mode
-from wolf.fusion import EMITTED, _body_equations
-from wolf.pytree import cast
+from wolf.numerics.pytree import cast
+from wolf.numerics.xla import EMITTED, _body_equations
 
 SYSTEM = random_system(5, states=3, measured=2)
 MODEL = wolf.LinearModel(**SYSTEM)

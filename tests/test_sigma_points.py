@@ -7,8 +7,8 @@ import pytest
 from filterpy.kalman import CubatureKalmanFilter, JulierSigmaPoints, UnscentedKalmanFilter
 
 import wolf
-from wolf.model import Bound
 from wolf.moments import Cubature, GaussHermite, Unscented
+from wolf.statespace import Bound
 
 DT = 0.1
 SIGMA = ("UKF", "CKF", "GHKF")

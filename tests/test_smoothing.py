@@ -10,7 +10,7 @@ from tests import oracle
 from tests.oracle import DT, G, assert_close
 
 import wolf
-from wolf import linalg
+from wolf.numerics import linalg
 
 STEPS = 12
 WEIGHTS = {

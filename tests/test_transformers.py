@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from wolf.for_sklearn import RobustLevel
+from wolf.integrations.sklearn import RobustLevel
 
 IN_TIME = "rows are steps in time: what a row becomes depends on those before it"
 EXPECTED = {"check_methods_sample_order_invariance": IN_TIME, "check_methods_subset_invariance": IN_TIME}
@@ -70,7 +70,7 @@ def test_sktime_conformance():
     pytest.importorskip("sktime", reason="sktime is not installed: its conformance suite runs where it is")
     from sktime.utils.estimator_checks import check_estimator
 
-    from wolf.for_sktime import RobustLevel as ForSktime
+    from wolf.integrations.sktime import RobustLevel as ForSktime
 
     results = check_estimator(ForSktime, raise_exceptions=False)
     failed = {name: result for name, result in results.items() if result != "PASSED"}

@@ -11,7 +11,6 @@ from typing import Any as _Any
 
 from wolf import datasets as datasets
 from wolf import ensembles as ensembles
-from wolf import families as families
 from wolf import influence as influence
 from wolf import methods as methods
 from wolf import metrics as metrics
@@ -26,35 +25,36 @@ from wolf.api import filter_many as filter_many
 from wolf.api import forecast as forecast
 from wolf.api import sample_paths as sample_paths
 from wolf.api import smooth as smooth
-from wolf.door import package_version as _package_version
+from wolf.engine.run import init as init
+from wolf.engine.run import run_chunks as run_chunks
+from wolf.engine.run import run_each as run_each
+from wolf.engine.run import run_filter as run_filter
+from wolf.engine.run import run_many as run_many
+from wolf.engine.run import step as step
+from wolf.entry import package_version as _package_version
 from wolf.filters import EnsembleFilter as EnsembleFilter
 from wolf.filters import GaussianFilter as GaussianFilter
 from wolf.fitting import Fit as Fit
 from wolf.fitting import fit as fit
-from wolf.frames import filter_frame as filter_frame
-from wolf.lagged import FixedLag as FixedLag
+from wolf.fitting.tuning import Tuned as Tuned
+from wolf.fitting.tuning import tune as tune
 from wolf.methods import EKF as EKF
 from wolf.methods import IEKF as IEKF
 from wolf.methods import KF as KF
 from wolf.methods import Learned as Learned
 from wolf.methods import LowRank as LowRank
 from wolf.methods import WoLF as WoLF
-from wolf.model import LinearModel as LinearModel
-from wolf.model import ParameterModel as ParameterModel
-from wolf.model import StateSpaceModel as StateSpaceModel
 from wolf.online import Online as Online
+from wolf.online.lagged import FixedLag as FixedLag
+from wolf.protocols import Gaussian as Gaussian
+from wolf.readings.frames import filter_frame as filter_frame
 from wolf.results import Filtered as Filtered
 from wolf.results import Forecast as Forecast
 from wolf.results import Smoothed as Smoothed
-from wolf.run import init as init
-from wolf.run import run_chunks as run_chunks
-from wolf.run import run_each as run_each
-from wolf.run import run_filter as run_filter
-from wolf.run import run_many as run_many
-from wolf.run import step as step
-from wolf.tuning import Tuned as Tuned
-from wolf.tuning import tune as tune
-from wolf.types import Gaussian as Gaussian
+from wolf.statespace import LinearModel as LinearModel
+from wolf.statespace import ParameterModel as ParameterModel
+from wolf.statespace import StateSpaceModel as StateSpaceModel
+from wolf.statespace import families as families
 from wolf.weights import IMQ as IMQ
 from wolf.weights import Huber as Huber
 from wolf.weights import MahalanobisIMQ as MahalanobisIMQ
@@ -71,10 +71,10 @@ __version__ = _package_version()
 
 
 _ELSEWHERE = {
-    "certify": "wolf.certificate",
-    "Certificate": "wolf.certificate",
-    "attack": "wolf.red_team",
-    "explain": "wolf.explaining",
+    "certify": "wolf.audit.certificate",
+    "Certificate": "wolf.audit.certificate",
+    "attack": "wolf.audit.attack",
+    "explain": "wolf.audit.explain",
 }
 
 
@@ -85,7 +85,7 @@ def __getattr__(name: str) -> _Any:
 
         return getattr(import_module(_ELSEWHERE[name]), name)
     if name in ("OnlineClassifier", "OnlineRegressor"):
-        from wolf import estimators
+        from wolf.integrations import estimators
 
         return getattr(estimators, name)
     raise AttributeError(f"module 'wolf' has no attribute {name!r}")

@@ -9,16 +9,18 @@ from typing import Any
 import jax
 import numpy as np
 
-from wolf import checks, door, reweighing
-from wolf.door import precision, to_dtype, to_numpy
+from wolf import checks
+from wolf import entry as door
+from wolf.engine import reweighing
+from wolf.engine.forecasting import run_forecast
+from wolf.engine.parallel import run_one, run_series
+from wolf.engine.smoothing import run_sampler, run_smoother
+from wolf.entry import precision, to_dtype, to_numpy
 from wolf.filters import GaussianFilter
-from wolf.forecasting import run_forecast
-from wolf.model import Model, with_matrices
-from wolf.parallel import run_one, run_series
-from wolf.pytree import cast
+from wolf.numerics.pytree import cast
+from wolf.protocols import Gaussian
 from wolf.results import Filtered, Forecast, Smoothed, describe_method
-from wolf.smoothing import run_sampler, run_smoother
-from wolf.types import Gaussian
+from wolf.statespace import Model, with_matrices
 
 
 def filter(

@@ -12,10 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from wolf import checks, door, gaussian, run
-from wolf.model import Model
-from wolf.pytree import cast
-from wolf.types import Gaussian
+from wolf import checks
+from wolf import entry as door
+from wolf.belief import gaussian
+from wolf.engine import run
+from wolf.numerics.pytree import cast
+from wolf.protocols import Gaussian
+from wolf.statespace import Model
 
 
 def pif(model: Model, method: Any, ys: Any, contaminations: Any, *, dtype: str = "float64") -> np.ndarray:

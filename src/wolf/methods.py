@@ -10,7 +10,7 @@ from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any
 
-from wolf import checks, ensembles, families, noise, weights
+from wolf import checks, ensembles, noise, weights
 from wolf.filters import (
     IMM,
     EnsembleFilter,
@@ -21,9 +21,9 @@ from wolf.filters import (
     ParticleFilter,
     RaoBlackwellFilter,
 )
-from wolf.model import Model, ParameterModel
 from wolf.moments import Cubature, GaussHermite, Linear, Linearised, Unscented
-from wolf.recovery import Recovering
+from wolf.noise.recovery import Recovering
+from wolf.statespace import Model, ParameterModel, families
 
 ITERATIONS = 5  # of an iterated EKF; it converges quadratically, so more rarely changes a digit
 

@@ -11,8 +11,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from wolf.model import Model
-from wolf.pytree import plain_functions
+from wolf.numerics.pytree import plain_functions
+from wolf.statespace import Model
 
 
 def fingerprint(model: Model) -> str:

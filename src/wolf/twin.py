@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from wolf import api, checks, door, metrics, simulate
-from wolf.model import Model
-from wolf.run import save_means
+from wolf import api, checks, metrics, simulate
+from wolf import entry as door
+from wolf.engine.run import save_means
+from wolf.statespace import Model
 
 PIECE = 4_000_000  # numbers in the members of one piece of a run: 32 MB
 PATIENCE = 2.0  # seconds without a word before progress is told on a terminal

@@ -10,8 +10,8 @@ gap and at the start as well, so one threshold fits all. `c=None` takes the thre
 Kalman filter would learn from clean data, for the number of coordinates that were measured (see `calibration.py`).
 
 Your own weight needs nothing but those three arguments. A built-in one is a `Weight`: coordinates are on the first
-axis and whatever trails is a batch, so it sums over axis 0 and uses `wolf.linalg`; `observed` is (M,) ones and zeros,
-and a missing coordinate has residual 0 and unit variance.
+axis and whatever trails is a batch, so it sums over axis 0 and uses `wolf.numerics.linalg`; `observed` is (M,) ones and
+zeros, and a missing coordinate has residual 0 and unit variance.
 """
 
 from typing import Any
@@ -21,9 +21,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from wolf import calibration, checks, linalg
-from wolf.linalg import Cholesky
-from wolf.pytree import function, pytree, static
+from wolf import calibration, checks
+from wolf.numerics import linalg
+from wolf.numerics.linalg import Cholesky
+from wolf.numerics.pytree import function, pytree, static
 
 EFFICIENCY = 0.95  # of the calibrated threshold that c=None stands for
 STUDENT_DOF = 4.0  # Lange, Little & Taylor (1989): a choice that does well over many data sets

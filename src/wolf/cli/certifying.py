@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from wolf import recipes
-from wolf.certificate import certify
+from wolf.audit.certificate import certify
 from wolf.cli import filtering
-from wolf.model import LinearModel
-from wolf.types import Gaussian
+from wolf.models import recipes
+from wolf.protocols import Gaussian
+from wolf.statespace import LinearModel
 
 
 def build_model(spec: str, parameters: dict[str, float], columns: int) -> LinearModel:

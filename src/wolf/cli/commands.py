@@ -80,9 +80,9 @@ def filter_command(source: str, method: str | None, out: str | None, report: str
 
     Writes mean, lower, upper, weight and outlier next to the columns of FILE. Variances are fitted unless given.
     """
-    from wolf import files, memory
-    from wolf.cleaning import Options
     from wolf.cli import filtering, readings, tables
+    from wolf.numerics import allocator as memory
+    from wolf.readings import Options, files
 
     memory.share_arena()
     names = ("smooth", "forecast", "level", "model")
@@ -160,8 +160,8 @@ def tune(source: str, method: str, **options: Any) -> None:
 @click.option("--out", default="-", show_default=True, help="File to write; - for standard output.")
 def simulate(out: str, settings: tuple[str, ...], **options: Any) -> None:
     """Make readings with known truth and outliers, to try things on."""
-    from wolf import files
     from wolf.cli import filtering, simulating
+    from wolf.readings import files
 
     files.check_target(out)
     table = simulating.simulate(parameters=filtering.parse_settings(settings), **options)
@@ -196,7 +196,7 @@ def certify(model: str, plot: Path | None, json: str | None, seed: int, **option
 @main.command("models")
 def list_models() -> None:
     """List the models by name, with their parameters."""
-    from wolf.recipes import WORDS
+    from wolf.models.recipes import WORDS
 
     width = max(map(len, WORDS)) + 2
     for name, words in WORDS.items():

@@ -6,12 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from wolf import scores, tuning
-from wolf.cleaning import Options, Series, clean
-from wolf.cleaning.timing import gaps_of
 from wolf.cli import filtering
 from wolf.cli.readings import Readings
-from wolf.recipes import parse
+from wolf.fitting import scores, tuning
+from wolf.models.recipes import parse
+from wolf.readings import Options, Series, clean
+from wolf.readings.timing import gaps_of
 
 USUAL = ("KF", "Learned", "WoLF", "WoLF-IMQ", "WoLF-TMD", "WoLF-Welsch", "WoLF-Huber", "WoLF-StudentT")
 REACH = 1.959964  # standard deviations of a 95 % interval

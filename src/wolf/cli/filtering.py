@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from wolf import files
-from wolf.cleaning import Options, Ready, Series, prepare
 from wolf.cli.readings import Readings
 from wolf.methods import make
+from wolf.readings import Options, Ready, Series, files, prepare
 
 LISTED = 5  # series whose parameters a summary shows one by one
 

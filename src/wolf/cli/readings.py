@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wolf import files
+from wolf.readings import files
 
 TIME_NAMES = ("time", "timestamp", "datetime", "date", "ts", "t", "ds", "time_stamp", "when")
 VALUE_NAMES = ("value", "values", "y", "reading", "measurement", "x")

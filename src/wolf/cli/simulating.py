@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from wolf import files, recipes
 from wolf import simulate as simulation
-from wolf.types import Gaussian
+from wolf.models import recipes
+from wolf.protocols import Gaussian
+from wolf.readings import files
 
 OBS_VAR, OTHER_VAR = 1.0, 0.1  # of parameters that were not set
 

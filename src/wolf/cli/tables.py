@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from wolf import files
-from wolf.cleaning import Ready, Series
 from wolf.cli.readings import Readings
-from wolf.frames import KINDS, spread_rows, titles
+from wolf.readings import Ready, Series, files
+from wolf.readings.frames import KINDS, spread_rows, titles
 
 PIECE = 65_536  # rows of results that are there already and are written at once
 

@@ -16,9 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from wolf import linalg
 from wolf.ensembles.sight import Sight
-from wolf.pytree import pytree, static
+from wolf.numerics import linalg
+from wolf.numerics.pytree import pytree, static
 
 MEMBERS_AT_ONCE = 64  # whose own gains are solved for together, when every member has its own weights
 

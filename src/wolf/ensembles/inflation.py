@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from wolf import checks
-from wolf.pytree import pytree
+from wolf.numerics.pytree import pytree
 
 
 class _Inflation:

@@ -8,7 +8,7 @@ from jax import Array
 
 from wolf.ensembles.analysis import Analysed, Taper, rotated
 from wolf.ensembles.sight import Sight
-from wolf.pytree import pytree, static
+from wolf.numerics.pytree import pytree, static
 
 STATES_AT_ONCE = 256  # local analyses solved together: enough to keep the cores busy, few enough to stay in the cache
 

@@ -12,7 +12,7 @@ import numpy as np
 from jax import Array
 
 from wolf import checks
-from wolf.pytree import pytree, static
+from wolf.numerics.pytree import pytree, static
 
 GAUSSIAN_SCALE = math.sqrt(10.0 / 3.0)  # makes the curvature at 0 that of a Gaussian with this standard deviation
 REACH = 2.0 * GAUSSIAN_SCALE  # in units of the radius: beyond it the taper is exactly zero

@@ -10,11 +10,12 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 from jax import Array
 
-from wolf import checks, linalg
+from wolf import checks
 from wolf.calibration import threshold
 from wolf.ensembles.analysis import Analysed
 from wolf.ensembles.sight import Sight
-from wolf.pytree import pytree
+from wolf.numerics import linalg
+from wolf.numerics.pytree import pytree
 from wolf.weights import EFFICIENCY, Huber, MahalanobisThreshold
 
 RIDGE = 1e-10  # relative; with fewer members than observations the sampled var(ŷ) is singular, and this its inverse

@@ -10,11 +10,12 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from wolf import gaussian, linalg
-from wolf.gaussian import LOG_2PI
-from wolf.linalg import Cholesky
-from wolf.model import Model
-from wolf.types import Measurement
+from wolf.belief import gaussian
+from wolf.belief.gaussian import LOG_2PI
+from wolf.numerics import linalg
+from wolf.numerics.linalg import Cholesky
+from wolf.protocols import Measurement
+from wolf.statespace import Model
 
 
 class Noise:

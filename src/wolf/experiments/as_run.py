@@ -11,11 +11,11 @@ import jax.numpy as jnp
 from jax import Array
 from jax.scipy.special import digamma
 
-from wolf import linalg
-from wolf.model import Model
 from wolf.noise.whitened import Whitened, expected_distance, iterate, whiten, whitening_root
-from wolf.pytree import pytree, static
-from wolf.types import Believed, Evidence
+from wolf.numerics import linalg
+from wolf.numerics.pytree import pytree, static
+from wolf.protocols import Believed, Evidence
+from wolf.statespace import Model
 
 
 @pytree

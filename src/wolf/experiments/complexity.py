@@ -13,13 +13,15 @@ from typing import Any
 import jax
 import numpy as np
 
-from wolf import door, methods, run
+from wolf import entry as door
+from wolf import methods
+from wolf.engine import run
 from wolf.experiments.figures import heading, plain_log
 from wolf.experiments.protocol import Experiment, Rows, Task
-from wolf.model import LinearModel
 from wolf.models import mlp
+from wolf.numerics.pytree import cast
 from wolf.plots.style import KALMAN, QUIET, ROBUST, TRUTH, dress, new_figure
-from wolf.pytree import cast
+from wolf.statespace import LinearModel
 
 DENSE, NETWORK = "dense", "network"
 INNER = 4  # inner iterations of those that have them

@@ -12,13 +12,15 @@ from typing import Any
 import jax
 import numpy as np
 
-from wolf import door, methods, run
+from wolf import entry as door
+from wolf import methods
 from wolf.api import filter_many
+from wolf.engine import run
 from wolf.experiments import search
 from wolf.experiments.as_run import CarriedBernoulli
 from wolf.experiments.protocol import Row, Rows
 from wolf.filters import GaussianFilter
-from wolf.pytree import cast
+from wolf.numerics.pytree import cast
 
 Bounds = dict[str, tuple[float, float]]
 Tell = Callable[[int, int], None]

@@ -14,14 +14,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from wolf import door, ensembles, methods
+from wolf import ensembles, methods
+from wolf import entry as door
 from wolf.api import filter_many
 from wolf.experiments.lorenz96_figures import draw_runs, draw_thresholds, draw_waves
 from wolf.experiments.protocol import Experiment, Rows, Task
 from wolf.filters import EnsembleFilter
 from wolf.models import lorenz96
 from wolf.models.chaos import Lorenz96, runge_kutta
-from wolf.types import Gaussian
+from wolf.protocols import Gaussian
 from wolf.weights import Unweighted
 
 PRINTED, AS_RUN = "printed", "as-run"

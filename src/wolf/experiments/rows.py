@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from wolf.experiments.protocol import Row, Rows
-from wolf.files import atomic
+from wolf.readings.files import atomic
 
 
 def write(path: Path, rows: Rows) -> None:

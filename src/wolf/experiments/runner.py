@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from wolf.door import package_version
+from wolf.entry import package_version
 from wolf.experiments import provenance, verdict
 from wolf.experiments import rows as files
 from wolf.experiments.protocol import Experiment, NoData, Rows, Task

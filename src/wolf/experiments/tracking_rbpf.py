@@ -13,14 +13,14 @@ import jax
 import numpy as np
 
 import wolf
-from wolf import parallel
-from wolf.door import precision
+from wolf.engine import parallel
+from wolf.entry import precision
 from wolf.experiments import figures, tracking
 from wolf.experiments.figures import group
 from wolf.experiments.protocol import Experiment, Rows, Task
 from wolf.experiments.tracking import SAVED, WORLD, World
 from wolf.experiments.tracking_trials import in_batches
-from wolf.pytree import cast
+from wolf.numerics.pytree import cast
 
 SHOWN = ("KF", "KF-B", "KF-IW", "WoLF-IMQ", "WoLF-TMD", "RBPF", "WoLF (calibrated)", "Learned (default)", "oracle")
 COMPARABLE = 1.15  # times the better WoLF method

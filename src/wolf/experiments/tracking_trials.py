@@ -13,13 +13,13 @@ import jax
 import numpy as np
 
 import wolf
-from wolf import parallel
-from wolf.door import precision
+from wolf.engine import parallel
+from wolf.entry import precision
 from wolf.experiments import rounded, tracking, tracking_figures
 from wolf.experiments.figures import group
 from wolf.experiments.protocol import Experiment, Rows, Task
 from wolf.experiments.tracking import SAVED, WORLD, World
-from wolf.pytree import cast
+from wolf.numerics.pytree import cast
 
 ALIKE = 0.25  # relative difference below which the paper would call two methods comparable
 HEAVY = 10.0  # worst trial over median that we call a heavy tail

@@ -10,16 +10,17 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from wolf import checks, linalg
+from wolf import checks
 from wolf.ensembles.analysis import Stochastic, Taper
 from wolf.ensembles.inflation import Multiplicative
 from wolf.ensembles.printed import ErrorWeight, perturbed
 from wolf.ensembles.sight import Sight, innovation_scores, log_likelihood, look
 from wolf.ensembles.weighing import SCOPES, typical_size, weigh
 from wolf.filters.gaussian import OUTLIER_POWER
-from wolf.model import Model, own_noise
-from wolf.pytree import function, pytree, static
-from wolf.types import Gaussian, Info, Measurement
+from wolf.numerics import linalg
+from wolf.numerics.pytree import function, pytree, static
+from wolf.protocols import Gaussian, Info, Measurement
+from wolf.statespace import Model, own_noise
 from wolf.weights import Unweighted
 
 LOST = 1.2  # typical size of residuals above which the members are lost, if it lasts

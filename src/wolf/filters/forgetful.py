@@ -4,11 +4,11 @@ from typing import Any
 
 from jax import Array
 
-from wolf import linalg
 from wolf.filters.gaussian import GaussianState
-from wolf.model import Model
-from wolf.pytree import pytree
-from wolf.types import Gaussian, Info, Measurement, RootGaussian
+from wolf.numerics import linalg
+from wolf.numerics.pytree import pytree
+from wolf.protocols import Gaussian, Info, Measurement, RootGaussian
+from wolf.statespace import Model
 
 
 @pytree

@@ -10,15 +10,17 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from wolf import gaussian, linalg, pending
-from wolf.gaussian import FORMS, Belief
-from wolf.linalg import Cholesky
-from wolf.model import Model, ParameterModel
+from wolf.belief import deferred as pending
+from wolf.belief import gaussian
+from wolf.belief.gaussian import FORMS, Belief
 from wolf.moments import Linearised
 from wolf.noise import Weighted
 from wolf.noise.whitened import of_observed, readable
-from wolf.pytree import pytree, static
-from wolf.types import Affine, Believed, Evidence, Gaussian, Info, Measurement, RootGaussian
+from wolf.numerics import linalg
+from wolf.numerics.linalg import Cholesky
+from wolf.numerics.pytree import pytree, static
+from wolf.protocols import Affine, Believed, Evidence, Gaussian, Info, Measurement, RootGaussian
+from wolf.statespace import Model, ParameterModel
 from wolf.weights import Unweighted
 
 OUTLIER_POWER = 0.5  # a measurement with w² below this is called an outlier
@@ -54,7 +56,7 @@ class GaussianFilter:
         moments: how a function is seen by a belief.
         noise: how much a measurement is believed.
         form: "joseph", "symmetric", "sqrt", or "auto" (Joseph up to 16 states, symmetric above; for models of many
-            parameters the covariance is brought up to date only now and then, see `wolf.pending`).
+            parameters the covariance is brought up to date only now and then, see `wolf.belief.deferred`).
         iterations: how often to take the tangent of the observation function; above 1 an iterated EKF. The weight
             stays the one of the first look, at the prediction: chosen again at each iterate it could lock on to an
             outlier.

@@ -11,10 +11,10 @@ import jax.numpy as jnp
 from jax import Array
 
 from wolf import checks
-from wolf.linalg import every
-from wolf.model import Model
-from wolf.pytree import pytree, static
-from wolf.types import Gaussian, Info, Measurement
+from wolf.numerics.linalg import every
+from wolf.numerics.pytree import pytree, static
+from wolf.protocols import Gaussian, Info, Measurement
+from wolf.statespace import Model
 
 
 class PointState(NamedTuple):

@@ -12,11 +12,13 @@ import numpy as np
 from jax import Array
 from jax.scipy.special import logsumexp
 
-from wolf import checks, linalg, pending
+from wolf import checks
+from wolf.belief import deferred as pending
 from wolf.filters.gaussian import OUTLIER_POWER, GaussianFilter, GaussianState
-from wolf.model import Model
-from wolf.pytree import pytree
-from wolf.types import Gaussian, Info, Measurement, PendingGaussian, RootGaussian
+from wolf.numerics import linalg
+from wolf.numerics.pytree import pytree
+from wolf.protocols import Gaussian, Info, Measurement, PendingGaussian, RootGaussian
+from wolf.statespace import Model
 
 LEAVE = 0.05  # chance that the usual mode is not at work, shared by the others
 

@@ -8,17 +8,19 @@ from typing import Any
 import jax
 import numpy as np
 
-from wolf import checks, door, memory
+from wolf import checks
+from wolf import entry as door
 from wolf.filters import GaussianFilter
 from wolf.fitting.affine import Affine
 from wolf.fitting.guesses import guesses, largest_step
 from wolf.fitting.result import SHARE, Fit, Start
 from wolf.fitting.slopes import score_and_slope
 from wolf.fitting.transforms import Bounds, Transform, sigmoid
-from wolf.fusion import refused
-from wolf.linalg import SMALL
 from wolf.noise import TwoPart
-from wolf.pytree import cast
+from wolf.numerics import allocator as memory
+from wolf.numerics.linalg import SMALL
+from wolf.numerics.pytree import cast
+from wolf.numerics.xla import refused
 
 SCORES = ("two-part", "gaussian")
 WIDEN = (9.0, 1e12)  # an outlier's residual is at least three times as wide as a good one
@@ -47,7 +49,7 @@ def fit(
 
     Args:
         builder: function of named numbers that returns a model, such as `wolf.models.local_level`. It may use NumPy;
-            functions inside the model must be defined outside of it (see `wolf.model`).
+            functions inside the model must be defined outside of it (see `wolf.statespace`).
         ys: measurements as in `wolf.filter`, (T, M) or (T,); or many series with the same parameters, (series, T, M),
             or a list of arrays.
         start: first guesses by name. Arguments that have a number as default start there, variances (`..._var`,

@@ -11,8 +11,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from wolf import run, scores
-from wolf.fusion import one_kernel
+from wolf.engine import run
+from wolf.fitting import scores
+from wolf.numerics.xla import one_kernel
 
 
 @partial(jax.jit, static_argnames=("two_part", "update_first", "fused"))

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wolf import checks
-from wolf.model import LinearModel
-from wolf.types import Gaussian
+from wolf.protocols import Gaussian
+from wolf.statespace import LinearModel
 
 VAGUE = 1e6  # prior variance over measurement variance, when no prior is given: the first data decide
 

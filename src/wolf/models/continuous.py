@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from wolf import checks
-from wolf.model import LinearModel
-from wolf.types import Gaussian
+from wolf.protocols import Gaussian
+from wolf.statespace import LinearModel
 
 
 def discretise(drift: Any, diffusion: Any, dt: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -16,9 +16,9 @@ import numpy as np
 from jax import Array
 
 from wolf import checks
-from wolf.families import Family, Gaussian
-from wolf.parametric import ParameterModel
-from wolf.pytree import function, pytree, static
+from wolf.numerics.pytree import function, pytree, static
+from wolf.statespace.families import Family, Gaussian
+from wolf.statespace.parameters import ParameterModel
 
 ACTIVATIONS: dict[str, Callable] = {
     "relu": jax.nn.relu,
@@ -245,7 +245,7 @@ def _gaussian(obs_var: Any, outputs: int) -> Gaussian:
 
 def _checked(family: Any) -> Family:
     if not isinstance(family, Family):
-        raise ValueError(f"family must be a value from wolf.families, such as Bernoulli(); got {family!r}")
+        raise ValueError(f"family must be a value from wolf.statespace.families, such as Bernoulli(); got {family!r}")
     return family
 
 

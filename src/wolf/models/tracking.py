@@ -7,10 +7,10 @@ import numpy as np
 from jax import Array
 
 from wolf import checks
-from wolf.model import LinearModel, StateSpaceModel
 from wolf.models.continuous import discretise
-from wolf.pytree import pytree
-from wolf.types import Gaussian
+from wolf.numerics.pytree import pytree
+from wolf.protocols import Gaussian
+from wolf.statespace import LinearModel, StateSpaceModel
 
 SLOW_TURN = 1e-6  # rad in a step below which a turn is computed by its series: sin(x)/x is 0/0 at 0
 

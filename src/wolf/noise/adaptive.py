@@ -12,12 +12,13 @@ import numpy as np
 from jax import Array
 from jax.scipy.special import digamma
 
-from wolf import checks, linalg
-from wolf.linalg import total
-from wolf.model import Model
+from wolf import checks
 from wolf.noise.whitened import expected_square, iterate, whiten, whitening_root
-from wolf.pytree import pytree, static
-from wolf.types import Believed, Evidence
+from wolf.numerics import linalg
+from wolf.numerics.linalg import total
+from wolf.numerics.pytree import pytree, static
+from wolf.protocols import Believed, Evidence
+from wolf.statespace import Model
 
 FORGETTING = 1.0 - float(np.exp(-4.0))  # as in the variational filters of the same authors
 

@@ -6,9 +6,11 @@ import jax.numpy as jnp
 from jax import Array
 from jax.scipy.special import gammaln, logsumexp
 
-from wolf import checks, gaussian, linalg
-from wolf.linalg import Cholesky
-from wolf.pytree import pytree
+from wolf import checks
+from wolf.belief import gaussian
+from wolf.numerics import linalg
+from wolf.numerics.linalg import Cholesky
+from wolf.numerics.pytree import pytree
 
 
 @pytree

@@ -15,12 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from wolf import checks, families
-from wolf.model import Model
+from wolf import checks
 from wolf.noise.mixture import match
 from wolf.noise.whitened import whiten
-from wolf.pytree import pytree
-from wolf.types import Believed, Evidence
+from wolf.numerics.pytree import pytree
+from wolf.protocols import Believed, Evidence
+from wolf.statespace import Model, families
 
 WIDTHS = {"factor 2": 0.5, "factor 10": 1.0}  # of the bell, in ln s
 SCALES = np.logspace(-1.5, 4.0, 12)  # half decades; twelve, since processors add in fours

@@ -18,11 +18,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from wolf import checks, linalg
-from wolf.linalg import matvec, total
+from wolf import checks
 from wolf.noise.whitened import Whitened, far_distance, whiten
-from wolf.pytree import pytree, static
-from wolf.types import Believed, Evidence, Pull
+from wolf.numerics import linalg
+from wolf.numerics.linalg import matvec, total
+from wolf.numerics.pytree import pytree, static
+from wolf.protocols import Believed, Evidence, Pull
 
 NODES = 15  # of a continuous law of scales, spaced evenly in the logarithm
 

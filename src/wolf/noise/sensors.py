@@ -11,13 +11,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from wolf import checks, gaussian
-from wolf.gaussian import Belief
-from wolf.linalg import matvec
-from wolf.model import Model
+from wolf import checks
+from wolf.belief import gaussian
+from wolf.belief.gaussian import Belief
 from wolf.noise.whitened import of_observed, readable
-from wolf.pytree import pytree, static
-from wolf.types import Affine, Believed, Evidence
+from wolf.numerics.linalg import matvec
+from wolf.numerics.pytree import pytree, static
+from wolf.protocols import Affine, Believed, Evidence
+from wolf.statespace import Model
 
 
 @pytree

@@ -12,10 +12,12 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from wolf import checks, gaussian, linalg
-from wolf.linalg import matvec, transpose
-from wolf.pytree import pytree
-from wolf.types import Believed, Evidence
+from wolf import checks
+from wolf.belief import gaussian
+from wolf.numerics import linalg
+from wolf.numerics.linalg import matvec, transpose
+from wolf.numerics.pytree import pytree
+from wolf.protocols import Believed, Evidence
 
 CERTAIN = 600.0  # log-odds beyond which nothing changes in float64
 

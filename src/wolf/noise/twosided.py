@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from wolf import checks, gaussian, linalg
-from wolf.linalg import Cholesky, matmul, matvec, total, transpose
+from wolf import checks
+from wolf.belief import gaussian
 from wolf.noise.whitened import iterate
-from wolf.pytree import pytree, static
-from wolf.types import Believed, Evidence, Gaussian, RootGaussian
+from wolf.numerics import linalg
+from wolf.numerics.linalg import Cholesky, matmul, matvec, total, transpose
+from wolf.numerics.pytree import pytree, static
+from wolf.protocols import Believed, Evidence, Gaussian, RootGaussian
 
 SMALLEST = 1e-8  # weight of a row of the prior; below, its inverse would swamp the others
 

@@ -11,10 +11,11 @@ import jax.numpy as jnp
 from jax import Array
 from jax.scipy.special import digamma
 
-from wolf import checks, linalg
+from wolf import checks
 from wolf.noise.whitened import Whitened, expected_distance, expected_square, iterate, whiten, whitening_root
-from wolf.pytree import pytree, static
-from wolf.types import Believed, Evidence
+from wolf.numerics import linalg
+from wolf.numerics.pytree import pytree, static
+from wolf.protocols import Believed, Evidence
 
 
 @pytree

@@ -3,8 +3,8 @@
 from typing import Any, ClassVar
 
 from wolf import weights
-from wolf.pytree import function, pytree
-from wolf.types import Believed, Evidence
+from wolf.numerics.pytree import function, pytree
+from wolf.protocols import Believed, Evidence
 
 
 @pytree

@@ -12,9 +12,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from wolf import gaussian, linalg
-from wolf.linalg import Cholesky, matmul, matvec, total, transpose
-from wolf.types import Believed, Evidence
+from wolf.belief import gaussian
+from wolf.numerics import linalg
+from wolf.numerics.linalg import Cholesky, matmul, matvec, total, transpose
+from wolf.protocols import Believed, Evidence
 
 FAR_QUANTILE = 2.3263478740408408  # standard normal 99 %
 

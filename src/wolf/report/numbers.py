@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from wolf.cleaning import Series
+from wolf.readings import Series
 
 MOST = 100_000  # points of all series together; more are thinned, flagged ones last
 BINS = np.linspace(-5.0, 5.0, 51)  # of standardised residuals; what lies beyond is counted at the ends

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from wolf.cleaning import Options, Series
-from wolf.door import package_version
-from wolf.files import atomic
+from wolf.entry import package_version
+from wolf.readings import Options, Series
+from wolf.readings.files import atomic
 from wolf.report import numbers
 
 SHOWN = 50  # series that get pictures

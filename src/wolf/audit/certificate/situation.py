@@ -1,0 +1,135 @@
+"""A moment in the life of a filter: what it predicted, and the clean measurement that one bad one will replace.
+
+Whatever a certificate says about one step it finds out by calling the filter's own `update`, so it holds for every
+Gaussian filter, with whatever it remembers.
+"""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from wolf.belief import gaussian
+from wolf.engine.run import clean
+from wolf.numerics import linalg
+from wolf.protocols import Gaussian
+from wolf.statespace import Model
+
+
+class Situation(NamedTuple):
+    """A filter just before a measurement; a leading axis holds several.
+
+    Attributes:
+        state: predicted.
+        y: clean measurement, (M,).
+    """
+
+    state: Any
+    y: Array
+
+
+class Seen(NamedTuple):
+    """What a filter expects in a situation.
+
+    Attributes:
+        predicted: mean and covariance of the state.
+        expected: measurement that it predicts, (M,).
+        innovation_cov: S, (M, M).
+        obs_cov: R, (M, M).
+        posterior: after the clean measurement.
+        residual: of the clean measurement, (M,).
+    """
+
+    predicted: Gaussian
+    expected: Array
+    innovation_cov: Array
+    obs_cov: Array
+    posterior: Gaussian
+    residual: Array
+
+
+@jax.jit
+def at_prediction(model: Model, method: Any, state: Any) -> Situation:
+    """Take the prediction itself as the clean measurement: a clean residual of zero.
+
+    Args:
+        model: any.
+        method: a Gaussian filter.
+        state: after the previous measurement.
+    """
+    now = model.at(state.t)
+    ahead = method.predict(now, state, None, None)
+    nothing = jnp.zeros(model.obs_dim, ahead.mean.dtype)
+    _, info = method.update(now, ahead, clean(nothing), None, None)
+    return Situation(ahead, -info.residual)
+
+
+@jax.jit
+def look(model: Model, method: Any, situation: Situation) -> Seen:
+    """Read what a filter expects, through its own report."""
+    state, y = situation
+    now = model.at(state.t)
+    after, info = method.update(now, state, clean(y), None, None)
+    obs_cov = now.noise_at(info.predicted.mean, None)
+    posterior = Gaussian(after.mean, after.cov)
+    return Seen(info.predicted, y - info.residual, info.innovation_cov, obs_cov, posterior, info.residual)
+
+
+@jax.jit
+def respond(model: Model, method: Any, situation: Situation, errors: Array) -> tuple[Array, Array]:
+    """Find what errors in the measurement do to the posterior.
+
+    The influence of Duran-Martin et al. (2024, section 3.3) is `KL(contaminated ‖ clean) = ½ ‖shift‖² + spread`.
+
+    Args:
+        model: any.
+        method: a Gaussian filter.
+        situation: one.
+        errors: ε, (N, M).
+
+    Returns:
+        Shifts of the mean in standard deviations of the clean posterior, (N, D), and what the covariance adds, (N,).
+    """
+    now = model.at(situation.state.t)
+
+    def posterior(y: Array) -> Gaussian:
+        after, _ = method.update(now, situation.state, clean(y), None, None)
+        return Gaussian(after.mean, after.cov)
+
+    base = posterior(situation.y)
+    factor = linalg.cholesky(base.cov)
+
+    def one(error: Array) -> tuple[Array, Array]:
+        new = posterior(situation.y + error)
+        # Apart from each other, or the square of a huge shift would swallow what the covariance says.
+        return factor.half(new.mean - base.mean), gaussian.kl(new._replace(mean=base.mean), base)
+
+    return jax.vmap(one)(errors)
+
+
+look_each = jax.jit(jax.vmap(look, in_axes=(None, None, 0)))
+respond_each = jax.jit(jax.vmap(respond, in_axes=(None, None, 0, 0)))
+
+
+@partial(jax.jit, static_argnames=("steps",))
+def along(model: Model, method: Any, ys: Array, *, steps: tuple[int, ...]) -> Situation:
+    """Run a filter over a series and stop before some of its measurements.
+
+    Args:
+        model: any.
+        method: a Gaussian filter.
+        ys: (T, M).
+        steps: where to stop.
+    """
+
+    def body(state: Any, y: Array) -> tuple[Any, Any]:
+        now = model.at(state.t)
+        ahead = method.predict(now, state, None, None)
+        return method.update(now, ahead, clean(y), None, None)[0], ahead
+
+    _, aheads = jax.lax.scan(body, method.init(model, None), ys)
+    kept = np.asarray(steps)
+    return Situation(jax.tree.map(lambda leaf: leaf[kept], aheads), ys[kept])

@@ -1,0 +1,112 @@
+"""Many made-up lives of a filter on the user's own model, in one compiled call that serves every question.
+
+Clean data, a state that jumped before the first step, and any share of gross outliers differ only in numbers, so the
+program is compiled once. States and measurements are drawn while the filter runs, from the same keys for every
+question: what is compared saw the same noise.
+"""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from wolf.engine.run import clean
+from wolf.numerics import linalg
+from wolf.statespace import Model, own_noise
+
+GROSS = (10.0, 1000.0)  # sizes of gross outliers, in standard deviations of the predicted measurement
+
+
+class Scale(NamedTuple):
+    """What errors are measured in.
+
+    Attributes:
+        innovation_root: lower root of S, (M, M); sets the size of gross outliers.
+        posterior_root: lower root of the steady posterior covariance of the unweighted filter, (D, D).
+    """
+
+    innovation_root: Any
+    posterior_root: Any
+
+
+class Lives(NamedTuple):
+    """What many trials came to.
+
+    Attributes:
+        states: of the filter, after the last step, with a leading trial axis.
+        truths: (B, D).
+        distances: squared error of the mean at each step in the metric of `Scale`, (B, T).
+        alarms: share of the coordinates that were called outliers at each step, (B, T).
+        covs: after the last step, (B, D, D).
+    """
+
+    states: Any
+    truths: Any
+    distances: np.ndarray
+    alarms: np.ndarray
+    covs: np.ndarray
+
+
+def begin(model: Model, method: Any, count: int) -> tuple[Any, Array]:
+    """Start trials at the prior, and the truth at its mean: a steady state is sought, not how a filter gets there."""
+    state = method.init(model, None)
+    states = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *jnp.shape(leaf))), state)
+    return states, jnp.broadcast_to(jnp.asarray(model.prior.mean), (count, model.state_dim))
+
+
+def live(
+    model: Model, method: Any, scale: Scale, states: Any, truths: Any, keys: Array, share: Any, steps: int
+) -> Lives:
+    """Let trials live on.
+
+    Args:
+        model: without inputs and time axes.
+        method: a Gaussian filter.
+        scale: what errors are measured in.
+        states: of the filter, with a leading trial axis.
+        truths: true states, (B, D).
+        keys: one for each trial.
+        share: of gross outliers, (B,).
+        steps: T.
+    """
+    return Lives(*jax.tree.map(np.asarray, _live(model, method, scale, states, truths, keys, share, steps=steps)))
+
+
+@partial(jax.jit, static_argnames=("steps",))
+def _live(
+    model: Model, method: Any, scale: Scale, states: Any, truths: Array, keys: Array, share: Array, *, steps: int
+) -> tuple:
+    roots = [linalg.psd_root(jnp.asarray(cov)) for cov in (model.dynamics_cov, model.obs_cov)]
+
+    def one(state: Any, truth: Array, key: Array, share: Array) -> tuple:
+        def body(carry: tuple, step_key: Array) -> tuple:
+            state, x = carry
+            x, y = _draw(model, (*roots, scale.innovation_root), x, step_key, share)
+            now = model.at(state.t)
+            state, info = method.update(now, method.predict(now, state, None, None), clean(y), None, None)
+            error = linalg.from_lower(scale.posterior_root).half(state.mean - x)
+            return (state, x), (linalg.total(error**2), jnp.mean(info.outlier))
+
+        told: tuple
+        (state, x), told = jax.lax.scan(body, (state, truth), jax.random.split(key, steps))
+        return state, x, *told, state.cov
+
+    return jax.vmap(one)(states, truths, keys, share)
+
+
+def _draw(model: Model, roots: tuple[Array, ...], x: Array, key: Array, share: Array) -> tuple[Array, Array]:
+    """Move the truth one step, and measure it; now and then with a gross error in a random direction."""
+    white_key, event_key, own_key = jax.random.split(key, 3)
+    size, measured = len(x), model.obs_dim
+    white = jax.random.normal(white_key, (size + 2 * measured,), x.dtype)
+    event, length = jax.random.uniform(event_key, (2,), x.dtype)
+    draw = own_noise(model)
+    x = model.transition(None)(x) + linalg.matvec(roots[0], white[:size]) if draw is None else draw(x, own_key)
+    y = model.projection(None)(x) + linalg.matvec(roots[1], white[size : size + measured])
+    way = white[size + measured :] / jnp.sqrt(linalg.total(white[size + measured :] ** 2))
+    low, high = np.log(GROSS)
+    gross = jnp.where(event < share, jnp.exp(low + (high - low) * length), 0.0)
+    return x, y + gross * linalg.matvec(roots[2], way)

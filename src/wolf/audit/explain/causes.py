@@ -1,0 +1,206 @@
+"""`explain`: what each refused measurement of a finished run was, with the evidence for it.
+
+What one step cannot tell, later steps can. A doubtful measurement is compared with what the measurements after it say
+(`windows.py`): if they agree with it and not with those before, the state jumped; if those before and after agree with
+each other and not with it, it was false, and then its neighbours tell whether it was alone, or the sensor stuck or
+biased for a while.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from wolf import entry as door
+from wolf.audit.explain.evidence import (
+    BROKEN,
+    Run,
+    Stretch,
+    agreement,
+    bias,
+    consistent,
+    disagreement,
+    read,
+    returns,
+)
+from wolf.audit.explain.findings import Explained, Finding
+from wolf.audit.explain.windows import WIDE, Task, Window, look
+from wolf.protocols import Gaussian
+from wolf.results import Filtered
+
+BRIDGE = 2  # steps that may lie between two refused measurements of one stretch
+LONGEST = 1000  # steps of a stretch; a longer one is cut
+HORIZON = 20  # steps after a stretch that are asked
+PARTNERS = 6  # later stretches that may be the end of an excursion that begins with one
+EXCURSION = 100  # steps that an excursion may last
+
+
+class Judged(NamedTuple):
+    """A stretch, what was found in it, and by how much the state seems to have moved at its start, (D,)."""
+
+    stretch: Stretch
+    findings: list[Finding]
+    moved: np.ndarray
+
+
+def explain(out: Filtered) -> Explained:
+    """Say of every refused measurement of a run what it was.
+
+    Args:
+        out: one series, from `wolf.filter` with `save="all"`, by a Gaussian filter.
+
+    Returns:
+        A finding for each, with its evidence; print it for a table.
+
+    Example:
+        >>> import numpy as np, wolf
+        >>> model = wolf.models.local_level(level_var=0.01, obs_var=1.0)
+        >>> ys = np.random.default_rng(0).normal(size=60)
+        >>> ys[20] += 30.0
+        >>> ys[40:] += 30.0
+        >>> found = wolf.explain(wolf.filter(model, ys, method="WoLF-TMD"))
+        >>> found[0].step, found[0].kind, found[1].step, found[1].kind
+        (20, 'outlier', 40, 'jump')
+    """
+    _check(out)
+    dtype = out.settings["dtype"]
+    with door.precision(dtype):
+        run = read(out, dtype)
+        judged = _judge_all(run, [Stretch(j, *ends) for j in run.channels for ends in _stretches(run, j)])
+        judged = _close_excursions(run, judged)
+    findings = [*_missing(run), *(finding for one in judged for finding in one.findings)]
+    order = sorted(findings, key=lambda f: (f.step, -1 if f.sensor is None else f.sensor))
+    return Explained(tuple(order), len(out))
+
+
+def _check(out: object) -> None:
+    if not isinstance(out, Filtered):
+        raise ValueError(f"explain takes what wolf.filter returned; got {type(out).__name__}")
+    if out.num_series is not None:
+        raise ValueError("explain takes one series; pick one of many, as out[0]")
+    if out.settings["save"] != "all":
+        raise ValueError(f'explain needs the predictions: filter with save="all", not save={out.settings["save"]!r}')
+    if "slice" in out.settings:
+        raise ValueError("a slice lacks what came after it; explain the whole result")
+    if int(out.final.t) != out.settings["steps"]:
+        raise ValueError("explain takes a whole series; this is a later chunk of one")
+    if not hasattr(out.method, "moments"):
+        raise ValueError(f"explain needs a Gaussian filter, such as method='WoLF'; got {type(out.method).__name__}")
+
+
+def _missing(run: Run) -> Iterator[Finding]:
+    """List what did not come: whole measurements, or single coordinates."""
+    gone = np.isnan(run.ys)
+    for t in np.flatnonzero(gone.all(axis=1)):
+        yield Finding(int(t), None, "missing", np.nan, (int(t), int(t)), "nothing was measured", {})
+    for t, j in np.argwhere(gone & ~gone.all(axis=1, keepdims=True)):
+        yield Finding(int(t), int(j), "missing", np.nan, (int(t), int(t)), "this coordinate was not measured", {})
+
+
+def _stretches(run: Run, channel: int | None) -> Iterator[tuple[int, int]]:
+    """Put refused steps together that lie close to each other, what is missing between them not counted."""
+    present = np.flatnonzero([len(run.columns(channel, t, wild=True)) > 0 for t in range(len(run.ys))])
+    places = np.flatnonzero(run.refused(channel)[present])
+    if not len(places):
+        return
+    breaks = np.flatnonzero(np.diff(places) > BRIDGE + 1)
+    for part in np.split(present[places], breaks + 1):
+        for first in range(0, len(part), LONGEST):
+            some = part[first : first + LONGEST]
+            yield int(some[0]), int(some[-1])
+
+
+def _judge_all(run: Run, stretches: list[Stretch]) -> list[Judged]:
+    """Look at stretches again, and judge what was refused in them."""
+    looked = _look(run, stretches)
+    moves = [disagreement(run, stretch.first, seen[1])[1] for stretch, seen in looked]
+    return [
+        Judged(stretch, list(_judge(run, stretch, *seen)), moved)
+        for (stretch, seen), moved in zip(looked, moves, strict=True)
+    ]
+
+
+def _close_excursions(run: Run, judged: list[Judged]) -> list[Judged]:
+    """Take together two jumps, or a fault and a jump, if before the first and after the second all is as it was.
+
+    A filter that gives in to a sensor's bias is carried off, and the end of the bias looks like a jump back.
+    """
+    pairs = []
+    for i, one in enumerate(judged):
+        for k in range(i + 1, min(i + 1 + PARTNERS, len(judged))):
+            other = judged[k]
+            near = other.stretch.channel == one.stretch.channel and other.stretch.first - one.stretch.last <= EXCURSION
+            if near and any(finding.kind == "jump" for finding in other.findings):
+                pairs.append((i, k, Stretch(one.stretch.channel, one.stretch.first, other.stretch.last)))
+    found: dict[int, tuple[int, Judged]] = {}
+    for (i, k, _), (whole, seen) in zip(pairs, _look(run, [whole for _, _, whole in pairs]), strict=True):
+        if i not in found and returns(run, whole, seen[1], judged[k].moved):
+            found[i] = k, Judged(whole, list(_judge(run, whole, *seen)), judged[i].moved)
+    closed: list[Judged] = []
+    done = -1
+    for i, one in enumerate(judged):
+        if i > done:
+            done, one = found.get(i, (i, one))
+            closed.append(one)
+    return closed
+
+
+def _look(run: Run, stretches: list[Stretch]) -> list[tuple[Stretch, tuple[Window, Window, Window]]]:
+    """Ask both sides of each stretch, only the later side, and the stretch itself."""
+    usual = np.where(np.isfinite(run.ys), run.ys, np.nan)
+    kept = np.where(run.flags, np.nan, usual)
+    tasks = []
+    for stretch in stretches:
+        first, last = stretch.first, stretch.last
+        belief = Gaussian(run.predicted.mean[first], run.predicted.cov[first])
+        wide = belief._replace(cov=WIDE * belief.cov)
+        ahead = slice(first, last + 1 + max(HORIZON, 2 * run.predicted.mean.shape[1]))
+        inside = np.arange(len(run.ys[ahead]))[:, None] <= last - first
+        mine = run.flags[first : last + 1].any(axis=0)
+        # Within the stretch even what was believed is in doubt: a filter gives in to a bias after a while.
+        without = np.where(inside & mine, np.nan, kept[ahead])
+        itself = np.where(inside & mine, usual[ahead], kept[ahead])
+        tasks += [Task(first, belief, without), Task(first, wide, without), Task(first, wide, itself)]
+    windows = look(run.model, run.moments, run.inputs, run.update_first, tasks)
+    return list(zip(stretches, zip(windows[::3], windows[1::3], windows[2::3], strict=True), strict=True))
+
+
+def _judge(run: Run, stretch: Stretch, both: Window, later: Window, itself: Window) -> Iterator[Finding]:
+    """Decide what each refused measurement of a stretch was."""
+    channel, first, last = stretch
+    broken, moved = disagreement(run, first, later)
+    steps = first + np.flatnonzero(run.refused(channel)[first : last + 1])
+    fine = [agreement(run, stretch, t, both)[0] for t in steps.tolist()]
+    wrong = steps[~np.array(fine)]
+    biased, offset = bias(run, stretch, wrong, both)
+    open_end = not np.isfinite(np.where(run.flags, np.nan, run.ys)[last + 1 :]).any()
+    lasting = open_end and len(steps) >= HORIZON and consistent(run, stretch, steps, itself)
+    for t, in_line in zip(steps.tolist(), fine, strict=True):
+        agrees, away, informed = agreement(run, stretch, t, later)
+        repeats = int(run.repeats[t, run.all_columns(channel)].max())
+        if not np.isfinite(run.ys[t, run.columns(channel, t, wild=True)]).all():
+            kind, words = "outlier", "not a finite number, or too large for one"
+        elif repeats:
+            kind, words = "stuck", f"the same value for {repeats} steps"
+        elif lasting:
+            kind = "jump"
+            words = f"since step {first} measurements agree with each other and not with the filter, up to the end"
+        elif not informed:
+            kind, words = "unclear", "too little after it to compare with"
+        elif broken < BROKEN and agrees:
+            kind = "jump"
+            words = f"{away:.2g} sd from what later measurements say: the state moved by ({_numbers(moved)})"
+        elif broken < BROKEN:
+            kind, words = "outlier", f"{away:.3g} sd from what later measurements say, too; the state moved near it"
+        elif in_line:
+            kind, words = "false alarm", "agrees with before and after: by chance, or the filter had been carried off"
+        elif biased:
+            kind, words = "biased", f"off by {offset:.3g} for {len(wrong)} measurements, then back"
+        else:
+            kind, words = "outlier", f"{away:.3g} sd from later measurements, which agree with those before it"
+        numbers = {"after": away, "probability": broken, "stretch": float(len(steps)), "repeats": float(repeats)}
+        yield Finding(t, channel, kind, run.size(channel, t), (first, last), words, numbers)
+
+
+def _numbers(values: np.ndarray, limit: int = 4) -> str:
+    return ", ".join(f"{value:.3g}" for value in values[:limit]) + (", ..." if len(values) > limit else "")

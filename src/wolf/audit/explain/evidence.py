@@ -1,0 +1,215 @@
+"""The evidence about a doubtful measurement: what the past, the future and its neighbours say of it."""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from wolf.audit.explain.windows import Window, measured
+from wolf.numerics.pytree import cast
+from wolf.protocols import Gaussian
+from wolf.results import Filtered
+from wolf.statespace import with_matrices
+
+BROKEN = 1e-4  # probability below which before and after do not agree
+TELLING = 4.0  # standard deviations by which a move must stand out for its absence to tell
+AGREES = 1e-3  # probability above which a measurement agrees with what is said about it
+SEVERAL = 3  # measurements from which on a sensor can be stuck or biased
+STILL = 1e-6  # deviations of the noise within which values are the same
+ROUNDING = 8.0  # units in the last place that a prediction plus its residual may be off
+SCATTER = 4.0  # deviations within which errors are one and the same bias
+CHANCE = 1e-3  # probability of repeats, where values are rounded, that are called stuck
+
+
+class Stretch(NamedTuple):
+    """Steps in doubt: of which coordinate (None for the measurement as one), the first and the last."""
+
+    channel: int | None
+    first: int
+    last: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A run laid out: measurements and flags (T, M), and what is needed to look again."""
+
+    model: Any
+    moments: Any
+    inputs: Any
+    update_first: bool
+    ys: np.ndarray
+    flags: np.ndarray
+    joint: bool
+    predicted: Gaussian
+    deviations: np.ndarray
+    nis: np.ndarray
+    residuals: np.ndarray
+    repeats: np.ndarray
+
+    @property
+    def channels(self) -> list[int | None]:
+        """List what is weighed by itself: every coordinate, or the measurement as one (None)."""
+        return [None] if self.joint else list(range(self.ys.shape[1]))
+
+    def refused(self, channel: int | None) -> np.ndarray:
+        """Say which steps of a channel were refused, (T,)."""
+        return np.any(self.flags, axis=1) if channel is None else self.flags[:, channel]
+
+    def all_columns(self, channel: int | None) -> np.ndarray:
+        """List the coordinates of a channel."""
+        return np.arange(self.ys.shape[1]) if channel is None else np.array([channel])
+
+    def columns(self, channel: int | None, t: int, wild: bool = False) -> np.ndarray:
+        """List the coordinates of a channel that were measured in a step, infinite ones too if `wild`."""
+        chosen = self.all_columns(channel)
+        values = self.ys[t, chosen]
+        return chosen[~np.isnan(values) if wild else np.isfinite(values)]
+
+    def size(self, channel: int | None, t: int) -> float:
+        """Measure how far a measurement was from its prediction, in standard deviations."""
+        if channel is None:
+            return float(np.sqrt(self.nis[t]))
+        return float(abs(self.residuals[t, channel]) / self.deviations[t, channel])
+
+
+def read(out: Filtered, dtype: str) -> Run:
+    """Lay a run out; its measurements are its predictions plus its residuals."""
+    model, moments = cast(with_matrices(out.model), dtype), cast(out.method.moments, dtype)
+    predicted = Gaussian(out.predicted_means, out.predicted_covs)
+    inputs = None if out.inputs is None else out.inputs.astype(dtype)
+    wild = np.abs(out.residuals) > np.finfo(dtype).max ** 0.5
+    usable = np.where(wild, np.nan, out.residuals)
+    ys = np.asarray(measured(model, moments, inputs, predicted, usable), np.float64)
+    ys = np.where(wild, np.copysign(np.inf, out.residuals), ys)  # what the filter could not use has no distance
+    joint = out.outliers.ndim == 1
+    flags = np.repeat(out.outliers[:, None], ys.shape[1], axis=1) if joint else out.outliers
+    flags = flags & ~np.isnan(ys)
+    deviations = np.sqrt(np.diagonal(out.innovation_covs, axis1=1, axis2=2))
+    repeats = count_repeats(ys, np.median(deviations, axis=0), float(np.finfo(dtype).eps))
+    told = (deviations, np.asarray(out.nis), np.asarray(out.residuals), repeats)
+    return Run(model, moments, inputs, out.update_first, ys, flags, joint, predicted, *told)
+
+
+def disagreement(run: Run, first: int, later: Window) -> tuple[float, np.ndarray]:
+    """Compare what the past and the future of a stretch say of the state at its start.
+
+    `δᵀ (P_before + P_after)⁻¹ δ` is χ² with D degrees of freedom if nothing happened; where the future says nothing its
+    covariance is wide and the share of that direction zero.
+    """
+    from scipy.special import gammaincc
+
+    moved = np.asarray(later.state.mean) - run.predicted.mean[first]
+    return float(gammaincc(0.5 * len(moved), 0.5 * _distance(run, first, later, moved) ** 2)), moved
+
+
+def _distance(run: Run, first: int, later: Window, moved: np.ndarray) -> float:
+    """Measure a move of the state against what both sides leave open, in standard deviations."""
+    cov = np.asarray(later.state.cov) + run.predicted.cov[first]
+    scale = np.sqrt(np.diagonal(cov))
+    scale = np.where(scale > 0, scale, 1.0)
+    square = float(moved / scale @ np.linalg.pinv(cov / np.outer(scale, scale), hermitian=True) @ (moved / scale))
+    return float(np.sqrt(max(square, 0.0)))
+
+
+def agreement(run: Run, stretch: Stretch, t: int, said: Window) -> tuple[bool, float, bool]:
+    """Compare a measurement with what a window says: whether it agrees, how far it is, and whether that means much.
+
+    It means little where the window's prediction is so wide that anything would agree with it.
+    """
+    from scipy.special import gammaincc
+
+    columns = run.columns(stretch.channel, t)
+    if not len(columns):
+        return False, np.nan, True
+    block = np.ix_(columns, columns)
+    spread, noise = said.spread[t - stretch.first][block], said.noise[t - stretch.first][block]
+    error = subtract(run, t, said.expected[t - stretch.first])[columns]
+    with np.errstate(over="ignore"):
+        square = float(error @ np.linalg.solve(spread + noise, error))
+    agrees = gammaincc(0.5 * len(columns), 0.5 * square) > AGREES
+    reach = run.deviations[t, columns] * max(run.size(stretch.channel, t), 1.0)
+    width = np.diagonal(spread)
+    informed = bool(np.all(9.0 * width < reach**2) or np.all(width < 4.0 * np.diagonal(noise)))
+    return bool(agrees), float(np.sqrt(square)), informed
+
+
+def returns(run: Run, stretch: Stretch, later: Window, moved: np.ndarray) -> bool:
+    """Say whether all after a stretch is as it was before it, and whether a move like this one would have shown.
+
+    Args:
+        run: laid out.
+        stretch: in doubt.
+        later: what only the measurements after it say.
+        moved: a move of the state, (D,).
+    """
+    broken, _ = disagreement(run, stretch.first, later)
+    return broken >= BROKEN and _distance(run, stretch.first, later, moved) > TELLING
+
+
+def bias(run: Run, stretch: Stretch, steps: np.ndarray, both: Window) -> tuple[bool, float]:
+    """Say whether the errors of a stretch are one and the same, and how large in the coordinate where it shows most."""
+    channel, first = stretch.channel, stretch.first
+    if len(steps) < SEVERAL or not np.isfinite(run.ys[steps]).any():
+        return False, 0.0
+    errors = np.stack([subtract(run, int(t), both.expected[t - first]) for t in steps])
+    variances = np.diagonal(both.spread[steps - first] + both.noise[steps - first], axis1=1, axis2=2)
+    deviations = np.sqrt(variances)
+    if channel is None:
+        known = np.isfinite(errors).all(axis=0)
+        channel = int(np.where(known, np.abs(np.median(errors / deviations, axis=0)), -1.0).argmax())
+    one, spread = errors[:, channel], deviations[:, channel]
+    usable = np.isfinite(one)
+    if usable.sum() < SEVERAL:
+        return False, 0.0
+    middle = float(np.median(one[usable]))
+    alike = np.abs(one[usable] - middle) <= SCATTER * spread[usable]
+    shows = abs(middle) > SCATTER * float(np.median(spread[usable])) / np.sqrt(usable.sum())
+    return bool(alike.all() and shows), middle
+
+
+def consistent(run: Run, stretch: Stretch, steps: np.ndarray, itself: Window) -> bool:
+    """Say whether the measurements of a stretch fit the model among themselves."""
+    from scipy.special import gammainccinv
+
+    count = max(len(run.columns(stretch.channel, int(steps[0]))), 1)
+    later = itself.nis[steps - stretch.first][run.predicted.mean.shape[1] :]
+    return bool(len(later)) and bool(np.median(later) < 2.0 * gammainccinv(0.5 * count, AGREES))
+
+
+def count_repeats(ys: np.ndarray, deviations: np.ndarray, precision: float) -> np.ndarray:
+    """Count how long a sensor has said one and the same value around each step; 0 if that may be chance.
+
+    Where values are rounded, neighbours are equal now and then; the share of equal neighbours elsewhere in the series
+    says how likely a run of them is.
+
+    Args:
+        ys: measurements, (T, M).
+        deviations: usual ones of the residuals, (M,).
+        precision: relative, of the numbers.
+
+    Example:
+        >>> count_repeats(np.array([[0.1], [0.7], [0.7], [0.7], [0.3]]), np.ones(1), 1e-16)[:, 0].tolist()
+        [0, 3, 3, 3, 0]
+    """
+    values = np.where(np.isfinite(ys), ys, np.nan)
+    counted = np.zeros(ys.shape, int)
+    for j, column in enumerate(values.T):
+        tolerance = STILL * deviations[j] + ROUNDING * precision * np.abs(column[1:])
+        same = np.abs(np.diff(column)) <= tolerance
+        groups = np.concatenate([[0], np.cumsum(~same)])  # one number for each run of equal values
+        lengths = np.bincount(groups)
+        elsewhere = np.maximum(len(same) - (lengths - 1), 1)
+        usual = (same.sum() - (lengths - 1)) / elsewhere
+        stuck = (lengths >= SEVERAL) & (usual ** (lengths - 1) < CHANCE)
+        counted[:, j] = np.where(stuck, lengths, 0)[groups]
+    return counted
+
+
+def subtract(run: Run, t: int, expected: Any) -> np.ndarray:
+    """Form a residual as the model does; NaN where nothing usable came."""
+    y = run.ys[t]
+    if run.model.residual is None:
+        return np.where(np.isfinite(y), y, np.nan) - expected
+    filled = np.where(np.isfinite(y), y, expected)
+    return np.where(np.isfinite(y), np.asarray(run.model.subtract(jax.numpy.asarray(filled), expected)), np.nan)

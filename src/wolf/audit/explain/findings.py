@@ -1,0 +1,106 @@
+"""What `explain` returns: a finding for each refused or missing measurement, and a table of them."""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from wolf.results import tabular
+
+KINDS = ("outlier", "jump", "stuck", "biased", "missing", "false alarm", "unclear")
+SHOWN = 25  # lines of a table
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One refused or missing measurement.
+
+    Attributes:
+        step: when.
+        sensor: which coordinate; None for the whole measurement, where it is weighed as one.
+        kind: one of `KINDS`.
+        size: distance from the prediction in standard deviations; NaN if missing.
+        stretch: first and last step of the doubtful stretch that it belongs to.
+        sentence: the evidence in words.
+        evidence: the evidence in numbers, by name.
+    """
+
+    step: int
+    sensor: int | None
+    kind: str
+    size: float
+    stretch: tuple[int, int]
+    sentence: str
+    evidence: dict[str, float]
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Explained:
+    """What was found, in the order of time.
+
+    Attributes:
+        findings: one for each refused or missing measurement.
+        steps: of the run.
+    """
+
+    findings: tuple[Finding, ...]
+    steps: int
+
+    def __iter__(self) -> Iterator[Finding]:
+        """Go through the findings."""
+        return iter(self.findings)
+
+    def __len__(self) -> int:
+        """Count the findings."""
+        return len(self.findings)
+
+    def __getitem__(self, index: int) -> Finding:
+        """Take one finding."""
+        return self.findings[index]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Count the findings of each kind."""
+        found = Counter(finding.kind for finding in self.findings)
+        return {kind: found[kind] for kind in KINDS if found[kind]}
+
+    def to_frame(self, backend: str = "pandas") -> Any:
+        """Lay the findings out as a data frame; `backend` as in `Filtered.to_frame`."""
+        sensors = [-1 if finding.sensor is None else finding.sensor for finding in self]
+        columns = {name: np.array([getattr(f, name) for f in self]) for name in ("step", "kind", "size", "sentence")}
+        return tabular.make_frame({"step": columns.pop("step"), "sensor": np.array(sensors)} | columns, backend)
+
+    def __repr__(self) -> str:
+        """Lay the findings out as a table, neighbours of one kind in one line."""
+        told = ", ".join(f"{count} {kind}" for kind, count in self.counts.items()) or "nothing to explain"
+        lines = [f"Explained: {self.steps} steps, {told}"]
+        rows = _grouped(self.findings)
+        for steps, sensor, kind, size, sentence in rows[:SHOWN]:
+            where = "" if sensor is None else f"sensor {sensor}  "
+            distance = "" if np.isnan(size) else f"{size:.3g} sd"
+            lines.append(f"  {steps:<12}{where}{kind:<12}{distance:<10}{sentence}")
+        if len(rows) > SHOWN:
+            lines.append(f"  ... and {len(rows) - SHOWN} more")
+        return "\n".join(lines)
+
+
+def _grouped(findings: tuple[Finding, ...]) -> list[tuple[str, int | None, str, float, str]]:
+    """Put neighbours of one kind, sensor and stretch into one row; missing ones too."""
+    rows: list[list[Finding]] = []
+    for finding in findings:
+        for row in rows[-4:]:
+            last = row[-1]
+            same = (last.kind, last.sensor) == (finding.kind, finding.sensor)
+            near = last.stretch == finding.stretch or (finding.kind == "missing" and last.step == finding.step - 1)
+            if same and near:
+                row.append(finding)
+                break
+        else:
+            rows.append([finding])
+    told = []
+    for row in rows:
+        steps = str(row[0].step) if len(row) == 1 else f"{row[0].step}-{row[-1].step}"
+        told.append((steps, row[0].sensor, row[0].kind, max(finding.size for finding in row), row[0].sentence))
+    return told

@@ -1,0 +1,1 @@
+"""Beliefs about a state, and the only Kalman algebra in the package."""

@@ -1,0 +1,54 @@
+"""Forecasting: predict on without measurements, for the state and for what would be measured."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from wolf.belief import gaussian
+from wolf.filters.gaussian import GaussianFilter, GaussianState, with_jac
+from wolf.protocols import Gaussian
+from wolf.statespace import Model
+
+
+@partial(jax.jit, static_argnames=("steps", "update_first"))
+def run_forecast(
+    model: Model,
+    method: GaussianFilter,
+    state: GaussianState,
+    inputs: Array | None = None,
+    u_before: Array | None = None,
+    *,
+    steps: int,
+    update_first: bool = False,
+) -> tuple[Gaussian, Gaussian]:
+    """Go on from a state without measurements.
+
+    Args:
+        model: arrays with a time axis must reach `steps` beyond the state's clock.
+        method: the filter, for how it sees functions.
+        state: after the last measurement.
+        inputs: (steps, U), those of the future.
+        u_before: the last input that was filtered, (U,); what leads to the first step if `update_first`.
+        steps: how many.
+        update_first: as in the filter.
+
+    Returns:
+        Beliefs about the states and about the measurements, stacked over the steps.
+    """
+    lead = inputs
+    if inputs is not None and update_first:
+        lead = jnp.concatenate([inputs[:1] if u_before is None else u_before[None], inputs[:-1]])
+
+    def body(state: GaussianState, now_inputs: tuple) -> tuple[GaussianState, tuple[Gaussian, Gaussian]]:
+        u_lead, u = now_inputs
+        state = method.predict(model.at(state.t - 1 if update_first else state.t), state, u_lead)
+        now = model.at(state.t)
+        view = with_jac(method.moments(now.projection(u), state.belief))
+        factor = gaussian.innovation(state.belief, view, now.noise_at(state.mean, u), jnp.ones_like(view.mean))
+        measured = Gaussian(view.mean, factor.product())
+        return state._replace(t=state.t + 1), (Gaussian(state.mean, state.cov), measured)
+
+    _, beliefs = jax.lax.scan(body, state, (lead, inputs), length=steps)
+    return beliefs

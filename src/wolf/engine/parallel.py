@@ -1,0 +1,116 @@
+"""How the door uses the machine: one series in one kernel, many series on all cores."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
+from typing import Any
+
+import jax
+import numpy as np
+
+from wolf.engine import run
+from wolf.entry import as_key, precision, to_numpy
+from wolf.numerics.linalg import SMALL
+from wolf.numerics.xla import refused
+
+SERIES_PER_THREAD = 64  # fewer are not worth a thread
+# A piece of work is this many measurements, of at least as many series as are worth a thread: what is saved of them is
+# put in its place while it is in the cache, and the next piece takes over its memory.
+PIECE_ROWS = 65_536
+LARGE = 64  # states from which one series fills the cache, and a thread: together they would wait for memory
+
+
+def run_one(*engine: Any, **options: Any) -> tuple[Any, Any]:
+    """Run in one kernel; if the compiler has no place in it for something the model does, run as usual."""
+    try:
+        return run.run_filter(*engine, **options, fused=True)
+    except jax.errors.JaxRuntimeError as error:
+        if not refused(error):
+            raise
+        return run.run_filter(*engine, **options)
+
+
+def run_series(
+    model: Any,
+    method: Any,
+    ys: np.ndarray,
+    us: Any,
+    key: Any,
+    lengths: np.ndarray | None,
+    dtype: str,
+    threads: int | None,
+    options: dict,
+) -> tuple[Any, Any]:
+    """Share the series out over threads, in equal pieces, so that one compilation serves all.
+
+    Returns:
+        Final states and what was saved, with the series axis first.
+    """
+    per_series = options["per_series_model"]
+    on_cpu = jax.default_backend() == "cpu"
+    largest = max(model.state_dim, model.obs_dim)
+    one_by_one = on_cpu and (largest <= SMALL or largest >= LARGE)
+    wanted = (os.cpu_count() or 1) if threads is None else threads
+    fewest = 1 if largest >= LARGE else SERIES_PER_THREAD
+    busy = max(1, min(wanted, len(ys) // fewest)) if on_cpu else 1
+    rounds = max(1, min(ys.shape[0] * ys.shape[1] // (busy * PIECE_ROWS), len(ys) // (busy * SERIES_PER_THREAD)))
+    parts = busy * rounds if busy > 1 else 1
+    size = -(-len(ys) // parts)
+    blank = parts * size - len(ys)
+    padded = np.concatenate([ys, np.full((blank, *ys.shape[1:]), np.nan, ys.dtype)]) if blank else ys
+    rows = [np.minimum(np.arange(i * size, (i + 1) * size), len(ys) - 1) for i in range(parts)]
+
+    def part(i: int) -> tuple[Any, Any]:
+        with precision(dtype):
+            some = jax.tree.map(lambda leaf: leaf[rows[i]], model) if per_series else model
+            inputs = us[rows[i]] if us is not None and us.ndim == 3 else us
+            seed = None if key is None else jax.random.fold_in(as_key(key), i)
+            ends = None if lengths is None else lengths[rows[i]]
+            engine = (some, method, padded[i * size : (i + 1) * size], inputs, seed)
+            return _series_first(one_by_one, *engine, lengths=ends, **options)
+
+    if parts == 1:
+        return part(0)
+    whole = _Whole(parts * size)
+    with ThreadPoolExecutor(busy) as pool:
+        list(pool.map(lambda i: whole.put(i * size, part(i)), range(parts)))
+    return whole.first(len(ys))
+
+
+def _series_first(one_by_one: bool, *engine: Any, **options: Any) -> tuple[Any, Any]:
+    """Run one after the other or all together, whichever suits the machine, and put the series axis first."""
+    if one_by_one:
+        try:
+            return to_numpy(run.run_each(*engine, **options))
+        except jax.errors.JaxRuntimeError as error:
+            if not refused(error):
+                raise
+    final, saved = to_numpy(run.run_many(*engine, **options))
+    final, saved = jax.tree.map(lambda leaf: leaf if leaf.ndim == 0 else np.moveaxis(leaf, -1, 0), (final, saved))
+    if final.t.ndim == 0:  # one clock for all while they ran together
+        ends, count = options["lengths"], len(engine[2])
+        final = final._replace(t=np.full(count, final.t) if ends is None else ends)
+    return final, saved
+
+
+class _Whole:
+    """Results of many series, put together from pieces as they come."""
+
+    def __init__(self, count: int):
+        self.count, self.lock = count, Lock()
+        self.arrays: list[np.ndarray] | None = None
+        self.structure: Any = None
+
+    def put(self, start: int, piece: Any) -> None:
+        """Copy a piece, the series axis first, to where its series belong."""
+        leaves, structure = jax.tree.flatten(piece)
+        with self.lock:
+            if self.arrays is None:
+                self.arrays = [np.empty((self.count, *leaf.shape[1:]), leaf.dtype) for leaf in leaves]
+                self.structure = structure
+        for array, leaf in zip(self.arrays, leaves, strict=True):
+            array[start : start + len(leaf)] = leaf
+
+    def first(self, count: int) -> Any:
+        """Give the results of the first series; those beyond them were blank."""
+        return jax.tree.unflatten(self.structure, [array[:count] for array in self.arrays or []])

@@ -1,0 +1,150 @@
+"""Judge each measurement by what came before *and after* it: leave-one-out weights for smoothing again.
+
+While it filters, a filter cannot tell an outlier from a turn. Afterwards it can. Leaving a measurement out of the
+smoothed belief gives the cavity; with S_p, S_f, S_s the covariances of H x before the measurement, after it and after
+all, the information that the filter took from it is
+
+    Γ = S_p⁻¹ (S_p - S_f) S_p⁻¹,   Ω = Γ (I - S_p Γ)⁻¹,   cavity covariance C = (I - S_s Ω)⁻¹ S_s
+
+whatever rule it followed. The same rule, asked about the cavity's residual, gives the new weights, and the series is
+filtered and smoothed once more with these.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from wolf.belief import gaussian
+from wolf.engine.run import clean
+from wolf.filters.gaussian import with_jac
+from wolf.noise import Correntropy, HuberRegression, SensorBySensor, TwoSidedStudent, sensors
+from wolf.noise.recovery import Recovering
+from wolf.numerics import linalg
+from wolf.numerics.pytree import pytree
+from wolf.protocols import Affine, Believed, Evidence, Gaussian
+from wolf.statespace import Model
+
+
+class Cavity(NamedTuple):
+    """What all other measurements say about one of them.
+
+    Attributes:
+        residual: measurement minus what they say, (M,).
+        cov: of what they say, (M, M).
+    """
+
+    residual: Array
+    cov: Array
+
+
+@pytree
+class Given:
+    """A noise rule that was told everything before.
+
+    Args:
+        weights: W with information Wᵀ W, (T, M, M).
+        inflations: of the predicted covariance, (T,).
+    """
+
+    weights: Any
+    inflations: Any
+
+    def __call__(self, seen: Evidence) -> Believed:
+        """Look up what was told."""
+        return Believed(self.weights[seen.t], inflation=self.inflations[seen.t])
+
+
+@jax.jit
+def weigh_again(
+    model: Model,
+    moments: Any,
+    rule: Any,
+    memory: Any,
+    residuals: Array,
+    beliefs: tuple[Gaussian, Gaussian, Gaussian],
+    inputs: Array | None = None,
+) -> tuple[Array, Array]:
+    """Weigh each measurement by its cavity.
+
+    Args:
+        model: that was filtered.
+        moments: of the filter.
+        rule: its noise rule.
+        memory: what the rule knew in the end.
+        residuals: of the filter, (T, M), NaN where there was no measurement.
+        beliefs: predicted, filtered and smoothed, each with means (T, D) and covariances (T, D, D).
+        inputs: (T, U).
+
+    Returns:
+        The measurements, (T, M), and W for each, (T, M, M).
+    """
+    steps = jnp.arange(len(residuals))
+
+    def one(t: Array, residual: Array, belief: tuple, u: Array | None) -> tuple[Array, Array]:
+        now, (before, _, _) = model.at(t), belief
+        y = with_jac(moments(now.projection(u), before)).mean + residual
+        cavity, observed, obs_cov = look(now, moments, y, residual, belief, u)
+        seen = Evidence(
+            cavity.residual,
+            Affine(jnp.zeros_like(residual), linalg.eye(len(residual), cavity.cov)),
+            Gaussian(jnp.zeros_like(residual), cavity.cov),
+            obs_cov,
+            observed,
+            linalg.cholesky(cavity.cov + obs_cov),
+            memory,
+            t,
+        )
+        return y, _root_of_information(rule, seen) * observed[None]
+
+    return jax.vmap(one, in_axes=(0, 0, 0, None if inputs is None else 0))(steps, residuals, beliefs, inputs)
+
+
+def can_reweigh(rule: Any) -> bool:
+    """Say whether a rule believes or doubts measurements only: those that doubt the dynamics too are not asked."""
+    inner = getattr(rule, "rule", rule)
+    inner = getattr(inner, "rule", inner)
+    return not isinstance(inner, Correntropy | HuberRegression | TwoSidedStudent)
+
+
+def look(
+    now: Model, moments: Any, y: Array, residual: Array, belief: tuple, u: Array | None
+) -> tuple[Cavity, Array, Array]:
+    """Leave one measurement out.
+
+    Returns:
+        The cavity, which coordinates were measured, and R for these.
+    """
+    before, after, whole = belief
+    usable = clean(residual)
+    view = with_jac(moments(now.projection(u), whole))
+    obs_cov = gaussian.hide_noise(now.noise_at(whole.mean, u), usable.observed)
+    jac = usable.observed[:, None] * view.jac
+    prior, post, smooth = (linalg.sandwich(jac, each.cov) for each in belief)
+    identity = jnp.eye(len(residual), dtype=residual.dtype)
+    lost = linalg.psd_solve(prior, linalg.psd_solve(prior, prior - post).T)
+    taken = jnp.linalg.solve((identity - prior @ lost).T, lost.T).T
+    pull = linalg.psd_solve(prior, (jac @ (after.mean - before.mean))[:, None])[:, 0]
+    cov = linalg.symmetrise(jnp.linalg.solve(identity - smooth @ taken, smooth))
+    # H m_c = H m_s + C (Ω H (m_s - m_p) - (I + Ω S_p) g)
+    shift = taken @ (jac @ (whole.mean - before.mean)) - pull - taken @ (prior @ pull)
+    error = usable.observed * now.subtract(jnp.where(usable.observed > 0, y, view.mean), view.mean)
+    return Cavity(error - cov @ shift, cov), usable.observed, obs_cov
+
+
+def _root_of_information(rule: Any, seen: Evidence) -> Array:
+    """Ask a rule for W, (M, M), with information Wᵀ W."""
+    if isinstance(rule, Recovering):  # nothing is locked out once the future is known
+        return _root_of_information(rule.rule, seen._replace(memory=seen.memory.rule))
+    if isinstance(rule, SensorBySensor):
+        root = jnp.zeros_like(seen.obs_cov)
+        for rows, memory in zip(rule.rows(len(seen.residual)), seen.memory, strict=True):
+            part = sensors.look(seen, rows, seen.belief)._replace(memory=memory)
+            root = root.at[jnp.ix_(rows, rows)].set(_root_of_information(rule.rule, part))
+        return root
+    weight = gaussian.as_weight(rule(seen), seen.belief.cov).weight
+    if weight.ndim == 2:
+        return weight
+    whitening = linalg.cholesky(seen.obs_cov).half(linalg.eye(len(seen.residual), seen.obs_cov))
+    return whitening * weight

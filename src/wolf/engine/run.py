@@ -1,0 +1,378 @@
+"""The driver: one measurement (`step`), one series (`run_filter`), many (`run_many`), endless ones (`run_chunks`).
+
+Everything here is pure and follows the dtype of what it is given. Time 0 is the prior; every step predicts, then
+updates, unless `update_first=True` (the convention of pykalman and statsmodels: the prior is about the first
+measurement, and F_t leads from t to t + 1). The scan and its chunks agree bit for bit if both are `fused`; so does
+`step` for a fixed linear model in the automatic form, and to rounding otherwise (XLA groups operations by program).
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from wolf.numerics.linalg import SMALL
+from wolf.numerics.xla import one_kernel
+from wolf.protocols import Gaussian, Info, Measurement
+from wolf.statespace import Model
+
+
+def save_all(state: Any, info: Info) -> dict[str, Array]:
+    """Keep everything that a result shows; of a belief without a covariance, its variances."""
+    belief = {"means": state.mean, "covs": getattr(state, "cov", None)}
+    if belief["covs"] is None:
+        belief["variances"] = getattr(state, "variances", None)
+    return _known(belief | _everything(info))
+
+
+def save_means(state: Any, info: Info) -> dict[str, Array]:
+    """Keep means and weights, not covariances."""
+    told = {"weights": info.weight, "outliers": info.outlier, "log_liks": info.log_likelihood}
+    return _known({"means": state.mean} | told)
+
+
+def save_final(state: Any, info: Info) -> dict[str, Array]:
+    """Keep nothing but the log-likelihood of each step."""
+    return _known({"log_liks": info.log_likelihood})
+
+
+SAVERS: dict[str, Callable] = {"all": save_all, "means": save_means, "final": save_final}
+
+
+def clean(y: Array) -> Measurement:
+    """Tell usable numbers from what is missing (NaN) and what is wild (infinite, or too large to square).
+
+    Args:
+        y: (M,), or with more axes after the coordinates.
+
+    Example:
+        >>> y = clean(jnp.array([1.0, jnp.nan, jnp.inf]))
+        >>> y.value.tolist(), y.observed.tolist(), y.present.tolist(), bool(y.wild)
+        ([1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [True, False, True], True)
+    """
+    present = ~jnp.isnan(y)
+    wild = jnp.abs(y) > jnp.finfo(y.dtype).max ** 0.5
+    observed = (present & ~wild).astype(y.dtype)
+    value = jnp.where(present & ~wild, y, 0.0)
+    return Measurement(value, observed, observed.sum(0), present, present.any(0), wild.any(0))
+
+
+def init(model: Model, method: Any, key: Array | None = None) -> Any:
+    """Start a filter at the model's prior."""
+    return method.init(model, key)
+
+
+def step(
+    model: Model,
+    method: Any,
+    state: Any,
+    y: Array,
+    u: Array | None = None,
+    key: Array | None = None,
+    *,
+    update_first: bool = False,
+    u_before: Array | None = None,
+    fused: bool = False,
+) -> tuple[Any, Info]:
+    """Take in one measurement.
+
+    Args:
+        model: arrays with a time axis are read at the state's own clock.
+        method: a filter, from `wolf.methods`.
+        state: from `init` or the previous step.
+        y: (M,), NaN where missing.
+        u: input of this step, (U,).
+        key: for filters that draw random numbers.
+        update_first: take the prior as the prediction of the first measurement.
+        u_before: input of the previous step; what leads to this one if `update_first`.
+        fused: compile the step as one CPU kernel, as `run_filter` does its loop; only then do all bits agree.
+    """
+
+    def advance(model: Model, method: Any, state: Any, y: Array, u: Any, key: Any, before: Any) -> tuple[Any, Info]:
+        return _step(model, method, state, clean(y), u, key, update_first, before, lift=False)
+
+    arguments = (model, method, state, y, u, key, u_before)
+    small = max(model.state_dim, model.obs_dim) <= SMALL
+    return one_kernel(advance, *arguments) if fused and small else advance(*arguments)
+
+
+@partial(jax.jit, static_argnames=("save", "update_first", "fused"))
+def run_filter(
+    model: Model,
+    method: Any,
+    ys: Array,
+    inputs: Array | None = None,
+    key: Array | None = None,
+    *,
+    state: Any = None,
+    u_before: Array | None = None,
+    save: str | Callable = "all",
+    update_first: bool = False,
+    fused: bool = False,
+) -> tuple[Any, Any]:
+    """Filter one series in one scan.
+
+    Args:
+        model: from `wolf.statespace`.
+        method: a filter, from `wolf.methods`.
+        ys: (T, M), NaN where missing.
+        inputs: (T, U).
+        key: for filters that draw random numbers.
+        state: where to go on from; the prior unless told.
+        u_before: the input before the first of these, to go on with `update_first`.
+        save: "all", "means", "final" or a function of (state, info): what to keep of each step.
+        update_first: see `step`.
+        fused: compile the loop into one CPU kernel if it can be; for small models, and not to be vmapped.
+
+    Returns:
+        The final state, and what was saved, stacked over time.
+    """
+    state = method.init(model, key) if state is None else state
+    # A loop of one step is no loop to XLA, and what it hands through untouched the one kernel cannot hand out.
+    fused = fused and max(model.state_dim, model.obs_dim) <= SMALL and len(ys) > 1
+    return _scan(model, method, ys, inputs, key, state, u_before, save, update_first, lift=False, fused=fused)
+
+
+@partial(jax.jit, static_argnames=("save", "update_first", "per_series_model"))
+def run_many(
+    model: Model,
+    method: Any,
+    ys: Array,
+    inputs: Array | None = None,
+    key: Array | None = None,
+    *,
+    lengths: Array | None = None,
+    save: str | Callable = "all",
+    update_first: bool = False,
+    per_series_model: bool = False,
+) -> tuple[Any, Any]:
+    """Filter many series in one compiled call; inside, the series are the last axis of every array.
+
+    Args:
+        model: one for all series, or with a leading series axis on every leaf if `per_series_model`.
+        method: a filter, from `wolf.methods`.
+        ys: (B, T, M).
+        inputs: (T, U) for all series, or (B, T, U).
+        key: split over the series.
+        lengths: (B,), how many of its T steps each series has; its state stays where it ended.
+        save: as in `run_filter`.
+        update_first: see `step`.
+        per_series_model: whether the model's leaves have a series axis.
+
+    Returns:
+        The final state and what was saved with the *series axis last*, as they come out of the engine:
+        `jnp.moveaxis(x, -1, 0)` gives (B, T, ...), and is free in NumPy.
+    """
+    series = ys.shape[0]
+    if not series_last(model, method, per_series_model):
+        return _run_vmapped(model, method, ys, inputs, key, lengths, save, update_first, per_series_model)
+    ys = jnp.moveaxis(ys, 0, -1)
+    if inputs is not None and inputs.ndim == 3:
+        inputs = jnp.moveaxis(inputs, 0, -1)
+    elif inputs is not None:
+        inputs = jnp.broadcast_to(inputs[..., None], (*inputs.shape, series))
+    if per_series_model:
+        state = jax.vmap(lambda m: method.init(m, None), out_axes=-1)(model)
+        state = state._replace(t=state.t[0])
+    else:
+        state = method.init(model, None)
+        spread = jax.tree.map(lambda x: jnp.broadcast_to(x[..., None], (*x.shape, series)), state)
+        state = spread._replace(t=state.t)
+    lift = "series" if per_series_model else "shared"
+    return _scan(model, method, ys, inputs, None, state, None, save, update_first, lift, fused=False, lengths=lengths)
+
+
+@partial(jax.jit, static_argnames=("save", "update_first", "per_series_model"))
+def run_each(
+    model: Model,
+    method: Any,
+    ys: Array,
+    inputs: Array | None = None,
+    key: Array | None = None,
+    *,
+    lengths: Array | None = None,
+    save: str | Callable = "all",
+    update_first: bool = False,
+    per_series_model: bool = False,
+) -> tuple[Any, Any]:
+    """Filter many series one after the other, each in one CPU kernel: what a few cores do best with small models.
+
+    Takes what `run_many` takes.
+
+    Returns:
+        The final states and what was saved, with the series axis first.
+    """
+    keys = None if key is None else jax.random.split(key, len(ys))
+    own_inputs = inputs is not None and inputs.ndim == 3
+    rows = (model if per_series_model else None, ys, inputs if own_inputs else None, keys, lengths)
+
+    def one(row: tuple) -> tuple[Any, Any]:
+        own_model, ys, us, key, length = row
+        mine = own_model if per_series_model else model
+        us = us if own_inputs else inputs
+        state = method.init(mine, key)
+        fused = max(mine.state_dim, mine.obs_dim) <= SMALL and len(ys) > 1
+        return _scan(mine, method, ys, us, key, state, None, save, update_first, False, fused=fused, lengths=length)
+
+    return jax.lax.map(one, rows)
+
+
+def series_last(model: Model, method: Any, per_series_model: bool = False) -> bool:
+    """Say whether this filter can carry the series as a trailing axis; the others are vmapped."""
+    small = max(model.state_dim, model.obs_dim) <= SMALL
+    capable = getattr(getattr(method, "noise", None), "handles_series", False)
+    capable = capable and getattr(model, "handles_series", True)
+    return small and capable and (model.linear or not per_series_model)
+
+
+def run_chunks(
+    model: Model,
+    method: Any,
+    chunks: Iterable[Any],
+    *,
+    key: Array | None = None,
+    state: Any = None,
+    save: str | Callable = "means",
+    update_first: bool = False,
+    fused: bool = False,
+) -> Iterator[tuple[Any, Any]]:
+    """Filter a series that does not fit in memory, chunk by chunk.
+
+    Args:
+        model: from `wolf.statespace`.
+        method: a filter, from `wolf.methods`.
+        chunks: arrays (t, M), or pairs of them with inputs (t, U). Equal lengths compile once.
+        key: for filters that draw random numbers.
+        state: where to go on from.
+        save: as in `run_filter`.
+        update_first: see `step`.
+        fused: as in `run_filter`.
+
+    Yields:
+        The state after the chunk, and what was saved of its steps.
+    """
+    state = method.init(model, key) if state is None else state
+    before = None
+    for chunk in chunks:
+        ys, inputs = chunk if isinstance(chunk, tuple) else (chunk, None)
+        where = {"state": state, "u_before": before}
+        state, saved = run_filter(
+            model, method, ys, inputs, key, **where, save=save, update_first=update_first, fused=fused
+        )
+        before = None if inputs is None else inputs[-1]
+        yield state, saved
+
+
+def _scan(
+    model: Model,
+    method: Any,
+    ys: Array,
+    inputs: Array | None,
+    key: Array | None,
+    state: Any,
+    u_before: Array | None,
+    save: str | Callable,
+    update_first: bool,
+    lift: bool | str,
+    fused: bool,
+    lengths: Array | None = None,
+) -> tuple[Any, Any]:
+    keep = SAVERS[save] if isinstance(save, str) else save
+    before = None
+    if inputs is not None and update_first:
+        first = inputs[:1] if u_before is None else u_before[None]
+        before = jnp.concatenate([first, inputs[:-1]])
+
+    def loop(
+        model: Model, method: Any, key: Array | None, lengths: Array | None, state: Any, rows: tuple
+    ) -> tuple[Any, Any]:
+        def body(state: Any, now: tuple) -> tuple[Any, Any]:
+            y, u, previous = now
+            new, info = _step(model, method, state, y, u, key, update_first, previous, lift)
+            new = new if lengths is None else _stay(new, state, state.t < lengths)
+            return new, keep(new, info)
+
+        return jax.lax.scan(body, state, rows)
+
+    arguments = (model, method, key, lengths, state, (jax.vmap(clean)(ys), inputs, before))
+    return one_kernel(loop, *arguments) if fused else loop(*arguments)
+
+
+def _step(
+    model: Model,
+    method: Any,
+    state: Any,
+    y: Measurement,
+    u: Array | None,
+    key: Array | None,
+    update_first: bool,
+    u_before: Array | None,
+    lift: bool | str,
+) -> tuple[Any, Info]:
+    if key is not None:
+        key = jax.random.fold_in(key, state.t)
+    if not update_first:
+        now = _at(model, state.t, lift)
+        return method.update(now, method.predict(now, state, u, key), y, u, key)
+    ahead = method.predict(_at(model, jnp.maximum(state.t - 1, 0), lift), state, u_before, key)
+    predicted = jax.tree.map(lambda new, old: jnp.where(state.t == 0, old, new), ahead, state)
+    return method.update(_at(model, state.t, lift), predicted, y, u, key)
+
+
+def _stay(new: Any, old: Any, alive: Array) -> Any:
+    """Keep the state of a series that has ended; a clock that all share goes on."""
+    return jax.tree.map(lambda a, b: a if a.ndim < alive.ndim else jnp.where(alive, a, b), new, old)
+
+
+def _at(model: Model, t: Array, lift: bool | str) -> Model:
+    if lift == "series":
+        return jax.vmap(lambda one: one.at(t), out_axes=-1)(model)
+    return model.at(t).lift() if lift else model.at(t)
+
+
+def _run_vmapped(
+    model: Model,
+    method: Any,
+    ys: Array,
+    inputs: Array | None,
+    key: Array | None,
+    lengths: Array | None,
+    save: str | Callable,
+    update_first: bool,
+    per_series_model: bool,
+) -> tuple[Any, Any]:
+    keys = None if key is None else jax.random.split(key, ys.shape[0])
+    axes = (0 if per_series_model else None, 0, 0 if inputs is not None and inputs.ndim == 3 else None, 0, 0)
+
+    def one(model: Model, ys: Array, inputs: Array | None, key: Array | None, length: Array | None) -> tuple[Any, Any]:
+        state = method.init(model, key)
+        return _scan(
+            model, method, ys, inputs, key, state, None, save, update_first, lift=False, fused=False, lengths=length
+        )
+
+    return jax.vmap(one, in_axes=axes, out_axes=-1)(model, ys, inputs, keys, lengths)
+
+
+def _known(saved: dict[str, Any]) -> dict[str, Array]:
+    """Leave out what this filter does not tell."""
+    return {name: value for name, value in saved.items() if value is not None}
+
+
+def _everything(info: Info) -> dict[str, Any]:
+    before = Gaussian(None, None) if info.predicted is None else info.predicted
+    return {
+        "predicted_means": before.mean,
+        "predicted_covs": before.cov,
+        "residuals": info.residual,
+        "innovation_covs": info.innovation_cov,
+        "weights": info.weight,
+        "outliers": info.outlier,
+        "nis": info.nis,
+        "log_liks": info.log_likelihood,
+        "weighted_log_liks": info.weighted_log_likelihood,
+        "outlier_probabilities": info.outlier_probability,
+        "inflations": info.inflation,
+    }

@@ -1,0 +1,145 @@
+"""Smoothing: what the whole series says about each moment (Rauch, Tung & Striebel 1965).
+
+Given its weights, a WoLF filter on a linear model is an ordinary Kalman filter with other noise, so this smoother is
+exact for it; it needs no weights, only the filtered and predicted beliefs. On nonlinear models it is the usual
+approximation by tangents.
+"""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from wolf.numerics import linalg
+from wolf.numerics.linalg import matmul, matvec, transpose
+from wolf.protocols import Gaussian
+from wolf.statespace import Model
+
+
+@partial(jax.jit, static_argnames=("update_first",))
+def run_smoother(
+    model: Model,
+    moments: Any,
+    filtered: Gaussian,
+    predicted: Gaussian,
+    inputs: Array | None = None,
+    length: Array | None = None,
+    start: Array | int = 0,
+    *,
+    update_first: bool = False,
+) -> Gaussian:
+    """Walk back through a filtered series.
+
+    Args:
+        model: that was filtered.
+        moments: of the filter, how it saw the dynamics.
+        filtered: means (T, D) and covariances (T, D, D) after each measurement.
+        predicted: the same before each measurement.
+        inputs: (T, U).
+        length: how many of the T steps the series has; what comes after is left as it is.
+        start: clock of the model at the first of these steps; above 0 for a later chunk of a series.
+        update_first: as in the filter.
+
+    Returns:
+        Smoothed means and covariances.
+    """
+    steps = filtered.mean.shape[0]
+    # The dynamics that lead from t to t + 1 are indexed by where they start or by where they end.
+    leads = jnp.arange(steps - 1) + (0 if update_first else 1)
+    us = None if inputs is None else inputs[leads]
+    leads = leads + start
+
+    def back(later: Gaussian, row: tuple) -> tuple[Gaussian, Gaussian]:
+        t, here, ahead, lead, u = row
+        smoothed, _ = _step_back(model.at(lead), moments, here, ahead, later, u)
+        if length is not None:
+            smoothed = jax.tree.map(lambda new, old: jnp.where(t < length - 1, new, old), smoothed, here)
+        return smoothed, smoothed
+
+    last = jax.tree.map(lambda x: x[-1], filtered)
+    here, ahead = jax.tree.map(lambda x: x[:-1], filtered), jax.tree.map(lambda x: x[1:], predicted)
+    rows = (jnp.arange(steps - 1), here, ahead, leads, us)
+    _, earlier = jax.lax.scan(back, last, rows, reverse=True)
+    return jax.tree.map(lambda a, b: jnp.concatenate([a, b[None]]), earlier, last)
+
+
+@partial(jax.jit, static_argnames=("update_first", "num"))
+def run_sampler(
+    model: Model,
+    moments: Any,
+    filtered: Gaussian,
+    predicted: Gaussian,
+    key: Array,
+    inputs: Array | None = None,
+    start: Array | int = 0,
+    *,
+    num: int,
+    update_first: bool = False,
+) -> Array:
+    """Draw whole paths of the state given the whole series: forward filtering, backward sampling.
+
+    Carter & Kohn (1994), Frühwirth-Schnatter (1994).
+
+    Args:
+        model: that was filtered.
+        moments: of the filter.
+        filtered: as in `run_smoother`.
+        predicted: as in `run_smoother`.
+        key: of the random numbers.
+        inputs: (T, U).
+        start: as in `run_smoother`.
+        num: number of paths.
+        update_first: as in the filter.
+
+    Returns:
+        Paths, (num, T, D).
+    """
+    steps, size = filtered.mean.shape
+    leads = jnp.arange(steps - 1) + (0 if update_first else 1)
+    us = None if inputs is None else inputs[leads]
+    leads = leads + start
+    draws = jax.random.normal(key, (steps, size, num), filtered.mean.dtype)
+
+    def back(later: Array, row: tuple) -> tuple[Array, Array]:
+        here, ahead, lead, u, draw = row
+        # Given the next state, this one is Gaussian: smooth against a belief that is sure of it.
+        sure = Gaussian(ahead.mean, jnp.zeros_like(ahead.cov))
+        belief, gain = _step_back(model.at(lead), moments, here, ahead, sure, u)
+        shift = matmul(gain, later - ahead.mean[:, None])
+        path = belief.mean[:, None] + shift + matmul(linalg.psd_root(belief.cov), draw)
+        return path, path
+
+    last = filtered.mean[-1][:, None] + matmul(linalg.psd_root(filtered.cov[-1]), draws[-1])
+    here, ahead = jax.tree.map(lambda x: x[:-1], filtered), jax.tree.map(lambda x: x[1:], predicted)
+    rows = (here, ahead, leads, us, draws[:-1])
+    _, earlier = jax.lax.scan(back, last, rows, reverse=True)
+    return jnp.moveaxis(jnp.concatenate([earlier, last[None]]), -1, 0)
+
+
+def _step_back(
+    now: Model, moments: Any, here: Gaussian, ahead: Gaussian, later: Gaussian, u: Array | None
+) -> tuple[Gaussian, Array]:
+    """Correct one filtered belief by what was learned after it.
+
+    With `G = P Fᵀ (P⁻)⁻¹` the covariance is written as `(I - G F) P (I - G F)ᵀ + G (Q + P_later) Gᵀ`, a sum of positive
+    terms; Q has grown where the filter inflated its prediction. A prediction without spread in some direction (Q = 0)
+    is solved in the directions that it has.
+    """
+    view = moments(now.transition(u), here)
+    size = here.mean.shape[0]
+    jac = jnp.eye(size, dtype=here.mean.dtype) if view.jac is None else view.jac
+    gain = transpose(linalg.psd_solve(ahead.cov, matmul(jac, here.cov)))
+    mean = here.mean + matvec(gain, later.mean - ahead.mean)
+    noise = now.dynamics_cov if view.root is None else now.dynamics_cov + linalg.gram(view.root)
+    noise = noise + _surplus(linalg.sandwich(jac, here.cov) + noise, ahead.cov)
+    keep = jnp.eye(size, dtype=gain.dtype) - matmul(gain, jac)
+    return Gaussian(mean, linalg.sandwich(keep, here.cov) + linalg.sandwich(gain, noise + later.cov)), gain
+
+
+def _surplus(nominal: Array, used: Array) -> Array:
+    """Find what a filter that saw a jump added to its prediction, (κ - 1) P⁻; nothing, exactly, where it did not."""
+    ordinary = jnp.trace(nominal)
+    factor = jnp.trace(used) / jnp.where(ordinary > 0, ordinary, 1.0)
+    return jnp.where(factor > 1.0 + jnp.finfo(used.dtype).eps ** 0.5, factor - 1.0, 0.0) * nominal

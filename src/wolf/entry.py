@@ -1,0 +1,167 @@
+"""What every entry shares: which method is meant, what is checked and said before a run, in which precision it runs."""
+
+import warnings
+from contextlib import nullcontext
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import jax
+import numpy as np
+
+from wolf import methods
+from wolf.engine import run
+from wolf.moments import Linear
+from wolf.numerics.pytree import plain_functions
+from wolf.statespace import Model, ParameterModel, time_axes, with_matrices, with_variances
+
+LARGEST_MATRIX = 20_000  # side of a covariance that is written out from its variances: 3 GB in float64
+LARGE_OUTPUT = 4e9  # bytes; above this a word of warning comes before the run
+FRESH_FUNCTIONS = 5  # so many copies of one function mean that it is defined inside a loop
+
+_seen_functions: dict[Any, set[int]] = {}
+
+
+def resolve_method(method: Any, model: Model) -> Any:
+    """Find the method that a person means, and check that it suits the model."""
+    if not isinstance(model, Model):
+        raise ValueError(f"model must be a wolf.LinearModel or wolf.StateSpaceModel; got {type(model).__name__}")
+    if method is None:
+        method = methods.default(model)
+    elif isinstance(method, str):
+        method = methods.make(method)
+    if isinstance(method, type) or not all(hasattr(method, name) for name in ("init", "predict", "update")):
+        raise ValueError(f"method must be a name or a value such as wolf.WoLF(wolf.IMQ(c=4.0)); got {method!r}")
+    if isinstance(getattr(method, "moments", None), Linear) and not model.linear:
+        raise ValueError('KF needs a linear model; for functions use method="EKF", or leave it out for the robust one')
+    if getattr(method, "needs_linear", False) and not model.linear:
+        raise ValueError(f"{type(method).__name__} needs a linear model; for functions use another method")
+    check = getattr(method, "check_model", None)
+    if check is not None:
+        check(model)
+    return method
+
+
+def suit(model: Any, method: Any, key: Any) -> Any:
+    """Check that a method and a model go together, and give the model in the form that the method takes.
+
+    Covariances that were given as variances are written out for methods that need matrices; diagonal matrices are cut
+    down to variances for methods that want those.
+    """
+    if getattr(method, "needs_key", False) and key is None:
+        raise ValueError(f"{type(method).__name__} draws random numbers: pass key=, a seed such as key=0 or a JAX key")
+    if isinstance(model, ParameterModel):  # keeps its covariances short by itself
+        pass
+    elif getattr(method, "takes_variances", False):
+        model = with_variances(model)
+    else:
+        size = max((len(cov) for cov in (model.prior.cov, model.obs_cov) if cov.ndim == 1), default=0)
+        if size > LARGEST_MATRIX:
+            raise ValueError(
+                f"{type(method).__name__} needs {size} x {size} matrices; use an ensemble, as method='ETKF'"
+            )
+        model = with_matrices(model)
+    if hasattr(method, "check"):
+        method.check(model)
+    return model
+
+
+def check_options(dtype: str, save: Any) -> None:
+    """Check what does not depend on the model or the data."""
+    if dtype not in ("float64", "float32"):
+        raise ValueError(f'dtype must be "float64" or "float32"; got {dtype!r}')
+    if not callable(save) and not (isinstance(save, str) and save in run.SAVERS):
+        raise ValueError(f"save must be one of {', '.join(map(repr, run.SAVERS))} or a function; got {save!r}")
+
+
+def check_time_axes(model: Model, steps: int, update_first: bool, verb: str) -> None:
+    """Check that arrays with a time axis reach far enough."""
+    for name, length in time_axes(model).items():
+        needed = steps - 1 if update_first and name in ("F", "Q", "B", "dynamics_cov") else steps
+        if length < needed:
+            raise ValueError(f"{name} has {length} time steps, and to {verb} up to step {steps} needs {needed}")
+
+
+def check_functions(model: Model, us: np.ndarray | None) -> None:
+    """Evaluate shapes once, outside of any trace of ours, so that a mistake shows as what it is.
+
+    Args:
+        model: whose functions are checked.
+        us: inputs, (..., U).
+    """
+    x, y = (jax.ShapeDtypeStruct((size,), np.float32) for size in (model.state_dim, model.obs_dim))
+    u = None if us is None else jax.ShapeDtypeStruct(us.shape[-1:], np.float32)
+    checked = []
+    if not model.linear:
+        checked += [("observe", model.obs_dim, lambda x, u: model.projection(u)(x), (x, u))]
+        checked += [("dynamics", model.state_dim, lambda x, u: model.transition(u)(x), (x, u))]
+    if model.residual is not None:
+        checked += [("residual", model.obs_dim, model.residual, (y, y))]
+    for name, size, fn, arguments in checked:
+        shape = jax.eval_shape(fn, *arguments).shape
+        if shape != (size,):
+            raise ValueError(f"{name} must return an array of shape ({size},), to match its covariance; got {shape}")
+
+
+def warn_if_large(model: Model, rows: int, save: Any, dtype: str, method: Any = None) -> None:
+    """Say so before an output of many gigabytes."""
+    if save != "all":
+        return
+    d, m = model.state_dim, model.obs_dim
+    covs = 2 * d * d if getattr(method, "keeps_covariances", True) and model.obs_cov.ndim > 1 else d
+    size = rows * (covs + 2 * d + (m * m if model.obs_cov.ndim > 1 else 0) + 2 * m + 4) * np.dtype(dtype).itemsize
+    if size > LARGE_OUTPUT:
+        words = f'the results will take about {size / 1e9:.0f} GB; save="means" keeps {rows * (d + 3) * 8 / 1e9:.1f} GB'
+        warnings.warn(words, stacklevel=3)
+
+
+def warn_if_fresh(model: Model) -> None:
+    """Say so when one function comes as ever new objects, each of which is compiled anew."""
+    for fn in plain_functions(model):
+        code = getattr(fn, "__code__", None)
+        seen = _seen_functions.setdefault(code, set())
+        seen.add(id(fn))
+        if code is not None and len(seen) == FRESH_FUNCTIONS:
+            words = (
+                f"{getattr(fn, '__name__', 'a function')} was given as {FRESH_FUNCTIONS} different objects, and each "
+                "is compiled anew. Define it once, outside the loop; what changes enters by jax.tree_util.Partial(f, x)"
+            )
+            warnings.warn(words, stacklevel=3)
+
+
+def package_version() -> str:
+    """Read the installed version."""
+    try:
+        return version("wolf-filter")
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def precision(dtype: str) -> Any:
+    """Compute in float64 inside this context, on this thread only, without touching the user's settings."""
+    return jax.enable_x64(True) if dtype == "float64" else nullcontext()
+
+
+def to_dtype(array: Any, dtype: str) -> Any:
+    """Cast an array, or pass None on."""
+    with np.errstate(over="ignore"):  # too large for float32 is infinite, and treated as such
+        return None if array is None else array.astype(dtype)
+
+
+def as_key(key: Any) -> Any:
+    """Turn a seed into a JAX key."""
+    if key is not None and not isinstance(key, int | np.integer | np.ndarray | jax.Array):
+        raise ValueError(f"key must be a seed such as 0, or a JAX key; got {key!r}")
+    return jax.random.key(key) if isinstance(key, int | np.integer) else key
+
+
+def to_numpy(tree: Any) -> Any:
+    """Turn every leaf into a NumPy array: a float64 JAX array would be cut to float32 outside our context."""
+    return jax.tree.map(np.asarray, tree)
+
+
+def stack_models(models: tuple[Model, ...]) -> Any:
+    """Put models of equal shapes together, with a leading series axis on every leaf."""
+    try:
+        return jax.tree.map(lambda *leaves: np.stack(leaves), *models)
+    except ValueError as error:
+        raise ValueError("the models must have equal shapes and share their functions, to be run together") from error

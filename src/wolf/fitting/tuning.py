@@ -1,0 +1,165 @@
+"""Choose the threshold of a weight without knowing the truth: `wolf.tune(model, ys, "WoLF-TMD")`.
+
+Every candidate filters the same data, and is scored by the log density of each measurement under a Student-t predictive
+with 4 degrees of freedom. That score is about as good a judge of c as the error against the truth; the weighted
+likelihood is none, since refusing everything costs nothing. All candidates run in one compiled call.
+"""
+
+import dataclasses
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+from jax import Array
+
+from wolf import calibration, checks, methods
+from wolf import entry as door
+from wolf.engine import run
+from wolf.fitting import scores
+from wolf.numerics.pytree import cast
+from wolf.statespace import Model
+from wolf.weights import EFFICIENCY, IMQ, MahalanobisIMQ, StudentT
+
+CANDIDATES = 25  # of each of the two rounds
+REACH = 8.0  # factor around the calibrated value that the first round spans, either way
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Tuned:
+    """The best threshold and what the others came to.
+
+    Attributes:
+        method: with the best value, ready for `wolf.filter`.
+        name: of the option that was tuned.
+        value: the best of it.
+        score: mean log predictive density of a measured row, at the best value.
+        values: all that were tried, sorted.
+        scores: what they came to.
+    """
+
+    method: Any
+    name: str
+    value: float
+    score: float
+    values: np.ndarray
+    scores: np.ndarray
+
+    def __repr__(self) -> str:
+        """Tell the best value and whether it lies at the edge."""
+        edge = self.value in (self.values[0], self.values[-1])
+        where = (
+            f"the edge of [{self.values[0]:.4g}, {self.values[-1]:.4g}]: the data would go further"
+            if edge
+            else (f"best of {len(self.values)} in [{self.values[0]:.4g}, {self.values[-1]:.4g}]")
+        )
+        return f"Tuned: {self.name} = {self.value:.4g} ({where}), score {self.score:.4f} for each row"
+
+
+def tune(
+    model: Model,
+    ys: Any,
+    method: str = "WoLF-MD",
+    *,
+    name: str | None = None,
+    low: float | None = None,
+    high: float | None = None,
+    inputs: Any = None,
+    update_first: bool = False,
+    **options: Any,
+) -> Tuned:
+    """Choose one option of a method by how well it predicts.
+
+    Args:
+        model: as in `wolf.filter`.
+        ys: measurements, (T, M) or (T,).
+        method: name of a method with a threshold.
+        name: of the option; "c", or "dof" for WoLF-StudentT, unless told.
+        low: smallest candidate; an eighth of the calibrated value unless told.
+        high: largest candidate; eight times the calibrated value unless told.
+        inputs: (T, U), for models that take them.
+        update_first: as in `wolf.filter`.
+        **options: of the method, kept as they are.
+
+    Example:
+        >>> import wolf
+        >>> model = wolf.models.local_level(level_var=0.1, obs_var=1.0)
+        >>> ys = wolf.simulate.trajectory(model, 500, key=1, outliers=wolf.simulate.StudentT(2.01)).measurements
+        >>> tuned = wolf.tune(model, ys, "WoLF-MD")
+        >>> 1.0 < tuned.value < 8.0
+        True
+    """
+    if not isinstance(method, str):
+        raise ValueError(f"method must be a name, such as 'WoLF-TMD'; got {method!r}")
+    first = door.resolve_method(methods.make(method, **options), model)
+    name = ("dof" if isinstance(_weight(first), StudentT) else "c") if name is None else name
+    low, high = _range(first, model, name, low, high)
+    array = checks.measurements(ys, model.obs_dim)
+    us = checks.inputs(inputs, len(array), model)
+    door.check_functions(model, us)
+    door.check_time_axes(model, len(array), update_first, "tune")
+    rows = int(np.isfinite(array).any(-1).sum())
+    if not rows:
+        raise ValueError("ys holds no number to predict: all are missing")
+
+    def evaluate(values: np.ndarray) -> np.ndarray:
+        candidates = [cast(methods.make(method, **options, **{name: value}), "float64") for value in values.tolist()]
+        stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *candidates)
+        with jax.enable_x64(True):
+            return np.asarray(_scores(cast(model, "float64"), stacked, array, us, update_first=update_first)) / rows
+
+    values = np.geomspace(low, high, CANDIDATES)
+    found = evaluate(values)
+    best = int(np.nanargmax(np.where(np.isfinite(found), found, -np.inf)))
+    finer = np.geomspace(values[max(best - 1, 0)], values[min(best + 1, CANDIDATES - 1)], CANDIDATES + 2)[1:-1]
+    values, found = np.concatenate([values, finer]), np.concatenate([found, evaluate(finer)])
+    order = np.argsort(values)
+    values, found = values[order], found[order]
+    best = int(np.nanargmax(np.where(np.isfinite(found), found, -np.inf)))
+    value = float(values[best])
+    return Tuned(methods.make(method, **options, **{name: value}), name, value, float(found[best]), values, found)
+
+
+@partial(jax.jit, static_argnames="update_first")
+def _scores(model: Model, candidates: Any, ys: Array, us: Array | None, update_first: bool) -> Array:
+    count = jax.vmap(run.clean)(ys).num_observed
+
+    def one(method: Any) -> Array:
+        _, (nis, log_density) = run.run_filter(model, method, ys, us, save=_predicted, update_first=update_first)
+        return scores.log_student(log_density, nis, count).sum()
+
+    return jax.lax.map(one, candidates)
+
+
+def _predicted(state: Any, info: Any) -> tuple[Array, Array]:
+    return info.nis, info.log_likelihood
+
+
+def _weight(method: Any) -> Any:
+    weight = getattr(getattr(method, "noise", None), "weight", None)
+    return getattr(weight, "weight", weight)
+
+
+def _range(method: Any, model: Model, name: str, low: float | None, high: float | None) -> tuple[float, float]:
+    """Span the candidates around the calibrated value, unless told."""
+    if low is None or high is None:
+        middle = _calibrated(_weight(method), model, name)
+        low, high = middle / REACH if low is None else low, middle * REACH if high is None else high
+    if not 0 < low < high < np.inf:
+        raise ValueError(f"low and high must be positive and in this order; got {low!r} and {high!r}")
+    return float(low), float(high)
+
+
+def _calibrated(weight: Any, model: Model, name: str) -> float:
+    if isinstance(weight, StudentT) and name == "dof":
+        return float(np.asarray(weight.dof))
+    if name == "c" and isinstance(weight, IMQ):
+        variances = np.diagonal(model.obs_cov, axis1=-2, axis2=-1)
+        return calibration.threshold(MahalanobisIMQ, model.obs_dim, EFFICIENCY) * float(np.sqrt(variances.mean()))
+    if name == "c" and hasattr(type(weight), "profile"):
+        family: Any = type(weight)
+        return calibration.threshold(family, model.obs_dim, EFFICIENCY)
+    raise ValueError(
+        f"this method has no calibrated {name} to start from; choose one with a threshold, such as WoLF-TMD, or give "
+        "low= and high="
+    )

@@ -1,0 +1,1 @@
+"""Other libraries' habits: scikit-learn, sktime."""

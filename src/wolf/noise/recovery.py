@@ -1,0 +1,260 @@
+"""The vote that ends a lock-out.
+
+A filter that rejects what lies far from its prediction cannot follow a target that really jumped: it goes on rejecting.
+But outliers disagree with each other, while measurements of a target that is somewhere else agree. So rejected
+residuals vote. With z and G the residual and the predicted covariance where the noise R is white, r the size of
+ordinary noise,
+
+    e agrees with a place c moving by b per step if  |e - c|² or |e - c - b|²  in the metric (G + 2 r I)⁻¹
+        is below the 99 % quantile of χ²
+
+After `patience` votes the covariance is inflated by κ = (zᵀ G z - r tr G) / tr G², the factor that makes the residual
+an ordinary one, and the measurement is believed. One accepted measurement ends the vote.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from wolf.belief import gaussian
+from wolf.noise.sensors import look
+from wolf.noise.whitened import Whitened, far_distance, whiten
+from wolf.numerics import linalg
+from wolf.numerics.linalg import matmul, matvec, total
+from wolf.numerics.pytree import pytree
+from wolf.protocols import Believed, Evidence, Pull
+from wolf.statespace import Model
+
+REJECTED = 0.2  # a measurement of which less than this share is believed votes
+FARTHEST = 1e8  # standard deviations of ordinary noise; nothing that far away is gone to
+
+
+class Ballot(NamedTuple):
+    """What the rejected measurements say.
+
+    Attributes:
+        rule: memory of the noise rule.
+        votes: how many agree, (1,), or one count for each of several sensors.
+        place: c, the residual they agree on, (M,).
+        slope: b, what it changes by in a step, (M,).
+    """
+
+    rule: Any
+    votes: Array
+    place: Array
+    slope: Array
+
+
+@pytree
+class Recovering:
+    """Let rejected measurements that agree with each other win.
+
+    Args:
+        rule: any noise rule; one that never rejects never votes.
+        patience: k, how many have to agree. In other words: a sensor that lies in the same way for k measurements
+            is believed. More patience, later recovery: k is about what a true jump costs.
+    """
+
+    rule: Any
+    patience: Any = 5
+
+    def __post_init__(self) -> None:
+        """Check the patience."""
+        if isinstance(self.patience, jax.core.Tracer):
+            return
+        number = isinstance(self.patience, int | float | np.generic | np.ndarray | Array)
+        if not number or not np.all(np.asarray(self.patience) >= 2):
+            raise ValueError(f"patience must be at least 2: one measurement agrees with itself; got {self.patience!r}")
+        if isinstance(self.patience, int):
+            object.__setattr__(self, "patience", float(self.patience))
+
+    def start(self, model: Model) -> Ballot:
+        """Start without a vote."""
+        remember = getattr(self.rule, "start", None)
+        nothing = jnp.zeros(model.obs_dim, jnp.asarray(model.prior.mean).dtype)
+        votes = nothing[: len(self._sensors(model.obs_dim))]
+        return Ballot(() if remember is None else remember(model), votes, nothing, nothing)
+
+    def check(self, model: Model) -> None:
+        """Let the rule check."""
+        if hasattr(self.rule, "check"):
+            self.rule.check(model)
+
+    def law(self, memory: Ballot) -> Any:
+        """Say what the rule learned about the noise."""
+        return self.rule.law(memory.rule)
+
+    def __call__(self, seen: Evidence) -> Believed:
+        """Follow the rule, unless the vote is won."""
+        ballot, sensors = seen.memory, self._sensors(len(seen.residual))
+        believed = self.rule(seen._replace(memory=ballot.rule))
+        ordinary = self._ordinary(ballot.rule, seen)
+        if believed.posterior is not None:
+            return self._ask_all(seen, believed, believed.posterior, sensors, ordinary)
+        white = whiten(seen)
+        rejected = _kept(believed, slice(None), white, ordinary[0]) < REJECTED
+        mine = Ballot(None, ballot.votes[0], ballot.place, ballot.slope)
+        over = ballot._replace(rule=believed.memory, votes=jnp.zeros_like(ballot.votes))
+        quiet = believed._replace(memory=over, inflation=jnp.ones_like(ordinary[0]))
+        if len(mine.place) != len(seen.residual):  # another sensor, for this step: it may end the vote, and has none
+            return quiet._replace(memory=over._replace(votes=jnp.where(rejected, ballot.votes, 0.0)))
+
+        def vote() -> Believed:
+            counted, won = self._count(mine, seen, white, ordinary[0])
+            return _decide(believed, ballot, counted, won, white, ordinary[0])
+
+        # A branch, not a choice between two results: most measurements are not rejected, and pay nothing.
+        return jax.lax.cond(rejected, vote, lambda: quiet)
+
+    def _ask_all(
+        self, seen: Evidence, believed: Believed, followed: tuple, sensors: list[np.ndarray], ordinary: list[Array]
+    ) -> Believed:
+        """Let each sensor vote; one that did not measure goes on with its vote later."""
+        ballot, counted, wins = seen.memory, [], []
+        for i, rows in enumerate(sensors):
+            part = look(seen, rows, seen.belief)
+            white = whiten(part)
+            rejected = _kept(believed, rows, white, ordinary[i]) < REJECTED
+            mine = Ballot(None, ballot.votes[i], ballot.place[rows], ballot.slope[rows])
+            new, won = self._count(mine, part, white, ordinary[i])
+            new, came = new._replace(votes=jnp.where(rejected, new.votes, 0.0)), white.num_observed > 0
+            counted.append(Ballot(None, *(jnp.where(came, a, b) for a, b in zip(new[1:], mine[1:], strict=True))))
+            wins.append(rejected & won & came)
+        return _decide_by_majority(seen, believed, followed, ballot, counted, wins, sensors, ordinary)
+
+    def _count(self, mine: Ballot, seen: Evidence, white: Whitened, ordinary: Array) -> tuple[Ballot, Array]:
+        """Let a rejected residual vote, and say whether the vote is won."""
+        counted, agrees = _cast(mine, seen, white, ordinary)
+        near = total(white.residual**2) < ordinary * FARTHEST**2
+        return counted, agrees & near & (counted.votes >= self.patience)
+
+    def _sensors(self, size: int) -> list[Any]:
+        """List the coordinates of those that vote: each sensor, or the measurement as one."""
+        rows = getattr(self.rule, "rows", None)
+        return [slice(None)] if rows is None else rows(size)
+
+    def _ordinary(self, memory: Any, seen: Evidence) -> list[Array]:
+        """Ask the rule for the size of ordinary noise, as a multiple of R."""
+        sensors = self._sensors(len(seen.residual))
+        if getattr(self.rule, "law", None) is None:
+            return [jnp.ones_like(seen.residual[0])] * len(sensors)
+        laws = self.rule.law(memory)
+        return [law.ordinary for law in (laws if isinstance(laws, list) else [laws])]
+
+
+def _decide(
+    believed: Believed, ballot: Ballot, counted: Ballot, won: Array, white: Whitened, ordinary: Array
+) -> Believed:
+    """Believe the measurement as one if it has won."""
+    return _trusting(believed, won, white, ordinary)._replace(
+        spread=None if believed.spread is None else jnp.where(won, 0.0, believed.spread),
+        inflation=jnp.where(won, _inflation(white, ordinary), 1.0),
+        memory=_remember(ballot, believed.memory, [counted], won),
+        outlier=None if believed.outlier is None else jnp.where(won, 0.0, believed.outlier),
+    )
+
+
+def _decide_by_majority(
+    seen: Evidence,
+    believed: Believed,
+    followed: tuple,
+    ballot: Ballot,
+    counted: list[Ballot],
+    wins: list[Array],
+    sensors: list[np.ndarray],
+    ordinary: list[Array],
+) -> Believed:
+    """Believe those sensors that won, and no other, if they are more than half of those that measured."""
+    winners, noise = jnp.zeros_like(seen.residual), jnp.ones_like(seen.residual)
+    for rows, won, size in zip(sensors, wins, ordinary, strict=True):
+        winners = winners.at[rows].set(jnp.where(won, seen.observed[rows], 0.0))
+        noise = noise.at[rows].set(jnp.sqrt(size))
+    present = jnp.stack([seen.observed[rows].max() for rows in sensors]).sum()
+    won = 2 * jnp.stack(wins).sum() > present
+    # What the winners see, with the noise that is ordinary for each of them.
+    obs_cov = gaussian.hide_noise(seen.obs_cov * linalg.outer(noise, noise), winners)
+    heard = seen._replace(
+        view=gaussian.hide(seen.view, winners), residual=winners * seen.residual, obs_cov=obs_cov, observed=winners
+    )
+    inflation = jnp.where(won, _inflation(whiten(heard), jnp.ones_like(noise[0])), 1.0)
+    jumped = gaussian.condition(
+        gaussian.inflate(seen.belief, inflation), heard.view, heard.residual, obs_cov, Believed(winners)
+    )
+    return believed._replace(
+        weight=jnp.where(won, winners / noise, believed.weight),
+        inflation=inflation,
+        posterior=(gaussian.choose(won, jumped[0], followed[0]), jnp.where(won, jumped[1], followed[1])),
+        memory=_remember(ballot, believed.memory, counted, won, sensors),
+        outlier=None if believed.outlier is None else jnp.where(won, 1.0 - winners, believed.outlier),
+    )
+
+
+def _remember(
+    ballot: Ballot, learned: Any, counted: list[Ballot], won: Array, sensors: list[np.ndarray] | None = None
+) -> Ballot:
+    """Go on with the count; a vote that is won ends it, and teaches nothing about the noise."""
+    place, slope = counted[0].place, counted[0].slope
+    if sensors is not None:
+        order = np.argsort(np.concatenate(sensors))
+        place, slope = (jnp.concatenate([getattr(c, n) for c in counted])[order] for n in ("place", "slope"))
+    votes = jnp.where(won, 0.0, jnp.stack([each.votes for each in counted]))
+    rule = jax.tree.map(lambda old, new: jnp.where(won, old, new), ballot.rule, learned)
+    return Ballot(rule, votes, place, slope)
+
+
+def _kept(believed: Believed, rows: Any, white: Whitened, ordinary: Array) -> Array:
+    """Say which share of what a measurement with ordinary noise tells the rule keeps, `r tr(R Wᵀ W) / M`."""
+    if believed.outlier is not None:
+        return 1.0 - (believed.outlier if believed.outlier.ndim == 0 else believed.outlier[rows].max())
+    weight, size = believed.weight, jnp.maximum(white.num_observed, 1.0)
+    if weight.ndim == 0:
+        return ordinary * weight**2
+    if weight.ndim == 1:
+        return ordinary * total(weight[rows] ** 2) / size
+    return ordinary * (matmul(weight, white.noise.matrix()) ** 2).sum() / size
+
+
+def _trusting(believed: Believed, won: Array, white: Whitened, ordinary: Array) -> Believed:
+    """Believe a measurement that won, with ordinary noise, in the rule's kind of weight."""
+    power, weight = 1.0 / jnp.sqrt(ordinary), believed.weight
+    identity = linalg.eye(white.signal.shape[0], white.signal)
+    if believed.pull is not None:  # with noise r I, S = κ G + r I
+        inverse = linalg.cholesky(_inflation(white, ordinary) * white.signal + ordinary * identity).solve(identity)
+        trusted = Pull(linalg.symmetrise(inverse), ordinary * inverse, jnp.zeros_like(inverse))
+        return believed._replace(pull=jax.tree.map(lambda a, b: jnp.where(won, a, b), trusted, believed.pull))
+    trusted_weight = power if weight.ndim < 2 else power * white.noise.half(identity)
+    return believed._replace(weight=jnp.where(won, trusted_weight, weight))
+
+
+def _inflation(white: Whitened, ordinary: Array) -> Array:
+    """Find κ such that κ G + r I explains z zᵀ, measured by G itself: it need not have full rank."""
+    surplus = total(white.residual * matvec(white.signal, white.residual)) - ordinary * total(
+        linalg.diagonal(white.signal)
+    )
+    return jnp.maximum(1.0, surplus / jnp.maximum((white.signal**2).sum((0, 1)), jnp.finfo(surplus.dtype).tiny))
+
+
+def _cast(ballot: Ballot, seen: Evidence, white: Whitened, ordinary: Array) -> tuple[Ballot, Array]:
+    """Cast a vote, and say whether it agrees with those before it."""
+    size = white.signal.shape[0]
+    metric = linalg.cholesky(white.signal + 2.0 * ordinary * linalg.eye(size, white.signal))
+    limit = far_distance(white.num_observed)
+    votes, place, slope = ballot.votes, ballot.place, ballot.slope
+
+    def near(where: Array) -> Array:
+        apart = white.noise.half(seen.observed * (seen.residual - where))
+        return total(metric.half(apart) ** 2) < limit
+
+    agrees = (votes >= 1) & (near(place) | near(place + slope))
+    first, second = votes == 0, (votes == 1) & ~agrees
+    moved = seen.residual - place
+    # Of what was not measured, the vote's own forecast is all there is.
+    here = jnp.where(seen.observed > 0, seen.residual, place + slope)
+    new_votes = jnp.where(first, 1.0, jnp.where(agrees, votes + 1.0, jnp.maximum(votes - 1.0, 1.0)))
+    new_place = jnp.where(first | second | agrees, here, place + slope)
+    new_slope = jnp.where(first, 0.0, jnp.where(second, moved, jnp.where(agrees, 0.5 * (slope + moved), slope)))
+    new_slope = jnp.where(seen.observed > 0, new_slope, slope)
+    return Ballot(None, new_votes, new_place, new_slope), agrees

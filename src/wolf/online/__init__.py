@@ -1,0 +1,6 @@
+"""Filtering as measurements come."""
+
+from wolf.online.lagged import FixedLag as FixedLag
+from wolf.online.lagged import Lagged as Lagged
+from wolf.online.online import Online as Online
+from wolf.online.report import Report as Report

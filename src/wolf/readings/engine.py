@@ -1,0 +1,192 @@
+"""The runs behind a clean series: the fit on a part of it, the filter in chunks or whole, and the look ahead."""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from wolf import api, fitting
+from wolf import entry as door
+from wolf.engine import parallel
+from wolf.filters import GaussianFilter
+from wolf.fitting.guesses import DYNAMICS_SHARE, OBS_SHARE
+from wolf.models.recipes import Recipe
+from wolf.numerics import allocator as memory
+from wolf.numerics import linalg
+from wolf.numerics.pytree import cast
+from wolf.protocols import Gaussian
+from wolf.readings.types import Future, Options
+from wolf.results import Filtered
+from wolf.statespace import LinearModel
+
+CHUNK = 16_384  # rows of one compiled call, and the step of a progress bar
+SMALLEST = 256  # rows that a shorter series is padded to, so that many short ones share a program
+FIT_ROWS = 20_000  # of a longer series that its noise is fitted on
+
+Build = Callable[[np.ndarray | None], LinearModel]
+Pieces = Iterator[tuple[dict[str, np.ndarray], Any]]  # what is kept of some rows, and the state after them
+
+
+@dataclasses.dataclass(frozen=True)
+class Signal:
+    """Keep of each step what a table needs: the signal with its variance, the weight, and how it was predicted."""
+
+    rows: tuple[tuple[float, ...], ...]
+    diagnostics: bool = True
+
+    def __call__(self, state: Any, info: Any) -> dict[str, Any]:
+        """Project the belief on the measured coordinates."""
+        row = jnp.asarray(self.rows, state.mean.dtype)
+        kept = {"mean": linalg.matvec(row, state.mean), "variance": linalg.diagonal(linalg.sandwich(row, state.cov))}
+        kept |= {"weight": info.weight, "outlier": info.outlier}
+        if not self.diagnostics:
+            return kept
+        deviation = jnp.sqrt(linalg.diagonal(info.innovation_cov))
+        told = {"nis": info.nis, "log_density": info.log_likelihood, "standardised": info.residual / deviation}
+        return kept | told
+
+
+def fit_noise(
+    recipe: Recipe,
+    values: np.ndarray,
+    gaps: np.ndarray | None,
+    prior: Gaussian,
+    known: dict[str, float],
+    step_var: float,
+    restarts: int,
+) -> tuple[fitting.Fit, tuple[int, int]]:
+    """Fit the unknown variances on the middle of a series.
+
+    Returns:
+        The fit, and the rows that it saw, first and last (exclusive).
+    """
+    window = fit_window(len(values))
+    some = values[slice(*window)]
+    size = bucket(len(some))
+    gaps = None if gaps is None else _pad(gaps[slice(*window)], size, 1.0)
+    start = recipe.start(some, step_var) if window[0] else prior
+    build = recipe.builder(gaps, start, values.shape[1])
+    guesses = {
+        name: (OBS_SHARE if name == "obs_var" else DYNAMICS_SHARE) * step_var
+        for name in recipe.parameters
+        if name not in known
+    }
+
+    def builder(**variances: float) -> LinearModel:
+        return build(**known, **variances)
+
+    if len(values) > CHUNK:
+        memory.hand_back()
+    # Variances all: a recipe is a sum of parts, and each brings its own.
+    found = fitting.fit(builder, _pad(some, size, np.nan), start=guesses, restarts=restarts, affine=True)
+    if len(values) > CHUNK:
+        memory.hand_back()
+    return found, window
+
+
+def fit_window(count: int) -> tuple[int, int]:
+    """Choose the rows that a fit sees: all, or the middle of a long series; first and last (exclusive)."""
+    first = max(0, (count - FIT_ROWS) // 2)
+    return first, min(count, first + FIT_ROWS)
+
+
+def filter_chunks(
+    build: Build,
+    method: Any,
+    values: np.ndarray,
+    gaps: np.ndarray | None,
+    options: Options,
+) -> Pieces:
+    """Filter in chunks of equal size; what is kept are a few numbers for each row.
+
+    Args:
+        build: gaps -> model.
+        method: a filter.
+        values: (T, M).
+        gaps: (T,), or None.
+        options: with a forecast the last chunk ends at the last row; otherwise it is padded.
+    """
+    size, even = min(CHUNK, bucket(len(values))), build(None)
+    save = Signal(tuple(map(tuple, np.asarray(even.H).tolist())), options.diagnostics)
+    with door.precision("float64"):
+        key = None if isinstance(method, GaussianFilter) else door.as_key(0)
+        # Begin with a state, as every chunk does: without one the first would be compiled by itself.
+        state = door.to_numpy(cast(method, "float64").init(cast(even, "float64"), key))
+    for first in range(0, len(values), size):
+        chunk = values[first : first + size]
+        count = len(chunk)
+        length = count if options.forecast and first + size >= len(values) else size
+        some = None if gaps is None else _pad(gaps[first : first + size], length, 1.0)
+        model = even if some is None else build(some)
+        with door.precision("float64"):
+            engine = (cast(model, "float64"), cast(method, "float64"), _pad(chunk, length, np.nan), None, key)
+            final, kept = door.to_numpy(parallel.run_one(*engine, state=state, save=save))
+        if not first and len(values) > CHUNK:
+            memory.hand_back()
+        state = final if some is None else final._replace(t=np.zeros_like(final.t))  # gaps are counted anew
+        yield {name: array[:count] for name, array in kept.items()}, state
+
+
+def filter_whole(
+    build: Build,
+    method: Any,
+    values: np.ndarray,
+    gaps: np.ndarray | None,
+    options: Options,
+) -> Pieces:
+    """Filter and smooth a whole series, in one piece; arguments as in `filter_chunks`."""
+    model = build(gaps)
+    out = api.filter(model, values, method=method)
+    smoothed = api.smooth(model, out)
+    deviations = np.sqrt(np.diagonal(out.innovation_covs, axis1=1, axis2=2))
+    mean, variance = project(model, smoothed.means, smoothed.covs)
+    kept = {"mean": mean, "variance": variance, "standardised": out.residuals / deviations}
+    told = {"weight": out.weights, "outlier": out.outliers, "nis": out.nis, "log_density": out.log_liks}
+    yield kept | told, out.final
+
+
+def look_ahead(
+    build: Build, method: Any, final: Any, times: np.ndarray | None, unit: float, count: int, options: Options
+) -> Future | None:
+    """Forecast even steps beyond the end."""
+    if not options.forecast:
+        return None
+    model = build(None)
+    settings = {"save": "final", "dtype": "float64", "steps": count}
+    out = Filtered({}, final, model, method, settings)
+    ahead = api.forecast(model, out, steps=options.forecast)
+    mean, variance = project(model, ahead.means, ahead.covs)
+    half = quantile(options.level) * np.sqrt(variance)
+    last = count - 1 if times is None else times[-1]
+    return Future(last + unit * np.arange(1, options.forecast + 1), mean, mean - half, mean + half)
+
+
+def project(model: LinearModel, means: np.ndarray, covs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Turn beliefs about states into mean and variance of what is measured, (T, M) each."""
+    row = np.asarray(model.H)
+    return means @ row.T, np.einsum("md,tde,me->tm", row, covs, row)
+
+
+def quantile(level: float) -> float:
+    """Find how many standard deviations an interval reaches to either side."""
+    from scipy.special import ndtri
+
+    return float(ndtri(0.5 + 0.5 * level))
+
+
+def bucket(count: int) -> int:
+    """Round a length up to a power of two, so that series of about one length share a program.
+
+    Example:
+        >>> bucket(10), bucket(300)
+        (256, 512)
+    """
+    return max(SMALLEST, 1 << (count - 1).bit_length())
+
+
+def _pad(array: np.ndarray, length: int, blank: float) -> np.ndarray:
+    if len(array) == length:
+        return array
+    return np.concatenate([array, np.full((length - len(array), *array.shape[1:]), blank)])

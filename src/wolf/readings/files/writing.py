@@ -1,0 +1,141 @@
+"""Write a table whole or not at all."""
+
+import csv
+import os
+import secrets
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from wolf.readings.files.reading import SUFFIXES, pyarrow
+
+ROW_GROUP = 131_072  # rows of a Parquet file that are written at once
+
+
+@contextmanager
+def atomic(path: Path) -> Iterator[BinaryIO]:
+    """Open a file beside the target and rename it when all is written; nobody ever sees half of it.
+
+    Args:
+        path: of the target.
+    """
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        with beside.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except BaseException:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+        raise
+
+
+def check_target(path: str) -> None:
+    """Say before any work is done that a result could not be written."""
+    if path == "-":
+        return
+    folder = Path(path).parent
+    if not folder.is_dir():
+        raise ValueError(f"the folder {folder} does not exist; make it first, or choose another place to write")
+    if Path(path).is_dir():
+        raise ValueError(f"{path} is a folder; give the name of a file to write")
+    if not os.access(folder, os.W_OK):
+        raise PermissionError(f"there is no permission to write in {folder}")
+
+
+def write_table(path: str, data: Any, kind: str | None = None, delimiter: str = ",") -> None:
+    """Write a table as CSV, Parquet or Arrow; as `write_pieces`, with a `pyarrow.Table`."""
+    write_pieces(path, data.schema, iter([data]), kind, delimiter, needs_quotes(data, delimiter))
+
+
+def write_pieces(path: str, schema: Any, pieces: Iterator[Any], kind: str | None, delimiter: str, quoted: bool) -> None:
+    """Write a table as CSV, Parquet or Arrow, while its pieces are made.
+
+    Args:
+        path: of the file, or "-" for standard output. Its ending says which kind.
+        schema: of all pieces.
+        pieces: each a `pyarrow.Table`.
+        kind: for standard output and endings that say nothing; CSV unless told.
+        delimiter: of a CSV file.
+        quoted: put the texts of a CSV file in quotes.
+    """
+    kind = SUFFIXES.get(Path(path).suffix.lower()) or (kind if path == "-" and kind else "csv")
+    if path == "-":
+        _write(sys.stdout.buffer, schema, pieces, kind, delimiter, quoted)
+        sys.stdout.buffer.flush()
+        return
+    with atomic(Path(path)) as file:
+        _write(file, schema, pieces, kind, delimiter, quoted)
+
+
+def needs_quotes(data: Any, delimiter: str) -> bool:
+    """Say whether a cell cannot be told from its neighbours without quotes."""
+    from pyarrow import compute
+
+    texts = [column for column in data.columns if pyarrow().types.is_string(column.type)]
+    texts += [column for column in data.columns if pyarrow().types.is_large_string(column.type)]
+    return any(compute.any(compute.match_substring_regex(text, f'["\n\r{delimiter}]')).as_py() for text in texts)
+
+
+def _write(file: Any, schema: Any, pieces: Iterator[Any], kind: str, delimiter: str, quoted: bool) -> None:
+    arrow = pyarrow()
+    if kind == "csv":
+        file.write(_header(schema.names, delimiter))
+    if kind == "parquet":
+        pieces = _gather(pieces)
+    if any(arrow.types.is_dictionary(field.type) for field in schema):  # of which an Arrow file has one for all pieces
+        pieces = iter([arrow.concat_tables(pieces).unify_dictionaries()])
+    with _writer(arrow.PythonFile(file, mode="w"), schema, kind, delimiter, quoted) as writer:
+        for piece in pieces:
+            writer.write_table(piece)
+
+
+def _gather(pieces: Iterator[Any]) -> Iterator[Any]:
+    """Put pieces together: each becomes a row group, which is slow to read if it is small."""
+    held, rows = [], 0
+    for piece in pieces:
+        held.append(piece)
+        rows += piece.num_rows
+        if rows >= ROW_GROUP:
+            yield pyarrow().concat_tables(held)
+            held, rows = [], 0
+    if held:
+        yield pyarrow().concat_tables(held)
+
+
+def _writer(sink: Any, schema: Any, kind: str, delimiter: str, quoted: bool) -> Any:
+    if kind == "parquet":
+        from pyarrow import parquet
+
+        return parquet.ParquetWriter(sink, schema)
+    if kind == "arrow":
+        from pyarrow import ipc
+
+        small = "lz4" if pyarrow().Codec.is_available("lz4_frame") else None
+        return ipc.new_file(sink, schema, options=ipc.IpcWriteOptions(compression=small))
+    from pyarrow import csv as arrow_csv
+
+    # pyarrow puts all texts in quotes or none, and names always: we write those.
+    style = "needed" if quoted else "none"
+    options = arrow_csv.WriteOptions(include_header=False, delimiter=delimiter, quoting_style=style)
+    return arrow_csv.CSVWriter(sink, schema, write_options=options)
+
+
+def _header(names: list[str], delimiter: str) -> bytes:
+    """Write the names, in quotes only where they must be."""
+    lines = _Lines()
+    csv.writer(lines, delimiter=delimiter, lineterminator="\n").writerow(names)
+    return lines.text.encode()
+
+
+class _Lines:
+    """A place for the csv module to write to."""
+
+    text = ""
+
+    def write(self, line: str) -> None:
+        self.text += line

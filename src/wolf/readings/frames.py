@@ -1,0 +1,183 @@
+"""Data frames in, the same kind of data frame out: pandas, polars and Arrow, through narwhals."""
+
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+
+from wolf.readings import Options, Series, clean
+from wolf.results.tabular import narwhals
+
+KINDS = ("mean", "lower", "upper", "weight", "outlier")
+
+
+def filter_frame(
+    frame: Any,
+    *,
+    time: str | None = None,
+    values: str | list[str] | None = None,
+    by: str | None = None,
+    model: str = "local-level",
+    method: Any = None,
+    parameters: dict[str, float] | None = None,
+    smooth: bool = False,
+    level: float = 0.95,
+) -> Any:
+    """Clean the readings in a data frame.
+
+    Args:
+        frame: of pandas or polars, or a `pyarrow.Table`. Rows may be in any order.
+        time: column of times, numbers or dates. Without one, the index of a pandas frame if it holds dates, and even
+            steps otherwise.
+        values: column of readings, or several. The only column of numbers unless told.
+        by: column that tells series apart.
+        model: "local-level", "local-trend", "seasonal:24", "constant-velocity" (several values are then one track) or
+            a TOML file; see `wolf models`.
+        method: as in `wolf.filter`.
+        parameters: variances that are known, by name; the others are fitted.
+        smooth: use the whole series for each row, not only its past.
+        level: probability of the intervals.
+
+    Returns:
+        The frame with its rows, index and columns as they were, and `mean`, `lower`, `upper`, `weight` and `outlier`
+        behind them (with the name of the value before them where there are several).
+
+    Example:
+        >>> import numpy as np, pandas, wolf
+        >>> readings = np.random.default_rng(0).normal(20.0, 1.0, 200)
+        >>> readings[50] = 999.0
+        >>> out = wolf.filter_frame(pandas.DataFrame({"temperature": readings}))
+        >>> list(out), np.flatnonzero(out["outlier"]).tolist()
+        (['temperature', 'mean', 'lower', 'upper', 'weight', 'outlier'], [50])
+    """
+    nw = narwhals()
+    try:
+        wrapped = nw.from_native(frame, eager_only=True)
+    except TypeError as error:
+        advice = " Call .collect() first." if type(frame).__name__ == "LazyFrame" else ""
+        raise ValueError(f"frame must be of pandas, polars or Arrow; got {type(frame).__name__}.{advice}") from error
+    columns: list[str] = wrapped.columns
+    if not len(wrapped):
+        raise ValueError("the frame has no rows")
+    names = _value_names(wrapped, values, {time, by})
+    for name in filter(None, [time, by]):
+        _check_name(name, columns)
+    data = np.stack([_numbers(wrapped[name]) for name in names], axis=1)
+    times = _times(frame, wrapped, time)
+    groups, labels = (None, None) if by is None else _groups(wrapped[by])
+    options = Options(model, method, dict(parameters or {}), smooth, level=level, diagnostics=False)
+    done = clean(data, times, options, groups=groups, labels=labels, names=names)
+    added = spread_rows(done, names, len(data), set(columns))
+    backend = nw.get_native_namespace(wrapped)
+    new = [nw.new_series(name, column, backend=backend) for name, column in added.items()]
+    return wrapped.with_columns(*new).to_native()
+
+
+def spread_rows(series: list[Series], names: list[str], rows: int, taken: set[str]) -> dict[str, np.ndarray]:
+    """Put the results of all series back on the rows that they came from.
+
+    Args:
+        series: cleaned.
+        names: of the value columns.
+        rows: how many there are.
+        taken: names that are in use.
+    """
+    added: dict[str, np.ndarray] = {}
+    for each in series:
+        title = titles(names, each.columns, taken)
+        for k, j in enumerate(each.columns):
+            for kind in KINDS:
+                array = getattr(each, kind)
+                array = array if array.ndim == 1 else array[:, k]
+                if len(each.rows) == rows and _in_order(each.rows):
+                    added[title[kind, j]] = array
+                    continue
+                blank = np.zeros(rows, bool) if array.dtype == bool else np.full(rows, np.nan)
+                added.setdefault(title[kind, j], blank)[each.rows] = array
+    return added
+
+
+def _in_order(rows: np.ndarray) -> bool:
+    return bool(rows[0] == 0 and np.all(rows[1:] > rows[:-1]))
+
+
+def titles(names: list[str], columns: tuple[int, ...], taken: set[str]) -> dict[tuple[str, int], str]:
+    """Name the result columns of a series: short names for one value, names with the value's for several.
+
+    Example:
+        >>> titles(["x", "y"], (0, 1), set())["mean", 0], titles(["x"], (0,), {"mean"})["mean", 0]
+        ('x_mean', 'wolf_mean')
+    """
+    named = {}
+    for j in columns:
+        for kind in KINDS:
+            joint = kind in ("weight", "outlier") and len(columns) > 1
+            title = kind if len(names) == 1 or joint else f"{names[j]}_{kind}"
+            while title in taken:
+                title = f"wolf_{title}"
+            named[kind, j] = title
+    return named
+
+
+def _value_names(wrapped: Any, values: str | list[str] | None, taken: set[str | None]) -> list[str]:
+    if values is not None:
+        names = [values] if isinstance(values, str) else list(values)
+        for name in names:
+            _check_name(name, wrapped.columns)
+            if not wrapped.schema[name].is_numeric():
+                raise ValueError(f"column {name!r} holds {wrapped.schema[name]}, not numbers")
+        if not names:
+            raise ValueError("values must name at least one column")
+        return names
+    numeric = [name for name, kind in wrapped.schema.items() if kind.is_numeric() and name not in taken]
+    if len(numeric) != 1:
+        listed = ", ".join(map(repr, numeric)) or "none"
+        raise ValueError(f"say which column to filter, as values=; the columns of numbers are: {listed}")
+    return numeric
+
+
+def _check_name(name: str, columns: list[str]) -> None:
+    if name not in columns:
+        close = get_close_matches(str(name), columns, n=1, cutoff=0.4)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise ValueError(f"the frame has no column {name!r}.{hint} Its columns are {', '.join(map(repr, columns))}")
+
+
+def _numbers(column: Any) -> np.ndarray:
+    return np.asarray(column.cast(narwhals().Float64).to_numpy(), np.float64)
+
+
+def _times(frame: Any, wrapped: Any, time: str | None) -> np.ndarray | None:
+    """Read times as numbers; dates in seconds since the first of them."""
+    if time is None:
+        index: Any = getattr(frame, "index", None)
+        if type(index).__name__ != "DatetimeIndex":
+            return None
+        return _seconds((index if index.tz is None else index.tz_convert(None)).to_numpy())
+    kind = wrapped.schema[time]
+    if kind.is_numeric():
+        return _numbers(wrapped[time])
+    if not kind.is_temporal():
+        raise ValueError(f"column {time!r} holds {kind}, not times; turn it into dates or numbers first")
+    column = wrapped[time]
+    if getattr(kind, "time_zone", None):
+        column = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+    return _seconds(column.to_numpy())
+
+
+def _seconds(stamps: np.ndarray) -> np.ndarray:
+    stamps = stamps.astype("datetime64[ns]")
+    known = stamps[~np.isnat(stamps)]
+    if not known.size:
+        raise ValueError("the time column holds no time")
+    seconds = (stamps - known[0]) / np.timedelta64(1, "s")
+    return np.where(np.isnat(stamps), np.nan, seconds)
+
+
+def _groups(column: Any) -> tuple[np.ndarray, list[str]]:
+    cells = np.array([str(cell) for cell in column.to_list()])
+    labels, first, codes = np.unique(cells, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty(len(order), int)
+    rank[order] = np.arange(len(order))
+    return rank[codes], [str(label) for label in labels[order]]

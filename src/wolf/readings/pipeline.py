@@ -1,0 +1,144 @@
+"""From rows to series and through them: sort, guess the start, fit, filter."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from wolf import entry as door
+from wolf.fitting.guesses import difference_var
+from wolf.models import recipes
+from wolf.readings import engine
+from wolf.readings.ready import Ready
+from wolf.readings.timing import Order, gaps_of
+from wolf.readings.types import Options, Series
+from wolf.results import describe_method
+from wolf.statespace import LinearModel
+
+
+def clean(
+    values: np.ndarray,
+    times: np.ndarray | None,
+    options: Options,
+    *,
+    groups: np.ndarray | None = None,
+    labels: list[str] | None = None,
+    names: list[str] | None = None,
+    progress: Callable[[int], None] = lambda rows: None,
+    note: Callable[[str], None] = lambda words: None,
+) -> list[Series]:
+    """Clean readings, one series after the other.
+
+    Args:
+        values: (rows, M), NaN where missing.
+        times: (rows,), numbers in any unit; None for even steps.
+        options: how.
+        groups: number of the series of each row, (rows,).
+        labels: of the groups.
+        names: of the columns.
+        progress: told how many rows were done, each time some are.
+        note: told what was done to the data that a person should know.
+
+    Example:
+        >>> readings = np.random.default_rng(0).normal(20.0, 1.0, (200, 1))
+        >>> readings[50] = 999.0
+        >>> np.flatnonzero(clean(readings, None, Options())[0].outlier).tolist()
+        [50]
+    """
+    ready = prepare(values, times, options, groups=groups, labels=labels, names=names, note=note)
+    return [each.whole(progress) for each in ready]
+
+
+def prepare(
+    values: np.ndarray,
+    times: np.ndarray | None,
+    options: Options,
+    *,
+    groups: np.ndarray | None = None,
+    labels: list[str] | None = None,
+    names: list[str] | None = None,
+    note: Callable[[str], None] = lambda words: None,
+) -> Iterator[Ready]:
+    """Sort and fit one series after the other; arguments as in `clean`.
+
+    Yields:
+        One series after the other, ready to be filtered.
+    """
+    recipe = recipes.parse(options.model)
+    known = _known(recipe, options)
+    names = [f"value {j}" for j in range(values.shape[1])] if names is None else names
+    blocks = _blocks(recipe, names)
+    order = Order(times)
+    members = [None] if groups is None else _members(groups, len(labels or []))
+    for label, rows in zip(labels or [""], members, strict=True):
+        rows = order(rows)
+        data, stamps = (values, times) if rows is None else (values[rows], None if times is None else times[rows])
+        for columns in blocks:
+            titled = " ".join(filter(None, [label, names[columns[0]] if len(blocks) > 1 else ""]))
+            some = data[:, columns[0] : columns[-1] + 1]
+            yield _prepare_one(titled, rows, tuple(columns), some, stamps, recipe, known, options)
+    order.tell(note)
+
+
+def _prepare_one(
+    label: str,
+    rows: np.ndarray | None,
+    columns: tuple[int, ...],
+    values: np.ndarray,
+    times: np.ndarray | None,
+    recipe: recipes.Recipe,
+    known: dict[str, float],
+    options: Options,
+) -> Ready:
+    which = f" (series {label})" if label else ""
+    if not np.isfinite(values).any():
+        raise ValueError(f"all {len(values)} values are missing{which}")
+    unit, gaps = gaps_of(times)
+    fitted = any(name not in known for name in recipe.parameters)
+    try:
+        step_var = difference_var(values[slice(*engine.fit_window(len(values)))])
+    except ValueError as error:
+        if fitted:
+            raise ValueError(f"{error}{which}") from error
+        step_var = known.get("obs_var", 1.0)
+    prior = recipe.start(values, step_var)
+    found, window = None, (0, len(values))
+    if fitted:
+        found, window = engine.fit_noise(recipe, values, gaps, prior, known, step_var, options.restarts)
+    parameters = known | (found.parameters if found else {})
+    parameters = {name: parameters[name] for name in recipe.parameters}
+
+    def build(gaps: np.ndarray | None) -> LinearModel:
+        return recipe.builder(gaps, prior, len(columns))(**parameters)
+
+    method = door.resolve_method(options.method, build(None))
+    told = "the default, Learned" if options.method is None else describe_method(method)
+    fit = (parameters, found, window)
+    return Ready(label, rows, columns, times, values, *fit, recipe.name, told, unit, gaps, build, method, options)
+
+
+def _known(recipe: recipes.Recipe, options: Options) -> dict[str, float]:
+    """Put together the variances that need no fit."""
+    wrong = [name for name in options.parameters if name not in recipe.parameters]
+    if wrong:
+        has = ", ".join(recipe.parameters) or "none to set: its matrices are given"
+        raise ValueError(f"{recipe.name} has no parameter {', '.join(wrong)}; it has {has}")
+    for name, value in options.parameters.items():
+        if not np.isfinite(value) or value < 0 or (name == "obs_var" and value == 0):
+            raise ValueError(f"{name} is a variance and cannot be {value!r}")
+    return recipe.given | dict(options.parameters)
+
+
+def _blocks(recipe: recipes.Recipe, names: list[str]) -> list[list[int]]:
+    """Say which columns are filtered together: all that a model measures, or each by itself."""
+    if recipe.columns is None or recipe.columns == len(names):
+        return [list(range(len(names)))]
+    if recipe.columns == 1:
+        return [[j] for j in range(len(names))]
+    raise ValueError(f"{recipe.name} measures {recipe.columns} columns; got {len(names)}: {', '.join(names)}")
+
+
+def _members(groups: np.ndarray, count: int) -> list[np.ndarray]:
+    """List the rows of each group, in their order."""
+    order = np.argsort(groups, kind="stable")
+    ends = np.searchsorted(groups[order], np.arange(count + 1))
+    return [order[ends[i] : ends[i + 1]] for i in range(count)]

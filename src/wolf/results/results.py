@@ -1,0 +1,253 @@
+"""What the door hands out: NumPy arrays with names, and a `repr` that tells a person what they have."""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+from wolf.results import tabular
+
+ARRAYS = {
+    "means": "filtered means, (T, D)",
+    "covs": "filtered covariances, (T, D, D)",
+    "variances": "diagonals of the filtered covariances, (T, D)",
+    "predicted_means": "means before each measurement, (T, D)",
+    "predicted_covs": "covariances before each measurement, (T, D, D)",
+    "residuals": "measurement minus prediction, (T, M); NaN where nothing was measured",
+    "innovation_covs": "covariance of the residual, (T, M, M)",
+    "weights": "w, (T,) for a joint weight or (T, M); 0 where nothing was used",
+    "outliers": "True where a measurement came and w² < 1/2 (or is probably an outlier), in the shape of the weights",
+    "nis": "normalised innovation squared, (T,); NaN where nothing was measured",
+    "log_liks": "log density of each measurement under its prediction, (T,)",
+    "weighted_log_liks": "generalised evidence of each measurement, (T,)",
+    "outlier_probabilities": "probability of each measurement to be an outlier, (T,), of methods that learn the noise",
+    "inflations": "factor on each predicted covariance, (T,), above 1 where the state was found to have jumped",
+}
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Filtered:
+    """A filtered series, or many of them.
+
+    Slice a series in time (`out[100:200]`), or pick one of many (`out[3]`).
+
+    Attributes:
+        saved: what was kept of each step: arrays by name, each also an attribute (`out.means`, see `ARRAYS`), or what
+            your own `save` function returned.
+        final: state after the last measurement.
+        model: as given.
+        method: as run.
+        settings: how the run was made, with versions.
+        missing: how many numbers were missing.
+        inputs: as given.
+        update_first: order of the steps.
+        num_series: None for one series.
+        lengths: steps of each series, where they differ.
+    """
+
+    saved: Any
+    final: Any
+    model: Any
+    method: Any
+    settings: dict[str, Any]
+    missing: int = 0
+    inputs: np.ndarray | None = None
+    update_first: bool = False
+    num_series: int | None = None
+    lengths: np.ndarray | None = None
+
+    def __getattr__(self, name: str) -> np.ndarray:
+        """Read a saved array by its name."""
+        if name in ARRAYS:
+            saved = self.saved if isinstance(self.saved, dict) else {}
+            if name in saved:
+                return saved[name]
+            if name == "variances" and "covs" in saved:
+                return np.diagonal(saved["covs"], axis1=-2, axis2=-1)
+            if self.settings["save"] == "all":
+                raise AttributeError(f"{describe_method(self.method)} has no {name}; it keeps {', '.join(saved)}")
+            raise AttributeError(f'{name} was not kept: the run had save={self.settings["save"]!r}; use save="all"')
+        raise AttributeError(f"Filtered has no {name!r}; its arrays are {', '.join(ARRAYS)}")
+
+    @property
+    def log_likelihood(self) -> float | np.ndarray:
+        """Add up the log density of the measurements under the predictive Gaussians; (B,) for many series."""
+        return _total(self.log_liks, self.num_series)
+
+    @property
+    def weighted_log_likelihood(self) -> float | np.ndarray:
+        """Add up the evidence of generalised Bayes. Not a score to tune by: weights of zero cost nothing."""
+        return _total(self.weighted_log_liks, self.num_series)
+
+    @property
+    def learned_noise(self) -> Any:
+        """Say what the method had learned about the noise by the end; a list of it for several sensors."""
+        rule: Any = getattr(self.method, "noise", None)
+        if not hasattr(rule, "law"):
+            raise ValueError(f"{describe_method(self.method)} learns nothing about the noise; 'Learned' does")
+        if self.num_series is not None:
+            raise ValueError("pick one series, as out[0].learned_noise")
+        return rule.law(self.final.memory)
+
+    def __len__(self) -> int:
+        """Count the steps of a series, or the series."""
+        return len(jax.tree.leaves(self.saved)[0])
+
+    def __getitem__(self, index: Any) -> "Filtered":
+        """Slice one series in time, or pick one series of many."""
+        if self.num_series is not None:
+            if not isinstance(index, int | np.integer):
+                raise TypeError(f"pick one series by its number, as out[0]; got {index!r}")
+            return self._series(int(index))
+        if not isinstance(index, slice):
+            raise TypeError(f"slice in time, as out[100:200]; got {index!r}")
+        saved = jax.tree.map(lambda leaf: leaf[index], self.saved)
+        steps = len(jax.tree.leaves(saved)[0])
+        settings = self.settings | {"steps": steps, "slice": f"{index.start}:{index.stop}:{index.step}"}
+        return dataclasses.replace(self, saved=saved, settings=settings, missing=_count_missing(saved, self.missing))
+
+    def _series(self, index: int) -> "Filtered":
+        steps = self.settings["steps"] if self.lengths is None else int(self.lengths[index])
+        saved = jax.tree.map(lambda leaf: leaf[index][:steps], self.saved)
+        inputs = self.inputs if self.inputs is None or self.inputs.ndim == 2 else self.inputs[index]
+        return dataclasses.replace(
+            self,
+            saved=saved,
+            final=jax.tree.map(lambda leaf: leaf[index], self.final),
+            model=self.model[index] if isinstance(self.model, tuple) else self.model,
+            settings=self.settings | {"steps": steps},
+            missing=_count_missing(saved, self.missing),
+            inputs=None if inputs is None else inputs[:steps],
+            num_series=None,
+            lengths=None,
+        )
+
+    def __iter__(self) -> Iterator["Filtered"]:
+        """Go through the series one by one."""
+        if self.num_series is None:
+            raise TypeError("one series is not a sequence; its arrays are, as out.means")
+        return (self[i] for i in range(self.num_series))
+
+    def to_frame(self, backend: str = "pandas") -> Any:
+        """Lay the result out as a data frame, one row for each step; many series below each other, at their lengths.
+
+        Args:
+            backend: "pandas", "polars" or "pyarrow".
+        """
+        if self.num_series is None:
+            return tabular.make_frame(self._columns(), backend)
+        parts = [{"series": np.full(len(each), i)} | each._columns() for i, each in enumerate(self)]
+        return tabular.make_frame({name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, backend)
+
+    def _columns(self) -> dict[str, np.ndarray]:
+        if not isinstance(self.saved, dict) or "means" not in self.saved:
+            raise ValueError(f'to_frame needs means: filter with save="all", not save={self.settings["save"]!r}')
+        variances = self.variances if {"covs", "variances"} & self.saved.keys() else None
+        columns = {"step": np.arange(len(self))} | tabular.belief_columns(self.means, variances)
+        titles = {"weights": "weight", "outliers": "outlier", "outlier_probabilities": "outlier_probability"}
+        for name, title in (titles | {"residuals": "residual", "nis": "nis"}).items():
+            if name in self.saved:
+                columns |= tabular.spread(title, self.saved[name])
+        return columns
+
+    def __repr__(self) -> str:
+        """Tell the sizes, the method, what was refused and where the state ended."""
+        many = "" if self.num_series is None else f"{self.num_series} series x "
+        lines = [f"Filtered: {many}{self.settings['steps']} steps, method {describe_method(self.method)}"]
+        if isinstance(self.saved, dict) and "outliers" in self.saved:
+            outliers = self.saved["outliers"]
+            lines.append(f"  {outliers.sum()} outliers of {outliers.size}, {self.missing} missing numbers")
+        if isinstance(self.saved, dict) and "log_liks" in self.saved:
+            lines.append(f"  log-likelihood {np.sum(self.log_likelihood):.6g}")
+        if isinstance(self.saved, dict) and self.saved.keys() <= ARRAYS.keys():
+            lines.append(f"  kept: {', '.join(self.saved)}")
+        else:
+            lines.append("  kept: what your save function returned, in .saved")
+        if self.num_series is None and hasattr(self.final, "mean"):
+            lines.append(f"  final state: {describe_state(self.final)}")
+        return "\n".join(lines)
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Smoothed:
+    """Smoothed beliefs, with a leading series axis for many series.
+
+    Attributes:
+        means: (T, D).
+        covs: (T, D, D).
+        filtered: the run that was smoothed.
+        weights: w, (T, M), in the light of what came before and after; only with `reweigh=True`.
+    """
+
+    means: np.ndarray
+    covs: np.ndarray
+    filtered: Filtered
+    weights: np.ndarray | None = None
+
+    def to_frame(self, backend: str = "pandas") -> Any:
+        """Lay one series out as a data frame; `backend` as in `Filtered.to_frame`."""
+        if self.means.ndim == 3:
+            raise ValueError("to_frame takes one series here; make frames of the arrays of many")
+        variances = np.diagonal(self.covs, axis1=-2, axis2=-1)
+        columns = {"step": np.arange(len(self.means))} | tabular.belief_columns(self.means, variances)
+        return tabular.make_frame(columns, backend)
+
+    def __repr__(self) -> str:
+        """Tell the size."""
+        return f"Smoothed: means {self.means.shape}, covs {self.covs.shape}"
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Forecast:
+    """The future of a series.
+
+    Attributes:
+        means: of the states, (steps, D).
+        covs: (steps, D, D).
+        obs_means: of the measurements, (steps, M).
+        obs_covs: (steps, M, M), noise included.
+        lower: lower end of the interval of each measured coordinate, (steps, M).
+        upper: upper end.
+        level: probability of the interval.
+    """
+
+    means: np.ndarray
+    covs: np.ndarray
+    obs_means: np.ndarray
+    obs_covs: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    level: float
+
+    def __repr__(self) -> str:
+        """Tell the size."""
+        return f"Forecast: {self.means.shape[-2]} steps, {self.level:.0%} intervals in .lower and .upper"
+
+
+def describe_state(state: Any, limit: int = 8) -> str:
+    """Write the first coordinates of a state, with their standard deviations if it has them."""
+    variances = np.diagonal(state.cov) if hasattr(state, "cov") else getattr(state, "variances", None)
+    shown = [f"{mean:.4g}" for mean in state.mean[:limit]]
+    if variances is not None:
+        spreads = np.sqrt(np.maximum(variances[:limit], 0.0))
+        shown = [f"{mean} ± {spread:.2g}" for mean, spread in zip(shown, spreads, strict=True)]
+    return ", ".join(shown) + (", ..." if len(state.mean) > limit else "")
+
+
+def _count_missing(saved: Any, otherwise: int) -> int:
+    """Count what is missing in a part of a run, where its residuals tell."""
+    has_residuals = isinstance(saved, dict) and "residuals" in saved
+    return int(np.isnan(saved["residuals"]).sum()) if has_residuals else otherwise
+
+
+def _total(values: np.ndarray, num_series: int | None) -> float | np.ndarray:
+    return float(values.sum()) if num_series is None else np.nansum(values, axis=1)
+
+
+def describe_method(method: Any) -> str:
+    """Write a method as its class and its weight, or another noise rule."""
+    rule = getattr(method, "noise", None)
+    told = getattr(rule, "weight", rule)
+    return type(method).__name__ if told is None else f"{type(method).__name__} with {told!r}"

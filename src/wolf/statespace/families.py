@@ -1,0 +1,253 @@
+"""Exponential families: what a measurement is, beyond a number with Gaussian noise.
+
+A model's function gives the linear predictor η of each step. A family says what follows from it: the expectation
+λ = E[T(y) | η] of a sufficient statistic T(y), and its covariance V. The filter then updates as if T(y) were Gaussian
+with these moments, linearised at the prior mean: the extended Kalman filter of Ollivier (2018), which is one step of
+natural gradient. WoLF raises that Gaussian to the power w² (Duran-Martin et al. 2024, appendix on exponential
+families).
+
+Weigh the Pearson residual at the prior mean, `MahalanobisIMQ(metric="R")` with V in the place of R. The S metric, whose
+covariance includes what is not known of the parameters, accepts gross counts while little is known.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from wolf import checks
+from wolf.numerics.pytree import pytree, static
+
+LOG_LIMIT = 30.0  # of a log-rate: exp(30) is 1e13, and its square is finite in float32
+MOST_CERTAIN = 1e-6  # least variance of an indicator; below it float32 has no digits left for 1 - λ
+
+
+class Family:
+    """What the families share.
+
+    A family has `dim`, the number of statistics M, and `outputs`, the number of values η that it needs; and
+    `statistic(y)` of NumPy data for the door, `mean(eta)` -> (M,) and `variance(eta)` -> (M, M) for the engine.
+    """
+
+    @property
+    def dim(self) -> int:
+        """Count the statistics, M."""
+        return 1
+
+    @property
+    def outputs(self) -> int:
+        """Count the linear predictors that the function has to give."""
+        return self.dim
+
+    def statistic(self, y: Any) -> np.ndarray:
+        """Turn data (T,) into statistics (T, M): what `wolf.filter` takes. NaN stays missing."""
+        return checks.number_array("y", y).reshape(-1, self.dim)
+
+    def mean(self, eta: Array) -> Array:
+        """Give λ = E[T(y)], (M,)."""
+        raise NotImplementedError
+
+    def variance(self, eta: Array) -> Array:
+        """Give V = Cov[T(y)], (M, M)."""
+        raise NotImplementedError
+
+
+@pytree
+class Gaussian(Family):
+    """A number, or M of them, with Gaussian noise: λ = η, V = R.
+
+    Args:
+        obs_cov: R, (M, M), positive definite; a number for M = 1.
+    """
+
+    obs_cov: Any
+
+    def __post_init__(self) -> None:
+        """Check R, and keep it as a matrix."""
+        if isinstance(self.obs_cov, jax.core.Tracer):
+            return
+        array = np.atleast_2d(checks.number_array("obs_cov", self.obs_cov))
+        checks.covariance("obs_cov", array, array.shape[-1], definite=True)
+        object.__setattr__(self, "obs_cov", array)
+
+    @property
+    def dim(self) -> int:
+        """Count the coordinates, M."""
+        return self.obs_cov.shape[-1]
+
+    def mean(self, eta: Array) -> Array:
+        """Give η."""
+        return eta
+
+    def variance(self, eta: Array) -> Array:
+        """Give R."""
+        return jnp.asarray(self.obs_cov, eta.dtype)
+
+
+@pytree
+class Bernoulli(Family):
+    """Yes or no, 1 or 0: λ = 1 / (1 + exp(-η)), V = λ (1 - λ).
+
+    Example:
+        >>> Bernoulli().mean(jnp.zeros(1)).tolist(), Bernoulli().variance(jnp.zeros(1)).tolist()
+        ([0.5], [[0.25]])
+    """
+
+    def statistic(self, y: Any) -> np.ndarray:
+        """Take 0, 1, False, True; anything else is an error, NaN is missing."""
+        values = super().statistic(y)
+        _check("Bernoulli takes 0 and 1", values, np.isin(values, (0.0, 1.0)))
+        return values
+
+    def mean(self, eta: Array) -> Array:
+        """Give the probability of a yes."""
+        return jax.nn.sigmoid(eta)
+
+    def variance(self, eta: Array) -> Array:
+        """Give λ (1 - λ), kept away from zero so that a Pearson residual is finite."""
+        return jnp.maximum(jax.nn.sigmoid(eta) * jax.nn.sigmoid(-eta), MOST_CERTAIN)[:, None]
+
+
+@pytree
+class Categorical(Family):
+    """One of K classes: λ = the first K - 1 entries of softmax(η), V = diag(λ) - λ λᵀ.
+
+    All K predictors are learned, so that no class is special under a prior; the last indicator is left out because
+    it is one minus the others, and V would be singular.
+
+    Args:
+        classes: K, at least 2.
+
+    Example:
+        >>> Categorical(3).statistic([0, 2]).tolist()
+        [[1.0, 0.0], [0.0, 0.0]]
+    """
+
+    classes: int = static()
+
+    def __post_init__(self) -> None:
+        """Check K."""
+        if not isinstance(self.classes, int | np.integer) or self.classes < 2:
+            raise ValueError(f"classes must be a whole number of at least 2; got {self.classes!r}")
+        object.__setattr__(self, "classes", int(self.classes))
+
+    @property
+    def dim(self) -> int:
+        """Count the indicators, K - 1."""
+        return self.classes - 1
+
+    @property
+    def outputs(self) -> int:
+        """Count the predictors, K."""
+        return self.classes
+
+    def statistic(self, y: Any) -> np.ndarray:
+        """Turn classes 0 ... K - 1 into indicators of all but the last."""
+        labels = checks.number_array("y", y).reshape(-1)
+        _check(f"Categorical takes 0 ... {self.classes - 1}", labels, np.isin(labels, np.arange(self.classes)))
+        indicators = (labels[:, None] == np.arange(self.dim)).astype(np.float64)
+        return np.where(np.isnan(labels)[:, None], np.nan, indicators)
+
+    def mean(self, eta: Array) -> Array:
+        """Give the probabilities of all classes but the last."""
+        return jax.nn.softmax(eta)[:-1]
+
+    def variance(self, eta: Array) -> Array:
+        """Give the covariance of the indicators, kept away from singular."""
+        mean = self.mean(eta)
+        return jnp.diag(mean + MOST_CERTAIN) - mean[:, None] * mean[None, :]
+
+
+@pytree
+class Poisson(Family):
+    """Counts: λ = exp(η), V = λ."""
+
+    def statistic(self, y: Any) -> np.ndarray:
+        """Take counts, not negative."""
+        values = super().statistic(y)
+        _check("Poisson takes counts of at least 0", values, values >= 0)
+        return values
+
+    def mean(self, eta: Array) -> Array:
+        """Give the rate."""
+        return jnp.exp(jnp.clip(eta, -LOG_LIMIT, LOG_LIMIT))
+
+    def variance(self, eta: Array) -> Array:
+        """Give the rate."""
+        return self.mean(eta)[:, None]
+
+
+@pytree
+class Gamma(Family):
+    """Positive numbers with a known shape k: λ = exp(η), V = λ² / k (k = 1 is the exponential distribution).
+
+    Args:
+        shape: k; the relative standard deviation is 1 / √k.
+    """
+
+    shape: Any
+
+    def __post_init__(self) -> None:
+        """Check the shape."""
+        checks.positive("shape", self.shape)
+
+    def statistic(self, y: Any) -> np.ndarray:
+        """Take positive numbers."""
+        values = super().statistic(y)
+        _check("Gamma takes numbers above 0", values, values > 0)
+        return values
+
+    def mean(self, eta: Array) -> Array:
+        """Give the expectation."""
+        return jnp.exp(jnp.clip(eta, -LOG_LIMIT, LOG_LIMIT))
+
+    def variance(self, eta: Array) -> Array:
+        """Give the squared expectation over the shape."""
+        return (self.mean(eta) ** 2 / self.shape)[:, None]
+
+
+@pytree
+class Beta(Family):
+    """Shares between 0 and 1 with expectation μ = 1 / (1 + exp(-η)) and known precision φ.
+
+    With φ fixed the sufficient statistic is logit(y): λ = ψ(μφ) - ψ((1 - μ)φ), V = ψ'(μφ) + ψ'((1 - μ)φ). A share of
+    exactly 0 or 1 has density zero and an infinite statistic, and is treated as an outlier.
+
+    Args:
+        precision: φ; the variance of y is μ (1 - μ) / (1 + φ).
+    """
+
+    precision: Any
+
+    def __post_init__(self) -> None:
+        """Check the precision."""
+        checks.positive("precision", self.precision)
+
+    def statistic(self, y: Any) -> np.ndarray:
+        """Take shares to their logits."""
+        values = super().statistic(y)
+        _check("Beta takes numbers from 0 to 1", values, (values >= 0) & (values <= 1))
+        with np.errstate(divide="ignore"):
+            return np.log(values) - np.log1p(-values)
+
+    def _counts(self, eta: Array) -> tuple[Array, Array]:
+        eta = jnp.clip(eta, -LOG_LIMIT / 2, LOG_LIMIT / 2)
+        return self.precision * jax.nn.sigmoid(eta), self.precision * jax.nn.sigmoid(-eta)
+
+    def mean(self, eta: Array) -> Array:
+        """Give the expectation of the logit."""
+        first, second = self._counts(eta)
+        return jax.scipy.special.digamma(first) - jax.scipy.special.digamma(second)
+
+    def variance(self, eta: Array) -> Array:
+        """Give the variance of the logit."""
+        first, second = self._counts(eta)
+        return (jax.scipy.special.polygamma(1, first) + jax.scipy.special.polygamma(1, second))[:, None]
+
+
+def _check(wanted: str, values: np.ndarray, good: np.ndarray) -> None:
+    bad = ~(good | np.isnan(values))
+    if bad.any():
+        raise ValueError(f"{wanted}; got {values[bad].ravel()[0]!r}")

@@ -1,0 +1,68 @@
+"""Functions of the state, with their input filled in: a matrix, or a user's f(x) or f(x, u)."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax import Array
+
+from wolf.numerics import linalg
+from wolf.numerics.pytree import function, pytree
+
+
+@pytree
+class LinearMap:
+    """A map `x -> matrix x + offset`; None is the identity and no offset."""
+
+    matrix: Any
+    offset: Any = None
+
+    def __call__(self, x: Array) -> Array:
+        """Apply the map."""
+        y = x if self.matrix is None else linalg.matvec(self.matrix, x)
+        return y if self.offset is None else y + self.offset
+
+
+@pytree
+class Bound:
+    """A user's function with its input filled in, ready for one series or for many."""
+
+    fn: Any = function()
+    u: Any = None
+    residual: Any = function(default=None)
+
+    def __call__(self, x: Array) -> Array:
+        """Evaluate at x."""
+        return self.each(lambda f: f, x)
+
+    def each(self, transform: Callable, x: Array, axes: int = 1) -> Any:
+        """Evaluate `transform(x -> fn(x, u))` at x, series by series if x has a trailing axis beyond its own."""
+
+        def one(x: Array, u: Any) -> Any:
+            return transform(lambda z: call(self.fn, z, u))(x)
+
+        if x.ndim == axes:
+            return one(x, self.u)
+        u_axis = -1 if self.u is not None and self.u.ndim > 1 else None
+        return jax.vmap(one, in_axes=(-1, u_axis), out_axes=-1)(x, self.u)
+
+
+def call(fn: Callable, x: Array, u: Array | None) -> Array:
+    """Call f(x) or f(x, u), whichever the function takes.
+
+    Example:
+        >>> call(lambda x: 2 * x, 3.0, None), call(lambda x, u: x + u, 3.0, 1.0)
+        (6.0, 4.0)
+    """
+    return fn(x, u) if num_arguments(fn) > 1 else fn(x)
+
+
+def num_arguments(fn: Callable) -> int:
+    """Count the positional arguments without a default that a function takes: 1 for f(x), 2 for f(x, u)."""
+    try:
+        parameters = inspect.signature(fn).parameters.values()
+    except (TypeError, ValueError):  # jnp.sin and other compiled callables do not tell
+        return 1
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(p.kind in kinds and p.default is inspect.Parameter.empty for p in parameters)

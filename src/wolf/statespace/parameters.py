@@ -1,0 +1,168 @@
+"""Models whose state is a vector of parameters: `θ_t = θ_{t-1} + N(0, drift)`, `y_t ~ family(h(θ_t, u_t))`.
+
+Networks, generalised linear models, curves. Such a state stands still or wanders, so no step has to differentiate or
+multiply by its dynamics, and its covariances are kept as short as they are given: for a million parameters a full
+matrix would not fit in any memory.
+"""
+
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from wolf import checks
+from wolf.numerics.pytree import function, pytree
+from wolf.protocols import Gaussian
+from wolf.statespace.families import Gaussian as GaussianNoise
+from wolf.statespace.functions import Bound, LinearMap, call, num_arguments
+
+
+@pytree
+class ParameterModel:
+    """Parameters θ that are learned from measurements of a function of them.
+
+    Args:
+        observe: h(θ, u) or h(θ), with values of shape (family.outputs,).
+        family: what a measurement is, from `wolf.families`.
+        mean: of θ at time 0, (D,).
+        cov: of θ at time 0: a number or (D,) for variances, or (D, D).
+        drift: variances that θ gains in each step, a number or (D,). None stands still, and costs nothing.
+
+    Example:
+        >>> from wolf.statespace.families import Bernoulli
+        >>> ParameterModel(lambda theta, u: u @ theta[:, None], Bernoulli(), np.zeros(3), 1.0)
+        ParameterModel(3 parameters, Bernoulli)
+    """
+
+    observe: Any = function()
+    family: Any
+    mean: Any
+    cov: Any
+    drift: Any = None
+
+    handles_series: ClassVar[bool] = False  # many series are vmapped, or run one after the other
+    linear: ClassVar[bool] = False
+    dynamics: ClassVar[None] = None
+    residual: ClassVar[None] = None
+
+    def __post_init__(self) -> None:
+        """Check shapes and values; arrays are kept as NumPy, so that none is cut to float32."""
+        for name in ("mean", "cov") if self.drift is None else ("mean", "cov", "drift"):
+            object.__setattr__(self, name, checks.number_array(name, getattr(self, name)))
+        if not callable(self.observe):
+            raise ValueError(f"observe must be a function h(theta, u); got {type(self.observe).__name__}")
+        if isinstance(self.mean, jax.core.Tracer) or isinstance(self.cov, jax.core.Tracer):
+            return
+        if self.mean.ndim != 1 or not np.all(np.isfinite(self.mean)):
+            raise ValueError(f"mean must be finite and of shape (D,); got shape {self.mean.shape}")
+        size = self.state_dim
+        if self.cov.ndim == 2:
+            checks.covariance("cov", self.cov, size)
+        else:
+            _check_variances("cov", self.cov, size)
+        if self.drift is not None:
+            _check_variances("drift", self.drift, size)
+
+    def __repr__(self) -> str:
+        """Tell the size and the family."""
+        moving = "" if self.drift is None else ", drifting"
+        return f"ParameterModel({self.state_dim} parameters, {type(self.family).__name__}{moving})"
+
+    @property
+    def state_dim(self) -> int:
+        """Count the parameters, D."""
+        return self.mean.shape[-1]
+
+    @property
+    def obs_dim(self) -> int:
+        """Count the statistics of a measurement, M."""
+        return self.family.dim
+
+    @property
+    def prior(self) -> Gaussian:
+        """Write the prior out as mean and full covariance."""
+        return Gaussian(self.mean, _dense(self.cov, self.state_dim))
+
+    @property
+    def noise_cov(self) -> Any:
+        """Give the covariance of the drift as short as it is: None, a number or (D,) for variances."""
+        return self.drift
+
+    @property
+    def dynamics_cov(self) -> Any:
+        """Write the covariance of the drift out in full."""
+        return _dense(np.zeros((), self.mean.dtype) if self.drift is None else self.drift, self.state_dim)
+
+    @property
+    def obs_cov(self) -> Any:
+        """Give the covariance of a measurement: R for a Gaussian family, what it is at η = 0 for the others."""
+        if isinstance(self.family, GaussianNoise):
+            return self.family.obs_cov
+        return self.family.variance(jnp.zeros(self.family.outputs))
+
+    @property
+    def takes_inputs(self) -> bool:
+        """Say whether the function takes inputs u."""
+        return num_arguments(self.observe) > 1
+
+    def override(self, matrices: dict[str, Any]) -> "ParameterModel":
+        """Copy with another R for one step, which only Gaussian noise has."""
+        if matrices.keys() != {"R"} or not isinstance(self.family, GaussianNoise):
+            raise ValueError(
+                f"a model of parameters takes another R for one step, if its family is Gaussian; got "
+                f"{', '.join(matrices)} for {self!r}"
+            )
+        return ParameterModel(self.observe, GaussianNoise(matrices["R"]), self.mean, self.cov, self.drift)
+
+    def at(self, t: Array | int) -> "ParameterModel":
+        """Give the model at a time: always the same."""
+        return self
+
+    def scaled(self, dynamics: Any, obs: Any) -> "ParameterModel":
+        """Multiply the noise covariances; only Gaussian noise has one of its own."""
+        if not isinstance(self.family, GaussianNoise):
+            raise ValueError(f"only Gaussian noise can be scaled; got {self!r}")
+        drift = None if self.drift is None else dynamics * self.drift
+        return ParameterModel(self.observe, GaussianNoise(obs * self.family.obs_cov), self.mean, self.cov, drift)
+
+    def lift(self) -> "ParameterModel":
+        """Give itself; many series of such models are not run on a trailing axis."""
+        return self
+
+    def transition(self, u: Array | None) -> LinearMap:
+        """Stay."""
+        return LinearMap(None)
+
+    def projection(self, u: Array | None) -> Bound:
+        """Bind the input, and give the expected statistic λ of θ."""
+        return Bound(lambda theta, u: self.family.mean(call(self.observe, theta, u)), u)
+
+    def noise_at(self, theta: Array, u: Array | None) -> Array:
+        """Give the covariance V of a measurement at these parameters, (M, M)."""
+        return self.family.variance(call(self.observe, theta, u))
+
+    def subtract(self, y: Array, prediction: Array) -> Array:
+        """Form the residual of a statistic."""
+        return y - prediction
+
+
+def _dense(short: Any, size: int) -> Any:
+    """Write variances out as a matrix."""
+    if short.ndim == 2:
+        return short
+    xp: Any = (
+        np if isinstance(short, np.ndarray) else jnp
+    )  # inside a trace, D² numbers that nobody asks for cost nothing
+    one = xp.eye(size, dtype=short.dtype)
+    return one * short if short.ndim == 0 else one * short[:, None]
+
+
+def _check_variances(name: str, value: Any, size: int) -> None:
+    if isinstance(value, jax.core.Tracer):
+        return
+    if value.ndim > 1 or (value.ndim == 1 and len(value) != size):
+        raise ValueError(f"{name} must be a number or have shape ({size},); got shape {value.shape}")
+    if not np.all(np.isfinite(value) & (value >= 0)):
+        raise ValueError(f"{name} is a variance and must be finite and at least 0; got {value!r}")
