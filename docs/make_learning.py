@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 import wolf
-from wolf.datasets import uci
+from wolf_paper import uci_sets as uci
 from wolf.plots import style
 from wolf.statespace import families
 

@@ -45,7 +45,7 @@ HEAVY = (
     "sklearn",
     "pyarrow",
     "bayes_opt",
-    "wolf.experiments",
+    "wolf_paper",
 )
 
 

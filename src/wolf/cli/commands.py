@@ -275,7 +275,7 @@ def reproduce(context: click.Context, names: tuple[str, ...], listed: bool, **op
 
     Ends with exit code 1 if a figure differs and nobody has said why.
     """
-    from wolf.cli import reproducing
+    from wolf_paper import command as reproducing
 
     if listed:
         click.echo(reproducing.listing())

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wolf.datasets import uci as uci
 
 WORDS = {
     "thermometer": "three days of temperature every five minutes, with false values and gaps",

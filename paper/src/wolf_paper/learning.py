@@ -1,0 +1,301 @@
+"""What the experiments with networks share: the methods and their bounds, streams of trials, errors and times.
+
+The methods are those of the paper's section 5.2, with its bounds; beside them stand three that it lacks: the
+default and learned noise, which nobody tuned, and an EKF that is shown the targets before they are corrupted.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from wolf import entry as door
+from wolf import methods
+from wolf.api import filter_many
+from wolf.engine import run
+from wolf_paper import search
+from wolf_paper.as_run import CarriedBernoulli
+from wolf_paper.protocol import Row, Rows
+from wolf.filters import GaussianFilter
+from wolf.numerics.pytree import cast
+
+Bounds = dict[str, tuple[float, float]]
+Tell = Callable[[int, int], None]
+
+SMALLEST = 1e-6  # of counts and scalings that must be above 0
+PRIOR: Bounds = {"log_lr": (-5.0, 0.0)}  # log of the prior variance of the weights, or of Adam's learning rate
+INNER: Bounds = {"iterations": (1.0, 10.0)}  # cut to a whole number
+BOUNDS: dict[str, Bounds] = {
+    "EKF": PRIOR,
+    "EKF-B": PRIOR | INNER | {"alpha": (SMALLEST, 5.0), "beta": (SMALLEST, 5.0)},
+    "EKF-IW": PRIOR | INNER | {"scaling": (SMALLEST, 5.0)},
+    "OGD": PRIOR | INNER,
+    "WoLF-IMQ": PRIOR | {"c": (SMALLEST, 20.0)},
+    "WoLF-TMD": PRIOR | {"c": (SMALLEST, 20.0)},
+}
+CALIBRATED = "WoLF (default)"
+LEARNED = "Learned"
+CLEAN = "EKF (clean targets)"
+UNTUNED = (CALIBRATED, LEARNED, CLEAN)
+METHODS = (*BOUNDS, *UNTUNED)
+ROBUST = ("EKF-B", "EKF-IW", "WoLF-IMQ", "WoLF-TMD", CALIBRATED, LEARNED)
+COLOURS = {  # Okabe & Ito (2008)
+    "EKF": "#d55e00",
+    "EKF-B": "#cc79a7",
+    "EKF-IW": "#e69f00",
+    "OGD": "#20262d",
+    "WoLF-IMQ": "#0072b2",
+    "WoLF-TMD": "#009e73",
+    CALIBRATED: "#56b4e9",
+    LEARNED: "#3d2c8d",
+    CLEAN: "#8b949e",
+}
+CHUNK = 10  # trials in one compiled call: a protein stream is 3 MB, and its progress should be seen
+PATIENCE = 12  # with 5, targets that are +50 or -50 in 45 % of the rows are soon believed
+VALUES = ("log_lr", "iterations", "alpha", "beta", "scaling", "c")
+
+
+@dataclass(frozen=True)
+class Trials:
+    """Streams of equal length.
+
+    Attributes:
+        features: (B, T, K).
+        targets: with outliers, (B, T).
+        clean: before they came.
+    """
+
+    features: np.ndarray
+    targets: np.ndarray
+    clean: np.ndarray
+
+    def __len__(self) -> int:
+        """Count the trials."""
+        return len(self.targets)
+
+    def __getitem__(self, rows: slice) -> "Trials":
+        """Take some of the trials."""
+        return Trials(self.features[rows], self.targets[rows], self.clean[rows])
+
+
+ModelOf = Callable[[float, int], Any]  # the model of a prior variance and the number of a trial
+
+
+def method_of(name: str, values: Mapping[str, Any], as_run: bool = False) -> Any:
+    """Build a method from its hyper-parameters; `c` of the TMD is a distance, which the filter squares.
+
+    Args:
+        name: one of `METHODS`.
+        values: by name; what a method does not take is not looked at.
+        as_run: whether EKF-B is the one of the published runs.
+    """
+    inner = int(values.get("iterations", 1))
+    if name == CALIBRATED:
+        return methods.make("WoLF")
+    if name == LEARNED:
+        return methods.make("Learned", patience=PATIENCE)
+    if name in ("EKF", CLEAN):
+        return methods.make("EKF")
+    if name == "EKF-B":
+        counts = {"alpha": float(values["alpha"]), "beta": float(values["beta"])}
+        if as_run:
+            return GaussianFilter(noise=CarriedBernoulli(**counts, iterations=inner))
+        return methods.make("EKF-B", **counts, iterations=inner)
+    if name == "EKF-IW":
+        return methods.make("EKF-IW", scaling=float(values["scaling"]), iterations=inner)
+    if name == "OGD":
+        return methods.make("OGD", learning_rate=float(np.exp(values["log_lr"])), iterations=inner)
+    c = float(values["c"])
+    return methods.make(name, c=c if name == "WoLF-IMQ" else c**2)
+
+
+def prior_variance(name: str, values: Mapping[str, Any]) -> float:
+    """Give the prior variance of the weights: 1 where it is not tuned."""
+    return 1.0 if name == "OGD" else float(np.exp(values.get("log_lr", 0.0)))
+
+
+def residual(state: Any, info: Any) -> Any:
+    """Keep the prior-predictive error of each step."""
+    return info.residual
+
+
+def predictions(
+    name: str, values: Mapping[str, Any], model_of: ModelOf, trials: Trials, first: int = 0, as_run: bool = False
+) -> np.ndarray:
+    """Run trials in one compiled call, and give what was predicted before each target came, (B, T).
+
+    Args:
+        name: of the method.
+        values: its hyper-parameters.
+        model_of: the model; one for all trials if it starts alike in all.
+        trials: the data.
+        first: number of the first of them.
+        as_run: see `method_of`.
+    """
+    variance = prior_variance(name, values)
+    models = [model_of(variance, first + i) for i in range(len(trials))]
+    shared = all(np.array_equal(models[0].mean, each.mean) for each in models)
+    shown = trials.clean if name == CLEAN else trials.targets
+    out = filter_many(
+        models[0] if shared else models,
+        shown[..., None],
+        inputs=trials.features,
+        method=method_of(name, values, as_run),
+        save=residual,
+    )
+    return shown - out.saved[..., 0]
+
+
+def errors(
+    name: str, values: Mapping[str, Any], model_of: ModelOf, trials: Trials, first: int = 0, as_run: bool = False
+) -> np.ndarray:
+    """Run trials and compute their RMedSE, `sqrt(median over t of (y_t - h(mean before y_t))²)`, outliers included.
+
+    Arguments are those of `predictions`; returns (B,).
+    """
+    return root_median_square(trials.targets - predictions(name, values, model_of, trials, first, as_run))
+
+
+def root_median_square(values: np.ndarray) -> np.ndarray:
+    """Take the root of the median of the squares over the last axis; not a number where one of them is not.
+
+    Example:
+        >>> float(root_median_square(np.array([-3.0, 0.0, 100.0])))
+        3.0
+    """
+    return np.sqrt(np.median(np.asarray(values) ** 2, axis=-1))
+
+
+def run_trials(
+    chosen: Mapping[str, Mapping[str, Any]],
+    model_of: ModelOf,
+    make: Callable[[range], Trials],
+    count: int,
+    tell: Tell,
+    as_run: bool = False,
+) -> Rows:
+    """Run every method on the same trials, some at a time.
+
+    Args:
+        chosen: hyper-parameters by method.
+        model_of: as in `errors`.
+        make: streams of these trials.
+        count: number of trials.
+        tell: told the progress.
+        as_run: see `method_of`.
+    """
+    rows: Rows = []
+    for start in range(0, count, CHUNK):
+        which = range(start, min(start + CHUNK, count))
+        trials = make(which)
+        for place, (name, values) in enumerate(chosen.items()):
+            found = errors(name, values, model_of, trials, start, as_run)
+            rows += [
+                {"method": name, "trial": trial, "rmedse": float(error)}
+                for trial, error in zip(which, found, strict=True)
+            ]
+            tell(start * len(chosen) + (place + 1) * len(which), count * len(chosen))
+    return rows
+
+
+def tune(
+    names: Sequence[str],
+    model_of: ModelOf,
+    trial: Trials,
+    *,
+    initial: int,
+    iterations: int,
+    seed: int,
+    tell: Tell,
+    number: int = 0,
+    bounds: Mapping[str, Bounds] = BOUNDS,
+    fixed: Mapping[str, Any] | None = None,
+    as_run: bool = False,
+) -> Rows:
+    """Choose the hyper-parameters of methods on one trial, as the paper does; a row for each method.
+
+    Args:
+        names: of methods; those without bounds are left out.
+        model_of: as in `errors`.
+        trial: one trial.
+        initial: random points.
+        iterations: points of the surrogate.
+        seed: of the search.
+        tell: told the progress.
+        number: of the trial.
+        bounds: boxes by method.
+        fixed: hyper-parameters that are not searched.
+        as_run: see `method_of`.
+    """
+    rows: Rows = []
+    searched = [name for name in names if name in bounds]
+    for place, name in enumerate(searched):
+
+        def score(name: str = name, **values: float) -> float:
+            found = errors(name, dict(fixed or {}) | values, model_of, trial, number, as_run)
+            return -(float(found[0]) ** 2)
+
+        def part(done: int, of: int, place: int = place) -> None:
+            tell(place * of + done, len(searched) * of)
+
+        found = search.maximise(score, bounds[name], initial=initial, iterations=iterations, seed=seed, tell=part)
+        row: Row = {"method": name, "evaluations": found.evaluations, "rmedse": float(np.sqrt(-found.score))}
+        rows.append(row | dict(fixed or {}) | found.values)
+    return rows
+
+
+def values_of(rows: Rows) -> dict[str, dict[str, float]]:
+    """Read hyper-parameters back from the rows of a tuning part; those that have none get an empty set."""
+    tuned = {row["method"]: {name: row[name] for name in VALUES if row.get(name) is not None} for row in rows}
+    return {name: tuned.get(name, {}) for name in METHODS if name in tuned or name in UNTUNED}
+
+
+def time_trials(
+    chosen: Mapping[str, Mapping[str, Any]],
+    model_of: ModelOf,
+    make: Callable[[range], Trials],
+    count: int,
+    repeats: int,
+    tell: Tell,
+    as_run: bool = False,
+) -> Rows:
+    """Run trials one by one and time them: all methods in turn, warm, the best of some repeats; no threads, no batch.
+
+    Args:
+        chosen: hyper-parameters by method.
+        model_of: as in `errors`.
+        make: streams of these trials.
+        count: number of trials.
+        repeats: of each run.
+        tell: told the progress.
+        as_run: see `method_of`.
+    """
+    rows: Rows = []
+    with door.precision("float64"):
+        engines = {
+            name: cast((model_of(prior_variance(name, values), 0), method_of(name, values, as_run)), "float64")
+            for name, values in chosen.items()
+        }
+        for number in range(count):
+            trial = make(range(number, number + 1))
+            best = dict.fromkeys(engines, np.inf)
+            found: dict[str, float] = {}
+            for turn in range(repeats + (number == 0)):
+                for name, engine in engines.items():
+                    shown = (trial.clean if name == CLEAN else trial.targets)[0]
+                    start = time.perf_counter()
+                    _, kept = jax.block_until_ready(
+                        run.run_filter(*engine, shown[:, None], trial.features[0], save=residual)
+                    )
+                    if turn or number:  # the very first turn compiles
+                        best[name] = min(best[name], (time.perf_counter() - start) / len(shown))
+                    found[name] = float(root_median_square(trial.targets[0] - shown + np.asarray(kept)[:, 0]))
+            rows += [
+                {"method": name, "trial": number, "rmedse": found[name], "seconds_per_step": best[name]}
+                for name in engines
+            ]
+            tell(number + 1, count)
+    return rows
