@@ -13,9 +13,9 @@ import jax
 import numpy as np
 
 import wolf
-from wolf_paper import uci_sets as uci
 from wolf.plots import style
 from wolf.statespace import families
+from wolf_paper import uci_sets as uci
 
 HERE = Path(__file__).parent
 save = runpy.run_path(str(HERE / "make_images.py"), run_name="images")["save"]

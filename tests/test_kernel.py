@@ -14,11 +14,11 @@ from tests import oracle
 from tests.oracle import assert_close
 
 import wolf
-from wolf.belief import gaussian
+from wolf.belief import Gaussian, RootGaussian, gaussian
 from wolf.noise import Weighted
 from wolf.numerics import linalg
 from wolf.numerics.pytree import cast
-from wolf.protocols import Affine, Believed, Gaussian, RootGaussian
+from wolf.protocols import Affine, Believed
 
 D, M, K = 3, 2, 3
 FORMS = ("joseph", "symmetric", "sqrt")

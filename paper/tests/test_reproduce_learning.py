@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import wolf
-from wolf_paper import uci_sets as uci
 from wolf_paper import (
     complexity,
     kin8nm,
@@ -20,6 +19,7 @@ from wolf_paper import (
     verdict,
 )
 from wolf_paper import uci as regression
+from wolf_paper import uci_sets as uci
 from wolf_paper.protocol import Task
 from wolf_paper.rows import read
 

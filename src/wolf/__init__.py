@@ -25,6 +25,7 @@ from wolf.api import filter_many as filter_many
 from wolf.api import forecast as forecast
 from wolf.api import sample_paths as sample_paths
 from wolf.api import smooth as smooth
+from wolf.belief import Gaussian as Gaussian
 from wolf.engine.run import init as init
 from wolf.engine.run import run_chunks as run_chunks
 from wolf.engine.run import run_each as run_each
@@ -46,7 +47,6 @@ from wolf.methods import LowRank as LowRank
 from wolf.methods import WoLF as WoLF
 from wolf.online import Online as Online
 from wolf.online.lagged import FixedLag as FixedLag
-from wolf.protocols import Gaussian as Gaussian
 from wolf.readings.frames import filter_frame as filter_frame
 from wolf.results import Filtered as Filtered
 from wolf.results import Forecast as Forecast

@@ -9,16 +9,15 @@ from typing import Any
 import jax
 import numpy as np
 
-from wolf import checks
-from wolf import entry as door
+from wolf import checks, entry
+from wolf.belief import Gaussian
 from wolf.engine import reweighing
 from wolf.engine.forecasting import run_forecast
 from wolf.engine.parallel import run_one, run_series
 from wolf.engine.smoothing import run_sampler, run_smoother
-from wolf.entry import precision, to_dtype, to_numpy
 from wolf.filters import GaussianFilter
+from wolf.numerics.precision import as_key, precision, to_dtype, to_numpy
 from wolf.numerics.pytree import cast
-from wolf.protocols import Gaussian
 from wolf.results import Filtered, Forecast, Smoothed, describe_method
 from wolf.statespace import Model, with_matrices
 
@@ -55,15 +54,15 @@ def filter(
         >>> out.outliers.tolist()
         [False, False, True, False, False]
     """
-    method = door.resolve_method(method, model)
-    suited = door.suit(model, method, key)
+    method = entry.resolve_method(method, model)
+    suited = entry.suit(model, method, key)
     array = checks.measurements(ys, model.obs_dim)
     us = checks.inputs(inputs, len(array), model)
-    door.check_options(dtype, save)
-    door.check_functions(model, us)
-    door.check_time_axes(model, len(array), update_first, "filter")
-    door.warn_if_large(suited, array.shape[0], save, dtype, method)
-    door.warn_if_fresh(model)
+    entry.check_options(dtype, save)
+    entry.check_functions(model, us)
+    entry.check_time_axes(model, len(array), update_first, "filter")
+    entry.warn_if_large(suited, array.shape[0], save, dtype, method)
+    entry.warn_if_fresh(model)
     return _filter(model, suited, method, array, us, key, dtype, {"save": save, "update_first": update_first})
 
 
@@ -98,8 +97,8 @@ def filter_many(
     """
     models = tuple(model) if isinstance(model, list | tuple) else None
     first: Any = models[0] if models else model
-    method = door.resolve_method(method, first)
-    suited = tuple(door.suit(each, method, key) for each in models or (first,))
+    method = entry.resolve_method(method, first)
+    suited = tuple(entry.suit(each, method, key) for each in models or (first,))
     array, lengths = checks.many_measurements(ys, first.obs_dim)
     steps = array.shape[1]
     us = checks.inputs(inputs, steps, first, series=len(array))
@@ -107,13 +106,13 @@ def filter_many(
         raise ValueError(
             f"give one model for all series or one for each: got {len(models)} models, {len(array)} series"
         )
-    door.check_options(dtype, save)
+    entry.check_options(dtype, save)
     for each in models or (first,):
-        door.check_functions(each, us)
-        door.check_time_axes(each, steps, update_first, "filter")
-    door.warn_if_large(suited[0], array.shape[0] * steps, save, dtype, method)
-    door.warn_if_fresh(first)
-    stacked = suited[0] if models is None else door.stack_models(suited)
+        entry.check_functions(each, us)
+        entry.check_time_axes(each, steps, update_first, "filter")
+    entry.warn_if_large(suited[0], array.shape[0] * steps, save, dtype, method)
+    entry.warn_if_fresh(first)
+    stacked = suited[0] if models is None else entry.stack_models(suited)
     engine = (cast(stacked, dtype), cast(method, dtype), to_dtype(array, dtype), to_dtype(us, dtype))
     options = {"save": save, "update_first": update_first, "per_series_model": models is not None}
     final, saved = run_series(*engine, key, lengths, dtype, threads, options)
@@ -159,17 +158,17 @@ def filter_chunks(
         >>> [len(part) for part in wolf.filter_chunks(model, ([1.0, 2.0], [3.0]))]
         [2, 1]
     """
-    method = door.resolve_method(method, model)
-    suited = door.suit(model, method, key)
-    door.check_options(dtype, save)
+    method = entry.resolve_method(method, model)
+    suited = entry.suit(model, method, key)
+    entry.check_options(dtype, save)
     state, before, seen = None, None, 0
     for chunk in chunks:
         ys, inputs = chunk if isinstance(chunk, tuple) else (chunk, None)
         array = checks.measurements(ys, model.obs_dim)
         us = checks.inputs(inputs, len(array), model)
-        door.check_functions(model, us)
+        entry.check_functions(model, us)
         seen += len(array)
-        door.check_time_axes(model, seen, update_first, "filter")
+        entry.check_time_axes(model, seen, update_first, "filter")
         options = {"state": state, "u_before": before, "save": save, "update_first": update_first}
         out = _filter(model, suited, method, array, us, key, dtype, options)
         state, before = out.final, None if us is None else to_dtype(us[-1], dtype)
@@ -196,7 +195,7 @@ def smooth(model: Model | list[Model] | tuple[Model, ...], out: Filtered, *, rew
     _check_smoothable("smooth", model, out)
     dtype = out.settings["dtype"]
     each, given = isinstance(model, list | tuple), model if isinstance(model, list | tuple) else ()
-    whole = door.stack_models(tuple(map(with_matrices, given))) if each else with_matrices(model)
+    whole = entry.stack_models(tuple(map(with_matrices, given))) if each else with_matrices(model)
     beliefs = Gaussian(out.means, out.covs), Gaussian(out.predicted_means, out.predicted_covs)
     smoother = partial(run_smoother, update_first=out.update_first)
     start = out.final.t - (out.settings["steps"] if out.lengths is None else out.lengths)  # above 0 for a chunk
@@ -264,7 +263,7 @@ def sample_paths(model: Model, out: Filtered, num: int, key: Any) -> np.ndarray:
         return to_numpy(
             run_sampler(
                 *engine,
-                door.as_key(key),
+                as_key(key),
                 to_dtype(out.inputs, dtype),
                 start,
                 num=int(num),
@@ -308,14 +307,14 @@ def forecast(
     first: Any = model[0] if isinstance(model, list | tuple) else model
     us = checks.inputs(inputs, steps, first, series=out.num_series)
     for one in model if isinstance(model, list | tuple) else [model]:
-        door.check_time_axes(one, int(np.max(out.final.t)) + steps, out.update_first, "forecast")
+        entry.check_time_axes(one, int(np.max(out.final.t)) + steps, out.update_first, "forecast")
     dtype = out.settings["dtype"]
     last = None if out.inputs is None else out.inputs[..., -1, :]
     forecaster = partial(run_forecast, steps=int(steps), update_first=out.update_first)
     if out.num_series is not None:
         axes = (0 if us is not None and us.ndim == 3 else None, 0 if last is not None and last.ndim == 2 else None)
         forecaster = jax.vmap(forecaster, in_axes=(0 if each else None, None, 0, *axes))
-    whole = door.stack_models(tuple(map(with_matrices, given))) if each else with_matrices(model)
+    whole = entry.stack_models(tuple(map(with_matrices, given))) if each else with_matrices(model)
     with precision(dtype):
         engine = (cast(whole, dtype), cast(out.method, dtype), out.final)
         states, measured = to_numpy(forecaster(*engine, to_dtype(us, dtype), to_dtype(last, dtype)))
@@ -338,7 +337,7 @@ def _filter(
 ) -> Filtered:
     """Run one series whose door checks are done, on the model in the form that suits the method."""
     with precision(dtype):
-        data = (to_dtype(ys, dtype), to_dtype(us, dtype), door.as_key(key))
+        data = (to_dtype(ys, dtype), to_dtype(us, dtype), as_key(key))
         final, saved = to_numpy(run_one(cast(suited, dtype), cast(method, dtype), *data, **options))
     save, update_first = options["save"], options["update_first"]
     if isinstance(save, str):
@@ -395,7 +394,7 @@ def _settings(method: Any, steps: int, dtype: str, save: Any, update_first: bool
         "dtype": dtype,
         "save": save if isinstance(save, str) else getattr(save, "__name__", repr(save)),
         "update_first": update_first,
-        "wolf": door.package_version(),
+        "wolf": entry.package_version(),
         "jax": jax.__version__,
         "python": platform.python_version(),
     }

@@ -1,7 +1,6 @@
 """What every entry shares: which method is meant, what is checked and said before a run, in which precision it runs."""
 
 import warnings
-from contextlib import nullcontext
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -134,29 +133,6 @@ def package_version() -> str:
         return version("wolf-filter")
     except PackageNotFoundError:
         return "not installed"
-
-
-def precision(dtype: str) -> Any:
-    """Compute in float64 inside this context, on this thread only, without touching the user's settings."""
-    return jax.enable_x64(True) if dtype == "float64" else nullcontext()
-
-
-def to_dtype(array: Any, dtype: str) -> Any:
-    """Cast an array, or pass None on."""
-    with np.errstate(over="ignore"):  # too large for float32 is infinite, and treated as such
-        return None if array is None else array.astype(dtype)
-
-
-def as_key(key: Any) -> Any:
-    """Turn a seed into a JAX key."""
-    if key is not None and not isinstance(key, int | np.integer | np.ndarray | jax.Array):
-        raise ValueError(f"key must be a seed such as 0, or a JAX key; got {key!r}")
-    return jax.random.key(key) if isinstance(key, int | np.integer) else key
-
-
-def to_numpy(tree: Any) -> Any:
-    """Turn every leaf into a NumPy array: a float64 JAX array would be cut to float32 outside our context."""
-    return jax.tree.map(np.asarray, tree)
 
 
 def stack_models(models: tuple[Model, ...]) -> Any:

@@ -12,12 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from wolf import checks
-from wolf import entry as door
-from wolf.belief import gaussian
+from wolf import checks, entry
+from wolf.belief import Gaussian, gaussian
 from wolf.engine import run
+from wolf.numerics.precision import precision, to_dtype
 from wolf.numerics.pytree import cast
-from wolf.protocols import Gaussian
 from wolf.statespace import Model
 
 
@@ -40,18 +39,18 @@ def pif(model: Model, method: Any, ys: Any, contaminations: Any, *, dtype: str =
         >>> pif(model, "KF", np.zeros(10), [[0.0], [1.0], [10.0]]).round(3).tolist()
         [0.0, 0.136, 13.567]
     """
-    method = door.resolve_method(method, model)
-    door.check_options(dtype, "final")
+    method = entry.resolve_method(method, model)
+    entry.check_options(dtype, "final")
     if model.takes_inputs:
         raise ValueError("pif takes models without inputs")
-    door.check_functions(model, None)
+    entry.check_functions(model, None)
     array = checks.measurements(ys, model.obs_dim)
     errors = checks.number_array("contaminations", contaminations)
     if errors.shape[-1:] != (model.obs_dim,):
         raise ValueError(f"contaminations must have shape (..., {model.obs_dim}); got {errors.shape}")
-    with door.precision(dtype):
-        flat = door.to_dtype(errors.reshape(-1, model.obs_dim), dtype)
-        values = _pif(cast(model, dtype), cast(method, dtype), door.to_dtype(array, dtype), flat)
+    with precision(dtype):
+        flat = to_dtype(errors.reshape(-1, model.obs_dim), dtype)
+        values = _pif(cast(model, dtype), cast(method, dtype), to_dtype(array, dtype), flat)
         return np.asarray(values).reshape(errors.shape[:-1])
 
 

@@ -12,10 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from wolf.belief import Gaussian, RootGaussian
 from wolf.numerics import linalg
 from wolf.numerics.linalg import matmul, matvec, transpose
 from wolf.numerics.pytree import pytree, static
-from wolf.protocols import Affine, Gaussian, RootGaussian
+from wolf.protocols import Affine
 from wolf.statespace import Bound, LinearMap
 
 GRID_LIMIT = 100_000  # points of a Gauss-Hermite grid

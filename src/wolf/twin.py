@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from wolf import api, checks, metrics, simulate
-from wolf import entry as door
+from wolf import api, checks, entry, metrics, simulate
 from wolf.engine.run import save_means
+from wolf.numerics.precision import as_key
 from wolf.statespace import Model
 
 PIECE = 4_000_000  # numbers in the members of one piece of a run: 32 MB
@@ -100,14 +100,14 @@ def run(
     import jax
 
     checks.count("steps", steps)
-    data_key, filter_key = jax.random.split(door.as_key(key))
+    data_key, filter_key = jax.random.split(as_key(key))
     if data is None:
         data = simulate.trajectory(model, steps, data_key, outliers, initial=initial)
     steps = len(data.measurements)
     burn_in = int(BURN_IN * steps) if burn_in is None else burn_in
     if not 0 <= burn_in < steps:
         raise ValueError(f"burn_in must leave some of the {steps} steps; got {burn_in}")
-    method = door.resolve_method(method, model)
+    method = entry.resolve_method(method, model)
     size = getattr(method, "num_members", 1) * model.state_dim
     length = min(steps, max(1, PIECE // size))
     pieces = -(-steps // length)

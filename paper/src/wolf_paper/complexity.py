@@ -13,15 +13,15 @@ from typing import Any
 import jax
 import numpy as np
 
-from wolf import entry as door
 from wolf import methods
 from wolf.engine import run
-from wolf_paper.figures import heading, plain_log
-from wolf_paper.protocol import Experiment, Rows, Task
 from wolf.models import mlp
+from wolf.numerics.precision import precision
 from wolf.numerics.pytree import cast
 from wolf.plots.style import KALMAN, QUIET, ROBUST, TRUTH, dress, new_figure
 from wolf.statespace import LinearModel
+from wolf_paper.figures import heading, plain_log
+from wolf_paper.protocol import Experiment, Rows, Task
 
 DENSE, NETWORK = "dense", "network"
 INNER = 4  # inner iterations of those that have them
@@ -75,7 +75,7 @@ def run_part(task: Task) -> Rows:
     ys = rng.normal(size=(steps, 1))
     inputs = None if kind == DENSE else rng.normal(size=(steps, FEATURES))
     best = dict.fromkeys(TABLE, np.inf)
-    with door.precision("float64"):
+    with precision("float64"):
         engines = {name: cast((model, method_of(name, kind)), "float64") for name in TABLE}
         for turn in range(config.rounds + 1):
             for name, engine in engines.items():

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 import wolf
+from wolf.plots import style
 from wolf_paper import figures, tracking
 from wolf_paper.protocol import Experiment, Rows, Task
-from wolf.plots import style
 
 BAND = 2.0  # standard deviations
 

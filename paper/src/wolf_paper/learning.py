@@ -12,15 +12,15 @@ from typing import Any
 import jax
 import numpy as np
 
-from wolf import entry as door
 from wolf import methods
 from wolf.api import filter_many
 from wolf.engine import run
+from wolf.filters import GaussianFilter
+from wolf.numerics.precision import precision
+from wolf.numerics.pytree import cast
 from wolf_paper import search
 from wolf_paper.as_run import CarriedBernoulli
 from wolf_paper.protocol import Row, Rows
-from wolf.filters import GaussianFilter
-from wolf.numerics.pytree import cast
 
 Bounds = dict[str, tuple[float, float]]
 Tell = Callable[[int, int], None]
@@ -274,7 +274,7 @@ def time_trials(
         as_run: see `method_of`.
     """
     rows: Rows = []
-    with door.precision("float64"):
+    with precision("float64"):
         engines = {
             name: cast((model_of(prior_variance(name, values), 0), method_of(name, values, as_run)), "float64")
             for name, values in chosen.items()

@@ -15,15 +15,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from wolf import ensembles, methods
-from wolf import entry as door
 from wolf.api import filter_many
-from wolf_paper.lorenz96_figures import draw_runs, draw_thresholds, draw_waves
-from wolf_paper.protocol import Experiment, Rows, Task
+from wolf.belief import Gaussian
 from wolf.filters import EnsembleFilter
 from wolf.models import lorenz96
 from wolf.models.chaos import Lorenz96, runge_kutta
-from wolf.protocols import Gaussian
+from wolf.numerics.precision import precision
 from wolf.weights import Unweighted
+from wolf_paper.lorenz96_figures import draw_runs, draw_thresholds, draw_waves
+from wolf_paper.protocol import Experiment, Rows, Task
 
 PRINTED, AS_RUN = "printed", "as-run"
 FORCING = {PRINTED: 8.0, AS_RUN: 16.0}  # the published code adds its 8 twice
@@ -165,7 +165,7 @@ def simulate(
     else:
         noise = rng.normal(size=shape)
     start = start_mean + rng.normal(size=(trials, config.dim))
-    with door.precision("float64"):
+    with precision("float64"):
         states = np.asarray(_integrate(start, noise, FORCING[variant], config.dt))
     if variant == AS_RUN:
         states = np.concatenate([start[:, None], states[:, :-1]], axis=1)

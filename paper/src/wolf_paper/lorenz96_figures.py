@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from wolf.plots.style import KALMAN, ROBUST, TRUTH, dress, new_figure
 from wolf_paper.figures import heading, plain_log
 from wolf_paper.protocol import Row, Rows
 from wolf_paper.uci_figures import bootstrap
-from wolf.plots.style import KALMAN, ROBUST, TRUTH, dress, new_figure
 
 COLOURS = {
     "EnKF": KALMAN,

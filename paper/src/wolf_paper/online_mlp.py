@@ -13,12 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from wolf.models import from_function, mlp
 from wolf_paper import learning
 from wolf_paper.learning import BOUNDS, CALIBRATED, CLEAN, LEARNED, METHODS, Bounds, Trials
 from wolf_paper.online_mlp_figures import draw_samples, draw_trials, title_of
 from wolf_paper.protocol import Experiment, Rows, Task
 from wolf_paper.uci_figures import mean_by_method
-from wolf.models import from_function, mlp
 
 PRINTED, AS_RUN = "printed", "as-run"
 TRUTH = (0.2, -10.0, 1.0, 1.0)  # θ* of the paper

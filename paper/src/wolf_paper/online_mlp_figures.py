@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from wolf.plots.style import DOTS, INK, dress, new_figure
 from wolf_paper.figures import heading, plain_log
 from wolf_paper.learning import COLOURS, METHODS
 from wolf_paper.protocol import Rows
-from wolf.plots.style import DOTS, INK, dress, new_figure
 
 COLUMNS = 4
 SHOWN = 35.0  # targets beyond this are off the sample pictures

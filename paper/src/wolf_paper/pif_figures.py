@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from wolf.plots import style
 from wolf_paper import figures
 from wolf_paper.protocol import Rows
-from wolf.plots import style
 
 METHODS = ("WoLF-IMQ", "WoLF-TMD", "KF")
 LEVELS = 12

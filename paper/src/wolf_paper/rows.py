@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from wolf_paper.protocol import Row, Rows
 from wolf.readings.files import atomic
+from wolf_paper.protocol import Row, Rows
 
 
 def write(path: Path, rows: Rows) -> None:

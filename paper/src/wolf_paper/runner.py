@@ -30,11 +30,11 @@ from typing import Any, NamedTuple
 import click
 
 from wolf.entry import package_version
+from wolf.plots.style import MISSING_MATPLOTLIB
 from wolf_paper import provenance, verdict
 from wolf_paper import rows as files
 from wolf_paper.protocol import Experiment, NoData, Rows, Task
 from wolf_paper.verdict import Verdict
-from wolf.plots.style import MISSING_MATPLOTLIB
 
 TICKS = 1000  # of a progress bar
 DPI = 150  # of a picture

@@ -12,11 +12,11 @@ import jax
 import numpy as np
 
 import wolf
-from wolf_paper import as_run
 from wolf.filters import GaussianFilter, RaoBlackwellFilter
 from wolf.moments import Linear
 from wolf.noise import MixtureLaw, StudentLaw
 from wolf.simulate import Simulated
+from wolf_paper import as_run
 
 START = (0.0, 0.0, 1.0, 1.0)  # position and velocity at time 0, known to the filters up to unit variance
 KINDS = ("student", "mixture")

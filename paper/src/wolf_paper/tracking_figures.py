@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from wolf.plots import style
 from wolf_paper import figures
 from wolf_paper.protocol import Rows
 from wolf_paper.tracking import BOUNDS, COMPONENTS, OURS, PRINTED, RUN, TITLES
-from wolf.plots import style
 
 STEPS_SHOWN = (200, 400)  # of the weight traces, as in the paper
 MARGIN = 0.12  # of the true path's range, around a cropped panel

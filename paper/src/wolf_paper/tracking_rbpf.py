@@ -14,13 +14,13 @@ import numpy as np
 
 import wolf
 from wolf.engine import parallel
-from wolf.entry import precision
+from wolf.numerics.precision import precision
+from wolf.numerics.pytree import cast
 from wolf_paper import figures, tracking
 from wolf_paper.figures import group
 from wolf_paper.protocol import Experiment, Rows, Task
 from wolf_paper.tracking import SAVED, WORLD, World
 from wolf_paper.tracking_trials import in_batches
-from wolf.numerics.pytree import cast
 
 SHOWN = ("KF", "KF-B", "KF-IW", "WoLF-IMQ", "WoLF-TMD", "RBPF", "WoLF (calibrated)", "Learned (default)", "oracle")
 COMPARABLE = 1.15  # times the better WoLF method

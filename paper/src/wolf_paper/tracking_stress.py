@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 import wolf
+from wolf.plots import style
 from wolf_paper import as_run, figures, tracking
 from wolf_paper.figures import group
 from wolf_paper.protocol import Experiment, Rows, Task
 from wolf_paper.tracking import UNTUNED, WORLD, World, ruled
-from wolf.plots import style
 
 IW_ITERATIONS, B_ITERATIONS, BETA = 2, 4, 1.0  # the paper's
 PANELS = {  # which curves share a panel, and what varies in it

@@ -14,12 +14,12 @@ import numpy as np
 
 import wolf
 from wolf.engine import parallel
-from wolf.entry import precision
+from wolf.numerics.precision import precision
+from wolf.numerics.pytree import cast
 from wolf_paper import rounded, tracking, tracking_figures
 from wolf_paper.figures import group
 from wolf_paper.protocol import Experiment, Rows, Task
 from wolf_paper.tracking import SAVED, WORLD, World
-from wolf.numerics.pytree import cast
 
 ALIKE = 0.25  # relative difference below which the paper would call two methods comparable
 HEAVY = 10.0  # worst trial over median that we call a heavy tail

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import wolf
+from wolf.plots import style
 from wolf_paper import as_run, figures, search, tracking
 from wolf_paper.protocol import Experiment, Row, Rows, Task
 from wolf_paper.tracking import UNTUNED, WORLD, World, ruled
-from wolf.plots import style
 
 Bounds = dict[str, tuple[float, float]]
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from wolf_paper import uci_sets as uci
 from wolf_paper import learning
+from wolf_paper import uci_sets as uci
 from wolf_paper.learning import CALIBRATED, CLEAN, LEARNED, METHODS, ROBUST
 from wolf_paper.protocol import Experiment, Rows, Task
 from wolf_paper.uci_data import AS_RUN, HIDDEN, PAPER_TABLE, PRINTED, SAVED, as_saved, load, network, streams

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from wolf.models import mlp
 from wolf_paper import uci_sets as uci
 from wolf_paper.learning import ModelOf, Trials
-from wolf.models import mlp
 
 PRINTED, AS_RUN = "printed", "as-run"
 VARIANTS = {PRINTED: ("uniform", "paper"), AS_RUN: ("two-sided", "code")}  # outliers and protocol of `uci.prepare`

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from wolf.plots.style import INK, QUIET, TRUTH, dress, new_figure
 from wolf_paper.figures import heading, plain_log
 from wolf_paper.learning import CLEAN, COLOURS, METHODS
 from wolf_paper.protocol import Rows
-from wolf.plots.style import INK, QUIET, TRUTH, dress, new_figure
 
 MARKERS = "osD^vPX<>"
 TITLES = {"printed": "As the paper prints it: outliers U[−50, 50]", "as-run": "As it was run: outliers ±50"}

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from wolf.plots import style
 from wolf_paper import figures
 from wolf_paper.protocol import Experiment, Rows, Task
-from wolf.plots import style
 
 
 @dataclass(frozen=True)

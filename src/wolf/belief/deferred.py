@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from wolf.belief.kinds import DeferredGaussian, Gaussian
 from wolf.numerics import linalg
-from wolf.protocols import Gaussian, PendingGaussian
 
 FROM = 128  # parameters from which it pays; below, the whole covariance is near at hand
 WAITING = 32  # measurements that wait; 16 took a few per cent longer at 400 parameters, 8 a third
@@ -25,7 +25,7 @@ def pays(size: int, measured: int) -> bool:
     return size >= FROM and measured <= linalg.SMALL
 
 
-def start(belief: Gaussian, noise_cov: Any, measured: int) -> PendingGaussian:
+def start(belief: Gaussian, noise_cov: Any, measured: int) -> DeferredGaussian:
     """Begin with nothing waiting.
 
     Args:
@@ -37,16 +37,16 @@ def start(belief: Gaussian, noise_cov: Any, measured: int) -> PendingGaussian:
     added = jnp.zeros(() if noise_cov is None else noise_cov.shape, cov.dtype)
     rows = jnp.zeros((WAITING * measured, cov.shape[0]), cov.dtype)
     one = jnp.ones((), cov.dtype)
-    return PendingGaussian(belief.mean, cov, added, rows, -jnp.ones_like(rows[:, 0]), jnp.zeros((), jnp.int32), one)
+    return DeferredGaussian(belief.mean, cov, added, rows, -jnp.ones_like(rows[:, 0]), jnp.zeros((), jnp.int32), one)
 
 
-def restart(belief: PendingGaussian, dense: Gaussian) -> PendingGaussian:
+def restart(belief: DeferredGaussian, dense: Gaussian) -> DeferredGaussian:
     """Put another mean and covariance in its place, with nothing waiting."""
     nothing = {"added": jnp.zeros_like(belief.added), "count": jnp.zeros_like(belief.count)}
     return belief._replace(mean=dense.mean, base=dense.cov, **nothing, scale=jnp.ones_like(belief.scale))
 
 
-def push(belief: PendingGaussian, noise_cov: Any) -> PendingGaussian:
+def push(belief: DeferredGaussian, noise_cov: Any) -> DeferredGaussian:
     """Let the parameters drift for one step, and take in what waits if there is no place for more."""
     full = belief.count == len(belief.rows)
     base = jax.lax.cond(full, _take_in, lambda belief: belief.base, belief)
@@ -57,19 +57,19 @@ def push(belief: PendingGaussian, noise_cov: Any) -> PendingGaussian:
     return belief._replace(base=base, added=added, count=count, scale=scale)
 
 
-def inflate(belief: PendingGaussian, factor: Array) -> PendingGaussian:
+def inflate(belief: DeferredGaussian, factor: Array) -> DeferredGaussian:
     """Multiply the covariance by a factor."""
     return belief._replace(scale=belief.scale * factor)
 
 
-def cross(belief: PendingGaussian, jac: Array) -> Array:
+def cross(belief: DeferredGaussian, jac: Array) -> Array:
     """Multiply `jac P`, (M, D)."""
     extra = belief.added if belief.added.ndim == 0 else belief.added[None]
     seen = belief.waiting[None] * (jac @ belief.rows.T)
     return belief.scale * (jac @ belief.base + extra * jac + seen @ belief.rows)
 
 
-def learn(belief: PendingGaussian, mean: Array, half: Array, spread: Array | None) -> PendingGaussian:
+def learn(belief: DeferredGaussian, mean: Array, half: Array, spread: Array | None) -> DeferredGaussian:
     """Put the rows of a measurement to those that wait.
 
     Args:
@@ -89,7 +89,7 @@ def learn(belief: PendingGaussian, mean: Array, half: Array, spread: Array | Non
     return belief._replace(mean=mean, rows=rows, signs=told, count=belief.count + len(new))
 
 
-def choose(used: Array, new: PendingGaussian, old: PendingGaussian) -> PendingGaussian:
+def choose(used: Array, new: DeferredGaussian, old: DeferredGaussian) -> DeferredGaussian:
     """Take the new belief if it is used; a row beyond the count is as good as none, and costs no choice."""
     kept = {name: getattr(new, name) for name in ("base", "added")}
     for name, value in kept.items():
@@ -99,7 +99,7 @@ def choose(used: Array, new: PendingGaussian, old: PendingGaussian) -> PendingGa
     return new._replace(**kept)
 
 
-def _take_in(belief: PendingGaussian) -> Array:
+def _take_in(belief: DeferredGaussian) -> Array:
     base, added = belief.base, belief.added
     extra = added if added.ndim == 0 else added[:, None]
     # A symmetric product is the same from both sides only up to rounding: unless averaged, P and its transpose part.

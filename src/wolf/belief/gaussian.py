@@ -15,16 +15,17 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from wolf.belief import deferred as pending
+from wolf.belief import deferred
+from wolf.belief.kinds import DeferredGaussian, Gaussian, RootGaussian
 from wolf.numerics import linalg
 from wolf.numerics.linalg import Cholesky, matmul, matvec, transpose
-from wolf.protocols import Affine, Believed, Gaussian, PendingGaussian, Pull, RootGaussian
+from wolf.protocols import Affine, Believed, Pull
 
 JOSEPH_UP_TO = 16  # state size above which the O(D² M) form is the automatic choice
 FORMS = ("auto", "joseph", "symmetric", "sqrt")
 LOG_2PI = math.log(2 * math.pi)
 
-Belief = Gaussian | RootGaussian | PendingGaussian
+Belief = Gaussian | RootGaussian | DeferredGaussian
 
 
 def push(belief: Belief, view: Affine, noise_cov: Array | None) -> Belief:
@@ -39,8 +40,8 @@ def push(belief: Belief, view: Affine, noise_cov: Array | None) -> Belief:
         >>> push(Gaussian(jnp.zeros(1), jnp.eye(1)), Affine(jnp.ones(1), None), jnp.eye(1)).cov.tolist()
         [[2.0]]
     """
-    if isinstance(belief, PendingGaussian):
-        return pending.push(belief, noise_cov)
+    if isinstance(belief, DeferredGaussian):
+        return deferred.push(belief, noise_cov)
     if isinstance(belief, RootGaussian):
         blocks = [belief.root if view.jac is None else matmul(view.jac, belief.root)]
         if noise_cov is not None:
@@ -68,15 +69,15 @@ def inflate(belief: Belief, factor: Array) -> Belief:
     """
     if isinstance(belief, RootGaussian):
         return belief._replace(root=belief.root * jnp.sqrt(factor))
-    if isinstance(belief, PendingGaussian):
-        return pending.inflate(belief, factor)
+    if isinstance(belief, DeferredGaussian):
+        return deferred.inflate(belief, factor)
     return belief._replace(cov=belief.cov * factor)
 
 
 def choose(used: Array, new: Any, old: Any) -> Any:
     """Take the new belief if it is used, else the old one."""
-    if isinstance(new, PendingGaussian):
-        return pending.choose(used, new, old)
+    if isinstance(new, DeferredGaussian):
+        return deferred.choose(used, new, old)
     return type(new)(*(jnp.where(used, a, b) for a, b in zip(new, old, strict=True)))
 
 
@@ -97,7 +98,7 @@ def condition(
         obs_cov: R, (M, M), positive definite.
         believed: weight and spread, from a noise rule.
         form: "joseph", "symmetric" or "auto"; a `RootGaussian` is always updated in square-root form, and what a
-            `PendingGaussian` learns waits.
+            `DeferredGaussian` learns waits.
 
     Returns:
         The posterior, and `log N(e; 0, S)` of the weighted residual e under its covariance S.
@@ -113,8 +114,8 @@ def condition(
         return _condition_root(belief, view, residual, obs_cov, believed)
     prior = belief if believed.prior is None else believed.prior
     # Weigh the products, not their factors: the unweighted ones are those of `innovation`, and computed once.
-    if isinstance(belief, PendingGaussian) and believed.prior is not None:
-        prior = pending.restart(belief, believed.prior)
+    if isinstance(belief, DeferredGaussian) and believed.prior is not None:
+        prior = deferred.restart(belief, believed.prior)
     seen = cross(prior, view.jac)
     spread = linalg.matmul_symmetric(seen, transpose(view.jac))
     if view.root is not None:
@@ -130,8 +131,8 @@ def condition(
     half = factor.half(jac_cov)
     gain_t = factor.back(half)
     mean = prior.mean + matvec(transpose(gain_t), error)
-    if isinstance(prior, PendingGaussian) and believed.nominal is None:
-        return pending.learn(prior, mean, half, believed.spread), log_density(error, factor)
+    if isinstance(prior, DeferredGaussian) and believed.nominal is None:
+        return deferred.learn(prior, mean, half, believed.spread), log_density(error, factor)
     if believed.nominal is not None:
         gain_t, noise_cov = weigh.back(gain_t), nominal if view.root is None else nominal + excess
         cov = _joseph(belief.cov, view.jac, gain_t, matmul(transpose(gain_t), noise_cov))
@@ -143,8 +144,8 @@ def condition(
     if believed.spread is not None:
         cov = cov + linalg.gram(believed.spread)
     posterior = Gaussian(mean, cov)
-    if isinstance(belief, PendingGaussian):
-        return pending.restart(belief, posterior), log_density(error, factor)
+    if isinstance(belief, DeferredGaussian):
+        return deferred.restart(belief, posterior), log_density(error, factor)
     return posterior, log_density(error, factor)
 
 
@@ -377,7 +378,7 @@ class _Weigh:
 
 def cross(belief: Belief, jac: Array) -> Array:
     """Multiply `jac P`."""
-    return pending.cross(belief, jac) if isinstance(belief, PendingGaussian) else matmul(jac, belief.cov)
+    return deferred.cross(belief, jac) if isinstance(belief, DeferredGaussian) else matmul(jac, belief.cov)
 
 
 def _spread_out(noise_cov: Array, cov: Array) -> Array:

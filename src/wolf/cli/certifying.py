@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from wolf.audit.certificate import certify
+from wolf.belief import Gaussian
 from wolf.cli import filtering
 from wolf.models import recipes
-from wolf.protocols import Gaussian
 from wolf.statespace import LinearModel
 
 

@@ -81,10 +81,10 @@ def filter_command(source: str, method: str | None, out: str | None, report: str
     Writes mean, lower, upper, weight and outlier next to the columns of FILE. Variances are fitted unless given.
     """
     from wolf.cli import filtering, readings, tables
-    from wolf.numerics import allocator as memory
+    from wolf.numerics import allocator
     from wolf.readings import Options, files
 
-    memory.share_arena()
+    allocator.share_arena()
     names = ("smooth", "forecast", "level", "model")
     chosen = Options(
         **{name: options[name] for name in names},

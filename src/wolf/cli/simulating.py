@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from wolf import simulate as simulation
+from wolf.belief import Gaussian
 from wolf.models import recipes
-from wolf.protocols import Gaussian
 from wolf.readings import files
 
 OBS_VAR, OTHER_VAR = 1.0, 0.1  # of parameters that were not set

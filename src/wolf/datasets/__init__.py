@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-
 WORDS = {
     "thermometer": "three days of temperature every five minutes, with false values and gaps",
     "well": "a water level read by hand at uneven times, with slips of the pen",

@@ -6,9 +6,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from wolf.belief import gaussian
+from wolf.belief import Gaussian, gaussian
 from wolf.filters.gaussian import GaussianFilter, GaussianState, with_jac
-from wolf.protocols import Gaussian
 from wolf.statespace import Model
 
 

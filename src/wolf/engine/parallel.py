@@ -9,8 +9,8 @@ import jax
 import numpy as np
 
 from wolf.engine import run
-from wolf.entry import as_key, precision, to_numpy
 from wolf.numerics.linalg import SMALL
+from wolf.numerics.precision import as_key, precision, to_numpy
 from wolf.numerics.xla import refused
 
 SERIES_PER_THREAD = 64  # fewer are not worth a thread

@@ -16,14 +16,14 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from wolf.belief import gaussian
+from wolf.belief import Gaussian, gaussian
 from wolf.engine.run import clean
 from wolf.filters.gaussian import with_jac
 from wolf.noise import Correntropy, HuberRegression, SensorBySensor, TwoSidedStudent, sensors
 from wolf.noise.recovery import Recovering
 from wolf.numerics import linalg
 from wolf.numerics.pytree import pytree
-from wolf.protocols import Affine, Believed, Evidence, Gaussian
+from wolf.protocols import Affine, Believed, Evidence
 from wolf.statespace import Model
 
 

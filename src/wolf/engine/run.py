@@ -14,9 +14,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from wolf.belief import Gaussian
 from wolf.numerics.linalg import SMALL
 from wolf.numerics.xla import one_kernel
-from wolf.protocols import Gaussian, Info, Measurement
+from wolf.protocols import Info, Measurement
 from wolf.statespace import Model
 
 

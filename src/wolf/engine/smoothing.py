@@ -12,9 +12,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from wolf.belief import Gaussian
 from wolf.numerics import linalg
 from wolf.numerics.linalg import matmul, matvec, transpose
-from wolf.protocols import Gaussian
 from wolf.statespace import Model
 
 

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from wolf import checks
+from wolf.belief import Gaussian
 from wolf.ensembles.analysis import Stochastic, Taper
 from wolf.ensembles.inflation import Multiplicative
 from wolf.ensembles.printed import ErrorWeight, perturbed
@@ -19,7 +20,7 @@ from wolf.ensembles.weighing import SCOPES, typical_size, weigh
 from wolf.filters.gaussian import OUTLIER_POWER
 from wolf.numerics import linalg
 from wolf.numerics.pytree import function, pytree, static
-from wolf.protocols import Gaussian, Info, Measurement
+from wolf.protocols import Info, Measurement
 from wolf.statespace import Model, own_noise
 from wolf.weights import Unweighted
 

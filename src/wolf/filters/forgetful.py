@@ -4,10 +4,11 @@ from typing import Any
 
 from jax import Array
 
+from wolf.belief import Gaussian, RootGaussian
 from wolf.filters.gaussian import GaussianState
 from wolf.numerics import linalg
 from wolf.numerics.pytree import pytree
-from wolf.protocols import Gaussian, Info, Measurement, RootGaussian
+from wolf.protocols import Info, Measurement
 from wolf.statespace import Model
 
 

@@ -10,8 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from wolf.belief import deferred as pending
-from wolf.belief import gaussian
+from wolf.belief import Gaussian, RootGaussian, deferred, gaussian
 from wolf.belief.gaussian import FORMS, Belief
 from wolf.moments import Linearised
 from wolf.noise import Weighted
@@ -19,7 +18,7 @@ from wolf.noise.whitened import of_observed, readable
 from wolf.numerics import linalg
 from wolf.numerics.linalg import Cholesky
 from wolf.numerics.pytree import pytree, static
-from wolf.protocols import Affine, Believed, Evidence, Gaussian, Info, Measurement, RootGaussian
+from wolf.protocols import Affine, Believed, Evidence, Info, Measurement
 from wolf.statespace import Model, ParameterModel
 from wolf.weights import Unweighted
 
@@ -91,8 +90,8 @@ class GaussianFilter:
         if self.form == "sqrt":
             short = jnp.asarray(model.cov) if isinstance(model, ParameterModel) else prior.cov
             return RootGaussian(prior.mean, gaussian.root_of(short, prior.cov))
-        if self.form == "auto" and isinstance(model, ParameterModel) and pending.pays(model.state_dim, model.obs_dim):
-            return pending.start(prior, model.noise_cov, model.obs_dim)
+        if self.form == "auto" and isinstance(model, ParameterModel) and deferred.pays(model.state_dim, model.obs_dim):
+            return deferred.start(prior, model.noise_cov, model.obs_dim)
         return prior
 
     def predict(self, now: Model, state: GaussianState, u: Array | None, key: Array | None = None) -> GaussianState:

@@ -11,9 +11,10 @@ import jax.numpy as jnp
 from jax import Array
 
 from wolf import checks
+from wolf.belief import Gaussian
 from wolf.numerics.linalg import every
 from wolf.numerics.pytree import pytree, static
-from wolf.protocols import Gaussian, Info, Measurement
+from wolf.protocols import Info, Measurement
 from wolf.statespace import Model
 
 

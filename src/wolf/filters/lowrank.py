@@ -14,14 +14,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from wolf.belief import gaussian
+from wolf.belief import Gaussian, gaussian
 from wolf.filters.gaussian import OUTLIER_POWER, with_jac
 from wolf.moments import Linearised
 from wolf.noise import Weighted
 from wolf.numerics import linalg
 from wolf.numerics.linalg import Cholesky
 from wolf.numerics.pytree import pytree, static
-from wolf.protocols import Evidence, Gaussian, Info, Measurement
+from wolf.protocols import Evidence, Info, Measurement
 from wolf.statespace import Model, ParameterModel
 from wolf.weights import Unweighted
 

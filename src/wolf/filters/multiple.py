@@ -13,11 +13,11 @@ from jax import Array
 from jax.scipy.special import logsumexp
 
 from wolf import checks
-from wolf.belief import deferred as pending
+from wolf.belief import DeferredGaussian, Gaussian, RootGaussian, deferred
 from wolf.filters.gaussian import OUTLIER_POWER, GaussianFilter, GaussianState
 from wolf.numerics import linalg
 from wolf.numerics.pytree import pytree
-from wolf.protocols import Gaussian, Info, Measurement, PendingGaussian, RootGaussian
+from wolf.protocols import Info, Measurement
 from wolf.statespace import Model
 
 LEAVE = 0.05  # chance that the usual mode is not at work, shared by the others
@@ -157,8 +157,8 @@ class IMM:
     def _restart(self, state: GaussianState, belief: Gaussian) -> GaussianState:
         if isinstance(state.belief, RootGaussian):
             return state._replace(belief=RootGaussian(belief.mean, linalg.psd_root(belief.cov)))
-        if isinstance(state.belief, PendingGaussian):
-            return state._replace(belief=pending.restart(state.belief, belief))
+        if isinstance(state.belief, DeferredGaussian):
+            return state._replace(belief=deferred.restart(state.belief, belief))
         return state._replace(belief=belief)
 
 

@@ -12,12 +12,12 @@ from jax import Array
 from jax.scipy.special import logsumexp
 
 from wolf import checks
-from wolf.belief import gaussian
+from wolf.belief import Gaussian, gaussian
 from wolf.filters.gaussian import OUTLIER_POWER
 from wolf.noise.laws import BetaLaw
 from wolf.numerics import linalg
 from wolf.numerics.pytree import pytree, static
-from wolf.protocols import Gaussian, Info, Measurement
+from wolf.protocols import Info, Measurement
 from wolf.statespace import LinearModel, Model
 
 NOBODY = 2**32 - 1  # the key of step t is folded from the run's with t; the first draw has this one

@@ -8,8 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from wolf import checks
-from wolf import entry as door
+from wolf import checks, entry
 from wolf.filters import GaussianFilter
 from wolf.fitting.affine import Affine
 from wolf.fitting.guesses import guesses, largest_step
@@ -17,7 +16,7 @@ from wolf.fitting.result import SHARE, Fit, Start
 from wolf.fitting.slopes import score_and_slope
 from wolf.fitting.transforms import Bounds, Transform, sigmoid
 from wolf.noise import TwoPart
-from wolf.numerics import allocator as memory
+from wolf.numerics import allocator
 from wolf.numerics.linalg import SMALL
 from wolf.numerics.pytree import cast
 from wolf.numerics.xla import refused
@@ -107,8 +106,8 @@ class _Problem:
         self.structure = jax.tree.structure(cast(first, "float64"))
         self.ys = _series(ys, first.obs_dim)
         self.inputs = checks.inputs(inputs, self.ys.shape[1], first)
-        door.check_functions(first, self.inputs)
-        door.check_time_axes(first, self.ys.shape[1], update_first, "fit")
+        entry.check_functions(first, self.inputs)
+        entry.check_time_axes(first, self.ys.shape[1], update_first, "fit")
         self.count = int(np.isfinite(self.ys).any(-1).sum())
         if self.count < self.size + 2:
             raise ValueError(f"{self.size} parameters take at least {self.size + 2} values to fit; got {self.count}")
@@ -133,7 +132,7 @@ class _Problem:
     def solve(self, starts: list[np.ndarray]) -> Fit:
         """Search from every start, and take the best."""
         if "scipy.optimize" not in sys.modules:  # it is large: let it come where the compiler was, not on top of it
-            memory.hand_back()
+            allocator.hand_back()
         from scipy.optimize import minimize
 
         found = [minimize(self.loss, begin, jac=True, method="L-BFGS-B", bounds=self.limits) for begin in starts]
@@ -248,7 +247,7 @@ class _Problem:
 
 def _base(method: Any, model: Any) -> GaussianFilter:
     """Find the filter whose noise rule the score replaces."""
-    method = GaussianFilter() if method is None else door.resolve_method(method, model)
+    method = GaussianFilter() if method is None else entry.resolve_method(method, model)
     if not isinstance(method, GaussianFilter):
         raise ValueError(f"fit runs on Gaussian filters, such as EKF or UKF; got {type(method).__name__}")
     return dataclasses.replace(method, noise=GaussianFilter().noise)

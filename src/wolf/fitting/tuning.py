@@ -13,8 +13,7 @@ import jax
 import numpy as np
 from jax import Array
 
-from wolf import calibration, checks, methods
-from wolf import entry as door
+from wolf import calibration, checks, entry, methods
 from wolf.engine import run
 from wolf.fitting import scores
 from wolf.numerics.pytree import cast
@@ -91,13 +90,13 @@ def tune(
     """
     if not isinstance(method, str):
         raise ValueError(f"method must be a name, such as 'WoLF-TMD'; got {method!r}")
-    first = door.resolve_method(methods.make(method, **options), model)
+    first = entry.resolve_method(methods.make(method, **options), model)
     name = ("dof" if isinstance(_weight(first), StudentT) else "c") if name is None else name
     low, high = _range(first, model, name, low, high)
     array = checks.measurements(ys, model.obs_dim)
     us = checks.inputs(inputs, len(array), model)
-    door.check_functions(model, us)
-    door.check_time_axes(model, len(array), update_first, "tune")
+    entry.check_functions(model, us)
+    entry.check_time_axes(model, len(array), update_first, "tune")
     rows = int(np.isfinite(array).any(-1).sum())
     if not rows:
         raise ValueError("ys holds no number to predict: all are missing")

@@ -17,9 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from wolf import entry as door
+from wolf import entry
 from wolf.engine import run
 from wolf.models import mlp
+from wolf.numerics.precision import precision, to_numpy
 from wolf.numerics.pytree import cast
 from wolf.statespace import ParameterModel, families
 
@@ -104,7 +105,7 @@ class _OnlineNetwork(BaseEstimator):
             drift_var=self.drift_var,
             family=self._family(),
         )
-        return model, door.resolve_method(self.method, model)
+        return model, entry.resolve_method(self.method, model)
 
     def _run(self, state: Any, rows: np.ndarray, targets: np.ndarray) -> dict[str, np.ndarray]:
         """Filter in blocks of one length, then row by row."""
@@ -112,13 +113,13 @@ class _OnlineNetwork(BaseEstimator):
         cuts = [*range(0, len(rows) - BLOCK + 1, BLOCK), len(rows) - len(rows) % BLOCK]
         edges = [*dict.fromkeys(cuts), *range(cuts[-1] + 1, len(rows) + 1)]
         parts = []
-        with door.precision("float64"):
+        with precision("float64"):
             state = run.init(model, method) if state is None else state
             for start, end in pairwise(edges):
                 block = slice(start, end)
                 state, told = run.run_filter(model, method, targets[block], rows[block], state=state, save=_tell)
                 parts.append(told)
-            self.state_ = door.to_numpy(state)
+            self.state_ = to_numpy(state)
             return {name: np.concatenate([np.asarray(part[name]) for part in parts]) for name in parts[0]}
 
     def _look(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -128,7 +129,7 @@ class _OnlineNetwork(BaseEstimator):
         model = cast(self._engine()[0], "float64")
         scaled = (rows - self._shift_) / self._spread_
         padded = np.concatenate([scaled, np.zeros((-len(rows) % BLOCK, rows.shape[1]))])
-        with door.precision("float64"):
+        with precision("float64"):
             blocks = [_predictors(model, self.state_, padded[i : i + BLOCK]) for i in range(0, len(padded), BLOCK)]
             means, covs = (np.concatenate([np.asarray(block[part]) for block in blocks]) for part in (0, 1))
         return means[: len(rows)], covs[: len(rows)]

@@ -12,8 +12,8 @@ import numpy as np
 from jax import Array
 
 from wolf import checks
+from wolf.belief import Gaussian
 from wolf.numerics.pytree import function, pytree, static
-from wolf.protocols import Gaussian
 from wolf.statespace import StateSpaceModel
 
 SMALL_START = 1e-3  # variance at time 0 in the tests of Sakov & Oke (2008): truth and members grow apart from there

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wolf import checks
-from wolf.protocols import Gaussian
+from wolf.belief import Gaussian
 from wolf.statespace import LinearModel
 
 VAGUE = 1e6  # prior variance over measurement variance, when no prior is given: the first data decide

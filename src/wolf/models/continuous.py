@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from wolf import checks
-from wolf.protocols import Gaussian
+from wolf.belief import Gaussian
 from wolf.statespace import LinearModel
 
 

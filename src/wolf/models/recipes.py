@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wolf import checks
-from wolf.protocols import Gaussian
+from wolf.belief import Gaussian
 from wolf.statespace import LinearModel
 
 WAVES = 3  # sines and cosines of a season, unless told; enough for a smooth pattern, and a small state

@@ -7,9 +7,9 @@ import numpy as np
 from jax import Array
 
 from wolf import checks
+from wolf.belief import Gaussian
 from wolf.models.continuous import discretise
 from wolf.numerics.pytree import pytree
-from wolf.protocols import Gaussian
 from wolf.statespace import LinearModel, StateSpaceModel
 
 SLOW_TURN = 1e-6  # rad in a step below which a turn is computed by its series: sin(x)/x is 0/0 at 0

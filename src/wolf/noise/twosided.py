@@ -14,12 +14,12 @@ import jax.numpy as jnp
 from jax import Array
 
 from wolf import checks
-from wolf.belief import gaussian
+from wolf.belief import Gaussian, RootGaussian, gaussian
 from wolf.noise.whitened import iterate
 from wolf.numerics import linalg
 from wolf.numerics.linalg import Cholesky, matmul, matvec, total, transpose
 from wolf.numerics.pytree import pytree, static
-from wolf.protocols import Believed, Evidence, Gaussian, RootGaussian
+from wolf.protocols import Believed, Evidence
 
 SMALLEST = 1e-8  # weight of a row of the prior; below, its inverse would swamp the others
 

@@ -12,12 +12,12 @@ import jax
 import numpy as np
 
 from wolf import checks
+from wolf.belief import Gaussian
 from wolf.engine.smoothing import run_smoother
-from wolf.entry import precision
+from wolf.numerics.precision import precision
 from wolf.numerics.pytree import cast
 from wolf.online.online import Online
 from wolf.online.report import Report
-from wolf.protocols import Gaussian
 from wolf.statespace import Model, with_matrices
 
 

@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from wolf import checks, storage
-from wolf import entry as door
+from wolf import checks, entry, storage
 from wolf.engine import run
 from wolf.numerics.linalg import few_operations
 from wolf.numerics.packing import Packing
+from wolf.numerics.precision import as_key, precision, to_dtype
 from wolf.numerics.pytree import cast, from_dict, to_dict
 from wolf.numerics.xla import one_kernel, refused
 from wolf.online.report import Layout, Report, lay_out, pack
@@ -71,16 +71,16 @@ class Online:
         self.model = model
         self.horizon = horizon
         self._past: deque[_Past] = deque(maxlen=horizon)
-        self.method = door.resolve_method(method, model)
-        suited = door.suit(model, self.method, key)
+        self.method = entry.resolve_method(method, model)
+        suited = entry.suit(model, self.method, key)
         self.update_first = update_first
         self.dtype = dtype
-        door.check_options(dtype, "all")
+        entry.check_options(dtype, "all")
         if not model.takes_inputs:
-            door.check_functions(model, None)
-        self._key = door.as_key(key)
+            entry.check_functions(model, None)
+        self._key = as_key(key)
         self._u_before: np.ndarray | None = None
-        with door.precision(dtype):
+        with precision(dtype):
             state = run.init(cast(suited, dtype), cast(self.method, dtype), self._key)
             leaves, self._structure = jax.tree.flatten(jax.tree.map(np.asarray, state))
         self._packing = Packing.of(leaves, dtype)
@@ -105,7 +105,7 @@ class Online:
         """Read the covariance of the state, (D, D)."""
         if not hasattr(self.state, "cov"):
             raise AttributeError(f"{type(self.method).__name__} carries no covariance; read online.state.variances")
-        with door.precision(self.dtype):
+        with precision(self.dtype):
             return np.asarray(self.state.cov)
 
     @property
@@ -128,7 +128,7 @@ class Online:
             What the step tells about itself: weight, outlier, residual, nis, log_likelihood and more.
         """
         if self._varies:
-            door.check_time_axes(self.model, self.t + 1, self.update_first, "filter")
+            entry.check_time_axes(self.model, self.t + 1, self.update_first, "filter")
         if R is None and H is None and F is None and Q is None:
             model, usual = self.model, self._usual
         else:
@@ -162,7 +162,7 @@ class Online:
         return [self._run(past._replace(leaves=self._leaves)) for past in redo][-1]
 
     def _run(self, now: _Past) -> Report:
-        with door.precision(self.dtype):
+        with precision(self.dtype):
             *self._leaves, packed = now.advance(*now.params, *now.leaves, now.value, *now.extras)
             report = np.asarray(packed)
         self._u_before = now.extras[0] if self._with_inputs else None
@@ -181,7 +181,7 @@ class Online:
         header = {
             "format": FORMAT,
             "version": FORMAT_VERSION,
-            "wolf": door.package_version(),
+            "wolf": entry.package_version(),
             "dtype": self.dtype,
             "update_first": self.update_first,
             "horizon": self.horizon,
@@ -226,14 +226,14 @@ class Online:
 
     def __repr__(self) -> str:
         """Tell where the filter stands."""
-        with door.precision(self.dtype):
+        with precision(self.dtype):
             return f"Online: {self.t} measurements, state {describe_state(self.state)}"
 
     def _prepare(self, model: Model) -> tuple[Any, tuple, Layout]:
         """Flatten the model and the method once: walking through them at each step would cost more than the step."""
-        door.resolve_method(self.method, model)  # for one step the model may have other matrices
-        with door.precision(self.dtype):
-            suited = door.suit(model, self.method, self._key)
+        entry.resolve_method(self.method, model)  # for one step the model may have other matrices
+        with precision(self.dtype):
+            suited = entry.suit(model, self.method, self._key)
             leaves, structure = jax.tree.flatten((cast(suited, self.dtype), cast(self.method, self.dtype)))
             packing = Packing.of(leaves, self.dtype)
             params = tuple(jax.device_put(leaf) for leaf in packing.pack(leaves, np))
@@ -253,7 +253,7 @@ class Online:
             value = value[None]
         if value.shape != (size,):
             raise ValueError(f"y must have shape ({size},) to match the model's obs_cov; got {value.shape}")
-        return value if self.dtype == "float64" else door.to_dtype(value, self.dtype)
+        return value if self.dtype == "float64" else to_dtype(value, self.dtype)
 
     def _extras(self, u: Any, model: Model) -> list[Any]:
         """Check the input, and line up what follows the measurement in the compiled call: u, u before, key."""

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from wolf.protocols import Gaussian, Info
+from wolf.belief import Gaussian
+from wolf.protocols import Info
 
 Layout = dict[str, tuple[int, tuple[int, ...]]]  # where a field starts in the vector, and its shape
 

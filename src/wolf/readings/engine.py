@@ -8,15 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from wolf import api, fitting
-from wolf import entry as door
+from wolf.belief import Gaussian
 from wolf.engine import parallel
 from wolf.filters import GaussianFilter
 from wolf.fitting.guesses import DYNAMICS_SHARE, OBS_SHARE
 from wolf.models.recipes import Recipe
-from wolf.numerics import allocator as memory
-from wolf.numerics import linalg
+from wolf.numerics import allocator, linalg
+from wolf.numerics.precision import as_key, precision, to_numpy
 from wolf.numerics.pytree import cast
-from wolf.protocols import Gaussian
 from wolf.readings.types import Future, Options
 from wolf.results import Filtered
 from wolf.statespace import LinearModel
@@ -78,11 +77,11 @@ def fit_noise(
         return build(**known, **variances)
 
     if len(values) > CHUNK:
-        memory.hand_back()
+        allocator.hand_back()
     # Variances all: a recipe is a sum of parts, and each brings its own.
     found = fitting.fit(builder, _pad(some, size, np.nan), start=guesses, restarts=restarts, affine=True)
     if len(values) > CHUNK:
-        memory.hand_back()
+        allocator.hand_back()
     return found, window
 
 
@@ -110,21 +109,21 @@ def filter_chunks(
     """
     size, even = min(CHUNK, bucket(len(values))), build(None)
     save = Signal(tuple(map(tuple, np.asarray(even.H).tolist())), options.diagnostics)
-    with door.precision("float64"):
-        key = None if isinstance(method, GaussianFilter) else door.as_key(0)
+    with precision("float64"):
+        key = None if isinstance(method, GaussianFilter) else as_key(0)
         # Begin with a state, as every chunk does: without one the first would be compiled by itself.
-        state = door.to_numpy(cast(method, "float64").init(cast(even, "float64"), key))
+        state = to_numpy(cast(method, "float64").init(cast(even, "float64"), key))
     for first in range(0, len(values), size):
         chunk = values[first : first + size]
         count = len(chunk)
         length = count if options.forecast and first + size >= len(values) else size
         some = None if gaps is None else _pad(gaps[first : first + size], length, 1.0)
         model = even if some is None else build(some)
-        with door.precision("float64"):
+        with precision("float64"):
             engine = (cast(model, "float64"), cast(method, "float64"), _pad(chunk, length, np.nan), None, key)
-            final, kept = door.to_numpy(parallel.run_one(*engine, state=state, save=save))
+            final, kept = to_numpy(parallel.run_one(*engine, state=state, save=save))
         if not first and len(values) > CHUNK:
-            memory.hand_back()
+            allocator.hand_back()
         state = final if some is None else final._replace(t=np.zeros_like(final.t))  # gaps are counted anew
         yield {name: array[:count] for name, array in kept.items()}, state
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from wolf import entry as door
+from wolf import entry
 from wolf.fitting.guesses import difference_var
 from wolf.models import recipes
 from wolf.readings import engine
@@ -110,7 +110,7 @@ def _prepare_one(
     def build(gaps: np.ndarray | None) -> LinearModel:
         return recipe.builder(gaps, prior, len(columns))(**parameters)
 
-    method = door.resolve_method(options.method, build(None))
+    method = entry.resolve_method(options.method, build(None))
     told = "the default, Learned" if options.method is None else describe_method(method)
     fit = (parameters, found, window)
     return Ready(label, rows, columns, times, values, *fit, recipe.name, told, unit, gaps, build, method, options)

@@ -1,12 +1,12 @@
 """Models: what a state does, and what is measured of it."""
 
+from wolf.statespace.forms import Model as Model
+from wolf.statespace.forms import own_noise as own_noise
+from wolf.statespace.forms import time_axes as time_axes
+from wolf.statespace.forms import with_matrices as with_matrices
+from wolf.statespace.forms import with_variances as with_variances
 from wolf.statespace.functions import Bound as Bound
 from wolf.statespace.functions import LinearMap as LinearMap
-from wolf.statespace.model import LinearModel as LinearModel
-from wolf.statespace.model import Model as Model
-from wolf.statespace.model import StateSpaceModel as StateSpaceModel
-from wolf.statespace.model import own_noise as own_noise
-from wolf.statespace.model import time_axes as time_axes
-from wolf.statespace.model import with_matrices as with_matrices
-from wolf.statespace.model import with_variances as with_variances
+from wolf.statespace.linear import LinearModel as LinearModel
+from wolf.statespace.nonlinear import StateSpaceModel as StateSpaceModel
 from wolf.statespace.parameters import ParameterModel as ParameterModel

@@ -13,8 +13,8 @@ import numpy as np
 from jax import Array
 
 from wolf import checks
+from wolf.belief import Gaussian
 from wolf.numerics.pytree import function, pytree
-from wolf.protocols import Gaussian
 from wolf.statespace.families import Gaussian as GaussianNoise
 from wolf.statespace.functions import Bound, LinearMap, call, num_arguments
 

@@ -13,9 +13,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from wolf import checks
-from wolf import entry as door
+from wolf import checks, entry
 from wolf.audit.attack.search import ascend, damages, polish, run_clean, starts
+from wolf.numerics.precision import as_key, precision
 from wolf.numerics.pytree import cast
 from wolf.results import describe_method
 from wolf.statespace import Model
@@ -101,10 +101,10 @@ def attack(
         raise ValueError("key must be a seed such as 0, or a JAX key; got None")
     limit = LARGEST if size is None else float(size)
     places = np.flatnonzero(np.isfinite(array).any(axis=1))
-    with door.precision("float64"):
-        engine = (cast(door.suit(model, method, None), np.float64), cast(method, np.float64))
+    with precision("float64"):
+        engine = (cast(entry.suit(model, method, None), np.float64), cast(method, np.float64))
         baseline = run_clean(*engine, array)
-        rng = np.random.default_rng(np.asarray(jax.random.bits(door.as_key(key), (4,), np.uint32)))
+        rng = np.random.default_rng(np.asarray(jax.random.bits(as_key(key), (4,), np.uint32)))
         first = starts(engine, baseline, places, num_outliers, limit, restarts, rng)
         climbed = ascend(engine, baseline, *first, limit)
         times, points = polish(engine, baseline, places, *climbed, limit, rng)
@@ -118,14 +118,14 @@ def attack(
 
 
 def _check(model: Model, method: Any, ys: Any, count: int, size: Any, restarts: int) -> tuple[np.ndarray, Any]:
-    method = door.resolve_method(method, model)
+    method = entry.resolve_method(method, model)
     if getattr(method, "needs_key", False):
         raise ValueError(f"attack takes Gaussian filters; {type(method).__name__} draws random numbers")
     if model.takes_inputs:
         raise ValueError("attack takes models without inputs")
-    door.check_functions(model, None)
+    entry.check_functions(model, None)
     array = checks.measurements(ys, model.obs_dim)
-    door.check_time_axes(model, len(array), False, "attack")
+    entry.check_time_axes(model, len(array), False, "attack")
     checks.count("num_outliers", count)
     checks.count("restarts", restarts)
     usable = int(np.isfinite(array).any(axis=1).sum())

@@ -5,13 +5,13 @@ from typing import Any
 import jax
 import numpy as np
 
-from wolf import calibration, checks, weights
-from wolf import entry as door
+from wolf import calibration, checks, entry, weights
 from wolf.audit.certificate import situation, stress, worst
 from wolf.audit.certificate.entries import Certificate, Entry, neat
 from wolf.audit.certificate.looking import Worst
 from wolf.audit.certificate.trials import GROSS
 from wolf.filters import GaussianFilter
+from wolf.numerics.precision import as_key, precision
 from wolf.numerics.pytree import cast
 from wolf.results import describe_method
 from wolf.statespace import Model, time_axes
@@ -56,17 +56,17 @@ def certify(
         (True, 'exact')
     """
     method = _check(model, method, trials, steps, key)
-    suited, cast_method = cast(door.suit(model, method, None), np.float64), cast(method, np.float64)
+    suited, cast_method = cast(entry.suit(model, method, None), np.float64), cast(method, np.float64)
     varies = bool(time_axes(model))
     if varies and ys is None:
         raise ValueError(f"{', '.join(time_axes(model))} vary in time, so there is no steady state: give a series, ys=")
     given = None if jumps is None else _check_jumps(jumps, model)
     steps_of_series = None if ys is None else _check_series(ys, model)
-    with door.precision("float64"):
+    with precision("float64"):
         stage = None
         plain = cast(GaussianFilter(moments=method.moments) if hasattr(method, "moments") else GaussianFilter(), float)
         if not varies and (ys is None or trials):
-            stage = stress.settle(suited, cast_method, plain, door.as_key(key), trials, steps)
+            stage = stress.settle(suited, cast_method, plain, as_key(key), trials, steps)
             steady = _typical(suited, cast_method, stage)
         if steps_of_series is None:
             situations, places = steady, ["steady state"]
@@ -91,7 +91,7 @@ def certify(
 
 
 def _check(model: Model, method: Any, trials: int, steps: int, key: Any) -> Any:
-    method = door.resolve_method(method, model)
+    method = entry.resolve_method(method, model)
     if getattr(method, "needs_key", False):
         raise ValueError(f"certify takes Gaussian filters; {type(method).__name__} draws random numbers")
     if model.takes_inputs:
@@ -102,7 +102,7 @@ def _check(model: Model, method: Any, trials: int, steps: int, key: Any) -> Any:
         raise ValueError(f"steps must be a whole number of at least {2 * stress.IN_A_ROW}; got {steps!r}")
     if key is None:
         raise ValueError("key must be a seed such as 0, or a JAX key; got None")
-    door.check_functions(model, None)
+    entry.check_functions(model, None)
     try:
         jax.eval_shape(lambda: (method.init(model, None).mean, method.init(model, None).cov))
     except AttributeError as error:
@@ -136,7 +136,7 @@ def _typical(model: Any, method: Any, stage: stress.Stage) -> situation.Situatio
 def _check_series(ys: Any, model: Model) -> tuple[np.ndarray, tuple[int, ...]]:
     """Read a series, and choose the steps to search."""
     array = checks.measurements(ys, model.obs_dim)
-    door.check_time_axes(model, len(array), False, "certify")
+    entry.check_time_axes(model, len(array), False, "certify")
     whole = np.flatnonzero(np.isfinite(array).all(axis=1))
     if not len(whole):
         raise ValueError("ys must have a step with all its measurements; got none")

@@ -12,10 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from wolf.belief import gaussian
+from wolf.belief import Gaussian, gaussian
 from wolf.engine.run import clean
 from wolf.numerics import linalg
-from wolf.protocols import Gaussian
 from wolf.statespace import Model
 
 

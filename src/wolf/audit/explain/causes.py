@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wolf import entry as door
 from wolf.audit.explain.evidence import (
     BROKEN,
     Run,
@@ -25,7 +24,8 @@ from wolf.audit.explain.evidence import (
 )
 from wolf.audit.explain.findings import Explained, Finding
 from wolf.audit.explain.windows import WIDE, Task, Window, look
-from wolf.protocols import Gaussian
+from wolf.belief import Gaussian
+from wolf.numerics.precision import precision
 from wolf.results import Filtered
 
 BRIDGE = 2  # steps that may lie between two refused measurements of one stretch
@@ -64,7 +64,7 @@ def explain(out: Filtered) -> Explained:
     """
     _check(out)
     dtype = out.settings["dtype"]
-    with door.precision(dtype):
+    with precision(dtype):
         run = read(out, dtype)
         judged = _judge_all(run, [Stretch(j, *ends) for j in run.channels for ends in _stretches(run, j)])
         judged = _close_excursions(run, judged)

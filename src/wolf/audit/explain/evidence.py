@@ -7,8 +7,8 @@ import jax
 import numpy as np
 
 from wolf.audit.explain.windows import Window, measured
+from wolf.belief import Gaussian
 from wolf.numerics.pytree import cast
-from wolf.protocols import Gaussian
 from wolf.results import Filtered
 from wolf.statespace import with_matrices
 

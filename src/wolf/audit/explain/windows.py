@@ -13,11 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from wolf.belief import Gaussian
 from wolf.engine.run import clean
 from wolf.engine.smoothing import run_smoother
 from wolf.filters.gaussian import GaussianFilter, GaussianState, with_jac
 from wolf.numerics import linalg
-from wolf.protocols import Gaussian
 from wolf.statespace import Model
 
 WIDE = 1e6  # factor on a covariance that makes the past say nothing

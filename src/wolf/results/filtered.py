@@ -1,4 +1,4 @@
-"""What the door hands out: NumPy arrays with names, and a `repr` that tells a person what they have."""
+"""What `wolf.filter` and `wolf.filter_many` return: NumPy arrays with names, and a `repr` that tells what they are."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from wolf.results import tabular
+from wolf.results.describe import describe_method, describe_state
 
 ARRAYS = {
     "means": "filtered means, (T, D)",
@@ -170,72 +171,6 @@ class Filtered:
         return "\n".join(lines)
 
 
-@dataclasses.dataclass(frozen=True, repr=False)
-class Smoothed:
-    """Smoothed beliefs, with a leading series axis for many series.
-
-    Attributes:
-        means: (T, D).
-        covs: (T, D, D).
-        filtered: the run that was smoothed.
-        weights: w, (T, M), in the light of what came before and after; only with `reweigh=True`.
-    """
-
-    means: np.ndarray
-    covs: np.ndarray
-    filtered: Filtered
-    weights: np.ndarray | None = None
-
-    def to_frame(self, backend: str = "pandas") -> Any:
-        """Lay one series out as a data frame; `backend` as in `Filtered.to_frame`."""
-        if self.means.ndim == 3:
-            raise ValueError("to_frame takes one series here; make frames of the arrays of many")
-        variances = np.diagonal(self.covs, axis1=-2, axis2=-1)
-        columns = {"step": np.arange(len(self.means))} | tabular.belief_columns(self.means, variances)
-        return tabular.make_frame(columns, backend)
-
-    def __repr__(self) -> str:
-        """Tell the size."""
-        return f"Smoothed: means {self.means.shape}, covs {self.covs.shape}"
-
-
-@dataclasses.dataclass(frozen=True, repr=False)
-class Forecast:
-    """The future of a series.
-
-    Attributes:
-        means: of the states, (steps, D).
-        covs: (steps, D, D).
-        obs_means: of the measurements, (steps, M).
-        obs_covs: (steps, M, M), noise included.
-        lower: lower end of the interval of each measured coordinate, (steps, M).
-        upper: upper end.
-        level: probability of the interval.
-    """
-
-    means: np.ndarray
-    covs: np.ndarray
-    obs_means: np.ndarray
-    obs_covs: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
-    level: float
-
-    def __repr__(self) -> str:
-        """Tell the size."""
-        return f"Forecast: {self.means.shape[-2]} steps, {self.level:.0%} intervals in .lower and .upper"
-
-
-def describe_state(state: Any, limit: int = 8) -> str:
-    """Write the first coordinates of a state, with their standard deviations if it has them."""
-    variances = np.diagonal(state.cov) if hasattr(state, "cov") else getattr(state, "variances", None)
-    shown = [f"{mean:.4g}" for mean in state.mean[:limit]]
-    if variances is not None:
-        spreads = np.sqrt(np.maximum(variances[:limit], 0.0))
-        shown = [f"{mean} ± {spread:.2g}" for mean, spread in zip(shown, spreads, strict=True)]
-    return ", ".join(shown) + (", ..." if len(state.mean) > limit else "")
-
-
 def _count_missing(saved: Any, otherwise: int) -> int:
     """Count what is missing in a part of a run, where its residuals tell."""
     has_residuals = isinstance(saved, dict) and "residuals" in saved
@@ -244,10 +179,3 @@ def _count_missing(saved: Any, otherwise: int) -> int:
 
 def _total(values: np.ndarray, num_series: int | None) -> float | np.ndarray:
     return float(values.sum()) if num_series is None else np.nansum(values, axis=1)
-
-
-def describe_method(method: Any) -> str:
-    """Write a method as its class and its weight, or another noise rule."""
-    rule = getattr(method, "noise", None)
-    told = getattr(rule, "weight", rule)
-    return type(method).__name__ if told is None else f"{type(method).__name__} with {told!r}"

@@ -1,41 +1,21 @@
-"""Data with a known truth: trajectories from any model, and the ways in which sensors lie.
+"""The ways in which sensors lie.
 
 An outlier process is a small value with `corrupt(key, clean, measured) -> (measurements, outliers)`, where `clean` is
 what a perfect sensor would say, (T, M), `measured` has the model's noise on it, and `outliers` is (T,). Randomness
 comes only from `key`. Processes follow each other in a `Sequence`.
 """
 
-import dataclasses
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
 from wolf import checks
 from wolf.numerics import linalg
-from wolf.numerics.pytree import cast, pytree, static
-from wolf.statespace import LinearModel, Model, own_noise
+from wolf.numerics.pytree import pytree, static
 
 WIDE = 3.0  # a Student-t draw is marked as an outlier when its noise is this many times as wide as the model says
-
-
-class Simulated(NamedTuple):
-    """Truth and data.
-
-    Attributes:
-        states: (T, D).
-        measurements: (T, M).
-        outliers: (T,) bool, True where the process meant an outlier.
-        scales: (T,), how many times R the noise of each step was; infinite where the measurement says nothing.
-    """
-
-    states: np.ndarray
-    measurements: np.ndarray
-    outliers: np.ndarray
-    scales: np.ndarray
 
 
 @pytree
@@ -184,7 +164,7 @@ class EachSensor:
 
     def __post_init__(self) -> None:
         """Check the process, and keep the sensors hashable."""
-        _check_process("process", self.process)
+        check_process("process", self.process)
         if self.sensors is not None:
             object.__setattr__(self, "sensors", tuple(int(number) for number in self.sensors))
 
@@ -330,95 +310,14 @@ class Sequence:
         return measured, outliers
 
 
-def trajectory(
-    model: Model, steps: int, key: Any, outliers: Any = None, *, initial: Any = None, inputs: Any = None
-) -> Simulated:
-    """Draw a path of the state and its measurements.
-
-    Args:
-        model: any.
-        steps: T.
-        key: seed or JAX key.
-        outliers: an outlier process; none without one.
-        initial: state at time 0, (D,); drawn from the prior without one.
-        inputs: (T, U), for models that take them.
-
-    Example:
-        >>> import wolf
-        >>> model = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
-        >>> data = trajectory(model, 100, key=0, outliers=Mixture(prob=0.05))
-        >>> data.states.shape, data.measurements.shape, data.outliers.shape
-        ((100, 4), (100, 2), (100,))
-    """
-    checks.count("steps", steps)
-    process = Clean() if outliers is None else outliers
-    _check_process("outliers", process)
-    us = checks.inputs(inputs, steps, model)
-    with jax.enable_x64(True):
-        seed = jax.random.key(key) if isinstance(key, int | np.integer) else key
-        start = None if initial is None else checks.number_array("initial", initial)
-        if start is not None and start.shape != (model.state_dim,):
-            raise ValueError(f"initial must have shape ({model.state_dim},); got {start.shape}")
-        drawn = _draw(cast(model, np.float64), cast(process, np.float64), seed, start, us, steps=int(steps))
-        return Simulated(*jax.tree.map(np.asarray, drawn))
-
-
-@partial(jax.jit, static_argnames=("steps",))
-def _draw(model: Model, process: Any, key: Array, start: Any, inputs: Any, *, steps: int) -> tuple[Array, ...]:
-    first_key, walk_key, corrupt_key = jax.random.split(key, 3)
-    if start is None:
-        start = model.prior.mean + _noise(first_key, model.prior.cov)
-
-    def body(x: Array, row: tuple) -> tuple[Array, tuple]:
-        t, u, step_key = row
-        move_key, measure_key = jax.random.split(step_key)
-        now = model.at(t)
-        draw = own_noise(now)
-        x = now.transition(u)(x) + _noise(move_key, now.dynamics_cov) if draw is None else draw(x, move_key)
-        clean = now.projection(u)(x)
-        root = now.obs_cov if now.obs_cov.ndim == 1 else linalg.cholesky(now.obs_cov).matrix()
-        white = jax.random.normal(measure_key, clean.shape, clean.dtype)
-        return x, (x, clean, clean + (jnp.sqrt(root) * white if root.ndim == 1 else linalg.matvec(root, white)))
-
-    rows = (jnp.arange(steps), inputs, jax.random.split(walk_key, steps))
-    _, (states, clean, measured) = jax.lax.scan(body, jnp.asarray(start), rows)
-    measurements, outliers = process.corrupt(corrupt_key, clean, measured)
-    drawn = getattr(process, "scales", None)
-    scales = jnp.where(outliers, jnp.inf, 1.0) if drawn is None else drawn(corrupt_key, clean)
-    return states, measurements, outliers, scales
-
-
-def tell(model: LinearModel, data: Simulated) -> tuple[LinearModel, np.ndarray]:
-    """Tell a filter what no filter knows: the true size of the noise of each step. A bound for benchmarks.
-
-    Args:
-        model: that the data came from, with a fixed R.
-        data: from `trajectory`.
-
-    Returns:
-        A model whose R follows the truth, and the measurements without those that say nothing: filter them with "KF".
-
-    Example:
-        >>> import wolf
-        >>> model = wolf.models.local_level(level_var=0.1, obs_var=1.0)
-        >>> told, ys = tell(model, trajectory(model, 100, key=0, outliers=StudentT(dof=2.01)))
-        >>> told.R.shape, ys.shape
-        ((100, 1, 1), (100, 1))
-    """
-    if not isinstance(model, LinearModel) or model.R.ndim == 3:
-        raise ValueError("tell takes a wolf.LinearModel with one R for all steps")
-    useful = np.isfinite(data.scales)
-    scales = np.where(useful, data.scales, 1.0)
-    told = dataclasses.replace(model, R=scales[:, None, None] * model.R)
-    return told, np.where(useful[:, None], data.measurements, np.nan)
-
-
-def _check_process(name: str, process: Any) -> None:
+def check_process(name: str, process: Any) -> None:
+    """Refuse what is no outlier process."""
     if isinstance(process, type) or not hasattr(process, "corrupt"):
         raise ValueError(f"{name} must be a process such as wolf.simulate.StudentT(dof=2.01); got {process!r}")
 
 
-def _noise(key: Array, cov: Array) -> Array:
+def coloured(key: Array, cov: Array) -> Array:
+    """Draw noise with a given covariance."""
     return linalg.colour(cov, jax.random.normal(key, cov.shape[-1:], cov.dtype))
 
 

@@ -1,0 +1,22 @@
+"""Methods and states in a few words, for a person to read."""
+
+from typing import Any
+
+import numpy as np
+
+
+def describe_state(state: Any, limit: int = 8) -> str:
+    """Write the first coordinates of a state, with their standard deviations if it has them."""
+    variances = np.diagonal(state.cov) if hasattr(state, "cov") else getattr(state, "variances", None)
+    shown = [f"{mean:.4g}" for mean in state.mean[:limit]]
+    if variances is not None:
+        spreads = np.sqrt(np.maximum(variances[:limit], 0.0))
+        shown = [f"{mean} ± {spread:.2g}" for mean, spread in zip(shown, spreads, strict=True)]
+    return ", ".join(shown) + (", ..." if len(state.mean) > limit else "")
+
+
+def describe_method(method: Any) -> str:
+    """Write a method as its class and its weight, or another noise rule."""
+    rule = getattr(method, "noise", None)
+    told = getattr(rule, "weight", rule)
+    return type(method).__name__ if told is None else f"{type(method).__name__} with {told!r}"

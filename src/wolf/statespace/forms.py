@@ -1,0 +1,51 @@
+"""A model in another form: covariances as matrices or as variances, which of its arrays vary in time."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from wolf.belief import Gaussian
+from wolf.statespace.arrays import replace, varies
+from wolf.statespace.linear import LinearModel
+from wolf.statespace.nonlinear import StateSpaceModel
+from wolf.statespace.parameters import ParameterModel
+
+Model = StateSpaceModel | LinearModel | ParameterModel
+
+
+def with_matrices(model: Any) -> Any:
+    """Write covariances that were given as variances out as matrices."""
+    return _map_covs(model, lambda cov: np.diag(cov) if cov.ndim == 1 else cov)
+
+
+def with_variances(model: Any) -> Any:
+    """Keep only the variances of covariances that are diagonal."""
+
+    def slim(cov: Any) -> Any:
+        fixed = cov.ndim == 2 and isinstance(cov, np.ndarray)
+        return np.diagonal(cov).copy() if fixed and not np.any(cov - np.diag(np.diagonal(cov))) else cov
+
+    return _map_covs(model, slim)
+
+
+def own_noise(model: Any) -> Callable | None:
+    """Find the `draw(x, key)` of dynamics that have noise of their own; None for the usual additive noise."""
+    return getattr(getattr(model, "dynamics", None), "draw", None)
+
+
+def _map_covs(model: Any, change: Callable) -> Any:
+    if isinstance(model, ParameterModel):
+        return model
+    if model.linear:
+        return replace(model, Q=change(model.Q), R=change(model.R), cov=change(model.cov))
+    prior = Gaussian(model.prior.mean, change(model.prior.cov))
+    return replace(model, dynamics_cov=change(model.dynamics_cov), obs_cov=change(model.obs_cov), prior=prior)
+
+
+def time_axes(model: Model) -> dict[str, int]:
+    """Find which arrays have a time axis, and how long it is."""
+    if isinstance(model, ParameterModel):
+        return {}
+    names = ("F", "H", "Q", "R", "B") if model.linear else ("dynamics_cov", "obs_cov")
+    return {name: len(getattr(model, name)) for name in names if varies(getattr(model, name))}

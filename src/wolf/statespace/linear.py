@@ -1,0 +1,131 @@
+"""Linear models: `x_t = F x_{t-1} + B u_t + N(0, Q)`, `y_t = H x_t + N(0, R)`, `x_0 ~ N(mean, cov)`.
+
+Any of the matrices may have a leading time axis; `model.at(t)` slices it.
+"""
+
+from typing import Any
+
+import jax
+from jax import Array
+
+from wolf import checks
+from wolf.belief import Gaussian
+from wolf.numerics import linalg
+from wolf.numerics.pytree import function, pytree
+from wolf.statespace.arrays import keep, replace, slice_at, subtract, varies
+from wolf.statespace.functions import LinearMap
+
+
+@pytree
+class LinearModel:
+    """A linear model: `x_t = F x_{t-1} + B u_t + N(0, Q)`, `y_t = H x_t + N(0, R)`, `x_0 ~ N(mean, cov)`.
+
+    Args:
+        F: (D, D), or (T, D, D) for one in each step. None is the identity, which costs nothing.
+        H: (M, D) or (T, M, D).
+        Q: (D, D) or (T, D, D), positive semi-definite.
+        R: (M, M) or (T, M, M), positive definite.
+        mean: (D,), of the state at time 0.
+        cov: (D, D), positive semi-definite.
+        B: (D, U) or (T, D, U), only with inputs.
+        residual: how to subtract, as in `StateSpaceModel`.
+
+    Example:
+        >>> import numpy as np
+        >>> LinearModel(F=np.eye(2), H=np.eye(1, 2), Q=np.eye(2), R=np.eye(1), mean=np.zeros(2), cov=np.eye(2))
+        LinearModel(2 states, 1 measured)
+    """
+
+    F: Any
+    H: Any
+    Q: Any
+    R: Any
+    mean: Any
+    cov: Any
+    B: Any = None
+    residual: Any = function(default=None)
+
+    def __post_init__(self) -> None:
+        """Check shapes and values; arrays are kept as NumPy, so that none is cut to float32."""
+        keep(self, "H", "Q", "R", "mean", "cov")
+        keep(self, *(name for name in ("F", "B") if getattr(self, name) is not None))
+        checks.model(self.prior, self.Q, self.R, names=("Q", "R", "cov"))
+        checks.matrix("F", self.F, (self.state_dim, self.state_dim))
+        checks.matrix("H", self.H, (self.obs_dim, self.state_dim))
+        if self.B is not None:
+            checks.matrix("B", self.B, (self.state_dim, self.B.shape[-1]))
+
+    def __repr__(self) -> str:
+        """Tell the sizes."""
+        varying = [name for name in ("F", "H", "Q", "R", "B") if varies(getattr(self, name))]
+        tail = f", {', '.join(varying)} vary in time" if varying else ""
+        inputs = "" if self.B is None else f", {self.B.shape[-1]} inputs"
+        return f"LinearModel({self.state_dim} states, {self.obs_dim} measured{inputs}{tail})"
+
+    @property
+    def state_dim(self) -> int:
+        """Count the states, D."""
+        return self.mean.shape[-1]
+
+    @property
+    def obs_dim(self) -> int:
+        """Count the coordinates of a measurement, M."""
+        return self.R.shape[-1]
+
+    @property
+    def linear(self) -> bool:
+        """Say whether both functions are matrices."""
+        return True
+
+    @property
+    def prior(self) -> Gaussian:
+        """Pair the mean and covariance of the state at time 0."""
+        return Gaussian(self.mean, self.cov)
+
+    @property
+    def dynamics_cov(self) -> Any:
+        """Read Q under its long name."""
+        return self.Q
+
+    @property
+    def obs_cov(self) -> Any:
+        """Read R under its long name."""
+        return self.R
+
+    @property
+    def takes_inputs(self) -> bool:
+        """Say whether the dynamics take inputs u."""
+        return self.B is not None
+
+    def at(self, t: Array | int) -> "LinearModel":
+        """Slice the arrays that have a time axis."""
+        return replace(self, **{name: slice_at(getattr(self, name), t) for name in ("F", "H", "Q", "R", "B")})
+
+    def scaled(self, dynamics: Any, obs: Any) -> "LinearModel":
+        """Multiply the noise covariances."""
+        return replace(self, Q=dynamics * self.Q, R=obs * self.R)
+
+    def lift(self) -> "LinearModel":
+        """Give every matrix a trailing axis of one, to broadcast over many series."""
+        return jax.tree.map(lambda leaf: leaf[..., None], self)
+
+    @property
+    def noise_cov(self) -> Any:
+        """Give Q as short as it is; models of parameters have shorter forms than a matrix."""
+        return self.dynamics_cov
+
+    def noise_at(self, x: Array, u: Array | None) -> Any:
+        """Give R, which is the same at every state."""
+        return self.obs_cov
+
+    def transition(self, u: Array | None) -> LinearMap:
+        """Bind the input to the dynamics."""
+        return LinearMap(self.F, None if self.B is None or u is None else linalg.matvec(self.B, u))
+
+    def projection(self, u: Array | None) -> LinearMap:
+        """Give the observation matrix."""
+        return LinearMap(self.H)
+
+    def subtract(self, y: Array, prediction: Array) -> Array:
+        """Form the residual of a measurement."""
+        return subtract(self.residual, y, prediction)

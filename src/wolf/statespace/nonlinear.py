@@ -1,0 +1,112 @@
+"""Nonlinear models: `x_t = f(x_{t-1}, u_t) + N(0, Q)`, `y_t = h(x_t, u_t) + N(0, R)`, `x_0 ~ prior`.
+
+A plain function is compiled in once for each function object, so a value that it closes over is frozen at the first
+call; give the function its parameters through `jax.tree_util.Partial(f, dt)` or a callable pytree, and a new dt never
+recompiles.
+"""
+
+from typing import Any
+
+from jax import Array
+
+from wolf import checks
+from wolf.belief import Gaussian
+from wolf.numerics.pytree import function, pytree
+from wolf.statespace.arrays import keep, replace, slice_at, subtract
+from wolf.statespace.functions import Bound, LinearMap, num_arguments
+
+
+@pytree
+class StateSpaceModel:
+    """A nonlinear model.
+
+    Args:
+        dynamics: f(x) or f(x, u). None is the identity, which costs nothing (a static state, or a random walk). One
+            that has a method `draw(x, key)` draws its own noise where states are drawn (ensembles, simulation).
+        observe: h(x) or h(x, u).
+        dynamics_cov: Q, (D, D) or (T, D, D), positive semi-definite; or (D,), variances of independent noise.
+        obs_cov: R, (M, M) or (T, M, M), positive definite; or (M,), variances. Ensembles never make a matrix of these.
+        prior: belief about the state at time 0; its covariance may be variances (D,) too.
+        residual: how to subtract a prediction from a measurement, `residual(y, prediction)`; for angles, say. Plain
+            subtraction unless told.
+
+    Example:
+        >>> import numpy as np
+        >>> model = StateSpaceModel(None, jnp.sin, np.eye(1), np.eye(1), Gaussian(np.zeros(1), np.eye(1)))
+        >>> model.state_dim, model.obs_dim
+        (1, 1)
+    """
+
+    dynamics: Any = function()
+    observe: Any = function()
+    dynamics_cov: Any
+    obs_cov: Any
+    prior: Gaussian
+    residual: Any = function(default=None)
+
+    def __post_init__(self) -> None:
+        """Check shapes and values; arrays are kept as NumPy, so that none is cut to float32."""
+        keep(self, "dynamics_cov", "obs_cov")
+        if not isinstance(self.prior, tuple) or len(self.prior) != 2:
+            raise ValueError(f"prior must be wolf.Gaussian(mean, cov); got {type(self.prior).__name__}")
+        object.__setattr__(self, "prior", Gaussian(*(checks.number_array("prior", leaf) for leaf in self.prior)))
+        for name in ("dynamics", "observe", "residual"):
+            if getattr(self, name) is not None and not callable(getattr(self, name)):
+                raise ValueError(f"{name} must be a function of the state; got {type(getattr(self, name)).__name__}")
+        if self.observe is None:
+            raise ValueError("observe must be a function h(x) or h(x, u); got None")
+        names = ("dynamics_cov", "obs_cov", "prior.cov")
+        checks.model(self.prior, self.dynamics_cov, self.obs_cov, names, diagonal=True)
+
+    @property
+    def state_dim(self) -> int:
+        """Count the states, D."""
+        return self.prior.mean.shape[-1]
+
+    @property
+    def obs_dim(self) -> int:
+        """Count the coordinates of a measurement, M."""
+        return self.obs_cov.shape[-1]
+
+    @property
+    def linear(self) -> bool:
+        """Say whether both functions are matrices."""
+        return False
+
+    @property
+    def takes_inputs(self) -> bool:
+        """Say whether a function takes inputs u."""
+        return any(fn is not None and num_arguments(fn) > 1 for fn in (self.dynamics, self.observe))
+
+    def at(self, t: Array | int) -> "StateSpaceModel":
+        """Slice the arrays that have a time axis."""
+        return replace(self, dynamics_cov=slice_at(self.dynamics_cov, t), obs_cov=slice_at(self.obs_cov, t))
+
+    def scaled(self, dynamics: Any, obs: Any) -> "StateSpaceModel":
+        """Multiply the noise covariances."""
+        return replace(self, dynamics_cov=dynamics * self.dynamics_cov, obs_cov=obs * self.obs_cov)
+
+    def lift(self) -> "StateSpaceModel":
+        """Give the covariances a trailing axis of one, to broadcast over many series."""
+        return replace(self, dynamics_cov=self.dynamics_cov[..., None], obs_cov=self.obs_cov[..., None])
+
+    @property
+    def noise_cov(self) -> Any:
+        """Give Q as short as it is; models of parameters have shorter forms than a matrix."""
+        return self.dynamics_cov
+
+    def noise_at(self, x: Array, u: Array | None) -> Any:
+        """Give R, which is the same at every state."""
+        return self.obs_cov
+
+    def transition(self, u: Array | None) -> LinearMap | Bound:
+        """Bind the input to the dynamics."""
+        return LinearMap(None) if self.dynamics is None else Bound(self.dynamics, u)
+
+    def projection(self, u: Array | None) -> LinearMap | Bound:
+        """Bind the input to the observation function."""
+        return Bound(self.observe, u, self.residual)
+
+    def subtract(self, y: Array, prediction: Array) -> Array:
+        """Form the residual of a measurement."""
+        return subtract(self.residual, y, prediction)
