@@ -214,7 +214,7 @@ def _smooth_again(model: Any, first: Smoothed) -> Smoothed:
     out, method = first.filtered, first.filtered.method
     if out.num_series is not None or int(out.final.t) != out.settings["steps"]:
         raise ValueError("smooth(reweigh=True) takes one whole series; pick one of many, as out[0]")
-    if not isinstance(method, GaussianFilter) or not reweighing.can_reweigh(method.noise):
+    if not isinstance(method, GaussianFilter) or method.noise.doubts_dynamics:
         raise ValueError(f"smooth(reweigh=True) needs a method with weights; {describe_method(method)} has none")
     dtype = out.settings["dtype"]
     beliefs = (

@@ -13,7 +13,8 @@ import numpy as np
 from jax import Array
 
 from wolf import checks, entry
-from wolf.belief import Gaussian, gaussian
+from wolf.belief import Gaussian
+from wolf.belief.density import kl
 from wolf.engine import run
 from wolf.numerics.precision import precision, to_dtype
 from wolf.numerics.pytree import cast
@@ -65,7 +66,7 @@ def _pif(model: Model, method: Any, ys: Array, errors: Array) -> Array:
         return Gaussian(after.mean, after.cov)
 
     clean = posterior(ys[-1])
-    return jax.vmap(lambda error: gaussian.kl(posterior(ys[-1] + error), clean))(errors)
+    return jax.vmap(lambda error: kl(posterior(ys[-1] + error), clean))(errors)
 
 
 def wasserstein2(first: Any, second: Any) -> float:

@@ -13,6 +13,7 @@ import numpy as np
 
 from wolf import api, checks, entry, metrics, simulate
 from wolf.engine.run import save_means
+from wolf.filters import EnsembleFilter, EnsembleState
 from wolf.numerics.precision import as_key
 from wolf.statespace import Model
 
@@ -108,7 +109,7 @@ def run(
     if not 0 <= burn_in < steps:
         raise ValueError(f"burn_in must leave some of the {steps} steps; got {burn_in}")
     method = entry.resolve_method(method, model)
-    size = getattr(method, "num_members", 1) * model.state_dim
+    size = (method.num_members if isinstance(method, EnsembleFilter) else 1) * model.state_dim
     length = min(steps, max(1, PIECE // size))
     pieces = -(-steps // length)
     length = -(-steps // pieces)
@@ -140,14 +141,8 @@ def run(
 
 
 def _keep_members(state: Any, info: Any) -> dict[str, Any]:
-    belief = {"members": state.members} if hasattr(state, "members") else {"variances": _variances(state)}
-    return save_means(state, info) | belief
-
-
-def _variances(state: Any) -> Any:
-    import jax.numpy as jnp
-
-    return jnp.diagonal(state.cov) if hasattr(state, "cov") else state.variances
+    members = isinstance(state, EnsembleState)
+    return save_means(state, info) | ({"members": state.members} if members else {"variances": state.variances})
 
 
 def _score(saved: dict[str, np.ndarray], truth: np.ndarray) -> dict[str, np.ndarray]:

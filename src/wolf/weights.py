@@ -77,7 +77,7 @@ class IMQ(Weight):
         return MahalanobisIMQ.profile(*_distance(residual, scale))
 
 
-class _Mahalanobis(Weight):
+class DistanceWeight(Weight):
     """What the families in a Mahalanobis distance share: whitening, calibration and the check of their fields."""
 
     c: Any
@@ -101,6 +101,7 @@ class _Mahalanobis(Weight):
     def __call__(
         self, residual: Array, obs_cov: Array, innovation_cov: Array | Cholesky, observed: Array | None = None
     ) -> Array:
+        """Weigh a residual by its squared distance."""
         radius = self._radius(_threshold(self, type(self), residual, observed))
         return self.profile(*_distance(residual, radius, obs_cov if self.metric == "R" else innovation_cov))
 
@@ -115,7 +116,7 @@ class _Mahalanobis(Weight):
 
 
 @pytree
-class MahalanobisIMQ(_Mahalanobis):
+class MahalanobisIMQ(DistanceWeight):
     """Inverse multi-quadric in a Mahalanobis distance: `w² = 1 / (1 + d² / c²)`, the paper's WoLF-MD.
 
     Args:
@@ -137,7 +138,7 @@ class MahalanobisIMQ(_Mahalanobis):
 
 
 @pytree
-class MahalanobisThreshold(_Mahalanobis):
+class MahalanobisThreshold(DistanceWeight):
     """A hard gate: w = 1 while the *squared* distance is at most c, else 0; the paper's WoLF-TMD.
 
     Args:
@@ -164,7 +165,7 @@ class MahalanobisThreshold(_Mahalanobis):
 
 
 @pytree
-class Welsch(_Mahalanobis):
+class Welsch(DistanceWeight):
     """Gaussian-shaped, also known as correntropy: `w² = exp(-d² / c²)`.
 
     Args:
@@ -182,7 +183,7 @@ class Welsch(_Mahalanobis):
 
 
 @pytree
-class Tukey(_Mahalanobis):
+class Tukey(DistanceWeight):
     """Biweight: `w² = (1 - d² / c²)²` inside the radius c, 0 outside.
 
     Args:
@@ -200,7 +201,7 @@ class Tukey(_Mahalanobis):
 
 
 @pytree
-class Huber(_Mahalanobis):
+class Huber(DistanceWeight):
     """Full belief up to a distance c, then `w² = c / d`: bounded influence that does not vanish far away.
 
     Args:

@@ -4,22 +4,23 @@ They live here because they are part of the paper's record, not of the toolbox: 
 own derivations give (`wolf.noise.Bernoulli`, `wolf.noise.InverseWishart`).
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.scipy.special import digamma
 
+from wolf.belief.updates import Weigh
 from wolf.noise.whitened import Whitened, expected_distance, iterate, whiten, whitening_root
 from wolf.numerics import linalg
 from wolf.numerics.pytree import pytree, static
-from wolf.protocols import Believed, Evidence
+from wolf.protocols import Believed, Evidence, Needs, NoiseRule
 from wolf.statespace import Model
 
 
 @pytree
-class PrintedBernoulli:
+class PrintedBernoulli(NoiseRule):
     """KF-B as the algorithm box of Duran-Martin et al. (2024, appendix A) prints it.
 
     log odds of ρ = Ψ(α') - Ψ(β' + 1) - ½ E (y - Hx)ᵀR⁻¹(y - Hx), with α' = α + ρ and β' = β + 1 - ρ after the first
@@ -38,7 +39,10 @@ class PrintedBernoulli:
     iterations: int = static(default=4)
     tolerance: Any = 1e-7
 
-    handles_series: ClassVar[bool] = True
+    @property
+    def needs(self) -> Needs:
+        """Take many series together."""
+        return Needs(one_series=False)
 
     def __call__(self, seen: Evidence) -> Believed:
         """Infer ρ."""
@@ -49,12 +53,12 @@ class PrintedBernoulli:
 
         one = jnp.ones_like(white.num_observed)
         if self.iterations == 1:
-            return Believed(one)
+            return Believed(Weigh(one))
         first = infer(one, self.alpha * one, self.beta * one)
         power = iterate(
             lambda power: infer(power, self.alpha + power, self.beta + 1.0 - power), first, self.iterations - 2
         )
-        return Believed(linalg.safe_sqrt(power))
+        return Believed(Weigh(linalg.safe_sqrt(power)))
 
 
 class Carried(NamedTuple):
@@ -65,7 +69,7 @@ class Carried(NamedTuple):
 
 
 @pytree
-class CarriedBernoulli:
+class CarriedBernoulli(NoiseRule):
     """KF-B as the authors' library of February 2024 ran it.
 
     The counts α', β' are those that the previous *time step* left, starting at 1, and stay fixed in the inner loop;
@@ -98,11 +102,11 @@ class CarriedBernoulli:
 
         power = iterate(infer, jnp.ones_like(white.num_observed), self.iterations - 1)
         last = infer(power)
-        return Believed(linalg.safe_sqrt(power), memory=Carried(self.alpha + last, self.beta + 1.0 - last))
+        return Believed(Weigh(linalg.safe_sqrt(power)), memory=Carried(self.alpha + last, self.beta + 1.0 - last))
 
 
 @pytree
-class BroadcastWishart:
+class BroadcastWishart(NoiseRule):
     """KF-IW as the authors' library of February 2024 ran it: ‖y - Hμ‖² is added to *every* entry of the matrix.
 
     The outer product was taken between two one-dimensional arrays, which gives their inner product. For one
@@ -116,7 +120,10 @@ class BroadcastWishart:
     scaling: Any
     iterations: int = static(default=4)
 
-    handles_series: ClassVar[bool] = True
+    @property
+    def needs(self) -> Needs:
+        """Take many series together."""
+        return Needs(one_series=False)
 
     def __call__(self, seen: Evidence) -> Believed:
         """Infer Λ."""
@@ -136,7 +143,7 @@ class BroadcastWishart:
             return blend(residual, linalg.symmetrise(linalg.matmul(cov, factor.solve(white.signal))))
 
         start = blend(white.residual, white.signal)
-        return Believed(whitening_root(white, iterate(again, start, self.iterations - 1)))
+        return Believed(Weigh(whitening_root(white, iterate(again, start, self.iterations - 1))))
 
 
 def _responsibility(alpha: Any, beta: Any, distance: Array, tolerance: Any) -> Array:

@@ -23,9 +23,9 @@ from wolf.statespace import Model
 
 def save_all(state: Any, info: Info) -> dict[str, Array]:
     """Keep everything that a result shows; of a belief without a covariance, its variances."""
-    belief = {"means": state.mean, "covs": getattr(state, "cov", None)}
+    belief = {"means": state.mean, "covs": state.cov}
     if belief["covs"] is None:
-        belief["variances"] = getattr(state, "variances", None)
+        belief["variances"] = state.variances
     return _known(belief | _everything(info))
 
 
@@ -224,9 +224,8 @@ def run_each(
 def series_last(model: Model, method: Any, per_series_model: bool = False) -> bool:
     """Say whether this filter can carry the series as a trailing axis; the others are vmapped."""
     small = max(model.state_dim, model.obs_dim) <= SMALL
-    capable = getattr(getattr(method, "noise", None), "handles_series", False)
-    capable = capable and getattr(model, "handles_series", True)
-    return small and capable and (model.linear or not per_series_model)
+    together = model.handles_series and not method.needs.one_series
+    return small and together and (model.linear or not per_series_model)
 
 
 def run_chunks(

@@ -5,14 +5,14 @@ then weighed: `x_i + K Diag(w) (y - ŷ_i)`. The gain comes from the *unweighted*
 converge to the weighted Kalman filter as N grows, unless all weights are 1; those of `wolf.ensembles.analysis` do.
 """
 
-from typing import Any, ClassVar
+from typing import Any
 
 import jax.numpy as jnp
 from jax import Array
 
 from wolf import checks
 from wolf.calibration import threshold
-from wolf.ensembles.analysis import Analysed
+from wolf.ensembles.protocol import Analysed, Analysis, AnalysisNeeds
 from wolf.ensembles.sight import Sight
 from wolf.numerics import linalg
 from wolf.numerics.pytree import pytree
@@ -77,13 +77,13 @@ class Clipped(ErrorWeight):
 
 
 @pytree
-class SampledGain:
+class SampledGain(Analysis):
     """The printed update: perturbed predictions in the gain as well, weights on the errors only."""
 
-    perturbs: ClassVar[bool] = True
-    per_member: ClassVar[bool] = True
-    localises: ClassVar[str] = ""
-    weighs_errors: ClassVar[bool] = True
+    @property
+    def needs(self) -> AnalysisNeeds:
+        """Say what the choices around it must be."""
+        return AnalysisNeeds(perturbed=True, per_member=True, error_weights=True)
 
     def __call__(
         self, mean: Array, anomalies: Array, sight: Sight, weight: Array, draws: Array, key: Array, taper: Any
@@ -104,7 +104,7 @@ class SampledGain:
 
 
 @pytree
-class ReferenceGain:
+class ReferenceGain(Analysis):
     """The update of the published code, to repeat its figures: `K = var(ŷ)⁻¹ cov(x, ŷ)`, the factors the other way.
 
     For models that measure every state (M = D). With `inflation` the diagonal of cov(x, ŷ) is multiplied by it and
@@ -116,11 +116,10 @@ class ReferenceGain:
 
     inflation: Any = None
 
-    perturbs: ClassVar[bool] = True
-    per_member: ClassVar[bool] = True
-    localises: ClassVar[str] = ""
-    weighs_errors: ClassVar[bool] = True
-    square: ClassVar[bool] = True
+    @property
+    def needs(self) -> AnalysisNeeds:
+        """Say what the choices around it must be."""
+        return AnalysisNeeds(perturbed=True, per_member=True, error_weights=True, as_many=True)
 
     def __post_init__(self) -> None:
         """Check the inflation."""

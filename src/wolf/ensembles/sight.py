@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from wolf.belief import gaussian
-from wolf.belief.gaussian import LOG_2PI
+from wolf.belief.density import LOG_2PI
+from wolf.belief.view import hide_noise
 from wolf.numerics import linalg
 from wolf.numerics.linalg import Cholesky
 from wolf.protocols import Measurement
@@ -30,7 +30,7 @@ class Noise:
             self.variances = jnp.where(observed > 0, obs_cov, 1.0)
             self.scales = jnp.sqrt(self.variances)
         else:
-            self.cov = gaussian.hide_noise(obs_cov, observed)
+            self.cov = hide_noise(obs_cov, observed)
             self.variances = linalg.diagonal(self.cov)
             self.factor = linalg.cholesky(self.cov)
 

@@ -16,9 +16,11 @@ from jax import Array
 from wolf import calibration, checks, entry, methods
 from wolf.engine import run
 from wolf.fitting import scores
+from wolf.noise import Weighted
 from wolf.numerics.pytree import cast
+from wolf.protocols import Filter
 from wolf.statespace import Model
-from wolf.weights import EFFICIENCY, IMQ, MahalanobisIMQ, StudentT
+from wolf.weights import EFFICIENCY, IMQ, DistanceWeight, MahalanobisIMQ, PerCoordinate, PerGroup, StudentT
 
 CANDIDATES = 25  # of each of the two rounds
 REACH = 8.0  # factor around the calibrated value that the first round spans, either way
@@ -134,9 +136,10 @@ def _predicted(state: Any, info: Any) -> tuple[Array, Array]:
     return info.nis, info.log_likelihood
 
 
-def _weight(method: Any) -> Any:
-    weight = getattr(getattr(method, "noise", None), "weight", None)
-    return getattr(weight, "weight", weight)
+def _weight(method: Filter) -> Any:
+    """Find the weight that has the threshold."""
+    weight = method.noise.weight if isinstance(method.noise, Weighted) else None
+    return weight.weight if isinstance(weight, PerCoordinate | PerGroup) else weight
 
 
 def _range(method: Any, model: Model, name: str, low: float | None, high: float | None) -> tuple[float, float]:
@@ -155,7 +158,7 @@ def _calibrated(weight: Any, model: Model, name: str) -> float:
     if name == "c" and isinstance(weight, IMQ):
         variances = np.diagonal(model.obs_cov, axis1=-2, axis2=-1)
         return calibration.threshold(MahalanobisIMQ, model.obs_dim, EFFICIENCY) * float(np.sqrt(variances.mean()))
-    if name == "c" and hasattr(type(weight), "profile"):
+    if name == "c" and isinstance(weight, DistanceWeight):
         family: Any = type(weight)
         return calibration.threshold(family, model.obs_dim, EFFICIENCY)
     raise ValueError(

@@ -19,6 +19,8 @@ from jax import Array
 
 from wolf import entry
 from wolf.engine import run
+from wolf.filters.gaussian import GaussianState
+from wolf.filters.lowrank import LowRankState
 from wolf.models import mlp
 from wolf.numerics.precision import precision, to_numpy
 from wolf.numerics.pytree import cast
@@ -378,9 +380,9 @@ def _predictors(model: ParameterModel, state: Any, rows: Array) -> tuple[Array, 
 
 def _spread(state: Any, jac: Array) -> Array:
     """Give the covariance of η, as far as the filter knows one."""
-    if hasattr(state, "project"):
+    if isinstance(state, GaussianState | LowRankState):
         return state.project(jac)
-    return jac @ state.cov @ jac.T if hasattr(state, "cov") else jnp.zeros((len(jac), len(jac)), jac.dtype)
+    return jnp.zeros((len(jac), len(jac)), jac.dtype) if state.cov is None else jac @ state.cov @ jac.T
 
 
 def _robust_scale(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

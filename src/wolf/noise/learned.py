@@ -19,8 +19,8 @@ from wolf import checks
 from wolf.noise.mixture import match
 from wolf.noise.whitened import whiten
 from wolf.numerics.pytree import pytree
-from wolf.protocols import Believed, Evidence
-from wolf.statespace import Model, families
+from wolf.protocols import Believed, Evidence, NoiseRule
+from wolf.statespace import Model, ParameterModel, families
 
 WIDTHS = {"factor 2": 0.5, "factor 10": 1.0}  # of the bell, in ln s
 SCALES = np.logspace(-1.5, 4.0, 12)  # half decades; twelve, since processors add in fours
@@ -83,7 +83,7 @@ class Counts(NamedTuple):
 
 
 @pytree
-class LearnedScales:
+class LearnedScales(NoiseRule):
     """Learn how large the noise is, and how often it is far larger.
 
     Args:
@@ -113,11 +113,10 @@ class LearnedScales:
 
     def check(self, model: Model) -> None:
         """Refuse counts, classes and the like: their spread follows from their mean."""
-        family = getattr(model, "family", None)
-        if not isinstance(family, families.Gaussian | None):
+        if isinstance(model, ParameterModel) and not isinstance(model.family, families.Gaussian):
             raise ValueError(
-                f"{type(family).__name__} measurements have no noise level to learn: their spread follows from their "
-                "mean. Use the default method"
+                f"{type(model.family).__name__} measurements have no noise level to learn: their spread follows from "
+                "their mean. Use the default method"
             )
 
     def start(self, model: Model) -> Counts:
@@ -138,4 +137,4 @@ class LearnedScales:
         # What is beyond all sizes is no size, and adds to no count.
         learned = Counts(prior + self.forgetting * (now - prior) + matched.share, prior)
         outlier = 1.0 - jnp.where(law.is_outlier, 0.0, matched.share).sum()
-        return matched.believed(white)._replace(memory=learned, outlier=outlier)
+        return Believed(matched.pull, learned, outlier)

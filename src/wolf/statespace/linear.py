@@ -3,7 +3,7 @@
 Any of the matrices may have a leading time axis; `model.at(t)` slices it.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 from jax import Array
@@ -44,6 +44,9 @@ class LinearModel:
     cov: Any
     B: Any = None
     residual: Any = function(default=None)
+
+    handles_series: ClassVar[bool] = True  # many series run together, on a trailing axis
+    dynamics: ClassVar[None] = None  # a matrix, no function
 
     def __post_init__(self) -> None:
         """Check shapes and values; arrays are kept as NumPy, so that none is cut to float32."""
@@ -110,11 +113,11 @@ class LinearModel:
         return jax.tree.map(lambda leaf: leaf[..., None], self)
 
     @property
-    def noise_cov(self) -> Any:
+    def step_cov(self) -> Any:
         """Give Q as short as it is; models of parameters have shorter forms than a matrix."""
         return self.dynamics_cov
 
-    def noise_at(self, x: Array, u: Array | None) -> Any:
+    def obs_cov_at(self, x: Array, u: Array | None) -> Any:
         """Give R, which is the same at every state."""
         return self.obs_cov
 

@@ -5,7 +5,7 @@ call; give the function its parameters through `jax.tree_util.Partial(f, dt)` or
 recompiles.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 from jax import Array
 
@@ -43,6 +43,8 @@ class StateSpaceModel:
     obs_cov: Any
     prior: Gaussian
     residual: Any = function(default=None)
+
+    handles_series: ClassVar[bool] = True  # many series run together, on a trailing axis
 
     def __post_init__(self) -> None:
         """Check shapes and values; arrays are kept as NumPy, so that none is cut to float32."""
@@ -91,11 +93,11 @@ class StateSpaceModel:
         return replace(self, dynamics_cov=self.dynamics_cov[..., None], obs_cov=self.obs_cov[..., None])
 
     @property
-    def noise_cov(self) -> Any:
+    def step_cov(self) -> Any:
         """Give Q as short as it is; models of parameters have shorter forms than a matrix."""
         return self.dynamics_cov
 
-    def noise_at(self, x: Array, u: Array | None) -> Any:
+    def obs_cov_at(self, x: Array, u: Array | None) -> Any:
         """Give R, which is the same at every state."""
         return self.obs_cov
 

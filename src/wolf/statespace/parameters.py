@@ -86,7 +86,7 @@ class ParameterModel:
         return Gaussian(self.mean, _dense(self.cov, self.state_dim))
 
     @property
-    def noise_cov(self) -> Any:
+    def step_cov(self) -> Any:
         """Give the covariance of the drift as short as it is: None, a number or (D,) for variances."""
         return self.drift
 
@@ -139,7 +139,7 @@ class ParameterModel:
         """Bind the input, and give the expected statistic λ of θ."""
         return Bound(lambda theta, u: self.family.mean(call(self.observe, theta, u)), u)
 
-    def noise_at(self, theta: Array, u: Array | None) -> Array:
+    def obs_cov_at(self, theta: Array, u: Array | None) -> Array:
         """Give the covariance V of a measurement at these parameters, (M, M)."""
         return self.family.variance(call(self.observe, theta, u))
 

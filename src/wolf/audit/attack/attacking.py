@@ -119,7 +119,7 @@ def attack(
 
 def _check(model: Model, method: Any, ys: Any, count: int, size: Any, restarts: int) -> tuple[np.ndarray, Any]:
     method = entry.resolve_method(method, model)
-    if getattr(method, "needs_key", False):
+    if method.needs.key:
         raise ValueError(f"attack takes Gaussian filters; {type(method).__name__} draws random numbers")
     if model.takes_inputs:
         raise ValueError("attack takes models without inputs")

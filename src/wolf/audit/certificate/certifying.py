@@ -92,7 +92,7 @@ def certify(
 
 def _check(model: Model, method: Any, trials: int, steps: int, key: Any) -> Any:
     method = entry.resolve_method(method, model)
-    if getattr(method, "needs_key", False):
+    if method.needs.key:
         raise ValueError(f"certify takes Gaussian filters; {type(method).__name__} draws random numbers")
     if model.takes_inputs:
         raise ValueError("certify takes models without inputs: there is no steady state that holds for every input")

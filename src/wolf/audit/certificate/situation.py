@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from wolf.belief import Gaussian, gaussian
+from wolf.belief import Gaussian
+from wolf.belief.density import kl
 from wolf.engine.run import clean
 from wolf.numerics import linalg
 from wolf.statespace import Model
@@ -72,7 +73,7 @@ def look(model: Model, method: Any, situation: Situation) -> Seen:
     state, y = situation
     now = model.at(state.t)
     after, info = method.update(now, state, clean(y), None, None)
-    obs_cov = now.noise_at(info.predicted.mean, None)
+    obs_cov = now.obs_cov_at(info.predicted.mean, None)
     posterior = Gaussian(after.mean, after.cov)
     return Seen(info.predicted, y - info.residual, info.innovation_cov, obs_cov, posterior, info.residual)
 
@@ -104,7 +105,7 @@ def respond(model: Model, method: Any, situation: Situation, errors: Array) -> t
     def one(error: Array) -> tuple[Array, Array]:
         new = posterior(situation.y + error)
         # Apart from each other, or the square of a huge shift would swallow what the covariance says.
-        return factor.half(new.mean - base.mean), gaussian.kl(new._replace(mean=base.mean), base)
+        return factor.half(new.mean - base.mean), kl(new._replace(mean=base.mean), base)
 
     return jax.vmap(one)(errors)
 

@@ -16,7 +16,7 @@ from jax import Array
 from wolf.belief import Gaussian
 from wolf.engine.run import clean
 from wolf.engine.smoothing import run_smoother
-from wolf.filters.gaussian import GaussianFilter, GaussianState, with_jac
+from wolf.filters.gaussian import GaussianFilter, GaussianState
 from wolf.numerics import linalg
 from wolf.statespace import Model
 
@@ -116,10 +116,10 @@ def _look(
 
     def view(t: Array, mean: Array, cov: Array, u: Any) -> tuple[Array, Array, Array]:
         now = model.at(t)
-        seen = with_jac(moments(now.projection(u), Gaussian(mean, cov)))
+        seen = moments(now.projection(u), Gaussian(mean, cov)).with_jac()
         spread = linalg.sandwich(seen.jac, cov)
         spread = spread if seen.root is None else spread + linalg.gram(seen.root)
-        return seen.mean, spread, jnp.asarray(now.noise_at(mean, u))
+        return seen.mean, spread, jnp.asarray(now.obs_cov_at(mean, u))
 
     expected, spread, noise = jax.vmap(view)(times, smoothed.mean, smoothed.cov, us)
     return Window(Gaussian(smoothed.mean[0], smoothed.cov[0]), expected, spread, noise, nis)
