@@ -113,7 +113,7 @@ def test_a_filter_that_jax_cannot_look_into_is_refused_with_what_to_do():
     class Plain(Filter):
         pass
 
-    with pytest.raises(ValueError, match=r"decorate Plain with wolf\.numerics\.pytree"):
+    with pytest.raises(ValueError, match=r"decorate Plain with @wolf\.numerics\.pytree"):
         wolf.filter(CORRELATED, np.zeros((3, 2)), method=Plain())
 
 

@@ -1,5 +1,6 @@
 """Filtering as measurements come: one call for each, a state that can be saved and picked up again."""
 
+import dataclasses
 from collections import deque
 from functools import lru_cache, partial
 from pathlib import Path
@@ -279,7 +280,7 @@ def override(model: Model, t: int, update_first: bool, matrices: dict[str, Any])
     names = {} if model.linear else {"R": "obs_cov", "Q": "dynamics_cov"}
     if not model.linear and not matrices.keys() <= names.keys():
         raise ValueError("a model with functions takes R and Q for one step; F and H are functions, give them inputs u")
-    fields = {name: getattr(model, name) for name in model.__dataclass_fields__}
+    fields = {field.name: getattr(model, field.name) for field in dataclasses.fields(model)}
     for name in time_axes(model):
         # What leads to this step is that of the step before, if the first measurement came without one.
         lead = update_first and name in ("F", "Q", "B", "dynamics_cov")
