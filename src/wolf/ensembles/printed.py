@@ -103,45 +103,6 @@ class SampledGain:
         return Analysed(mean, anomalies + sight.noise.white(weighed) @ gain_t)
 
 
-@pytree
-class ReferenceGain:
-    """The update of the published code, to repeat its figures: `K = var(ŷ)⁻¹ cov(x, ŷ)`, the factors the other way.
-
-    For models that measure every state (M = D). With `inflation` the diagonal of cov(x, ŷ) is multiplied by it and
-    `K = (cov + R)⁻¹ cov`; the members themselves are not inflated.
-
-    Args:
-        inflation: None, or the factor; 3 in the published runs with 20 members.
-    """
-
-    inflation: Any = None
-
-    perturbs: ClassVar[bool] = True
-    per_member: ClassVar[bool] = True
-    localises: ClassVar[str] = ""
-    weighs_errors: ClassVar[bool] = True
-    square: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        """Check the inflation."""
-        checks.positive("inflation", self.inflation)
-
-    def __call__(
-        self, mean: Array, anomalies: Array, sight: Sight, weight: Array, draws: Array, key: Array, taper: Any
-    ) -> Analysed:
-        """Move every member; arguments as in `Stochastic`."""
-        errors = perturbed(sight, draws)
-        weighed = errors * (weight if weight.ndim == 2 else weight[None])
-        seen = errors.mean(0)[None] - errors
-        cross = anomalies.T @ seen / sight.degrees
-        if self.inflation is None:
-            inner = seen.T @ seen / sight.degrees
-        else:
-            cross = cross + (self.inflation - 1.0) * jnp.diag(jnp.diagonal(cross))
-            inner = cross + sight.noise.matrix()
-        return Analysed(mean, anomalies + jnp.linalg.solve(inner, cross @ weighed.T).T)
-
-
 def perturbed(sight: Sight, draws: Array) -> Array:
     """Form the errors `y - ŷ_i` of perturbed predictions, (N, M)."""
     return sight.observed[None] * (sight.residual[None] - sight.deviations - sight.noise.colour(draws))

@@ -118,8 +118,6 @@ class EnsembleFilter:
         name = type(self.analysis).__name__
         if model.obs_cov.ndim > 1 and getattr(self.analysis, "independent", False):
             raise ValueError(f"{name} needs independent noise: obs_cov as variances (M,), or a fixed diagonal matrix")
-        if getattr(self.analysis, "square", False) and state_dim != obs_dim:
-            raise ValueError(f"{name} needs as many observations as states; got {obs_dim} and {state_dim}")
         if self.localisation is None:
             return
         if self.analysis.localises == "observations":
