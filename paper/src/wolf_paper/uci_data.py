@@ -1,7 +1,7 @@
 """The corrupted regression sets of the paper's section 5.2: as it prints the protocol, and as it was run.
 
 The two differ in which rows set the scale and in what an outlier is: uniform in [-50, 50] in the text, +50 or -50 in
-the published code; `wolf.datasets.uci.prepare` says how. Hyper-parameters marked as saved are those that the authors'
+the published code; `uci_sets.prepare` says how. Hyper-parameters marked as saved are those that the authors'
 repository keeps for the published runs (https://github.com/gerdm/weighted-likelihood-filter).
 """
 
