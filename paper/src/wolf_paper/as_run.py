@@ -1,7 +1,8 @@
 """Rules as the paper's box prints them and as its code ran them, where either differs from what the library does.
 
 They live here because they are part of the paper's record, not of the toolbox: the library has the rules that their
-own derivations give (`wolf.noise.Bernoulli`, `wolf.noise.InverseWishart`).
+own derivations give (`wolf.noise.Bernoulli`, `wolf.noise.InverseWishart`) and the printed ensembles
+(`wolf.ensembles.SampledGain`).
 """
 
 from typing import Any, NamedTuple
@@ -11,7 +12,11 @@ import jax.numpy as jnp
 from jax import Array
 from jax.scipy.special import digamma
 
+from wolf import checks
 from wolf.belief.updates import Weigh
+from wolf.ensembles.printed import perturbed
+from wolf.ensembles.protocol import Analysed, Analysis, AnalysisNeeds
+from wolf.ensembles.sight import Sight
 from wolf.noise.whitened import Whitened, expected_distance, iterate, whiten, whitening_root
 from wolf.numerics import linalg
 from wolf.numerics.pytree import pytree, static
@@ -144,6 +149,48 @@ class BroadcastWishart(NoiseRule):
 
         start = blend(white.residual, white.signal)
         return Believed(Weigh(whitening_root(white, iterate(again, start, self.iterations - 1))))
+
+
+@pytree
+class ReferenceGain(Analysis):
+    """The update of the published code, to repeat its figures: `K = var(ŷ)⁻¹ cov(x, ŷ)`, the factors the other way.
+
+    For models that measure every state (M = D). With `inflation` the diagonal of cov(x, ŷ) is multiplied by it and
+    `K = (cov + R)⁻¹ cov`; the members themselves are not inflated.
+
+    Args:
+        inflation: None, or the factor; 3 in the published runs with 20 members.
+    """
+
+    inflation: Any = None
+
+    @property
+    def needs(self) -> AnalysisNeeds:
+        """Draw the noise of each member, and take the printed weights."""
+        return AnalysisNeeds(perturbed=True, per_member=True, error_weights=True)
+
+    def __post_init__(self) -> None:
+        """Check the inflation."""
+        checks.positive("inflation", self.inflation)
+
+    def __call__(
+        self, mean: Array, anomalies: Array, sight: Sight, weight: Array, draws: Array, key: Array, taper: Any
+    ) -> Analysed:
+        """Move every member; arguments as in `Stochastic`."""
+        errors = perturbed(sight, draws)
+        if errors.shape[1] != anomalies.shape[1]:
+            raise ValueError(
+                f"ReferenceGain needs as many observations as states; got {errors.shape[1]} and {anomalies.shape[1]}"
+            )
+        weighed = errors * (weight if weight.ndim == 2 else weight[None])
+        seen = errors.mean(0)[None] - errors
+        cross = anomalies.T @ seen / sight.degrees
+        if self.inflation is None:
+            inner = seen.T @ seen / sight.degrees
+        else:
+            cross = cross + (self.inflation - 1.0) * jnp.diag(jnp.diagonal(cross))
+            inner = cross + sight.noise.matrix()
+        return Analysed(mean, anomalies + jnp.linalg.solve(inner, cross @ weighed.T).T)
 
 
 def _responsibility(alpha: Any, beta: Any, distance: Array, tolerance: Any) -> Array:

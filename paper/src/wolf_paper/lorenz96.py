@@ -22,6 +22,7 @@ from wolf.models import lorenz96
 from wolf.models.chaos import Lorenz96, runge_kutta
 from wolf.numerics.precision import precision
 from wolf.weights import Unweighted
+from wolf_paper.as_run import ReferenceGain
 from wolf_paper.lorenz96_figures import draw_runs, draw_thresholds, draw_waves
 from wolf_paper.protocol import Experiment, Rows, Task
 
@@ -141,7 +142,7 @@ def method_of(name: str, variant: str, size: int, dim: int, c: float | None = No
         return methods.make("WoLF-EnKF", num_members=size, **near)
     weight = Unweighted() if c is None else RULES[name](c if name == HUB else c**2)
     if variant == AS_RUN:
-        return EnsembleFilter(size, ensembles.ReferenceGain(GAIN_INFLATION if small else None), weight=weight)
+        return EnsembleFilter(size, ReferenceGain(GAIN_INFLATION if small else None), weight=weight)
     stretch = ensembles.Multiplicative(INFLATION if small else 1.0)
     return EnsembleFilter(size, ensembles.SampledGain(), stretch, weight=weight)
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from wolf.cli.plugins import Pluggable
+
 PICTURES = (".png", ".pdf", ".svg")
 MANY_ROWS = 200_000  # from here on a run shows its progress
 
@@ -19,7 +21,7 @@ class InputError(click.ClickException):
     exit_code = 2
 
 
-class OneLineErrors(click.Group):
+class OneLineErrors(Pluggable):
     """A group whose commands end in one line, not in a traceback, when the input or a file is at fault."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -245,39 +247,3 @@ def demo(out: Path, steps: int, trials: int, seed: int) -> None:
         click.echo(f"No picture this time. {error}")
     else:
         click.echo(f"Picture: {out}")
-
-
-@main.command()
-@click.argument("names", metavar="[NAME]...", nargs=-1)
-@click.option("--list", "listed", is_flag=True, help="List the experiments and end.")
-@click.option(
-    "--scale", type=click.Choice(["small", "paper"]), default="small", show_default=True, help="Minutes, or as printed."
-)
-@click.option("--trials", type=click.IntRange(min=2), help="Instead of those of the scale.")
-@click.option(
-    "--seed", type=click.IntRange(0, 2**31 - 1), default=314, show_default=True, help="Of all random numbers."
-)
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    default="reproduction",
-    show_default=True,
-    help="Folder of rows, figures and manifests. What is finished there is not run again.",
-)
-@click.option(
-    "--data",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Folder of the regression sets. Downloaded unless told.",
-)
-@click.pass_context
-def reproduce(context: click.Context, names: tuple[str, ...], listed: bool, **options: Any) -> None:
-    """Run the paper's experiments (all, or by NAME) and compare them with what the paper reports.
-
-    Ends with exit code 1 if a figure differs and nobody has said why.
-    """
-    from wolf_paper import command as reproducing
-
-    if listed:
-        click.echo(reproducing.listing())
-        return
-    context.exit(reproducing.reproduce(names, **options))

@@ -19,6 +19,5 @@ from wolf.ensembles.localisation import gaspari_cohn as gaspari_cohn
 from wolf.ensembles.printed import AveragedParticle as AveragedParticle
 from wolf.ensembles.printed import Clipped as Clipped
 from wolf.ensembles.printed import PerParticle as PerParticle
-from wolf.ensembles.printed import ReferenceGain as ReferenceGain
 from wolf.ensembles.printed import SampledGain as SampledGain
 from wolf.ensembles.weighing import ROBUST as ROBUST

@@ -103,44 +103,6 @@ class SampledGain(Analysis):
         return Analysed(mean, anomalies + sight.noise.white(weighed) @ gain_t)
 
 
-@pytree
-class ReferenceGain(Analysis):
-    """The update of the published code, to repeat its figures: `K = var(ŷ)⁻¹ cov(x, ŷ)`, the factors the other way.
-
-    For models that measure every state (M = D). With `inflation` the diagonal of cov(x, ŷ) is multiplied by it and
-    `K = (cov + R)⁻¹ cov`; the members themselves are not inflated.
-
-    Args:
-        inflation: None, or the factor; 3 in the published runs with 20 members.
-    """
-
-    inflation: Any = None
-
-    @property
-    def needs(self) -> AnalysisNeeds:
-        """Say what the choices around it must be."""
-        return AnalysisNeeds(perturbed=True, per_member=True, error_weights=True, as_many=True)
-
-    def __post_init__(self) -> None:
-        """Check the inflation."""
-        checks.positive("inflation", self.inflation)
-
-    def __call__(
-        self, mean: Array, anomalies: Array, sight: Sight, weight: Array, draws: Array, key: Array, taper: Any
-    ) -> Analysed:
-        """Move every member; arguments as in `Stochastic`."""
-        errors = perturbed(sight, draws)
-        weighed = errors * (weight if weight.ndim == 2 else weight[None])
-        seen = errors.mean(0)[None] - errors
-        cross = anomalies.T @ seen / sight.degrees
-        if self.inflation is None:
-            inner = seen.T @ seen / sight.degrees
-        else:
-            cross = cross + (self.inflation - 1.0) * jnp.diag(jnp.diagonal(cross))
-            inner = cross + sight.noise.matrix()
-        return Analysed(mean, anomalies + jnp.linalg.solve(inner, cross @ weighed.T).T)
-
-
 def perturbed(sight: Sight, draws: Array) -> Array:
     """Form the errors `y - ŷ_i` of perturbed predictions, (N, M)."""
     return sight.observed[None] * (sight.residual[None] - sight.deviations - sight.noise.colour(draws))

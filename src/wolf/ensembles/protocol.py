@@ -16,7 +16,6 @@ class AnalysisNeeds:
         perturbed: draws of the measurement noise, one for each member.
         geometry: how it is localised: by tapered covariances, by the observations near each state, or not at all.
         independent: noise without correlations, as variances.
-        as_many: as many observations as states.
         per_member: weights may differ between members.
         error_weights: takes the weights of the printed filters too, which look at perturbed errors.
     """
@@ -24,7 +23,6 @@ class AnalysisNeeds:
     perturbed: bool = False
     geometry: Literal["none", "covariance", "observations"] = "none"
     independent: bool = False
-    as_many: bool = False
     per_member: bool = False
     error_weights: bool = False
 

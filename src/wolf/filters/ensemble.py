@@ -127,11 +127,9 @@ class EnsembleFilter(Filter):
         name, needs = type(self.analysis).__name__, self.analysis.needs
         if model.obs_cov.ndim > 1 and needs.independent:
             raise ValueError(f"{name} needs independent noise: obs_cov as variances (M,), or a fixed diagonal matrix")
-        if needs.as_many and state_dim != obs_dim:
-            raise ValueError(f"{name} needs as many observations as states; got {obs_dim} and {state_dim}")
         if self.localisation is None:
             return
-        if self.analysis.needs.geometry == "observations":
+        if needs.geometry == "observations":
             self.localisation.near(state_dim, obs_dim)
         elif obs_dim * max(state_dim, obs_dim) > LARGEST_TAPER:
             raise ValueError(f"{name} tapers {obs_dim} x {state_dim} and {obs_dim} x {obs_dim} matrices; use LETKF")
