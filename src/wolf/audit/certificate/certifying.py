@@ -6,9 +6,9 @@ import jax
 import numpy as np
 
 from wolf import calibration, checks, entry, weights
-from wolf.audit.certificate import situation, stress, worst
+from wolf.audit.certificate import situation, stress, worst_error
 from wolf.audit.certificate.entries import Certificate, Entry, neat
-from wolf.audit.certificate.looking import Worst
+from wolf.audit.certificate.influences import Worst
 from wolf.audit.certificate.trials import GROSS
 from wolf.filters import GaussianFilter
 from wolf.numerics.precision import as_key, precision
@@ -76,7 +76,7 @@ def certify(
             places = [f"step {t}" for t in chosen]
         seen = situation.look_each(suited, cast_method, situations)
         stress.check_spread(np.asarray(seen.posterior.cov))
-        found = worst.find(suited, cast_method, situations, seen)
+        found = worst_error.find(suited, cast_method, situations, seen)
         entries, curves = _one_step(found, places, seen, along=ys is not None)
         entries += _step_efficiency(method, model)
         remarks = _remarks(stage, varies, trials, _seed(key))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from wolf.audit.certificate.looking import POINTS, Looked, Measure, influence, unit
+from wolf.audit.certificate.influences import POINTS, Looked, Measure, influence, unit
 from wolf.audit.certificate.situation import Seen
 
 ALIKE = 1e-7  # relative, by which a sphere of residuals may differ from a linear map

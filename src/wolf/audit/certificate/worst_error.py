@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from wolf.audit.certificate.climbing import climb
-from wolf.audit.certificate.looking import FAR, GROWTH, POINTS, Looked, Measure, Worst, growth, influence, unit
+from wolf.audit.certificate.influences import FAR, GROWTH, POINTS, Looked, Measure, Worst, growth, influence, unit
+from wolf.audit.certificate.random_search import climb
 from wolf.audit.certificate.situation import Seen, Situation, respond_each
 from wolf.audit.certificate.sphere import find_metric, on_spheres
 

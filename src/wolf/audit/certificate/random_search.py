@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from wolf.audit.certificate.looking import FAR, GROWTH, POINTS, Looked, Measure, Worst, growth, influence, unit
+from wolf.audit.certificate.influences import FAR, GROWTH, POINTS, Looked, Measure, Worst, growth, influence, unit
 from wolf.audit.certificate.situation import Seen
 
 RAYS = 20  # directions for each coordinate
