@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from wolf.belief import Gaussian, gaussian
-from wolf.engine.run import clean
+from wolf.engine.measurements import clean
 from wolf.filters.gaussian import with_jac
 from wolf.noise import Correntropy, HuberRegression, SensorBySensor, TwoSidedStudent, sensors
 from wolf.noise.recovery import Recovering

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from wolf.belief import Gaussian
+from wolf.engine.measurements import clean
 from wolf.numerics.linalg import SMALL
 from wolf.numerics.xla import one_kernel
 from wolf.protocols import Info, Measurement
@@ -41,24 +42,6 @@ def save_final(state: Any, info: Info) -> dict[str, Array]:
 
 
 SAVERS: dict[str, Callable] = {"all": save_all, "means": save_means, "final": save_final}
-
-
-def clean(y: Array) -> Measurement:
-    """Tell usable numbers from what is missing (NaN) and what is wild (infinite, or too large to square).
-
-    Args:
-        y: (M,), or with more axes after the coordinates.
-
-    Example:
-        >>> y = clean(jnp.array([1.0, jnp.nan, jnp.inf]))
-        >>> y.value.tolist(), y.observed.tolist(), y.present.tolist(), bool(y.wild)
-        ([1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [True, False, True], True)
-    """
-    present = ~jnp.isnan(y)
-    wild = jnp.abs(y) > jnp.finfo(y.dtype).max ** 0.5
-    observed = (present & ~wild).astype(y.dtype)
-    value = jnp.where(present & ~wild, y, 0.0)
-    return Measurement(value, observed, observed.sum(0), present, present.any(0), wild.any(0))
 
 
 def init(model: Model, method: Any, key: Array | None = None) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 from jax import Array
 
 from wolf.audit.attack.gates import soften
-from wolf.engine.run import clean
+from wolf.engine.measurements import clean
 from wolf.numerics import linalg
 from wolf.numerics.pytree import cast
 from wolf.statespace import Model

@@ -13,7 +13,7 @@ import numpy as np
 from jax import Array
 
 from wolf.belief import Gaussian, gaussian
-from wolf.engine.run import clean
+from wolf.engine.measurements import clean
 from wolf.numerics import linalg
 from wolf.statespace import Model
 

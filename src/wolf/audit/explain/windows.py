@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array
 
 from wolf.belief import Gaussian
-from wolf.engine.run import clean
+from wolf.engine.measurements import clean
 from wolf.engine.smoothing import run_smoother
 from wolf.filters.gaussian import GaussianFilter, GaussianState, with_jac
 from wolf.numerics import linalg
