@@ -13,8 +13,9 @@ import numpy as np
 from jax import Array
 
 from wolf.belief import Gaussian, gaussian
-from wolf.engine.measurements import clean
+from wolf.engine import run
 from wolf.numerics import linalg
+from wolf.protocols import Info
 from wolf.statespace import Model
 
 
@@ -59,10 +60,8 @@ def at_prediction(model: Model, method: Any, state: Any) -> Situation:
         method: a Gaussian filter.
         state: after the previous measurement.
     """
-    now = model.at(state.t)
-    ahead = method.predict(now, state, None, None)
-    nothing = jnp.zeros(model.obs_dim, ahead.mean.dtype)
-    _, info = method.update(now, ahead, clean(nothing), None, None)
+    ahead = run.predict(model, method, state)
+    _, info = run.update(model, method, ahead, jnp.zeros(model.obs_dim, ahead.mean.dtype))
     return Situation(ahead, -info.residual)
 
 
@@ -70,9 +69,8 @@ def at_prediction(model: Model, method: Any, state: Any) -> Situation:
 def look(model: Model, method: Any, situation: Situation) -> Seen:
     """Read what a filter expects, through its own report."""
     state, y = situation
-    now = model.at(state.t)
-    after, info = method.update(now, state, clean(y), None, None)
-    obs_cov = now.noise_at(info.predicted.mean, None)
+    after, info = run.update(model, method, state, y)
+    obs_cov = model.at(state.t).noise_at(info.predicted.mean, None)
     posterior = Gaussian(after.mean, after.cov)
     return Seen(info.predicted, y - info.residual, info.innovation_cov, obs_cov, posterior, info.residual)
 
@@ -92,10 +90,9 @@ def respond(model: Model, method: Any, situation: Situation, errors: Array) -> t
     Returns:
         Shifts of the mean in standard deviations of the clean posterior, (N, D), and what the covariance adds, (N,).
     """
-    now = model.at(situation.state.t)
 
     def posterior(y: Array) -> Gaussian:
-        after, _ = method.update(now, situation.state, clean(y), None, None)
+        after, _ = run.update(model, method, situation.state, y)
         return Gaussian(after.mean, after.cov)
 
     base = posterior(situation.y)
@@ -123,12 +120,12 @@ def along(model: Model, method: Any, ys: Array, *, steps: tuple[int, ...]) -> Si
         ys: (T, M).
         steps: where to stop.
     """
-
-    def body(state: Any, y: Array) -> tuple[Any, Any]:
-        now = model.at(state.t)
-        ahead = method.predict(now, state, None, None)
-        return method.update(now, ahead, clean(y), None, None)[0], ahead
-
-    _, aheads = jax.lax.scan(body, method.init(model, None), ys)
     kept = np.asarray(steps)
-    return Situation(jax.tree.map(lambda leaf: leaf[kept], aheads), ys[kept])
+    first = run.init(model, method)
+    _, after = run.run_filter(model, method, ys, save=_save_state)
+    before = jax.tree.map(lambda start, rest: jnp.concatenate([start[None], rest[:-1]])[kept], first, after)
+    return Situation(jax.vmap(lambda state: run.predict(model, method, state))(before), ys[kept])
+
+
+def _save_state(state: Any, info: Info) -> Any:
+    return state

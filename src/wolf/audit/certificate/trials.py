@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from wolf.engine.measurements import clean
+from wolf.engine import run
 from wolf.numerics import linalg
 from wolf.statespace import Model, own_noise
 
@@ -85,14 +85,13 @@ def _live(
         def body(carry: tuple, step_key: Array) -> tuple:
             state, x = carry
             x, y = _draw(model, (*roots, scale.innovation_root), x, step_key, share)
-            now = model.at(state.t)
-            state, info = method.update(now, method.predict(now, state, None, None), clean(y), None, None)
+            state, info = run.step(model, method, state, y)
             error = linalg.from_lower(scale.posterior_root).half(state.mean - x)
             return (state, x), (linalg.total(error**2), jnp.mean(info.outlier))
 
-        told: tuple
-        (state, x), told = jax.lax.scan(body, (state, truth), jax.random.split(key, steps))
-        return state, x, *told, state.cov
+        saved: tuple
+        (state, x), saved = jax.lax.scan(body, (state, truth), jax.random.split(key, steps))
+        return state, x, *saved, state.cov
 
     return jax.vmap(one)(states, truths, keys, share)
 

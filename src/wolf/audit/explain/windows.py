@@ -14,10 +14,11 @@ import numpy as np
 from jax import Array
 
 from wolf.belief import Gaussian
-from wolf.engine.measurements import clean
+from wolf.engine import run
 from wolf.engine.smoothing import run_smoother
 from wolf.filters.gaussian import GaussianFilter, GaussianState, with_jac
 from wolf.numerics import linalg
+from wolf.protocols import Info
 from wolf.statespace import Model
 
 WIDE = 1e6  # factor on a covariance that makes the past say nothing
@@ -98,20 +99,14 @@ def _look(
     plain = GaussianFilter(moments=moments)
     times = start + jnp.arange(len(ys))
     us = None if inputs is None else jnp.asarray(inputs)[jnp.minimum(times, len(inputs) - 1)]
-    before = None if us is None else jnp.concatenate([us[:1], us[:-1]])
-    first = GaussianState(belief, jnp.zeros((), jnp.int32))
-
-    def body(state: GaussianState, row: tuple) -> tuple:
-        t, y, u, previous = row
-        moved = model.at(jnp.maximum(t - 1, 0)) if update_first else model.at(t)
-        ahead = plain.predict(moved, state, previous if update_first else u, None)
-        # The belief that a window starts with is the prediction of its first step.
-        ahead = jax.tree.map(lambda new, old: jnp.where(t == start, old, new), ahead, first)
-        after, info = plain.update(model.at(t), ahead, clean(y), u, None)
-        return after, (ahead.belief, after.belief, info.nis)
-
-    saved: Any = jax.lax.scan(body, first, (times, ys, us, before))[1]
-    predicted, filtered, nis = saved
+    u, later = (None, None) if us is None else (us[0], us[1:])
+    # The belief that a window starts with is the prediction of its first step.
+    state, info = run.update(model, plain, GaussianState(belief, start), ys[0], u)
+    first = _save_window(state, info)
+    _, rest = run.run_filter(
+        model, plain, ys[1:], later, state=state, u_before=u, save=_save_window, update_first=update_first
+    )
+    predicted, filtered, nis = jax.tree.map(lambda one, more: jnp.concatenate([one[None], more]), first, rest)
     smoothed = run_smoother(model, moments, filtered, predicted, us, None, start, update_first=update_first)
 
     def view(t: Array, mean: Array, cov: Array, u: Any) -> tuple[Array, Array, Array]:
@@ -123,6 +118,10 @@ def _look(
 
     expected, spread, noise = jax.vmap(view)(times, smoothed.mean, smoothed.cov, us)
     return Window(Gaussian(smoothed.mean[0], smoothed.cov[0]), expected, spread, noise, nis)
+
+
+def _save_window(state: GaussianState, info: Info) -> tuple:
+    return info.predicted, state.belief, info.nis
 
 
 @jax.jit
