@@ -35,8 +35,8 @@ def save_all(state: Any, info: Info) -> dict[str, Array]:
 
 def save_means(state: Any, info: Info) -> dict[str, Array]:
     """Keep means and weights, not covariances."""
-    told = {"weights": info.weight, "outliers": info.outlier, "log_liks": info.log_likelihood}
-    return _known({"means": state.mean} | told)
+    report = {"weights": info.weight, "outliers": info.outlier, "log_liks": info.log_likelihood}
+    return _known({"means": state.mean} | report)
 
 
 def save_final(state: Any, info: Info) -> dict[str, Array]:

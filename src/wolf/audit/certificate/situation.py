@@ -31,12 +31,11 @@ class Situation(NamedTuple):
     y: Array
 
 
-class Seen(NamedTuple):
+class Expectation(NamedTuple):
     """What a filter expects in a situation.
 
     Attributes:
         predicted: mean and covariance of the state.
-        expected: measurement that it predicts, (M,).
         innovation_cov: S, (M, M).
         obs_cov: R, (M, M).
         posterior: after the clean measurement.
@@ -44,7 +43,6 @@ class Seen(NamedTuple):
     """
 
     predicted: Gaussian
-    expected: Array
     innovation_cov: Array
     obs_cov: Array
     posterior: Gaussian
@@ -66,13 +64,13 @@ def at_prediction(model: Model, method: Any, state: Any) -> Situation:
 
 
 @jax.jit
-def look(model: Model, method: Any, situation: Situation) -> Seen:
+def expect(model: Model, method: Any, situation: Situation) -> Expectation:
     """Read what a filter expects, through its own report."""
     state, y = situation
     after, info = run.update(model, method, state, y)
     obs_cov = model.at(state.t).noise_at(info.predicted.mean, None)
     posterior = Gaussian(after.mean, after.cov)
-    return Seen(info.predicted, y - info.residual, info.innovation_cov, obs_cov, posterior, info.residual)
+    return Expectation(info.predicted, info.innovation_cov, obs_cov, posterior, info.residual)
 
 
 @jax.jit
@@ -106,7 +104,7 @@ def respond(model: Model, method: Any, situation: Situation, errors: Array) -> t
     return jax.vmap(one)(errors)
 
 
-look_each = jax.jit(jax.vmap(look, in_axes=(None, None, 0)))
+expect_each = jax.jit(jax.vmap(expect, in_axes=(None, None, 0)))
 respond_each = jax.jit(jax.vmap(respond, in_axes=(None, None, 0, 0)))
 
 

@@ -1,4 +1,4 @@
-"""Many made-up lives of a filter on the user's own model, in one compiled call that serves every question.
+"""Many simulated trials of a filter on the user's own model, in one compiled call that serves every question.
 
 Clean data, a state that jumped before the first step, and any share of gross outliers differ only in numbers, so the
 program is compiled once. States and measurements are drawn while the filter runs, from the same keys for every
@@ -32,7 +32,7 @@ class Scale(NamedTuple):
     posterior_root: Any
 
 
-class Lives(NamedTuple):
+class Trials(NamedTuple):
     """What many trials came to.
 
     Attributes:
@@ -50,17 +50,17 @@ class Lives(NamedTuple):
     covs: np.ndarray
 
 
-def begin(model: Model, method: Any, count: int) -> tuple[Any, Array]:
+def start_trials(model: Model, method: Any, count: int) -> tuple[Any, Array]:
     """Start trials at the prior, and the truth at its mean: a steady state is sought, not how a filter gets there."""
     state = method.init(model, None)
     states = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *jnp.shape(leaf))), state)
     return states, jnp.broadcast_to(jnp.asarray(model.prior.mean), (count, model.state_dim))
 
 
-def live(
+def run_trials(
     model: Model, method: Any, scale: Scale, states: Any, truths: Any, keys: Array, share: Any, steps: int
-) -> Lives:
-    """Let trials live on.
+) -> Trials:
+    """Go on with trials.
 
     Args:
         model: without inputs and time axes.
@@ -72,11 +72,13 @@ def live(
         share: of gross outliers, (B,).
         steps: T.
     """
-    return Lives(*jax.tree.map(np.asarray, _live(model, method, scale, states, truths, keys, share, steps=steps)))
+    return Trials(
+        *jax.tree.map(np.asarray, _run_trials(model, method, scale, states, truths, keys, share, steps=steps))
+    )
 
 
 @partial(jax.jit, static_argnames=("steps",))
-def _live(
+def _run_trials(
     model: Model, method: Any, scale: Scale, states: Any, truths: Array, keys: Array, share: Array, *, steps: int
 ) -> tuple:
     roots = [linalg.psd_root(jnp.asarray(cov)) for cov in (model.dynamics_cov, model.obs_cov)]

@@ -33,7 +33,7 @@ class Stretch(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A run laid out: measurements and flags (T, M), and what is needed to look again."""
+    """A run laid out: measurements and flags (T, M), and what is needed to smooth again."""
 
     model: Any
     moments: Any
@@ -88,8 +88,8 @@ def read(out: Filtered, dtype: str) -> Run:
     flags = flags & ~np.isnan(ys)
     deviations = np.sqrt(np.diagonal(out.innovation_covs, axis1=1, axis2=2))
     repeats = count_repeats(ys, np.median(deviations, axis=0), float(np.finfo(dtype).eps))
-    told = (deviations, np.asarray(out.nis), np.asarray(out.residuals), repeats)
-    return Run(model, moments, inputs, out.update_first, ys, flags, joint, predicted, *told)
+    rest = (deviations, np.asarray(out.nis), np.asarray(out.residuals), repeats)
+    return Run(model, moments, inputs, out.update_first, ys, flags, joint, predicted, *rest)
 
 
 def disagreement(run: Run, first: int, later: Window) -> tuple[float, np.ndarray]:

@@ -1,4 +1,4 @@
-"""Look at a stretch of a series again, without the measurements in question: what do those before and after it say?
+"""Smooth a stretch of a series again, without the measurements in question: what do those before and after it say?
 
 Each window starts where a stretch of doubtful measurements does. A filter without weights goes through it from a given
 belief, what is doubtful left out, and a smoother comes back. From the filter's own prediction the result holds what
@@ -22,7 +22,7 @@ from wolf.protocols import Info
 from wolf.statespace import Model
 
 WIDE = 1e6  # factor on a covariance that makes the past say nothing
-BATCH = 32  # windows that are looked at together
+BATCH = 32  # windows that run together
 SHORTEST = 32  # steps of a window
 
 
@@ -45,7 +45,7 @@ class Window(NamedTuple):
 
 
 class Task(NamedTuple):
-    """A window to look at.
+    """A window to smooth.
 
     Attributes:
         start: its first step.
@@ -58,8 +58,10 @@ class Task(NamedTuple):
     ys: np.ndarray
 
 
-def look(model: Model, moments: Any, inputs: np.ndarray | None, update_first: bool, tasks: list[Task]) -> list[Window]:
-    """Look at many windows, those of similar lengths together.
+def smooth_windows(
+    model: Model, moments: Any, inputs: np.ndarray | None, update_first: bool, tasks: list[Task]
+) -> list[Window]:
+    """Smooth many windows, those of similar lengths together.
 
     Args:
         model: cast to the dtype of the run.
@@ -78,7 +80,7 @@ def look(model: Model, moments: Any, inputs: np.ndarray | None, update_first: bo
             starts = np.array([row.start for row in rows])
             beliefs = Gaussian(*(np.stack([row.belief[k] for row in rows]) for k in range(2)))
             ys = np.stack([np.pad(row.ys, ((0, size - len(row.ys)), (0, 0)), constant_values=np.nan) for row in rows])
-            windows = _look_each(model, moments, inputs, starts, beliefs, ys, update_first=update_first)
+            windows = _smooth_each(model, moments, inputs, starts, beliefs, ys, update_first=update_first)
             host = jax.tree.map(np.asarray, windows)
             for k, i in enumerate(chosen):
                 found[i] = jax.tree.map(lambda leaf, k=k: leaf[k], host)
@@ -86,14 +88,14 @@ def look(model: Model, moments: Any, inputs: np.ndarray | None, update_first: bo
 
 
 @partial(jax.jit, static_argnames=("update_first",))
-def _look_each(
+def _smooth_each(
     model: Model, moments: Any, inputs: Any, starts: Array, beliefs: Gaussian, ys: Array, *, update_first: bool
 ) -> Window:
-    one = partial(_look, model, moments, inputs, update_first)
+    one = partial(_smooth_one, model, moments, inputs, update_first)
     return jax.vmap(one)(starts, beliefs, ys)
 
 
-def _look(
+def _smooth_one(
     model: Model, moments: Any, inputs: Any, update_first: bool, start: Array, belief: Gaussian, ys: Array
 ) -> Window:
     plain = GaussianFilter(moments=moments)
