@@ -8,7 +8,7 @@ from scipy.optimize import linear_sum_assignment
 
 import wolf
 from wolf import ensembles
-from wolf.engine.run import clean
+from wolf.engine.measurements import clean
 from wolf.ensembles.sight import innovation_scores, look
 from wolf.numerics.pytree import cast, from_dict, to_dict
 

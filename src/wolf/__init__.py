@@ -71,10 +71,10 @@ __version__ = _package_version()
 
 
 _ELSEWHERE = {
-    "certify": "wolf.audit.certificate",
-    "Certificate": "wolf.audit.certificate",
-    "attack": "wolf.audit.attack",
-    "explain": "wolf.audit.explain",
+    "certify": "wolf.audit",
+    "Certificate": "wolf.audit",
+    "attack": "wolf.audit",
+    "explain": "wolf.audit",
 }
 
 

@@ -13,6 +13,7 @@ from wolf import checks, entry
 from wolf.belief import Gaussian
 from wolf.engine import reweighing
 from wolf.engine.forecasting import run_forecast
+from wolf.engine.measurements import is_wild
 from wolf.engine.parallel import run_one, run_series
 from wolf.engine.smoothing import run_sampler, run_smoother
 from wolf.filters import GaussianFilter
@@ -372,7 +373,7 @@ def _mark_missing(saved: dict[str, np.ndarray], ys: np.ndarray) -> dict[str, np.
     """Show what was not there: residuals and NIS of missing values are NaN, of wild ones as wild as they came."""
     if "residuals" not in saved:
         return saved
-    wild = np.abs(ys) > np.finfo(saved["residuals"].dtype).max ** 0.5
+    wild = is_wild(ys, saved["residuals"].dtype)
     residuals = np.where(wild, ys, np.where(np.isnan(ys), np.nan, saved["residuals"]))
     if "nis" not in saved:
         return saved | {"residuals": residuals}

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from jax import Array
 
-from wolf.belief import Affine, Belief, Gaussian
+from wolf.belief import Affine, Belief
 from wolf.belief.updates import Update
 from wolf.numerics.linalg import Cholesky
 from wolf.statespace import Bound, LinearMap, Model
@@ -249,7 +249,7 @@ class Info(NamedTuple):
         inflation: factor on the predicted covariance; above 1 where the state was found to have jumped.
     """
 
-    predicted: Gaussian | None = None
+    predicted: Any = None
     residual: Any = None
     innovation_cov: Any = None
     weight: Any = None

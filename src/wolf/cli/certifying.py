@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from wolf.audit.certificate import certify
+from wolf.audit import certify
 from wolf.belief import Gaussian
 from wolf.cli import filtering
 from wolf.models import recipes

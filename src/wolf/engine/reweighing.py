@@ -19,7 +19,7 @@ from jax import Array
 from wolf.belief import Affine, Gaussian
 from wolf.belief.updates import Pull, Weigh
 from wolf.belief.view import hide_noise
-from wolf.engine.run import clean
+from wolf.engine.measurements import clean
 from wolf.noise import SensorBySensor, sensors
 from wolf.noise.recovery import Recovering
 from wolf.numerics import linalg

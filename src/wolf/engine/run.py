@@ -1,5 +1,8 @@
 """The driver: one measurement (`step`), one series (`run_filter`), many (`run_many`), endless ones (`run_chunks`).
 
+Only here, and in filters that wrap others, is a filter called: order of steps, keys, cleaning and the model's time are
+decided once. What needs the state between prediction and update takes the halves of a step, `predict` and `update`.
+
 Everything here is pure and follows the dtype of what it is given. Time 0 is the prior; every step predicts, then
 updates, unless `update_first=True` (the convention of pykalman and statsmodels: the prior is about the first
 measurement, and F_t leads from t to t + 1). The scan and its chunks agree bit for bit if both are `fused`; so does
@@ -15,6 +18,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from wolf.belief import Gaussian
+from wolf.engine.measurements import clean
 from wolf.numerics.linalg import SMALL
 from wolf.numerics.xla import one_kernel
 from wolf.protocols import Info, Measurement
@@ -31,8 +35,8 @@ def save_all(state: Any, info: Info) -> dict[str, Array]:
 
 def save_means(state: Any, info: Info) -> dict[str, Array]:
     """Keep means and weights, not covariances."""
-    told = {"weights": info.weight, "outliers": info.outlier, "log_liks": info.log_likelihood}
-    return _known({"means": state.mean} | told)
+    report = {"weights": info.weight, "outliers": info.outlier, "log_liks": info.log_likelihood}
+    return _known({"means": state.mean} | report)
 
 
 def save_final(state: Any, info: Info) -> dict[str, Array]:
@@ -41,24 +45,6 @@ def save_final(state: Any, info: Info) -> dict[str, Array]:
 
 
 SAVERS: dict[str, Callable] = {"all": save_all, "means": save_means, "final": save_final}
-
-
-def clean(y: Array) -> Measurement:
-    """Tell usable numbers from what is missing (NaN) and what is wild (infinite, or too large to square).
-
-    Args:
-        y: (M,), or with more axes after the coordinates.
-
-    Example:
-        >>> y = clean(jnp.array([1.0, jnp.nan, jnp.inf]))
-        >>> y.value.tolist(), y.observed.tolist(), y.present.tolist(), bool(y.wild)
-        ([1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [True, False, True], True)
-    """
-    present = ~jnp.isnan(y)
-    wild = jnp.abs(y) > jnp.finfo(y.dtype).max ** 0.5
-    observed = (present & ~wild).astype(y.dtype)
-    value = jnp.where(present & ~wild, y, 0.0)
-    return Measurement(value, observed, observed.sum(0), present, present.any(0), wild.any(0))
 
 
 def init(model: Model, method: Any, key: Array | None = None) -> Any:
@@ -98,6 +84,46 @@ def step(
     arguments = (model, method, state, y, u, key, u_before)
     small = max(model.state_dim, model.obs_dim) <= SMALL
     return one_kernel(advance, *arguments) if fused and small else advance(*arguments)
+
+
+def predict(
+    model: Model,
+    method: Any,
+    state: Any,
+    u: Array | None = None,
+    key: Array | None = None,
+    *,
+    update_first: bool = False,
+    u_before: Array | None = None,
+) -> Any:
+    """Take the first half of a step: lead a state to its next measurement.
+
+    Args:
+        model: as in `step`.
+        method: as in `step`.
+        state: from `init` or the previous step.
+        u: input of this step, (U,).
+        key: as in `step`.
+        update_first: as in `step`; what is at the prior stays there.
+        u_before: as in `step`.
+    """
+    return _predict(model, method, state, u, _key_at(key, state), update_first, u_before, lift=False)
+
+
+def update(
+    model: Model, method: Any, state: Any, y: Array, u: Array | None = None, key: Array | None = None
+) -> tuple[Any, Info]:
+    """Take the second half of a step: learn from a measurement.
+
+    Args:
+        model: as in `step`.
+        method: as in `step`.
+        state: predicted, from `predict`.
+        y: (M,), NaN where missing.
+        u: input of this step, (U,).
+        key: as in `step`.
+    """
+    return _update(model, method, state, clean(y), u, _key_at(key, state), lift=False)
 
 
 @partial(jax.jit, static_argnames=("save", "update_first", "fused"))
@@ -312,14 +338,36 @@ def _step(
     u_before: Array | None,
     lift: bool | str,
 ) -> tuple[Any, Info]:
-    if key is not None:
-        key = jax.random.fold_in(key, state.t)
+    key = _key_at(key, state)
+    predicted = _predict(model, method, state, u, key, update_first, u_before, lift)
+    return _update(model, method, predicted, y, u, key, lift)
+
+
+def _predict(
+    model: Model,
+    method: Any,
+    state: Any,
+    u: Array | None,
+    key: Array | None,
+    update_first: bool,
+    u_before: Array | None,
+    lift: bool | str,
+) -> Any:
     if not update_first:
-        now = _at(model, state.t, lift)
-        return method.update(now, method.predict(now, state, u, key), y, u, key)
+        return method.predict(_at(model, state.t, lift), state, u, key)
     ahead = method.predict(_at(model, jnp.maximum(state.t - 1, 0), lift), state, u_before, key)
-    predicted = jax.tree.map(lambda new, old: jnp.where(state.t == 0, old, new), ahead, state)
-    return method.update(_at(model, state.t, lift), predicted, y, u, key)
+    return jax.tree.map(lambda new, old: jnp.where(state.t == 0, old, new), ahead, state)
+
+
+def _update(
+    model: Model, method: Any, state: Any, y: Measurement, u: Array | None, key: Array | None, lift: bool | str
+) -> tuple[Any, Info]:
+    return method.update(_at(model, state.t, lift), state, y, u, key)
+
+
+def _key_at(key: Array | None, state: Any) -> Array | None:
+    """Give every step a key of its own, the same for both halves."""
+    return None if key is None else jax.random.fold_in(key, state.t)
 
 
 def _stay(new: Any, old: Any, alive: Array) -> Any:

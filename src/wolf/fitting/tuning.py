@@ -15,6 +15,7 @@ from jax import Array
 
 from wolf import calibration, checks, entry, methods
 from wolf.engine import run
+from wolf.engine.measurements import clean
 from wolf.fitting import scores
 from wolf.noise import Weighted
 from wolf.numerics.pytree import cast
@@ -123,7 +124,7 @@ def tune(
 
 @partial(jax.jit, static_argnames="update_first")
 def _scores(model: Model, candidates: Any, ys: Array, us: Array | None, update_first: bool) -> Array:
-    count = jax.vmap(run.clean)(ys).num_observed
+    count = jax.vmap(clean)(ys).num_observed
 
     def one(method: Any) -> Array:
         _, (nis, log_density) = run.run_filter(model, method, ys, us, save=_predicted, update_first=update_first)

@@ -20,7 +20,7 @@ from wolf.numerics.pytree import cast
 from wolf.results import describe_method
 from wolf.statespace import Model
 
-LARGEST = 1e3  # size of errors unless told, in standard deviations of the predicted measurement
+LARGEST = 1e3  # size of errors by default, in standard deviations of the predicted measurement
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -81,7 +81,7 @@ def attack(
         method: as in `wolf.filter`; any Gaussian filter.
         ys: clean measurements, (T, M).
         num_outliers: how many steps may be contaminated.
-        size: largest error, in standard deviations of the predicted measurement; 1000 unless told.
+        size: largest error, in standard deviations of the predicted measurement; default: 1000.
         key: seed or JAX key.
         restarts: number of starts that climb side by side.
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from wolf.audit.explain.windows import Window, measured
 from wolf.belief import Gaussian
+from wolf.engine.measurements import is_wild
 from wolf.numerics.pytree import cast
 from wolf.results import Filtered
 from wolf.statespace import with_matrices
@@ -32,7 +33,7 @@ class Stretch(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A run laid out: measurements and flags (T, M), and what is needed to look again."""
+    """A run laid out: measurements and flags (T, M), and what is needed to smooth again."""
 
     model: Any
     moments: Any
@@ -78,7 +79,7 @@ def read(out: Filtered, dtype: str) -> Run:
     model, moments = cast(with_matrices(out.model), dtype), cast(out.method.moments, dtype)
     predicted = Gaussian(out.predicted_means, out.predicted_covs)
     inputs = None if out.inputs is None else out.inputs.astype(dtype)
-    wild = np.abs(out.residuals) > np.finfo(dtype).max ** 0.5
+    wild = is_wild(out.residuals, dtype)
     usable = np.where(wild, np.nan, out.residuals)
     ys = np.asarray(measured(model, moments, inputs, predicted, usable), np.float64)
     ys = np.where(wild, np.copysign(np.inf, out.residuals), ys)  # what the filter could not use has no distance
@@ -87,8 +88,8 @@ def read(out: Filtered, dtype: str) -> Run:
     flags = flags & ~np.isnan(ys)
     deviations = np.sqrt(np.diagonal(out.innovation_covs, axis1=1, axis2=2))
     repeats = count_repeats(ys, np.median(deviations, axis=0), float(np.finfo(dtype).eps))
-    told = (deviations, np.asarray(out.nis), np.asarray(out.residuals), repeats)
-    return Run(model, moments, inputs, out.update_first, ys, flags, joint, predicted, *told)
+    rest = (deviations, np.asarray(out.nis), np.asarray(out.residuals), repeats)
+    return Run(model, moments, inputs, out.update_first, ys, flags, joint, predicted, *rest)
 
 
 def disagreement(run: Run, first: int, later: Window) -> tuple[float, np.ndarray]:
