@@ -98,9 +98,7 @@ def wasserstein2(first: ArrayLike, second: ArrayLike) -> float:
     return float(np.sqrt(costs[linear_sum_assignment(costs)].mean()))
 
 
-def weight_map(
-    weight: Weight, obs_cov: ArrayLike, innovation_cov: ArrayLike, residuals: ArrayLike
-) -> np.ndarray:
+def weight_map(weight: Weight, obs_cov: ArrayLike, innovation_cov: ArrayLike, residuals: ArrayLike) -> np.ndarray:
     """Evaluate a weight over a grid of residuals, for pictures.
 
     Args:

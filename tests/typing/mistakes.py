@@ -51,6 +51,7 @@ def wrong_words() -> None:
     wolf.Online(model, dtype="single")  # wrong
     wolf.KF(form="jospeh")  # wrong
     wolf.WoLF(form="cholesky")  # wrong
+    wolf.GaussianFilter(form="square root")  # wrong
     wolf.MahalanobisIMQ(metric="P")  # wrong
     wolf.Learned(r_uncertainty="factor 3")  # wrong
     wolf.Learned(sensors="every")  # wrong
@@ -74,6 +75,7 @@ def wrong_kinds() -> None:
     wolf.WoLF(wolf.IMQ)  # wrong
     wolf.PerCoordinate(3.0)  # wrong
     wolf.KF(moments="unscented")  # wrong
+    wolf.EKF(noise=wolf.IMQ(c=4.0))  # wrong
     wolf.smooth(model)  # wrong
     wolf.smooth(ys)  # wrong
     wolf.forecast(out)  # wrong
