@@ -245,12 +245,12 @@ def _smooth_again(model: Any, first: Smoothed) -> Smoothed:
     )
     with precision(dtype):
         engine = cast((with_matrices(model), method.moments, method.noise, out.final.memory), dtype)
-        given = cast((out.residuals, beliefs), dtype)
-        ys, roots = to_numpy(reweighing.weigh_again(*engine, *given, to_dtype(out.inputs, dtype)))
-    inflations = out.saved.get("inflations", np.ones(len(ys)))
+        given = (to_dtype(out.ys, dtype), cast(beliefs, dtype), to_dtype(out.inputs, dtype))
+        roots = to_numpy(reweighing.weigh_again(*engine, *given))
+    inflations = out.saved.get("inflations", np.ones(len(out.ys)))
     told = dataclasses.replace(method, noise=reweighing.Given(roots, inflations))
     options = {"inputs": out.inputs, "update_first": out.update_first, "dtype": dtype}
-    again = filter(model, ys, method=told, **options)
+    again = filter(model, out.ys, method=told, **options)
     second = smooth(model, again)
     return Smoothed(second.means, second.covs, again, again.weights)
 

@@ -123,14 +123,3 @@ def _look(
 
     expected, spread, noise = jax.vmap(view)(times, smoothed.mean, smoothed.cov, us)
     return Window(Gaussian(smoothed.mean[0], smoothed.cov[0]), expected, spread, noise, nis)
-
-
-@jax.jit
-def measured(model: Model, moments: Any, inputs: Any, predicted: Gaussian, residuals: Array) -> Array:
-    """Recover the measurements of a run from its predictions and residuals, (T, M); NaN where nothing came."""
-
-    def one(t: Array, mean: Array, cov: Array, u: Any) -> Array:
-        return moments(model.at(t).projection(u), Gaussian(mean, cov)).mean
-
-    times = jnp.arange(len(residuals))
-    return jax.vmap(one)(times, *predicted, inputs) + residuals
