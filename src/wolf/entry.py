@@ -10,7 +10,7 @@ import numpy as np
 from wolf import methods
 from wolf.engine import run
 from wolf.numerics.pytree import plain_functions
-from wolf.protocols import Filter
+from wolf.protocols import Filter, Key
 from wolf.statespace import Model, ParameterModel, time_axes, with_matrices, with_variances
 
 LARGEST_MATRIX = 20_000  # side of a covariance that is written out from its variances: 3 GB in float64
@@ -20,7 +20,7 @@ FRESH_FUNCTIONS = 5  # so many copies of one function mean that it is defined in
 _seen_functions: dict[Any, set[int]] = {}
 
 
-def resolve_method(method: Any, model: Model) -> Any:
+def resolve_method(method: str | Filter | None, model: Model) -> Any:
     """Find the method that a person means, and check that it suits the model."""
     if not isinstance(model, Model):
         raise ValueError(f"model must be a wolf.LinearModel or wolf.StateSpaceModel; got {type(model).__name__}")
@@ -44,7 +44,7 @@ def resolve_method(method: Any, model: Model) -> Any:
     return method
 
 
-def suit(model: Any, method: Any, key: Any) -> Any:
+def suit(model: Any, method: Any, key: Key | None) -> Any:
     """Check that a method and a model go together, and give the model in the form that the method takes.
 
     Covariances that were given as variances are written out for methods that need matrices; diagonal matrices are cut

@@ -9,14 +9,23 @@ there is one, holds the series.
 """
 
 import dataclasses
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
+import numpy as np
 from jax import Array
 
 from wolf.belief import Affine, Belief
 from wolf.belief.updates import Update
 from wolf.numerics.linalg import Cholesky
 from wolf.statespace import Bound, LinearMap, Model
+
+Number = float | np.number | np.ndarray | Array  # a hyper-parameter: one number, or an array of them for a sweep
+Key = int | np.integer | np.ndarray | Array  # a seed, or a JAX key
+Dtype = Literal["float64", "float32"]
+Form = Literal["auto", "joseph", "symmetric", "sqrt"]
+Metric = Literal["R", "S"]
+Save = Literal["all", "means", "final"] | Callable[[Any, Any], Any]  # what to keep of each step's (state, info)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +59,7 @@ class Needs:
 class Weight(Protocol):
     """How far a measurement is believed: w in [0, 1], a number or one for each coordinate; see `wolf.weights`."""
 
-    def __call__(self, residual: Any, obs_cov: Any, innovation_cov: Any) -> Any:
+    def __call__(self, residual: Any, obs_cov: Any, innovation_cov: Any, /) -> Any:
         """Weigh a residual (M,) by its noise R and its covariance S, both (M, M)."""
 
 

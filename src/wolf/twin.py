@@ -10,11 +10,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from wolf import api, checks, entry, metrics, simulate
 from wolf.engine.run import save_means
 from wolf.filters import EnsembleFilter, EnsembleState
 from wolf.numerics.precision import as_key
+from wolf.protocols import Filter, Key
+from wolf.results import count
 from wolf.statespace import Model
 
 PIECE = 4_000_000  # numbers in the members of one piece of a run: 32 MB
@@ -62,18 +65,19 @@ class Twin:
     def __repr__(self) -> str:
         """Tell the scores."""
         shown = ", ".join(f"{name} {value:.4g}" for name, value in self.scores.items())
-        return f"Twin: {len(self.truth)} steps, {self.outliers.sum()} with outliers; after {self.burn_in}: {shown}"
+        steps = count(len(self.truth), "step")
+        return f"Twin: {steps}, {self.outliers.sum()} with outliers; after {self.burn_in}: {shown}"
 
 
 def run(
     model: Model,
-    method: Any = None,
+    method: str | Filter | None = None,
     steps: int = 1000,
     *,
-    key: Any,
+    key: Key,
     outliers: Any = None,
     data: simulate.Simulated | None = None,
-    initial: Any = None,
+    initial: ArrayLike | None = None,
     burn_in: int | None = None,
     progress: bool | Callable[[int, int], None] | None = None,
 ) -> Twin:

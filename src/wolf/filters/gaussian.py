@@ -21,7 +21,7 @@ from wolf.noise import Weighted
 from wolf.numerics import linalg
 from wolf.numerics.linalg import Cholesky
 from wolf.numerics.pytree import pytree, static
-from wolf.protocols import Evidence, Filter, Info, Measurement, Moments, Needs, NoiseRule
+from wolf.protocols import Evidence, Filter, Form, Info, Measurement, Moments, Needs, NoiseRule
 from wolf.statespace import Model, ParameterModel
 from wolf.weights import Unweighted
 
@@ -71,7 +71,7 @@ class GaussianFilter(Filter):
 
     moments: Moments = Linearised()
     noise: NoiseRule = Weighted(Unweighted())
-    form: str = static(default="auto")
+    form: Form = static(default="auto")
     iterations: int = static(default=1)
 
     def __post_init__(self) -> None:

@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from wolf.results import count
+
 SHARE = (1e-4, 0.5)  # outliers are a minority; below one in ten thousand there are none to speak of
 AGREE = 1e-4  # difference in score per measured row below which two starts found the same optimum
 
@@ -70,7 +72,7 @@ class Fit:
             lines.append(f"  {name:<{width}}{value:.4g}{error}")
         if self.outlier_share is not None:
             lines.append(f"  {'outliers':<{width}}{self._outliers()}")
-        counts = f"{self.agreeing} of {len(self.starts)} starts found it"
+        counts = f"{self.agreeing} of {count(len(self.starts), 'start')} found it"
         lines.append(f"  {'score':<{width}}{self.score / self.count:.4f} for each of {self.count} rows; {counts}")
         return "\n".join(lines)
 

@@ -3,10 +3,11 @@
 import dataclasses
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal, get_args
 
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 
 from wolf import checks, entry
 from wolf.filters import GaussianFilter
@@ -20,8 +21,11 @@ from wolf.numerics import allocator
 from wolf.numerics.linalg import SMALL
 from wolf.numerics.pytree import cast
 from wolf.numerics.xla import refused
+from wolf.protocols import Filter
+from wolf.statespace import Model
 
-SCORES = ("two-part", "gaussian")
+Score = Literal["two-part", "gaussian"]
+SCORES = get_args(Score)
 WIDEN = (9.0, 1e12)  # an outlier's residual is at least three times as wide as a good one
 SHARE_START, WIDEN_START = 0.03, (20.0, 1e4)  # where a search begins; up to the largest step where that is larger
 SCOUTS = 20  # random starts that are tried before the best are followed
@@ -31,14 +35,14 @@ FAILED = 1e12  # what the search is told where the score is not a number
 
 
 def fit(
-    builder: Callable[..., Any],
-    ys: Any,
+    builder: Callable[..., Model],
+    ys: ArrayLike,
     *,
     start: Mapping[str, float] | None = None,
     bounds: Mapping[str, Bounds] | None = None,
-    score: str = "two-part",
-    inputs: Any = None,
-    method: Any = None,
+    score: Score = "two-part",
+    inputs: ArrayLike | None = None,
+    method: str | Filter | None = None,
     restarts: int = 2,
     seed: int = 0,
     update_first: bool = False,

@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from wolf import calibration, checks, entry, methods
 from wolf.engine import run
@@ -60,13 +61,13 @@ class Tuned:
 
 def tune(
     model: Model,
-    ys: Any,
+    ys: ArrayLike,
     method: str = "WoLF-MD",
     *,
     name: str | None = None,
     low: float | None = None,
     high: float | None = None,
-    inputs: Any = None,
+    inputs: ArrayLike | None = None,
     update_first: bool = False,
     **options: Any,
 ) -> Tuned:

@@ -3,12 +3,14 @@
 import dataclasses
 from collections import deque
 from functools import lru_cache, partial
+from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from wolf import checks, entry, storage
 from wolf.engine import run
@@ -18,7 +20,8 @@ from wolf.numerics.precision import as_key, precision, to_dtype
 from wolf.numerics.pytree import cast, from_dict, to_dict
 from wolf.numerics.xla import one_kernel, refused
 from wolf.online.report import Layout, Report, lay_out, pack
-from wolf.results import describe_state
+from wolf.protocols import Dtype, Filter, Key
+from wolf.results import count, describe_state
 from wolf.statespace import Model, ParameterModel, time_axes
 
 FORMAT = "wolf-online"
@@ -60,11 +63,11 @@ class Online:
     def __init__(
         self,
         model: Model,
-        method: Any = None,
+        method: str | Filter | None = None,
         *,
-        key: Any = None,
+        key: Key | None = None,
         update_first: bool = False,
-        dtype: str = "float64",
+        dtype: Dtype = "float64",
         horizon: int = 0,
     ):
         if not isinstance(horizon, int) or horizon < 0:
@@ -114,7 +117,16 @@ class Online:
         """Count the measurements so far, missing ones included."""
         return int(self.state.t)
 
-    def step(self, y: Any, *, u: Any = None, R: Any = None, H: Any = None, F: Any = None, Q: Any = None) -> Report:
+    def step(
+        self,
+        y: ArrayLike | None,
+        *,
+        u: ArrayLike | None = None,
+        R: ArrayLike | None = None,
+        H: ArrayLike | None = None,
+        F: ArrayLike | None = None,
+        Q: ArrayLike | None = None,
+    ) -> Report:
         """Take in one measurement.
 
         Args:
@@ -140,7 +152,7 @@ class Online:
         extras = self._extras(u, model)
         return self._run(_Past(self._leaves, *usual, value, extras))
 
-    def late(self, y: Any, t: int) -> Report:
+    def late(self, y: ArrayLike | None, t: int) -> Report:
         """Put in a measurement that came late or out of order, and filter on from there as if it had come in time.
 
         Args:
@@ -171,7 +183,7 @@ class Online:
             self._past.append(now)
         return Report(report, now.layout)
 
-    def save(self, path: Any) -> None:
+    def save(self, path: str | PathLike[str]) -> None:
         """Write the state to a file, whole or not at all: a crash leaves the old file.
 
         What is remembered for `late` is not written: a filter that was picked up takes late measurements from then on.
@@ -197,7 +209,7 @@ class Online:
         storage.write(Path(path), header, arrays)
 
     @classmethod
-    def load(cls, path: Any, model: Model, method: Any = None) -> "Online":
+    def load(cls, path: str | PathLike[str], model: Model, method: str | Filter | None = None) -> "Online":
         """Pick up a saved filter.
 
         Args:
@@ -228,7 +240,7 @@ class Online:
     def __repr__(self) -> str:
         """Tell where the filter stands."""
         with precision(self.dtype):
-            return f"Online: {self.t} measurements, state {describe_state(self.state)}"
+            return f"Online: {count(self.t, 'measurement')}, state {describe_state(self.state)}"
 
     def _prepare(self, model: Model) -> tuple[Any, tuple, Layout]:
         """Flatten the model and the method once: walking through them at each step would cost more than the step."""

@@ -138,7 +138,7 @@ def filter_whole(
     """Filter and smooth a whole series, in one piece; arguments as in `filter_chunks`."""
     model = build(gaps)
     out = api.filter(model, values, method=method)
-    smoothed = api.smooth(model, out)
+    smoothed = api.smooth(out)
     deviations = np.sqrt(np.diagonal(out.innovation_covs, axis1=1, axis2=2))
     mean, variance = project(model, smoothed.means, smoothed.covs)
     kept = {"mean": mean, "variance": variance, "standardised": out.residuals / deviations}
@@ -154,8 +154,8 @@ def look_ahead(
         return None
     model = build(None)
     settings = {"save": "final", "dtype": "float64", "steps": count}
-    out = Filtered({}, final, model, method, settings)
-    ahead = api.forecast(model, out, steps=options.forecast)
+    out = Filtered({}, final, model, method, settings, ys=np.empty((0, model.obs_dim)))
+    ahead = api.forecast(out, steps=options.forecast)
     mean, variance = project(model, ahead.means, ahead.covs)
     half = quantile(options.level) * np.sqrt(variance)
     last = count - 1 if times is None else times[-1]

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from wolf.audit.explain.windows import Window, measured
+from wolf.audit.explain.windows import Window
 from wolf.belief import Gaussian
 from wolf.engine.measurements import is_wild
 from wolf.numerics.pytree import cast
@@ -75,14 +75,12 @@ class Run:
 
 
 def read(out: Filtered, dtype: str) -> Run:
-    """Lay a run out; its measurements are its predictions plus its residuals."""
+    """Lay a run out."""
     model, moments = cast(with_matrices(out.model), dtype), cast(out.method.moments, dtype)
     predicted = Gaussian(out.predicted_means, out.predicted_covs)
     inputs = None if out.inputs is None else out.inputs.astype(dtype)
-    wild = is_wild(out.residuals, dtype)
-    usable = np.where(wild, np.nan, out.residuals)
-    ys = np.asarray(measured(model, moments, inputs, predicted, usable), np.float64)
-    ys = np.where(wild, np.copysign(np.inf, out.residuals), ys)  # what the filter could not use has no distance
+    wild = is_wild(out.ys, dtype)
+    ys = np.where(wild, np.copysign(np.inf, out.ys), out.ys)  # what the filter could not use has no distance
     joint = out.outliers.ndim == 1
     flags = np.repeat(out.outliers[:, None], ys.shape[1], axis=1) if joint else out.outliers
     flags = flags & ~np.isnan(ys)

@@ -124,14 +124,3 @@ def _smooth_one(
 
 def _save_window(state: GaussianState, info: Info) -> tuple:
     return info.predicted, state.belief, info.nis
-
-
-@jax.jit
-def measured(model: Model, moments: Any, inputs: Any, predicted: Gaussian, residuals: Array) -> Array:
-    """Recover the measurements of a run from its predictions and residuals, (T, M); NaN where nothing came."""
-
-    def one(t: Array, mean: Array, cov: Array, u: Any) -> Array:
-        return moments(model.at(t).projection(u), Gaussian(mean, cov)).mean
-
-    times = jnp.arange(len(residuals))
-    return jax.vmap(one)(times, *predicted, inputs) + residuals
