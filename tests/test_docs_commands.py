@@ -28,11 +28,11 @@ def test_every_command_of_a_page_runs(page, tmp_path, monkeypatch):
 
 
 def test_the_model_file_of_the_documentation_is_one(tmp_path, monkeypatch):
-    from wolf.models.recipes import parse
+    from wolf.models.named import parse
 
     monkeypatch.chdir(tmp_path)
     block = re.search(r"```toml\n(.*?)```", (DOCS / "readings.md").read_text(), re.S)[1]
     Path("mine.toml").write_text(block)
-    recipe = parse("mine.toml")
-    assert recipe.parameters == ["level_var", "slope_var", "seasonal_var", "obs_var"]
-    assert recipe.given == {"slope_var": 1e-4, "seasonal_var": 0.0}
+    model = parse("mine.toml")
+    assert model.parameters == ["level_var", "slope_var", "seasonal_var", "obs_var"]
+    assert model.given == {"slope_var": 1e-4, "seasonal_var": 0.0}
