@@ -99,6 +99,7 @@ def filter_command(source: str, method: str | None, out: str | None, report: str
         files.check_target(path)
     header = not options["no_header"]
     read = readings.load(source, options["time"], options["values"], options["by"], options["on_bad_cell"], header)
+    _tell_size(options["model"])
     with _progress(read) as progress:
         series: Any = (filtering.start if report is None else filtering.run)(read, chosen, progress)
         tables.write(target, read, series, progress)
@@ -111,6 +112,15 @@ def filter_command(source: str, method: str | None, out: str | None, report: str
         write_report(report, read.table.name, series, chosen, origin=origin, **named)
         wrote.append(f"{report} (open it in a browser)")
     click.echo(filtering.summary(read, series, chosen, wrote), err=target == "-")
+
+
+def _tell_size(model: str) -> None:
+    """Say before the wait that a model is large."""
+    from wolf.cli.filtering import tell_size
+
+    words = tell_size(model)
+    if words:
+        click.echo(words, err=True)
 
 
 @contextmanager
@@ -135,6 +145,7 @@ def compare(source: str, names: tuple[str, ...], **options: Any) -> None:
 
     header = not options["no_header"]
     read = readings.load(source, options["time"], options["values"], options["by"], options["on_bad_cell"], header)
+    _tell_size(options["model"])
     click.echo(comparing.compare(read, options["model"], options["settings"], names))
 
 
@@ -147,6 +158,7 @@ def tune(source: str, method: str, **options: Any) -> None:
 
     header = not options["no_header"]
     read = readings.load(source, options["time"], options["values"], options["by"], options["on_bad_cell"], header)
+    _tell_size(options["model"])
     click.echo(comparing.tune(read, source, options["model"], options["settings"], method))
 
 
@@ -198,11 +210,9 @@ def certify(model: str, plot: Path | None, json: str | None, seed: int, **option
 @main.command("models")
 def list_models() -> None:
     """List the models by name, with their parameters."""
-    from wolf.models.recipes import WORDS
+    from wolf.models.named import describe
 
-    width = max(map(len, WORDS)) + 2
-    for name, words in WORDS.items():
-        click.echo(f"{name:<{width}}{words}")
+    click.echo(describe())
 
 
 @main.command("methods")

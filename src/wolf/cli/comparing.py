@@ -9,7 +9,7 @@ import numpy as np
 from wolf.cli import filtering
 from wolf.cli.readings import Readings
 from wolf.fitting import scores, tuning
-from wolf.models.recipes import parse
+from wolf.models.named import parse
 from wolf.readings import Options, Series, clean
 from wolf.readings.timing import gaps_of
 
@@ -40,7 +40,7 @@ def compare(readings: Readings, model: str, settings: tuple[str, ...], names: tu
 
     Args:
         readings: as read.
-        model: name of a recipe.
+        model: by name, or a file.
         settings: variances that are known.
         names: of the methods; the usual ones without any.
     """
@@ -60,9 +60,9 @@ def tune(readings: Readings, source: str, model: str, settings: tuple[str, ...],
     first, last = longest.fit_rows
     some = longest.values[first:last]
     gaps = gaps_of(longest.times)[1]
-    recipe = parse(model)
-    prior = recipe.start(some, float(np.nanvar(np.diff(some, axis=0))) or 1.0)
-    build = recipe.builder(None if gaps is None else gaps[first:last], prior, len(longest.columns))
+    named = parse(model)
+    prior = named.start(some, float(np.nanvar(np.diff(some, axis=0))) or 1.0)
+    build = named.builder(None if gaps is None else gaps[first:last], prior, len(longest.columns))
     tuned = tuning.tune(build(**longest.parameters), some, method)
     lines = [
         str(tuned),

@@ -82,7 +82,7 @@ def wiener_level(
 def wiener_velocity(
     times: Any, dims: int, accel_rate: float, obs_var: float, prior: Gaussian, start: float | None = None
 ) -> LinearModel:
-    """Model positions whose velocities move as Brownian motion: `local_trend` and `constant_velocity` for uneven times.
+    """Model positions whose velocities move as Brownian motion, in continuous time.
 
     Args:
         times: (T,).

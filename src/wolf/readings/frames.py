@@ -31,8 +31,8 @@ def filter_frame(
             steps otherwise.
         values: column of readings, or several. The only column of numbers unless told.
         by: column that tells series apart.
-        model: "local-level", "local-trend", "seasonal:24", "constant-velocity" (several values are then one track) or
-            a TOML file; see `wolf models`.
+        model: "local-level", "local-trend", "seasonal:24", "wiener-velocity" (several values are then one track) or a
+            TOML file; see `wolf models`.
         method: as in `wolf.filter`.
         parameters: variances that are known, by name; the others are fitted.
         smooth: use the whole series for each row, not only its past.

@@ -24,7 +24,7 @@ class Ready:
         parameters: of the model.
         fit: how they were found; None if they were given.
         fit_rows: first and last row (exclusive) that the fit saw.
-        model: name of the recipe.
+        model: its name.
         method: in words.
         unit: the typical step, in the unit of the times.
         gaps: before each row, in typical steps, (T,); None where all are the same.
