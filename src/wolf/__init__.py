@@ -43,7 +43,7 @@ from wolf.weights import (
     MahalanobisThreshold,
     PerCoordinate,
     PerGroup,
-    StudentT,
+    StudentWeight,
     Tukey,
     Unweighted,
     Welsch,
@@ -64,7 +64,7 @@ __all__ += ["filter", "filter_chunks", "filter_frame", "filter_many", "forecast"
 __all__ += ["Filtered", "Fit", "FixedLag", "Forecast", "Online", "Smoothed", "Tuned", "fit", "tune"]
 __all__ += ["Certificate", "attack", "certify", "explain"]
 __all__ += ["EKF", "IEKF", "KF", "EnsembleFilter", "GaussianFilter", "Learned", "LowRank", "WoLF"]
-__all__ += ["IMQ", "Huber", "MahalanobisIMQ", "MahalanobisThreshold", "PerCoordinate", "PerGroup", "StudentT"]
+__all__ += ["IMQ", "Huber", "MahalanobisIMQ", "MahalanobisThreshold", "PerCoordinate", "PerGroup", "StudentWeight"]
 __all__ += ["Tukey", "Unweighted", "Welsch"]
 __all__ += ["init", "run_chunks", "run_each", "run_filter", "run_many", "step"]
 __all__ += ["datasets", "ensembles", "families", "filters", "influence", "methods", "metrics", "models", "moments"]

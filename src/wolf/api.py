@@ -95,7 +95,7 @@ def filter_many(
         update_first: as in `wolf.filter`.
         dtype: as in `wolf.filter`.
         save: as in `wolf.filter`.
-        threads: number of threads; one for each core unless told.
+        threads: number of threads; default: one for each core.
 
     Returns:
         A `Filtered` whose arrays have a leading series axis; `out[3]` is one series, at its own length.

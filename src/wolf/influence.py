@@ -19,7 +19,7 @@ from wolf.belief.density import kl
 from wolf.engine import run
 from wolf.numerics.precision import precision, to_dtype
 from wolf.numerics.pytree import cast
-from wolf.protocols import Dtype, Filter, Weight
+from wolf.protocols import Dtype, Filter, WeightFunction
 from wolf.statespace import Model
 
 
@@ -98,7 +98,9 @@ def wasserstein2(first: ArrayLike, second: ArrayLike) -> float:
     return float(np.sqrt(costs[linear_sum_assignment(costs)].mean()))
 
 
-def weight_map(weight: Weight, obs_cov: ArrayLike, innovation_cov: ArrayLike, residuals: ArrayLike) -> np.ndarray:
+def weight_map(
+    weight: WeightFunction, obs_cov: ArrayLike, innovation_cov: ArrayLike, residuals: ArrayLike
+) -> np.ndarray:
     """Evaluate a weight over a grid of residuals, for pictures.
 
     Args:

@@ -25,7 +25,7 @@ from wolf.filters import (
 )
 from wolf.moments import Cubature, GaussHermite, Linear, Linearised, Unscented
 from wolf.noise.recovery import Recovering
-from wolf.protocols import Filter, Form, Moments, NoiseRule, Weight
+from wolf.protocols import Filter, Form, Moments, NoiseRule, WeightFunction
 from wolf.statespace import Model, ParameterModel, families
 
 ITERATIONS = 5  # of an iterated EKF; it converges quadratically, so more rarely changes a digit
@@ -59,7 +59,7 @@ def IEKF(
 
 
 def WoLF(
-    weight: Weight | None = None,
+    weight: WeightFunction | None = None,
     *,
     moments: Moments = Linearised(),
     form: Form = "auto",
@@ -69,7 +69,7 @@ def WoLF(
 
     Args:
         weight: from `wolf.weights`, or any `weight(residual, obs_cov, innovation_cov)`; `MahalanobisIMQ(metric="S")`,
-            calibrated, unless told.
+            calibrated, by default.
         moments: of `GaussianFilter`.
         form: of `GaussianFilter`.
         iterations: of `GaussianFilter`.
@@ -100,7 +100,7 @@ def Learned(
         r_uncertainty: how well R is known: "factor 2" or "factor 10".
         patience: how many measurements in a row may lie in the same way before they are believed.
         sensors: for each coordinate of a measurement the number of its sensor, as (0, 0, 1), or "each" for one of its
-            own; each sensor then has noise of its own, and a jump needs a majority. One for all unless told.
+            own; each sensor then has noise of its own, and a jump needs a majority. Default: one for all.
         strength: how many measurements the given R is worth.
         moments: of `GaussianFilter`.
         form: of `GaussianFilter`.
@@ -117,7 +117,7 @@ def Learned(
     return GaussianFilter(moments, Recovering(rule, patience), form, iterations)
 
 
-def LowRank(weight: Weight | None = None, rank: int = 10) -> LowRankFilter:
+def LowRank(weight: WeightFunction | None = None, rank: int = 10) -> LowRankFilter:
     """Make a filter for many parameters: a diagonal and a few directions instead of a full covariance.
 
     Args:
@@ -143,7 +143,7 @@ def default(model: Model) -> GaussianFilter:
     """
     if not isinstance(model, ParameterModel):
         return Learned()
-    gaussian = isinstance(model.family, families.Gaussian)
+    gaussian = isinstance(model.family, families.Normal)
     return WoLF() if gaussian else WoLF(weights.MahalanobisIMQ(metric="R"))
 
 
@@ -236,7 +236,7 @@ TABLE: dict[str, Callable[..., Any]] = {
     "WoLF-Welsch": _weighted(weights.Welsch),
     "WoLF-Tukey": _weighted(weights.Tukey),
     "WoLF-Huber": _weighted(weights.Huber),
-    "WoLF-StudentT": _weighted(weights.StudentT),
+    "WoLF-StudentT": _weighted(weights.StudentWeight),
     "WoLF-PerCoordinate": _per_coordinate,
     "WoLF-IEKF": _with(WoLF, iterations=ITERATIONS),
     "UKF": _with(EKF, moments=Unscented()),
@@ -245,9 +245,9 @@ TABLE: dict[str, Callable[..., Any]] = {
     "WoLF-UKF": _with(WoLF, moments=Unscented()),
     "WoLF-CKF": _with(WoLF, moments=Cubature()),
     "WoLF-GHKF": _with(WoLF, moments=GaussHermite()),
-    "KF-B": _ruled(noise.Bernoulli, Linear()),
+    "KF-B": _ruled(noise.BetaBernoulli, Linear()),
     "KF-IW": _ruled(noise.InverseWishart, Linear()),
-    "EKF-B": _ruled(noise.Bernoulli),
+    "EKF-B": _ruled(noise.BetaBernoulli),
     "EKF-IW": _ruled(noise.InverseWishart),
     "KF-Ting": _ting,
     "KF-Student": _ruled(noise.StudentNoise, Linear()),

@@ -56,7 +56,7 @@ class Needs:
 
 
 @runtime_checkable
-class Weight(Protocol):
+class WeightFunction(Protocol):
     """How far a measurement is believed: w in [0, 1], a number or one for each coordinate; see `wolf.weights`."""
 
     def __call__(self, residual: Any, obs_cov: Any, innovation_cov: Any, /) -> Any:

@@ -22,7 +22,7 @@ from wolf.statespace import Model
 
 PIECE = 4_000_000  # numbers in the members of one piece of a run: 32 MB
 PATIENCE = 2.0  # seconds without a word before progress is told on a terminal
-BURN_IN = 0.1  # of the steps, left out of scores unless told
+BURN_IN = 0.1  # of the steps, left out of scores by default
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -91,7 +91,7 @@ def run(
         outliers: a process from `wolf.simulate`; none without one.
         data: truth and measurements from `wolf.simulate.trajectory`, to compare methods on the same ones.
         initial: true state at time 0; drawn from the prior without one.
-        burn_in: steps that the scores leave out; a tenth unless told.
+        burn_in: steps that the scores leave out; default: a tenth.
         progress: True or False to tell how far the run is, a function of (done, steps) to be told; on a terminal it is
             told after two seconds unless switched off.
 

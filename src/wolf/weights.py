@@ -228,7 +228,7 @@ class Huber(DistanceWeight):
 
 
 @pytree
-class StudentT(Weight):
+class StudentWeight(Weight):
     """The weight of a Student-t error: `w² = (ν + d) / (ν + distance²)`; near the centre above 1, up to √((ν+d)/ν).
 
     Args:
@@ -268,7 +268,7 @@ class PerCoordinate(Weight):
         Array([1. , 0.6], dtype=float32)
     """
 
-    weight: protocols.Weight = function()
+    weight: protocols.WeightFunction = function()
 
     def __post_init__(self) -> None:
         """Check the weight."""
@@ -297,7 +297,7 @@ class PerGroup(Weight):
         Array([0.6, 1. , 1. ], dtype=float32)
     """
 
-    weight: protocols.Weight = function()
+    weight: protocols.WeightFunction = function()
     groups: tuple[int, ...] = static()
 
     def __post_init__(self) -> None:
@@ -322,7 +322,7 @@ class PerGroup(Weight):
 
 
 def evaluate(
-    weight: protocols.Weight,
+    weight: protocols.WeightFunction,
     residual: Array,
     obs_cov: Array,
     innovation_cov: Array | Cholesky,

@@ -70,7 +70,7 @@ def wrong_kinds() -> None:
     wolf.filter(model, None)  # wrong
     wolf.Online(model, 3.14)  # wrong
     wolf.IMQ(c="four")  # wrong
-    wolf.StudentT(dof="four")  # wrong
+    wolf.StudentWeight(dof="four")  # wrong
     wolf.WoLF(weight="nonsense")  # wrong
     wolf.WoLF(wolf.IMQ)  # wrong
     wolf.PerCoordinate(3.0)  # wrong

@@ -89,7 +89,7 @@ def options() -> None:
 def methods() -> None:
     assert_type(wolf.KF(form="sqrt"), wolf.GaussianFilter)
     assert_type(wolf.EKF(moments=wolf.moments.Unscented()), wolf.GaussianFilter)
-    assert_type(wolf.EKF(noise=wolf.noise.Bernoulli()), wolf.GaussianFilter)
+    assert_type(wolf.EKF(noise=wolf.noise.BetaBernoulli()), wolf.GaussianFilter)
     assert_type(wolf.IEKF(3), wolf.GaussianFilter)
     assert_type(wolf.Learned("factor 10", sensors=(0, 0, 1)), wolf.GaussianFilter)
     assert_type(wolf.Learned(0.7, sensors="each", form="joseph"), wolf.GaussianFilter)
@@ -114,7 +114,13 @@ def weights() -> None:
     wolf.IMQ(c=np.linspace(1.0, 5.0, 9))
     wolf.IMQ(c=np.float32(3.0))
     wolf.MahalanobisThreshold(c=jnp.asarray(9.0), metric="S")
-    for weight in (wolf.Huber(), wolf.Tukey(5.0), wolf.Welsch(metric="R"), wolf.StudentT(dof=5), wolf.Unweighted()):
+    for weight in (
+        wolf.Huber(),
+        wolf.Tukey(5.0),
+        wolf.Welsch(metric="R"),
+        wolf.StudentWeight(dof=5),
+        wolf.Unweighted(),
+    ):
         assert_type(wolf.WoLF(weight), wolf.GaussianFilter)
         wolf.WoLF(wolf.PerCoordinate(weight), iterations=2, form="symmetric")
         wolf.WoLF(wolf.PerGroup(weight, (0, 0, 1)))

@@ -1,7 +1,7 @@
 """Rules as the paper's box prints them and as its code ran them, where either differs from what the library does.
 
 They live here because they are part of the paper's record, not of the toolbox: the library has the rules that their
-own derivations give (`wolf.noise.Bernoulli`, `wolf.noise.InverseWishart`) and the printed ensembles
+own derivations give (`wolf.noise.BetaBernoulli`, `wolf.noise.InverseWishart`) and the printed ensembles
 (`wolf.ensembles.SampledGain`).
 """
 

@@ -90,7 +90,7 @@ def load(name: str, directory: Any = None, download: bool = True) -> RegressionS
 
     Args:
         name: one of `names()`.
-        directory: where the folders are; what WOLF_DATA says, or a cache in your home directory, unless told.
+        directory: where the folders are; default: what WOLF_DATA says, or a cache in your home directory.
         download: whether to fetch what is not there. The last column is the target.
     """
     source = _source(name)
@@ -115,7 +115,7 @@ def made_up(name: str, rows: int | None = None, seed: int = 0) -> RegressionSet:
 
     Args:
         name: one of `names()`.
-        rows: how many; as many as the real set has unless told.
+        rows: how many; default: as many as the real set has.
         seed: of the random numbers.
 
     Example:

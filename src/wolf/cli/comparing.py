@@ -17,7 +17,7 @@ USUAL = ("KF", "Learned", "WoLF", "WoLF-IMQ", "WoLF-TMD", "WoLF-Welsch", "WoLF-H
 REACH = 1.959964  # standard deviations of a 95 % interval
 
 
-class Row(NamedTuple):
+class Judged(NamedTuple):
     """One method on all series.
 
     Attributes:
@@ -78,7 +78,7 @@ def _again(readings: Readings, each: Series, model: str, method: object) -> Seri
     return clean(each.values, each.times, options, names=names)[0]
 
 
-def _judge(name: str, done: list[Series]) -> Row:
+def _judge(name: str, done: list[Series]) -> Judged:
     nis, log_density, count, errors, inside, flags = [], [], [], [], [], []
     for each in done:
         measured = np.isfinite(each.values)
@@ -96,7 +96,7 @@ def _judge(name: str, done: list[Series]) -> Row:
         )
     rows = max(int((np.concatenate(count) > 0).sum()), 1)
     middle = float(np.median(np.concatenate(errors)))
-    return Row(
+    return Judged(
         name,
         float(told.sum() / rows),
         middle,
@@ -105,7 +105,7 @@ def _judge(name: str, done: list[Series]) -> Row:
     )
 
 
-def _table(readings: Readings, fitted: list[Series], rows: list[Row]) -> str:
+def _table(readings: Readings, fitted: list[Series], rows: list[Judged]) -> str:
     best = max(rows, key=lambda row: row.score)
     width = max(len(row.name) for row in rows) + 2
     lines = [

@@ -148,7 +148,7 @@ def run_filter(
         ys: (T, M), NaN where missing.
         inputs: (T, U).
         key: for filters that draw random numbers.
-        state: where to go on from; the prior unless told.
+        state: where to go on from; default: the prior.
         u_before: the input before the first of these, to go on with `update_first`.
         save: "all", "means", "final" or a function of (state, info): what to keep of each step.
         update_first: see `step`.

@@ -28,7 +28,7 @@ from wolf.weights import Unweighted
 LOST = 1.2  # typical size of residuals above which the members are lost, if it lasts
 PATIENCE = 3  # steps; bad rows that come in spells of fewer than this are refused
 LARGEST_TAPER = 10**8  # entries of a matrix of tapers: 800 MB
-MEMBERS = 100  # unless told: the sampling error of a standard deviation is then 7 %
+MEMBERS = 100  # the default: the sampling error of a standard deviation is then 7 %
 
 
 class EnsembleState(NamedTuple):

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from wolf import checks, entry
 from wolf.filters import GaussianFilter
-from wolf.fitting.affine import Affine
+from wolf.fitting.affine import AffineArrays
 from wolf.fitting.guesses import guesses, largest_step
 from wolf.fitting.result import SHARE, Fit, Start
 from wolf.fitting.slopes import score_and_slope
@@ -57,11 +57,11 @@ def fit(
             or a list of arrays.
         start: first guesses by name. Arguments that have a number as default start there, variances (`..._var`,
             `..._rate`) are guessed from the data; other arguments with a default are left alone.
-        bounds: by name; "positive" unless told. A pair such as (-1.0, 1.0), "positive" or "real".
+        bounds: by name; default: "positive". A pair such as (-1.0, 1.0), "positive" or "real".
         score: "two-part" (robust), or "gaussian", the likelihood of a Kalman filter.
         inputs: (T, U), for models that take them.
         method: how functions are seen by a belief, for nonlinear models, as in `wolf.filter`; its noise rule is
-            replaced by that of the score. The extended Kalman filter unless told.
+            replaced by that of the score. Default: the extended Kalman filter.
         restarts: further searches, from the next best of the random starts that are tried.
         seed: of the random starts.
         update_first: as in `wolf.filter`.
@@ -120,7 +120,7 @@ class _Problem:
         edges.append((np.log(WIDEN[0]), np.log(WIDEN[1])))
         self.limits = transform.limits + (edges if two_part else [])
         begin = np.array([*transform.natural(transform.start).values(), SHARE_START, WIDEN_START[0]])
-        self.affine = Affine(self._point, begin if two_part else begin[: self.size]) if affine else None
+        self.affine = AffineArrays(self._point, begin if two_part else begin[: self.size]) if affine else None
 
     def scout(self, count: int, seed: int) -> list[np.ndarray]:
         """Try the first guess and others around it, once each, and return the best: there are local optima."""

@@ -236,7 +236,7 @@ class OnlineRegressor(RegressorMixin, _OnlineNetwork):
         return float(self.predict(self._row_of(x))[0]) if hasattr(self, "state_") else 0.0
 
     def _family(self) -> families.Family:
-        return families.Gaussian(self.noise)
+        return families.Normal(self.noise)
 
     def _set_scales(self, rows: np.ndarray, targets: np.ndarray) -> None:
         super()._set_scales(rows, targets)
@@ -300,7 +300,7 @@ class OnlineClassifier(ClassifierMixin, _OnlineNetwork):
         Args:
             X: features, (n, K).
             y: labels, (n,).
-            classes: all labels that will ever come, for the first call; those of its y unless told.
+            classes: all labels that will ever come, for the first call; default: those of its y.
         """
         first = not hasattr(self, "seen_")
         rows, labels = validate_data(self, X, y, dtype=np.float64, reset=first)

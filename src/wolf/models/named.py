@@ -38,7 +38,7 @@ def make(
         dims: measured coordinates, for a moving point.
         prior: belief before the first step; by default as in the function of the same name.
         times: of the measurements, (T,), counted in steps; even steps without them.
-        start: when the prior holds; the first time unless told. Only with times.
+        start: when the prior holds; default: the first time. Only with times.
         **variances: by name, all that a file does not give.
 
     Example:

@@ -20,7 +20,7 @@ def structural(*parts: Part, obs_var: float, times: Any = None, start: float | N
         *parts: from `level`, `trend`, `seasonal`, `cycle`, `ar`, `arma`, `regression`.
         obs_var: variance of the measurement noise.
         times: of the measurements, (T,), counted in steps, not decreasing; even steps without them.
-        start: when the prior holds; the first time unless told. Only with times.
+        start: when the prior holds; default: the first time. Only with times.
 
     Example:
         >>> structural(trend(0.1, 0.01), obs_var=1.0)

@@ -113,7 +113,7 @@ class LearnedScales(NoiseRule):
 
     def check(self, model: Model) -> None:
         """Refuse counts, classes and the like: their spread follows from their mean."""
-        if isinstance(model, ParameterModel) and not isinstance(model.family, families.Gaussian):
+        if isinstance(model, ParameterModel) and not isinstance(model.family, families.Normal):
             raise ValueError(
                 f"{type(model.family).__name__} measurements have no noise level to learn: their spread follows from "
                 "their mean. Use the default method"

@@ -20,7 +20,7 @@ from wolf.protocols import Believed, Evidence, Needs, NoiseRule
 
 
 @pytree
-class Bernoulli(NoiseRule):
+class BetaBernoulli(NoiseRule):
     """Believe a measurement or not, with a probability that is inferred: KF-B of Wang et al. (2018).
 
     Model: y ~ N(Hx, R) if the indicator is 1, and as likely as the peak of that density wherever it falls if the

@@ -55,7 +55,7 @@ class Family:
 
 
 @pytree
-class Gaussian(Family):
+class Normal(Family):
     """A number, or M of them, with Gaussian noise: λ = η, V = R.
 
     Args:

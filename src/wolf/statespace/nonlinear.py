@@ -27,8 +27,8 @@ class StateSpaceModel:
         dynamics_cov: Q, (D, D) or (T, D, D), positive semi-definite; or (D,), variances of independent noise.
         obs_cov: R, (M, M) or (T, M, M), positive definite; or (M,), variances. Ensembles never make a matrix of these.
         prior: belief about the state at time 0; its covariance may be variances (D,) too.
-        residual: how to subtract a prediction from a measurement, `residual(y, prediction)`; for angles, say. Plain
-            subtraction unless told.
+        residual: how to subtract a prediction from a measurement, `residual(y, prediction)`; for angles, say. Default:
+            plain subtraction.
 
     Example:
         >>> import numpy as np

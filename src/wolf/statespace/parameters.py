@@ -15,7 +15,7 @@ from jax import Array
 from wolf import checks
 from wolf.belief import Gaussian
 from wolf.numerics.pytree import function, pytree
-from wolf.statespace.families import Gaussian as GaussianNoise
+from wolf.statespace.families import Normal
 from wolf.statespace.functions import Bound, LinearMap, call, num_arguments
 
 
@@ -98,7 +98,7 @@ class ParameterModel:
     @property
     def obs_cov(self) -> Any:
         """Give the covariance of a measurement: R for a Gaussian family, what it is at η = 0 for the others."""
-        if isinstance(self.family, GaussianNoise):
+        if isinstance(self.family, Normal):
             return self.family.obs_cov
         return self.family.variance(jnp.zeros(self.family.outputs))
 
@@ -109,12 +109,12 @@ class ParameterModel:
 
     def override(self, matrices: dict[str, Any]) -> "ParameterModel":
         """Copy with another R for one step, which only Gaussian noise has."""
-        if matrices.keys() != {"R"} or not isinstance(self.family, GaussianNoise):
+        if matrices.keys() != {"R"} or not isinstance(self.family, Normal):
             raise ValueError(
                 f"a model of parameters takes another R for one step, if its family is Gaussian; got "
                 f"{', '.join(matrices)} for {self!r}"
             )
-        return ParameterModel(self.observe, GaussianNoise(matrices["R"]), self.mean, self.cov, self.drift)
+        return ParameterModel(self.observe, Normal(matrices["R"]), self.mean, self.cov, self.drift)
 
     def at(self, t: Array | int) -> "ParameterModel":
         """Give the model at a time: always the same."""
@@ -122,10 +122,10 @@ class ParameterModel:
 
     def scaled(self, dynamics: Any, obs: Any) -> "ParameterModel":
         """Multiply the noise covariances; only Gaussian noise has one of its own."""
-        if not isinstance(self.family, GaussianNoise):
+        if not isinstance(self.family, Normal):
             raise ValueError(f"only Gaussian noise can be scaled; got {self!r}")
         drift = None if self.drift is None else dynamics * self.drift
-        return ParameterModel(self.observe, GaussianNoise(obs * self.family.obs_cov), self.mean, self.cov, drift)
+        return ParameterModel(self.observe, Normal(obs * self.family.obs_cov), self.mean, self.cov, drift)
 
     def lift(self) -> "ParameterModel":
         """Give itself; many series of such models are not run on a trailing axis."""

@@ -59,7 +59,7 @@ def write_pieces(path: str, schema: Any, pieces: Iterator[Any], kind: str | None
         path: of the file, or "-" for standard output. Its ending says which kind.
         schema: of all pieces.
         pieces: each a `pyarrow.Table`.
-        kind: for standard output and endings that say nothing; CSV unless told.
+        kind: for standard output and endings that say nothing; default: CSV.
         delimiter: of a CSV file.
         quoted: put the texts of a CSV file in quotes.
     """
