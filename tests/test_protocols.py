@@ -124,3 +124,22 @@ def test_a_method_that_lacks_functions_is_refused_with_what_to_do():
 
     with pytest.raises(ValueError, match=r"subclass of wolf\.protocols\.Filter"):
         wolf.filter(CORRELATED, np.zeros((3, 2)), method=Half())
+
+
+@pytest.mark.parametrize("name", ["IMM", "PF", "ETKF", "OGD"])
+def test_filters_without_moments_are_refused_where_moments_are_needed(name):
+    level = wolf.models.local_level(level_var=0.1, obs_var=1.0)
+    out = wolf.filter(level, [1.0, 2.0, 3.0], method=name, key=0)
+    for ask in (wolf.smooth, lambda out: wolf.forecast(out, steps=2), lambda out: wolf.sample_paths(out, num=2, key=0)):
+        with pytest.raises(ValueError, match=r"needs a Gaussian filter.*this ran"):
+            ask(out)
+    with pytest.raises(ValueError, match="needs a Gaussian filter"):
+        wolf.FixedLag(level, name, key=0)
+    with pytest.raises(ValueError, match="learns nothing about the noise"):
+        out.learned_noise
+
+
+@pytest.mark.parametrize("name", ["IMM", "PF", "ETKF"])
+def test_the_mean_of_an_online_filter_keeps_its_digits(name):
+    far = wolf.models.local_level(level_var=1e-9, obs_var=1.0, prior=wolf.Gaussian([5e6 + 0.625], [[1e-12]]))
+    assert abs(wolf.Online(far, name, key=0).mean[0] - (5e6 + 0.625)) < 1e-4

@@ -17,7 +17,7 @@ from wolf.engine.forecasting import run_forecast
 from wolf.engine.measurements import is_wild
 from wolf.engine.parallel import run_one, run_series
 from wolf.engine.smoothing import run_sampler, run_smoother
-from wolf.filters import GaussianFilter
+from wolf.filters import GaussianFilter, GaussianState
 from wolf.numerics.precision import as_key, precision, to_dtype, to_numpy
 from wolf.numerics.pytree import cast
 from wolf.protocols import Dtype, Filter, Key, Save
@@ -329,7 +329,7 @@ def forecast(
     if not 0 < level < 1:
         raise ValueError(f"level must be a probability between 0 and 1; got {level!r}")
     _check_result("forecast", model, out)
-    if not hasattr(out.final, "belief"):
+    if not isinstance(out.final, GaussianState):
         raise ValueError(f"forecast takes the results of Gaussian filters; got one of {type(out.method).__name__}")
     if "slice" in out.settings:
         raise ValueError("a slice does not end where its final state does; forecast from the whole result")
@@ -385,7 +385,7 @@ def _together(model: Any) -> tuple[bool, Any]:
 def _check_result(verb: str, model: Any, out: Any) -> None:
     if not isinstance(out, Filtered):
         raise ValueError(f"{verb} takes what wolf.filter returned; got {type(out).__name__}")
-    if not hasattr(out.method, "moments"):
+    if out.method.moments is None:
         raise ValueError(f"{verb} needs a Gaussian filter, such as method='WoLF'; this ran {type(out.method).__name__}")
     models = model if isinstance(model, list | tuple) else [model]
     sizes = {(each.state_dim, each.obs_dim) for each in models}
@@ -400,8 +400,6 @@ def _check_smoothable(verb: str, model: Any, out: Any) -> None:
         raise ValueError(f'smoothing needs covariances: filter with save="all", not save={out.settings["save"]!r}')
     if "slice" in out.settings:
         raise ValueError("a slice lacks what came after it; smooth the whole result, then slice its means")
-    if not hasattr(out.method, "moments"):
-        raise ValueError(f"{verb} needs a Gaussian filter; {type(out.method).__name__} has no moments to go back by")
 
 
 def _mark_missing(saved: dict[str, np.ndarray], ys: np.ndarray) -> dict[str, np.ndarray]:

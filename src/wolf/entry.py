@@ -34,9 +34,7 @@ def resolve_method(method: str | Filter | None, model: Model) -> Any:
             "own is a subclass of wolf.protocols.Filter"
         )
     if jax.tree_util.all_leaves([method]):
-        raise ValueError(
-            f"decorate {type(method).__name__} with wolf.numerics.pytree.pytree, so that JAX can look into it"
-        )
+        raise ValueError(f"decorate {type(method).__name__} with @wolf.numerics.pytree.pytree, for JAX to look inside")
     if method.needs.linear and not model.linear:
         words = 'use method="EKF", or leave it out for the robust one' if method.moments else "use another method"
         name = "KF" if method.moments else type(method).__name__

@@ -214,7 +214,7 @@ def _ensemble(words: str, analysis: Callable, weight: Any = None, **fixed: Any) 
         own = {name: options.pop(name) for name in {"rotate"} & options.keys()}
         if isinstance(robust, type):  # one of the printed rules, which has a threshold
             options.setdefault("weight", robust(options.pop("c", None)))
-        if not hasattr(inflation, "posterior"):
+        if not isinstance(inflation, ensembles.Inflation):
             inflation = ensembles.Multiplicative(inflation)
         chosen: dict[str, Any] = {"weight": robust} | fixed | options
         return EnsembleFilter(analysis=analysis(**own), inflation=inflation, **chosen)

@@ -71,7 +71,7 @@ class FixedLag:
     ):
         checks.count("lag", lag)
         self.online = Online(model, method, key=key, update_first=update_first, dtype=dtype, horizon=horizon)
-        if not hasattr(self.online.method, "moments") or not hasattr(self.online.state, "cov"):
+        if self.online.method.moments is None:
             raise ValueError(f"FixedLag needs a Gaussian filter; got {type(self.online.method).__name__}")
         if model.takes_inputs:
             raise ValueError("FixedLag takes models without inputs; smooth a finished run with wolf.smooth")

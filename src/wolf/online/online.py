@@ -102,15 +102,17 @@ class Online:
     @property
     def mean(self) -> np.ndarray:
         """Read the mean of the state, (D,)."""
-        return np.asarray(self.state.mean)
+        with precision(self.dtype):  # a mean that is an average would be formed in float32 outside of it
+            return np.asarray(self.state.mean)
 
     @property
     def cov(self) -> np.ndarray:
         """Read the covariance of the state, (D, D)."""
-        if not hasattr(self.state, "cov"):
-            raise AttributeError(f"{type(self.method).__name__} carries no covariance; read online.state.variances")
         with precision(self.dtype):
-            return np.asarray(self.state.cov)
+            cov = self.state.cov
+            if cov is None:
+                raise AttributeError(f"{type(self.method).__name__} carries no covariance; read online.state.variances")
+            return np.asarray(cov)
 
     @property
     def t(self) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from wolf.filters import GaussianState
 from wolf.results import tabular
 from wolf.results.describe import count, describe_method, describe_state
 
@@ -134,12 +135,13 @@ class Filtered:
     @property
     def learned_noise(self) -> Any:
         """Say what the method had learned about the noise by the end; a list of it for several sensors."""
-        rule: Any = getattr(self.method, "noise", None)
-        if not hasattr(rule, "law"):
+        rule = self.method.noise
+        law = None if rule is None or not isinstance(self.final, GaussianState) else rule.law(self.final.memory)
+        if law is None:
             raise ValueError(f"{describe_method(self.method)} learns nothing about the noise; 'Learned' does")
         if self.num_series is not None:
             raise ValueError("pick one series, as out[0].learned_noise")
-        return rule.law(self.final.memory)
+        return law
 
     def _kept(self, name: str) -> np.ndarray:
         """Read an array, or say why it is not there; an AttributeError, so that `hasattr` tells."""
@@ -228,7 +230,7 @@ class Filtered:
             lines.append(f"  kept: {', '.join(self.saved)}")
         else:
             lines.append("  kept: what your save function returned, in .saved")
-        if self.num_series is None and hasattr(self.final, "mean"):
+        if self.num_series is None:
             lines.append(f"  final state: {describe_state(self.final)}")
         return "\n".join(lines)
 

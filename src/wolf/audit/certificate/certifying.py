@@ -11,6 +11,7 @@ from wolf.audit.certificate.entries import Certificate, Entry, neat
 from wolf.audit.certificate.influences import WorstError
 from wolf.audit.certificate.trials import GROSS
 from wolf.filters import GaussianFilter
+from wolf.noise import Weighted
 from wolf.numerics.precision import as_key, precision
 from wolf.numerics.pytree import cast
 from wolf.results import describe_method
@@ -64,7 +65,7 @@ def certify(
     steps_of_series = None if ys is None else _check_series(ys, model)
     with precision("float64"):
         steady = None
-        plain = cast(GaussianFilter(moments=method.moments) if hasattr(method, "moments") else GaussianFilter(), float)
+        plain = cast(GaussianFilter() if method.moments is None else GaussianFilter(moments=method.moments), float)
         if not varies and (ys is None or trials):
             steady = stress.settle(suited, cast_method, plain, as_key(key), trials, steps)
             typical = _typical(suited, cast_method, steady)
@@ -196,7 +197,7 @@ def _kalman_coefficient(expected: situation.Expectation, i: int) -> float:
 
 def _step_efficiency(method: Any, model: Model) -> list[Entry]:
     """Use the closed form, where the weight is a function of the squared distance in S alone."""
-    weight: Any = getattr(getattr(method, "noise", None), "weight", None)
+    weight = method.noise.weight if isinstance(method.noise, Weighted) else None
     families = (weights.MahalanobisIMQ, weights.MahalanobisThreshold, weights.Welsch, weights.Tukey, weights.Huber)
     if not isinstance(weight, families) or weight.metric != "S" or type(method) is not GaussianFilter:
         return []

@@ -84,7 +84,7 @@ def _check(out: object) -> None:
         raise ValueError("a slice lacks what came after it; explain the whole result")
     if int(out.final.t) != out.settings["steps"]:
         raise ValueError("explain takes a whole series; this is a later chunk of one")
-    if not hasattr(out.method, "moments"):
+    if out.method.moments is None:
         raise ValueError(f"explain needs a Gaussian filter, such as method='WoLF'; got {type(out.method).__name__}")
 
 
