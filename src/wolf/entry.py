@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from wolf import methods
-from wolf.engine import run
+from wolf.engine.saving import SAVERS
 from wolf.numerics.pytree import plain_functions
 from wolf.protocols import Filter, Key
 from wolf.statespace import Model, ParameterModel, time_axes, with_matrices, with_variances
@@ -69,8 +69,8 @@ def check_options(dtype: str, save: Any) -> None:
     """Check what does not depend on the model or the data."""
     if dtype not in ("float64", "float32"):
         raise ValueError(f'dtype must be "float64" or "float32"; got {dtype!r}')
-    if not callable(save) and not (isinstance(save, str) and save in run.SAVERS):
-        raise ValueError(f"save must be one of {', '.join(map(repr, run.SAVERS))} or a function; got {save!r}")
+    if not callable(save) and not (isinstance(save, str) and save in SAVERS):
+        raise ValueError(f"save must be one of {', '.join(map(repr, SAVERS))} or a function; got {save!r}")
 
 
 def check_time_axes(model: Model, steps: int, update_first: bool, verb: str) -> None:

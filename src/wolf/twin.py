@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolf import api, checks, entry, metrics, simulate
-from wolf.engine.run import save_means
+from wolf.engine.saving import save_means
 from wolf.filters import EnsembleFilter, EnsembleState
 from wolf.numerics.precision import as_key
 from wolf.protocols import Filter, Key

@@ -17,34 +17,12 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from wolf.belief import Gaussian
 from wolf.engine.measurements import clean
+from wolf.engine.saving import SAVERS
 from wolf.numerics.linalg import SMALL
 from wolf.numerics.xla import one_kernel
 from wolf.protocols import Info, Measurement
 from wolf.statespace import Model
-
-
-def save_all(state: Any, info: Info) -> dict[str, Array]:
-    """Keep everything that a result shows; of a belief without a covariance, its variances."""
-    belief = {"means": state.mean, "covs": state.cov}
-    if belief["covs"] is None:
-        belief["variances"] = state.variances
-    return _known(belief | _everything(info))
-
-
-def save_means(state: Any, info: Info) -> dict[str, Array]:
-    """Keep means and weights, not covariances."""
-    report = {"weights": info.weight, "outliers": info.outlier, "log_liks": info.log_likelihood}
-    return _known({"means": state.mean} | report)
-
-
-def save_final(state: Any, info: Info) -> dict[str, Array]:
-    """Keep nothing but the log-likelihood of each step."""
-    return _known({"log_liks": info.log_likelihood})
-
-
-SAVERS: dict[str, Callable] = {"all": save_all, "means": save_means, "final": save_final}
 
 
 def init(model: Model, method: Any, key: Array | None = None) -> Any:
@@ -402,25 +380,3 @@ def _run_vmapped(
         )
 
     return jax.vmap(one, in_axes=axes, out_axes=-1)(model, ys, inputs, keys, lengths)
-
-
-def _known(saved: dict[str, Any]) -> dict[str, Array]:
-    """Leave out what this filter does not tell."""
-    return {name: value for name, value in saved.items() if value is not None}
-
-
-def _everything(info: Info) -> dict[str, Any]:
-    before = Gaussian(None, None) if info.predicted is None else info.predicted
-    return {
-        "predicted_means": before.mean,
-        "predicted_covs": before.cov,
-        "residuals": info.residual,
-        "innovation_covs": info.innovation_cov,
-        "weights": info.weight,
-        "outliers": info.outlier,
-        "nis": info.nis,
-        "log_liks": info.log_likelihood,
-        "weighted_log_liks": info.weighted_log_likelihood,
-        "outlier_probabilities": info.outlier_probability,
-        "inflations": info.inflation,
-    }
