@@ -233,8 +233,8 @@ def _trusting(update: Update, won: Array, white: Whitened, ordinary: Array) -> U
     identity = linalg.eye(white.signal.shape[0], white.signal)
     if isinstance(update, Pull):  # with noise r I, S = κ G + r I
         inverse = linalg.cholesky(_inflation(white, ordinary) * white.signal + ordinary * identity).solve(identity)
-        trusted = Pull(update.whitening, linalg.symmetrise(inverse), ordinary * inverse, jnp.zeros_like(inverse))
-        return jax.tree.map(lambda a, b: jnp.where(won, a, b), trusted, update)
+        trusted = linalg.symmetrise(inverse), ordinary * inverse, jnp.zeros_like(inverse)
+        return Pull(update.whitening, *(jnp.where(won, a, b) for a, b in zip(trusted, update[1:], strict=True)))
     power = 1.0 / jnp.sqrt(ordinary)
     weight = power if update.weight.ndim < 2 else power * white.noise.half(identity)
     update = update._replace(weight=jnp.where(won, weight, update.weight))
