@@ -29,7 +29,7 @@ class Linear(Moments):
 
     @property
     def needs(self) -> Needs:
-        """Have matrices."""
+        """A model of matrices."""
         return Needs(linear=True, one_series=False)
 
     def __call__(self, fn: Any, belief: Belief, at: Array | None = None) -> Affine:

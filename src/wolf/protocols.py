@@ -69,7 +69,7 @@ class Moments(Protocol):
 
     @property
     def needs(self) -> Needs:
-        """Say what these moments need of a model."""
+        """What these moments need of a model."""
         return Needs(one_series=False)
 
     def __call__(self, fn: LinearMap | Bound, belief: Belief, at: Array | None = None) -> Affine:
@@ -86,7 +86,7 @@ class NoiseRule(Protocol):
 
     @property
     def needs(self) -> Needs:
-        """Say what the rule needs of a run."""
+        """What the rule needs of a run."""
         return Needs()
 
     def check(self, model: Model) -> None:
@@ -107,7 +107,7 @@ class NoiseRule(Protocol):
 
     @property
     def doubts_dynamics(self) -> bool:
-        """Say whether the rule may doubt the prediction too, and not only the measurement."""
+        """Whether the rule may doubt the prediction too, and not only the measurement."""
         return False
 
     def __call__(self, seen: "Evidence") -> "Believed":
@@ -120,22 +120,22 @@ class State(Protocol):
 
     @property
     def mean(self) -> Any:
-        """Give the mean of the state, (D,)."""
+        """Mean of the state, (D,)."""
         ...
 
     @property
     def cov(self) -> Any:
-        """Give the covariance, (D, D); None for a filter that carries none."""
+        """Covariance, (D, D); None for a filter that carries none."""
         ...
 
     @property
     def variances(self) -> Any:
-        """Give the variances, (D,); None for a filter that has no uncertainty."""
+        """Variances, (D,); None for a filter that has no uncertainty."""
         ...
 
     @property
     def t(self) -> Any:
-        """Count the measurements so far."""
+        """Number of measurements so far."""
         ...
 
 
@@ -149,17 +149,17 @@ class Filter(Protocol):
 
     @property
     def needs(self) -> Needs:
-        """Say what the filter needs of a run."""
+        """What the filter needs of a run."""
         return Needs()
 
     @property
     def moments(self) -> Moments | None:
-        """Give the moments, by which smoothing and forecasts see functions; None if there is no Gaussian belief."""
+        """Moments, by which smoothing and forecasts see functions; None if there is no Gaussian belief."""
         return None
 
     @property
     def noise(self) -> NoiseRule | None:
-        """Give the noise rule; None if no rule judges measurements."""
+        """Noise rule; None if no rule judges measurements."""
         return None
 
     def check(self, model: Model) -> None:

@@ -59,7 +59,7 @@ class Twin:
 
     @property
     def scores(self) -> dict[str, float]:
-        """Average error, spread and CRPS over time, after the burn-in."""
+        """Mean error, spread and CRPS over time, after the burn-in."""
         return {name: float(getattr(self, name)[self.burn_in :].mean()) for name in ("rmse", "spread", "crps")}
 
     def __repr__(self) -> str:

@@ -69,12 +69,12 @@ class DeferredGaussian(NamedTuple):
 
     @property
     def waiting(self) -> Array:
-        """Say what each row counts, (K,): its sign, or 0 if it does not wait."""
+        """What each row counts, (K,): its sign, or 0 if it does not wait."""
         return (np.arange(len(self.rows)) < self.count) * self.signs
 
     @property
     def cov(self) -> Array:
-        """Write the covariance out."""
+        """The covariance, written out."""
         xp: Any = np if isinstance(self.base, np.ndarray) else jnp
         extra = self.added if self.added.ndim == 0 else self.added[:, None]
         change = (self.waiting[:, None] * self.rows).T @ self.rows

@@ -28,7 +28,7 @@ class RootGaussian(NamedTuple):
 
     @property
     def cov(self) -> Any:
-        """Multiply the root out."""
+        """The covariance, multiplied out."""
         if isinstance(self.root, np.ndarray) and self.root.ndim == 2:  # JAX would cut float64 outside of our context
             return self.root @ self.root.T
         return linalg.gram(self.root)

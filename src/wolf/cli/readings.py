@@ -42,7 +42,7 @@ class Readings(NamedTuple):
 
     @property
     def times(self) -> np.ndarray | None:
-        """Read the time stamps as numbers."""
+        """Time stamps as numbers."""
         return None if self.axis is None else self.axis.stamps
 
 

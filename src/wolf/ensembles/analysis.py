@@ -40,7 +40,7 @@ class Stochastic(Analysis):
 
     @property
     def needs(self) -> AnalysisNeeds:
-        """Say what the choices around it must be."""
+        """What the choices around it must be."""
         return AnalysisNeeds(perturbed=True, per_member=True, geometry="covariance")
 
     def __call__(
@@ -77,7 +77,7 @@ class DEnKF(Analysis):
 
     @property
     def needs(self) -> AnalysisNeeds:
-        """Say what the choices around it must be."""
+        """What the choices around it must be."""
         return AnalysisNeeds(geometry="covariance")
 
     def __call__(
@@ -108,7 +108,7 @@ class ETKF(Analysis):
 
     @property
     def needs(self) -> AnalysisNeeds:
-        """Say what the choices around it must be."""
+        """What the choices around it must be."""
         return AnalysisNeeds()
 
     def __call__(

@@ -20,7 +20,7 @@ class EnSRF(Analysis):
 
     @property
     def needs(self) -> AnalysisNeeds:
-        """Say what the choices around it must be."""
+        """What the choices around it must be."""
         return AnalysisNeeds(geometry="covariance", independent=True)
 
     def __call__(
@@ -61,7 +61,7 @@ class LETKF(Analysis):
 
     @property
     def needs(self) -> AnalysisNeeds:
-        """Say what the choices around it must be."""
+        """What the choices around it must be."""
         return AnalysisNeeds(geometry="observations", independent=True)
 
     def __call__(

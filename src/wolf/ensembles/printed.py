@@ -82,7 +82,7 @@ class SampledGain(Analysis):
 
     @property
     def needs(self) -> AnalysisNeeds:
-        """Say what the choices around it must be."""
+        """What the choices around it must be."""
         return AnalysisNeeds(perturbed=True, per_member=True, error_weights=True)
 
     def __call__(

@@ -40,7 +40,7 @@ class Analysis(Protocol):
 
     @property
     def needs(self) -> AnalysisNeeds:
-        """Say what the analysis needs."""
+        """What the analysis needs."""
         return AnalysisNeeds()
 
     def __call__(

@@ -72,12 +72,12 @@ class Sight(NamedTuple):
 
     @property
     def degrees(self) -> int:
-        """Count N - 1."""
+        """Degrees of freedom, N - 1."""
         return self.deviations.shape[0] - 1
 
     @property
     def wide(self) -> bool:
-        """Say whether there are more observations than members, so that members are the cheaper space to solve in."""
+        """Whether there are more observations than members, so that members are the cheaper space to solve in."""
         return self.deviations.shape[1] > self.deviations.shape[0]
 
     def weighed(self, weight: Array) -> tuple[Array, Array]:

@@ -48,17 +48,17 @@ class EnsembleState(NamedTuple):
 
     @property
     def mean(self) -> Array:
-        """Average the members."""
+        """Mean of the members."""
         return self.members.mean(0)
 
     @property
     def cov(self) -> None:
-        """Give none: members stand for it."""
+        """None: members stand for it."""
         return None
 
     @property
     def variances(self) -> Array:
-        """Compute the variance of each state over the members."""
+        """Variance of each state over the members."""
         return ((self.members - self.members.mean(0)[None]) ** 2).sum(0) / (self.members.shape[0] - 1)
 
 
@@ -118,7 +118,7 @@ class EnsembleFilter(Filter):
 
     @property
     def needs(self) -> Needs:
-        """Draw random numbers; take variances instead of matrices, and make none."""
+        """Random numbers, and variances instead of matrices; it makes no matrix itself."""
         return Needs(key=True, variances=True, covariances=False)
 
     def check(self, model: Model) -> None:

@@ -26,17 +26,17 @@ class Forgetful(Filter):
 
     @property
     def needs(self) -> Needs:
-        """Pass on what the filter inside needs."""
+        """What the filter inside needs."""
         return self.filter.needs
 
     @property
     def moments(self) -> Moments:
-        """Read the moments of the filter inside."""
+        """Moments of the filter inside."""
         return self.filter.moments
 
     @property
     def noise(self) -> NoiseRule:
-        """Read the noise rule of the filter inside."""
+        """Noise rule of the filter inside."""
         return self.filter.noise
 
     def check(self, model: Model) -> None:

@@ -37,17 +37,17 @@ class GaussianState(NamedTuple):
 
     @property
     def mean(self) -> Array:
-        """Read the mean."""
+        """Mean."""
         return self.belief.mean
 
     @property
     def cov(self) -> Array:
-        """Read the covariance."""
+        """Covariance."""
         return self.belief.cov
 
     @property
     def variances(self) -> Array:
-        """Read the variances."""
+        """Variances."""
         return linalg.diagonal(self.cov)
 
     def project(self, jac: Array) -> Array:
@@ -83,7 +83,7 @@ class GaussianFilter(Filter):
 
     @property
     def needs(self) -> Needs:
-        """Join what moments and noise rule need."""
+        """What moments and noise rule need together."""
         return self.moments.needs | self.noise.needs
 
     def check(self, model: Model) -> None:

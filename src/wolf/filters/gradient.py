@@ -27,12 +27,12 @@ class PointState(NamedTuple):
 
     @property
     def cov(self) -> None:
-        """Give none: a point has no uncertainty."""
+        """None: a point has no uncertainty."""
         return None
 
     @property
     def variances(self) -> None:
-        """Give none: a point has no uncertainty."""
+        """None: a point has no uncertainty."""
         return None
 
 
@@ -55,7 +55,7 @@ class GradientFilter(Filter):
 
     @property
     def needs(self) -> Needs:
-        """Keep no covariances."""
+        """No room for covariances."""
         return Needs(covariances=False)
 
     def init(self, model: Model, key: Array | None = None) -> PointState:

@@ -45,12 +45,12 @@ class LowRankState(NamedTuple):
 
     @property
     def cov(self) -> None:
-        """Give none: it would be as large as all of the parameters, squared."""
+        """None: it would be as large as all of the parameters, squared."""
         return None
 
     @property
     def variances(self) -> Array:
-        """Give the diagonal of the covariance, (D,)."""
+        """Diagonal of the covariance, (D,)."""
         if self.directions.shape[1] == 0:
             return 1.0 / self.diagonal
         xp: Any = np if isinstance(self.diagonal, np.ndarray) else jnp  # JAX would cut a result's float64 to float32
@@ -85,7 +85,7 @@ class LowRankFilter(Filter):
 
     @property
     def needs(self) -> Needs:
-        """Keep no covariances."""
+        """No room for covariances."""
         return Needs(covariances=False)
 
     def check(self, model: Model) -> None:

@@ -58,17 +58,17 @@ class MultipleState(NamedTuple):
 
     @property
     def mean(self) -> Array:
-        """Average over the modes."""
+        """Mean over the modes."""
         return _blend(self.modes, self.probabilities).mean
 
     @property
     def cov(self) -> Array:
-        """Average over the modes, with what they disagree by."""
+        """Covariance over the modes, with what they disagree by."""
         return _blend(self.modes, self.probabilities).cov
 
     @property
     def variances(self) -> Array:
-        """Read the variances."""
+        """Variances."""
         return linalg.diagonal(self.cov)
 
 
@@ -111,7 +111,7 @@ class IMM(Filter):
 
     @property
     def needs(self) -> Needs:
-        """Pass on what the filter of each mode needs, one series at a time."""
+        """What the filter of each mode needs, one series at a time."""
         return self.filter.needs | Needs()
 
     def check(self, model: Model) -> None:

@@ -35,23 +35,23 @@ class ParticleState(NamedTuple):
 
     @property
     def mean(self) -> Array:
-        """Average the particles."""
+        """Mean of the particles."""
         return jnp.exp(self.log_weights) @ self.particles
 
     @property
     def cov(self) -> Array:
-        """Take the covariance of the particles."""
+        """Covariance of the particles."""
         around = self.particles - self.mean[None]
         return (jnp.exp(self.log_weights)[:, None] * around).T @ around + self.within
 
     @property
     def variances(self) -> Array:
-        """Read the variances."""
+        """Variances."""
         return linalg.diagonal(self.cov)
 
     @property
     def effective_size(self) -> Array:
-        """Count the particles that matter, `1 / Σ w²`."""
+        """Number of particles that matter, `1 / Σ w²`."""
         return jnp.exp(-logsumexp(2.0 * self.log_weights))
 
 
@@ -76,7 +76,7 @@ class ParticleFilter(Filter):
 
     @property
     def needs(self) -> Needs:
-        """Draw random numbers."""
+        """Random numbers."""
         return Needs(key=True)
 
     def init(self, model: Model, key: Array | None = None) -> ParticleState:
@@ -124,7 +124,7 @@ class RaoBlackwellFilter(Filter):
 
     @property
     def needs(self) -> Needs:
-        """Draw random numbers, and have matrices."""
+        """Random numbers, and a model of matrices."""
         return Needs(linear=True, key=True)
 
     def init(self, model: Model, key: Array | None = None) -> ParticleState:

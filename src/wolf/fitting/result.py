@@ -55,12 +55,12 @@ class Fit:
 
     @property
     def converged(self) -> bool:
-        """Say whether the best start ended by itself."""
+        """Whether the best start ended by itself."""
         return self.starts[0].converged
 
     @property
     def agreeing(self) -> int:
-        """Count the starts that found the best score."""
+        """Number of starts that found the best score."""
         return sum(start.score > self.score - AGREE * self.count for start in self.starts)
 
     def __repr__(self) -> str:

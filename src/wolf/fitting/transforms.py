@@ -37,7 +37,7 @@ class Transform:
 
     @property
     def limits(self) -> list[tuple[float | None, float | None]]:
-        """Say how far the free numbers may go."""
+        """Limits of the free numbers."""
         reach, edge = np.log(REACH), np.log(EDGE)
         limits: list[tuple[float | None, float | None]] = []
         for name, begin in zip(self.names, self.start, strict=True):

@@ -30,17 +30,17 @@ class Matrices(NamedTuple):
 
     @property
     def parameters(self) -> list[str]:
-        """List its variances: none."""
+        """Its variances: none."""
         return []
 
     @property
     def given(self) -> dict[str, float]:
-        """Pair its variances with their values: none."""
+        """Its variances with their values: none."""
         return {}
 
     @property
     def columns(self) -> int:
-        """Count the measured coordinates."""
+        """Number of measured coordinates."""
         return self.known.obs_dim
 
     def states(self, columns: int) -> int:

@@ -36,23 +36,23 @@ class Word(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Read the name."""
+        """Its name."""
         return self.example.partition(":")[0]
 
     @property
     def usage(self) -> str:
-        """Write the name with its arguments, those that may be left out in brackets."""
+        """The name with its arguments, those that may be left out in brackets."""
         told = [f":{name.upper()}" for name in self.arguments]
         return self.name + "".join(told[: self.required] + [f"[{each}]" for each in told[self.required :]])
 
     @property
     def part(self) -> Part:
-        """Make the part of the example."""
+        """The part of the example."""
         return _read_piece(self.example, self.example)[1]
 
     @property
     def parameters(self) -> list[str]:
-        """List the variances of the model that the name alone stands for."""
+        """Variances of the model that the name alone stands for."""
         return parse_words(self.example).parameters
 
 

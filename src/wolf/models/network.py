@@ -47,7 +47,7 @@ class Network:
 
     @property
     def features(self) -> int:
-        """Count the inputs."""
+        """Number of inputs."""
         return self.sizes[0]
 
     def __call__(self, theta: Array, x: Array) -> Array:

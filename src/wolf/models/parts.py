@@ -54,17 +54,17 @@ class Part(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Count the states, D."""
+        """Number of states, D."""
         return self.H.shape[-1]
 
     @property
     def F(self) -> np.ndarray:
-        """Say how the state moves in one step, (D, D)."""
+        """How the state moves in one step, (D, D)."""
         return self.dynamics(None)
 
     @property
     def Q(self) -> np.ndarray:
-        """Say the noise of one step, (D, D)."""
+        """Noise of one step, (D, D)."""
         free = [name for name, value in self.variances.items() if value is None]
         if free:
             raise ValueError(f"{', '.join(free)} of {self.name} is free; give it a value first")

@@ -38,19 +38,19 @@ class Sum(NamedTuple):
 
     @property
     def variances(self) -> dict[str, Any]:
-        """Pair all variances with their values; None is free."""
+        """All variances with their values; None is free."""
         return {name: value for part in self.parts for name, value in part.variances.items()} | {
             "obs_var": self.obs_var
         }
 
     @property
     def parameters(self) -> list[str]:
-        """List the variances, given and free."""
+        """Variances, given and free."""
         return list(self.variances)
 
     @property
     def given(self) -> dict[str, float]:
-        """Pair the variances that are not free with their values."""
+        """Variances that are not free, with their values."""
         return {name: value for name, value in self.variances.items() if value is not None}
 
     def states(self, columns: int) -> int:

@@ -41,28 +41,28 @@ class NoiseLaw(NamedTuple):
 
     @property
     def probabilities(self) -> Any:
-        """Normalise the counts to π_k."""
+        """Probabilities π_k: the counts, normalised."""
         return self.counts / self.counts.sum(-1, keepdims=True)
 
     @property
     def ordinary(self) -> Any:
-        """Say the size of ordinary noise, r with `1/r = Σ π_k / s_k`: outliers hardly count in it."""
+        """Size of ordinary noise, r with `1/r = Σ π_k / s_k`: outliers hardly count in it."""
         return self.counts.sum(-1) / (self.counts / self.scales).sum(-1)
 
     @property
     def typical(self) -> float:
-        """Say the size that half of the noise is below, between the sizes by the logarithm."""
+        """Size that half of the noise is below, between the sizes by the logarithm."""
         below = np.cumsum(self.probabilities) - 0.5 * self.probabilities
         return float(np.exp(np.interp(0.5, below, np.log(self.scales))))
 
     @property
     def outlier_share(self) -> Any:
-        """Say which share of the measurements has noise of more than three ordinary standard deviations."""
+        """Share of the measurements with noise of more than three ordinary standard deviations."""
         return (self.probabilities * self.is_outlier).sum(-1)
 
     @property
     def is_outlier(self) -> Any:
-        """Say which of the sizes are those of outliers, (K,)."""
+        """Which of the sizes are those of outliers, (K,)."""
         return self.scales > OUTLIER_SCALE * self.ordinary
 
     def __repr__(self) -> str:

@@ -44,12 +44,12 @@ class SensorBySensor(NoiseRule):
 
     @property
     def needs(self) -> Needs:
-        """Pass on what the rule needs, one series at a time."""
+        """What the rule needs, one series at a time."""
         return self.rule.needs | Needs()
 
     @property
     def doubts_dynamics(self) -> bool:
-        """Ask the rule."""
+        """Whether the rule does."""
         return self.rule.doubts_dynamics
 
     def rows(self, size: int) -> list[np.ndarray]:

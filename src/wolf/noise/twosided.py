@@ -28,7 +28,7 @@ SMALLEST = 1e-8  # weight of a row of the prior; below, its inverse would swamp 
 class _DoubtsBoth(NoiseRule):
     @property
     def doubts_dynamics(self) -> bool:
-        """Say so: a jump of the state costs these rules less."""
+        """True: a jump of the state costs these rules less."""
         return True
 
 

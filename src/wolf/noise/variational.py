@@ -49,7 +49,7 @@ class BetaBernoulli(NoiseRule):
 
     @property
     def needs(self) -> Needs:
-        """Take many series together."""
+        """Nothing: many series run together."""
         return Needs(one_series=False)
 
     def __call__(self, seen: Evidence) -> Believed:
@@ -88,7 +88,7 @@ class StudentNoise(NoiseRule):
 
     @property
     def needs(self) -> Needs:
-        """Take many series together."""
+        """Nothing: many series run together."""
         return Needs(one_series=False)
 
     def __call__(self, seen: Evidence) -> Believed:
@@ -122,7 +122,7 @@ class GammaWeight(NoiseRule):
 
     @property
     def needs(self) -> Needs:
-        """Take many series together."""
+        """Nothing: many series run together."""
         return Needs(one_series=False)
 
     def __call__(self, seen: Evidence) -> Believed:
@@ -153,7 +153,7 @@ class InverseWishart(NoiseRule):
 
     @property
     def needs(self) -> Needs:
-        """Take many series together."""
+        """Nothing: many series run together."""
         return Needs(one_series=False)
 
     def __call__(self, seen: Evidence) -> Believed:

@@ -20,7 +20,7 @@ class Weighted(NoiseRule):
 
     @property
     def needs(self) -> Needs:
-        """Take many series together."""
+        """Nothing: many series run together."""
         return Needs(one_series=False)
 
     def __call__(self, seen: Evidence) -> Believed:

@@ -96,18 +96,18 @@ class Online:
 
     @property
     def state(self) -> Any:
-        """Read the state of the filter."""
+        """State of the filter."""
         return jax.tree.unflatten(self._structure, self._packing.unpack([np.asarray(leaf) for leaf in self._leaves]))
 
     @property
     def mean(self) -> np.ndarray:
-        """Read the mean of the state, (D,)."""
+        """Mean of the state, (D,)."""
         with precision(self.dtype):  # a mean that is an average would be formed in float32 outside of it
             return np.asarray(self.state.mean)
 
     @property
     def cov(self) -> np.ndarray:
-        """Read the covariance of the state, (D, D)."""
+        """Covariance of the state, (D, D)."""
         with precision(self.dtype):
             cov = self.state.cov
             if cov is None:
@@ -116,7 +116,7 @@ class Online:
 
     @property
     def t(self) -> int:
-        """Count the measurements so far, missing ones included."""
+        """Number of measurements so far, missing ones included."""
         return int(self.state.t)
 
     def step(

@@ -46,53 +46,53 @@ class Report:
 
     @property
     def predicted(self) -> Gaussian:
-        """Read mean and covariance before the measurement; inflated, where a rule found that the state jumped."""
+        """Mean and covariance before the measurement; inflated, where a rule found that the state jumped."""
         return Gaussian(self._cut("mean"), self._cut("cov"))
 
     @property
     def residual(self) -> np.ndarray:
-        """Read `y - prediction`, (M,), zero where y is missing."""
+        """`y - prediction`, (M,), zero where y is missing."""
         return self._cut("residual")
 
     @property
     def innovation_cov(self) -> np.ndarray | Any:
-        """Read the covariance S of the residual under the nominal model, (M, M)."""
+        """Covariance S of the residual under the nominal model, (M, M)."""
         return self._cut("innovation_cov")
 
     @property
     def weight(self) -> float | np.ndarray:
-        """Read w, one number or one for each coordinate; 0 where nothing was used."""
+        """w, one number or one for each coordinate; 0 where nothing was used."""
         return self._cut("weight")
 
     @property
     def outlier(self) -> bool | np.ndarray | Any:
-        """Say whether a measurement came and `w² < 1/2`, or is more likely an outlier than not; shaped as `weight`."""
+        """Whether a measurement came and `w² < 1/2`, or is more likely an outlier than not; shaped as `weight`."""
         value = self._cut("outlier")
         return value if value is None else value != 0
 
     @property
     def nis(self) -> float | Any:
-        """Read `eᵀ S⁻¹ e` over the coordinates that were measured."""
+        """`eᵀ S⁻¹ e` over the coordinates that were measured."""
         return self._cut("nis")
 
     @property
     def log_likelihood(self) -> float | Any:
-        """Read the log density of y under the predictive Gaussian."""
+        """Log density of y under the predictive Gaussian."""
         return self._cut("log_likelihood")
 
     @property
     def weighted_log_likelihood(self) -> float | Any:
-        """Read the evidence of generalised Bayes. Not a score to tune by: a weight of zero always costs nothing."""
+        """Evidence of generalised Bayes. Not a score to tune by: a weight of zero always costs nothing."""
         return self._cut("weighted_log_likelihood")
 
     @property
     def outlier_probability(self) -> float | np.ndarray | None:
-        """Read how probably it was an outlier, of methods that learn the noise."""
+        """Probability of being an outlier, of methods that learn the noise."""
         return self._cut("outlier_probability")
 
     @property
     def inflation(self) -> float | np.ndarray | None:
-        """Read the factor on the predicted covariance; above 1 where the state was found to have jumped."""
+        """Factor on the predicted covariance; above 1 where the state was found to have jumped."""
         return self._cut("inflation")
 
     def _cut(self, name: str) -> Any:

@@ -57,12 +57,12 @@ class Ready:
 
     @property
     def even(self) -> bool:
-        """Say whether the steps are even."""
+        """Whether the steps are even."""
         return self.gaps is None
 
     @property
     def missing(self) -> int:
-        """Count the numbers that were not there."""
+        """Number of values that were not there."""
         return int(np.isnan(self.values).sum())
 
     def pieces(self, progress: Callable[[int], None]) -> Iterator[dict[str, np.ndarray]]:

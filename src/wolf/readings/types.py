@@ -103,15 +103,15 @@ class Series:
 
     @property
     def missing(self) -> int:
-        """Count the numbers that were not there."""
+        """Number of values that were not there."""
         return int(np.isnan(self.values).sum())
 
     @property
     def flagged(self) -> int:
-        """Count the outliers."""
+        """Number of outliers."""
         return int(self.outlier.sum())
 
     @property
     def judged(self) -> int:
-        """Count the weights."""
+        """Number of weights."""
         return int(self.outlier.size)

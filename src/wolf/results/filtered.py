@@ -52,89 +52,89 @@ class Filtered:
 
     @property
     def means(self) -> np.ndarray:
-        """Read the filtered means, (T, D)."""
+        """Filtered means, (T, D)."""
         return self._kept("means")
 
     @property
     def covs(self) -> np.ndarray:
-        """Read the filtered covariances, (T, D, D)."""
+        """Filtered covariances, (T, D, D)."""
         return self._kept("covs")
 
     @property
     def variances(self) -> np.ndarray:
-        """Read the diagonals of the filtered covariances, (T, D)."""
+        """Diagonals of the filtered covariances, (T, D)."""
         if isinstance(self.saved, dict) and "covs" in self.saved and "variances" not in self.saved:
             return np.diagonal(self.saved["covs"], axis1=-2, axis2=-1)
         return self._kept("variances")
 
     @property
     def predicted_means(self) -> np.ndarray:
-        """Read the means before each measurement, (T, D)."""
+        """Means before each measurement, (T, D)."""
         return self._kept("predicted_means")
 
     @property
     def predicted_covs(self) -> np.ndarray:
-        """Read the covariances before each measurement, (T, D, D)."""
+        """Covariances before each measurement, (T, D, D)."""
         return self._kept("predicted_covs")
 
     @property
     def residuals(self) -> np.ndarray:
-        """Read measurement minus prediction, (T, M); NaN where nothing was measured."""
+        """Measurement minus prediction, (T, M); NaN where nothing was measured."""
         return self._kept("residuals")
 
     @property
     def innovation_covs(self) -> np.ndarray:
-        """Read the covariances of the residuals, (T, M, M)."""
+        """Covariances of the residuals, (T, M, M)."""
         return self._kept("innovation_covs")
 
     @property
     def weights(self) -> np.ndarray:
-        """Read w, (T,) for a joint weight or (T, M); 0 where nothing was used."""
+        """w, (T,) for a joint weight or (T, M); 0 where nothing was used."""
         return self._kept("weights")
 
     @property
     def outliers(self) -> np.ndarray:
-        """Say where a measurement came and w² < 1/2 (or is probably an outlier), in the shape of the weights."""
+        """Where a measurement came and w² < 1/2 (or is probably an outlier), in the shape of the weights."""
         return self._kept("outliers")
 
     @property
     def nis(self) -> np.ndarray:
-        """Read the normalised innovation squared, (T,); NaN where nothing was measured."""
+        """Normalised innovation squared, (T,); NaN where nothing was measured."""
         return self._kept("nis")
 
     @property
     def log_liks(self) -> np.ndarray:
-        """Read the log density of each measurement under its prediction, (T,)."""
+        """Log density of each measurement under its prediction, (T,)."""
         return self._kept("log_liks")
 
     @property
     def weighted_log_liks(self) -> np.ndarray:
-        """Read the generalised evidence of each measurement, (T,)."""
+        """Generalised evidence of each measurement, (T,)."""
         return self._kept("weighted_log_liks")
 
     @property
     def outlier_probabilities(self) -> np.ndarray:
-        """Read how probably each measurement is an outlier, (T,), of methods that learn the noise."""
+        """Probability of each measurement to be an outlier, (T,), of methods that learn the noise."""
         return self._kept("outlier_probabilities")
 
     @property
     def inflations(self) -> np.ndarray:
-        """Read the factor on each predicted covariance, (T,), above 1 where the state was found to have jumped."""
+        """Factor on each predicted covariance, (T,), above 1 where the state was found to have jumped."""
         return self._kept("inflations")
 
     @property
     def log_likelihood(self) -> float | np.ndarray:
-        """Add up the log density of the measurements under the predictive Gaussians; (B,) for many series."""
+        """Log density of all measurements under the predictive Gaussians; (B,) for many series."""
         return _total(self.log_liks, self.num_series)
 
     @property
     def weighted_log_likelihood(self) -> float | np.ndarray:
-        """Add up the evidence of generalised Bayes. Not a score to tune by: weights of zero cost nothing."""
+        """Evidence of generalised Bayes. Not a score to tune by: weights of zero cost nothing."""
         return _total(self.weighted_log_liks, self.num_series)
 
     @property
     def learned_noise(self) -> Any:
-        """Say what the method had learned about the noise by the end; a list of it for several sensors."""
+        """What the method had learned about the noise by the end; a list of it for several sensors."""
         rule = self.method.noise
         law = None if rule is None or not isinstance(self.final, GaussianState) else rule.law(self.final.memory)
         if law is None:

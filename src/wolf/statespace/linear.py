@@ -67,37 +67,37 @@ class LinearModel:
 
     @property
     def state_dim(self) -> int:
-        """Count the states, D."""
+        """Number of states, D."""
         return self.mean.shape[-1]
 
     @property
     def obs_dim(self) -> int:
-        """Count the coordinates of a measurement, M."""
+        """Number of coordinates of a measurement, M."""
         return self.R.shape[-1]
 
     @property
     def linear(self) -> bool:
-        """Say whether both functions are matrices."""
+        """Whether both functions are matrices."""
         return True
 
     @property
     def prior(self) -> Gaussian:
-        """Pair the mean and covariance of the state at time 0."""
+        """Mean and covariance of the state at time 0."""
         return Gaussian(self.mean, self.cov)
 
     @property
     def dynamics_cov(self) -> Any:
-        """Read Q under its long name."""
+        """Q under its long name."""
         return self.Q
 
     @property
     def obs_cov(self) -> Any:
-        """Read R under its long name."""
+        """R under its long name."""
         return self.R
 
     @property
     def takes_inputs(self) -> bool:
-        """Say whether the dynamics take inputs u."""
+        """Whether the dynamics take inputs u."""
         return self.B is not None
 
     def at(self, t: Array | int) -> "LinearModel":
@@ -114,7 +114,7 @@ class LinearModel:
 
     @property
     def step_cov(self) -> Any:
-        """Give Q as short as it is; models of parameters have shorter forms than a matrix."""
+        """Q as short as it is; models of parameters have shorter forms than a matrix."""
         return self.dynamics_cov
 
     def obs_cov_at(self, x: Array, u: Array | None) -> Any:

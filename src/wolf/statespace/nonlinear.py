@@ -62,22 +62,22 @@ class StateSpaceModel:
 
     @property
     def state_dim(self) -> int:
-        """Count the states, D."""
+        """Number of states, D."""
         return self.prior.mean.shape[-1]
 
     @property
     def obs_dim(self) -> int:
-        """Count the coordinates of a measurement, M."""
+        """Number of coordinates of a measurement, M."""
         return self.obs_cov.shape[-1]
 
     @property
     def linear(self) -> bool:
-        """Say whether both functions are matrices."""
+        """Whether both functions are matrices."""
         return False
 
     @property
     def takes_inputs(self) -> bool:
-        """Say whether a function takes inputs u."""
+        """Whether a function takes inputs u."""
         return any(fn is not None and num_arguments(fn) > 1 for fn in (self.dynamics, self.observe))
 
     def at(self, t: Array | int) -> "StateSpaceModel":
@@ -94,7 +94,7 @@ class StateSpaceModel:
 
     @property
     def step_cov(self) -> Any:
-        """Give Q as short as it is; models of parameters have shorter forms than a matrix."""
+        """Q as short as it is; models of parameters have shorter forms than a matrix."""
         return self.dynamics_cov
 
     def obs_cov_at(self, x: Array, u: Array | None) -> Any:

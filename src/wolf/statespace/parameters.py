@@ -72,39 +72,39 @@ class ParameterModel:
 
     @property
     def state_dim(self) -> int:
-        """Count the parameters, D."""
+        """Number of parameters, D."""
         return self.mean.shape[-1]
 
     @property
     def obs_dim(self) -> int:
-        """Count the statistics of a measurement, M."""
+        """Number of statistics of a measurement, M."""
         return self.family.dim
 
     @property
     def prior(self) -> Gaussian:
-        """Write the prior out as mean and full covariance."""
+        """Prior as mean and full covariance."""
         return Gaussian(self.mean, _dense(self.cov, self.state_dim))
 
     @property
     def step_cov(self) -> Any:
-        """Give the covariance of the drift as short as it is: None, a number or (D,) for variances."""
+        """Covariance of the drift as short as it is: None, a number or (D,) for variances."""
         return self.drift
 
     @property
     def dynamics_cov(self) -> Any:
-        """Write the covariance of the drift out in full."""
+        """Covariance of the drift, written out in full."""
         return _dense(np.zeros((), self.mean.dtype) if self.drift is None else self.drift, self.state_dim)
 
     @property
     def obs_cov(self) -> Any:
-        """Give the covariance of a measurement: R for a Gaussian family, what it is at η = 0 for the others."""
+        """Covariance of a measurement: R for a Gaussian family, what it is at η = 0 for the others."""
         if isinstance(self.family, Normal):
             return self.family.obs_cov
         return self.family.variance(jnp.zeros(self.family.outputs))
 
     @property
     def takes_inputs(self) -> bool:
-        """Say whether the function takes inputs u."""
+        """Whether the function takes inputs u."""
         return num_arguments(self.observe) > 1
 
     def override(self, matrices: dict[str, Any]) -> "ParameterModel":

@@ -47,7 +47,7 @@ class Attack:
 
     @property
     def total(self) -> float:
-        """Take the root of the mean squared damage: what the search maximises."""
+        """Root of the mean squared damage: what the search maximises."""
         return float(np.sqrt(np.mean(self.damage**2)))
 
     def __repr__(self) -> str:

@@ -50,7 +50,7 @@ class Run:
 
     @property
     def channels(self) -> list[int | None]:
-        """List what is weighed by itself: every coordinate, or the measurement as one (None)."""
+        """What is weighed by itself: every coordinate, or the measurement as one (None)."""
         return [None] if self.joint else list(range(self.ys.shape[1]))
 
     def refused(self, channel: int | None) -> np.ndarray:

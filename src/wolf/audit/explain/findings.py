@@ -62,7 +62,7 @@ class Explained:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Count the findings of each kind."""
+        """Number of findings of each kind."""
         found = Counter(finding.kind for finding in self.findings)
         return {kind: found[kind] for kind in KINDS if found[kind]}
 
