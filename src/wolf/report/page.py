@@ -10,8 +10,8 @@ import numpy as np
 
 from wolf.entry import package_version
 from wolf.readings import Options, Series
-from wolf.readings.files import atomic
 from wolf.report import numbers
+from wolf.storage import atomic
 
 SHOWN = 50  # series that get pictures
 MEANINGS = {
