@@ -33,7 +33,8 @@ def functions(dynamics, observe):
 
 TRACK = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
 RADAR = functions(move, range_bearing)
-LINEAR = [pytest.param(n, marks=pytest.mark.slow if n in COMPOSED else ()) for n in NAMES]
+MARKS = {name: pytest.mark.slow for name in COMPOSED} | {name: pytest.mark.bits for name in QUICK}
+LINEAR = [pytest.param(name, marks=MARKS.get(name, ())) for name in NAMES]
 NONLINEAR = [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in NAMES if n != "KF"]
 
 
