@@ -25,7 +25,7 @@ check-all: $(VENV)/dev.done  ## the slow tests too, all of them with the compile
 	$(BIN)/mypy
 	XLA_FLAGS= $(PYTEST)
 
-reproduce: $(VENV)/dev.done  ## the paper's experiments, small, with verdicts: minutes
+reproduce: $(VENV)/paper.done  ## the paper's experiments, small, with verdicts: minutes
 	$(BIN)/wolf reproduce
 
 bench: $(VENV)/bench.done  ## speed against dynamax and filterpy, side by side in one run
@@ -45,9 +45,14 @@ $(VENV)/demo.done: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet -e ".[plot]"
 	@touch $@
 
-$(VENV)/dev.done: pyproject.toml | $(VENV)/bin/python
-	@echo "Installing wolf with what its tests need ..."
-	$(BIN)/python -m pip install --quiet -e ".[dev]"
+$(VENV)/paper.done: pyproject.toml paper/pyproject.toml | $(VENV)/bin/python
+	@echo "Installing wolf with the paper's experiments ..."
+	$(BIN)/python -m pip install --quiet -e . -e ./paper
+	@touch $@
+
+$(VENV)/dev.done: pyproject.toml paper/pyproject.toml | $(VENV)/bin/python
+	@echo "Installing wolf and the paper's experiments with what their tests need ..."
+	$(BIN)/python -m pip install --quiet -e ".[dev]" -e ./paper
 	@touch $@
 
 $(VENV)/bench.done: $(VENV)/dev.done benchmarks/requirements.txt

@@ -19,6 +19,7 @@ import numpy as np
 
 import wolf
 from wolf import ensembles, simulate
+from wolf_paper.as_run import ReferenceGain
 
 MEMBERS = None  # of the paper's test, 1000 or 20; None for both
 ONLY = ""  # part of the names of the methods to run
@@ -89,7 +90,7 @@ def paper(steps, seeds):
         if MEMBERS not in (None, members):
             continue
         print(f"Lorenz96 d=100, N={members}, 100 with probability 0.001, {steps} steps, {seeds} seeds")
-        base = ensembles.ReferenceGain(inflation)
+        base = ReferenceGain(inflation)
         methods = {"published EnKF": ensemble(members, base)}
         for c in (3.0, 4.0, 5.0, 10.0):  # root mean square, as in the published code
             methods[f"published AP c={c:g}²"] = ensemble(members, base, weight=ensembles.AveragedParticle(c**2))
@@ -117,7 +118,7 @@ def local_methods(weight, word="robust default"):
 
 def harder(steps, seeds):
     """Where weights matter: N = 20, localised; the paper's own filters with the best thresholds of their table."""
-    base = ensembles.ReferenceGain(3.0)
+    base = ReferenceGain(3.0)
     methods = local_methods(wolf.Unweighted(), "unweighted") | local_methods(ROBUST)
     methods |= {
         "published AP c=4²": ensemble(20, base, weight=ensembles.AveragedParticle(16.0)),

@@ -22,7 +22,7 @@ METHODS = {
     "`Welsch`, S": "WoLF-Welsch",
     "`Tukey`, S": "WoLF-Tukey",
     "`Huber`, S": "WoLF-Huber",
-    "`StudentT`, S": "WoLF-StudentT",
+    "`StudentWeight`, S": "WoLF-StudentT",
 }
 
 

@@ -23,7 +23,7 @@ COLOURS = 128  # of a palette: a third of the bytes, and nothing that one can se
 # Weight, colour, and where its name stands in the picture of pulls.
 WEIGHTS = {
     "Huber": (wolf.Huber(), style.CYCLE[2], (10.1, 1.46)),
-    "StudentT": (wolf.StudentT(), style.CYCLE[3], (10.1, 0.48)),
+    "StudentT": (wolf.StudentWeight(), style.CYCLE[3], (10.1, 0.48)),
     "MahalanobisIMQ": (wolf.MahalanobisIMQ(metric="S"), style.ROBUST, (10.1, 1.02)),
     "Welsch": (wolf.Welsch(), style.CYCLE[4], (7.0, 0.32)),
     "Tukey": (wolf.Tukey(), style.CYCLE[5], (3.45, 0.2)),

@@ -2,7 +2,7 @@
 
 python docs/make_learning.py [--trials 20] [--data DIRECTORY]
 
-Without a directory of the UCI sets (see `wolf.datasets.uci`) they are downloaded.
+Without a directory of the UCI sets (see `wolf_paper.uci_sets`) they are downloaded.
 """
 
 import argparse

@@ -1,7 +1,7 @@
-"""Write the page about the reproduction from a finished folder of `wolf reproduce`.
+"""Write the pages about the reproduction from a finished folder of `wolf reproduce`: verdicts, and one each.
 
 wolf reproduce --scale paper --out reproduction
-python docs/make_reproduction.py reproduction ["a remark about the machine"]
+python paper/make_reproduction.py reproduction ["a remark about the machine"]
 """
 
 import json
@@ -13,7 +13,8 @@ from PIL import Image
 
 from wolf_paper import registry, verdict
 
-DOCS = Path(__file__).parent
+DOCS = Path(__file__).parent.parent / "docs"
+PAGES = DOCS / "reproduction"
 IMAGES = DOCS / "images" / "reproduction"
 WIDTH = 1300  # pixels of a picture, at most
 COLOURS = 96
@@ -35,6 +36,9 @@ weight and learned noise, which nobody tuned (one of them is the library's defau
 measurements are bad, and, for tracking, the Bayes ceiling: the filter that knows the law of the noise, with many
 particles.
 
+The command comes with the package `wolf-paper`, which is in `paper/`: `pip install . ./paper` in a clone, or
+`make reproduce`, which also runs it.
+
 ```console
 $ wolf reproduce --list
 $ wolf reproduce                      # all of it, small: minutes
@@ -46,25 +50,29 @@ hour, those under two hours; `lorenz96-as-run` and `lorenz96-full` run only if n
 
 A run that is interrupted goes on where it was; rows (CSV), figures (PNG and SVG) and a manifest of settings, seed,
 versions and machine are in the folder. The command ends with exit code 1 if a figure differs from what was reported
-and nobody has said why. Every number and picture on this page comes from such a folder, by
-`python docs/make_reproduction.py reproduction`.
+and nobody has said why. Every number and picture on these pages comes from such a folder, by
+`python paper/make_reproduction.py reproduction`.
 
 """
 
 
 def main(folder: Path, remark: str = "") -> None:
-    """Write the page and its pictures."""
+    """Write the page of verdicts, a page for each experiment, and the pictures."""
     known = registry.experiments()
     done = {name: _load(folder / name) for name in known if (folder / name / "results.json").exists()}
-    IMAGES.mkdir(parents=True, exist_ok=True)
-    for old in IMAGES.glob("*.png"):
-        old.unlink()
-    lines = [TOP + _conditions(done, remark), "", *_summary(known, done), "", *_differences(known, done)]
+    for place, kind in ((PAGES, "*.md"), (IMAGES, "*.png")):
+        place.mkdir(parents=True, exist_ok=True)
+        for old in place.glob(kind):
+            old.unlink()
+    _write("index", [TOP + _conditions(done, remark), "", *_summary(known, done), "", *_differences(done)])
     for name, (results, manifest) in done.items():
-        lines += ["", *_section(known[name], results, manifest, folder / name)]
-    (DOCS / "reproduction.md").write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
+        _write(name, _page(known[name], results, manifest, folder / name))
     size = sum(path.stat().st_size for path in IMAGES.glob("*.png"))
     print(f"{len(done)} of {len(known)} experiments, pictures {size / 1e6:.1f} MB")
+
+
+def _write(name: str, lines: list[str]) -> None:
+    (PAGES / f"{name}.md").write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
 
 
 def _load(folder: Path) -> tuple[dict, dict]:
@@ -89,13 +97,13 @@ def _summary(known: dict, done: dict) -> list[str]:
             lines.append(f"| `{name}` | {experiment.shows} | | not run for this page |")
             continue
         results, manifest = done[name]
-        link = f"[`{name}`](#{name})"
+        link = f"[`{name}`]({name}.md)"
         note = "" if manifest["scale"] == "paper" else f" (scale {manifest['scale']})"
         lines.append(f"| {link} | {experiment.shows} | {_time(results['seconds'])} | {_counts(results)}{note} |")
     return lines
 
 
-def _differences(known: dict, done: dict) -> list[str]:
+def _differences(done: dict) -> list[str]:
     """Name every known reason once, with what it explains."""
     reasons: dict[str, list[str]] = {}
     for name, (results, _) in done.items():
@@ -111,9 +119,9 @@ def _differences(known: dict, done: dict) -> list[str]:
     return lines
 
 
-def _section(experiment, results: dict, manifest: dict, folder: Path) -> list[str]:
+def _page(experiment, results: dict, manifest: dict, folder: Path) -> list[str]:
     name, scale = experiment.name, manifest["scale"]
-    lines = [f"## {name}", "", f"**{experiment.title}.** Shows {experiment.shows}.", ""]
+    lines = [f"# {name}", "", f"**{experiment.title}.** Shows {experiment.shows}.", ""]
     lines += ["```console", f"$ wolf reproduce {name} --scale {scale} --seed {manifest['seed']}", "```", ""]
     if manifest["parts_without_data"]:
         lines += [f"Parts that were not run for this page: {', '.join(manifest['parts_without_data'])}.", ""]
@@ -124,7 +132,7 @@ def _section(experiment, results: dict, manifest: dict, folder: Path) -> list[st
         short = name if name.endswith(picture) else picture if picture.startswith(name) else f"{name}-{picture}"
         target = f"{short}.png"
         _shrink(folder / f"{picture}.png", IMAGES / target)
-        lines += [f"![{name}: {picture}](images/reproduction/{target})", ""]
+        lines += [f"![{name}: {picture}](../images/reproduction/{target})", ""]
     return lines + _tables(results["verdicts"]) + _all_figures(results)
 
 

@@ -117,7 +117,12 @@ def test_noise_metric_keeps_the_share_when_the_prediction_is_sure(weight):
 
 
 OBS_COV = np.array([[2.0, 0.6, 0.1], [0.6, 1.0, -0.3], [0.1, -0.3, 4.0]])
-CALIBRATED = [wolf.IMQ(), MahalanobisIMQ(metric="R"), *(family(metric="S") for family in FAMILIES), wolf.StudentT()]
+CALIBRATED = [
+    wolf.IMQ(),
+    MahalanobisIMQ(metric="R"),
+    *(family(metric="S") for family in FAMILIES),
+    wolf.StudentWeight(),
+]
 
 
 @pytest.mark.parametrize("weight", CALIBRATED, ids=repr)

@@ -328,7 +328,7 @@ def test_curve_in_one_dimension_is_what_a_scalar_optimiser_finds(level):
 def test_every_gaussian_method_is_certified(name, level):
     """The paper's theorem as a table: every weight bounds the influence, and what has none does not."""
     method = wolf.methods.make(name)
-    if getattr(method, "needs_key", False) or name == "OGD":
+    if method.needs.key or name == "OGD":
         pytest.skip("no Gaussian filter")
     found = wolf.certify(level, method, ys=np.array([0.5, -0.3, 0.2, 0.1]), trials=0)["influence"]
     if name.startswith("WoLF"):

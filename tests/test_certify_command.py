@@ -51,7 +51,7 @@ def test_json_alone_goes_to_standard_output(tmp_path):
         (["local-levl"], "Did you mean"),
         (["no.toml"], "no model file"),
         ([*LEVEL, "--set", "slope_var=1"], "has no parameter slope_var"),
-        ([*LEVEL, "--columns", "2"], "only constant-velocity"),
+        ([*LEVEL, "--columns", "2"], "such as wiener-velocity"),
         ([*LEVEL, "--method", "KFF"], "no method is called"),
         ([*LEVEL, "--method", "EnKF"], "random numbers"),
         ([*LEVEL, "--plot", "picture.gif"], "--plot must end in"),

@@ -14,7 +14,6 @@ import pytest
 
 import wolf
 from wolf.filters import Mode
-from wolf.moments import Linear
 from wolf.numerics.pytree import cast, from_dict, to_dict
 
 # Ensembles have a contract of their own: tests/test_ensemble.py.
@@ -25,7 +24,7 @@ COMPOSED = {"CKF", "GHKF", "WoLF-UKF", "WoLF-CKF", "WoLF-GHKF", "WoLF-IEKF", "EK
 COMPOSED |= {"ADF-Student", "KF-Student", "KF-IW", "KF-Huang", "PF"}
 COMPOSED |= {"WoLF-MD", "WoLF-Tukey", "WoLF-Welsch", "WoLF-StudentT"}  # weights: tests/test_weights.py
 COMPOSED |= {"RSTKF", "Huber-KF", "MCKF"}  # ten seconds of compilation each; tests/test_rivals.py has them too
-DRAWN = {name for name in NAMES if getattr(wolf.methods.make(name), "needs_key", False)}
+DRAWN = {name for name in NAMES if wolf.methods.make(name).needs.key}
 PLAIN = {"KF", "EKF", "IEKF", "UKF", "CKF", "GHKF"}  # a gross error moves them as far as it likes
 BOUNDED = {"OGD", "PF", "IMM"}  # not robust, but a step cannot move them far
 SIZES_TRAIL = {
@@ -98,8 +97,7 @@ def hyper(name, c=3.0):
 
 
 def needs_linear(name):
-    method = wolf.methods.make(name)
-    return getattr(method, "needs_linear", False) or isinstance(getattr(method, "moments", None), Linear)
+    return wolf.methods.make(name).needs.linear
 
 
 def scaled(model, q, r):

@@ -34,7 +34,7 @@ def test_unknown_names_are_told():
     [
         ("well", ["--value", "value"]),
         ("thermometer", ["--value", "value"]),
-        ("track", ["--value", "value_x", "--value", "value_y", "--model", "constant-velocity"]),
+        ("track", ["--value", "value_x", "--value", "value_y", "--model", "wiener-velocity"]),
     ],
 )
 def test_the_command_finds_the_false_values(name, options, tmp_path):

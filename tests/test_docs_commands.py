@@ -27,12 +27,14 @@ def test_every_command_of_a_page_runs(page, tmp_path, monkeypatch):
         assert result.exit_code == 0, f"{command}\n{result.output}"
 
 
-def test_the_model_file_of_the_documentation_is_one(tmp_path, monkeypatch):
-    from wolf.models.recipes import parse
+def test_the_model_files_of_the_documentation_are_one_model(tmp_path, monkeypatch):
+    from wolf.models.named import parse
 
     monkeypatch.chdir(tmp_path)
-    block = re.search(r"```toml\n(.*?)```", (DOCS / "readings.md").read_text(), re.S)[1]
-    Path("mine.toml").write_text(block)
-    recipe = parse("mine.toml")
-    assert recipe.parameters == ["level_var", "slope_var", "seasonal_var", "obs_var"]
-    assert recipe.given == {"slope_var": 1e-4, "seasonal_var": 0.0}
+    blocks = re.findall(r"```toml\n(.*?)```", (DOCS / "readings.md").read_text(), re.S)
+    assert len(blocks) == 2
+    for block in blocks:
+        Path("mine.toml").write_text(block)
+        model = parse("mine.toml")
+        assert model.parameters == ["level_var", "slope_var", "seasonal_var", "obs_var"]
+        assert model.given == {"slope_var": 1e-4, "seasonal_var": 0.0}

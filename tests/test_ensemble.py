@@ -8,7 +8,7 @@ from scipy.optimize import linear_sum_assignment
 
 import wolf
 from wolf import ensembles
-from wolf.engine.run import clean
+from wolf.engine.measurements import clean
 from wolf.ensembles.sight import innovation_scores, look
 from wolf.numerics.pytree import cast, from_dict, to_dict
 
@@ -153,7 +153,9 @@ def test_likelihood_and_nis_are_those_of_a_dense_gaussian(members, x64):
     np.testing.assert_allclose(-0.5 * (nis + log_det + keep.sum() * np.log(2 * np.pi)), expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("weight", [wolf.MahalanobisIMQ(3.0, metric="S"), wolf.StudentT(), wolf.Tukey(9.0, metric="R")])
+@pytest.mark.parametrize(
+    "weight", [wolf.MahalanobisIMQ(3.0, metric="S"), wolf.StudentWeight(), wolf.Tukey(9.0, metric="R")]
+)
 def test_a_pooled_weight_needs_no_dense_matrix(weight, x64):
     """More observations than members, against the same weight given dense covariances."""
     from wolf.ensembles.weighing import weigh

@@ -74,7 +74,7 @@ def test_gaussian_family_is_the_extended_kalman_filter(rng):
     noise, prior = 0.1 * np.eye(1), wolf.Gaussian(np.zeros(2), np.eye(2))
     xs, ys = rng.normal(size=(30, 1)), rng.normal(size=30)
     plain = wolf.StateSpaceModel(None, curve, 1e-3 * np.eye(2), noise, prior)
-    model = wolf.ParameterModel(curve, families.Gaussian(noise), np.zeros(2), 1.0, 1e-3)
+    model = wolf.ParameterModel(curve, families.Normal(noise), np.zeros(2), 1.0, 1e-3)
     first, second = (wolf.filter(m, ys, inputs=xs, method="WoLF") for m in (plain, model))
     np.testing.assert_allclose(second.means, first.means, rtol=1e-12)
     np.testing.assert_allclose(second.covs, first.covs, rtol=1e-10, atol=1e-14)
@@ -188,7 +188,7 @@ def test_shares_of_zero_and_one_are_outliers_not_errors():
         (lambda: families.Categorical(3).statistic([3]), r"0 \.\.\. 2"),
         (lambda: families.Categorical(1), "classes must be a whole number of at least 2"),
         (lambda: families.Gamma(-1.0), "shape must be positive"),
-        (lambda: families.Gaussian(np.zeros((2, 2))), "obs_cov must be positive definite"),
+        (lambda: families.Normal(np.zeros((2, 2))), "obs_cov must be positive definite"),
     ],
 )
 def test_bad_data_say_what_is_wrong(call, words):

@@ -8,7 +8,7 @@ from scipy import integrate, stats
 
 import wolf
 from wolf.fitting import scores
-from wolf.fitting.affine import Affine
+from wolf.fitting.affine import AffineArrays
 from wolf.fitting.guesses import difference_var
 from wolf.fitting.search import _Problem
 from wolf.fitting.transforms import Transform
@@ -91,7 +91,7 @@ def test_a_sum_of_variances_is_fitted_alike_by_its_parts(score):
 
 
 def test_rounding_is_not_taken_for_a_part_of_a_sum():
-    affine = Affine(lambda x: np.array([x[0] + x[1] / 3, 1e-14]), np.array([1e5, 7.0]))
+    affine = AffineArrays(lambda x: np.array([x[0] + x[1] / 3, 1e-14]), np.array([1e5, 7.0]))
     np.testing.assert_allclose(affine.at(np.array([1e-5, 1e-6])), [1e-5 + 1e-6 / 3, 1e-14], rtol=1e-9)
 
 

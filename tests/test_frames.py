@@ -107,7 +107,7 @@ def test_integers_with_nulls_are_numbers_with_gaps():
 
 def test_tracks_and_smoothing(readings):
     frame = pd.DataFrame({"x": readings, "y": -readings})
-    track = wolf.filter_frame(frame, values=["x", "y"], model="constant-velocity", smooth=True)
+    track = wolf.filter_frame(frame, values=["x", "y"], model="wiener-velocity", smooth=True)
     assert list(track)[2:] == ["x_mean", "x_lower", "x_upper", "weight", "outlier", "y_mean", "y_lower", "y_upper"]
     np.testing.assert_allclose(track["x_mean"], -track["y_mean"], atol=1e-6)
 

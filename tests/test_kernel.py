@@ -14,11 +14,11 @@ from tests import oracle
 from tests.oracle import assert_close
 
 import wolf
-from wolf.belief import Gaussian, RootGaussian, gaussian
+from wolf.belief import Affine, Gaussian, RootGaussian
+from wolf.belief.updates import Weigh
 from wolf.noise import Weighted
 from wolf.numerics import linalg
 from wolf.numerics.pytree import cast
-from wolf.protocols import Affine, Believed
 
 D, M, K = 3, 2, 3
 FORMS = ("joseph", "symmetric", "sqrt")
@@ -47,16 +47,16 @@ settings = {
 
 
 @partial(jax.jit, static_argnames="form")
-def _condition(form, mean, cov, view, error, R, believed):
+def _condition(form, mean, cov, view, error, R, update):
     belief = RootGaussian(mean, jnp.linalg.cholesky(cov)) if form == "sqrt" else Gaussian(mean, cov)
-    posterior, log_lik = gaussian.condition(belief, view, error, R, believed, form)
+    posterior, log_lik = update.apply(belief, view, error, R, form)
     return posterior.mean, posterior.cov, log_lik
 
 
 def condition(form, mean, cov, jac, error, R, weight, *, root=None, spread=None):
     with jax.enable_x64(True):
         view = Affine(np.zeros(M), jac, root)
-        return map(np.asarray, _condition(form, mean, cov, view, error, R, Believed(np.asarray(weight), spread)))
+        return map(np.asarray, _condition(form, mean, cov, view, error, R, Weigh(np.asarray(weight), spread)))
 
 
 def textbook(mean, cov, jac, error, noise):
@@ -142,7 +142,7 @@ def test_zero_weight_returns_the_prediction(rank, form, data):
 @partial(jax.jit, static_argnames="form")
 def gradients(form, *at):
     def moments(weight, mean, cov, jac, error, R):
-        new_mean, new_cov, _ = _condition(form, mean, cov, Affine(np.zeros(M), jac), error, R, Believed(weight))
+        new_mean, new_cov, _ = _condition(form, mean, cov, Affine(np.zeros(M), jac), error, R, Weigh(weight))
         return new_mean.sum() + new_cov.sum()
 
     return jax.grad(moments, argnums=range(6))(*at)
@@ -168,7 +168,7 @@ def test_gradient_at_zero_weight_equals_the_limit(x64):
 
     def mean(weight):
         view = Affine(np.zeros(M), jac)
-        return _condition("joseph", np.zeros(D), cov, view, error, R, Believed(weight))[0]
+        return _condition("joseph", np.zeros(D), cov, view, error, R, Weigh(weight))[0]
 
     slope, curvature = jax.jit(lambda w: (jax.jacfwd(mean)(w), jax.jacfwd(jax.jacfwd(mean))(w)))(0.0)
     assert_close(1e-12, slope=(slope, np.zeros(D)), curvature=(curvature, 2 * cov @ jac.T @ np.linalg.solve(R, error)))
@@ -234,7 +234,7 @@ def test_huge_prior_against_tiny_noise_keeps_the_noise(form, x64):
     cov, R = np.array([[1e10]]), np.array([[1e-14]])
     belief = RootGaussian(np.zeros(1), np.sqrt(cov)) if form == "sqrt" else Gaussian(np.zeros(1), cov)
     view = Affine(np.zeros(1), np.ones((1, 1)))
-    posterior, _ = gaussian.condition(belief, view, np.ones(1), R, Believed(np.ones(())), form)
+    posterior, _ = Weigh(np.ones(())).apply(belief, view, np.ones(1), R, form)
     expected = 1 / (1 / cov + 1 / R)
     if form == "symmetric":  # the fast form is for large states and promises no more than rounding of P
         np.testing.assert_allclose(posterior.cov, expected, atol=1e-15 * cov[0, 0])

@@ -46,7 +46,7 @@ def test_wolf_with_infinite_c_is_kf(family, wrap, tracking, ys):
 
 @pytest.mark.parametrize("dof", [1e18, 1e290, np.inf])
 def test_wolf_with_infinite_degrees_of_freedom_is_kf(dof, tracking, ys):
-    out = wolf.filter(tracking, ys, method=wolf.WoLF(wolf.StudentT(dof)))
+    out = wolf.filter(tracking, ys, method=wolf.WoLF(wolf.StudentWeight(dof)))
     assert_same(out, wolf.filter(tracking, ys, method="KF"))
 
 

@@ -18,7 +18,7 @@ METHODS = {
     "S metric": wolf.WoLF(),
     "symmetric": wolf.WoLF(form="symmetric"),
     "sqrt": wolf.WoLF(form="sqrt"),
-    "Student-t": wolf.WoLF(wolf.StudentT(dof=3.0)),
+    "Student-t": wolf.WoLF(wolf.StudentWeight(dof=3.0)),
     "per coordinate": wolf.WoLF(wolf.PerCoordinate(wolf.MahalanobisIMQ(c=2.0))),
 }
 BELIEFS = ("means", "covs", "predicted_means", "predicted_covs", "log_liks", "weighted_log_liks", "nis")

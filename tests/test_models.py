@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import wolf
-from wolf.statespace import call, num_arguments, time_axes
+from wolf.statespace import time_axes
+from wolf.statespace.functions import call, num_arguments
 
 EYE = np.eye(2)
 

@@ -219,7 +219,7 @@ def test_wolf_on_a_nonlinear_model_equals_ekf_with_divided_noise(radar):
 @pytest.mark.parametrize("update_first", [False, True])
 @pytest.mark.parametrize(
     "weight",
-    [wolf.MahalanobisIMQ(c=2.0), wolf.StudentT(), wolf.PerCoordinate(wolf.IMQ(c=1.5))],
+    [wolf.MahalanobisIMQ(c=2.0), wolf.StudentWeight(), wolf.PerCoordinate(wolf.IMQ(c=1.5))],
     ids=["joint", "above one", "per coordinate"],
 )
 def test_wolf_equals_kf_with_divided_noise(weight, update_first, us):

@@ -1,6 +1,8 @@
 """Results: what a person can read, slice and pick."""
 
+import copy
 import dataclasses
+import pickle
 
 import jax
 import numpy as np
@@ -139,6 +141,18 @@ def test_repr_tells_outliers_missing_numbers_and_the_end(one, many):
     assert "7 missing numbers" in repr(many)
 
 
+def test_repr_of_one_thing_is_singular():
+    level = wolf.models.local_level(level_var=0.1, obs_var=1.0)
+    out = wolf.filter(level, [1e9], method="WoLF")
+    assert "Filtered: 1 step, " in repr(out)
+    assert "1 outlier of 1, 0 missing numbers" in repr(out)
+    assert "0 outliers of 1, 1 missing number" in repr(wolf.filter(level, [np.nan], method="WoLF")).replace("\n", " ")
+    assert repr(wolf.forecast(out, 1)).startswith("Forecast: 1 step, ")
+    online = wolf.Online(level)
+    online.step(1.0)
+    assert "1 measurement, " in repr(online)
+
+
 @pytest.mark.parametrize("save", ["means", "final"])
 def test_what_was_not_kept_is_named_with_the_way_to_keep_it(save):
     out = wolf.filter(TRACK, YS[0], save=save)
@@ -148,10 +162,63 @@ def test_what_was_not_kept_is_named_with_the_way_to_keep_it(save):
     assert np.isfinite(out.log_likelihood)
 
 
-def test_unknown_attribute_lists_the_arrays(one):
-    with pytest.raises(AttributeError, match="Filtered has no 'mean'; its arrays are means, covs"):
-        one.mean
-    assert not hasattr(one, "filtered")
+def test_arrays_are_declared_and_told_by_hasattr(one):
+    assert set(ARRAYS) <= set(dir(one))
+    assert all(isinstance(vars(wolf.Filtered)[name], property) for name in ARRAYS)
+    short = wolf.filter(TRACK, YS[0], save="means")
+    assert hasattr(short, "means")
+    assert not hasattr(short, "covs")
+    assert not hasattr(one, "mean")
+    with pytest.raises(AttributeError):
+        one.means = one.covs
+
+
+def test_measurements_are_kept_sliced_and_picked(one, many):
+    assert one.ys is YS[0] or np.shares_memory(one.ys, YS)
+    np.testing.assert_array_equal(one[10:20].ys, YS[0, 10:20])
+    np.testing.assert_array_equal(one[::3].ys, YS[0, ::3])
+    np.testing.assert_array_equal(many[2].ys, YS[2])
+    ragged = wolf.filter_many(TRACK, [YS[0], YS[1, :20]])
+    np.testing.assert_array_equal(ragged[1].ys, YS[1, :20])
+    level = wolf.models.local_level(level_var=0.1, obs_var=1.0)
+    masked = np.ma.masked_greater(np.float32([1.0, 2.0, 9.0]), 5.0)
+    ys = wolf.filter(level, masked, dtype="float32").ys
+    assert ys.dtype == np.float64
+    np.testing.assert_array_equal(ys, [[1.0], [2.0], [np.nan]])
+    parts = [part.ys for part in wolf.filter_chunks(TRACK, np.split(YS[0], 3), save="final")]
+    np.testing.assert_array_equal(np.concatenate(parts), YS[0])
+
+
+@pytest.mark.parametrize("save", ["means", "final"])
+def test_slices_count_their_own_missing_numbers_whatever_was_kept(save):
+    assert wolf.filter(TRACK, YS[0], save=save)[5:8].missing == 1
+
+
+def test_looking_back_and_ahead_needs_no_model(one, many):
+    other = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.2, obs_var=10.0)
+    each = wolf.filter_many([TRACK, other], YS[:2])
+    for out, model in ((one, TRACK), (many, TRACK), (each, [TRACK, other])):
+        np.testing.assert_array_equal(wolf.smooth(out).means, wolf.smooth(model, out).means)
+        expected = wolf.forecast(model, out, 3).upper
+        for ahead in (wolf.forecast(out, 3), wolf.forecast(out, steps=3), wolf.forecast(out=out, steps=3)):
+            np.testing.assert_array_equal(ahead.upper, expected)
+    expected = wolf.sample_paths(TRACK, one, 2, 0)
+    np.testing.assert_array_equal(wolf.sample_paths(one, 2, 0), expected)
+    np.testing.assert_array_equal(wolf.sample_paths(model=TRACK, out=one, num=2, key=0), expected)
+    with pytest.raises(ValueError, match="steps must be a whole number of at least 1; got 'ten'"):
+        wolf.forecast(one, steps="ten")
+    with pytest.raises(ValueError, match=r"smooth takes what wolf\.filter returned; got int"):
+        wolf.smooth(TRACK, 3)
+
+
+def test_results_can_be_copied_and_pickled(one):
+    info = wolf.Online(TRACK).step(YS[0, 0])
+    for again in (pickle.loads(pickle.dumps(one)), copy.deepcopy(one), copy.copy(one)):
+        np.testing.assert_array_equal(again.covs, one.covs)
+        np.testing.assert_array_equal(again.ys, one.ys)
+    for again in (pickle.loads(pickle.dumps(info)), copy.deepcopy(info), copy.copy(info)):
+        assert again == info
+    assert repr(pickle.loads(pickle.dumps(wolf.forecast(one, 2)))).startswith("Forecast: 2 steps")
 
 
 def test_own_save_function_decides_what_is_kept():

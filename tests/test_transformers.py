@@ -70,7 +70,7 @@ def test_sktime_conformance():
     pytest.importorskip("sktime", reason="sktime is not installed: its conformance suite runs where it is")
     from sktime.utils.estimator_checks import check_estimator
 
-    from wolf.integrations.sktime import RobustLevel as ForSktime
+    from wolf.integrations.sktime import RobustLevelTransformer as ForSktime
 
     results = check_estimator(ForSktime, raise_exceptions=False)
     failed = {name: result for name, result in results.items() if result != "PASSED"}

@@ -26,7 +26,7 @@ FAMILIES = {
     "Welsch": (wolf.Welsch(C), lambda q: np.exp(-q / C**2), C / (2 * np.e) ** 0.5),
     "Tukey": (wolf.Tukey(C), lambda q: np.maximum(1 - q / C**2, 0) ** 2, 16 / 25 * C / 5**0.5),
     "Huber": (wolf.Huber(C), lambda q: np.minimum(1, C / np.sqrt(np.maximum(q, 1e-300))), C),
-    "StudentT": (wolf.StudentT(DOF), lambda q: (DOF + DIM) / (DOF + q), (DOF + DIM) / (2 * DOF**0.5)),
+    "StudentT": (wolf.StudentWeight(DOF), lambda q: (DOF + DIM) / (DOF + q), (DOF + DIM) / (2 * DOF**0.5)),
 }
 METRICS = [name for name in FAMILIES if name != "IMQ"]
 each_family = pytest.mark.parametrize("name", FAMILIES)
@@ -99,7 +99,7 @@ def test_influence_is_bounded_as_theory_says_up_to_1e150(name, direction):
         (wolf.IMQ(C), lambda d: C / d),
         (wolf.MahalanobisIMQ(C), lambda d: C / d),
         (wolf.Huber(C), lambda d: (C / d) ** 0.5),
-        (wolf.StudentT(DOF), lambda d: (DOF + 2) ** 0.5 / d),
+        (wolf.StudentWeight(DOF), lambda d: (DOF + 2) ** 0.5 / d),
     ],
     ids=["IMQ", "MahalanobisIMQ", "Huber", "StudentT"],
 )

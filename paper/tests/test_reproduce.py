@@ -4,16 +4,20 @@ import csv
 import importlib.util
 import json
 import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from wolf.cli import main
+from wolf.cli.commands import OneLineErrors
 from wolf_paper import registry, rows, runner, verdict
+from wolf_paper.command import reproduce
 from wolf_paper.protocol import Experiment, NoData
 from wolf_paper.runner import Request
+
+PAPER = Path(__file__).parent.parent
 
 
 @dataclass(frozen=True)
@@ -177,7 +181,8 @@ def test_a_missing_file_of_an_experiment_without_data_is_an_error(tmp_path, reco
 
 
 def command(*arguments):
-    return CliRunner().invoke(main, ["reproduce", *arguments])
+    """Run `wolf reproduce` inside wolf's own group, whether or not the package is installed."""
+    return CliRunner().invoke(OneLineErrors(commands={"reproduce": reproduce}), ["reproduce", *arguments])
 
 
 @pytest.fixture
@@ -254,20 +259,32 @@ def test_two_experiments_run_from_end_to_end(tmp_path):
     assert "2 agrees" in result.output
 
 
-def test_the_page_says_what_the_folder_says(tmp_path, only, monkeypatch):
-    source = Path(__file__).parent.parent / "docs" / "make_reproduction.py"
-    spec = importlib.util.spec_from_file_location("make_reproduction", source)
-    page = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(page)
-    monkeypatch.setattr(page, "DOCS", tmp_path)
-    monkeypatch.setattr(page, "IMAGES", tmp_path / "images")
+def test_the_pages_say_what_the_folder_says(tmp_path, only, monkeypatch):
+    spec = importlib.util.spec_from_file_location("make_reproduction", PAPER / "make_reproduction.py")
+    pages = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(pages)
+    monkeypatch.setattr(pages, "PAGES", tmp_path / "pages")
+    monkeypatch.setattr(pages, "IMAGES", tmp_path / "images")
     monkeypatch.setattr(verdict, "expected", lambda: {"made-up": entry(value=1.0, note="it was made up")})
     command("--out", str(tmp_path / "folder"))
-    page.main(tmp_path / "folder")
-    text = (tmp_path / "reproduction.md").read_text()
-    assert "| total | 1.5 | 1 ± 0 % | differs (1) |" in text
-    assert "(1) Differs because it was made up." in text
-    assert "wolf reproduce made-up --scale small --seed 314" in text
+    pages.main(tmp_path / "folder")
+    index, page = ((tmp_path / "pages" / f"{name}.md").read_text() for name in ("index", "made-up"))
+    assert "| [`made-up`](made-up.md) | nothing | 0 s | 1 differs (scale small) |" in index
+    assert "- It was made up. *(made-up: total)*" in index
+    assert page.startswith("# made-up\n")
+    assert "| total | 1.5 | 1 ± 0 % | differs (1) |" in page
+    assert "(1) Differs because it was made up." in page
+    assert "wolf reproduce made-up --scale small --seed 314" in page
+
+
+def test_every_page_is_in_the_navigation_and_every_experiment_in_the_verdicts():
+    docs = PAPER.parent / "docs"
+    pages = {path.stem for path in (docs / "reproduction").glob("*.md")}
+    listed = re.findall(r"reproduction/([\w-]+)\.md", (PAPER.parent / "mkdocs.yml").read_text())
+    assert sorted(listed) == sorted(pages)
+    index = (docs / "reproduction" / "index.md").read_text()
+    assert [name for name in registry.experiments() if f"`{name}`" not in index] == []
+    assert pages - {"index"} == set(re.findall(r"\(([\w-]+)\.md\)", index))
 
 
 def test_a_difference_that_is_known_is_known_within_a_range():

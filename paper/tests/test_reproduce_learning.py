@@ -2,10 +2,13 @@
 
 import dataclasses
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import wolf
+from wolf.ensembles.sight import Noise, Sight
 from wolf_paper import (
     complexity,
     kin8nm,
@@ -20,6 +23,7 @@ from wolf_paper import (
 )
 from wolf_paper import uci as regression
 from wolf_paper import uci_sets as uci
+from wolf_paper.as_run import ReferenceGain
 from wolf_paper.protocol import Task
 from wolf_paper.rows import read
 
@@ -107,9 +111,32 @@ def test_the_table_of_sets_counts_parameters_as_the_network_has_them():
         assert row["paper_parameters"] - row["parameters"] == 20
 
 
-def test_the_search_finds_a_maximum_and_survives_scores_that_are_no_numbers():
-    pytest.importorskip("bayes_opt")
+@pytest.mark.parametrize("inflation", [None, 3.0])
+def test_the_published_gain_has_its_factors_the_other_way(inflation):
+    rng = np.random.default_rng(0)
+    members, draws, y = rng.normal(size=(30, 3)), rng.normal(size=(30, 3)), rng.normal(size=3)
+    variances, seen = np.array([0.5, 1.0, 2.0]), np.ones(3)
+    predicted = members + np.sqrt(variances) * draws
+    cov = np.cov(members.T, predicted.T)
+    cross, inner = cov[:3, 3:], cov[3:, 3:]
+    if inflation is not None:
+        cross = cross + (inflation - 1.0) * np.diag(np.diag(cross))
+        inner = cross + np.diag(variances)
+    expected = members + (y - predicted) @ (np.linalg.inv(inner) @ cross).T
+    with jax.enable_x64(True):
+        mean, anomalies = jnp.asarray(members.mean(0)), jnp.asarray(members - members.mean(0))
+        sight = Sight(anomalies, y - mean, Noise(jnp.asarray(variances), jnp.asarray(seen)), jnp.asarray(seen))
+        base, moved = ReferenceGain(inflation)(mean, anomalies, sight, jnp.ones(3), jnp.asarray(draws), None, None)
+    np.testing.assert_allclose(base + moved, expected, rtol=1e-9)
 
+
+def test_the_published_gain_is_refused_where_some_states_are_not_measured():
+    model = wolf.models.constant_velocity(dims=1, dt=0.1, dynamics_var=0.1, obs_var=1.0)
+    with pytest.raises(ValueError, match="as many observations as states; got 1 and 2"):
+        wolf.filter(model, np.zeros(3), method=wolf.EnsembleFilter(5, ReferenceGain()), key=0)
+
+
+def test_the_search_finds_a_maximum_and_survives_scores_that_are_no_numbers():
     found = search.maximise(lambda a: -((a - 2.0) ** 2), {"a": (0.0, 4.0)}, initial=3, iterations=7, seed=0)
     assert found.evaluations == 10
     assert abs(found.values["a"] - 2.0) < 0.1
@@ -182,7 +209,6 @@ def test_parts_are_named_once_and_settings_go_into_a_manifest(experiment):
 
 @pytest.mark.parametrize("name", TINY)
 def test_a_tiny_run_gives_rows_measures_and_figures(name, tmp_path):
-    pytest.importorskip("bayes_opt")
     experiment = next(each for each in MINE if each.name == name)
     tiny = dataclasses.replace(experiment, settings={"small": TINY[name]})
     outcome = runner.reproduce(tiny, runner.Request(tmp_path), say=lambda words: None)

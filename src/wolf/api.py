@@ -2,36 +2,41 @@
 
 import dataclasses
 import platform
-from collections.abc import Iterable, Iterator
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial, wraps
+from typing import Any, overload
 
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 
 from wolf import checks, entry
 from wolf.belief import Gaussian
 from wolf.engine import reweighing
 from wolf.engine.forecasting import run_forecast
+from wolf.engine.measurements import is_wild
 from wolf.engine.parallel import run_one, run_series
 from wolf.engine.smoothing import run_sampler, run_smoother
-from wolf.filters import GaussianFilter
+from wolf.filters import GaussianFilter, GaussianState
 from wolf.numerics.precision import as_key, precision, to_dtype, to_numpy
 from wolf.numerics.pytree import cast
+from wolf.protocols import Dtype, Filter, Key, Save
 from wolf.results import Filtered, Forecast, Smoothed, describe_method
 from wolf.statespace import Model, with_matrices
+
+Models = Model | Sequence[Model]  # one for all series, or one for each
 
 
 def filter(
     model: Model,
-    ys: Any,
+    ys: ArrayLike,
     *,
-    method: Any = None,
-    inputs: Any = None,
-    key: Any = None,
+    method: str | Filter | None = None,
+    inputs: ArrayLike | None = None,
+    key: Key | None = None,
     update_first: bool = False,
-    dtype: str = "float64",
-    save: Any = "all",
+    dtype: Dtype = "float64",
+    save: Save = "all",
 ) -> Filtered:
     """Filter one series.
 
@@ -67,15 +72,15 @@ def filter(
 
 
 def filter_many(
-    model: Model | list[Model] | tuple[Model, ...],
-    ys: Any,
+    model: Models,
+    ys: ArrayLike,
     *,
-    method: Any = None,
-    inputs: Any = None,
-    key: Any = None,
+    method: str | Filter | None = None,
+    inputs: ArrayLike | None = None,
+    key: Key | None = None,
     update_first: bool = False,
-    dtype: str = "float64",
-    save: Any = "all",
+    dtype: Dtype = "float64",
+    save: Save = "all",
     threads: int | None = None,
 ) -> Filtered:
     """Filter many series in one compiled call, on all cores.
@@ -90,7 +95,7 @@ def filter_many(
         update_first: as in `wolf.filter`.
         dtype: as in `wolf.filter`.
         save: as in `wolf.filter`.
-        threads: number of threads; one for each core unless told.
+        threads: number of threads; default: one for each core.
 
     Returns:
         A `Filtered` whose arrays have a leading series axis; `out[3]` is one series, at its own length.
@@ -124,18 +129,18 @@ def filter_many(
     padding = 0 if lengths is None else int((steps - lengths).sum()) * first.obs_dim
     missing = int(np.isnan(array).sum()) - padding
     given = first if models is None else models
-    return Filtered(saved, final, given, method, settings, missing, us, update_first, len(array), lengths)
+    return Filtered(saved, final, given, method, settings, array, missing, us, update_first, len(array), lengths)
 
 
 def filter_chunks(
     model: Model,
-    chunks: Iterable[Any],
+    chunks: Iterable[ArrayLike | tuple[ArrayLike, ArrayLike]],
     *,
-    method: Any = None,
-    key: Any = None,
+    method: str | Filter | None = None,
+    key: Key | None = None,
     update_first: bool = False,
-    dtype: str = "float64",
-    save: Any = "means",
+    dtype: Dtype = "float64",
+    save: Save = "means",
 ) -> Iterator[Filtered]:
     """Filter a series that is too long for memory, or not over yet, chunk by chunk.
 
@@ -175,13 +180,31 @@ def filter_chunks(
         yield out
 
 
-def smooth(model: Model | list[Model] | tuple[Model, ...], out: Filtered, *, reweigh: bool = False) -> Smoothed:
+def _model_optional(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """Let `verb(model, out, ...)` be called as `verb(out, ...)`, with the model that was filtered."""
+
+    @wraps(verb)
+    def call(*args: Any, **options: Any) -> Any:
+        out = args[0] if args else options.get("out")
+        if isinstance(out, Filtered) and "model" not in options:
+            return verb(out.model, *args, **options)
+        return verb(*args, **options)
+
+    return call
+
+
+@overload
+def smooth(out: Filtered, /, *, reweigh: bool = False) -> Smoothed: ...
+@overload
+def smooth(model: Models, out: Filtered, *, reweigh: bool = False) -> Smoothed: ...
+@_model_optional
+def smooth(model: Models, out: Filtered, *, reweigh: bool = False) -> Smoothed:
     """Smooth a filtered series: what the whole series says about each moment.
 
     Exact given the weights for linear models, the usual approximation otherwise.
 
     Args:
-        model: the one that was filtered, or the list of them.
+        model: may be left out: the one that was filtered, or the list of them.
         out: from `wolf.filter` or `wolf.filter_many`, run with `save="all"` and not sliced.
         reweigh: judge each measurement once more, by what came before *and after* it, and filter and smooth again
             with these weights: what looked like an outlier may have been a turn. One series.
@@ -189,13 +212,12 @@ def smooth(model: Model | list[Model] | tuple[Model, ...], out: Filtered, *, rew
     Example:
         >>> import wolf
         >>> model = wolf.models.local_level(level_var=0.1, obs_var=1.0)
-        >>> wolf.smooth(model, wolf.filter(model, [1.0, 2.0, 3.0])).means.shape
+        >>> wolf.smooth(wolf.filter(model, [1.0, 2.0, 3.0])).means.shape
         (3, 1)
     """
     _check_smoothable("smooth", model, out)
     dtype = out.settings["dtype"]
-    each, given = isinstance(model, list | tuple), model if isinstance(model, list | tuple) else ()
-    whole = entry.stack_models(tuple(map(with_matrices, given))) if each else with_matrices(model)
+    each, whole = _together(model)
     beliefs = Gaussian(out.means, out.covs), Gaussian(out.predicted_means, out.predicted_covs)
     smoother = partial(run_smoother, update_first=out.update_first)
     start = out.final.t - (out.settings["steps"] if out.lengths is None else out.lengths)  # above 0 for a chunk
@@ -214,7 +236,7 @@ def _smooth_again(model: Any, first: Smoothed) -> Smoothed:
     out, method = first.filtered, first.filtered.method
     if out.num_series is not None or int(out.final.t) != out.settings["steps"]:
         raise ValueError("smooth(reweigh=True) takes one whole series; pick one of many, as out[0]")
-    if not isinstance(method, GaussianFilter) or not reweighing.can_reweigh(method.noise):
+    if not isinstance(method, GaussianFilter) or method.noise.doubts_dynamics:
         raise ValueError(f"smooth(reweigh=True) needs a method with weights; {describe_method(method)} has none")
     dtype = out.settings["dtype"]
     beliefs = (
@@ -224,21 +246,26 @@ def _smooth_again(model: Any, first: Smoothed) -> Smoothed:
     )
     with precision(dtype):
         engine = cast((with_matrices(model), method.moments, method.noise, out.final.memory), dtype)
-        given = cast((out.residuals, beliefs), dtype)
-        ys, roots = to_numpy(reweighing.weigh_again(*engine, *given, to_dtype(out.inputs, dtype)))
-    inflations = out.saved.get("inflations", np.ones(len(ys)))
+        given = (to_dtype(out.ys, dtype), cast(beliefs, dtype), to_dtype(out.inputs, dtype))
+        roots = to_numpy(reweighing.weigh_again(*engine, *given))
+    inflations = out.saved.get("inflations", np.ones(len(out.ys)))
     told = dataclasses.replace(method, noise=reweighing.Given(roots, inflations))
     options = {"inputs": out.inputs, "update_first": out.update_first, "dtype": dtype}
-    again = filter(model, ys, method=told, **options)
+    again = filter(model, out.ys, method=told, **options)
     second = smooth(model, again)
     return Smoothed(second.means, second.covs, again, again.weights)
 
 
-def sample_paths(model: Model, out: Filtered, num: int, key: Any) -> np.ndarray:
+@overload
+def sample_paths(out: Filtered, /, num: int, key: Key) -> np.ndarray: ...
+@overload
+def sample_paths(model: Model, out: Filtered, num: int, key: Key) -> np.ndarray: ...
+@_model_optional
+def sample_paths(model: Model, out: Filtered, num: int, key: Key) -> np.ndarray:
     """Draw whole paths of the state from the posterior, for questions that means and covariances cannot answer.
 
     Args:
-        model: the one that was filtered.
+        model: may be left out: the one that was filtered.
         out: one series from `wolf.filter`, run with `save="all"`.
         num: number of paths.
         key: seed or JAX key.
@@ -249,7 +276,7 @@ def sample_paths(model: Model, out: Filtered, num: int, key: Any) -> np.ndarray:
     Example:
         >>> import wolf
         >>> model = wolf.models.local_level(level_var=0.1, obs_var=1.0)
-        >>> wolf.sample_paths(model, wolf.filter(model, [1.0, 2.0, 3.0]), num=5, key=0).shape
+        >>> wolf.sample_paths(wolf.filter(model, [1.0, 2.0, 3.0]), num=5, key=0).shape
         (5, 3, 1)
     """
     _check_smoothable("sample_paths", model, out)
@@ -272,18 +299,21 @@ def sample_paths(model: Model, out: Filtered, num: int, key: Any) -> np.ndarray:
         )
 
 
+@overload
+def forecast(out: Filtered, /, steps: int, *, level: float = 0.95, inputs: ArrayLike | None = None) -> Forecast: ...
+@overload
 def forecast(
-    model: Model | list[Model] | tuple[Model, ...],
-    out: Filtered,
-    steps: int,
-    *,
-    level: float = 0.95,
-    inputs: Any = None,
+    model: Models, out: Filtered, steps: int, *, level: float = 0.95, inputs: ArrayLike | None = None
+) -> Forecast: ...
+@_model_optional
+def forecast(
+    model: Models, out: Filtered, steps: int, *, level: float = 0.95, inputs: ArrayLike | None = None
 ) -> Forecast:
     """Look ahead from the end of a filtered series.
 
     Args:
-        model: the one that was filtered, or the list of them; arrays with a time axis must reach `steps` further.
+        model: may be left out: the one that was filtered, or the list of them. Arrays with a time axis must reach
+            `steps` further.
         out: from `wolf.filter` or `wolf.filter_many`.
         steps: how many.
         level: probability of the intervals.
@@ -292,21 +322,21 @@ def forecast(
     Example:
         >>> import wolf
         >>> model = wolf.models.local_level(level_var=0.1, obs_var=1.0)
-        >>> wolf.forecast(model, wolf.filter(model, [1.0, 2.0, 3.0]), steps=20)
+        >>> wolf.forecast(wolf.filter(model, [1.0, 2.0, 3.0]), steps=20)
         Forecast: 20 steps, 95% intervals in .lower and .upper
     """
     checks.count("steps", steps)
     if not 0 < level < 1:
         raise ValueError(f"level must be a probability between 0 and 1; got {level!r}")
     _check_result("forecast", model, out)
-    if not hasattr(out.final, "belief"):
+    if not isinstance(out.final, GaussianState):
         raise ValueError(f"forecast takes the results of Gaussian filters; got one of {type(out.method).__name__}")
     if "slice" in out.settings:
         raise ValueError("a slice does not end where its final state does; forecast from the whole result")
-    each, given = isinstance(model, list | tuple), model if isinstance(model, list | tuple) else ()
-    first: Any = model[0] if isinstance(model, list | tuple) else model
-    us = checks.inputs(inputs, steps, first, series=out.num_series)
-    for one in model if isinstance(model, list | tuple) else [model]:
+    each, whole = _together(model)
+    models: Any = model if each else [model]
+    us = checks.inputs(inputs, steps, models[0], series=out.num_series)
+    for one in models:
         entry.check_time_axes(one, int(np.max(out.final.t)) + steps, out.update_first, "forecast")
     dtype = out.settings["dtype"]
     last = None if out.inputs is None else out.inputs[..., -1, :]
@@ -314,7 +344,6 @@ def forecast(
     if out.num_series is not None:
         axes = (0 if us is not None and us.ndim == 3 else None, 0 if last is not None and last.ndim == 2 else None)
         forecaster = jax.vmap(forecaster, in_axes=(0 if each else None, None, 0, *axes))
-    whole = entry.stack_models(tuple(map(with_matrices, given))) if each else with_matrices(model)
     with precision(dtype):
         engine = (cast(whole, dtype), cast(out.method, dtype), out.final)
         states, measured = to_numpy(forecaster(*engine, to_dtype(us, dtype), to_dtype(last, dtype)))
@@ -343,13 +372,20 @@ def _filter(
     if isinstance(save, str):
         saved = _mark_missing(saved, ys)
     settings = _settings(method, len(ys), dtype, save, update_first)
-    return Filtered(saved, final, model, method, settings, int(np.isnan(ys).sum()), us, update_first)
+    return Filtered(saved, final, model, method, settings, ys, int(np.isnan(ys).sum()), us, update_first)
+
+
+def _together(model: Any) -> tuple[bool, Any]:
+    """Say whether each series has a model of its own, and write out what all of them run on."""
+    if isinstance(model, list | tuple):
+        return True, entry.stack_models(tuple(map(with_matrices, model)))
+    return False, with_matrices(model)
 
 
 def _check_result(verb: str, model: Any, out: Any) -> None:
     if not isinstance(out, Filtered):
         raise ValueError(f"{verb} takes what wolf.filter returned; got {type(out).__name__}")
-    if not hasattr(out.method, "moments"):
+    if out.method.moments is None:
         raise ValueError(f"{verb} needs a Gaussian filter, such as method='WoLF'; this ran {type(out.method).__name__}")
     models = model if isinstance(model, list | tuple) else [model]
     sizes = {(each.state_dim, each.obs_dim) for each in models}
@@ -364,15 +400,13 @@ def _check_smoothable(verb: str, model: Any, out: Any) -> None:
         raise ValueError(f'smoothing needs covariances: filter with save="all", not save={out.settings["save"]!r}')
     if "slice" in out.settings:
         raise ValueError("a slice lacks what came after it; smooth the whole result, then slice its means")
-    if not hasattr(out.method, "moments"):
-        raise ValueError(f"{verb} needs a Gaussian filter; {type(out.method).__name__} has no moments to go back by")
 
 
 def _mark_missing(saved: dict[str, np.ndarray], ys: np.ndarray) -> dict[str, np.ndarray]:
     """Show what was not there: residuals and NIS of missing values are NaN, of wild ones as wild as they came."""
     if "residuals" not in saved:
         return saved
-    wild = np.abs(ys) > np.finfo(saved["residuals"].dtype).max ** 0.5
+    wild = is_wild(ys, saved["residuals"].dtype)
     residuals = np.where(wild, ys, np.where(np.isnan(ys), np.nan, saved["residuals"]))
     if "nis" not in saved:
         return saved | {"residuals": residuals}

@@ -8,9 +8,9 @@ import jax
 import numpy as np
 
 from wolf import methods
-from wolf.engine import run
-from wolf.moments import Linear
+from wolf.engine.saving import SAVERS
 from wolf.numerics.pytree import plain_functions
+from wolf.protocols import Filter, Key
 from wolf.statespace import Model, ParameterModel, time_axes, with_matrices, with_variances
 
 LARGEST_MATRIX = 20_000  # side of a covariance that is written out from its variances: 3 GB in float64
@@ -20,7 +20,7 @@ FRESH_FUNCTIONS = 5  # so many copies of one function mean that it is defined in
 _seen_functions: dict[Any, set[int]] = {}
 
 
-def resolve_method(method: Any, model: Model) -> Any:
+def resolve_method(method: str | Filter | None, model: Model) -> Any:
     """Find the method that a person means, and check that it suits the model."""
     if not isinstance(model, Model):
         raise ValueError(f"model must be a wolf.LinearModel or wolf.StateSpaceModel; got {type(model).__name__}")
@@ -28,29 +28,31 @@ def resolve_method(method: Any, model: Model) -> Any:
         method = methods.default(model)
     elif isinstance(method, str):
         method = methods.make(method)
-    if isinstance(method, type) or not all(hasattr(method, name) for name in ("init", "predict", "update")):
-        raise ValueError(f"method must be a name or a value such as wolf.WoLF(wolf.IMQ(c=4.0)); got {method!r}")
-    if isinstance(getattr(method, "moments", None), Linear) and not model.linear:
-        raise ValueError('KF needs a linear model; for functions use method="EKF", or leave it out for the robust one')
-    if getattr(method, "needs_linear", False) and not model.linear:
-        raise ValueError(f"{type(method).__name__} needs a linear model; for functions use another method")
-    check = getattr(method, "check_model", None)
-    if check is not None:
-        check(model)
+    if isinstance(method, type) or not isinstance(method, Filter):
+        raise ValueError(
+            f"method must be a name or a value such as wolf.WoLF(wolf.IMQ(c=4.0)); got {method!r}. A filter of your "
+            "own is a subclass of wolf.protocols.Filter"
+        )
+    if jax.tree_util.all_leaves([method]):
+        raise ValueError(f"decorate {type(method).__name__} with @wolf.numerics.pytree.pytree, for JAX to look inside")
+    if method.needs.linear and not model.linear:
+        words = 'use method="EKF", or leave it out for the robust one' if method.moments else "use another method"
+        name = "KF" if method.moments else type(method).__name__
+        raise ValueError(f"{name} needs a linear model; for functions {words}")
     return method
 
 
-def suit(model: Any, method: Any, key: Any) -> Any:
+def suit(model: Any, method: Any, key: Key | None) -> Any:
     """Check that a method and a model go together, and give the model in the form that the method takes.
 
     Covariances that were given as variances are written out for methods that need matrices; diagonal matrices are cut
     down to variances for methods that want those.
     """
-    if getattr(method, "needs_key", False) and key is None:
+    if method.needs.key and key is None:
         raise ValueError(f"{type(method).__name__} draws random numbers: pass key=, a seed such as key=0 or a JAX key")
     if isinstance(model, ParameterModel):  # keeps its covariances short by itself
         pass
-    elif getattr(method, "takes_variances", False):
+    elif method.needs.variances:
         model = with_variances(model)
     else:
         size = max((len(cov) for cov in (model.prior.cov, model.obs_cov) if cov.ndim == 1), default=0)
@@ -59,8 +61,7 @@ def suit(model: Any, method: Any, key: Any) -> Any:
                 f"{type(method).__name__} needs {size} x {size} matrices; use an ensemble, as method='ETKF'"
             )
         model = with_matrices(model)
-    if hasattr(method, "check"):
-        method.check(model)
+    method.check(model)
     return model
 
 
@@ -68,8 +69,8 @@ def check_options(dtype: str, save: Any) -> None:
     """Check what does not depend on the model or the data."""
     if dtype not in ("float64", "float32"):
         raise ValueError(f'dtype must be "float64" or "float32"; got {dtype!r}')
-    if not callable(save) and not (isinstance(save, str) and save in run.SAVERS):
-        raise ValueError(f"save must be one of {', '.join(map(repr, run.SAVERS))} or a function; got {save!r}")
+    if not callable(save) and not (isinstance(save, str) and save in SAVERS):
+        raise ValueError(f"save must be one of {', '.join(map(repr, SAVERS))} or a function; got {save!r}")
 
 
 def check_time_axes(model: Model, steps: int, update_first: bool, verb: str) -> None:
@@ -106,7 +107,7 @@ def warn_if_large(model: Model, rows: int, save: Any, dtype: str, method: Any = 
     if save != "all":
         return
     d, m = model.state_dim, model.obs_dim
-    covs = 2 * d * d if getattr(method, "keeps_covariances", True) and model.obs_cov.ndim > 1 else d
+    covs = 2 * d * d if method.needs.covariances and model.obs_cov.ndim > 1 else d
     size = rows * (covs + 2 * d + (m * m if model.obs_cov.ndim > 1 else 0) + 2 * m + 4) * np.dtype(dtype).itemsize
     if size > LARGE_OUTPUT:
         words = f'the results will take about {size / 1e9:.0f} GB; save="means" keeps {rows * (d + 3) * 8 / 1e9:.1f} GB'

@@ -11,16 +11,26 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from wolf import checks, entry
-from wolf.belief import Gaussian, gaussian
+from wolf.belief import Gaussian
+from wolf.belief.density import kl
 from wolf.engine import run
 from wolf.numerics.precision import precision, to_dtype
 from wolf.numerics.pytree import cast
+from wolf.protocols import Dtype, Filter, WeightFunction
 from wolf.statespace import Model
 
 
-def pif(model: Model, method: Any, ys: Any, contaminations: Any, *, dtype: str = "float64") -> np.ndarray:
+def pif(
+    model: Model,
+    method: str | Filter | None,
+    ys: ArrayLike,
+    contaminations: ArrayLike,
+    *,
+    dtype: Dtype = "float64",
+) -> np.ndarray:
     """Map the influence of an error in the last measurement.
 
     Args:
@@ -65,10 +75,10 @@ def _pif(model: Model, method: Any, ys: Array, errors: Array) -> Array:
         return Gaussian(after.mean, after.cov)
 
     clean = posterior(ys[-1])
-    return jax.vmap(lambda error: gaussian.kl(posterior(ys[-1] + error), clean))(errors)
+    return jax.vmap(lambda error: kl(posterior(ys[-1] + error), clean))(errors)
 
 
-def wasserstein2(first: Any, second: Any) -> float:
+def wasserstein2(first: ArrayLike, second: ArrayLike) -> float:
     """Compute the exact 2-Wasserstein distance between two ensembles of equal size.
 
     Args:
@@ -88,7 +98,9 @@ def wasserstein2(first: Any, second: Any) -> float:
     return float(np.sqrt(costs[linear_sum_assignment(costs)].mean()))
 
 
-def weight_map(weight: Any, obs_cov: Any, innovation_cov: Any, residuals: Any) -> np.ndarray:
+def weight_map(
+    weight: WeightFunction, obs_cov: ArrayLike, innovation_cov: ArrayLike, residuals: ArrayLike
+) -> np.ndarray:
     """Evaluate a weight over a grid of residuals, for pictures.
 
     Args:

@@ -6,9 +6,11 @@ rule. Ensembles and particles draw random numbers and need a `key`; the options 
 `inflation` (a factor or a rule), `localisation`, `weight` and `scope`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Literal
+
+import numpy as np
 
 from wolf import checks, ensembles, noise, weights
 from wolf.filters import (
@@ -23,34 +25,54 @@ from wolf.filters import (
 )
 from wolf.moments import Cubature, GaussHermite, Linear, Linearised, Unscented
 from wolf.noise.recovery import Recovering
+from wolf.protocols import Filter, Form, Moments, NoiseRule, WeightFunction
 from wolf.statespace import Model, ParameterModel, families
 
 ITERATIONS = 5  # of an iterated EKF; it converges quadratically, so more rarely changes a digit
+PLAIN = weights.Unweighted()
+PLAIN_NOISE = noise.Weighted(PLAIN)
 
 
-def KF(**options: Any) -> GaussianFilter:
-    """Make the Kalman filter, for linear models."""
-    options.setdefault("moments", Linear())
-    return GaussianFilter(**options)
+def KF(
+    *, moments: Moments = Linear(), noise: NoiseRule = PLAIN_NOISE, form: Form = "auto", iterations: int = 1
+) -> GaussianFilter:
+    """Make the Kalman filter, for linear models; options of `GaussianFilter`."""
+    return GaussianFilter(moments, noise, form, iterations)
 
 
-def EKF(**options: Any) -> GaussianFilter:
-    """Make the extended Kalman filter."""
-    return GaussianFilter(**options)
+def EKF(
+    *, moments: Moments = Linearised(), noise: NoiseRule = PLAIN_NOISE, form: Form = "auto", iterations: int = 1
+) -> GaussianFilter:
+    """Make the extended Kalman filter; options of `GaussianFilter`."""
+    return GaussianFilter(moments, noise, form, iterations)
 
 
-def IEKF(iterations: int = ITERATIONS, **options: Any) -> GaussianFilter:
-    """Make the iterated extended Kalman filter."""
-    return GaussianFilter(iterations=iterations, **options)
+def IEKF(
+    iterations: int = ITERATIONS,
+    *,
+    moments: Moments = Linearised(),
+    noise: NoiseRule = PLAIN_NOISE,
+    form: Form = "auto",
+) -> GaussianFilter:
+    """Make the iterated extended Kalman filter; options of `GaussianFilter`."""
+    return GaussianFilter(moments, noise, form, iterations)
 
 
-def WoLF(weight: Any = None, **options: Any) -> GaussianFilter:
+def WoLF(
+    weight: WeightFunction | None = None,
+    *,
+    moments: Moments = Linearised(),
+    form: Form = "auto",
+    iterations: int = 1,
+) -> GaussianFilter:
     """Make a weighted observation likelihood filter; it adapts to linear and nonlinear models.
 
     Args:
         weight: from `wolf.weights`, or any `weight(residual, obs_cov, innovation_cov)`; `MahalanobisIMQ(metric="S")`,
-            calibrated, unless told.
-        **options: of `GaussianFilter`.
+            calibrated, by default.
+        moments: of `GaussianFilter`.
+        form: of `GaussianFilter`.
+        iterations: of `GaussianFilter`.
 
     Example:
         >>> WoLF(weights.IMQ(c=4.0)).noise
@@ -59,15 +81,18 @@ def WoLF(weight: Any = None, **options: Any) -> GaussianFilter:
     if weight is None:
         weight = weights.MahalanobisIMQ(metric="S")
     checks.weight(weight)
-    return GaussianFilter(noise=noise.Weighted(weight), **options)
+    return GaussianFilter(moments, noise.Weighted(weight), form, iterations)
 
 
 def Learned(
-    r_uncertainty: str | float = "factor 2",
+    r_uncertainty: Literal["factor 2", "factor 10"] | float = "factor 2",
     patience: int = 5,
-    sensors: Any = None,
+    sensors: Sequence[int] | np.ndarray | Literal["each"] | None = None,
     strength: float = 10.0,
-    **options: Any,
+    *,
+    moments: Moments = Linearised(),
+    form: Form = "auto",
+    iterations: int = 1,
 ) -> GaussianFilter:
     """Make the default: it needs nothing, learns the size of the noise and of outliers, and ends its lock-outs.
 
@@ -75,9 +100,11 @@ def Learned(
         r_uncertainty: how well R is known: "factor 2" or "factor 10".
         patience: how many measurements in a row may lie in the same way before they are believed.
         sensors: for each coordinate of a measurement the number of its sensor, as (0, 0, 1), or "each" for one of its
-            own; each sensor then has noise of its own, and a jump needs a majority. One for all unless told.
+            own; each sensor then has noise of its own, and a jump needs a majority. Default: one for all.
         strength: how many measurements the given R is worth.
-        **options: of `GaussianFilter`.
+        moments: of `GaussianFilter`.
+        form: of `GaussianFilter`.
+        iterations: of `GaussianFilter`.
 
     Example:
         >>> Learned(patience=8).noise.patience
@@ -85,11 +112,12 @@ def Learned(
     """
     rule: Any = noise.LearnedScales(r_uncertainty, strength)
     if sensors is not None:
-        rule = noise.SensorBySensor(rule, None if isinstance(sensors, str) and sensors == "each" else sensors)
-    return GaussianFilter(noise=Recovering(rule, patience), **options)
+        named = None if isinstance(sensors, str) and sensors == "each" else checks.groups("sensors", sensors)
+        rule = noise.SensorBySensor(rule, named)
+    return GaussianFilter(moments, Recovering(rule, patience), form, iterations)
 
 
-def LowRank(weight: Any = None, rank: int = 10) -> LowRankFilter:
+def LowRank(weight: WeightFunction | None = None, rank: int = 10) -> LowRankFilter:
     """Make a filter for many parameters: a diagonal and a few directions instead of a full covariance.
 
     Args:
@@ -115,7 +143,7 @@ def default(model: Model) -> GaussianFilter:
     """
     if not isinstance(model, ParameterModel):
         return Learned()
-    gaussian = isinstance(model.family, families.Gaussian)
+    gaussian = isinstance(model.family, families.Normal)
     return WoLF() if gaussian else WoLF(weights.MahalanobisIMQ(metric="R"))
 
 
@@ -186,7 +214,7 @@ def _ensemble(words: str, analysis: Callable, weight: Any = None, **fixed: Any) 
         own = {name: options.pop(name) for name in {"rotate"} & options.keys()}
         if isinstance(robust, type):  # one of the printed rules, which has a threshold
             options.setdefault("weight", robust(options.pop("c", None)))
-        if not hasattr(inflation, "posterior"):
+        if not isinstance(inflation, ensembles.Inflation):
             inflation = ensembles.Multiplicative(inflation)
         chosen: dict[str, Any] = {"weight": robust} | fixed | options
         return EnsembleFilter(analysis=analysis(**own), inflation=inflation, **chosen)
@@ -195,7 +223,6 @@ def _ensemble(words: str, analysis: Callable, weight: Any = None, **fixed: Any) 
     return build
 
 
-PLAIN = weights.Unweighted()
 NEARBY = ensembles.Ring(radius=4.0)  # the usual radius for Lorenz96; say your own geometry by localisation=
 
 TABLE: dict[str, Callable[..., Any]] = {
@@ -209,7 +236,7 @@ TABLE: dict[str, Callable[..., Any]] = {
     "WoLF-Welsch": _weighted(weights.Welsch),
     "WoLF-Tukey": _weighted(weights.Tukey),
     "WoLF-Huber": _weighted(weights.Huber),
-    "WoLF-StudentT": _weighted(weights.StudentT),
+    "WoLF-StudentT": _weighted(weights.StudentWeight),
     "WoLF-PerCoordinate": _per_coordinate,
     "WoLF-IEKF": _with(WoLF, iterations=ITERATIONS),
     "UKF": _with(EKF, moments=Unscented()),
@@ -218,9 +245,9 @@ TABLE: dict[str, Callable[..., Any]] = {
     "WoLF-UKF": _with(WoLF, moments=Unscented()),
     "WoLF-CKF": _with(WoLF, moments=Cubature()),
     "WoLF-GHKF": _with(WoLF, moments=GaussHermite()),
-    "KF-B": _ruled(noise.Bernoulli, Linear()),
+    "KF-B": _ruled(noise.BetaBernoulli, Linear()),
     "KF-IW": _ruled(noise.InverseWishart, Linear()),
-    "EKF-B": _ruled(noise.Bernoulli),
+    "EKF-B": _ruled(noise.BetaBernoulli),
     "EKF-IW": _ruled(noise.InverseWishart),
     "KF-Ting": _ting,
     "KF-Student": _ruled(noise.StudentNoise, Linear()),
@@ -273,7 +300,7 @@ def names() -> list[str]:
     return list(TABLE)
 
 
-def make(name: str, **options: Any) -> Any:
+def make(name: str, **options: Any) -> Filter:
     """Build a method by name.
 
     Example:

@@ -26,7 +26,7 @@ class Band(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Say whether the value lies in its interval."""
+        """Whether the value lies in its interval."""
         return self.lower <= self.value <= self.upper
 
 

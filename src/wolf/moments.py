@@ -6,36 +6,42 @@ unexplained is kept as a root of the residuals at the points, so it stays positi
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from wolf.belief import Gaussian, RootGaussian
+from wolf.belief import Affine, Belief, RootGaussian
 from wolf.numerics import linalg
 from wolf.numerics.linalg import matmul, matvec, transpose
 from wolf.numerics.pytree import pytree, static
-from wolf.protocols import Affine
+from wolf.protocols import Moments, Needs
 from wolf.statespace import Bound, LinearMap
 
 GRID_LIMIT = 100_000  # points of a Gauss-Hermite grid
 
 
 @pytree
-class Linear:
+class Linear(Moments):
     """Read the matrix of a linear model: the Kalman filter."""
 
-    def __call__(self, fn: LinearMap, belief: Gaussian | RootGaussian, at: Array | None = None) -> Affine:
+    @property
+    def needs(self) -> Needs:
+        """A model of matrices."""
+        return Needs(linear=True, one_series=False)
+
+    def __call__(self, fn: Any, belief: Belief, at: Array | None = None) -> Affine:
         """See fn as what it is."""
         return Affine(fn(belief.mean), fn.matrix)
 
 
 @pytree
-class Linearised:
+class Linearised(Moments):
     """Take a tangent by automatic differentiation: the extended Kalman filter (exact on linear models)."""
 
-    def __call__(self, fn: LinearMap | Bound, belief: Gaussian | RootGaussian, at: Array | None = None) -> Affine:
+    def __call__(self, fn: LinearMap | Bound, belief: Belief, at: Array | None = None) -> Affine:
         """See fn as its tangent at the belief's mean, or at another point.
 
         Args:
@@ -52,7 +58,7 @@ class Linearised:
 
 
 @pytree
-class Unscented:
+class Unscented(Moments):
     """Regress over 2 D + 1 points: the unscented Kalman filter (Julier & Uhlmann 1997; Wan & van der Merwe 2000).
 
     Args:
@@ -66,7 +72,7 @@ class Unscented:
     beta: float = static(default=0.0)
     kappa: float | None = static(default=None)
 
-    def __call__(self, fn: LinearMap | Bound, belief: Gaussian | RootGaussian, at: Array | None = None) -> Affine:
+    def __call__(self, fn: LinearMap | Bound, belief: Belief, at: Array | None = None) -> Affine:
         """See fn through its values at the points."""
         size = belief.mean.shape[0]
         kappa = max(3.0 - size, 0.0) if self.kappa is None else self.kappa
@@ -85,10 +91,10 @@ class Unscented:
 
 
 @pytree
-class Cubature:
+class Cubature(Moments):
     """Regress over 2 D points of equal weight: the cubature Kalman filter (Arasaratnam & Haykin 2009)."""
 
-    def __call__(self, fn: LinearMap | Bound, belief: Gaussian | RootGaussian, at: Array | None = None) -> Affine:
+    def __call__(self, fn: LinearMap | Bound, belief: Belief, at: Array | None = None) -> Affine:
         """See fn through its values at the points."""
         size = belief.mean.shape[0]
         points = np.sqrt(size) * np.concatenate([np.eye(size), -np.eye(size)], axis=1)
@@ -97,7 +103,7 @@ class Cubature:
 
 
 @pytree
-class GaussHermite:
+class GaussHermite(Moments):
     """Regress over a grid of orderᴰ points: exact for polynomials up to degree 2 order - 1 (Ito & Xiong 2000).
 
     Args:
@@ -106,7 +112,7 @@ class GaussHermite:
 
     order: int = static(default=3)
 
-    def __call__(self, fn: LinearMap | Bound, belief: Gaussian | RootGaussian, at: Array | None = None) -> Affine:
+    def __call__(self, fn: LinearMap | Bound, belief: Belief, at: Array | None = None) -> Affine:
         """See fn through its values at the points."""
         size = belief.mean.shape[0]
         if self.order**size > GRID_LIMIT:
@@ -121,7 +127,7 @@ class GaussHermite:
 
 def _regress(
     fn: LinearMap | Bound,
-    belief: Gaussian | RootGaussian,
+    belief: Belief,
     at: Array | None,
     points: np.ndarray,
     weights: np.ndarray,

@@ -1,28 +1,184 @@
-"""The few values that the layers hand to each other. No logic lives here.
+"""What the parts of a filter hand to each other, and what each part must be able to do.
 
-Dimensions: D state, M observation, T time, B series. Inside the engine coordinates come first and a trailing axis,
-if there is one, holds the series.
+A filter is three independent choices: a belief (`wolf.belief`), moments (how a function is seen by a belief) and a
+noise rule (how much a measurement is believed). Whoever keeps to the protocols below fits in; they have defaults, so
+that a new part writes only what is its own.
+
+Dimensions: D state, M observation, T time, B series. Inside the engine coordinates come first and a trailing axis, if
+there is one, holds the series.
 """
 
-from typing import Any, NamedTuple
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
+import numpy as np
 from jax import Array
 
-from wolf.numerics import linalg
+from wolf.belief import Affine, Belief
+from wolf.belief.updates import Update
+from wolf.numerics.linalg import Cholesky
+from wolf.statespace import Bound, LinearMap, Model
+
+Number = float | np.number | np.ndarray | Array  # a hyper-parameter: one number, or an array of them for a sweep
+Key = int | np.integer | np.ndarray | Array  # a seed, or a JAX key
+Dtype = Literal["float64", "float32"]
+Form = Literal["auto", "joseph", "symmetric", "sqrt"]
+Metric = Literal["R", "S"]
+Save = Literal["all", "means", "final"] | Callable[[Any, Any], Any]  # what to keep of each step's (state, info)
 
 
-class Affine(NamedTuple):
-    """A function seen by a belief: `h(x) ≈ mean + jac (x - m)`, leftover covariance `root rootᵀ`.
+@dataclasses.dataclass(frozen=True)
+class Needs:
+    """What a part needs of a run, known before it starts.
 
-    Attributes:
-        mean: h at the belief, (M,).
-        jac: slope, (M, D). None stands for the identity.
-        root: root of what a straight line leaves unexplained, (M, K). None stands for zero.
+    Args:
+        linear: a model of matrices, not of functions.
+        key: random numbers.
+        variances: covariances as variances where they are diagonal; else they are written out as matrices.
+        one_series: many series are run apart; a part without this need takes them together, on a trailing axis.
+        covariances: room for a covariance of each step in the results.
+
+    Example:
+        >>> Needs(linear=True, one_series=False) | Needs(key=True)
+        Needs(linear=True, key=True, variances=False, one_series=True, covariances=True)
     """
 
-    mean: Any
-    jac: Any
-    root: Any = None
+    linear: bool = False
+    key: bool = False
+    variances: bool = False
+    one_series: bool = True
+    covariances: bool = True
+
+    def __or__(self, other: "Needs") -> "Needs":
+        """Join the needs of two parts."""
+        return Needs(*(a or b for a, b in zip(dataclasses.astuple(self), dataclasses.astuple(other), strict=True)))
+
+
+@runtime_checkable
+class WeightFunction(Protocol):
+    """How far a measurement is believed: w in [0, 1], a number or one for each coordinate; see `wolf.weights`."""
+
+    def __call__(self, residual: Any, obs_cov: Any, innovation_cov: Any, /) -> Any:
+        """Weigh a residual (M,) by its noise R and its covariance S, both (M, M)."""
+
+
+@runtime_checkable
+class Moments(Protocol):
+    """How a function is seen by a belief: as a straight line and what that leaves over; see `wolf.moments`."""
+
+    @property
+    def needs(self) -> Needs:
+        """What these moments need of a model."""
+        return Needs(one_series=False)
+
+    def __call__(self, fn: LinearMap | Bound, belief: Belief, at: Array | None = None) -> Affine:
+        """See a function at the belief's mean, or at another point re-centred on that mean."""
+        ...
+
+
+@runtime_checkable
+class NoiseRule(Protocol):
+    """How much of a measurement to believe; see `wolf.noise`.
+
+    Subclass it and write `__call__`; the rest has defaults for a rule that remembers nothing and takes any model.
+    """
+
+    @property
+    def needs(self) -> Needs:
+        """What the rule needs of a run."""
+        return Needs()
+
+    def check(self, model: Model) -> None:
+        """Refuse, in words, a model that the rule does not suit."""
+        return
+
+    def start(self, model: Model) -> Any:
+        """Give the memory to begin with: a pytree of arrays."""
+        return ()
+
+    def law(self, memory: Any) -> Any:
+        """Say what a memory has learned about the noise; None for rules that learn nothing."""
+        return None
+
+    def rows(self, size: int) -> list[Any]:
+        """List the coordinates of each sensor that the rule judges by itself: all of them, as one, by default."""
+        return [slice(None)]
+
+    @property
+    def doubts_dynamics(self) -> bool:
+        """Whether the rule may doubt the prediction too, and not only the measurement."""
+        return False
+
+    def __call__(self, seen: "Evidence") -> "Believed":
+        """Judge one measurement."""
+        ...
+
+
+class State(Protocol):
+    """What a filter carries from step to step."""
+
+    @property
+    def mean(self) -> Any:
+        """Mean of the state, (D,)."""
+        ...
+
+    @property
+    def cov(self) -> Any:
+        """Covariance, (D, D); None for a filter that carries none."""
+        ...
+
+    @property
+    def variances(self) -> Any:
+        """Variances, (D,); None for a filter that has no uncertainty."""
+        ...
+
+    @property
+    def t(self) -> Any:
+        """Number of measurements so far."""
+        ...
+
+
+@runtime_checkable
+class Filter(Protocol):
+    """One step at a time: what `wolf.filter(method=...)` takes; see `wolf.filters`.
+
+    Subclass it and write `init`, `predict` and `update`; the rest has defaults. A filter around another one passes on
+    what that one needs and refuses.
+    """
+
+    @property
+    def needs(self) -> Needs:
+        """What the filter needs of a run."""
+        return Needs()
+
+    @property
+    def moments(self) -> Moments | None:
+        """Moments, by which smoothing and forecasts see functions; None if there is no Gaussian belief."""
+        return None
+
+    @property
+    def noise(self) -> NoiseRule | None:
+        """Noise rule; None if no rule judges measurements."""
+        return None
+
+    def check(self, model: Model) -> None:
+        """Refuse, in words, a model that the filter does not suit."""
+        return
+
+    def init(self, model: Any, key: Array | None = None) -> Any:
+        """Start from the model's prior: a state."""
+        ...
+
+    def predict(self, now: Any, state: Any, u: Array | None, key: Array | None = None) -> Any:
+        """Go forward one step in time, by the model `now` of this step and its input u."""
+        ...
+
+    def update(
+        self, now: Any, state: Any, y: "Measurement", u: Array | None, key: Array | None = None
+    ) -> tuple[Any, "Info"]:
+        """Learn from one measurement."""
+        ...
 
 
 class Measurement(NamedTuple):
@@ -64,53 +220,25 @@ class Evidence(NamedTuple):
     belief: Any
     obs_cov: Array
     observed: Array
-    innovation: linalg.Cholesky
+    innovation: Cholesky
     memory: Any = ()
     t: Any = None
-
-
-class Pull(NamedTuple):
-    """How hard a measurement pulls, where a rule knows it: `K = P Hᵀ A`, in the coordinates of its weight.
-
-    Attributes:
-        gain: A, (M, M), the inverse of the covariance that the residual has for the rule, noise included.
-        rest: `C = I - A S`, with S what the state explains of that covariance; found without a difference.
-        doubt: Σ, (M, M): the posterior covariance gains `P Hᵀ Σ H P`, since it is open which noise it was.
-    """
-
-    gain: Array
-    rest: Array
-    doubt: Array
 
 
 class Believed(NamedTuple):
     """How much of a measurement to believe: what a noise rule returns.
 
     Attributes:
-        weight: w. A number for the whole measurement, (M,) for each coordinate, or a matrix (M, M) that maps the
-            measurement to whitened coordinates and weighs them there, so that its information is `Wᵀ W`.
-        spread: root (D, K) of a positive term that the posterior covariance gains. None stands for zero.
-        prior: belief to learn from instead of the predicted one, for rules that doubt the dynamics too. None keeps it.
-        nominal: `()` if the posterior covariance is that of the estimate under the nominal model, whatever prior and
-            weight gave the estimate; None if not. Part of the structure, so that it may cross a jit.
+        update: how the measurement changes the belief: `wolf.belief.updates.Weigh(w)`, or another of its kinds.
         memory: what the rule carries to its next measurement, for rules that learn the noise.
         outlier: probability of being an outlier, for rules that work it out. None leaves it to the weight.
         inflation: factor on the predicted covariance, for rules that let the state jump. None stands for 1.
-        posterior: `(belief, log N(e; 0, S))` of rules that learn by themselves, from one sensor after the other; the
-            weight is then for people to read.
-        pull: for rules that average over several noises, instead of a weight that makes up one noise; the weight then
-            only whitens.
     """
 
-    weight: Array
-    spread: Array | None = None
-    prior: Any = None
-    nominal: tuple[()] | None = None
+    update: Update
     memory: Any = ()
     outlier: Array | None = None
     inflation: Array | None = None
-    posterior: tuple[Any, Array] | None = None
-    pull: Pull | None = None
 
 
 class Info(NamedTuple):

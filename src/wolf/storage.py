@@ -3,10 +3,12 @@
 import io
 import json
 import os
-import tempfile
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import jax
 import numpy as np
@@ -31,25 +33,39 @@ def write(path: Path, header: dict[str, Any], arrays: dict[str, Any]) -> None:
     buffer = io.BytesIO()
     text = np.frombuffer(json.dumps(header, default=repr).encode(), np.uint8)
     np.savez(buffer, header=text, **arrays)
-    write_atomically(path, buffer.getvalue())
+    with atomic(path) as file:
+        file.write(buffer.getvalue())
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write beside the target, flush to disk, then rename: a reader sees the old file or the new one."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+@contextmanager
+def atomic(path: Path) -> Iterator[BinaryIO]:
+    """Open a file beside the target, flush it to disk and rename it: a reader sees the old file or the whole new one.
+
+    Args:
+        path: of the target.
+    """
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
+        with beside.open("xb") as file:
+            yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+        os.replace(beside, path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
         raise
-    if hasattr(os, "O_DIRECTORY"):
-        directory = os.open(path.parent, os.O_DIRECTORY)
-        os.fsync(directory)
-        os.close(directory)
+    _flush_folder(path.parent)
+
+
+def _flush_folder(folder: Path) -> None:
+    """Put the new name on disk too; only POSIX lets a folder be opened for it."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def read(path: Path, kind: str, version: int, fields: tuple[str, ...]) -> tuple[dict, dict[str, np.ndarray]]:

@@ -10,15 +10,19 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from wolf import api, checks, entry, metrics, simulate
-from wolf.engine.run import save_means
+from wolf.engine.saving import save_means
+from wolf.filters import EnsembleFilter, EnsembleState
 from wolf.numerics.precision import as_key
+from wolf.protocols import Filter, Key
+from wolf.results import count
 from wolf.statespace import Model
 
 PIECE = 4_000_000  # numbers in the members of one piece of a run: 32 MB
 PATIENCE = 2.0  # seconds without a word before progress is told on a terminal
-BURN_IN = 0.1  # of the steps, left out of scores unless told
+BURN_IN = 0.1  # of the steps, left out of scores by default
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -55,24 +59,25 @@ class Twin:
 
     @property
     def scores(self) -> dict[str, float]:
-        """Average error, spread and CRPS over time, after the burn-in."""
+        """Mean error, spread and CRPS over time, after the burn-in."""
         return {name: float(getattr(self, name)[self.burn_in :].mean()) for name in ("rmse", "spread", "crps")}
 
     def __repr__(self) -> str:
         """Tell the scores."""
         shown = ", ".join(f"{name} {value:.4g}" for name, value in self.scores.items())
-        return f"Twin: {len(self.truth)} steps, {self.outliers.sum()} with outliers; after {self.burn_in}: {shown}"
+        steps = count(len(self.truth), "step")
+        return f"Twin: {steps}, {self.outliers.sum()} with outliers; after {self.burn_in}: {shown}"
 
 
 def run(
     model: Model,
-    method: Any = None,
+    method: str | Filter | None = None,
     steps: int = 1000,
     *,
-    key: Any,
+    key: Key,
     outliers: Any = None,
     data: simulate.Simulated | None = None,
-    initial: Any = None,
+    initial: ArrayLike | None = None,
     burn_in: int | None = None,
     progress: bool | Callable[[int, int], None] | None = None,
 ) -> Twin:
@@ -86,7 +91,7 @@ def run(
         outliers: a process from `wolf.simulate`; none without one.
         data: truth and measurements from `wolf.simulate.trajectory`, to compare methods on the same ones.
         initial: true state at time 0; drawn from the prior without one.
-        burn_in: steps that the scores leave out; a tenth unless told.
+        burn_in: steps that the scores leave out; default: a tenth.
         progress: True or False to tell how far the run is, a function of (done, steps) to be told; on a terminal it is
             told after two seconds unless switched off.
 
@@ -108,7 +113,7 @@ def run(
     if not 0 <= burn_in < steps:
         raise ValueError(f"burn_in must leave some of the {steps} steps; got {burn_in}")
     method = entry.resolve_method(method, model)
-    size = getattr(method, "num_members", 1) * model.state_dim
+    size = (method.num_members if isinstance(method, EnsembleFilter) else 1) * model.state_dim
     length = min(steps, max(1, PIECE // size))
     pieces = -(-steps // length)
     length = -(-steps // pieces)
@@ -140,14 +145,8 @@ def run(
 
 
 def _keep_members(state: Any, info: Any) -> dict[str, Any]:
-    belief = {"members": state.members} if hasattr(state, "members") else {"variances": _variances(state)}
-    return save_means(state, info) | belief
-
-
-def _variances(state: Any) -> Any:
-    import jax.numpy as jnp
-
-    return jnp.diagonal(state.cov) if hasattr(state, "cov") else state.variances
+    members = isinstance(state, EnsembleState)
+    return save_means(state, info) | ({"members": state.members} if members else {"variances": state.variances})
 
 
 def _score(saved: dict[str, np.ndarray], truth: np.ndarray) -> dict[str, np.ndarray]:

@@ -14,17 +14,19 @@ axis and whatever trails is a batch, so it sums over axis 0 and uses `wolf.numer
 zeros, and a missing coordinate has residual 0 and unit variance.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from wolf import calibration, checks
+from wolf import calibration, checks, protocols
 from wolf.numerics import linalg
 from wolf.numerics.linalg import Cholesky
 from wolf.numerics.pytree import function, pytree, static
+from wolf.protocols import Metric, Number
 
 EFFICIENCY = 0.95  # of the calibrated threshold that c=None stands for
 STUDENT_DOF = 4.0  # Lange, Little & Taylor (1989): a choice that does well over many data sets
@@ -32,6 +34,12 @@ STUDENT_DOF = 4.0  # Lange, Little & Taylor (1989): a choice that does well over
 
 class Weight:
     """What the built-in weights share: trailing series axes, a factor instead of a matrix, missing coordinates."""
+
+    def __call__(
+        self, residual: Array, obs_cov: Array, innovation_cov: Array | Cholesky, observed: Array | None = None
+    ) -> Array:
+        """Return w, one number or one for each coordinate."""
+        raise NotImplementedError
 
 
 @pytree
@@ -57,7 +65,7 @@ class IMQ(Weight):
         0.8
     """
 
-    c: Any = None
+    c: Number | None = None
 
     def __post_init__(self) -> None:
         """Check c."""
@@ -77,11 +85,11 @@ class IMQ(Weight):
         return MahalanobisIMQ.profile(*_distance(residual, scale))
 
 
-class _Mahalanobis(Weight):
+class DistanceWeight(Weight):
     """What the families in a Mahalanobis distance share: whitening, calibration and the check of their fields."""
 
-    c: Any
-    metric: str
+    c: Number | None
+    metric: Metric
 
     def __post_init__(self) -> None:
         checks.positive("c", self.c)
@@ -89,18 +97,20 @@ class _Mahalanobis(Weight):
             raise ValueError(f'metric must be "R" (noise) or "S" (innovation); got {self.metric!r}')
 
     @classmethod
-    def calibrated(cls: Any, dim: int, efficiency: float = EFFICIENCY) -> Any:
+    def calibrated(cls, dim: int, efficiency: float = EFFICIENCY) -> Self:
         """Choose c for the S metric so that clean Gaussian data keep this share of the Kalman variance reduction.
 
         Args:
             dim: number of coordinates, M.
             efficiency: share to keep, in the worst case of a small gain; between 0 and 1.
         """
-        return cls(c=calibration.threshold(cls, dim, efficiency), metric="S")
+        family: Any = cls  # one of those below, which have the two fields
+        return family(c=calibration.threshold(family, dim, efficiency), metric="S")
 
     def __call__(
         self, residual: Array, obs_cov: Array, innovation_cov: Array | Cholesky, observed: Array | None = None
     ) -> Array:
+        """Weigh a residual by its squared distance."""
         radius = self._radius(_threshold(self, type(self), residual, observed))
         return self.profile(*_distance(residual, radius, obs_cov if self.metric == "R" else innovation_cov))
 
@@ -115,7 +125,7 @@ class _Mahalanobis(Weight):
 
 
 @pytree
-class MahalanobisIMQ(_Mahalanobis):
+class MahalanobisIMQ(DistanceWeight):
     """Inverse multi-quadric in a Mahalanobis distance: `w² = 1 / (1 + d² / c²)`, the paper's WoLF-MD.
 
     Args:
@@ -127,8 +137,8 @@ class MahalanobisIMQ(_Mahalanobis):
         3.85
     """
 
-    c: Any = None
-    metric: str = static(default="R")
+    c: Number | None = None
+    metric: Metric = static(default="R")
 
     @staticmethod
     def profile(radius: Array, square: Array, scale: Array) -> Array:
@@ -137,7 +147,7 @@ class MahalanobisIMQ(_Mahalanobis):
 
 
 @pytree
-class MahalanobisThreshold(_Mahalanobis):
+class MahalanobisThreshold(DistanceWeight):
     """A hard gate: w = 1 while the *squared* distance is at most c, else 0; the paper's WoLF-TMD.
 
     Args:
@@ -150,8 +160,8 @@ class MahalanobisThreshold(_Mahalanobis):
         [1.0, 0.0]
     """
 
-    c: Any = None
-    metric: str = static(default="R")
+    c: Number | None = None
+    metric: Metric = static(default="R")
 
     @staticmethod
     def _radius(c: Any) -> Any:
@@ -164,7 +174,7 @@ class MahalanobisThreshold(_Mahalanobis):
 
 
 @pytree
-class Welsch(_Mahalanobis):
+class Welsch(DistanceWeight):
     """Gaussian-shaped, also known as correntropy: `w² = exp(-d² / c²)`.
 
     Args:
@@ -172,8 +182,8 @@ class Welsch(_Mahalanobis):
         metric: "R" or "S".
     """
 
-    c: Any = None
-    metric: str = static(default="S")
+    c: Number | None = None
+    metric: Metric = static(default="S")
 
     @staticmethod
     def profile(radius: Array, square: Array, scale: Array) -> Array:
@@ -182,7 +192,7 @@ class Welsch(_Mahalanobis):
 
 
 @pytree
-class Tukey(_Mahalanobis):
+class Tukey(DistanceWeight):
     """Biweight: `w² = (1 - d² / c²)²` inside the radius c, 0 outside.
 
     Args:
@@ -190,8 +200,8 @@ class Tukey(_Mahalanobis):
         metric: "R" or "S".
     """
 
-    c: Any = None
-    metric: str = static(default="S")
+    c: Number | None = None
+    metric: Metric = static(default="S")
 
     @staticmethod
     def profile(radius: Array, square: Array, scale: Array) -> Array:
@@ -200,7 +210,7 @@ class Tukey(_Mahalanobis):
 
 
 @pytree
-class Huber(_Mahalanobis):
+class Huber(DistanceWeight):
     """Full belief up to a distance c, then `w² = c / d`: bounded influence that does not vanish far away.
 
     Args:
@@ -208,8 +218,8 @@ class Huber(_Mahalanobis):
         metric: "R" or "S".
     """
 
-    c: Any = None
-    metric: str = static(default="S")
+    c: Number | None = None
+    metric: Metric = static(default="S")
 
     @staticmethod
     def profile(radius: Array, square: Array, scale: Array) -> Array:
@@ -218,7 +228,7 @@ class Huber(_Mahalanobis):
 
 
 @pytree
-class StudentT(Weight):
+class StudentWeight(Weight):
     """The weight of a Student-t error: `w² = (ν + d) / (ν + distance²)`; near the centre above 1, up to √((ν+d)/ν).
 
     Args:
@@ -226,8 +236,8 @@ class StudentT(Weight):
         metric: "R" or "S".
     """
 
-    dof: Any = STUDENT_DOF
-    metric: str = static(default="S")
+    dof: Number = STUDENT_DOF
+    metric: Metric = static(default="S")
 
     def __post_init__(self) -> None:
         """Check dof and metric."""
@@ -258,7 +268,7 @@ class PerCoordinate(Weight):
         Array([1. , 0.6], dtype=float32)
     """
 
-    weight: Any = function()
+    weight: protocols.WeightFunction = function()
 
     def __post_init__(self) -> None:
         """Check the weight."""
@@ -287,7 +297,7 @@ class PerGroup(Weight):
         Array([0.6, 1. , 1. ], dtype=float32)
     """
 
-    weight: Any = function()
+    weight: protocols.WeightFunction = function()
     groups: tuple[int, ...] = static()
 
     def __post_init__(self) -> None:
@@ -312,12 +322,16 @@ class PerGroup(Weight):
 
 
 def evaluate(
-    weight: Any, residual: Array, obs_cov: Array, innovation_cov: Array | Cholesky, observed: Array | None
+    weight: protocols.WeightFunction,
+    residual: Array,
+    obs_cov: Array,
+    innovation_cov: Array | Cholesky,
+    observed: Array | None,
 ) -> Array:
     """Call a weight: a built-in one as it is, a user's `weight(residual, obs_cov, innovation_cov)` series by series."""
     if isinstance(weight, Weight):
-        return weight(residual, obs_cov, innovation_cov, observed)  # type: ignore[operator]
-    fn = weight
+        return weight(residual, obs_cov, innovation_cov, observed)
+    fn: Callable = weight
     covs = [jnp.broadcast_to(c, c.shape[:2] + residual.shape[1:]) for c in (obs_cov, _dense(innovation_cov))]
     for _ in range(residual.ndim - 1):
         fn = jax.vmap(fn, in_axes=-1, out_axes=-1)

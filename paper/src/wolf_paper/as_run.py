@@ -1,25 +1,31 @@
 """Rules as the paper's box prints them and as its code ran them, where either differs from what the library does.
 
 They live here because they are part of the paper's record, not of the toolbox: the library has the rules that their
-own derivations give (`wolf.noise.Bernoulli`, `wolf.noise.InverseWishart`).
+own derivations give (`wolf.noise.BetaBernoulli`, `wolf.noise.InverseWishart`) and the printed ensembles
+(`wolf.ensembles.SampledGain`).
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.scipy.special import digamma
 
+from wolf import checks
+from wolf.belief.updates import Weigh
+from wolf.ensembles.printed import perturbed
+from wolf.ensembles.protocol import Analysed, Analysis, AnalysisNeeds
+from wolf.ensembles.sight import Sight
 from wolf.noise.whitened import Whitened, expected_distance, iterate, whiten, whitening_root
 from wolf.numerics import linalg
 from wolf.numerics.pytree import pytree, static
-from wolf.protocols import Believed, Evidence
+from wolf.protocols import Believed, Evidence, Needs, NoiseRule
 from wolf.statespace import Model
 
 
 @pytree
-class PrintedBernoulli:
+class PrintedBernoulli(NoiseRule):
     """KF-B as the algorithm box of Duran-Martin et al. (2024, appendix A) prints it.
 
     log odds of ρ = Ψ(α') - Ψ(β' + 1) - ½ E (y - Hx)ᵀR⁻¹(y - Hx), with α' = α + ρ and β' = β + 1 - ρ after the first
@@ -38,7 +44,10 @@ class PrintedBernoulli:
     iterations: int = static(default=4)
     tolerance: Any = 1e-7
 
-    handles_series: ClassVar[bool] = True
+    @property
+    def needs(self) -> Needs:
+        """Take many series together."""
+        return Needs(one_series=False)
 
     def __call__(self, seen: Evidence) -> Believed:
         """Infer ρ."""
@@ -49,12 +58,12 @@ class PrintedBernoulli:
 
         one = jnp.ones_like(white.num_observed)
         if self.iterations == 1:
-            return Believed(one)
+            return Believed(Weigh(one))
         first = infer(one, self.alpha * one, self.beta * one)
         power = iterate(
             lambda power: infer(power, self.alpha + power, self.beta + 1.0 - power), first, self.iterations - 2
         )
-        return Believed(linalg.safe_sqrt(power))
+        return Believed(Weigh(linalg.safe_sqrt(power)))
 
 
 class Carried(NamedTuple):
@@ -65,7 +74,7 @@ class Carried(NamedTuple):
 
 
 @pytree
-class CarriedBernoulli:
+class CarriedBernoulli(NoiseRule):
     """KF-B as the authors' library of February 2024 ran it.
 
     The counts α', β' are those that the previous *time step* left, starting at 1, and stay fixed in the inner loop;
@@ -98,11 +107,11 @@ class CarriedBernoulli:
 
         power = iterate(infer, jnp.ones_like(white.num_observed), self.iterations - 1)
         last = infer(power)
-        return Believed(linalg.safe_sqrt(power), memory=Carried(self.alpha + last, self.beta + 1.0 - last))
+        return Believed(Weigh(linalg.safe_sqrt(power)), memory=Carried(self.alpha + last, self.beta + 1.0 - last))
 
 
 @pytree
-class BroadcastWishart:
+class BroadcastWishart(NoiseRule):
     """KF-IW as the authors' library of February 2024 ran it: ‖y - Hμ‖² is added to *every* entry of the matrix.
 
     The outer product was taken between two one-dimensional arrays, which gives their inner product. For one
@@ -116,7 +125,10 @@ class BroadcastWishart:
     scaling: Any
     iterations: int = static(default=4)
 
-    handles_series: ClassVar[bool] = True
+    @property
+    def needs(self) -> Needs:
+        """Take many series together."""
+        return Needs(one_series=False)
 
     def __call__(self, seen: Evidence) -> Believed:
         """Infer Λ."""
@@ -136,7 +148,49 @@ class BroadcastWishart:
             return blend(residual, linalg.symmetrise(linalg.matmul(cov, factor.solve(white.signal))))
 
         start = blend(white.residual, white.signal)
-        return Believed(whitening_root(white, iterate(again, start, self.iterations - 1)))
+        return Believed(Weigh(whitening_root(white, iterate(again, start, self.iterations - 1))))
+
+
+@pytree
+class ReferenceGain(Analysis):
+    """The update of the published code, to repeat its figures: `K = var(ŷ)⁻¹ cov(x, ŷ)`, the factors the other way.
+
+    For models that measure every state (M = D). With `inflation` the diagonal of cov(x, ŷ) is multiplied by it and
+    `K = (cov + R)⁻¹ cov`; the members themselves are not inflated.
+
+    Args:
+        inflation: None, or the factor; 3 in the published runs with 20 members.
+    """
+
+    inflation: Any = None
+
+    @property
+    def needs(self) -> AnalysisNeeds:
+        """Draw the noise of each member, and take the printed weights."""
+        return AnalysisNeeds(perturbed=True, per_member=True, error_weights=True)
+
+    def __post_init__(self) -> None:
+        """Check the inflation."""
+        checks.positive("inflation", self.inflation)
+
+    def __call__(
+        self, mean: Array, anomalies: Array, sight: Sight, weight: Array, draws: Array, key: Array, taper: Any
+    ) -> Analysed:
+        """Move every member; arguments as in `Stochastic`."""
+        errors = perturbed(sight, draws)
+        if errors.shape[1] != anomalies.shape[1]:
+            raise ValueError(
+                f"ReferenceGain needs as many observations as states; got {errors.shape[1]} and {anomalies.shape[1]}"
+            )
+        weighed = errors * (weight if weight.ndim == 2 else weight[None])
+        seen = errors.mean(0)[None] - errors
+        cross = anomalies.T @ seen / sight.degrees
+        if self.inflation is None:
+            inner = seen.T @ seen / sight.degrees
+        else:
+            cross = cross + (self.inflation - 1.0) * jnp.diag(jnp.diagonal(cross))
+            inner = cross + sight.noise.matrix()
+        return Analysed(mean, anomalies + jnp.linalg.solve(inner, cross @ weighed.T).T)
 
 
 def _responsibility(alpha: Any, beta: Any, distance: Array, tolerance: Any) -> Array:

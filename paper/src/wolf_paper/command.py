@@ -1,77 +1,46 @@
-"""What `wolf reproduce` does: run experiments one after the other, then lay out how they compare with the paper."""
+"""The command `wolf reproduce`, which wolf finds by an entry point; what it does is imported when it runs."""
 
-import math
-from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import click
 
-from wolf_paper import registry, runner, verdict
-from wolf_paper.runner import Outcome, Request
 
-SHORT = {
-    verdict.AGREES: "agrees",
-    verdict.DIFFERS: "differs, and why is known",
-    verdict.UNEXPLAINED: "differs, unexplained",
-    verdict.NO_NUMBER: "no number in the paper",
-    verdict.NO_DATA: "not run: no data",
-}
+@click.command()
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option("--list", "listed", is_flag=True, help="List the experiments and end.")
+@click.option(
+    "--scale",
+    type=click.Choice(["small", "paper"]),
+    default="small",
+    show_default=True,
+    help="Size of the experiments: minutes in all, or as in the paper.",
+)
+@click.option("--trials", type=click.IntRange(min=2), help="Number of trials of each experiment; default: its scale's.")
+@click.option(
+    "--seed", type=click.IntRange(0, 2**31 - 1), default=314, show_default=True, help="Seed of all random numbers."
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default="reproduction",
+    show_default=True,
+    help="Folder of rows, figures and manifests. What is finished there is not run again.",
+)
+@click.option(
+    "--data",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder of the regression sets; default: they are downloaded.",
+)
+@click.pass_context
+def reproduce(context: click.Context, names: tuple[str, ...], listed: bool, **options: Any) -> None:
+    """Run the paper's experiments (all, or by NAME) and compare them with what the paper reports.
 
+    Ends with exit code 1 if a figure differs and nobody has said why.
+    """
+    from wolf_paper import reproducing
 
-def listing() -> str:
-    """List the experiments with what they show."""
-    known = registry.experiments()
-    width = max(map(len, known)) + 2
-    return "\n".join(
-        f"{name:<{width}}{each.title}{' (only if named)' if each.on_request else ''}" for name, each in known.items()
-    )
-
-
-def reproduce(names: tuple[str, ...], scale: str, trials: int | None, seed: int, out: Path, data: Path | None) -> int:
-    """Run the experiments and print a table; 1 if a figure differs and nobody has said why, else 0."""
-    chosen = registry.choose(names)
-    out.mkdir(parents=True, exist_ok=True)
-    request = Request(out, scale, seed, trials, data)
-    outcomes = []
-    try:
-        for number, experiment in enumerate(chosen, 1):
-            click.echo(f"[{number}/{len(chosen)}] {experiment.name}: {experiment.title}")
-            outcomes.append(runner.reproduce(experiment, request))
-    except KeyboardInterrupt:
-        click.echo(f"\nInterrupted. Finished parts are kept in {out}; the same command goes on from there.", err=True)
-        return 130  # as a shell reports an interrupt
-    click.echo(table(outcomes))
-    if trials is not None:
-        click.echo("With --trials, figures that hold at one scale only were not judged.")
-    click.echo(f"Rows, figures and manifests: {out}")
-    return int(any(outcome.failed for outcome in outcomes))
-
-
-def table(outcomes: list[Outcome]) -> str:
-    """Lay out how many figures agree, and name those that do not."""
-    width = max(len(each.name) for each in outcomes) + 2
-    lines = ["", f"{'experiment':<{width}}{'time':>8}  verdicts"]
-    lines.append("-" * (width + 34))
-    for each in outcomes:
-        counts = Counter(found.status for found in each.verdicts)
-        words = ", ".join(f"{counts[status]} {SHORT[status]}" for status in SHORT if counts[status])
-        lines.append(f"{each.name:<{width}}{_duration(each.seconds):>8}  {words or 'nothing to compare with'}")
-    lines.append("")
-    for each in outcomes:
-        for found in each.verdicts:
-            if found.status in (verdict.DIFFERS, verdict.UNEXPLAINED):
-                lines += [_difference(each.name, found)]
-    return "\n".join(lines)
-
-
-def _difference(name: str, found: verdict.Verdict) -> str:
-    if found.expected == "holds":
-        head = f"{name}, {found.name}: not so here; so says {found.source}"
-    else:
-        ours = "nothing" if math.isnan(found.measured) else f"{found.measured:.4g}"
-        head = f"{name}, {found.name}: {ours} here, {found.expected} in {found.source}"
-    return f"{head}.\n    {found.text[0].upper()}{found.text[1:]}{'' if found.text.endswith('.') else '.'}"
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+    if listed:
+        click.echo(reproducing.listing())
+        return
+    context.exit(reproducing.reproduce(names, **options))

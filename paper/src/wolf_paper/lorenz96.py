@@ -21,7 +21,9 @@ from wolf.filters import EnsembleFilter
 from wolf.models import lorenz96
 from wolf.models.chaos import Lorenz96, runge_kutta
 from wolf.numerics.precision import precision
+from wolf.protocols import Dtype, Filter
 from wolf.weights import Unweighted
+from wolf_paper.as_run import ReferenceGain
 from wolf_paper.lorenz96_figures import draw_runs, draw_thresholds, draw_waves
 from wolf_paper.protocol import Experiment, Rows, Task
 
@@ -68,7 +70,7 @@ class Settings:
     thresholds: tuple[float, ...] = tuple(np.linspace(1.0, 20.0, 8).round(4).tolist())
     trials: int = 5
     variants: tuple[str, ...] = (PRINTED,)
-    dtype: str = "float32"
+    dtype: Dtype = "float32"
 
 
 PAPER = Settings()
@@ -124,7 +126,7 @@ def run(task: Task) -> Rows:
     return [label | row for row in _grid(config, variant, int(size), kind, task)]
 
 
-def method_of(name: str, variant: str, size: int, dim: int, c: float | None = None) -> EnsembleFilter:
+def method_of(name: str, variant: str, size: int, dim: int, c: float | None = None) -> Filter:
     """Build an ensemble filter; `c` is a distance, which AP and PP square.
 
     Args:
@@ -141,7 +143,7 @@ def method_of(name: str, variant: str, size: int, dim: int, c: float | None = No
         return methods.make("WoLF-EnKF", num_members=size, **near)
     weight = Unweighted() if c is None else RULES[name](c if name == HUB else c**2)
     if variant == AS_RUN:
-        return EnsembleFilter(size, ensembles.ReferenceGain(GAIN_INFLATION if small else None), weight=weight)
+        return EnsembleFilter(size, ReferenceGain(GAIN_INFLATION if small else None), weight=weight)
     stretch = ensembles.Multiplicative(INFLATION if small else 1.0)
     return EnsembleFilter(size, ensembles.SampledGain(), stretch, weight=weight)
 
@@ -188,9 +190,7 @@ def _mean(state: Any, info: Any) -> Any:
     return state.mean
 
 
-def _errors(
-    config: Settings, variant: str, method: EnsembleFilter, truth: np.ndarray, ys: np.ndarray, seed: int
-) -> Any:
+def _errors(config: Settings, variant: str, method: Filter, truth: np.ndarray, ys: np.ndarray, seed: int) -> Any:
     """Filter, and compute L_t, the root mean square error over the states, (B, T)."""
     prior = Gaussian(np.zeros(config.dim), np.ones(config.dim))
     model = lorenz96(config.dim, FORCING[variant], config.dt, noise_std=1.0, prior=prior)

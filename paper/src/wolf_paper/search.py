@@ -47,7 +47,8 @@ def maximise(
     """
     if not bounds:
         return Found({}, _finite(score()), 1)
-    optimiser = _optimiser()
+    from bayes_opt import BayesianOptimization  # here: it takes a second to import
+
     done = 0
 
     def counted(**values: float) -> float:
@@ -59,22 +60,11 @@ def maximise(
     with warnings.catch_warnings():
         # The surrogate's own fit complains where the score is flat or the box is touched; neither is ours to mend.
         warnings.simplefilter("ignore")
-        search = optimiser(counted, dict(bounds), random_state=seed, verbose=0, allow_duplicate_points=True)
+        search = BayesianOptimization(counted, dict(bounds), random_state=seed, verbose=0, allow_duplicate_points=True)
         search.maximize(init_points=initial, n_iter=iterations)
-    best: dict[str, Any] = search.max
+    best: Any = search.max
     return Found({name: float(value) for name, value in best["params"].items()}, float(best["target"]), done)
 
 
 def _finite(value: float) -> float:
     return float(value) if math.isfinite(value) else FAILED
-
-
-def _optimiser() -> Any:
-    try:
-        from bayes_opt import BayesianOptimization
-    except ImportError as error:
-        raise ModuleNotFoundError(
-            'The search for hyper-parameters needs bayesian-optimization: pip install "wolf-filter[paper]"',
-            name="bayes_opt",
-        ) from error
-    return BayesianOptimization

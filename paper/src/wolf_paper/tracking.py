@@ -15,6 +15,7 @@ import wolf
 from wolf.filters import GaussianFilter, RaoBlackwellFilter
 from wolf.moments import Linear
 from wolf.noise import MixtureLaw, StudentLaw
+from wolf.protocols import Filter
 from wolf.simulate import Simulated
 from wolf_paper import as_run
 
@@ -118,7 +119,7 @@ def errors(means: np.ndarray, data: tuple[Simulated, ...]) -> np.ndarray:
     return np.sqrt(((means - states(data)) ** 2).sum(1))
 
 
-def make_methods(chosen: Chosen) -> dict[str, GaussianFilter]:
+def make_methods(chosen: Chosen) -> dict[str, Filter]:
     """Build the filters that know nothing but the model and their hyper-parameters."""
     counts: dict[str, Any] = {"alpha": chosen.alpha, "beta": chosen.beta, "iterations": chosen.b_iterations}
     wishart: dict[str, Any] = {"scaling": chosen.scaling, "iterations": chosen.iw_iterations}

@@ -1,7 +1,7 @@
 """The corrupted regression sets of the paper's section 5.2: as it prints the protocol, and as it was run.
 
 The two differ in which rows set the scale and in what an outlier is: uniform in [-50, 50] in the text, +50 or -50 in
-the published code; `wolf.datasets.uci.prepare` says how. Hyper-parameters marked as saved are those that the authors'
+the published code; `uci_sets.prepare` says how. Hyper-parameters marked as saved are those that the authors'
 repository keeps for the published runs (https://github.com/gerdm/weighted-likelihood-filter).
 """
 
@@ -50,17 +50,17 @@ SAVED: dict[str, dict[str, dict[str, float]]] = {
 }
 
 
-def load(name: str, data: Path | None, made_up_rows: int | None) -> uci.Dataset:
+def load(name: str, data: Path | None, made_up_rows: int | None) -> uci.RegressionSet:
     """Load a set, or make one of its shape up where a number of rows is given."""
     return uci.made_up(name, made_up_rows) if made_up_rows is not None else _read(name, data)
 
 
 @cache
-def _read(name: str, data: Path | None) -> uci.Dataset:
+def _read(name: str, data: Path | None) -> uci.RegressionSet:
     return uci.load(name, data)
 
 
-def streams(data: uci.Dataset, variant: str, which: range, seed: int, outlier_prob: float) -> Trials:
+def streams(data: uci.RegressionSet, variant: str, which: range, seed: int, outlier_prob: float) -> Trials:
     """Make trials: each shuffled, scaled and corrupted by its own seed, `seed + number`."""
     outliers, protocol = VARIANTS[variant]
     made = [uci.prepare(data, seed + i, outlier_prob=outlier_prob, outliers=outliers, protocol=protocol) for i in which]

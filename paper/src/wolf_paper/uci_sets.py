@@ -5,8 +5,8 @@ A file is looked for in `directory`, in the environment variable WOLF_DATA, then
 "Dropout as a Bayesian approximation", and checked against a checksum. `made_up` makes sets of the same shapes, for
 tests.
 
-    data = wolf.datasets.uci.load("kin8nm")
-    stream = wolf.datasets.uci.prepare(data, seed=314, outlier_prob=0.1)
+    data = uci_sets.load("kin8nm")
+    stream = uci_sets.prepare(data, seed=314, outlier_prob=0.1)
     out = wolf.filter(model, stream.targets, inputs=stream.features, save="means")
 """
 
@@ -51,7 +51,7 @@ SETS = {
 }
 
 
-class Dataset(NamedTuple):
+class RegressionSet(NamedTuple):
     """A regression set as it is in its file: features (n, K), targets (n,)."""
 
     name: str
@@ -85,12 +85,12 @@ def names() -> list[str]:
     return list(SETS)
 
 
-def load(name: str, directory: Any = None, download: bool = True) -> Dataset:
+def load(name: str, directory: Any = None, download: bool = True) -> RegressionSet:
     """Load a set by name.
 
     Args:
         name: one of `names()`.
-        directory: where the folders are; what WOLF_DATA says, or a cache in your home directory, unless told.
+        directory: where the folders are; default: what WOLF_DATA says, or a cache in your home directory.
         download: whether to fetch what is not there. The last column is the target.
     """
     source = _source(name)
@@ -107,15 +107,15 @@ def load(name: str, directory: Any = None, download: bool = True) -> Dataset:
     if table.shape != (source.rows, source.columns):
         wanted = (source.rows, source.columns)
         raise ValueError(f"{path} should hold a table of {wanted}, and holds one of {table.shape}; is it another file?")
-    return Dataset(name, table[:, :-1], table[:, -1])
+    return RegressionSet(name, table[:, :-1], table[:, -1])
 
 
-def made_up(name: str, rows: int | None = None, seed: int = 0) -> Dataset:
+def made_up(name: str, rows: int | None = None, seed: int = 0) -> RegressionSet:
     """Make a set up, of the shape of a real one: a smooth function of the features, with some noise.
 
     Args:
         name: one of `names()`.
-        rows: how many; as many as the real set has unless told.
+        rows: how many; default: as many as the real set has.
         seed: of the random numbers.
 
     Example:
@@ -129,11 +129,11 @@ def made_up(name: str, rows: int | None = None, seed: int = 0) -> Dataset:
     features = rng.normal(size=(rows or source.rows, source.columns - 1))
     waves = rng.normal(size=(source.columns - 1, 3)) / np.sqrt(source.columns - 1)
     smooth = np.sin(2 * features @ waves) @ np.array([1.0, 0.6, 0.3])
-    return Dataset(name, features, smooth + 0.1 * rng.normal(size=len(features)))
+    return RegressionSet(name, features, smooth + 0.1 * rng.normal(size=len(features)))
 
 
 def prepare(
-    data: Dataset,
+    data: RegressionSet,
     seed: int,
     *,
     outlier_prob: float = 0.0,
@@ -202,7 +202,7 @@ def _fetch(name: str, source: Source, path: Path) -> None:
     except OSError as error:
         raise ConnectionError(
             f"{name} is not in {path.parent} and could not be downloaded ({error}). Without a network, put the file "
-            f"from {url} there as data.txt, or use wolf.datasets.uci.made_up({name!r})"
+            f"from {url} there as data.txt, or use wolf_paper.uci_sets.made_up({name!r})"
         ) from error
     found = hashlib.sha256(content).hexdigest()
     if found != source.sha256:

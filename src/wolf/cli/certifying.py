@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from wolf.audit.certificate import certify
+from wolf.audit import certify
 from wolf.belief import Gaussian
 from wolf.cli import filtering
-from wolf.models import recipes
+from wolf.models import named
 from wolf.statespace import LinearModel
 
 
@@ -16,7 +16,7 @@ def build_model(spec: str, parameters: dict[str, float], columns: int) -> Linear
     """Make a model by name with known variances, and a standard normal prior, which a steady state forgets.
 
     Args:
-        spec: name of a recipe, or a file.
+        spec: name of a model, or a file.
         parameters: its variances.
         columns: measured coordinates, for a track.
 
@@ -24,21 +24,14 @@ def build_model(spec: str, parameters: dict[str, float], columns: int) -> Linear
         >>> build_model("local-level", {"level_var": 0.1, "obs_var": 1.0}, 1)
         LinearModel(1 states, 1 measured)
     """
-    recipe = recipes.parse(spec)
-    if recipe.fixed is not None:
-        return recipe.fixed
-    wrong = [name for name in parameters if name not in recipe.parameters]
-    if wrong:
-        raise ValueError(f"{spec} has no parameter {', '.join(wrong)}; it has {', '.join(recipe.parameters)}")
-    if recipe.columns is not None and recipe.columns != columns:
-        raise ValueError(f"{spec} has {recipe.columns} column; only constant-velocity can have {columns}")
-    known = recipe.given | parameters
-    absent = [name for name in recipe.parameters if name not in known]
+    found = named.parse(spec)
+    named.check_parameters(found, parameters)
+    absent = [name for name in found.parameters if name not in found.given | parameters]
     if absent:
         advice = " ".join(f"--set {name}=..." for name in absent)
         raise ValueError(f"a certificate is about known noise: {advice} (`wolf filter` prints fitted variances)")
-    states = sum(part.size for part in recipe.parts) * columns
-    return recipe.builder(None, Gaussian(np.zeros(states), np.eye(states)), columns)(**known)
+    states = found.states(columns)
+    return found.model(None, Gaussian(np.zeros(states), np.eye(states)), columns, **parameters)
 
 
 def run(
@@ -53,7 +46,7 @@ def run(
     """Certify, write the files that were asked for, and return what to print.
 
     Args:
-        spec: name of a recipe, or a file.
+        spec: name of a model, or a file.
         settings: variances, as NAME=NUMBER.
         method: name with options.
         columns: measured coordinates.

@@ -9,8 +9,11 @@ from typing import Any
 
 import click
 
+from wolf.cli.plugins import Pluggable
+
 PICTURES = (".png", ".pdf", ".svg")
 MANY_ROWS = 200_000  # from here on a run shows its progress
+METHOD_HELP = "Name from `wolf methods`, with options as in WoLF-TMD:c=9.5. Default: the robust one."
 
 
 class InputError(click.ClickException):
@@ -19,7 +22,7 @@ class InputError(click.ClickException):
     exit_code = 2
 
 
-class OneLineErrors(click.Group):
+class OneLineErrors(Pluggable):
     """A group whose commands end in one line, not in a traceback, when the input or a file is at fault."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -48,19 +51,30 @@ def reading_options(command: Any) -> Any:
     """Add the options of every command that reads a file."""
     options = [
         click.argument("source", metavar="FILE"),
-        click.option("--time", help="Time column: numbers, or dates in ISO 8601. Found by itself unless told."),
-        click.option("--value", "values", multiple=True, help="Value column; give it several times for several."),
-        click.option("--by", help="Column that tells series apart, such as a sensor's name."),
-        click.option("--model", default="local-level", show_default=True, help="See `wolf models`."),
-        click.option("--set", "settings", multiple=True, metavar="NAME=NUMBER", help="A variance that is known."),
+        click.option(
+            "--time", help="Name of the time column: numbers, or dates in ISO 8601. Default: found by itself."
+        ),
+        click.option(
+            "--value", "values", multiple=True, help="Name of a value column; repeat it for several. Default: found."
+        ),
+        click.option("--by", help="Name of the column that tells series apart, such as a sensor's name."),
+        click.option(
+            "--model",
+            default="local-level",
+            show_default=True,
+            help="Name of a model, or a TOML file; `wolf models` lists the names.",
+        ),
+        click.option(
+            "--set", "settings", multiple=True, metavar="NAME=NUMBER", help="Variance that is known and not fitted."
+        ),
         click.option(
             "--on-bad-cell",
             type=click.Choice(["error", "missing"]),
             default="error",
             show_default=True,
-            help="What to do with a cell that is no number.",
+            help="Treatment of a cell that is not a number.",
         ),
-        click.option("--no-header", is_flag=True, help="The first line of a CSV file is data."),
+        click.option("--no-header", is_flag=True, help="Treat the first line of a CSV file as data."),
     ]
     for option in reversed(options):
         command = option(command)
@@ -69,16 +83,17 @@ def reading_options(command: Any) -> Any:
 
 @main.command("filter")
 @reading_options
-@click.option("--method", help="A name from `wolf methods`, with options as WoLF-TMD:c=9.5. Robust unless told.")
+@click.option("--method", help=METHOD_HELP)
 @click.option("--smooth", is_flag=True, help="Use the whole series for each row, not only its past.")
-@click.option("--forecast", type=click.IntRange(min=0), default=0, help="Steps to look ahead, added as rows.")
+@click.option("--forecast", type=click.IntRange(min=0), default=0, help="Number of steps to look ahead, added as rows.")
 @click.option("--level", type=float, default=0.95, show_default=True, help="Probability of the intervals.")
-@click.option("--out", help="File to write, .csv, .parquet or .arrow; - for standard output. [FILE-clean.csv]")
-@click.option("--report", help="An HTML page to look at, in one file.")
+@click.option("--out", help="File to write: .csv, .parquet or .arrow; - for standard output. Default: FILE-clean.csv.")
+@click.option("--report", help="HTML page to write, in one file.")
 def filter_command(source: str, method: str | None, out: str | None, report: str | None, **options: Any) -> None:
     """Clean the readings in FILE (CSV, Parquet, Arrow; - for standard input).
 
-    Writes mean, lower, upper, weight and outlier next to the columns of FILE. Variances are fitted unless given.
+    Writes mean, lower, upper, weight and outlier next to the columns of FILE. Variances that --set does not
+    give are fitted.
     """
     from wolf.cli import filtering, readings, tables
     from wolf.numerics import allocator
@@ -97,6 +112,7 @@ def filter_command(source: str, method: str | None, out: str | None, report: str
         files.check_target(path)
     header = not options["no_header"]
     read = readings.load(source, options["time"], options["values"], options["by"], options["on_bad_cell"], header)
+    _tell_size(options["model"])
     with _progress(read) as progress:
         series: Any = (filtering.start if report is None else filtering.run)(read, chosen, progress)
         tables.write(target, read, series, progress)
@@ -109,6 +125,15 @@ def filter_command(source: str, method: str | None, out: str | None, report: str
         write_report(report, read.table.name, series, chosen, origin=origin, **named)
         wrote.append(f"{report} (open it in a browser)")
     click.echo(filtering.summary(read, series, chosen, wrote), err=target == "-")
+
+
+def _tell_size(model: str) -> None:
+    """Say before the wait that a model is large."""
+    from wolf.cli.filtering import tell_size
+
+    words = tell_size(model)
+    if words:
+        click.echo(words, err=True)
 
 
 @contextmanager
@@ -126,37 +151,55 @@ def _progress(read: Any) -> Iterator[Callable[[int], None]]:
 
 @main.command()
 @reading_options
-@click.option("--method", "names", multiple=True, help="A method to compare; give it several times.")
+@click.option(
+    "--method", "names", multiple=True, help="Method to compare; repeat it for several. Default: the usual ones."
+)
 def compare(source: str, names: tuple[str, ...], **options: Any) -> None:
     """Compare methods on the readings in FILE, by how well they predict the next one."""
     from wolf.cli import comparing, readings
 
     header = not options["no_header"]
     read = readings.load(source, options["time"], options["values"], options["by"], options["on_bad_cell"], header)
+    _tell_size(options["model"])
     click.echo(comparing.compare(read, options["model"], options["settings"], names))
 
 
 @main.command()
 @reading_options
-@click.option("--method", default="WoLF-MD", show_default=True, help="A method with a threshold.")
+@click.option("--method", default="WoLF-MD", show_default=True, help="Method with a threshold.")
 def tune(source: str, method: str, **options: Any) -> None:
     """Choose the threshold of a method for the readings in FILE, by how well it predicts."""
     from wolf.cli import comparing, readings
 
     header = not options["no_header"]
     read = readings.load(source, options["time"], options["values"], options["by"], options["on_bad_cell"], header)
+    _tell_size(options["model"])
     click.echo(comparing.tune(read, source, options["model"], options["settings"], method))
 
 
 @main.command()
-@click.option("--model", default="local-level", show_default=True, help="See `wolf models`.")
-@click.option("--set", "settings", multiple=True, metavar="NAME=NUMBER", help="A variance; 1 for noise, 0.1 else.")
-@click.option("--steps", type=click.IntRange(min=2), default=1000, show_default=True, help="Rows to make.")
-@click.option("--columns", type=click.IntRange(min=1), default=1, show_default=True, help="Coordinates of a track.")
-@click.option("--outliers", type=click.FloatRange(0, 1), default=0.05, show_default=True, help="Share of outliers.")
-@click.option("--size", type=click.FloatRange(min=0), default=20.0, show_default=True, help="Theirs, in noise sds.")
-@click.option("--missing", type=click.FloatRange(0, 1), default=0.0, show_default=True, help="Share of gaps.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of all random numbers.")
+@click.option("--model", default="local-level", show_default=True, help="Name of a model; `wolf models` lists them.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="NAME=NUMBER", help="Variance. Default: 1 for noise, 0.1 else."
+)
+@click.option("--steps", type=click.IntRange(min=2), default=1000, show_default=True, help="Number of rows.")
+@click.option(
+    "--columns", type=click.IntRange(min=1), default=1, show_default=True, help="Number of coordinates of a track."
+)
+@click.option(
+    "--outliers", type=click.FloatRange(0, 1), default=0.05, show_default=True, help="Share of rows that are outliers."
+)
+@click.option(
+    "--size",
+    type=click.FloatRange(min=0),
+    default=20.0,
+    show_default=True,
+    help="Size of an outlier, in standard deviations of the noise.",
+)
+@click.option(
+    "--missing", type=click.FloatRange(0, 1), default=0.0, show_default=True, help="Share of rows that are missing."
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of all random numbers.")
 @click.option("--out", default="-", show_default=True, help="File to write; - for standard output.")
 def simulate(out: str, settings: tuple[str, ...], **options: Any) -> None:
     """Make readings with known truth and outliers, to try things on."""
@@ -172,14 +215,24 @@ def simulate(out: str, settings: tuple[str, ...], **options: Any) -> None:
 
 @main.command()
 @click.argument("model")
-@click.option("--set", "settings", multiple=True, metavar="NAME=NUMBER", help="A variance of the model.")
-@click.option("--method", help="A name from `wolf methods`, with options as WoLF-TMD:c=9.5. Robust unless told.")
-@click.option("--columns", type=click.IntRange(min=1), default=1, show_default=True, help="Coordinates of a track.")
-@click.option("--json", help="File to write the entries to; - for standard output in place of the table.")
-@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Picture to draw, .png, .pdf or .svg.")
-@click.option("--trials", type=click.IntRange(min=0), default=64, show_default=True, help="Of each level; 0 for none.")
-@click.option("--steps", type=click.IntRange(min=20), default=300, show_default=True, help="Of each trial.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of all random numbers.")
+@click.option("--set", "settings", multiple=True, metavar="NAME=NUMBER", help="Variance of the model.")
+@click.option("--method", help=METHOD_HELP)
+@click.option(
+    "--columns", type=click.IntRange(min=1), default=1, show_default=True, help="Number of coordinates of a track."
+)
+@click.option("--json", help="JSON file to write; - for standard output instead of the table.")
+@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Picture to draw: .png, .pdf or .svg.")
+@click.option(
+    "--trials",
+    type=click.IntRange(min=0),
+    default=64,
+    show_default=True,
+    help="Number of trials at each level; 0 for none.",
+)
+@click.option(
+    "--steps", type=click.IntRange(min=20), default=300, show_default=True, help="Number of steps of a trial."
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of all random numbers.")
 def certify(model: str, plot: Path | None, json: str | None, seed: int, **options: Any) -> None:
     """Say how robust a method is on MODEL (see `wolf models`): bounds, recovery, breakdown."""
     if plot is not None and plot.suffix.lower() not in PICTURES:
@@ -196,11 +249,9 @@ def certify(model: str, plot: Path | None, json: str | None, seed: int, **option
 @main.command("models")
 def list_models() -> None:
     """List the models by name, with their parameters."""
-    from wolf.models.recipes import WORDS
+    from wolf.models.named import describe
 
-    width = max(map(len, WORDS)) + 2
-    for name, words in WORDS.items():
-        click.echo(f"{name:<{width}}{words}")
+    click.echo(describe())
 
 
 @main.command("methods")
@@ -220,13 +271,19 @@ def list_methods() -> None:
     type=click.Path(dir_okay=False, path_type=Path),
     default="wolf-demo.png",
     show_default=True,
-    help="Picture.",
+    help="Picture to draw: .png, .pdf or .svg.",
 )
-@click.option("--steps", type=click.IntRange(min=2), default=1000, show_default=True, help="Length of a track.")
 @click.option(
-    "--trials", type=click.IntRange(min=1), default=50, show_default=True, help="Tracks of each kind of data."
+    "--steps", type=click.IntRange(min=2), default=1000, show_default=True, help="Number of steps of a track."
 )
-@click.option("--seed", type=click.IntRange(min=0), default=314, show_default=True, help="Of all random numbers.")
+@click.option(
+    "--trials",
+    type=click.IntRange(min=1),
+    default=50,
+    show_default=True,
+    help="Number of tracks for each kind of data.",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=314, show_default=True, help="Seed of all random numbers.")
 def demo(out: Path, steps: int, trials: int, seed: int) -> None:
     """Compare a robust filter with a Kalman filter on dirty data: a table and a picture."""
     if out.suffix.lower() not in PICTURES:
@@ -245,39 +302,3 @@ def demo(out: Path, steps: int, trials: int, seed: int) -> None:
         click.echo(f"No picture this time. {error}")
     else:
         click.echo(f"Picture: {out}")
-
-
-@main.command()
-@click.argument("names", metavar="[NAME]...", nargs=-1)
-@click.option("--list", "listed", is_flag=True, help="List the experiments and end.")
-@click.option(
-    "--scale", type=click.Choice(["small", "paper"]), default="small", show_default=True, help="Minutes, or as printed."
-)
-@click.option("--trials", type=click.IntRange(min=2), help="Instead of those of the scale.")
-@click.option(
-    "--seed", type=click.IntRange(0, 2**31 - 1), default=314, show_default=True, help="Of all random numbers."
-)
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    default="reproduction",
-    show_default=True,
-    help="Folder of rows, figures and manifests. What is finished there is not run again.",
-)
-@click.option(
-    "--data",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Folder of the regression sets. Downloaded unless told.",
-)
-@click.pass_context
-def reproduce(context: click.Context, names: tuple[str, ...], listed: bool, **options: Any) -> None:
-    """Run the paper's experiments (all, or by NAME) and compare them with what the paper reports.
-
-    Ends with exit code 1 if a figure differs and nobody has said why.
-    """
-    from wolf_paper import command as reproducing
-
-    if listed:
-        click.echo(reproducing.listing())
-        return
-    context.exit(reproducing.reproduce(names, **options))

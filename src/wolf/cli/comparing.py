@@ -9,7 +9,7 @@ import numpy as np
 from wolf.cli import filtering
 from wolf.cli.readings import Readings
 from wolf.fitting import scores, tuning
-from wolf.models.recipes import parse
+from wolf.models.named import parse
 from wolf.readings import Options, Series, clean
 from wolf.readings.timing import gaps_of
 
@@ -17,7 +17,7 @@ USUAL = ("KF", "Learned", "WoLF", "WoLF-IMQ", "WoLF-TMD", "WoLF-Welsch", "WoLF-H
 REACH = 1.959964  # standard deviations of a 95 % interval
 
 
-class Row(NamedTuple):
+class Judged(NamedTuple):
     """One method on all series.
 
     Attributes:
@@ -40,7 +40,7 @@ def compare(readings: Readings, model: str, settings: tuple[str, ...], names: tu
 
     Args:
         readings: as read.
-        model: name of a recipe.
+        model: by name, or a file.
         settings: variances that are known.
         names: of the methods; the usual ones without any.
     """
@@ -60,9 +60,9 @@ def tune(readings: Readings, source: str, model: str, settings: tuple[str, ...],
     first, last = longest.fit_rows
     some = longest.values[first:last]
     gaps = gaps_of(longest.times)[1]
-    recipe = parse(model)
-    prior = recipe.start(some, float(np.nanvar(np.diff(some, axis=0))) or 1.0)
-    build = recipe.builder(None if gaps is None else gaps[first:last], prior, len(longest.columns))
+    named = parse(model)
+    prior = named.start(some, float(np.nanvar(np.diff(some, axis=0))) or 1.0)
+    build = named.builder(None if gaps is None else gaps[first:last], prior, len(longest.columns))
     tuned = tuning.tune(build(**longest.parameters), some, method)
     lines = [
         str(tuned),
@@ -78,7 +78,7 @@ def _again(readings: Readings, each: Series, model: str, method: object) -> Seri
     return clean(each.values, each.times, options, names=names)[0]
 
 
-def _judge(name: str, done: list[Series]) -> Row:
+def _judge(name: str, done: list[Series]) -> Judged:
     nis, log_density, count, errors, inside, flags = [], [], [], [], [], []
     for each in done:
         measured = np.isfinite(each.values)
@@ -96,7 +96,7 @@ def _judge(name: str, done: list[Series]) -> Row:
         )
     rows = max(int((np.concatenate(count) > 0).sum()), 1)
     middle = float(np.median(np.concatenate(errors)))
-    return Row(
+    return Judged(
         name,
         float(told.sum() / rows),
         middle,
@@ -105,7 +105,7 @@ def _judge(name: str, done: list[Series]) -> Row:
     )
 
 
-def _table(readings: Readings, fitted: list[Series], rows: list[Row]) -> str:
+def _table(readings: Readings, fitted: list[Series], rows: list[Judged]) -> str:
     best = max(rows, key=lambda row: row.score)
     width = max(len(row.name) for row in rows) + 2
     lines = [

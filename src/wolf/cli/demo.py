@@ -53,7 +53,7 @@ class Config:
     Attributes:
         steps: length of a track.
         trials: tracks of each kind.
-        seed: of all random numbers; that of the paper's code unless told.
+        seed: of all random numbers; default: that of the paper's code.
     """
 
     steps: int = 1000
@@ -61,7 +61,7 @@ class Config:
     seed: int = 314
 
 
-class Row(NamedTuple):
+class DemoRow(NamedTuple):
     """One filter on one kind of data, over all trials.
 
     Attributes:
@@ -86,7 +86,7 @@ class Row(NamedTuple):
 class Results(NamedTuple):
     """The rows of the table, and a typical run of each kind of dirty data for the picture."""
 
-    rows: list[Row]
+    rows: list[DemoRow]
     tracks: list[Track]
 
 
@@ -98,7 +98,7 @@ def run(config: Config, say: Callable[[str], None] = lambda words: None) -> Resu
         say: told what happens while it happens.
     """
     model = make_model()
-    rows: list[Row] = []
+    rows: list[DemoRow] = []
     tracks: list[Track] = []
     for name, kind in KINDS.items():
         started = time.perf_counter()
@@ -150,7 +150,7 @@ def introduction(config: Config) -> str:
     return "\n".join([head, *kinds, "", "Running; compiling the filters on the first data is most of the time."])
 
 
-def table(config: Config, rows: list[Row]) -> str:
+def table(config: Config, rows: list[DemoRow]) -> str:
     """Lay the rows out for a terminal."""
     lines = ["", f"{'data':<11}{'filter':<16}{'error':>8}{'worst':>9}{'error/KF':>11}{'coverage':>11}{'flagged':>10}"]
     for row in rows:
@@ -177,9 +177,9 @@ def picture(config: Config, tracks: list[Track]) -> Any:
     return tracking.comparison(tracks, heading, remark, noise_sd=NOISE_VAR**0.5)
 
 
-def _row(name: str, label: str, out: wolf.Filtered, truth: np.ndarray, errors: dict[str, np.ndarray]) -> Row:
+def _row(name: str, label: str, out: wolf.Filtered, truth: np.ndarray, errors: dict[str, np.ndarray]) -> DemoRow:
     error = float(np.median(errors[label]))
-    return Row(
+    return DemoRow(
         data=name,
         method=label,
         error=error,

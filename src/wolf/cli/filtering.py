@@ -8,8 +8,10 @@ import numpy as np
 
 from wolf.cli.readings import Readings
 from wolf.methods import make
+from wolf.models.named import parse
 from wolf.readings import Options, Ready, Series, files, prepare
 
+MANY_STATES = 32  # from here on a person should know before the wait
 LISTED = 5  # series whose parameters a summary shows one by one
 
 
@@ -52,6 +54,20 @@ def parse_settings(pairs: tuple[str, ...]) -> dict[str, float]:
         if not equals:
             raise ValueError(f"parameters are set as --set obs_var=2.5; got {pair!r}")
     return read
+
+
+def tell_size(model: str) -> str:
+    """Say of a large model, before the wait, that it is one; nothing of others.
+
+    Example:
+        >>> tell_size("seasonal:288")
+        'seasonal:288 has 288 states, which takes long; a few waves are faster: seasonal:PERIOD:3'
+        >>> tell_size("seasonal:288:3")
+        ''
+    """
+    states = parse(model).states(1)
+    slow = f"{model} has {states} states, which takes long; a few waves are faster: seasonal:PERIOD:3"
+    return slow if states > MANY_STATES else ""
 
 
 def default_target(source: str) -> str:

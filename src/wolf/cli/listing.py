@@ -4,6 +4,8 @@ import inspect
 from typing import Any
 
 from wolf import methods
+from wolf.noise import Weighted
+from wolf.protocols import Filter
 
 USUAL_MOMENTS = ("Linear", "Linearised")  # those that a method needs no words for
 
@@ -27,22 +29,21 @@ def _describe(name: str) -> str:
     return " ".join(part for part in parts if part) or _first_line(type(method))
 
 
-def _moments(method: Any) -> str:
+def _moments(method: Filter) -> str:
     if getattr(method, "iterations", 1) > 1:
         return "The iterated extended Kalman filter."
-    moments = getattr(method, "moments", None)
+    moments = method.moments
     return "" if moments is None or type(moments).__name__ in USUAL_MOMENTS else _first_line(type(moments))
 
 
-def _weight(method: Any) -> str:
-    rule = getattr(method, "noise", None)
-    if rule is not None and not hasattr(rule, "weight"):
-        return _first_line(type(rule))
-    weight = getattr(rule, "weight", None)
-    if weight is None or weight == methods.EKF().noise.weight:
+def _weight(method: Filter) -> str:
+    rule = method.noise
+    if rule is None or rule == methods.EKF().noise:
         return ""
+    if not isinstance(rule, Weighted):
+        return _first_line(type(rule))
     special = getattr(method, "iterations", 1) > 1 or _moments(method)
-    return "Robust." if special and weight == methods.WoLF().noise.weight else _first_line(type(weight))
+    return "Robust." if special and rule == methods.WoLF().noise else _first_line(type(rule.weight))
 
 
 def _first_line(thing: Any) -> str:

@@ -42,7 +42,7 @@ class Readings(NamedTuple):
 
     @property
     def times(self) -> np.ndarray | None:
-        """Read the time stamps as numbers."""
+        """Time stamps as numbers."""
         return None if self.axis is None else self.axis.stamps
 
 
@@ -58,8 +58,8 @@ def load(
 
     Args:
         source: path, or "-".
-        time: name of the time column; found by itself, or none, unless told.
-        values: names of the value columns; found unless told.
+        time: name of the time column; default: found by itself, or none.
+        values: names of the value columns; default: found by themselves.
         by: name of the column that tells series apart.
         on_bad_cell: "error" or "missing", for cells that are no numbers.
         header: whether a CSV file starts with names.

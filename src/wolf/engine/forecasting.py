@@ -6,8 +6,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from wolf.belief import Gaussian, gaussian
-from wolf.filters.gaussian import GaussianFilter, GaussianState, with_jac
+from wolf.belief import Gaussian
+from wolf.engine.run import predict
+from wolf.filters.gaussian import GaussianFilter, GaussianState
 from wolf.statespace import Model
 
 
@@ -42,10 +43,10 @@ def run_forecast(
 
     def body(state: GaussianState, now_inputs: tuple) -> tuple[GaussianState, tuple[Gaussian, Gaussian]]:
         u_lead, u = now_inputs
-        state = method.predict(model.at(state.t - 1 if update_first else state.t), state, u_lead)
+        state = predict(model, method, state, u_lead, update_first=update_first, u_before=u_lead)
         now = model.at(state.t)
-        view = with_jac(method.moments(now.projection(u), state.belief))
-        factor = gaussian.innovation(state.belief, view, now.noise_at(state.mean, u), jnp.ones_like(view.mean))
+        view = method.moments(now.projection(u), state.belief).with_jac()
+        factor = state.belief.innovation(view, now.obs_cov_at(state.mean, u), jnp.ones_like(view.mean))
         measured = Gaussian(view.mean, factor.product())
         return state._replace(t=state.t + 1), (Gaussian(state.mean, state.cov), measured)
 

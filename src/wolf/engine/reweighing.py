@@ -16,14 +16,15 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from wolf.belief import Gaussian, gaussian
-from wolf.engine.run import clean
-from wolf.filters.gaussian import with_jac
-from wolf.noise import Correntropy, HuberRegression, SensorBySensor, TwoSidedStudent, sensors
+from wolf.belief import Affine, Gaussian
+from wolf.belief.updates import Pull, Weigh
+from wolf.belief.view import hide_noise
+from wolf.engine.measurements import clean
+from wolf.noise import SensorBySensor, sensors
 from wolf.noise.recovery import Recovering
 from wolf.numerics import linalg
 from wolf.numerics.pytree import pytree
-from wolf.protocols import Affine, Believed, Evidence
+from wolf.protocols import Believed, Evidence, NoiseRule
 from wolf.statespace import Model
 
 
@@ -40,7 +41,7 @@ class Cavity(NamedTuple):
 
 
 @pytree
-class Given:
+class Given(NoiseRule):
     """A noise rule that was told everything before.
 
     Args:
@@ -53,7 +54,7 @@ class Given:
 
     def __call__(self, seen: Evidence) -> Believed:
         """Look up what was told."""
-        return Believed(self.weights[seen.t], inflation=self.inflations[seen.t])
+        return Believed(Weigh(self.weights[seen.t]), inflation=self.inflations[seen.t])
 
 
 @jax.jit
@@ -62,10 +63,10 @@ def weigh_again(
     moments: Any,
     rule: Any,
     memory: Any,
-    residuals: Array,
+    ys: Array,
     beliefs: tuple[Gaussian, Gaussian, Gaussian],
     inputs: Array | None = None,
-) -> tuple[Array, Array]:
+) -> Array:
     """Weigh each measurement by its cavity.
 
     Args:
@@ -73,56 +74,45 @@ def weigh_again(
         moments: of the filter.
         rule: its noise rule.
         memory: what the rule knew in the end.
-        residuals: of the filter, (T, M), NaN where there was no measurement.
+        ys: measurements, (T, M), NaN where there was none.
         beliefs: predicted, filtered and smoothed, each with means (T, D) and covariances (T, D, D).
         inputs: (T, U).
 
     Returns:
-        The measurements, (T, M), and W for each, (T, M, M).
+        W for each, (T, M, M).
     """
-    steps = jnp.arange(len(residuals))
+    steps = jnp.arange(len(ys))
 
-    def one(t: Array, residual: Array, belief: tuple, u: Array | None) -> tuple[Array, Array]:
-        now, (before, _, _) = model.at(t), belief
-        y = with_jac(moments(now.projection(u), before)).mean + residual
-        cavity, observed, obs_cov = look(now, moments, y, residual, belief, u)
+    def one(t: Array, y: Array, belief: tuple, u: Array | None) -> Array:
+        cavity, observed, obs_cov = look(model.at(t), moments, y, belief, u)
         seen = Evidence(
             cavity.residual,
-            Affine(jnp.zeros_like(residual), linalg.eye(len(residual), cavity.cov)),
-            Gaussian(jnp.zeros_like(residual), cavity.cov),
+            Affine(jnp.zeros_like(y), linalg.eye(len(y), cavity.cov)),
+            Gaussian(jnp.zeros_like(y), cavity.cov),
             obs_cov,
             observed,
             linalg.cholesky(cavity.cov + obs_cov),
             memory,
             t,
         )
-        return y, _root_of_information(rule, seen) * observed[None]
+        return _root_of_information(rule, seen) * observed[None]
 
-    return jax.vmap(one, in_axes=(0, 0, 0, None if inputs is None else 0))(steps, residuals, beliefs, inputs)
-
-
-def can_reweigh(rule: Any) -> bool:
-    """Say whether a rule believes or doubts measurements only: those that doubt the dynamics too are not asked."""
-    inner = getattr(rule, "rule", rule)
-    inner = getattr(inner, "rule", inner)
-    return not isinstance(inner, Correntropy | HuberRegression | TwoSidedStudent)
+    return jax.vmap(one, in_axes=(0, 0, 0, None if inputs is None else 0))(steps, ys, beliefs, inputs)
 
 
-def look(
-    now: Model, moments: Any, y: Array, residual: Array, belief: tuple, u: Array | None
-) -> tuple[Cavity, Array, Array]:
+def look(now: Model, moments: Any, y: Array, belief: tuple, u: Array | None) -> tuple[Cavity, Array, Array]:
     """Leave one measurement out.
 
     Returns:
         The cavity, which coordinates were measured, and R for these.
     """
     before, after, whole = belief
-    usable = clean(residual)
-    view = with_jac(moments(now.projection(u), whole))
-    obs_cov = gaussian.hide_noise(now.noise_at(whole.mean, u), usable.observed)
+    usable = clean(y)
+    view = moments(now.projection(u), whole).with_jac()
+    obs_cov = hide_noise(now.obs_cov_at(whole.mean, u), usable.observed)
     jac = usable.observed[:, None] * view.jac
     prior, post, smooth = (linalg.sandwich(jac, each.cov) for each in belief)
-    identity = jnp.eye(len(residual), dtype=residual.dtype)
+    identity = jnp.eye(len(y), dtype=y.dtype)
     lost = linalg.psd_solve(prior, linalg.psd_solve(prior, prior - post).T)
     taken = jnp.linalg.solve((identity - prior @ lost).T, lost.T).T
     pull = linalg.psd_solve(prior, (jac @ (after.mean - before.mean))[:, None])[:, 0]
@@ -143,7 +133,8 @@ def _root_of_information(rule: Any, seen: Evidence) -> Array:
             part = sensors.look(seen, rows, seen.belief)._replace(memory=memory)
             root = root.at[jnp.ix_(rows, rows)].set(_root_of_information(rule.rule, part))
         return root
-    weight = gaussian.as_weight(rule(seen), seen.belief.cov).weight
+    update = rule(seen).update
+    weight = update.as_weight(seen.belief.cov).weight if isinstance(update, Pull) else update.weight
     if weight.ndim == 2:
         return weight
     whitening = linalg.cholesky(seen.obs_cov).half(linalg.eye(len(seen.residual), seen.obs_cov))

@@ -1,5 +1,8 @@
 """The driver: one measurement (`step`), one series (`run_filter`), many (`run_many`), endless ones (`run_chunks`).
 
+Only here, and in filters that wrap others, is a filter called: order of steps, keys, cleaning and the model's time are
+decided once. What needs the state between prediction and update takes the halves of a step, `predict` and `update`.
+
 Everything here is pure and follows the dtype of what it is given. Time 0 is the prior; every step predicts, then
 updates, unless `update_first=True` (the convention of pykalman and statsmodels: the prior is about the first
 measurement, and F_t leads from t to t + 1). The scan and its chunks agree bit for bit if both are `fused`; so does
@@ -14,51 +17,12 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from wolf.belief import Gaussian
+from wolf.engine.measurements import clean
+from wolf.engine.saving import SAVERS
 from wolf.numerics.linalg import SMALL
 from wolf.numerics.xla import one_kernel
 from wolf.protocols import Info, Measurement
 from wolf.statespace import Model
-
-
-def save_all(state: Any, info: Info) -> dict[str, Array]:
-    """Keep everything that a result shows; of a belief without a covariance, its variances."""
-    belief = {"means": state.mean, "covs": getattr(state, "cov", None)}
-    if belief["covs"] is None:
-        belief["variances"] = getattr(state, "variances", None)
-    return _known(belief | _everything(info))
-
-
-def save_means(state: Any, info: Info) -> dict[str, Array]:
-    """Keep means and weights, not covariances."""
-    told = {"weights": info.weight, "outliers": info.outlier, "log_liks": info.log_likelihood}
-    return _known({"means": state.mean} | told)
-
-
-def save_final(state: Any, info: Info) -> dict[str, Array]:
-    """Keep nothing but the log-likelihood of each step."""
-    return _known({"log_liks": info.log_likelihood})
-
-
-SAVERS: dict[str, Callable] = {"all": save_all, "means": save_means, "final": save_final}
-
-
-def clean(y: Array) -> Measurement:
-    """Tell usable numbers from what is missing (NaN) and what is wild (infinite, or too large to square).
-
-    Args:
-        y: (M,), or with more axes after the coordinates.
-
-    Example:
-        >>> y = clean(jnp.array([1.0, jnp.nan, jnp.inf]))
-        >>> y.value.tolist(), y.observed.tolist(), y.present.tolist(), bool(y.wild)
-        ([1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [True, False, True], True)
-    """
-    present = ~jnp.isnan(y)
-    wild = jnp.abs(y) > jnp.finfo(y.dtype).max ** 0.5
-    observed = (present & ~wild).astype(y.dtype)
-    value = jnp.where(present & ~wild, y, 0.0)
-    return Measurement(value, observed, observed.sum(0), present, present.any(0), wild.any(0))
 
 
 def init(model: Model, method: Any, key: Array | None = None) -> Any:
@@ -100,6 +64,46 @@ def step(
     return one_kernel(advance, *arguments) if fused and small else advance(*arguments)
 
 
+def predict(
+    model: Model,
+    method: Any,
+    state: Any,
+    u: Array | None = None,
+    key: Array | None = None,
+    *,
+    update_first: bool = False,
+    u_before: Array | None = None,
+) -> Any:
+    """Take the first half of a step: lead a state to its next measurement.
+
+    Args:
+        model: as in `step`.
+        method: as in `step`.
+        state: from `init` or the previous step.
+        u: input of this step, (U,).
+        key: as in `step`.
+        update_first: as in `step`; what is at the prior stays there.
+        u_before: as in `step`.
+    """
+    return _predict(model, method, state, u, _key_at(key, state), update_first, u_before, lift=False)
+
+
+def update(
+    model: Model, method: Any, state: Any, y: Array, u: Array | None = None, key: Array | None = None
+) -> tuple[Any, Info]:
+    """Take the second half of a step: learn from a measurement.
+
+    Args:
+        model: as in `step`.
+        method: as in `step`.
+        state: predicted, from `predict`.
+        y: (M,), NaN where missing.
+        u: input of this step, (U,).
+        key: as in `step`.
+    """
+    return _update(model, method, state, clean(y), u, _key_at(key, state), lift=False)
+
+
 @partial(jax.jit, static_argnames=("save", "update_first", "fused"))
 def run_filter(
     model: Model,
@@ -122,7 +126,7 @@ def run_filter(
         ys: (T, M), NaN where missing.
         inputs: (T, U).
         key: for filters that draw random numbers.
-        state: where to go on from; the prior unless told.
+        state: where to go on from; default: the prior.
         u_before: the input before the first of these, to go on with `update_first`.
         save: "all", "means", "final" or a function of (state, info): what to keep of each step.
         update_first: see `step`.
@@ -224,9 +228,8 @@ def run_each(
 def series_last(model: Model, method: Any, per_series_model: bool = False) -> bool:
     """Say whether this filter can carry the series as a trailing axis; the others are vmapped."""
     small = max(model.state_dim, model.obs_dim) <= SMALL
-    capable = getattr(getattr(method, "noise", None), "handles_series", False)
-    capable = capable and getattr(model, "handles_series", True)
-    return small and capable and (model.linear or not per_series_model)
+    together = model.handles_series and not method.needs.one_series
+    return small and together and (model.linear or not per_series_model)
 
 
 def run_chunks(
@@ -313,14 +316,36 @@ def _step(
     u_before: Array | None,
     lift: bool | str,
 ) -> tuple[Any, Info]:
-    if key is not None:
-        key = jax.random.fold_in(key, state.t)
+    key = _key_at(key, state)
+    predicted = _predict(model, method, state, u, key, update_first, u_before, lift)
+    return _update(model, method, predicted, y, u, key, lift)
+
+
+def _predict(
+    model: Model,
+    method: Any,
+    state: Any,
+    u: Array | None,
+    key: Array | None,
+    update_first: bool,
+    u_before: Array | None,
+    lift: bool | str,
+) -> Any:
     if not update_first:
-        now = _at(model, state.t, lift)
-        return method.update(now, method.predict(now, state, u, key), y, u, key)
+        return method.predict(_at(model, state.t, lift), state, u, key)
     ahead = method.predict(_at(model, jnp.maximum(state.t - 1, 0), lift), state, u_before, key)
-    predicted = jax.tree.map(lambda new, old: jnp.where(state.t == 0, old, new), ahead, state)
-    return method.update(_at(model, state.t, lift), predicted, y, u, key)
+    return jax.tree.map(lambda new, old: jnp.where(state.t == 0, old, new), ahead, state)
+
+
+def _update(
+    model: Model, method: Any, state: Any, y: Measurement, u: Array | None, key: Array | None, lift: bool | str
+) -> tuple[Any, Info]:
+    return method.update(_at(model, state.t, lift), state, y, u, key)
+
+
+def _key_at(key: Array | None, state: Any) -> Array | None:
+    """Give every step a key of its own, the same for both halves."""
+    return None if key is None else jax.random.fold_in(key, state.t)
 
 
 def _stay(new: Any, old: Any, alive: Array) -> Any:
@@ -355,25 +380,3 @@ def _run_vmapped(
         )
 
     return jax.vmap(one, in_axes=axes, out_axes=-1)(model, ys, inputs, keys, lengths)
-
-
-def _known(saved: dict[str, Any]) -> dict[str, Array]:
-    """Leave out what this filter does not tell."""
-    return {name: value for name, value in saved.items() if value is not None}
-
-
-def _everything(info: Info) -> dict[str, Any]:
-    before = Gaussian(None, None) if info.predicted is None else info.predicted
-    return {
-        "predicted_means": before.mean,
-        "predicted_covs": before.cov,
-        "residuals": info.residual,
-        "innovation_covs": info.innovation_cov,
-        "weights": info.weight,
-        "outliers": info.outlier,
-        "nis": info.nis,
-        "log_liks": info.log_likelihood,
-        "weighted_log_liks": info.weighted_log_likelihood,
-        "outlier_probabilities": info.outlier_probability,
-        "inflations": info.inflation,
-    }

@@ -9,25 +9,19 @@ so that as N grows a linear Gaussian ensemble becomes the weighted Kalman filter
 """
 
 import math
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from wolf.ensembles.protocol import Analysed, Analysis, AnalysisNeeds
 from wolf.ensembles.sight import Sight
 from wolf.numerics import linalg
 from wolf.numerics.pytree import pytree, static
 
 MEMBERS_AT_ONCE = 64  # whose own gains are solved for together, when every member has its own weights
-
-
-class Analysed(NamedTuple):
-    """Members after an analysis: mean (D,) and anomalies (N, D), which may have a small mean of their own."""
-
-    mean: Array
-    anomalies: Array
 
 
 class Taper(NamedTuple):
@@ -38,15 +32,16 @@ class Taper(NamedTuple):
 
 
 @pytree
-class Stochastic:
+class Stochastic(Analysis):
     """Perturb the observations, with the exact R in the gain (Burgers, van Leeuwen & Evensen 1998).
 
     Draws are centred and scaled to keep their variance, so that the mean is updated without sampling noise.
     """
 
-    perturbs: ClassVar[bool] = True
-    per_member: ClassVar[bool] = True
-    localises: ClassVar[str] = "covariance"
+    @property
+    def needs(self) -> AnalysisNeeds:
+        """What the choices around it must be."""
+        return AnalysisNeeds(perturbed=True, per_member=True, geometry="covariance")
 
     def __call__(
         self, mean: Array, anomalies: Array, sight: Sight, weight: Array, draws: Array, key: Array, taper: Any
@@ -77,12 +72,13 @@ class Stochastic:
 
 
 @pytree
-class DEnKF:
+class DEnKF(Analysis):
     """Update the mean as usual and the anomalies with half the gain, without draws (Sakov & Oke 2008)."""
 
-    perturbs: ClassVar[bool] = False
-    per_member: ClassVar[bool] = False
-    localises: ClassVar[str] = "covariance"
+    @property
+    def needs(self) -> AnalysisNeeds:
+        """What the choices around it must be."""
+        return AnalysisNeeds(geometry="covariance")
 
     def __call__(
         self, mean: Array, anomalies: Array, sight: Sight, weight: Array, draws: Any, key: Array, taper: Any
@@ -100,7 +96,7 @@ class DEnKF:
 
 
 @pytree
-class ETKF:
+class ETKF(Analysis):
     """Transform the anomalies by the symmetric square root (Bishop et al. 2001; Hunt, Kostelich & Szunyogh 2007).
 
     Args:
@@ -110,9 +106,10 @@ class ETKF:
 
     rotate: bool = static(default=False)
 
-    perturbs: ClassVar[bool] = False
-    per_member: ClassVar[bool] = False
-    localises: ClassVar[str] = ""
+    @property
+    def needs(self) -> AnalysisNeeds:
+        """What the choices around it must be."""
+        return AnalysisNeeds()
 
     def __call__(
         self, mean: Array, anomalies: Array, sight: Sight, weight: Array, draws: Any, key: Array, taper: Any

@@ -13,7 +13,7 @@ from wolf import checks
 from wolf.numerics.pytree import pytree
 
 
-class _Inflation:
+class Inflation:
     """What an inflation does unless it says otherwise: nothing, and it remembers nothing."""
 
     def start(self, like: Array) -> Any:
@@ -34,7 +34,7 @@ class _Inflation:
 
 
 @pytree
-class Multiplicative(_Inflation):
+class Multiplicative(Inflation):
     """Stretch the analysed anomalies (Anderson & Anderson 1999).
 
     Args:
@@ -53,7 +53,7 @@ class Multiplicative(_Inflation):
 
 
 @pytree
-class RTPP(_Inflation):
+class RTPP(Inflation):
     """Relax the anomalies to those before the analysis (Zhang, Snyder & Sun 2004).
 
     Args:
@@ -72,7 +72,7 @@ class RTPP(_Inflation):
 
 
 @pytree
-class RTPS(_Inflation):
+class RTPS(Inflation):
     """Relax the spread of each state to that before the analysis (Whitaker & Hamill 2012).
 
     Args:
@@ -101,7 +101,7 @@ class AdaptiveMemory(NamedTuple):
 
 
 @pytree
-class Adaptive(_Inflation):
+class Adaptive(Inflation):
     """Learn the factor on the predicted covariance from the size of the residuals (Li, Kalnay & Miyoshi 2009).
 
     Residuals have variance `factor x signal + noise`; each step gives an estimate of the factor, and a scalar Kalman

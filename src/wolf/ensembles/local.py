@@ -1,12 +1,13 @@
 """Analyses that go observation by observation, or state by state; both need independent noise (R as variances)."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from wolf.ensembles.analysis import Analysed, Taper, rotated
+from wolf.ensembles.analysis import Taper, rotated
+from wolf.ensembles.protocol import Analysed, Analysis, AnalysisNeeds
 from wolf.ensembles.sight import Sight
 from wolf.numerics.pytree import pytree, static
 
@@ -14,13 +15,13 @@ STATES_AT_ONCE = 256  # local analyses solved together: enough to keep the cores
 
 
 @pytree
-class EnSRF:
+class EnSRF(Analysis):
     """Take in the observations one by one, without draws (Whitaker & Hamill 2002)."""
 
-    perturbs: ClassVar[bool] = False
-    per_member: ClassVar[bool] = False
-    localises: ClassVar[str] = "covariance"
-    independent: ClassVar[bool] = True
+    @property
+    def needs(self) -> AnalysisNeeds:
+        """What the choices around it must be."""
+        return AnalysisNeeds(geometry="covariance", independent=True)
 
     def __call__(
         self, mean: Array, anomalies: Array, sight: Sight, weight: Array, draws: Any, key: Array, taper: Taper | None
@@ -49,7 +50,7 @@ class EnSRF:
 
 
 @pytree
-class LETKF:
+class LETKF(Analysis):
     """Analyse every state by the observations near it, with their precision tapered (Hunt et al. 2007).
 
     Args:
@@ -58,10 +59,10 @@ class LETKF:
 
     rotate: bool = static(default=False)
 
-    perturbs: ClassVar[bool] = False
-    per_member: ClassVar[bool] = False
-    localises: ClassVar[str] = "observations"
-    independent: ClassVar[bool] = True
+    @property
+    def needs(self) -> AnalysisNeeds:
+        """What the choices around it must be."""
+        return AnalysisNeeds(geometry="observations", independent=True)
 
     def __call__(
         self, mean: Array, anomalies: Array, sight: Sight, weight: Array, draws: Any, key: Array, near: tuple

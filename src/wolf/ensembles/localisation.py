@@ -88,7 +88,7 @@ class Ring(_Geometry):
     Args:
         radius: of the taper, in units of the distance between neighbours; `inf` for none.
         observed: place of each observation on the circle, state 0 being at 0; evenly spread without.
-        reach: distance beyond which local analyses leave observations out; where the taper ends, unless told.
+        reach: distance beyond which local analyses leave observations out; default: where the taper ends.
 
     Example:
         >>> Ring(radius=2.0).near(state_dim=40, obs_dim=40)[0].shape

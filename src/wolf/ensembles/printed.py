@@ -5,14 +5,14 @@ then weighed: `x_i + K Diag(w) (y - ŷ_i)`. The gain comes from the *unweighted*
 converge to the weighted Kalman filter as N grows, unless all weights are 1; those of `wolf.ensembles.analysis` do.
 """
 
-from typing import Any, ClassVar
+from typing import Any
 
 import jax.numpy as jnp
 from jax import Array
 
 from wolf import checks
 from wolf.calibration import threshold
-from wolf.ensembles.analysis import Analysed
+from wolf.ensembles.protocol import Analysed, Analysis, AnalysisNeeds
 from wolf.ensembles.sight import Sight
 from wolf.numerics import linalg
 from wolf.numerics.pytree import pytree
@@ -77,13 +77,13 @@ class Clipped(ErrorWeight):
 
 
 @pytree
-class SampledGain:
+class SampledGain(Analysis):
     """The printed update: perturbed predictions in the gain as well, weights on the errors only."""
 
-    perturbs: ClassVar[bool] = True
-    per_member: ClassVar[bool] = True
-    localises: ClassVar[str] = ""
-    weighs_errors: ClassVar[bool] = True
+    @property
+    def needs(self) -> AnalysisNeeds:
+        """What the choices around it must be."""
+        return AnalysisNeeds(perturbed=True, per_member=True, error_weights=True)
 
     def __call__(
         self, mean: Array, anomalies: Array, sight: Sight, weight: Array, draws: Array, key: Array, taper: Any
@@ -101,45 +101,6 @@ class SampledGain:
         inner = linalg.matmul_symmetric(seen.T, seen) + jnp.diag(1.0 - sight.observed)
         gain_t = linalg.cholesky(inner).solve(seen.T @ anomalies)
         return Analysed(mean, anomalies + sight.noise.white(weighed) @ gain_t)
-
-
-@pytree
-class ReferenceGain:
-    """The update of the published code, to repeat its figures: `K = var(ŷ)⁻¹ cov(x, ŷ)`, the factors the other way.
-
-    For models that measure every state (M = D). With `inflation` the diagonal of cov(x, ŷ) is multiplied by it and
-    `K = (cov + R)⁻¹ cov`; the members themselves are not inflated.
-
-    Args:
-        inflation: None, or the factor; 3 in the published runs with 20 members.
-    """
-
-    inflation: Any = None
-
-    perturbs: ClassVar[bool] = True
-    per_member: ClassVar[bool] = True
-    localises: ClassVar[str] = ""
-    weighs_errors: ClassVar[bool] = True
-    square: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        """Check the inflation."""
-        checks.positive("inflation", self.inflation)
-
-    def __call__(
-        self, mean: Array, anomalies: Array, sight: Sight, weight: Array, draws: Array, key: Array, taper: Any
-    ) -> Analysed:
-        """Move every member; arguments as in `Stochastic`."""
-        errors = perturbed(sight, draws)
-        weighed = errors * (weight if weight.ndim == 2 else weight[None])
-        seen = errors.mean(0)[None] - errors
-        cross = anomalies.T @ seen / sight.degrees
-        if self.inflation is None:
-            inner = seen.T @ seen / sight.degrees
-        else:
-            cross = cross + (self.inflation - 1.0) * jnp.diag(jnp.diagonal(cross))
-            inner = cross + sight.noise.matrix()
-        return Analysed(mean, anomalies + jnp.linalg.solve(inner, cross @ weighed.T).T)
 
 
 def perturbed(sight: Sight, draws: Array) -> Array:

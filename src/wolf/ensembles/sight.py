@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from wolf.belief import gaussian
-from wolf.belief.gaussian import LOG_2PI
+from wolf.belief.density import LOG_2PI
+from wolf.belief.view import hide_noise
 from wolf.numerics import linalg
 from wolf.numerics.linalg import Cholesky
 from wolf.protocols import Measurement
@@ -30,7 +30,7 @@ class Noise:
             self.variances = jnp.where(observed > 0, obs_cov, 1.0)
             self.scales = jnp.sqrt(self.variances)
         else:
-            self.cov = gaussian.hide_noise(obs_cov, observed)
+            self.cov = hide_noise(obs_cov, observed)
             self.variances = linalg.diagonal(self.cov)
             self.factor = linalg.cholesky(self.cov)
 
@@ -72,12 +72,12 @@ class Sight(NamedTuple):
 
     @property
     def degrees(self) -> int:
-        """Count N - 1."""
+        """Degrees of freedom, N - 1."""
         return self.deviations.shape[0] - 1
 
     @property
     def wide(self) -> bool:
-        """Say whether there are more observations than members, so that members are the cheaper space to solve in."""
+        """Whether there are more observations than members, so that members are the cheaper space to solve in."""
         return self.deviations.shape[1] > self.deviations.shape[0]
 
     def weighed(self, weight: Array) -> tuple[Array, Array]:

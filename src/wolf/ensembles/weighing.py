@@ -61,7 +61,7 @@ def _each(weight: Any, residual: Array, noise: Array, innovation: Array, seen: A
 
 
 def _pooled(weight: Any, sight: Sight) -> Array:
-    by_distance = isinstance(weight, weights.Weight) and hasattr(weight, "metric")  # asks only for whitened residuals
+    by_distance = isinstance(weight, weights.DistanceWeight | weights.StudentWeight)  # asks only for whitened residuals
     if not sight.wide or not by_distance:
         obs_cov = sight.noise.matrix()
         innovation_cov = sight.deviations.T @ sight.deviations / sight.degrees + obs_cov

@@ -4,7 +4,7 @@ Evensen (1994); Burgers, van Leeuwen & Evensen (1998). The weights are those of 
 analysis of `wolf.ensembles` but the printed ones, a weight raises the likelihood of an observation to the power w².
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,19 +15,20 @@ from wolf.belief import Gaussian
 from wolf.ensembles.analysis import Stochastic, Taper
 from wolf.ensembles.inflation import Multiplicative
 from wolf.ensembles.printed import ErrorWeight, perturbed
+from wolf.ensembles.protocol import Analysis
 from wolf.ensembles.sight import Sight, innovation_scores, log_likelihood, look
 from wolf.ensembles.weighing import SCOPES, typical_size, weigh
 from wolf.filters.gaussian import OUTLIER_POWER
 from wolf.numerics import linalg
 from wolf.numerics.pytree import function, pytree, static
-from wolf.protocols import Info, Measurement
+from wolf.protocols import Filter, Info, Measurement, Needs
 from wolf.statespace import Model, own_noise
 from wolf.weights import Unweighted
 
 LOST = 1.2  # typical size of residuals above which the members are lost, if it lasts
 PATIENCE = 3  # steps; bad rows that come in spells of fewer than this are refused
 LARGEST_TAPER = 10**8  # entries of a matrix of tapers: 800 MB
-MEMBERS = 100  # unless told: the sampling error of a standard deviation is then 7 %
+MEMBERS = 100  # the default: the sampling error of a standard deviation is then 7 %
 
 
 class EnsembleState(NamedTuple):
@@ -47,17 +48,22 @@ class EnsembleState(NamedTuple):
 
     @property
     def mean(self) -> Array:
-        """Average the members."""
+        """Mean of the members."""
         return self.members.mean(0)
 
     @property
+    def cov(self) -> None:
+        """None: members stand for it."""
+        return None
+
+    @property
     def variances(self) -> Array:
-        """Compute the variance of each state over the members."""
+        """Variance of each state over the members."""
         return ((self.members - self.members.mean(0)[None]) ** 2).sum(0) / (self.members.shape[0] - 1)
 
 
 @pytree
-class EnsembleFilter:
+class EnsembleFilter(Filter):
     """Carry an ensemble through predict and update. Needs a `key`.
 
     Args:
@@ -81,15 +87,12 @@ class EnsembleFilter:
     """
 
     num_members: int = static(default=MEMBERS)
-    analysis: Any = Stochastic()
+    analysis: Analysis = Stochastic()
     inflation: Any = Multiplicative()
     localisation: Any = None
     weight: Any = function(default=Unweighted())
     scope: str = static(default="observation")
     patience: int = static(default=PATIENCE)
-
-    needs_key: ClassVar[bool] = True
-    takes_variances: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Check that the choices go together."""
@@ -101,28 +104,32 @@ class EnsembleFilter:
             raise ValueError(f"patience must be a whole number of at least 0; got {self.patience!r}")
         checks.weight(self.weight)
         name = type(self.analysis).__name__
-        if not hasattr(self.analysis, "localises"):
+        if not isinstance(self.analysis, Analysis):
             raise ValueError(f"analysis must be one of wolf.ensembles, such as ETKF(); got {self.analysis!r}")
-        if self.localisation is not None and not self.analysis.localises:
+        needs = self.analysis.needs
+        if self.localisation is not None and needs.geometry == "none":
             raise ValueError(f"{name} has no local form; use LETKF, Stochastic, DEnKF or EnSRF with a localisation")
-        if self.localisation is None and self.analysis.localises == "observations":
+        if self.localisation is None and needs.geometry == "observations":
             raise ValueError(f"{name} needs a localisation, such as wolf.ensembles.Ring(radius=4.0)")
-        if self.scope == "member" and not self.analysis.per_member:
+        if self.scope == "member" and not needs.per_member:
             raise ValueError(f'{name} moves all members by one transform; scope="member" needs Stochastic')
-        if isinstance(self.weight, ErrorWeight) and not getattr(self.analysis, "weighs_errors", False):
+        if isinstance(self.weight, ErrorWeight) and not needs.error_weights:
             raise ValueError(f"{self.weight!r} belongs to the printed filters: use analysis=SampledGain()")
+
+    @property
+    def needs(self) -> Needs:
+        """Random numbers, and variances instead of matrices; it makes no matrix itself."""
+        return Needs(key=True, variances=True, covariances=False)
 
     def check(self, model: Model) -> None:
         """Check at the door that the choices suit a model."""
         state_dim, obs_dim = model.state_dim, model.obs_dim
-        name = type(self.analysis).__name__
-        if model.obs_cov.ndim > 1 and getattr(self.analysis, "independent", False):
+        name, needs = type(self.analysis).__name__, self.analysis.needs
+        if model.obs_cov.ndim > 1 and needs.independent:
             raise ValueError(f"{name} needs independent noise: obs_cov as variances (M,), or a fixed diagonal matrix")
-        if getattr(self.analysis, "square", False) and state_dim != obs_dim:
-            raise ValueError(f"{name} needs as many observations as states; got {obs_dim} and {state_dim}")
         if self.localisation is None:
             return
-        if self.analysis.localises == "observations":
+        if needs.geometry == "observations":
             self.localisation.near(state_dim, obs_dim)
         elif obs_dim * max(state_dim, obs_dim) > LARGEST_TAPER:
             raise ValueError(f"{name} tapers {obs_dim} x {state_dim} and {obs_dim} x {obs_dim} matrices; use LETKF")
@@ -180,7 +187,7 @@ class EnsembleFilter:
         sight = look(now, mean[None] + prior, y, u)
         draw_key, turn_key = _own_key(key, 2), _own_key(key, 3)
         draws = None
-        if self.analysis.perturbs:
+        if self.analysis.needs.perturbed:
             draws = jax.random.normal(draw_key, sight.deviations.shape, prior.dtype)
         sizes, scale = self._scale(sight, state.sizes)
         weight = self._weigh(sight, draws, scale)
@@ -217,7 +224,7 @@ class EnsembleFilter:
     def _near(self, state_dim: int, obs_dim: int, like: Array) -> Any:
         """Ask the geometry for what this kind of analysis needs."""
         place = self.localisation
-        if self.analysis.localises == "observations":
+        if self.analysis.needs.geometry == "observations":
             numbers, distances = place.near(state_dim, obs_dim)
             return jnp.asarray(numbers, jnp.int32), jnp.sqrt(place.taper(distances, like))
         distances = place.cross(state_dim, obs_dim), place.between(state_dim, obs_dim)

@@ -1,36 +1,47 @@
 """A filter that forgets its covariance at every step, as Ting et al. (2007) derive theirs for known F and H."""
 
-from typing import Any
-
 from jax import Array
 
-from wolf.belief import Gaussian, RootGaussian
-from wolf.filters.gaussian import GaussianState
-from wolf.numerics import linalg
+from wolf.belief import Gaussian
+from wolf.filters.gaussian import GaussianFilter, GaussianState
 from wolf.numerics.pytree import pytree
-from wolf.protocols import Info, Measurement
+from wolf.protocols import Filter, Info, Measurement, Moments, Needs, NoiseRule
 from wolf.statespace import Model
 
 
 @pytree
-class Forgetful:
+class Forgetful(Filter):
     """Predict with covariance Q alone instead of F P Fᵀ + Q.
 
     Args:
         filter: whose predictions lose their covariance.
     """
 
-    filter: Any
+    filter: GaussianFilter
+
+    def __post_init__(self) -> None:
+        """Check the filter inside."""
+        if not isinstance(self.filter, GaussianFilter):
+            raise ValueError(f"Forgetful takes a filter with a Gaussian belief, as wolf.WoLF(); got {self.filter!r}")
 
     @property
-    def moments(self) -> Any:
-        """Read the moments of the filter inside."""
+    def needs(self) -> Needs:
+        """What the filter inside needs."""
+        return self.filter.needs
+
+    @property
+    def moments(self) -> Moments:
+        """Moments of the filter inside."""
         return self.filter.moments
 
     @property
-    def noise(self) -> Any:
-        """Read the noise rule of the filter inside."""
+    def noise(self) -> NoiseRule:
+        """Noise rule of the filter inside."""
         return self.filter.noise
+
+    def check(self, model: Model) -> None:
+        """Refuse what the filter inside refuses."""
+        self.filter.check(model)
 
     def init(self, model: Model, key: Array | None = None) -> GaussianState:
         """Start from the model's prior."""
@@ -39,9 +50,7 @@ class Forgetful:
     def predict(self, now: Model, state: GaussianState, u: Array | None, key: Array | None = None) -> GaussianState:
         """Go forward, and forget."""
         ahead = self.filter.predict(now, state, u, key)
-        if isinstance(ahead.belief, RootGaussian):
-            return ahead._replace(belief=RootGaussian(ahead.mean, linalg.psd_root(now.dynamics_cov)))
-        return ahead._replace(belief=Gaussian(ahead.mean, now.dynamics_cov))
+        return ahead._replace(belief=ahead.belief.replaced(Gaussian(ahead.mean, now.dynamics_cov)))
 
     def update(
         self, now: Model, state: GaussianState, y: Measurement, u: Array | None, key: Array | None = None

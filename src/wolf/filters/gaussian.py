@@ -10,15 +10,18 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from wolf.belief import Gaussian, RootGaussian, deferred, gaussian
-from wolf.belief.gaussian import FORMS, Belief
+from wolf.belief import Affine, Belief, DeferredGaussian, Gaussian, RootGaussian, deferred
+from wolf.belief.density import log_density, weigh_constant
+from wolf.belief.gaussian import FORMS
+from wolf.belief.root import root_of
+from wolf.belief.updates import Update
+from wolf.belief.view import hide_noise
 from wolf.moments import Linearised
 from wolf.noise import Weighted
-from wolf.noise.whitened import of_observed, readable
 from wolf.numerics import linalg
 from wolf.numerics.linalg import Cholesky
 from wolf.numerics.pytree import pytree, static
-from wolf.protocols import Affine, Believed, Evidence, Info, Measurement
+from wolf.protocols import Evidence, Filter, Form, Info, Measurement, Moments, Needs, NoiseRule
 from wolf.statespace import Model, ParameterModel
 from wolf.weights import Unweighted
 
@@ -34,21 +37,26 @@ class GaussianState(NamedTuple):
 
     @property
     def mean(self) -> Array:
-        """Read the mean."""
+        """Mean."""
         return self.belief.mean
 
     @property
     def cov(self) -> Array:
-        """Read the covariance."""
+        """Covariance."""
         return self.belief.cov
+
+    @property
+    def variances(self) -> Array:
+        """Variances."""
+        return linalg.diagonal(self.cov)
 
     def project(self, jac: Array) -> Array:
         """Give the covariance of `jac θ`, (M, M)."""
-        return gaussian.signal(self.belief, Affine(None, jac))
+        return self.belief.signal(Affine(None, jac))
 
 
 @pytree
-class GaussianFilter:
+class GaussianFilter(Filter):
     """Carry one Gaussian through predict and update.
 
     Args:
@@ -61,9 +69,9 @@ class GaussianFilter:
             outlier.
     """
 
-    moments: Any = Linearised()
-    noise: Any = Weighted(Unweighted())
-    form: str = static(default="auto")
+    moments: Moments = Linearised()
+    noise: NoiseRule = Weighted(Unweighted())
+    form: Form = static(default="auto")
     iterations: int = static(default=1)
 
     def __post_init__(self) -> None:
@@ -73,25 +81,27 @@ class GaussianFilter:
         if not isinstance(self.iterations, int) or self.iterations < 1:
             raise ValueError(f"iterations must be a whole number of at least 1; got {self.iterations!r}")
 
-    def check_model(self, model: Model) -> None:
+    @property
+    def needs(self) -> Needs:
+        """What moments and noise rule need together."""
+        return self.moments.needs | self.noise.needs
+
+    def check(self, model: Model) -> None:
         """Let the noise rule refuse a model that it does not suit."""
-        check = getattr(self.noise, "check", None)
-        if check is not None:
-            check(model)
+        self.noise.check(model)
 
     def init(self, model: Model, key: Array | None = None) -> GaussianState:
         """Start from the model's prior."""
         belief = self._start(model, Gaussian(*map(jnp.asarray, model.prior)))
-        remember = getattr(self.noise, "start", None)
-        return GaussianState(belief, jnp.zeros((), jnp.int32), () if remember is None else remember(model))
+        return GaussianState(belief, jnp.zeros((), jnp.int32), self.noise.start(model))
 
     def _start(self, model: Model, prior: Gaussian) -> Belief:
         """Put the prior into the form of the run."""
         if self.form == "sqrt":
             short = jnp.asarray(model.cov) if isinstance(model, ParameterModel) else prior.cov
-            return RootGaussian(prior.mean, gaussian.root_of(short, prior.cov))
+            return RootGaussian(prior.mean, root_of(short, prior.cov))
         if self.form == "auto" and isinstance(model, ParameterModel) and deferred.pays(model.state_dim, model.obs_dim):
-            return deferred.start(prior, model.noise_cov, model.obs_dim)
+            return DeferredGaussian.start(prior, model.step_cov, model.obs_dim)
         return prior
 
     def predict(self, now: Model, state: GaussianState, u: Array | None, key: Array | None = None) -> GaussianState:
@@ -104,7 +114,7 @@ class GaussianFilter:
             key: not used.
         """
         view = self.moments(now.transition(u), state.belief)
-        return GaussianState(gaussian.push(state.belief, view, now.noise_cov), state.t, state.memory)
+        return GaussianState(state.belief.push(view, now.step_cov), state.t, state.memory)
 
     def update(
         self, now: Model, state: GaussianState, y: Measurement, u: Array | None, key: Array | None = None
@@ -119,29 +129,26 @@ class GaussianFilter:
             key: not used.
         """
         predicted = state.belief
-        obs_cov = gaussian.hide_noise(now.noise_at(predicted.mean, u), y.observed)
+        obs_cov = hide_noise(now.obs_cov_at(predicted.mean, u), y.observed)
         projection = now.projection(u)
 
         def look(at: Array | None) -> tuple[Affine, Array]:
-            view = with_jac(self.moments(projection, predicted, at))
+            view = self.moments(projection, predicted, at).with_jac()
             return view, y.observed * now.subtract(y.value, view.mean)
 
         view, residual = look(None)
-        factor = gaussian.innovation(predicted, view, obs_cov, y.observed)
-        hidden = gaussian.hide(view, y.observed)
+        factor = predicted.innovation(view, obs_cov, y.observed)
+        hidden = view.hide(y.observed)
         believed = self.noise(Evidence(residual, hidden, predicted, obs_cov, y.observed, factor, state.memory, state.t))
-        weight = readable(believed, obs_cov, y.observed)
-        weighed = believed._replace(weight=of_observed(believed.weight, y.observed))
+        weight = believed.update.readable(obs_cov, y.observed)
         if believed.inflation is not None:
             inflation = jnp.where(_usable(weight, y) & jnp.isfinite(believed.inflation), believed.inflation, 1.0)
-            predicted = gaussian.inflate(predicted, inflation)
-        if believed.posterior is not None:
-            posterior, log_weighted = believed.posterior
-        else:
-            posterior, log_weighted = self._learn(predicted, view, residual, obs_cov, weighed, look)
+            predicted = predicted.inflate(inflation)
+        update = believed.update.masked(y.observed)
+        posterior, log_weighted = self._learn(predicted, view, residual, obs_cov, update, look)
         # A row without a usable measurement, or an update that broke down, leaves the prediction bit for bit.
         used = _usable(weight, y) & jnp.isfinite(posterior.mean.sum(0))
-        belief = gaussian.choose(used, posterior, state.belief)
+        belief = posterior.where(used, state.belief)
         weight = jnp.where(used, weight, 0.0)
         info = _describe(predicted, residual, factor, weight, y, obs_cov, jnp.where(used, log_weighted, 0.0))
         if believed.outlier is not None:
@@ -152,22 +159,14 @@ class GaussianFilter:
         return GaussianState(belief, state.t + 1, memory), info
 
     def _learn(
-        self, predicted: Belief, view: Affine, residual: Array, obs_cov: Array, weighed: Believed, look: Callable
+        self, predicted: Belief, view: Affine, residual: Array, obs_cov: Array, update: Update, look: Callable
     ) -> tuple[Belief, Array]:
-        """Condition, as often as the filter iterates."""
-        posterior, log_weighted = gaussian.condition(predicted, view, residual, obs_cov, weighed, self.form)
+        """Update, as often as the filter iterates."""
+        posterior, log_weighted = update.apply(predicted, view, residual, obs_cov, self.form)
         for _ in range(self.iterations - 1):
             view, residual_at = look(posterior.mean)
-            posterior, log_weighted = gaussian.condition(predicted, view, residual_at, obs_cov, weighed, self.form)
+            posterior, log_weighted = update.apply(predicted, view, residual_at, obs_cov, self.form)
         return posterior, log_weighted
-
-
-def with_jac(view: Affine) -> Affine:
-    """Write the identity out where an observation function is one."""
-    if view.jac is not None:
-        return view
-    size = view.mean.shape[0]
-    return view._replace(jac=jnp.eye(size, dtype=view.mean.dtype).reshape((size, size) + (1,) * (view.mean.ndim - 1)))
 
 
 def _usable(weight: Array, y: Measurement) -> Array:
@@ -198,7 +197,7 @@ def _describe(
     log_weighted: Array,
 ) -> Info:
     came = y.present if weight.ndim == y.value.ndim else y.came
-    constant = gaussian.weigh_constant(weight * y.observed, obs_cov)
+    constant = weigh_constant(weight * y.observed, obs_cov)
     return Info(
         predicted=Gaussian(predicted.mean, predicted.cov),
         residual=residual,
@@ -206,6 +205,6 @@ def _describe(
         weight=weight,
         outlier=came & (weight**2 < OUTLIER_POWER),
         nis=linalg.total(factor.half(residual) ** 2),
-        log_likelihood=gaussian.log_density(residual, factor, y.num_observed),
+        log_likelihood=log_density(residual, factor, y.num_observed),
         weighted_log_likelihood=jnp.where(y.num_observed > 0, log_weighted + constant, 0.0),
     )

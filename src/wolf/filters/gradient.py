@@ -14,7 +14,7 @@ from wolf import checks
 from wolf.belief import Gaussian
 from wolf.numerics.linalg import every
 from wolf.numerics.pytree import pytree, static
-from wolf.protocols import Info, Measurement
+from wolf.protocols import Filter, Info, Measurement, Needs
 from wolf.statespace import Model
 
 
@@ -25,9 +25,19 @@ class PointState(NamedTuple):
     optimiser: Any
     t: Array
 
+    @property
+    def cov(self) -> None:
+        """None: a point has no uncertainty."""
+        return None
+
+    @property
+    def variances(self) -> None:
+        """None: a point has no uncertainty."""
+        return None
+
 
 @pytree
-class GradientFilter:
+class GradientFilter(Filter):
     """Take gradient steps on the squared error of each measurement; a missing one is skipped.
 
     Args:
@@ -42,6 +52,11 @@ class GradientFilter:
         """Check the choices."""
         checks.positive("learning_rate", self.learning_rate)
         checks.count("iterations", self.iterations)
+
+    @property
+    def needs(self) -> Needs:
+        """No room for covariances."""
+        return Needs(covariances=False)
 
     def init(self, model: Model, key: Array | None = None) -> PointState:
         """Start from the mean of the model's prior."""

@@ -8,20 +8,22 @@ the L strongest directions are kept and the diagonal of the others goes to Υ. R
 filter. A step costs O(D L²), and nothing of size D² is ever formed; with L = D nothing is lost.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from wolf.belief import Gaussian, gaussian
-from wolf.filters.gaussian import OUTLIER_POWER, with_jac
+from wolf.belief import Gaussian
+from wolf.belief.density import log_density
+from wolf.belief.view import hide_noise
+from wolf.filters.gaussian import OUTLIER_POWER
 from wolf.moments import Linearised
 from wolf.noise import Weighted
 from wolf.numerics import linalg
 from wolf.numerics.linalg import Cholesky
 from wolf.numerics.pytree import pytree, static
-from wolf.protocols import Evidence, Info, Measurement
+from wolf.protocols import Evidence, Filter, Info, Measurement, Needs, NoiseRule
 from wolf.statespace import Model, ParameterModel
 from wolf.weights import Unweighted
 
@@ -42,8 +44,13 @@ class LowRankState(NamedTuple):
     t: Any
 
     @property
+    def cov(self) -> None:
+        """None: it would be as large as all of the parameters, squared."""
+        return None
+
+    @property
     def variances(self) -> Array:
-        """Give the diagonal of the covariance, (D,)."""
+        """Diagonal of the covariance, (D,)."""
         if self.directions.shape[1] == 0:
             return 1.0 / self.diagonal
         xp: Any = np if isinstance(self.diagonal, np.ndarray) else jnp  # JAX would cut a result's float64 to float32
@@ -57,7 +64,7 @@ class LowRankState(NamedTuple):
 
 
 @pytree
-class LowRankFilter:
+class LowRankFilter(Filter):
     """Train many parameters: `wolf.LowRank` makes one.
 
     Args:
@@ -65,23 +72,25 @@ class LowRankFilter:
         rank: number of directions L kept beside the diagonal.
     """
 
-    noise: Any = Weighted(Unweighted())
+    noise: NoiseRule = Weighted(Unweighted())
     rank: int = static(default=10)
-
-    keeps_covariances: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Check the rank."""
         if not isinstance(self.rank, int) or self.rank < 0:
             raise ValueError(f"rank must be a whole number of at least 0; got {self.rank!r}")
 
-    @property
-    def moments(self) -> Linearised:
-        """Say how functions are seen: by their tangent."""
-        return Linearised()
+        if not isinstance(self.noise, Weighted):
+            raise ValueError(f"LowRank takes a weight, as wolf.noise.Weighted(wolf.IMQ(c=4.0)); got {self.noise!r}")
 
-    def check_model(self, model: Model) -> None:
+    @property
+    def needs(self) -> Needs:
+        """No room for covariances."""
+        return Needs(covariances=False)
+
+    def check(self, model: Model) -> None:
         """Refuse a model whose state moves, or whose prior is not diagonal."""
+        self.noise.check(model)
         if not isinstance(model, ParameterModel) or model.cov.ndim == 2:
             raise ValueError(
                 "LowRank takes models of parameters with independent priors, as wolf.models.mlp(...) or "
@@ -101,12 +110,12 @@ class LowRankFilter:
         self, now: ParameterModel, state: LowRankState, u: Array | None, key: Array | None = None
     ) -> LowRankState:
         """Let the parameters drift: (Υ + W Wᵀ)⁻¹ + Q in the same form, by Woodbury, exactly."""
-        if now.noise_cov is None:
+        if now.step_cov is None:
             return state
-        shrunk = 1.0 / (1.0 + now.noise_cov * state.diagonal)
+        shrunk = 1.0 / (1.0 + now.step_cov * state.diagonal)
         if state.directions.shape[1] == 0:
             return state._replace(diagonal=shrunk * state.diagonal)
-        seen = jnp.broadcast_to(now.noise_cov * shrunk, state.mean.shape)[:, None] * state.directions
+        seen = jnp.broadcast_to(now.step_cov * shrunk, state.mean.shape)[:, None] * state.directions
         inner = linalg.eye(state.directions.shape[1], seen) + state.directions.T @ seen
         turned = linalg.cholesky(inner).half((shrunk[:, None] * state.directions).T).T
         return LowRankState(state.mean, shrunk * state.diagonal, turned, state.t)
@@ -115,19 +124,20 @@ class LowRankFilter:
         self, now: ParameterModel, state: LowRankState, y: Measurement, u: Array | None, key: Array | None = None
     ) -> tuple[LowRankState, Info]:
         """Learn from one measurement."""
-        view = with_jac(Linearised()(now.projection(u), Gaussian(state.mean, None)))
-        obs_cov = gaussian.hide_noise(now.noise_at(state.mean, u), y.observed)
+        view = Linearised()(now.projection(u), Gaussian(state.mean, None)).with_jac()
+        obs_cov = hide_noise(now.obs_cov_at(state.mean, u), y.observed)
         residual = y.observed * (y.value - view.mean)
         jac = y.observed[:, None] * view.jac
         factor = linalg.cholesky(state.project(jac) + obs_cov)
-        believed = self.noise(Evidence(residual, view._replace(jac=jac), state, obs_cov, y.observed, factor))
-        weight = jnp.broadcast_to(believed.weight, residual.shape) * y.observed
+        seen = Evidence(residual, view._replace(jac=jac), state, obs_cov, y.observed, factor)
+        readable = self.noise(seen).update.readable(obs_cov, y.observed)
+        weight = jnp.broadcast_to(readable, residual.shape) * y.observed
         noise_factor = linalg.cholesky(obs_cov)
         white = noise_factor.half(weight[:, None] * jac)  # (M, D): precision gains whiteᵀ white
         wide = jnp.concatenate([state.directions, white.T], axis=1)
         step = _solve(state.diagonal, wide, white.T @ noise_factor.half(weight * residual))
         diagonal, directions = _truncate(state.diagonal, wide, state.directions.shape[1])
-        joint = believed.weight.ndim == 0
+        joint = readable.ndim == 0
         used = (y.num_observed > 0) & jnp.isfinite(step).all() & ~(y.wild & joint)
         new = LowRankState(
             jnp.where(used, state.mean + step, state.mean),
@@ -135,14 +145,14 @@ class LowRankFilter:
             jnp.where(used, directions, state.directions),
             state.t + 1,
         )
-        told = jnp.where(used, believed.weight if joint else weight, 0.0)
+        shown = jnp.where(used, readable, 0.0)
         info = Info(
             residual=residual,
             innovation_cov=factor.product(),
-            weight=told,
-            outlier=(y.came if joint else y.present) & (told**2 < OUTLIER_POWER),
+            weight=shown,
+            outlier=(y.came if joint else y.present) & (shown**2 < OUTLIER_POWER),
             nis=linalg.total(factor.half(residual) ** 2),
-            log_likelihood=gaussian.log_density(residual, factor, y.num_observed),
+            log_likelihood=log_density(residual, factor, y.num_observed),
         )
         return new, info
 

@@ -13,11 +13,12 @@ from jax import Array
 from jax.scipy.special import logsumexp
 
 from wolf import checks
-from wolf.belief import DeferredGaussian, Gaussian, RootGaussian, deferred
+from wolf.belief import Gaussian
+from wolf.filters.forgetful import Forgetful
 from wolf.filters.gaussian import OUTLIER_POWER, GaussianFilter, GaussianState
 from wolf.numerics import linalg
 from wolf.numerics.pytree import pytree
-from wolf.protocols import Info, Measurement
+from wolf.protocols import Filter, Info, Measurement, Needs
 from wolf.statespace import Model
 
 LEAVE = 0.05  # chance that the usual mode is not at work, shared by the others
@@ -57,17 +58,22 @@ class MultipleState(NamedTuple):
 
     @property
     def mean(self) -> Array:
-        """Average over the modes."""
+        """Mean over the modes."""
         return _blend(self.modes, self.probabilities).mean
 
     @property
     def cov(self) -> Array:
-        """Average over the modes, with what they disagree by."""
+        """Covariance over the modes, with what they disagree by."""
         return _blend(self.modes, self.probabilities).cov
+
+    @property
+    def variances(self) -> Array:
+        """Variances."""
+        return linalg.diagonal(self.cov)
 
 
 @pytree
-class IMM:
+class IMM(Filter):
     """Run a filter for each mode, and let the modes mix.
 
     Args:
@@ -83,13 +89,15 @@ class IMM:
 
     modes: Any = (Mode(), Mode(obs_scale=10.0), Mode(obs_scale=1000.0))
     transition: Any = None
-    filter: Any = GaussianFilter()
+    filter: GaussianFilter | Forgetful = GaussianFilter()
 
     def __post_init__(self) -> None:
         """Check the modes, and fill in the transition."""
         listed = isinstance(self.modes, tuple | list) and len(self.modes) > 0
         if not listed or not all(isinstance(mode, Mode) for mode in self.modes):
             raise ValueError(f"modes must be a list of Mode, at least one; got {self.modes!r}")
+        if not isinstance(self.filter, GaussianFilter | Forgetful):
+            raise ValueError(f"IMM takes a filter with a Gaussian belief, as wolf.WoLF(); got {self.filter!r}")
         size = len(self.modes)
         transition = self.transition
         if transition is None:
@@ -100,6 +108,16 @@ class IMM:
             raise ValueError(f"transition must be ({size}, {size}) with rows of probabilities; got {transition}")
         object.__setattr__(self, "modes", tuple(self.modes))
         object.__setattr__(self, "transition", transition)
+
+    @property
+    def needs(self) -> Needs:
+        """What the filter of each mode needs, one series at a time."""
+        return self.filter.needs | Needs()
+
+    def check(self, model: Model) -> None:
+        """Refuse what the filter of a mode refuses."""
+        for mode in self.modes:
+            self.filter.check(mode.model or model)
 
     def init(self, model: Model, key: Array | None = None) -> MultipleState:
         """Start every mode from its prior, with the probabilities of the first row."""
@@ -114,7 +132,7 @@ class IMM:
         moved = []
         for j, mode in enumerate(self.modes):
             mixed = _blend(state.modes, joint[:, j] / jnp.where(ahead[j] > 0, ahead[j], 1.0))
-            started = self._restart(state.modes[j], mixed)
+            started = state.modes[j]._replace(belief=state.modes[j].belief.replaced(mixed))
             moved.append(self.filter.predict(mode.at_work(now, state.t), started, u, key))
         return MultipleState(tuple(moved), ahead, state.t)
 
@@ -153,13 +171,6 @@ class IMM:
             nis=linalg.total(linalg.cholesky(innovation_cov).half(residual) ** 2),
             log_likelihood=jnp.where(y.num_observed > 0, evidence, 0.0),
         )
-
-    def _restart(self, state: GaussianState, belief: Gaussian) -> GaussianState:
-        if isinstance(state.belief, RootGaussian):
-            return state._replace(belief=RootGaussian(belief.mean, linalg.psd_root(belief.cov)))
-        if isinstance(state.belief, DeferredGaussian):
-            return state._replace(belief=deferred.restart(state.belief, belief))
-        return state._replace(belief=belief)
 
 
 def _blend(states: tuple[GaussianState, ...], probabilities: Array) -> Gaussian:

@@ -4,7 +4,7 @@ Gordon, Salmond & Smith (1993) for the bootstrap filter; Boustati et al. (2020) 
 `wolf.noise.BetaLaw`; Doucet et al. (2000) for Rao-Blackwellisation; Kitagawa (1996) for systematic resampling.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,12 +12,14 @@ from jax import Array
 from jax.scipy.special import logsumexp
 
 from wolf import checks
-from wolf.belief import Gaussian, gaussian
+from wolf.belief import Gaussian
+from wolf.belief.density import log_density
+from wolf.belief.view import hide_noise
 from wolf.filters.gaussian import OUTLIER_POWER
 from wolf.noise.laws import BetaLaw
 from wolf.numerics import linalg
 from wolf.numerics.pytree import pytree, static
-from wolf.protocols import Info, Measurement
+from wolf.protocols import Filter, Info, Measurement, Needs
 from wolf.statespace import LinearModel, Model
 
 NOBODY = 2**32 - 1  # the key of step t is folded from the run's with t; the first draw has this one
@@ -33,23 +35,28 @@ class ParticleState(NamedTuple):
 
     @property
     def mean(self) -> Array:
-        """Average the particles."""
+        """Mean of the particles."""
         return jnp.exp(self.log_weights) @ self.particles
 
     @property
     def cov(self) -> Array:
-        """Take the covariance of the particles."""
+        """Covariance of the particles."""
         around = self.particles - self.mean[None]
         return (jnp.exp(self.log_weights)[:, None] * around).T @ around + self.within
 
     @property
+    def variances(self) -> Array:
+        """Variances."""
+        return linalg.diagonal(self.cov)
+
+    @property
     def effective_size(self) -> Array:
-        """Count the particles that matter, `1 / Σ w²`."""
+        """Number of particles that matter, `1 / Σ w²`."""
         return jnp.exp(-logsumexp(2.0 * self.log_weights))
 
 
 @pytree
-class ParticleFilter:
+class ParticleFilter(Filter):
     """Carry samples of the whole state, moved by the dynamics and weighted by each measurement.
 
     Args:
@@ -62,12 +69,15 @@ class ParticleFilter:
     num_particles: int = static(default=1000)
     resample_below: Any = 0.5
 
-    needs_key: ClassVar[bool] = True
-
     def __post_init__(self) -> None:
         """Check the choices."""
         checks.count("num_particles", self.num_particles)
         checks.probability("resample_below", self.resample_below)
+
+    @property
+    def needs(self) -> Needs:
+        """Random numbers."""
+        return Needs(key=True)
 
     def init(self, model: Model, key: Array | None = None) -> ParticleState:
         """Draw from the model's prior."""
@@ -92,7 +102,7 @@ class ParticleFilter:
 
 
 @pytree
-class RaoBlackwellFilter:
+class RaoBlackwellFilter(Filter):
     """Carry samples of what is measured, Hx, and the rest of the state exactly: fewer dimensions to sample.
 
     Given a path of Hx the state of a linear model is Gaussian, with a covariance that all particles share.
@@ -107,13 +117,15 @@ class RaoBlackwellFilter:
     num_particles: int = static(default=1000)
     resample_below: Any = 0.5
 
-    needs_key: ClassVar[bool] = True
-    needs_linear: ClassVar[bool] = True
-
     def __post_init__(self) -> None:
         """Check the choices."""
         checks.count("num_particles", self.num_particles)
         checks.probability("resample_below", self.resample_below)
+
+    @property
+    def needs(self) -> Needs:
+        """Random numbers, and a model of matrices."""
+        return Needs(linear=True, key=True)
 
     def init(self, model: Model, key: Array | None = None) -> ParticleState:
         """Start all particles at the prior, which they share."""
@@ -160,12 +172,12 @@ def weigh(law: Any, now: Model, state: ParticleState, predictions: Array, y: Mea
         predictions: h(x) of each particle, (N, M).
         y: cleaned measurement.
     """
-    obs_cov = gaussian.hide_noise(now.obs_cov, y.observed)
+    obs_cov = hide_noise(now.obs_cov, y.observed)
     noise = linalg.cholesky(obs_cov)
     residuals = jax.vmap(lambda prediction: y.observed * now.subtract(y.value, prediction))(predictions)
 
     def score(residual: Array, prediction: Array) -> tuple[Array, Array]:
-        usual = gaussian.log_density(residual, noise, y.num_observed)
+        usual = log_density(residual, noise, y.num_observed)
         return law.log_weight(residual, y.observed * prediction, noise, y.num_observed), usual
 
     scores, usual = jax.vmap(score)(residuals, predictions)

@@ -11,7 +11,7 @@ ELSEWHERE = (0.4, 1.7)  # times the start, where the sum is compared with what i
 CLOSE = 1e-9  # relative, for that comparison
 
 
-class Affine:
+class AffineArrays:
     """A pytree of arrays, each a fixed part and a sum of numbers times slopes; found once, by doubling each number.
 
     Args:
@@ -19,7 +19,7 @@ class Affine:
         start: numbers (K,) to begin with.
 
     Example:
-        >>> affine = Affine(lambda x: {"Q": x[0] * np.eye(2) + 1.0}, np.array([3.0]))
+        >>> affine = AffineArrays(lambda x: {"Q": x[0] * np.eye(2) + 1.0}, np.array([3.0]))
         >>> affine.at(np.array([0.5]))["Q"].tolist(), affine.along(np.array([10.0]))["Q"].tolist()
         ([[1.5, 1.0], [1.0, 1.5]], [[[10.0, 0.0], [0.0, 10.0]]])
     """

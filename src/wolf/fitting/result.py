@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from wolf.results import count
+
 SHARE = (1e-4, 0.5)  # outliers are a minority; below one in ten thousand there are none to speak of
 AGREE = 1e-4  # difference in score per measured row below which two starts found the same optimum
 
@@ -53,12 +55,12 @@ class Fit:
 
     @property
     def converged(self) -> bool:
-        """Say whether the best start ended by itself."""
+        """Whether the best start ended by itself."""
         return self.starts[0].converged
 
     @property
     def agreeing(self) -> int:
-        """Count the starts that found the best score."""
+        """Number of starts that found the best score."""
         return sum(start.score > self.score - AGREE * self.count for start in self.starts)
 
     def __repr__(self) -> str:
@@ -70,7 +72,7 @@ class Fit:
             lines.append(f"  {name:<{width}}{value:.4g}{error}")
         if self.outlier_share is not None:
             lines.append(f"  {'outliers':<{width}}{self._outliers()}")
-        counts = f"{self.agreeing} of {len(self.starts)} starts found it"
+        counts = f"{self.agreeing} of {count(len(self.starts), 'start')} found it"
         lines.append(f"  {'score':<{width}}{self.score / self.count:.4f} for each of {self.count} rows; {counts}")
         return "\n".join(lines)
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from wolf.belief.gaussian import LOG_2PI
+from wolf.belief.density import LOG_2PI
 
 STUDENT_DOF = 4.0  # of the score that `wolf.tune` uses; heavy tails, finite variance
 

@@ -3,14 +3,15 @@
 import dataclasses
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal, get_args
 
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 
 from wolf import checks, entry
 from wolf.filters import GaussianFilter
-from wolf.fitting.affine import Affine
+from wolf.fitting.affine import AffineArrays
 from wolf.fitting.guesses import guesses, largest_step
 from wolf.fitting.result import SHARE, Fit, Start
 from wolf.fitting.slopes import score_and_slope
@@ -20,8 +21,11 @@ from wolf.numerics import allocator
 from wolf.numerics.linalg import SMALL
 from wolf.numerics.pytree import cast
 from wolf.numerics.xla import refused
+from wolf.protocols import Filter
+from wolf.statespace import Model
 
-SCORES = ("two-part", "gaussian")
+Score = Literal["two-part", "gaussian"]
+SCORES = get_args(Score)
 WIDEN = (9.0, 1e12)  # an outlier's residual is at least three times as wide as a good one
 SHARE_START, WIDEN_START = 0.03, (20.0, 1e4)  # where a search begins; up to the largest step where that is larger
 SCOUTS = 20  # random starts that are tried before the best are followed
@@ -31,14 +35,14 @@ FAILED = 1e12  # what the search is told where the score is not a number
 
 
 def fit(
-    builder: Callable[..., Any],
-    ys: Any,
+    builder: Callable[..., Model],
+    ys: ArrayLike,
     *,
     start: Mapping[str, float] | None = None,
     bounds: Mapping[str, Bounds] | None = None,
-    score: str = "two-part",
-    inputs: Any = None,
-    method: Any = None,
+    score: Score = "two-part",
+    inputs: ArrayLike | None = None,
+    method: str | Filter | None = None,
     restarts: int = 2,
     seed: int = 0,
     update_first: bool = False,
@@ -53,11 +57,11 @@ def fit(
             or a list of arrays.
         start: first guesses by name. Arguments that have a number as default start there, variances (`..._var`,
             `..._rate`) are guessed from the data; other arguments with a default are left alone.
-        bounds: by name; "positive" unless told. A pair such as (-1.0, 1.0), "positive" or "real".
+        bounds: by name; default: "positive". A pair such as (-1.0, 1.0), "positive" or "real".
         score: "two-part" (robust), or "gaussian", the likelihood of a Kalman filter.
         inputs: (T, U), for models that take them.
         method: how functions are seen by a belief, for nonlinear models, as in `wolf.filter`; its noise rule is
-            replaced by that of the score. The extended Kalman filter unless told.
+            replaced by that of the score. Default: the extended Kalman filter.
         restarts: further searches, from the next best of the random starts that are tried.
         seed: of the random starts.
         update_first: as in `wolf.filter`.
@@ -116,7 +120,7 @@ class _Problem:
         edges.append((np.log(WIDEN[0]), np.log(WIDEN[1])))
         self.limits = transform.limits + (edges if two_part else [])
         begin = np.array([*transform.natural(transform.start).values(), SHARE_START, WIDEN_START[0]])
-        self.affine = Affine(self._point, begin if two_part else begin[: self.size]) if affine else None
+        self.affine = AffineArrays(self._point, begin if two_part else begin[: self.size]) if affine else None
 
     def scout(self, count: int, seed: int) -> list[np.ndarray]:
         """Try the first guess and others around it, once each, and return the best: there are local optima."""

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from wolf.engine import run
+from wolf.engine.measurements import clean
 from wolf.fitting import scores
 from wolf.numerics.xla import one_kernel
 
@@ -73,7 +74,7 @@ def _total(noise: Any, moves: Any, told: Any, slopes: Any, series: Array, two_pa
     nis, log_density = told
     if not two_part:
         return log_density.sum(), slopes[1].sum(0)
-    count = jax.vmap(run.clean)(series).num_observed
+    count = jax.vmap(clean)(series).num_observed
 
     def score(nis: Array, log_density: Array, share: Array, widen: Array) -> Array:
         return scores.log_two_part(log_density, nis, count, share, widen).sum()

@@ -1,11 +1,11 @@
 """Parameters by name, and the free numbers that an optimiser may move without limits being broken."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-Bounds = str | tuple[float, float]
+Bounds = Literal["positive", "real"] | tuple[float, float]
 
 REACH = 1e10  # factor by which a positive parameter may move away from its start, either way
 EDGE = 1e-6  # share of an interval that a search leaves free at either end
@@ -37,7 +37,7 @@ class Transform:
 
     @property
     def limits(self) -> list[tuple[float | None, float | None]]:
-        """Say how far the free numbers may go."""
+        """Limits of the free numbers."""
         reach, edge = np.log(REACH), np.log(EDGE)
         limits: list[tuple[float | None, float | None]] = []
         for name, begin in zip(self.names, self.start, strict=True):

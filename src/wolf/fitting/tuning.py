@@ -12,13 +12,17 @@ from typing import Any
 import jax
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from wolf import calibration, checks, entry, methods
 from wolf.engine import run
+from wolf.engine.measurements import clean
 from wolf.fitting import scores
+from wolf.noise import Weighted
 from wolf.numerics.pytree import cast
+from wolf.protocols import Filter
 from wolf.statespace import Model
-from wolf.weights import EFFICIENCY, IMQ, MahalanobisIMQ, StudentT
+from wolf.weights import EFFICIENCY, IMQ, DistanceWeight, MahalanobisIMQ, PerCoordinate, PerGroup, StudentWeight
 
 CANDIDATES = 25  # of each of the two rounds
 REACH = 8.0  # factor around the calibrated value that the first round spans, either way
@@ -57,13 +61,13 @@ class Tuned:
 
 def tune(
     model: Model,
-    ys: Any,
+    ys: ArrayLike,
     method: str = "WoLF-MD",
     *,
     name: str | None = None,
     low: float | None = None,
     high: float | None = None,
-    inputs: Any = None,
+    inputs: ArrayLike | None = None,
     update_first: bool = False,
     **options: Any,
 ) -> Tuned:
@@ -73,9 +77,9 @@ def tune(
         model: as in `wolf.filter`.
         ys: measurements, (T, M) or (T,).
         method: name of a method with a threshold.
-        name: of the option; "c", or "dof" for WoLF-StudentT, unless told.
-        low: smallest candidate; an eighth of the calibrated value unless told.
-        high: largest candidate; eight times the calibrated value unless told.
+        name: of the option; default: "c", or "dof" for WoLF-StudentT.
+        low: smallest candidate; default: an eighth of the calibrated value.
+        high: largest candidate; default: eight times the calibrated value.
         inputs: (T, U), for models that take them.
         update_first: as in `wolf.filter`.
         **options: of the method, kept as they are.
@@ -83,7 +87,7 @@ def tune(
     Example:
         >>> import wolf
         >>> model = wolf.models.local_level(level_var=0.1, obs_var=1.0)
-        >>> ys = wolf.simulate.trajectory(model, 500, key=1, outliers=wolf.simulate.StudentT(2.01)).measurements
+        >>> ys = wolf.simulate.trajectory(model, 500, key=1, outliers=wolf.simulate.StudentWeight(2.01)).measurements
         >>> tuned = wolf.tune(model, ys, "WoLF-MD")
         >>> 1.0 < tuned.value < 8.0
         True
@@ -91,7 +95,7 @@ def tune(
     if not isinstance(method, str):
         raise ValueError(f"method must be a name, such as 'WoLF-TMD'; got {method!r}")
     first = entry.resolve_method(methods.make(method, **options), model)
-    name = ("dof" if isinstance(_weight(first), StudentT) else "c") if name is None else name
+    name = ("dof" if isinstance(_weight(first), StudentWeight) else "c") if name is None else name
     low, high = _range(first, model, name, low, high)
     array = checks.measurements(ys, model.obs_dim)
     us = checks.inputs(inputs, len(array), model)
@@ -121,7 +125,7 @@ def tune(
 
 @partial(jax.jit, static_argnames="update_first")
 def _scores(model: Model, candidates: Any, ys: Array, us: Array | None, update_first: bool) -> Array:
-    count = jax.vmap(run.clean)(ys).num_observed
+    count = jax.vmap(clean)(ys).num_observed
 
     def one(method: Any) -> Array:
         _, (nis, log_density) = run.run_filter(model, method, ys, us, save=_predicted, update_first=update_first)
@@ -134,13 +138,14 @@ def _predicted(state: Any, info: Any) -> tuple[Array, Array]:
     return info.nis, info.log_likelihood
 
 
-def _weight(method: Any) -> Any:
-    weight = getattr(getattr(method, "noise", None), "weight", None)
-    return getattr(weight, "weight", weight)
+def _weight(method: Filter) -> Any:
+    """Find the weight that has the threshold."""
+    weight = method.noise.weight if isinstance(method.noise, Weighted) else None
+    return weight.weight if isinstance(weight, PerCoordinate | PerGroup) else weight
 
 
 def _range(method: Any, model: Model, name: str, low: float | None, high: float | None) -> tuple[float, float]:
-    """Span the candidates around the calibrated value, unless told."""
+    """Span the candidates, by default around the calibrated value."""
     if low is None or high is None:
         middle = _calibrated(_weight(method), model, name)
         low, high = middle / REACH if low is None else low, middle * REACH if high is None else high
@@ -150,12 +155,12 @@ def _range(method: Any, model: Model, name: str, low: float | None, high: float 
 
 
 def _calibrated(weight: Any, model: Model, name: str) -> float:
-    if isinstance(weight, StudentT) and name == "dof":
+    if isinstance(weight, StudentWeight) and name == "dof":
         return float(np.asarray(weight.dof))
     if name == "c" and isinstance(weight, IMQ):
         variances = np.diagonal(model.obs_cov, axis1=-2, axis2=-1)
         return calibration.threshold(MahalanobisIMQ, model.obs_dim, EFFICIENCY) * float(np.sqrt(variances.mean()))
-    if name == "c" and hasattr(type(weight), "profile"):
+    if name == "c" and isinstance(weight, DistanceWeight):
         family: Any = type(weight)
         return calibration.threshold(family, model.obs_dim, EFFICIENCY)
     raise ValueError(

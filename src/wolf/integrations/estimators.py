@@ -19,6 +19,8 @@ from jax import Array
 
 from wolf import entry
 from wolf.engine import run
+from wolf.filters.gaussian import GaussianState
+from wolf.filters.lowrank import LowRankState
 from wolf.models import mlp
 from wolf.numerics.precision import precision, to_numpy
 from wolf.numerics.pytree import cast
@@ -234,7 +236,7 @@ class OnlineRegressor(RegressorMixin, _OnlineNetwork):
         return float(self.predict(self._row_of(x))[0]) if hasattr(self, "state_") else 0.0
 
     def _family(self) -> families.Family:
-        return families.Gaussian(self.noise)
+        return families.Normal(self.noise)
 
     def _set_scales(self, rows: np.ndarray, targets: np.ndarray) -> None:
         super()._set_scales(rows, targets)
@@ -298,7 +300,7 @@ class OnlineClassifier(ClassifierMixin, _OnlineNetwork):
         Args:
             X: features, (n, K).
             y: labels, (n,).
-            classes: all labels that will ever come, for the first call; those of its y unless told.
+            classes: all labels that will ever come, for the first call; default: those of its y.
         """
         first = not hasattr(self, "seen_")
         rows, labels = validate_data(self, X, y, dtype=np.float64, reset=first)
@@ -378,9 +380,9 @@ def _predictors(model: ParameterModel, state: Any, rows: Array) -> tuple[Array, 
 
 def _spread(state: Any, jac: Array) -> Array:
     """Give the covariance of η, as far as the filter knows one."""
-    if hasattr(state, "project"):
+    if isinstance(state, GaussianState | LowRankState):
         return state.project(jac)
-    return jac @ state.cov @ jac.T if hasattr(state, "cov") else jnp.zeros((len(jac), len(jac)), jac.dtype)
+    return jnp.zeros((len(jac), len(jac)), jac.dtype) if state.cov is None else jac @ state.cov @ jac.T
 
 
 def _robust_scale(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

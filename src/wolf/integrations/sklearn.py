@@ -104,6 +104,6 @@ class RobustLevel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
 
 def _quiet(model: str, value: float) -> dict[str, float]:
-    from wolf.models.recipes import parse
+    from wolf.models.named import parse
 
     return dict.fromkeys(parse(model).parameters, QUIET * max(value**2, 1.0))

@@ -1,4 +1,4 @@
-"""A sktime transformer, `wolf.integrations.sktime.RobustLevel`. sktime is large and not part of any extra."""
+"""A sktime transformer, `RobustLevelTransformer`. sktime is large and not part of any extra."""
 
 from typing import Any, ClassVar
 
@@ -9,10 +9,12 @@ from wolf.readings import Options, clean
 try:
     from sktime.transformations.base import BaseTransformer
 except ImportError as missing:
-    raise ModuleNotFoundError("this RobustLevel needs sktime: pip install sktime", name="sktime") from missing
+    raise ModuleNotFoundError(
+        "this RobustLevelTransformer needs sktime: pip install sktime", name="sktime"
+    ) from missing
 
 
-class RobustLevel(BaseTransformer):
+class RobustLevelTransformer(BaseTransformer):
     """Replace a series by its robust level, or only its outliers and gaps.
 
     Filters each variable with a Kalman filter that outliers do not break; noise variances are fitted. NaN is missing.
@@ -22,7 +24,7 @@ class RobustLevel(BaseTransformer):
     model : str, default="local-level"
         "local-level", "local-trend" or "seasonal:24", as in `wolf.filter_frame`.
     method : str or method, optional
-        As in `wolf.filter`; robust unless told.
+        As in `wolf.filter`; default: robust.
     smooth : bool, default=False
         Use the whole series for each step, not only its past.
     output : str, default="level"
@@ -32,10 +34,10 @@ class RobustLevel(BaseTransformer):
     Examples:
     --------
     >>> import numpy as np, pandas as pd
-    >>> from wolf.integrations.sktime import RobustLevel
+    >>> from wolf.integrations.sktime import RobustLevelTransformer
     >>> readings = np.random.default_rng(0).normal(20.0, 1.0, 200)
     >>> readings[50] = 999.0
-    >>> out = RobustLevel(output="repaired").fit_transform(pd.Series(readings))
+    >>> out = RobustLevelTransformer(output="repaired").fit_transform(pd.Series(readings))
     >>> bool(abs(out.iloc[50] - 20.0) < 3.0)
     True
     """

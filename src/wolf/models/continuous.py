@@ -1,7 +1,7 @@
 """Models in continuous time, for measurements at any times: `dx = A x dt + dW`, `y = H x + noise`.
 
 Each step is discretised exactly over its own gap (Van Loan 1978), so uneven time stamps need nothing else. The prior is
-about the time `start`, which is the first time stamp unless told.
+about the time `start`, by default the first time stamp.
 """
 
 from typing import Any
@@ -55,7 +55,7 @@ def linear_sde(
         H: (M, D).
         R: (M, M).
         prior: belief about the state at `start`.
-        start: when the prior holds; the first time stamp unless told.
+        start: when the prior holds; default: the first time stamp.
     """
     gaps = time_steps(times, start)
     steps, which = np.unique(gaps, return_inverse=True)  # equal gaps are discretised once
@@ -82,7 +82,7 @@ def wiener_level(
 def wiener_velocity(
     times: Any, dims: int, accel_rate: float, obs_var: float, prior: Gaussian, start: float | None = None
 ) -> LinearModel:
-    """Model positions whose velocities move as Brownian motion: `local_trend` and `constant_velocity` for uneven times.
+    """Model positions whose velocities move as Brownian motion, in continuous time.
 
     Args:
         times: (T,).
@@ -128,7 +128,7 @@ def time_steps(times: Any, start: float | None = None) -> np.ndarray:
 
     Args:
         times: numbers or NumPy datetimes (counted in seconds), not decreasing.
-        start: when the prior holds; the first time stamp unless told.
+        start: when the prior holds; default: the first time stamp.
 
     Example:
         >>> time_steps([0.0, 1.0, 3.5]).tolist()

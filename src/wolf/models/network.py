@@ -17,7 +17,7 @@ from jax import Array
 
 from wolf import checks
 from wolf.numerics.pytree import function, pytree, static
-from wolf.statespace.families import Family, Gaussian
+from wolf.statespace.families import Family, Normal
 from wolf.statespace.parameters import ParameterModel
 
 ACTIVATIONS: dict[str, Callable] = {
@@ -47,7 +47,7 @@ class Network:
 
     @property
     def features(self) -> int:
-        """Count the inputs."""
+        """Number of inputs."""
         return self.sizes[0]
 
     def __call__(self, theta: Array, x: Array) -> Array:
@@ -92,7 +92,7 @@ class Raveled:
 
 
 @pytree
-class Affine:
+class LinearPredictor:
     """The function of a generalised linear model: for each output an offset, and a slope for each feature."""
 
     features: int = static()
@@ -168,7 +168,7 @@ def glm(
     Args:
         features: number of inputs.
         family: what a target is, from `wolf.families`.
-        mean: of the coefficients before the data, (outputs * (features + 1),); zero unless told.
+        mean: of the coefficients before the data, (outputs * (features + 1),); default: zero.
         prior_var: variance of every coefficient before the data, a number or one for each.
         drift_var: variance that a coefficient gains in each step, a number or one for each.
 
@@ -180,7 +180,7 @@ def glm(
     checks.count("features", features)
     outputs = _checked(family).outputs
     start = np.zeros(outputs * (features + 1)) if mean is None else mean
-    return ParameterModel(Affine(int(features), outputs), family, start, prior_var, _drift(drift_var))
+    return ParameterModel(LinearPredictor(int(features), outputs), family, start, prior_var, _drift(drift_var))
 
 
 def from_function(
@@ -235,12 +235,12 @@ def _initial(sizes: tuple[int, ...], key: Any) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def _gaussian(obs_var: Any, outputs: int) -> Gaussian:
+def _gaussian(obs_var: Any, outputs: int) -> Normal:
     checks.count("outputs", outputs)
     variances = np.broadcast_to(checks.number_array("obs_var", obs_var), (outputs,))
     for each in variances:
         checks.variances(obs_var=each)
-    return Gaussian(np.diag(variances))
+    return Normal(np.diag(variances))
 
 
 def _checked(family: Any) -> Family:

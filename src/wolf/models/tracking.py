@@ -9,6 +9,7 @@ from jax import Array
 from wolf import checks
 from wolf.belief import Gaussian
 from wolf.models.continuous import discretise
+from wolf.models.parts import straight_motion
 from wolf.numerics.pytree import pytree
 from wolf.statespace import LinearModel, StateSpaceModel
 
@@ -34,9 +35,8 @@ def constant_velocity(
         >>> constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
         LinearModel(4 states, 2 measured)
     """
-    checks.variances(dynamics_var=dynamics_var)
-    dynamics = np.array([[1.0, dt], [0.0, 1.0]])
-    return _moving(dims, dt, dynamics, dynamics_var * np.eye(2), obs_var, prior)
+    axis = straight_motion(dynamics_var, dt)
+    return _moving(dims, dt, axis.F, axis.Q, obs_var, prior)
 
 
 def constant_acceleration(

@@ -7,11 +7,11 @@ from wolf.noise.mixture import ScaleMixture
 from wolf.noise.sensors import SensorBySensor
 from wolf.noise.two_part import TwoPart
 from wolf.noise.twosided import Correntropy, HuberRegression, TwoSidedStudent
-from wolf.noise.variational import Bernoulli, GammaWeight, InverseWishart, StudentNoise
+from wolf.noise.variational import BetaBernoulli, GammaWeight, InverseWishart, StudentNoise
 from wolf.noise.weighted import Weighted
 
 __all__ = [
-    "Bernoulli",
+    "BetaBernoulli",
     "BetaLaw",
     "Correntropy",
     "GammaWeight",

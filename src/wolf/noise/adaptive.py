@@ -13,11 +13,12 @@ from jax import Array
 from jax.scipy.special import digamma
 
 from wolf import checks
+from wolf.belief.updates import Weigh
 from wolf.noise.whitened import expected_square, iterate, whiten, whitening_root
 from wolf.numerics import linalg
 from wolf.numerics.linalg import total
 from wolf.numerics.pytree import pytree, static
-from wolf.protocols import Believed, Evidence
+from wolf.protocols import Believed, Evidence, NoiseRule
 from wolf.statespace import Model
 
 FORGETTING = 1.0 - float(np.exp(-4.0))  # as in the variational filters of the same authors
@@ -40,7 +41,7 @@ class LearnedNoise(NamedTuple):
 
 
 @pytree
-class UnknownStudentNoise:
+class UnknownStudentNoise(NoiseRule):
     """Learn R and the degrees of freedom of Student-t noise.
 
     Args:
@@ -91,4 +92,4 @@ class UnknownStudentNoise:
         start = (jnp.ones_like(white.num_observed), scale / known, shape / rate)
         power, noise, dof = iterate(update, start, self.iterations)
         new = LearnedNoise(known + 1.0, noise * (known + 1.0), shape + 0.5, (shape + 0.5) / dof)
-        return Believed(jnp.sqrt(power) * whitening_root(white, noise), memory=new)
+        return Believed(Weigh(jnp.sqrt(power) * whitening_root(white, noise)), memory=new)

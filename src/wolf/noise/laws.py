@@ -7,7 +7,7 @@ from jax import Array
 from jax.scipy.special import gammaln, logsumexp
 
 from wolf import checks
-from wolf.belief import gaussian
+from wolf.belief.density import log_density
 from wolf.numerics import linalg
 from wolf.numerics.linalg import Cholesky
 from wolf.numerics.pytree import pytree
@@ -26,7 +26,7 @@ class GaussianLaw:
             noise: factor of R.
             count: how many coordinates were measured.
         """
-        return gaussian.log_density(residual, noise, count)
+        return log_density(residual, noise, count)
 
 
 @pytree
@@ -48,9 +48,9 @@ class BetaLaw:
 
     def log_weight(self, residual: Array, prediction: Array, noise: Cholesky, count: Array) -> Array:
         """Evaluate the score."""
-        log_density = gaussian.log_density(residual, noise, count)
+        usual = log_density(residual, noise, count)
         safe = jnp.where(self.beta > 0, self.beta, 1.0)
-        return jnp.where(self.beta > 0, jnp.expm1(safe * log_density) / safe, log_density)
+        return jnp.where(self.beta > 0, jnp.expm1(safe * usual) / safe, usual)
 
 
 @pytree
@@ -94,5 +94,5 @@ class MixtureLaw:
     def log_weight(self, residual: Array, prediction: Array, noise: Cholesky, count: Array) -> Array:
         """Evaluate the log density."""
         shifted = residual - (self.factor - 1.0) * prediction
-        usual = gaussian.log_density(residual, noise, count) + jnp.log1p(-self.prob)
-        return logsumexp(jnp.stack([usual, gaussian.log_density(shifted, noise, count) + jnp.log(self.prob)]))
+        usual = log_density(residual, noise, count) + jnp.log1p(-self.prob)
+        return logsumexp(jnp.stack([usual, log_density(shifted, noise, count) + jnp.log(self.prob)]))

@@ -19,8 +19,8 @@ from wolf import checks
 from wolf.noise.mixture import match
 from wolf.noise.whitened import whiten
 from wolf.numerics.pytree import pytree
-from wolf.protocols import Believed, Evidence
-from wolf.statespace import Model, families
+from wolf.protocols import Believed, Evidence, NoiseRule
+from wolf.statespace import Model, ParameterModel, families
 
 WIDTHS = {"factor 2": 0.5, "factor 10": 1.0}  # of the bell, in ln s
 SCALES = np.logspace(-1.5, 4.0, 12)  # half decades; twelve, since processors add in fours
@@ -41,28 +41,28 @@ class NoiseLaw(NamedTuple):
 
     @property
     def probabilities(self) -> Any:
-        """Normalise the counts to π_k."""
+        """Probabilities π_k: the counts, normalised."""
         return self.counts / self.counts.sum(-1, keepdims=True)
 
     @property
     def ordinary(self) -> Any:
-        """Say the size of ordinary noise, r with `1/r = Σ π_k / s_k`: outliers hardly count in it."""
+        """Size of ordinary noise, r with `1/r = Σ π_k / s_k`: outliers hardly count in it."""
         return self.counts.sum(-1) / (self.counts / self.scales).sum(-1)
 
     @property
     def typical(self) -> float:
-        """Say the size that half of the noise is below, between the sizes by the logarithm."""
+        """Size that half of the noise is below, between the sizes by the logarithm."""
         below = np.cumsum(self.probabilities) - 0.5 * self.probabilities
         return float(np.exp(np.interp(0.5, below, np.log(self.scales))))
 
     @property
     def outlier_share(self) -> Any:
-        """Say which share of the measurements has noise of more than three ordinary standard deviations."""
+        """Share of the measurements with noise of more than three ordinary standard deviations."""
         return (self.probabilities * self.is_outlier).sum(-1)
 
     @property
     def is_outlier(self) -> Any:
-        """Say which of the sizes are those of outliers, (K,)."""
+        """Which of the sizes are those of outliers, (K,)."""
         return self.scales > OUTLIER_SCALE * self.ordinary
 
     def __repr__(self) -> str:
@@ -83,7 +83,7 @@ class Counts(NamedTuple):
 
 
 @pytree
-class LearnedScales:
+class LearnedScales(NoiseRule):
     """Learn how large the noise is, and how often it is far larger.
 
     Args:
@@ -113,11 +113,10 @@ class LearnedScales:
 
     def check(self, model: Model) -> None:
         """Refuse counts, classes and the like: their spread follows from their mean."""
-        family = getattr(model, "family", None)
-        if not isinstance(family, families.Gaussian | None):
+        if isinstance(model, ParameterModel) and not isinstance(model.family, families.Normal):
             raise ValueError(
-                f"{type(family).__name__} measurements have no noise level to learn: their spread follows from their "
-                "mean. Use the default method"
+                f"{type(model.family).__name__} measurements have no noise level to learn: their spread follows from "
+                "their mean. Use the default method"
             )
 
     def start(self, model: Model) -> Counts:
@@ -138,4 +137,4 @@ class LearnedScales:
         # What is beyond all sizes is no size, and adds to no count.
         learned = Counts(prior + self.forgetting * (now - prior) + matched.share, prior)
         outlier = 1.0 - jnp.where(law.is_outlier, 0.0, matched.share).sum()
-        return matched.believed(white)._replace(memory=learned, outlier=outlier)
+        return Believed(matched.pull, learned, outlier)

@@ -19,17 +19,18 @@ import numpy as np
 from jax import Array
 
 from wolf import checks
+from wolf.belief.updates import Pull
 from wolf.noise.whitened import Whitened, far_distance, whiten
 from wolf.numerics import linalg
 from wolf.numerics.linalg import matvec, total
 from wolf.numerics.pytree import pytree, static
-from wolf.protocols import Believed, Evidence, Pull
+from wolf.protocols import Believed, Evidence, NoiseRule
 
 NODES = 15  # of a continuous law of scales, spaced evenly in the logarithm
 
 
 @pytree
-class ScaleMixture:
+class ScaleMixture(NoiseRule):
     """Let the noise be one of several multiples of R, each with its probability.
 
     Args:
@@ -85,7 +86,7 @@ class ScaleMixture:
     def __call__(self, seen: Evidence) -> Believed:
         """Match the moments."""
         white = whiten(seen)
-        return match(white, self.scales, self.probabilities, self.far).believed(white)
+        return Believed(match(white, self.scales, self.probabilities, self.far).pull)
 
 
 class Matched(NamedTuple):
@@ -98,10 +99,6 @@ class Matched(NamedTuple):
 
     share: Array
     pull: Pull
-
-    def believed(self, white: Whitened) -> Believed:
-        """Say it in the coordinates of the measurement."""
-        return Believed(white.noise.half(linalg.eye(white.signal.shape[0], white.signal)), pull=self.pull)
 
 
 def match(white: Whitened, scales: Array, probabilities: Array, far: bool) -> Matched:
@@ -129,7 +126,8 @@ def match(white: Whitened, scales: Array, probabilities: Array, far: bool) -> Ma
         known = known / whole
     # I - G Σγ S⁻¹, written as a sum of positive terms
     rest = sizes.average(known * scales) + lost * linalg.eye(size, white.signal)
-    return Matched(known, Pull(sizes.average(known), rest, sizes.scatter(known, lost)))
+    whitening = white.noise.half(linalg.eye(size, white.signal))
+    return Matched(known, Pull(whitening, sizes.average(known), rest, sizes.scatter(known, lost)))
 
 
 class _Sizes(NamedTuple):

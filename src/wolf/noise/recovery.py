@@ -19,13 +19,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from wolf.belief import gaussian
+from wolf.belief.updates import Finished, Pull, Update, Weigh
+from wolf.belief.view import hide_noise
 from wolf.noise.sensors import look
 from wolf.noise.whitened import Whitened, far_distance, whiten
 from wolf.numerics import linalg
 from wolf.numerics.linalg import matmul, matvec, total
 from wolf.numerics.pytree import pytree
-from wolf.protocols import Believed, Evidence, Pull
+from wolf.protocols import Believed, Evidence, Needs, NoiseRule
 from wolf.statespace import Model
 
 REJECTED = 0.2  # a measurement of which less than this share is believed votes
@@ -49,7 +50,7 @@ class Ballot(NamedTuple):
 
 
 @pytree
-class Recovering:
+class Recovering(NoiseRule):
     """Let rejected measurements that agree with each other win.
 
     Args:
@@ -71,29 +72,41 @@ class Recovering:
         if isinstance(self.patience, int):
             object.__setattr__(self, "patience", float(self.patience))
 
+    @property
+    def needs(self) -> Needs:
+        """What the rule needs, one series at a time."""
+        return self.rule.needs | Needs()
+
+    @property
+    def doubts_dynamics(self) -> bool:
+        """Whether the rule does."""
+        return self.rule.doubts_dynamics
+
     def start(self, model: Model) -> Ballot:
         """Start without a vote."""
-        remember = getattr(self.rule, "start", None)
         nothing = jnp.zeros(model.obs_dim, jnp.asarray(model.prior.mean).dtype)
-        votes = nothing[: len(self._sensors(model.obs_dim))]
-        return Ballot(() if remember is None else remember(model), votes, nothing, nothing)
+        votes = nothing[: len(self.rule.rows(model.obs_dim))]
+        return Ballot(self.rule.start(model), votes, nothing, nothing)
 
     def check(self, model: Model) -> None:
         """Let the rule check."""
-        if hasattr(self.rule, "check"):
-            self.rule.check(model)
+        self.rule.check(model)
 
     def law(self, memory: Ballot) -> Any:
         """Say what the rule learned about the noise."""
         return self.rule.law(memory.rule)
 
+    def rows(self, size: int) -> list[Any]:
+        """List those that vote: each sensor, or the measurement as one."""
+        return self.rule.rows(size)
+
     def __call__(self, seen: Evidence) -> Believed:
         """Follow the rule, unless the vote is won."""
-        ballot, sensors = seen.memory, self._sensors(len(seen.residual))
+        ballot, sensors = seen.memory, self.rule.rows(len(seen.residual))
         believed = self.rule(seen._replace(memory=ballot.rule))
         ordinary = self._ordinary(ballot.rule, seen)
-        if believed.posterior is not None:
-            return self._ask_all(seen, believed, believed.posterior, sensors, ordinary)
+        if isinstance(believed.update, Finished):
+            return self._ask_all(seen, believed, believed.update, sensors, ordinary)
         white = whiten(seen)
         rejected = _kept(believed, slice(None), white, ordinary[0]) < REJECTED
         mine = Ballot(None, ballot.votes[0], ballot.place, ballot.slope)
@@ -110,7 +123,7 @@ class Recovering:
         return jax.lax.cond(rejected, vote, lambda: quiet)
 
     def _ask_all(
-        self, seen: Evidence, believed: Believed, followed: tuple, sensors: list[np.ndarray], ordinary: list[Array]
+        self, seen: Evidence, believed: Believed, followed: Finished, sensors: list[np.ndarray], ordinary: list[Array]
     ) -> Believed:
         """Let each sensor vote; one that did not measure goes on with its vote later."""
         ballot, counted, wins = seen.memory, [], []
@@ -131,17 +144,11 @@ class Recovering:
         near = total(white.residual**2) < ordinary * FARTHEST**2
         return counted, agrees & near & (counted.votes >= self.patience)
 
-    def _sensors(self, size: int) -> list[Any]:
-        """List the coordinates of those that vote: each sensor, or the measurement as one."""
-        rows = getattr(self.rule, "rows", None)
-        return [slice(None)] if rows is None else rows(size)
-
     def _ordinary(self, memory: Any, seen: Evidence) -> list[Array]:
         """Ask the rule for the size of ordinary noise, as a multiple of R."""
-        sensors = self._sensors(len(seen.residual))
-        if getattr(self.rule, "law", None) is None:
-            return [jnp.ones_like(seen.residual[0])] * len(sensors)
         laws = self.rule.law(memory)
+        if laws is None:
+            return [jnp.ones_like(seen.residual[0])] * len(self.rule.rows(len(seen.residual)))
         return [law.ordinary for law in (laws if isinstance(laws, list) else [laws])]
 
 
@@ -149,8 +156,8 @@ def _decide(
     believed: Believed, ballot: Ballot, counted: Ballot, won: Array, white: Whitened, ordinary: Array
 ) -> Believed:
     """Believe the measurement as one if it has won."""
-    return _trusting(believed, won, white, ordinary)._replace(
-        spread=None if believed.spread is None else jnp.where(won, 0.0, believed.spread),
+    return believed._replace(
+        update=_trusting(believed.update, won, white, ordinary),
         inflation=jnp.where(won, _inflation(white, ordinary), 1.0),
         memory=_remember(ballot, believed.memory, [counted], won),
         outlier=None if believed.outlier is None else jnp.where(won, 0.0, believed.outlier),
@@ -160,7 +167,7 @@ def _decide(
 def _decide_by_majority(
     seen: Evidence,
     believed: Believed,
-    followed: tuple,
+    followed: Finished,
     ballot: Ballot,
     counted: list[Ballot],
     wins: list[Array],
@@ -175,18 +182,19 @@ def _decide_by_majority(
     present = jnp.stack([seen.observed[rows].max() for rows in sensors]).sum()
     won = 2 * jnp.stack(wins).sum() > present
     # What the winners see, with the noise that is ordinary for each of them.
-    obs_cov = gaussian.hide_noise(seen.obs_cov * linalg.outer(noise, noise), winners)
+    obs_cov = hide_noise(seen.obs_cov * linalg.outer(noise, noise), winners)
     heard = seen._replace(
-        view=gaussian.hide(seen.view, winners), residual=winners * seen.residual, obs_cov=obs_cov, observed=winners
+        view=seen.view.hide(winners), residual=winners * seen.residual, obs_cov=obs_cov, observed=winners
     )
     inflation = jnp.where(won, _inflation(whiten(heard), jnp.ones_like(noise[0])), 1.0)
-    jumped = gaussian.condition(
-        gaussian.inflate(seen.belief, inflation), heard.view, heard.residual, obs_cov, Believed(winners)
-    )
+    jumped, log_jumped = Weigh(winners).apply(seen.belief.inflate(inflation), heard.view, heard.residual, obs_cov)
     return believed._replace(
-        weight=jnp.where(won, winners / noise, believed.weight),
+        update=Finished(
+            jumped.where(won, followed.belief),
+            jnp.where(won, log_jumped, followed.log_density),
+            jnp.where(won, winners / noise, followed.weight),
+        ),
         inflation=inflation,
-        posterior=(gaussian.choose(won, jumped[0], followed[0]), jnp.where(won, jumped[1], followed[1])),
         memory=_remember(ballot, believed.memory, counted, won, sensors),
         outlier=None if believed.outlier is None else jnp.where(won, 1.0 - winners, believed.outlier),
     )
@@ -209,7 +217,10 @@ def _kept(believed: Believed, rows: Any, white: Whitened, ordinary: Array) -> Ar
     """Say which share of what a measurement with ordinary noise tells the rule keeps, `r tr(R Wᵀ W) / M`."""
     if believed.outlier is not None:
         return 1.0 - (believed.outlier if believed.outlier.ndim == 0 else believed.outlier[rows].max())
-    weight, size = believed.weight, jnp.maximum(white.num_observed, 1.0)
+    size = jnp.maximum(white.num_observed, 1.0)
+    if isinstance(believed.update, Pull):
+        return ordinary * total(linalg.diagonal(believed.update.information())) / size
+    weight = believed.update.weight
     if weight.ndim == 0:
         return ordinary * weight**2
     if weight.ndim == 1:
@@ -217,16 +228,19 @@ def _kept(believed: Believed, rows: Any, white: Whitened, ordinary: Array) -> Ar
     return ordinary * (matmul(weight, white.noise.matrix()) ** 2).sum() / size
 
 
-def _trusting(believed: Believed, won: Array, white: Whitened, ordinary: Array) -> Believed:
-    """Believe a measurement that won, with ordinary noise, in the rule's kind of weight."""
-    power, weight = 1.0 / jnp.sqrt(ordinary), believed.weight
+def _trusting(update: Update, won: Array, white: Whitened, ordinary: Array) -> Update:
+    """Believe a measurement that won, with ordinary noise, in the rule's kind of update."""
     identity = linalg.eye(white.signal.shape[0], white.signal)
-    if believed.pull is not None:  # with noise r I, S = κ G + r I
+    if isinstance(update, Pull):  # with noise r I, S = κ G + r I
         inverse = linalg.cholesky(_inflation(white, ordinary) * white.signal + ordinary * identity).solve(identity)
-        trusted = Pull(linalg.symmetrise(inverse), ordinary * inverse, jnp.zeros_like(inverse))
-        return believed._replace(pull=jax.tree.map(lambda a, b: jnp.where(won, a, b), trusted, believed.pull))
-    trusted_weight = power if weight.ndim < 2 else power * white.noise.half(identity)
-    return believed._replace(weight=jnp.where(won, trusted_weight, weight))
+        trusted = linalg.symmetrise(inverse), ordinary * inverse, jnp.zeros_like(inverse)
+        return Pull(update.whitening, *(jnp.where(won, a, b) for a, b in zip(trusted, update[1:], strict=True)))
+    power = 1.0 / jnp.sqrt(ordinary)
+    weight = power if update.weight.ndim < 2 else power * white.noise.half(identity)
+    update = update._replace(weight=jnp.where(won, weight, update.weight))
+    if isinstance(update, Weigh) and update.spread is not None:
+        return update._replace(spread=jnp.where(won, 0.0, update.spread))
+    return update
 
 
 def _inflation(white: Whitened, ordinary: Array) -> Array:

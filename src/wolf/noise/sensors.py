@@ -12,17 +12,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from wolf import checks
-from wolf.belief import gaussian
-from wolf.belief.gaussian import Belief
-from wolf.noise.whitened import of_observed, readable
+from wolf.belief import Affine, Belief
+from wolf.belief.updates import Finished
 from wolf.numerics.linalg import matvec
 from wolf.numerics.pytree import pytree, static
-from wolf.protocols import Affine, Believed, Evidence
+from wolf.protocols import Believed, Evidence, Needs, NoiseRule
 from wolf.statespace import Model
 
 
 @pytree
-class SensorBySensor:
+class SensorBySensor(NoiseRule):
     """Apply a rule to each of several independent sensors.
 
     Args:
@@ -43,35 +42,43 @@ class SensorBySensor:
         if self.sensors is not None:
             object.__setattr__(self, "sensors", checks.groups("sensors", self.sensors))
 
+    @property
+    def needs(self) -> Needs:
+        """What the rule needs, one series at a time."""
+        return self.rule.needs | Needs()
+
+    @property
+    def doubts_dynamics(self) -> bool:
+        """Whether the rule does."""
+        return self.rule.doubts_dynamics
+
     def rows(self, size: int) -> list[np.ndarray]:
         """List the coordinates of each sensor."""
         numbers = range(size) if self.sensors is None else self.sensors
         return [np.flatnonzero(np.equal(numbers, each)) for each in dict.fromkeys(numbers)]
 
     def check(self, model: Model) -> None:
-        """Refuse sensors that the model does not have, or that are not independent."""
+        """Refuse sensors that the model does not have, or that are not independent, and what the rule refuses."""
+        self.rule.check(model)
         size = model.obs_dim
         if self.sensors is not None and len(self.sensors) != size:
             raise ValueError(
                 f"sensors must name the sensor of each of the {size} coordinates of a measurement; "
                 f"got {len(self.sensors)}, {self.sensors}"
             )
-        noise_cov = getattr(model, "R", None) if hasattr(model, "R") else getattr(model, "obs_cov", None)
-        if noise_cov is None or callable(noise_cov):
-            return
+        noise_cov = np.asarray(model.obs_cov)
         numbers = np.arange(size) if self.sensors is None else np.asarray(self.sensors)
-        shared = np.asarray(noise_cov) * (numbers[:, None] != numbers)
-        if np.any(shared != 0.0):
+        if noise_cov.ndim > 1 and np.any(noise_cov * (numbers[:, None] != numbers) != 0.0):
             raise ValueError("sensors must be independent: their noise in R is correlated; put those into one sensor")
 
     def start(self, model: Model) -> tuple:
         """Start each sensor's memory."""
-        remember = getattr(self.rule, "start", None)
-        return tuple(() if remember is None else remember(model) for _ in self.rows(model.obs_dim))
+        return tuple(self.rule.start(model) for _ in self.rows(model.obs_dim))
 
-    def law(self, memory: tuple) -> list:
+    def law(self, memory: tuple) -> list | None:
         """Say what was learned about the noise of each sensor."""
-        return [self.rule.law(each) for each in memory]
+        laws = [self.rule.law(each) for each in memory]
+        return None if None in laws else laws
 
     def __call__(self, seen: Evidence) -> Believed:
         """Learn from one sensor after the other."""
@@ -87,23 +94,18 @@ class SensorBySensor:
             here = look(seen, rows, belief)._replace(memory=memory)
             believed = self.rule(here)
             came = here.observed.sum() > 0
-            learned, log_density = gaussian.condition(
-                belief,
-                here.view,
-                here.residual,
-                here.obs_cov,
-                believed._replace(weight=of_observed(believed.weight, here.observed)),
-            )
-            belief = gaussian.choose(came & jnp.isfinite(learned.mean.sum()), learned, belief)
+            update = believed.update.masked(here.observed)
+            learned, log_density = update.apply(belief, here.view, here.residual, here.obs_cov)
+            belief = learned.where(came & jnp.isfinite(learned.mean.sum()), belief)
             log_weighted = log_weighted + jnp.where(came, log_density, 0.0)
-            weights = weights.at[rows].set(readable(believed, here.obs_cov, here.observed))
+            weights = weights.at[rows].set(believed.update.readable(here.obs_cov, here.observed))
             if believed.outlier is not None:
                 outliers = outliers.at[rows].set(believed.outlier * here.observed)
             memories.append(
                 jax.tree.map(lambda new, old, came=came: jnp.where(came, new, old), believed.memory, memory)
             )
         outlier = None if believed.outlier is None else outliers
-        return Believed(weights, memory=tuple(memories), outlier=outlier, posterior=(belief, log_weighted))
+        return Believed(Finished(belief, log_weighted, weights), tuple(memories), outlier)
 
 
 def look(seen: Evidence, rows: np.ndarray, belief: Belief) -> Evidence:
@@ -117,5 +119,5 @@ def look(seen: Evidence, rows: np.ndarray, belief: Belief) -> Evidence:
     view = Affine(seen.view.mean[rows], seen.view.jac[rows], None if seen.view.root is None else seen.view.root[rows])
     observed, obs_cov = seen.observed[rows], seen.obs_cov[np.ix_(rows, rows)]
     residual = seen.residual[rows] - observed * matvec(view.jac, belief.mean - seen.belief.mean)
-    factor = gaussian.innovation(belief, view, obs_cov, observed)
+    factor = belief.innovation(view, obs_cov, observed)
     return Evidence(residual, view, belief, obs_cov, observed, factor)

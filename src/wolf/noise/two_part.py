@@ -13,17 +13,17 @@ import jax.numpy as jnp
 from jax import Array
 
 from wolf import checks
-from wolf.belief import gaussian
+from wolf.belief.updates import Weigh
 from wolf.numerics import linalg
 from wolf.numerics.linalg import matvec, transpose
 from wolf.numerics.pytree import pytree
-from wolf.protocols import Believed, Evidence
+from wolf.protocols import Believed, Evidence, NoiseRule
 
 CERTAIN = 600.0  # log-odds beyond which nothing changes in float64
 
 
 @pytree
-class TwoPart:
+class TwoPart(NoiseRule):
     """Believe a measurement as far as it is likely to be no outlier.
 
     Args:
@@ -47,8 +47,8 @@ class TwoPart:
         # P - good K S Kᵀ is the posterior of the information Wᵀ W = good (R + (1 - good) H P Hᵀ)⁻¹.
         noise = root_good**2 * seen.obs_cov + root_bad**2 * seen.innovation.product()
         weight = root_good * linalg.cholesky(noise).half(linalg.eye(noise.shape[0], noise))
-        shift = matvec(transpose(gaussian.cross(seen.belief, seen.view.jac)), seen.innovation.back(whitened))
-        return Believed(weight, (root_good * root_bad * shift)[:, None])
+        shift = matvec(transpose(seen.belief.cross(seen.view.jac)), seen.innovation.back(whitened))
+        return Believed(Weigh(weight, (root_good * root_bad * shift)[:, None]))
 
 
 def _log_odds(nis: Array, count: Array, share: Array, widen: Array) -> Array:

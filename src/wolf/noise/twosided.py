@@ -14,18 +14,26 @@ import jax.numpy as jnp
 from jax import Array
 
 from wolf import checks
-from wolf.belief import Gaussian, RootGaussian, gaussian
+from wolf.belief import Belief, Gaussian, RootGaussian
+from wolf.belief.updates import Estimate, Revise, Weigh
 from wolf.noise.whitened import iterate
 from wolf.numerics import linalg
 from wolf.numerics.linalg import Cholesky, matmul, matvec, total, transpose
 from wolf.numerics.pytree import pytree, static
-from wolf.protocols import Believed, Evidence
+from wolf.protocols import Believed, Evidence, NoiseRule
 
 SMALLEST = 1e-8  # weight of a row of the prior; below, its inverse would swamp the others
 
 
+class _DoubtsBoth(NoiseRule):
+    @property
+    def doubts_dynamics(self) -> bool:
+        """True: a jump of the state costs these rules less."""
+        return True
+
+
 @pytree
-class HuberRegression:
+class HuberRegression(_DoubtsBoth):
     """Weigh rows by `min(1, γ/|ε|)`: the Huber-based filter of Karlgaard & Schaub (2007).
 
     Args:
@@ -48,12 +56,11 @@ class HuberRegression:
             size = jnp.maximum(jnp.abs(error), self.threshold)
             return self.threshold / size
 
-        rows = _regression(seen)
-        return _reweigh(rows, seen.belief, power, self.iterations)
+        return Believed(Revise(*_reweigh(_regression(seen), seen.belief, power, self.iterations)))
 
 
 @pytree
-class Correntropy:
+class Correntropy(_DoubtsBoth):
     """Weigh rows by `exp(-ε²/2σ²)`: the maximum correntropy Kalman filter of Chen et al. (2017).
 
     Its covariance is that of the estimate under the nominal model, as in the paper, so it does not widen when a
@@ -78,12 +85,11 @@ class Correntropy:
         def power(error: Array) -> Array:
             return jnp.exp(-0.5 * (error / self.bandwidth) ** 2)
 
-        rows = _regression(seen)
-        return _reweigh(rows, seen.belief, power, self.iterations)._replace(nominal=())
+        return Believed(Estimate(*_reweigh(_regression(seen), seen.belief, power, self.iterations)))
 
 
 @pytree
-class TwoSidedStudent:
+class TwoSidedStudent(_DoubtsBoth):
     """Take prediction and measurement for Student-t: the RSTKF of Huang et al. (2017).
 
     Model: x ~ N(m, Σ/ξ), y ~ N(Hx, R/λ), ξ ~ Gamma(ω/2, ω/2), λ ~ Gamma(ν/2, ν/2), Σ ~ inverse Wishart around P.
@@ -114,12 +120,12 @@ class TwoSidedStudent:
 
         def update(values: tuple) -> tuple:
             scale, prior_power, power = values
-            believed = Believed(linalg.safe_sqrt(power) * seen.observed)
-            posterior, _ = gaussian.condition(Gaussian(belief.mean, scale), view, residual, seen.obs_cov, believed)
+            update = Weigh(linalg.safe_sqrt(power) * seen.observed)
+            posterior, _ = Gaussian(belief.mean, scale).condition(view, residual, seen.obs_cov, update)
             moved = posterior.mean - belief.mean
             square = posterior.cov + linalg.outer(moved, moved)
             left = residual - matvec(view.jac, moved)
-            error = total(noise.half(left) ** 2) + _trace_solve(noise, gaussian.signal(posterior, view))
+            error = total(noise.half(left) ** 2) + _trace_solve(noise, posterior.signal(view))
             # Û = τP + ξA with one more degree of freedom; E Σ⁻¹ = (τ + 1) Û⁻¹
             wishart = self.tuning * nominal + prior_power * square
             distance = (self.tuning + 1.0) * _trace_solve(linalg.cholesky(wishart), square)
@@ -129,7 +135,7 @@ class TwoSidedStudent:
 
         start = (nominal, jnp.ones_like(count), jnp.ones_like(count))
         scale, _, power = iterate(update, start, self.iterations)
-        return Believed(linalg.safe_sqrt(power), prior=Gaussian(belief.mean, scale))
+        return Believed(Revise(Gaussian(belief.mean, scale), linalg.safe_sqrt(power)))
 
 
 class _Rows(NamedTuple):
@@ -159,8 +165,12 @@ def _solve(rows: _Rows, prior_power: Array, power: Array) -> Array:
     return matvec(spread, factor.solve(weight * rows.residual))
 
 
-def _reweigh(rows: _Rows, belief: Gaussian | RootGaussian, power: Callable[[Array], Array], times: int) -> Believed:
-    """Alternate between the solution and its weights, starting from the prediction ξ = 0."""
+def _reweigh(rows: _Rows, belief: Belief, power: Callable[[Array], Array], times: int) -> tuple[Gaussian, Array]:
+    """Alternate between the solution and its weights, starting from the prediction ξ = 0.
+
+    Returns:
+        The prior to learn from, and the weight of the measurement.
+    """
     size = rows.root.shape[0]
     state = jnp.arange(rows.design.shape[1]) < size
 
@@ -173,7 +183,7 @@ def _reweigh(rows: _Rows, belief: Gaussian | RootGaussian, power: Callable[[Arra
     prior = linalg.gram(rows.root / jnp.sqrt(prior_power[:size])[None, :])
     identity = linalg.eye(len(measured_power), rows.design)
     weight = linalg.safe_sqrt(measured_power)[:, None] * rows.noise.half(identity)
-    return Believed(weight, prior=Gaussian(belief.mean, prior))
+    return Gaussian(belief.mean, prior), weight
 
 
 def _trace_solve(factor: Cholesky, a: Array) -> Array:

@@ -4,7 +4,7 @@ Each rule alternates between the state given the noise and the noise given the s
 the update is the one of every other method.
 """
 
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,14 +12,15 @@ from jax import Array
 from jax.scipy.special import digamma
 
 from wolf import checks
+from wolf.belief.updates import Weigh
 from wolf.noise.whitened import Whitened, expected_distance, expected_square, iterate, whiten, whitening_root
 from wolf.numerics import linalg
 from wolf.numerics.pytree import pytree, static
-from wolf.protocols import Believed, Evidence
+from wolf.protocols import Believed, Evidence, Needs, NoiseRule
 
 
 @pytree
-class Bernoulli:
+class BetaBernoulli(NoiseRule):
     """Believe a measurement or not, with a probability that is inferred: KF-B of Wang et al. (2018).
 
     Model: y ~ N(Hx, R) if the indicator is 1, and as likely as the peak of that density wherever it falls if the
@@ -40,13 +41,16 @@ class Bernoulli:
     iterations: int = static(default=4)
     tolerance: Any = 1e-7
 
-    handles_series: ClassVar[bool] = True
-
     def __post_init__(self) -> None:
         """Check the counts."""
         checks.positive("alpha", self.alpha)
         checks.positive("beta", self.beta)
         checks.count("iterations", self.iterations)
+
+    @property
+    def needs(self) -> Needs:
+        """Nothing: many series run together."""
+        return Needs(one_series=False)
 
     def __call__(self, seen: Evidence) -> Believed:
         """Infer ρ."""
@@ -58,11 +62,11 @@ class Bernoulli:
             return jnp.where(new < self.tolerance, 0.0, new)
 
         power = iterate(update, jnp.ones_like(white.num_observed), self.iterations - 1)
-        return Believed(linalg.safe_sqrt(power))
+        return Believed(Weigh(linalg.safe_sqrt(power)))
 
 
 @pytree
-class StudentNoise:
+class StudentNoise(NoiseRule):
     """Divide R by a gamma variable, which is inferred: the variational Student-t filter of Piché et al. (2012).
 
     Model: y ~ N(Hx, R/λ), λ ~ Gamma(ν/2, ν/2), so y is Student-t. Coordinate ascent gives
@@ -77,21 +81,24 @@ class StudentNoise:
     dof: Any = 4.0
     iterations: int = static(default=5)
 
-    handles_series: ClassVar[bool] = True
-
     def __post_init__(self) -> None:
         """Check the degrees of freedom."""
         checks.positive("dof", self.dof)
         checks.count("iterations", self.iterations)
 
+    @property
+    def needs(self) -> Needs:
+        """Nothing: many series run together."""
+        return Needs(one_series=False)
+
     def __call__(self, seen: Evidence) -> Believed:
         """Infer λ."""
         white = whiten(seen)
-        return Believed(_gamma_weight(white, 0.5 * self.dof, 0.5 * self.dof, self.iterations))
+        return Believed(Weigh(_gamma_weight(white, 0.5 * self.dof, 0.5 * self.dof, self.iterations)))
 
 
 @pytree
-class GammaWeight:
+class GammaWeight(NoiseRule):
     """Divide R by a gamma variable with a prior of its own: the weights of Ting et al. (2007).
 
     Model: y ~ N(Hx, R/λ), λ ~ Gamma(a, b); coordinate ascent gives `E λ = (a + d/2) / (b + ½ E (y-Hx)ᵀR⁻¹(y-Hx))`.
@@ -107,22 +114,25 @@ class GammaWeight:
     rate: Any = 1.0
     iterations: int = static(default=5)
 
-    handles_series: ClassVar[bool] = True
-
     def __post_init__(self) -> None:
         """Check the prior."""
         checks.positive("shape", self.shape)
         checks.positive("rate", self.rate)
         checks.count("iterations", self.iterations)
 
+    @property
+    def needs(self) -> Needs:
+        """Nothing: many series run together."""
+        return Needs(one_series=False)
+
     def __call__(self, seen: Evidence) -> Believed:
         """Infer λ."""
         white = whiten(seen)
-        return Believed(_gamma_weight(white, self.shape, self.rate, self.iterations))
+        return Believed(Weigh(_gamma_weight(white, self.shape, self.rate, self.iterations)))
 
 
 @pytree
-class InverseWishart:
+class InverseWishart(NoiseRule):
     """Infer the noise covariance of each measurement: KF-IW of Agamennoni et al. (2012).
 
     Model: y ~ N(Hx, Λ), Λ ~ inverse Wishart around R with ℓ degrees of freedom. Coordinate ascent gives
@@ -136,12 +146,15 @@ class InverseWishart:
     scaling: Any = 10.0
     iterations: int = static(default=4)
 
-    handles_series: ClassVar[bool] = True
-
     def __post_init__(self) -> None:
         """Check the scaling."""
         checks.positive("scaling", self.scaling)
         checks.count("iterations", self.iterations)
+
+    @property
+    def needs(self) -> Needs:
+        """Nothing: many series run together."""
+        return Needs(one_series=False)
 
     def __call__(self, seen: Evidence) -> Believed:
         """Infer Λ."""
@@ -153,7 +166,7 @@ class InverseWishart:
 
         start = blend(linalg.outer(white.residual, white.residual) + white.signal)
         noise_cov = iterate(lambda cov: blend(expected_square(white, cov)), start, self.iterations - 1)
-        return Believed(whitening_root(white, noise_cov))
+        return Believed(Weigh(whitening_root(white, noise_cov)))
 
 
 def _gamma_weight(white: Whitened, shape: Any, rate: Any, iterations: int) -> Array:

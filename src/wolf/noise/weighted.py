@@ -1,14 +1,15 @@
 """A weight function as a noise rule: one look at the residual, no spread (Duran-Martin et al. 2024, section 3)."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 from wolf import weights
+from wolf.belief.updates import Weigh
 from wolf.numerics.pytree import function, pytree
-from wolf.protocols import Believed, Evidence
+from wolf.protocols import Believed, Evidence, Needs, NoiseRule
 
 
 @pytree
-class Weighted:
+class Weighted(NoiseRule):
     """Believe a measurement as far as a weight function says.
 
     Args:
@@ -17,8 +18,12 @@ class Weighted:
 
     weight: Any = function()
 
-    handles_series: ClassVar[bool] = True
+    @property
+    def needs(self) -> Needs:
+        """Nothing: many series run together."""
+        return Needs(one_series=False)
 
     def __call__(self, seen: Evidence) -> Believed:
         """Evaluate the weight at the predicted belief."""
-        return Believed(weights.evaluate(self.weight, seen.residual, seen.obs_cov, seen.innovation, seen.observed))
+        weight = weights.evaluate(self.weight, seen.residual, seen.obs_cov, seen.innovation, seen.observed)
+        return Believed(Weigh(weight))

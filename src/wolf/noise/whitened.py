@@ -12,10 +12,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from wolf.belief import gaussian
 from wolf.numerics import linalg
 from wolf.numerics.linalg import Cholesky, matmul, matvec, total, transpose
-from wolf.protocols import Believed, Evidence
+from wolf.protocols import Evidence
 
 FAR_QUANTILE = 2.3263478740408408  # standard normal 99 %
 
@@ -39,7 +38,7 @@ class Whitened(NamedTuple):
 def whiten(seen: Evidence) -> Whitened:
     """Change to white coordinates."""
     noise = linalg.cholesky(seen.obs_cov)
-    half = noise.half(gaussian.signal(seen.belief, seen.view))
+    half = noise.half(seen.belief.signal(seen.view))
     signal = linalg.symmetrise(noise.half(transpose(half)))
     return Whitened(noise.half(seen.residual), signal, noise, total(seen.observed))
 
@@ -96,25 +95,3 @@ def far_distance(count: Array) -> Array:
     """
     count = jnp.maximum(count, 1.0)
     return count * (1.0 - 2.0 / (9.0 * count) + FAR_QUANTILE * jnp.sqrt(2.0 / (9.0 * count))) ** 3
-
-
-def readable(believed: Believed, obs_cov: Array, observed: Array) -> Array:
-    """Say a weight for people to read: one number, or one for each coordinate."""
-    weight = believed.weight
-    kind = weight.ndim - observed.ndim + 1
-    if kind == 0:
-        return weight
-    if kind == 1:
-        return weight * observed
-    if believed.pull is not None:  # one size for the whole measurement: the share of all of its information
-        kept = total(linalg.diagonal(gaussian.information(believed.pull)) * observed)
-        # Noise below R tells more than R says; that is in what was learned, and a weight is at most 1.
-        return jnp.minimum(linalg.safe_sqrt(kept / jnp.maximum(total(observed), 1.0)), 1.0)
-    # The share of each coordinate's own precision that is kept: 1 where WᵀW is R⁻¹, finite where it is 0.
-    nominal = linalg.cholesky(obs_cov).half(linalg.eye(obs_cov.shape[0], obs_cov))
-    return linalg.safe_sqrt((weight**2).sum(0) / (nominal**2).sum(0)) * observed
-
-
-def of_observed(weight: Array, observed: Array) -> Array:
-    """Set the weight of what was not measured to zero."""
-    return weight * observed[None] if weight.ndim > observed.ndim else weight * observed

@@ -169,12 +169,12 @@ class Cholesky:
 
     @property
     def entries(self) -> bool:
-        """Say whether the factor is kept as separate entries."""
+        """Whether the factor is kept as separate entries."""
         return isinstance(self.lower, list)
 
     @property
     def size(self) -> int:
-        """Count the rows."""
+        """Number of rows."""
         return len(self.lower)
 
     def half(self, b: Array) -> Array:

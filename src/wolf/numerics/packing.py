@@ -39,7 +39,7 @@ class Packing(NamedTuple):
 
     @property
     def handed(self) -> int:
-        """Count what is handed over."""
+        """Number of arrays that are handed over."""
         return self.together.count(False) + (True in self.together)
 
     def pack(self, arrays: Sequence[Any], xp: Any) -> list[Any]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 
 from wolf import checks
 from wolf.belief import Gaussian
@@ -18,6 +19,7 @@ from wolf.numerics.precision import precision
 from wolf.numerics.pytree import cast
 from wolf.online.online import Online
 from wolf.online.report import Report
+from wolf.protocols import Dtype, Filter, Key
 from wolf.statespace import Model, with_matrices
 
 
@@ -44,7 +46,10 @@ class FixedLag:
         model: as in `wolf.Online`.
         method: as in `wolf.Online`; with means and covariances.
         lag: how many steps to wait. At the start, before as many have come, the answer is about the first step.
-        **options: of `wolf.Online`.
+        key: as in `wolf.Online`.
+        update_first: as in `wolf.Online`.
+        dtype: as in `wolf.Online`.
+        horizon: as in `wolf.Online`.
 
     Example:
         >>> import wolf
@@ -53,10 +58,20 @@ class FixedLag:
         [0, 0, 0, 1]
     """
 
-    def __init__(self, model: Model, method: Any = None, *, lag: int = 10, **options: Any):
+    def __init__(
+        self,
+        model: Model,
+        method: str | Filter | None = None,
+        *,
+        lag: int = 10,
+        key: Key | None = None,
+        update_first: bool = False,
+        dtype: Dtype = "float64",
+        horizon: int = 0,
+    ):
         checks.count("lag", lag)
-        self.online = Online(model, method, **options)
-        if not hasattr(self.online.method, "moments") or not hasattr(self.online.state, "cov"):
+        self.online = Online(model, method, key=key, update_first=update_first, dtype=dtype, horizon=horizon)
+        if self.online.method.moments is None:
             raise ValueError(f"FixedLag needs a Gaussian filter; got {type(self.online.method).__name__}")
         if model.takes_inputs:
             raise ValueError("FixedLag takes models without inputs; smooth a finished run with wolf.smooth")
@@ -66,7 +81,7 @@ class FixedLag:
             engine = cast((with_matrices(model), self.online.method.moments), self.online.dtype)
         self._smooth = partial(_oldest, *engine, update_first=self.online.update_first)
 
-    def step(self, y: Any) -> Lagged:
+    def step(self, y: ArrayLike | None) -> Lagged:
         """Take in one measurement.
 
         Args:

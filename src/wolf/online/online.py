@@ -1,13 +1,16 @@
 """Filtering as measurements come: one call for each, a state that can be saved and picked up again."""
 
+import dataclasses
 from collections import deque
 from functools import lru_cache, partial
+from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from wolf import checks, entry, storage
 from wolf.engine import run
@@ -17,7 +20,8 @@ from wolf.numerics.precision import as_key, precision, to_dtype
 from wolf.numerics.pytree import cast, from_dict, to_dict
 from wolf.numerics.xla import one_kernel, refused
 from wolf.online.report import Layout, Report, lay_out, pack
-from wolf.results import describe_state
+from wolf.protocols import Dtype, Filter, Key
+from wolf.results import count, describe_state
 from wolf.statespace import Model, ParameterModel, time_axes
 
 FORMAT = "wolf-online"
@@ -59,11 +63,11 @@ class Online:
     def __init__(
         self,
         model: Model,
-        method: Any = None,
+        method: str | Filter | None = None,
         *,
-        key: Any = None,
+        key: Key | None = None,
         update_first: bool = False,
-        dtype: str = "float64",
+        dtype: Dtype = "float64",
         horizon: int = 0,
     ):
         if not isinstance(horizon, int) or horizon < 0:
@@ -92,28 +96,39 @@ class Online:
 
     @property
     def state(self) -> Any:
-        """Read the state of the filter."""
+        """State of the filter."""
         return jax.tree.unflatten(self._structure, self._packing.unpack([np.asarray(leaf) for leaf in self._leaves]))
 
     @property
     def mean(self) -> np.ndarray:
-        """Read the mean of the state, (D,)."""
-        return np.asarray(self.state.mean)
+        """Mean of the state, (D,)."""
+        with precision(self.dtype):  # a mean that is an average would be formed in float32 outside of it
+            return np.asarray(self.state.mean)
 
     @property
     def cov(self) -> np.ndarray:
-        """Read the covariance of the state, (D, D)."""
-        if not hasattr(self.state, "cov"):
-            raise AttributeError(f"{type(self.method).__name__} carries no covariance; read online.state.variances")
+        """Covariance of the state, (D, D)."""
         with precision(self.dtype):
-            return np.asarray(self.state.cov)
+            cov = self.state.cov
+            if cov is None:
+                raise AttributeError(f"{type(self.method).__name__} carries no covariance; read online.state.variances")
+            return np.asarray(cov)
 
     @property
     def t(self) -> int:
-        """Count the measurements so far, missing ones included."""
+        """Number of measurements so far, missing ones included."""
         return int(self.state.t)
 
-    def step(self, y: Any, *, u: Any = None, R: Any = None, H: Any = None, F: Any = None, Q: Any = None) -> Report:
+    def step(
+        self,
+        y: ArrayLike | None,
+        *,
+        u: ArrayLike | None = None,
+        R: ArrayLike | None = None,
+        H: ArrayLike | None = None,
+        F: ArrayLike | None = None,
+        Q: ArrayLike | None = None,
+    ) -> Report:
         """Take in one measurement.
 
         Args:
@@ -139,7 +154,7 @@ class Online:
         extras = self._extras(u, model)
         return self._run(_Past(self._leaves, *usual, value, extras))
 
-    def late(self, y: Any, t: int) -> Report:
+    def late(self, y: ArrayLike | None, t: int) -> Report:
         """Put in a measurement that came late or out of order, and filter on from there as if it had come in time.
 
         Args:
@@ -170,7 +185,7 @@ class Online:
             self._past.append(now)
         return Report(report, now.layout)
 
-    def save(self, path: Any) -> None:
+    def save(self, path: str | PathLike[str]) -> None:
         """Write the state to a file, whole or not at all: a crash leaves the old file.
 
         What is remembered for `late` is not written: a filter that was picked up takes late measurements from then on.
@@ -196,7 +211,7 @@ class Online:
         storage.write(Path(path), header, arrays)
 
     @classmethod
-    def load(cls, path: Any, model: Model, method: Any = None) -> "Online":
+    def load(cls, path: str | PathLike[str], model: Model, method: str | Filter | None = None) -> "Online":
         """Pick up a saved filter.
 
         Args:
@@ -227,7 +242,7 @@ class Online:
     def __repr__(self) -> str:
         """Tell where the filter stands."""
         with precision(self.dtype):
-            return f"Online: {self.t} measurements, state {describe_state(self.state)}"
+            return f"Online: {count(self.t, 'measurement')}, state {describe_state(self.state)}"
 
     def _prepare(self, model: Model) -> tuple[Any, tuple, Layout]:
         """Flatten the model and the method once: walking through them at each step would cost more than the step."""
@@ -279,7 +294,7 @@ def override(model: Model, t: int, update_first: bool, matrices: dict[str, Any])
     names = {} if model.linear else {"R": "obs_cov", "Q": "dynamics_cov"}
     if not model.linear and not matrices.keys() <= names.keys():
         raise ValueError("a model with functions takes R and Q for one step; F and H are functions, give them inputs u")
-    fields = {name: getattr(model, name) for name in model.__dataclass_fields__}
+    fields = {field.name: getattr(model, field.name) for field in dataclasses.fields(model)}
     for name in time_axes(model):
         # What leads to this step is that of the step before, if the first measurement came without one.
         lead = update_first and name in ("F", "Q", "B", "dynamics_cov")

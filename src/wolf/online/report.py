@@ -33,9 +33,10 @@ def lay_out(info: Info) -> Layout:
 
 
 class Report:
-    """What one online step tells about itself: the fields of `wolf.protocols.Info`, cut out of one vector when read.
+    """What one online step tells about itself, cut out of one vector when it is read: to cut all would take longer.
 
-    Cutting them all at every step would take longer than the step.
+    A field is None where the method does not tell; where nearly all methods do, its type says Any instead, so that
+    nobody has to ask first.
     """
 
     __slots__ = ("_layout", "_packed")
@@ -43,14 +44,56 @@ class Report:
     def __init__(self, packed: np.ndarray, layout: Layout):
         self._packed, self._layout = packed, layout
 
-    def __getattr__(self, name: str) -> Any:
-        """Read a field; None where the method does not tell."""
-        if name not in Info._fields:
-            raise AttributeError(f"Report has no {name!r}; its fields are {', '.join(Info._fields)}")
-        if name == "predicted":
-            return Gaussian(self._cut("mean"), self._cut("cov"))
-        value = self._cut(name)
-        return value if name != "outlier" or value is None else value != 0
+    @property
+    def predicted(self) -> Gaussian:
+        """Mean and covariance before the measurement; inflated, where a rule found that the state jumped."""
+        return Gaussian(self._cut("mean"), self._cut("cov"))
+
+    @property
+    def residual(self) -> np.ndarray:
+        """`y - prediction`, (M,), zero where y is missing."""
+        return self._cut("residual")
+
+    @property
+    def innovation_cov(self) -> np.ndarray | Any:
+        """Covariance S of the residual under the nominal model, (M, M)."""
+        return self._cut("innovation_cov")
+
+    @property
+    def weight(self) -> float | np.ndarray:
+        """w, one number or one for each coordinate; 0 where nothing was used."""
+        return self._cut("weight")
+
+    @property
+    def outlier(self) -> bool | np.ndarray | Any:
+        """Whether a measurement came and `w² < 1/2`, or is more likely an outlier than not; shaped as `weight`."""
+        value = self._cut("outlier")
+        return value if value is None else value != 0
+
+    @property
+    def nis(self) -> float | Any:
+        """`eᵀ S⁻¹ e` over the coordinates that were measured."""
+        return self._cut("nis")
+
+    @property
+    def log_likelihood(self) -> float | Any:
+        """Log density of y under the predictive Gaussian."""
+        return self._cut("log_likelihood")
+
+    @property
+    def weighted_log_likelihood(self) -> float | Any:
+        """Evidence of generalised Bayes. Not a score to tune by: a weight of zero always costs nothing."""
+        return self._cut("weighted_log_likelihood")
+
+    @property
+    def outlier_probability(self) -> float | np.ndarray | None:
+        """Probability of being an outlier, of methods that learn the noise."""
+        return self._cut("outlier_probability")
+
+    @property
+    def inflation(self) -> float | np.ndarray | None:
+        """Factor on the predicted covariance; above 1 where the state was found to have jumped."""
+        return self._cut("inflation")
 
     def _cut(self, name: str) -> Any:
         if name not in self._layout:

@@ -38,7 +38,7 @@ def weights(out: Filtered, ax: Any = None, *, times: Any = None, color: str = st
         ax.scatter(times, column, **shown, label=f"coordinate {j}" if values.shape[1] > 1 else None)
         bad = outliers[:, j]
         ax.scatter(times[bad], column[bad], s=24, marker="x", color=style.INK, lw=1.1, zorder=4)
-    if not hasattr(getattr(out.method, "noise", None), "law"):  # what learns its noise goes by probabilities
+    if not hasattr(out, "outlier_probabilities"):  # what learns its noise goes by these
         ax.axhline(THRESHOLD, color=style.QUIET, lw=1, ls="--", zorder=2)
     ax.set_ylim(-0.05, 1.05)
     if fresh:

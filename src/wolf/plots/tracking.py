@@ -57,7 +57,7 @@ def paths(
         coordinates: the two states.
         ax: axes to draw on; a new figure without.
         outliers: (T,) bool, which measurements to cross; those that the last result refused without.
-        colors: one for each result; the baseline comes first unless told.
+        colors: one for each result; default: the baseline first.
 
     Returns:
         The `matplotlib.figure.Figure`.

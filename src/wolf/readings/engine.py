@@ -12,7 +12,7 @@ from wolf.belief import Gaussian
 from wolf.engine import parallel
 from wolf.filters import GaussianFilter
 from wolf.fitting.guesses import DYNAMICS_SHARE, OBS_SHARE
-from wolf.models.recipes import Recipe
+from wolf.models.named import Named
 from wolf.numerics import allocator, linalg
 from wolf.numerics.precision import as_key, precision, to_numpy
 from wolf.numerics.pytree import cast
@@ -48,7 +48,7 @@ class Signal:
 
 
 def fit_noise(
-    recipe: Recipe,
+    named: Named,
     values: np.ndarray,
     gaps: np.ndarray | None,
     prior: Gaussian,
@@ -65,11 +65,11 @@ def fit_noise(
     some = values[slice(*window)]
     size = bucket(len(some))
     gaps = None if gaps is None else _pad(gaps[slice(*window)], size, 1.0)
-    start = recipe.start(some, step_var) if window[0] else prior
-    build = recipe.builder(gaps, start, values.shape[1])
+    start = named.start(some, step_var) if window[0] else prior
+    build = named.builder(gaps, start, values.shape[1])
     guesses = {
         name: (OBS_SHARE if name == "obs_var" else DYNAMICS_SHARE) * step_var
-        for name in recipe.parameters
+        for name in named.parameters
         if name not in known
     }
 
@@ -78,7 +78,7 @@ def fit_noise(
 
     if len(values) > CHUNK:
         allocator.hand_back()
-    # Variances all: a recipe is a sum of parts, and each brings its own.
+    # Variances all: a model by name is a sum of parts, and each brings its own.
     found = fitting.fit(builder, _pad(some, size, np.nan), start=guesses, restarts=restarts, affine=True)
     if len(values) > CHUNK:
         allocator.hand_back()
@@ -138,7 +138,7 @@ def filter_whole(
     """Filter and smooth a whole series, in one piece; arguments as in `filter_chunks`."""
     model = build(gaps)
     out = api.filter(model, values, method=method)
-    smoothed = api.smooth(model, out)
+    smoothed = api.smooth(out)
     deviations = np.sqrt(np.diagonal(out.innovation_covs, axis1=1, axis2=2))
     mean, variance = project(model, smoothed.means, smoothed.covs)
     kept = {"mean": mean, "variance": variance, "standardised": out.residuals / deviations}
@@ -154,8 +154,8 @@ def look_ahead(
         return None
     model = build(None)
     settings = {"save": "final", "dtype": "float64", "steps": count}
-    out = Filtered({}, final, model, method, settings)
-    ahead = api.forecast(model, out, steps=options.forecast)
+    out = Filtered({}, final, model, method, settings, ys=np.empty((0, model.obs_dim)))
+    ahead = api.forecast(out, steps=options.forecast)
     mean, variance = project(model, ahead.means, ahead.covs)
     half = quantile(options.level) * np.sqrt(variance)
     last = count - 1 if times is None else times[-1]

@@ -29,10 +29,10 @@ def filter_frame(
         frame: of pandas or polars, or a `pyarrow.Table`. Rows may be in any order.
         time: column of times, numbers or dates. Without one, the index of a pandas frame if it holds dates, and even
             steps otherwise.
-        values: column of readings, or several. The only column of numbers unless told.
+        values: column of readings, or several. Default: the only column of numbers.
         by: column that tells series apart.
-        model: "local-level", "local-trend", "seasonal:24", "constant-velocity" (several values are then one track) or
-            a TOML file; see `wolf models`.
+        model: "local-level", "local-trend", "seasonal:24", "wiener-velocity" (several values are then one track) or a
+            TOML file; see `wolf models`.
         method: as in `wolf.filter`.
         parameters: variances that are known, by name; the others are fitted.
         smooth: use the whole series for each row, not only its past.

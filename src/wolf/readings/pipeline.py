@@ -6,7 +6,7 @@ import numpy as np
 
 from wolf import entry
 from wolf.fitting.guesses import difference_var
-from wolf.models import recipes
+from wolf.models.named import Named, check_parameters, parse
 from wolf.readings import engine
 from wolf.readings.ready import Ready
 from wolf.readings.timing import Order, gaps_of
@@ -63,10 +63,10 @@ def prepare(
     Yields:
         One series after the other, ready to be filtered.
     """
-    recipe = recipes.parse(options.model)
-    known = _known(recipe, options)
+    named = parse(options.model)
+    known = _known(named, options)
     names = [f"value {j}" for j in range(values.shape[1])] if names is None else names
-    blocks = _blocks(recipe, names)
+    blocks = _blocks(named, names)
     order = Order(times)
     members = [None] if groups is None else _members(groups, len(labels or []))
     for label, rows in zip(labels or [""], members, strict=True):
@@ -75,7 +75,7 @@ def prepare(
         for columns in blocks:
             titled = " ".join(filter(None, [label, names[columns[0]] if len(blocks) > 1 else ""]))
             some = data[:, columns[0] : columns[-1] + 1]
-            yield _prepare_one(titled, rows, tuple(columns), some, stamps, recipe, known, options)
+            yield _prepare_one(titled, rows, tuple(columns), some, stamps, named, known, options)
     order.tell(note)
 
 
@@ -85,7 +85,7 @@ def _prepare_one(
     columns: tuple[int, ...],
     values: np.ndarray,
     times: np.ndarray | None,
-    recipe: recipes.Recipe,
+    named: Named,
     known: dict[str, float],
     options: Options,
 ) -> Ready:
@@ -93,48 +93,46 @@ def _prepare_one(
     if not np.isfinite(values).any():
         raise ValueError(f"all {len(values)} values are missing{which}")
     unit, gaps = gaps_of(times)
-    fitted = any(name not in known for name in recipe.parameters)
+    named.check_gaps(gaps)
+    fitted = any(name not in known for name in named.parameters)
     try:
         step_var = difference_var(values[slice(*engine.fit_window(len(values)))])
     except ValueError as error:
         if fitted:
             raise ValueError(f"{error}{which}") from error
         step_var = known.get("obs_var", 1.0)
-    prior = recipe.start(values, step_var)
+    prior = named.start(values, step_var)
     found, window = None, (0, len(values))
     if fitted:
-        found, window = engine.fit_noise(recipe, values, gaps, prior, known, step_var, options.restarts)
+        found, window = engine.fit_noise(named, values, gaps, prior, known, step_var, options.restarts)
     parameters = known | (found.parameters if found else {})
-    parameters = {name: parameters[name] for name in recipe.parameters}
+    parameters = {name: parameters[name] for name in named.parameters}
 
     def build(gaps: np.ndarray | None) -> LinearModel:
-        return recipe.builder(gaps, prior, len(columns))(**parameters)
+        return named.builder(gaps, prior, len(columns))(**parameters)
 
     method = entry.resolve_method(options.method, build(None))
     told = "the default, Learned" if options.method is None else describe_method(method)
     fit = (parameters, found, window)
-    return Ready(label, rows, columns, times, values, *fit, recipe.name, told, unit, gaps, build, method, options)
+    return Ready(label, rows, columns, times, values, *fit, named.name, told, unit, gaps, build, method, options)
 
 
-def _known(recipe: recipes.Recipe, options: Options) -> dict[str, float]:
+def _known(named: Named, options: Options) -> dict[str, float]:
     """Put together the variances that need no fit."""
-    wrong = [name for name in options.parameters if name not in recipe.parameters]
-    if wrong:
-        has = ", ".join(recipe.parameters) or "none to set: its matrices are given"
-        raise ValueError(f"{recipe.name} has no parameter {', '.join(wrong)}; it has {has}")
+    check_parameters(named, options.parameters)
     for name, value in options.parameters.items():
         if not np.isfinite(value) or value < 0 or (name == "obs_var" and value == 0):
             raise ValueError(f"{name} is a variance and cannot be {value!r}")
-    return recipe.given | dict(options.parameters)
+    return named.given | dict(options.parameters)
 
 
-def _blocks(recipe: recipes.Recipe, names: list[str]) -> list[list[int]]:
+def _blocks(named: Named, names: list[str]) -> list[list[int]]:
     """Say which columns are filtered together: all that a model measures, or each by itself."""
-    if recipe.columns is None or recipe.columns == len(names):
+    if named.columns is None or named.columns == len(names):
         return [list(range(len(names)))]
-    if recipe.columns == 1:
+    if named.columns == 1:
         return [[j] for j in range(len(names))]
-    raise ValueError(f"{recipe.name} measures {recipe.columns} columns; got {len(names)}: {', '.join(names)}")
+    raise ValueError(f"{named.name} measures {named.columns} columns; got {len(names)}: {', '.join(names)}")
 
 
 def _members(groups: np.ndarray, count: int) -> list[np.ndarray]:

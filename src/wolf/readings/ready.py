@@ -24,7 +24,7 @@ class Ready:
         parameters: of the model.
         fit: how they were found; None if they were given.
         fit_rows: first and last row (exclusive) that the fit saw.
-        model: name of the recipe.
+        model: its name.
         method: in words.
         unit: the typical step, in the unit of the times.
         gaps: before each row, in typical steps, (T,); None where all are the same.
@@ -57,12 +57,12 @@ class Ready:
 
     @property
     def even(self) -> bool:
-        """Say whether the steps are even."""
+        """Whether the steps are even."""
         return self.gaps is None
 
     @property
     def missing(self) -> int:
-        """Count the numbers that were not there."""
+        """Number of values that were not there."""
         return int(np.isnan(self.values).sum())
 
     def pieces(self, progress: Callable[[int], None]) -> Iterator[dict[str, np.ndarray]]:

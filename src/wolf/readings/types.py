@@ -15,7 +15,7 @@ class Options:
     """How to clean.
 
     Attributes:
-        model: name of a recipe, or a TOML file.
+        model: by name, or a TOML file; see `wolf.models.make`.
         method: as in `wolf.filter`.
         parameters: variances that are known; the others are fitted.
         smooth: use the whole series for each row, not only its past.
@@ -73,7 +73,7 @@ class Series:
         fit: how they were found; None if they were given.
         fit_rows: first and last row (exclusive) that the fit saw.
         future: the forecast, if asked for.
-        model: name of the recipe.
+        model: its name.
         method: as run.
         even: whether the steps are even.
         unit: the typical step, in the unit of the times.
@@ -103,15 +103,15 @@ class Series:
 
     @property
     def missing(self) -> int:
-        """Count the numbers that were not there."""
+        """Number of values that were not there."""
         return int(np.isnan(self.values).sum())
 
     @property
     def flagged(self) -> int:
-        """Count the outliers."""
+        """Number of outliers."""
         return int(self.outlier.sum())
 
     @property
     def judged(self) -> int:
-        """Count the weights."""
+        """Number of weights."""
         return int(self.outlier.size)

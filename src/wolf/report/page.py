@@ -10,8 +10,8 @@ import numpy as np
 
 from wolf.entry import package_version
 from wolf.readings import Options, Series
-from wolf.readings.files import atomic
 from wolf.report import numbers
+from wolf.storage import atomic
 
 SHOWN = 50  # series that get pictures
 MEANINGS = {
@@ -19,7 +19,9 @@ MEANINGS = {
     "level_var": "variance of how far the true level moves in one typical step",
     "slope_var": "variance of how much the slope changes in one typical step",
     "seasonal_var": "variance of how much the repeating pattern changes in one typical step",
-    "accel_var": "variance of how much the velocity changes in one typical step",
+    "cycle_var": "variance of how much the wave changes in one typical step",
+    "accel_rate": "variance of how much the velocity changes in one typical step",
+    "dynamics_var": "variance of what one typical step adds to each position and each velocity",
 }
 
 

@@ -1,5 +1,6 @@
 """What the public functions hand out."""
 
+from wolf.results.describe import count as count
 from wolf.results.describe import describe_method as describe_method
 from wolf.results.describe import describe_state as describe_state
 from wolf.results.filtered import ARRAYS as ARRAYS

@@ -1,13 +1,25 @@
-"""Methods and states in a few words, for a person to read."""
+"""Numbers of things, methods and states in a few words, for a person to read."""
 
 from typing import Any
 
 import numpy as np
 
+from wolf.noise import Weighted
+
+
+def count(number: int, noun: str) -> str:
+    """Write how many there are of something whose plural ends in s.
+
+    Example:
+        >>> count(1, "step"), count(0, "outlier"), count(20, "step")
+        ('1 step', '0 outliers', '20 steps')
+    """
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
 
 def describe_state(state: Any, limit: int = 8) -> str:
     """Write the first coordinates of a state, with their standard deviations if it has them."""
-    variances = np.diagonal(state.cov) if hasattr(state, "cov") else getattr(state, "variances", None)
+    variances = state.variances if state.cov is None else np.diagonal(state.cov)
     shown = [f"{mean:.4g}" for mean in state.mean[:limit]]
     if variances is not None:
         spreads = np.sqrt(np.maximum(variances[:limit], 0.0))
@@ -17,6 +29,6 @@ def describe_state(state: Any, limit: int = 8) -> str:
 
 def describe_method(method: Any) -> str:
     """Write a method as its class and its weight, or another noise rule."""
-    rule = getattr(method, "noise", None)
-    told = getattr(rule, "weight", rule)
-    return type(method).__name__ if told is None else f"{type(method).__name__} with {told!r}"
+    rule = method.noise
+    shown = rule.weight if isinstance(rule, Weighted) else rule
+    return type(method).__name__ if shown is None else f"{type(method).__name__} with {shown!r}"

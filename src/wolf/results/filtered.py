@@ -7,25 +7,14 @@ from typing import Any
 import jax
 import numpy as np
 
+from wolf.filters import GaussianState
 from wolf.results import tabular
-from wolf.results.describe import describe_method, describe_state
+from wolf.results.describe import count, describe_method, describe_state
 
-ARRAYS = {
-    "means": "filtered means, (T, D)",
-    "covs": "filtered covariances, (T, D, D)",
-    "variances": "diagonals of the filtered covariances, (T, D)",
-    "predicted_means": "means before each measurement, (T, D)",
-    "predicted_covs": "covariances before each measurement, (T, D, D)",
-    "residuals": "measurement minus prediction, (T, M); NaN where nothing was measured",
-    "innovation_covs": "covariance of the residual, (T, M, M)",
-    "weights": "w, (T,) for a joint weight or (T, M); 0 where nothing was used",
-    "outliers": "True where a measurement came and w² < 1/2 (or is probably an outlier), in the shape of the weights",
-    "nis": "normalised innovation squared, (T,); NaN where nothing was measured",
-    "log_liks": "log density of each measurement under its prediction, (T,)",
-    "weighted_log_liks": "generalised evidence of each measurement, (T,)",
-    "outlier_probabilities": "probability of each measurement to be an outlier, (T,), of methods that learn the noise",
-    "inflations": "factor on each predicted covariance, (T,), above 1 where the state was found to have jumped",
-}
+ARRAYS = (
+    *("means", "covs", "variances", "predicted_means", "predicted_covs", "residuals", "innovation_covs"),
+    *("weights", "outliers", "nis", "log_liks", "weighted_log_liks", "outlier_probabilities", "inflations"),
+)  # that `save="all"` keeps, of methods that tell them
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -35,12 +24,13 @@ class Filtered:
     Slice a series in time (`out[100:200]`), or pick one of many (`out[3]`).
 
     Attributes:
-        saved: what was kept of each step: arrays by name, each also an attribute (`out.means`, see `ARRAYS`), or what
-            your own `save` function returned.
+        saved: what was kept of each step: arrays by name, each also an attribute (`out.means`), or what your own
+            `save` function returned.
         final: state after the last measurement.
         model: as given.
         method: as run.
         settings: how the run was made, with versions.
+        ys: the measurements, (T, M), in float64; not a copy, where they were given so.
         missing: how many numbers were missing.
         inputs: as given.
         update_first: order of the steps.
@@ -53,44 +43,114 @@ class Filtered:
     model: Any
     method: Any
     settings: dict[str, Any]
+    ys: np.ndarray
     missing: int = 0
     inputs: np.ndarray | None = None
     update_first: bool = False
     num_series: int | None = None
     lengths: np.ndarray | None = None
 
-    def __getattr__(self, name: str) -> np.ndarray:
-        """Read a saved array by its name."""
-        if name in ARRAYS:
-            saved = self.saved if isinstance(self.saved, dict) else {}
-            if name in saved:
-                return saved[name]
-            if name == "variances" and "covs" in saved:
-                return np.diagonal(saved["covs"], axis1=-2, axis2=-1)
-            if self.settings["save"] == "all":
-                raise AttributeError(f"{describe_method(self.method)} has no {name}; it keeps {', '.join(saved)}")
-            raise AttributeError(f'{name} was not kept: the run had save={self.settings["save"]!r}; use save="all"')
-        raise AttributeError(f"Filtered has no {name!r}; its arrays are {', '.join(ARRAYS)}")
+    @property
+    def means(self) -> np.ndarray:
+        """Filtered means, (T, D)."""
+        return self._kept("means")
+
+    @property
+    def covs(self) -> np.ndarray:
+        """Filtered covariances, (T, D, D)."""
+        return self._kept("covs")
+
+    @property
+    def variances(self) -> np.ndarray:
+        """Diagonals of the filtered covariances, (T, D)."""
+        if isinstance(self.saved, dict) and "covs" in self.saved and "variances" not in self.saved:
+            return np.diagonal(self.saved["covs"], axis1=-2, axis2=-1)
+        return self._kept("variances")
+
+    @property
+    def predicted_means(self) -> np.ndarray:
+        """Means before each measurement, (T, D)."""
+        return self._kept("predicted_means")
+
+    @property
+    def predicted_covs(self) -> np.ndarray:
+        """Covariances before each measurement, (T, D, D)."""
+        return self._kept("predicted_covs")
+
+    @property
+    def residuals(self) -> np.ndarray:
+        """Measurement minus prediction, (T, M); NaN where nothing was measured."""
+        return self._kept("residuals")
+
+    @property
+    def innovation_covs(self) -> np.ndarray:
+        """Covariances of the residuals, (T, M, M)."""
+        return self._kept("innovation_covs")
+
+    @property
+    def weights(self) -> np.ndarray:
+        """w, (T,) for a joint weight or (T, M); 0 where nothing was used."""
+        return self._kept("weights")
+
+    @property
+    def outliers(self) -> np.ndarray:
+        """Where a measurement came and w² < 1/2 (or is probably an outlier), in the shape of the weights."""
+        return self._kept("outliers")
+
+    @property
+    def nis(self) -> np.ndarray:
+        """Normalised innovation squared, (T,); NaN where nothing was measured."""
+        return self._kept("nis")
+
+    @property
+    def log_liks(self) -> np.ndarray:
+        """Log density of each measurement under its prediction, (T,)."""
+        return self._kept("log_liks")
+
+    @property
+    def weighted_log_liks(self) -> np.ndarray:
+        """Generalised evidence of each measurement, (T,)."""
+        return self._kept("weighted_log_liks")
+
+    @property
+    def outlier_probabilities(self) -> np.ndarray:
+        """Probability of each measurement to be an outlier, (T,), of methods that learn the noise."""
+        return self._kept("outlier_probabilities")
+
+    @property
+    def inflations(self) -> np.ndarray:
+        """Factor on each predicted covariance, (T,), above 1 where the state was found to have jumped."""
+        return self._kept("inflations")
 
     @property
     def log_likelihood(self) -> float | np.ndarray:
-        """Add up the log density of the measurements under the predictive Gaussians; (B,) for many series."""
+        """Log density of all measurements under the predictive Gaussians; (B,) for many series."""
         return _total(self.log_liks, self.num_series)
 
     @property
     def weighted_log_likelihood(self) -> float | np.ndarray:
-        """Add up the evidence of generalised Bayes. Not a score to tune by: weights of zero cost nothing."""
+        """Evidence of generalised Bayes. Not a score to tune by: weights of zero cost nothing."""
         return _total(self.weighted_log_liks, self.num_series)
 
     @property
     def learned_noise(self) -> Any:
-        """Say what the method had learned about the noise by the end; a list of it for several sensors."""
-        rule: Any = getattr(self.method, "noise", None)
-        if not hasattr(rule, "law"):
+        """What the method had learned about the noise by the end; a list of it for several sensors."""
+        rule = self.method.noise
+        law = None if rule is None or not isinstance(self.final, GaussianState) else rule.law(self.final.memory)
+        if law is None:
             raise ValueError(f"{describe_method(self.method)} learns nothing about the noise; 'Learned' does")
         if self.num_series is not None:
             raise ValueError("pick one series, as out[0].learned_noise")
-        return rule.law(self.final.memory)
+        return law
+
+    def _kept(self, name: str) -> np.ndarray:
+        """Read an array, or say why it is not there; an AttributeError, so that `hasattr` tells."""
+        saved = self.saved if isinstance(self.saved, dict) else {}
+        if name in saved:
+            return saved[name]
+        if self.settings["save"] == "all":
+            raise AttributeError(f"{describe_method(self.method)} has no {name}; it keeps {', '.join(saved)}")
+        raise AttributeError(f'{name} was not kept: the run had save={self.settings["save"]!r}; use save="all"')
 
     def __len__(self) -> int:
         """Count the steps of a series, or the series."""
@@ -107,11 +167,13 @@ class Filtered:
         saved = jax.tree.map(lambda leaf: leaf[index], self.saved)
         steps = len(jax.tree.leaves(saved)[0])
         settings = self.settings | {"steps": steps, "slice": f"{index.start}:{index.stop}:{index.step}"}
-        return dataclasses.replace(self, saved=saved, settings=settings, missing=_count_missing(saved, self.missing))
+        ys = self.ys[index]
+        return dataclasses.replace(self, saved=saved, settings=settings, ys=ys, missing=int(np.isnan(ys).sum()))
 
     def _series(self, index: int) -> "Filtered":
         steps = self.settings["steps"] if self.lengths is None else int(self.lengths[index])
         saved = jax.tree.map(lambda leaf: leaf[index][:steps], self.saved)
+        ys = self.ys[index][:steps]
         inputs = self.inputs if self.inputs is None or self.inputs.ndim == 2 else self.inputs[index]
         return dataclasses.replace(
             self,
@@ -119,7 +181,8 @@ class Filtered:
             final=jax.tree.map(lambda leaf: leaf[index], self.final),
             model=self.model[index] if isinstance(self.model, tuple) else self.model,
             settings=self.settings | {"steps": steps},
-            missing=_count_missing(saved, self.missing),
+            ys=ys,
+            missing=int(np.isnan(ys).sum()),
             inputs=None if inputs is None else inputs[:steps],
             num_series=None,
             lengths=None,
@@ -131,7 +194,7 @@ class Filtered:
             raise TypeError("one series is not a sequence; its arrays are, as out.means")
         return (self[i] for i in range(self.num_series))
 
-    def to_frame(self, backend: str = "pandas") -> Any:
+    def to_frame(self, backend: tabular.Backend = "pandas") -> Any:
         """Lay the result out as a data frame, one row for each step; many series below each other, at their lengths.
 
         Args:
@@ -156,25 +219,20 @@ class Filtered:
     def __repr__(self) -> str:
         """Tell the sizes, the method, what was refused and where the state ended."""
         many = "" if self.num_series is None else f"{self.num_series} series x "
-        lines = [f"Filtered: {many}{self.settings['steps']} steps, method {describe_method(self.method)}"]
+        lines = [f"Filtered: {many}{count(self.settings['steps'], 'step')}, method {describe_method(self.method)}"]
         if isinstance(self.saved, dict) and "outliers" in self.saved:
             outliers = self.saved["outliers"]
-            lines.append(f"  {outliers.sum()} outliers of {outliers.size}, {self.missing} missing numbers")
+            found = f"{count(outliers.sum(), 'outlier')} of {outliers.size}"
+            lines.append(f"  {found}, {count(self.missing, 'missing number')}")
         if isinstance(self.saved, dict) and "log_liks" in self.saved:
             lines.append(f"  log-likelihood {np.sum(self.log_likelihood):.6g}")
-        if isinstance(self.saved, dict) and self.saved.keys() <= ARRAYS.keys():
+        if isinstance(self.saved, dict) and self.saved.keys() <= set(ARRAYS):
             lines.append(f"  kept: {', '.join(self.saved)}")
         else:
             lines.append("  kept: what your save function returned, in .saved")
-        if self.num_series is None and hasattr(self.final, "mean"):
+        if self.num_series is None:
             lines.append(f"  final state: {describe_state(self.final)}")
         return "\n".join(lines)
-
-
-def _count_missing(saved: Any, otherwise: int) -> int:
-    """Count what is missing in a part of a run, where its residuals tell."""
-    has_residuals = isinstance(saved, dict) and "residuals" in saved
-    return int(np.isnan(saved["residuals"]).sum()) if has_residuals else otherwise
 
 
 def _total(values: np.ndarray, num_series: int | None) -> float | np.ndarray:

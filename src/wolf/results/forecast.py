@@ -4,6 +4,8 @@ import dataclasses
 
 import numpy as np
 
+from wolf.results.describe import count
+
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Forecast:
@@ -29,4 +31,5 @@ class Forecast:
 
     def __repr__(self) -> str:
         """Tell the size."""
-        return f"Forecast: {self.means.shape[-2]} steps, {self.level:.0%} intervals in .lower and .upper"
+        steps = count(self.means.shape[-2], "step")
+        return f"Forecast: {steps}, {self.level:.0%} intervals in .lower and .upper"

@@ -25,7 +25,7 @@ class Smoothed:
     filtered: Filtered
     weights: np.ndarray | None = None
 
-    def to_frame(self, backend: str = "pandas") -> Any:
+    def to_frame(self, backend: tabular.Backend = "pandas") -> Any:
         """Lay one series out as a data frame; `backend` as in `Filtered.to_frame`."""
         if self.means.ndim == 3:
             raise ValueError("to_frame takes one series here; make frames of the arrays of many")

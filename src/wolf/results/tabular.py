@@ -1,10 +1,11 @@
 """Results as data frames of any kind, through narwhals (the extra `frames`)."""
 
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
-BACKENDS = ("pandas", "polars", "pyarrow")
+Backend = Literal["pandas", "polars", "pyarrow"]
+BACKENDS = get_args(Backend)
 NORMAL_95 = 1.959963984540054  # standard deviations that a 95 % interval reaches to either side
 MISSING_NARWHALS = (
     'Data frames need narwhals: pip install "wolf-filter[frames]" (in a clone of wolf: pip install ".[frames]")'

@@ -33,12 +33,12 @@ class Family:
 
     @property
     def dim(self) -> int:
-        """Count the statistics, M."""
+        """Number of statistics, M."""
         return 1
 
     @property
     def outputs(self) -> int:
-        """Count the linear predictors that the function has to give."""
+        """Number of linear predictors that the function has to give."""
         return self.dim
 
     def statistic(self, y: Any) -> np.ndarray:
@@ -55,7 +55,7 @@ class Family:
 
 
 @pytree
-class Gaussian(Family):
+class Normal(Family):
     """A number, or M of them, with Gaussian noise: λ = η, V = R.
 
     Args:
@@ -74,7 +74,7 @@ class Gaussian(Family):
 
     @property
     def dim(self) -> int:
-        """Count the coordinates, M."""
+        """Number of coordinates, M."""
         return self.obs_cov.shape[-1]
 
     def mean(self, eta: Array) -> Array:
@@ -135,12 +135,12 @@ class Categorical(Family):
 
     @property
     def dim(self) -> int:
-        """Count the indicators, K - 1."""
+        """Number of indicators, K - 1."""
         return self.classes - 1
 
     @property
     def outputs(self) -> int:
-        """Count the predictors, K."""
+        """Number of predictors, K."""
         return self.classes
 
     def statistic(self, y: Any) -> np.ndarray:

@@ -31,7 +31,7 @@ def with_variances(model: Any) -> Any:
 
 def own_noise(model: Any) -> Callable | None:
     """Find the `draw(x, key)` of dynamics that have noise of their own; None for the usual additive noise."""
-    return getattr(getattr(model, "dynamics", None), "draw", None)
+    return getattr(model.dynamics, "draw", None)
 
 
 def _map_covs(model: Any, change: Callable) -> Any:

@@ -3,7 +3,7 @@
 Any of the matrices may have a leading time axis; `model.at(t)` slices it.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 from jax import Array
@@ -45,6 +45,9 @@ class LinearModel:
     B: Any = None
     residual: Any = function(default=None)
 
+    handles_series: ClassVar[bool] = True  # many series run together, on a trailing axis
+    dynamics: ClassVar[None] = None  # a matrix, no function
+
     def __post_init__(self) -> None:
         """Check shapes and values; arrays are kept as NumPy, so that none is cut to float32."""
         keep(self, "H", "Q", "R", "mean", "cov")
@@ -64,37 +67,37 @@ class LinearModel:
 
     @property
     def state_dim(self) -> int:
-        """Count the states, D."""
+        """Number of states, D."""
         return self.mean.shape[-1]
 
     @property
     def obs_dim(self) -> int:
-        """Count the coordinates of a measurement, M."""
+        """Number of coordinates of a measurement, M."""
         return self.R.shape[-1]
 
     @property
     def linear(self) -> bool:
-        """Say whether both functions are matrices."""
+        """Whether both functions are matrices."""
         return True
 
     @property
     def prior(self) -> Gaussian:
-        """Pair the mean and covariance of the state at time 0."""
+        """Mean and covariance of the state at time 0."""
         return Gaussian(self.mean, self.cov)
 
     @property
     def dynamics_cov(self) -> Any:
-        """Read Q under its long name."""
+        """Q under its long name."""
         return self.Q
 
     @property
     def obs_cov(self) -> Any:
-        """Read R under its long name."""
+        """R under its long name."""
         return self.R
 
     @property
     def takes_inputs(self) -> bool:
-        """Say whether the dynamics take inputs u."""
+        """Whether the dynamics take inputs u."""
         return self.B is not None
 
     def at(self, t: Array | int) -> "LinearModel":
@@ -110,11 +113,11 @@ class LinearModel:
         return jax.tree.map(lambda leaf: leaf[..., None], self)
 
     @property
-    def noise_cov(self) -> Any:
-        """Give Q as short as it is; models of parameters have shorter forms than a matrix."""
+    def step_cov(self) -> Any:
+        """Q as short as it is; models of parameters have shorter forms than a matrix."""
         return self.dynamics_cov
 
-    def noise_at(self, x: Array, u: Array | None) -> Any:
+    def obs_cov_at(self, x: Array, u: Array | None) -> Any:
         """Give R, which is the same at every state."""
         return self.obs_cov
 

@@ -5,7 +5,7 @@ call; give the function its parameters through `jax.tree_util.Partial(f, dt)` or
 recompiles.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 from jax import Array
 
@@ -27,8 +27,8 @@ class StateSpaceModel:
         dynamics_cov: Q, (D, D) or (T, D, D), positive semi-definite; or (D,), variances of independent noise.
         obs_cov: R, (M, M) or (T, M, M), positive definite; or (M,), variances. Ensembles never make a matrix of these.
         prior: belief about the state at time 0; its covariance may be variances (D,) too.
-        residual: how to subtract a prediction from a measurement, `residual(y, prediction)`; for angles, say. Plain
-            subtraction unless told.
+        residual: how to subtract a prediction from a measurement, `residual(y, prediction)`; for angles, say. Default:
+            plain subtraction.
 
     Example:
         >>> import numpy as np
@@ -43,6 +43,8 @@ class StateSpaceModel:
     obs_cov: Any
     prior: Gaussian
     residual: Any = function(default=None)
+
+    handles_series: ClassVar[bool] = True  # many series run together, on a trailing axis
 
     def __post_init__(self) -> None:
         """Check shapes and values; arrays are kept as NumPy, so that none is cut to float32."""
@@ -60,22 +62,22 @@ class StateSpaceModel:
 
     @property
     def state_dim(self) -> int:
-        """Count the states, D."""
+        """Number of states, D."""
         return self.prior.mean.shape[-1]
 
     @property
     def obs_dim(self) -> int:
-        """Count the coordinates of a measurement, M."""
+        """Number of coordinates of a measurement, M."""
         return self.obs_cov.shape[-1]
 
     @property
     def linear(self) -> bool:
-        """Say whether both functions are matrices."""
+        """Whether both functions are matrices."""
         return False
 
     @property
     def takes_inputs(self) -> bool:
-        """Say whether a function takes inputs u."""
+        """Whether a function takes inputs u."""
         return any(fn is not None and num_arguments(fn) > 1 for fn in (self.dynamics, self.observe))
 
     def at(self, t: Array | int) -> "StateSpaceModel":
@@ -91,11 +93,11 @@ class StateSpaceModel:
         return replace(self, dynamics_cov=self.dynamics_cov[..., None], obs_cov=self.obs_cov[..., None])
 
     @property
-    def noise_cov(self) -> Any:
-        """Give Q as short as it is; models of parameters have shorter forms than a matrix."""
+    def step_cov(self) -> Any:
+        """Q as short as it is; models of parameters have shorter forms than a matrix."""
         return self.dynamics_cov
 
-    def noise_at(self, x: Array, u: Array | None) -> Any:
+    def obs_cov_at(self, x: Array, u: Array | None) -> Any:
         """Give R, which is the same at every state."""
         return self.obs_cov
 

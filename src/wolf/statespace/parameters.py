@@ -15,7 +15,7 @@ from jax import Array
 from wolf import checks
 from wolf.belief import Gaussian
 from wolf.numerics.pytree import function, pytree
-from wolf.statespace.families import Gaussian as GaussianNoise
+from wolf.statespace.families import Normal
 from wolf.statespace.functions import Bound, LinearMap, call, num_arguments
 
 
@@ -72,49 +72,49 @@ class ParameterModel:
 
     @property
     def state_dim(self) -> int:
-        """Count the parameters, D."""
+        """Number of parameters, D."""
         return self.mean.shape[-1]
 
     @property
     def obs_dim(self) -> int:
-        """Count the statistics of a measurement, M."""
+        """Number of statistics of a measurement, M."""
         return self.family.dim
 
     @property
     def prior(self) -> Gaussian:
-        """Write the prior out as mean and full covariance."""
+        """Prior as mean and full covariance."""
         return Gaussian(self.mean, _dense(self.cov, self.state_dim))
 
     @property
-    def noise_cov(self) -> Any:
-        """Give the covariance of the drift as short as it is: None, a number or (D,) for variances."""
+    def step_cov(self) -> Any:
+        """Covariance of the drift as short as it is: None, a number or (D,) for variances."""
         return self.drift
 
     @property
     def dynamics_cov(self) -> Any:
-        """Write the covariance of the drift out in full."""
+        """Covariance of the drift, written out in full."""
         return _dense(np.zeros((), self.mean.dtype) if self.drift is None else self.drift, self.state_dim)
 
     @property
     def obs_cov(self) -> Any:
-        """Give the covariance of a measurement: R for a Gaussian family, what it is at η = 0 for the others."""
-        if isinstance(self.family, GaussianNoise):
+        """Covariance of a measurement: R for a Gaussian family, what it is at η = 0 for the others."""
+        if isinstance(self.family, Normal):
             return self.family.obs_cov
         return self.family.variance(jnp.zeros(self.family.outputs))
 
     @property
     def takes_inputs(self) -> bool:
-        """Say whether the function takes inputs u."""
+        """Whether the function takes inputs u."""
         return num_arguments(self.observe) > 1
 
     def override(self, matrices: dict[str, Any]) -> "ParameterModel":
         """Copy with another R for one step, which only Gaussian noise has."""
-        if matrices.keys() != {"R"} or not isinstance(self.family, GaussianNoise):
+        if matrices.keys() != {"R"} or not isinstance(self.family, Normal):
             raise ValueError(
                 f"a model of parameters takes another R for one step, if its family is Gaussian; got "
                 f"{', '.join(matrices)} for {self!r}"
             )
-        return ParameterModel(self.observe, GaussianNoise(matrices["R"]), self.mean, self.cov, self.drift)
+        return ParameterModel(self.observe, Normal(matrices["R"]), self.mean, self.cov, self.drift)
 
     def at(self, t: Array | int) -> "ParameterModel":
         """Give the model at a time: always the same."""
@@ -122,10 +122,10 @@ class ParameterModel:
 
     def scaled(self, dynamics: Any, obs: Any) -> "ParameterModel":
         """Multiply the noise covariances; only Gaussian noise has one of its own."""
-        if not isinstance(self.family, GaussianNoise):
+        if not isinstance(self.family, Normal):
             raise ValueError(f"only Gaussian noise can be scaled; got {self!r}")
         drift = None if self.drift is None else dynamics * self.drift
-        return ParameterModel(self.observe, GaussianNoise(obs * self.family.obs_cov), self.mean, self.cov, drift)
+        return ParameterModel(self.observe, Normal(obs * self.family.obs_cov), self.mean, self.cov, drift)
 
     def lift(self) -> "ParameterModel":
         """Give itself; many series of such models are not run on a trailing axis."""
@@ -139,7 +139,7 @@ class ParameterModel:
         """Bind the input, and give the expected statistic λ of θ."""
         return Bound(lambda theta, u: self.family.mean(call(self.observe, theta, u)), u)
 
-    def noise_at(self, theta: Array, u: Array | None) -> Array:
+    def obs_cov_at(self, theta: Array, u: Array | None) -> Array:
         """Give the covariance V of a measurement at these parameters, (M, M)."""
         return self.family.variance(call(self.observe, theta, u))
 

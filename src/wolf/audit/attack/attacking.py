@@ -20,7 +20,7 @@ from wolf.numerics.pytree import cast
 from wolf.results import describe_method
 from wolf.statespace import Model
 
-LARGEST = 1e3  # size of errors unless told, in standard deviations of the predicted measurement
+LARGEST = 1e3  # size of errors by default, in standard deviations of the predicted measurement
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -47,7 +47,7 @@ class Attack:
 
     @property
     def total(self) -> float:
-        """Take the root of the mean squared damage: what the search maximises."""
+        """Root of the mean squared damage: what the search maximises."""
         return float(np.sqrt(np.mean(self.damage**2)))
 
     def __repr__(self) -> str:
@@ -81,7 +81,7 @@ def attack(
         method: as in `wolf.filter`; any Gaussian filter.
         ys: clean measurements, (T, M).
         num_outliers: how many steps may be contaminated.
-        size: largest error, in standard deviations of the predicted measurement; 1000 unless told.
+        size: largest error, in standard deviations of the predicted measurement; default: 1000.
         key: seed or JAX key.
         restarts: number of starts that climb side by side.
 
@@ -119,7 +119,7 @@ def attack(
 
 def _check(model: Model, method: Any, ys: Any, count: int, size: Any, restarts: int) -> tuple[np.ndarray, Any]:
     method = entry.resolve_method(method, model)
-    if getattr(method, "needs_key", False):
+    if method.needs.key:
         raise ValueError(f"attack takes Gaussian filters; {type(method).__name__} draws random numbers")
     if model.takes_inputs:
         raise ValueError("attack takes models without inputs")

@@ -8,6 +8,7 @@ from jax import Array
 
 from wolf import calibration, weights
 from wolf.numerics.pytree import pytree, static
+from wolf.protocols import Metric
 
 
 @pytree
@@ -22,7 +23,7 @@ class SoftGate(weights.Weight):
 
     c: Any
     softness: Any
-    metric: str = static(default="R")
+    metric: Metric = static(default="R")
 
     def __call__(self, residual: Array, obs_cov: Array, innovation_cov: Any, observed: Array | None = None) -> Array:
         """Weigh by distance."""

@@ -12,9 +12,10 @@ import numpy as np
 from jax import Array
 
 from wolf.audit.attack.gates import soften
-from wolf.engine.run import clean
+from wolf.engine.run import run_filter
 from wolf.numerics import linalg
 from wolf.numerics.pytree import cast
+from wolf.protocols import Info
 from wolf.statespace import Model
 
 PLACES, WAYS = 40, 8  # times and errors that a greedy round tries at each
@@ -40,28 +41,27 @@ class Baseline(NamedTuple):
 @jax.jit
 def run_clean(model: Model, method: Any, ys: Array) -> Baseline:
     """Filter the clean series."""
+    return Baseline(ys, *run_filter(model, method, ys, save=_save_roots)[1])
 
-    def body(state: Any, y: Array) -> tuple[Any, tuple]:
-        now = model.at(state.t)
-        state, info = method.update(now, method.predict(now, state, None, None), clean(y), None, None)
-        return state, (state.mean, *(linalg.cholesky(cov).matrix() for cov in (state.cov, info.innovation_cov)))
 
-    _, saved = jax.lax.scan(body, method.init(model, None), ys)
-    return Baseline(ys, *saved)
+def _save_roots(state: Any, info: Info) -> tuple[Array, Array, Array]:
+    return state.mean, linalg.cholesky(state.cov).matrix(), linalg.cholesky(info.innovation_cov).matrix()
+
+
+def _save_mean(state: Any, info: Info) -> Array:
+    return state.mean
 
 
 def _damage(model: Model, method: Any, baseline: Baseline, times: Array, points: Array) -> Array:
     """Run on contaminated data: squared distances of the means from the clean ones, (T,)."""
     errors = jax.vmap(linalg.matvec)(baseline.innovation_roots[times], points)
     dirty = baseline.ys.at[times].add(errors)
+    _, means = run_filter(model, method, dirty, save=_save_mean)
 
-    def body(state: Any, row: tuple) -> tuple[Any, Array]:
-        y, mean, root = row
-        now = model.at(state.t)
-        state, _ = method.update(now, method.predict(now, state, None, None), clean(y), None, None)
-        return state, linalg.total(linalg.from_lower(root).half(state.mean - mean) ** 2)
+    def squared(shift: Array, root: Array) -> Array:
+        return linalg.total(linalg.from_lower(root).half(shift) ** 2)
 
-    return jax.lax.scan(body, method.init(model, None), (dirty, baseline.means, baseline.posterior_roots))[1]
+    return jax.vmap(squared)(means - baseline.means, baseline.posterior_roots)
 
 
 _damage_each = jax.jit(jax.vmap(_damage, in_axes=(None, None, None, 0, 0)))

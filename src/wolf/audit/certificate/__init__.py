@@ -1,4 +1,4 @@
-"""How robust a method is on your model: bounds, where they are reached, and what it lives through."""
+"""How robust a method is on your model: bounds, where they are reached, and what trouble it survives."""
 
 from wolf.audit.certificate.certifying import certify as certify
 from wolf.audit.certificate.entries import Certificate as Certificate

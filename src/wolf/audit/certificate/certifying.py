@@ -1,4 +1,4 @@
-"""`certify`: bring a method to steady state on a model, find the worst error, and let it live through trouble."""
+"""`certify`: bring a method to steady state on a model, find the worst error, and put it through trouble."""
 
 from typing import Any
 
@@ -6,11 +6,12 @@ import jax
 import numpy as np
 
 from wolf import calibration, checks, entry, weights
-from wolf.audit.certificate import situation, stress, worst
+from wolf.audit.certificate import situation, stress, worst_error
 from wolf.audit.certificate.entries import Certificate, Entry, neat
-from wolf.audit.certificate.looking import Worst
+from wolf.audit.certificate.influences import WorstError
 from wolf.audit.certificate.trials import GROSS
 from wolf.filters import GaussianFilter
+from wolf.noise import Weighted
 from wolf.numerics.precision import as_key, precision
 from wolf.numerics.pytree import cast
 from wolf.results import describe_method
@@ -63,27 +64,27 @@ def certify(
     given = None if jumps is None else _check_jumps(jumps, model)
     steps_of_series = None if ys is None else _check_series(ys, model)
     with precision("float64"):
-        stage = None
-        plain = cast(GaussianFilter(moments=method.moments) if hasattr(method, "moments") else GaussianFilter(), float)
+        steady = None
+        plain = cast(GaussianFilter() if method.moments is None else GaussianFilter(moments=method.moments), float)
         if not varies and (ys is None or trials):
-            stage = stress.settle(suited, cast_method, plain, as_key(key), trials, steps)
-            steady = _typical(suited, cast_method, stage)
+            steady = stress.settle(suited, cast_method, plain, as_key(key), trials, steps)
+            typical = _typical(suited, cast_method, steady)
         if steps_of_series is None:
-            situations, places = steady, ["steady state"]
+            situations, places = typical, ["steady state"]
         else:
             array, chosen = steps_of_series
             situations = situation.along(suited, cast_method, array, steps=chosen)
             places = [f"step {t}" for t in chosen]
-        seen = situation.look_each(suited, cast_method, situations)
-        stress.check_spread(np.asarray(seen.posterior.cov))
-        found = worst.find(suited, cast_method, situations, seen)
-        entries, curves = _one_step(found, places, seen, along=ys is not None)
+        expected = situation.expect_each(suited, cast_method, situations)
+        stress.check_spread(np.asarray(expected.posterior.cov))
+        found = worst_error.find(suited, cast_method, situations, expected)
+        entries, curves = _one_step(found, places, expected, along=ys is not None)
         entries += _step_efficiency(method, model)
-        remarks = _remarks(stage, varies, trials, _seed(key))
-        if stage is not None and trials:
-            matrices = _matrices(suited, steady)
-            stage = _scaled(stage, seen if ys is None else situation.look_each(suited, cast_method, steady))
-            more, further = _simulated(stage, plain, matrices, given, {"trials": trials, "seed": _seed(key)})
+        remarks = _remarks(steady, varies, trials, _seed(key))
+        if steady is not None and trials:
+            matrices = _matrices(suited, typical)
+            steady = _scaled(steady, expected if ys is None else situation.expect_each(suited, cast_method, typical))
+            more, further = _simulated(steady, plain, matrices, given, {"trials": trials, "seed": _seed(key)})
             entries, curves = entries + more, curves | further
     where = "clean residual 0, at steady state" if ys is None else f"{len(places)} steps of a series, its own residuals"
     title = (f"Certificate of {describe_method(method)}", f"on {model!r}: {where}")
@@ -92,7 +93,7 @@ def certify(
 
 def _check(model: Model, method: Any, trials: int, steps: int, key: Any) -> Any:
     method = entry.resolve_method(method, model)
-    if getattr(method, "needs_key", False):
+    if method.needs.key:
         raise ValueError(f"certify takes Gaussian filters; {type(method).__name__} draws random numbers")
     if model.takes_inputs:
         raise ValueError("certify takes models without inputs: there is no steady state that holds for every input")
@@ -125,9 +126,9 @@ def _check_jumps(jumps: dict[str, Any], model: Model) -> dict[str, np.ndarray]:
     return read
 
 
-def _typical(model: Any, method: Any, stage: stress.Stage) -> situation.Situation:
+def _typical(model: Any, method: Any, steady: stress.SteadyState) -> situation.Situation:
     """Take the trial whose predicted covariance has the median volume; its prediction is the clean measurement."""
-    each = jax.vmap(situation.at_prediction, in_axes=(None, None, 0))(model, method, stage.states)
+    each = jax.vmap(situation.at_prediction, in_axes=(None, None, 0))(model, method, steady.states)
     volumes = np.linalg.slogdet(np.asarray(jax.vmap(lambda state: state.cov)(each.state)))[1]
     middle = np.argsort(volumes)[len(volumes) // 2]
     return jax.tree.map(lambda leaf: leaf[middle][None], each)
@@ -145,7 +146,7 @@ def _check_series(ys: Any, model: Model) -> tuple[np.ndarray, tuple[int, ...]]:
 
 
 def _one_step(
-    found: list[Worst], places: list[str], seen: situation.Seen, *, along: bool
+    found: list[WorstError], places: list[str], expected: situation.Expectation, *, along: bool
 ) -> tuple[list[Entry], dict[str, Any]]:
     """Write down the worst of all situations."""
     first = max(range(len(found)), key=lambda i: found[i].influence)
@@ -160,17 +161,17 @@ def _one_step(
         place = f", {places[i]}" if along else ""
         power = 0.5 * one.power if shifted else one.power  # the divergence goes with the square of the shift
         words = f"{what}; {_where(power, value, error, radius)}{place}"
-        details = {"radius": radius, "error": error, "growth": power, "residual": np.asarray(seen.residual)[i]}
+        details = {"radius": radius, "error": error, "growth": power, "residual": np.asarray(expected.residual)[i]}
         entries.append(Entry(name, value, unit, _how(one), words, details=details))
     one = found[first]
     words = "what is left of a huge error" if np.isfinite(one.far) else "a huge error has a huge one"
     entries.append(Entry("far influence", one.far, "nats", _how(one), words))
     curve = {"radii": one.radii, "influence": one.curve, "peak": (one.radius, one.influence)}
-    curve["kalman"] = _kalman_coefficient(seen, first) * one.radii**2
+    curve["kalman"] = _kalman_coefficient(expected, first) * one.radii**2
     return entries, curve
 
 
-def _how(one: Worst) -> str:
+def _how(one: WorstError) -> str:
     return "exact" if one.exact else "searched"
 
 
@@ -183,20 +184,20 @@ def _where(power: float, value: float, error: np.ndarray, radius: float) -> str:
     return f"at {neat(radius)} sd from the prediction, error ({numbers})"
 
 
-def _kalman_coefficient(seen: situation.Seen, i: int) -> float:
+def _kalman_coefficient(expected: situation.Expectation, i: int) -> float:
     """Solve for the worst direction of an unweighted update: its influence is this times the squared radius.
 
     With S and R as they are the shift is `P Hᵀ S⁻¹ e`, and in the metric of the posterior its squared length is
     `eᵀ (R⁻¹ - S⁻¹) e`, by the matrix inversion lemma.
     """
-    root = np.linalg.cholesky(np.asarray(seen.innovation_cov)[i])
-    obs_cov = np.asarray(seen.obs_cov)[i]
+    root = np.linalg.cholesky(np.asarray(expected.innovation_cov)[i])
+    obs_cov = np.asarray(expected.obs_cov)[i]
     return 0.5 * float(np.linalg.eigvalsh(root.T @ np.linalg.solve(obs_cov, root))[-1] - 1.0)
 
 
 def _step_efficiency(method: Any, model: Model) -> list[Entry]:
     """Use the closed form, where the weight is a function of the squared distance in S alone."""
-    weight: Any = getattr(getattr(method, "noise", None), "weight", None)
+    weight = method.noise.weight if isinstance(method.noise, Weighted) else None
     families = (weights.MahalanobisIMQ, weights.MahalanobisThreshold, weights.Welsch, weights.Tukey, weights.Huber)
     if not isinstance(weight, families) or weight.metric != "S" or type(method) is not GaussianFilter:
         return []
@@ -215,59 +216,61 @@ def _matrices(model: Any, situations: situation.Situation) -> tuple[np.ndarray, 
     return np.asarray(jacobian), np.asarray(jax.jacfwd(model.transition(None))(mean))
 
 
-def _scaled(stage: stress.Stage, seen: situation.Seen) -> stress.Stage:
+def _scaled(steady: stress.SteadyState, expected: situation.Expectation) -> stress.SteadyState:
     """Set the size of gross outliers, from the innovation covariance at steady state."""
-    root = np.linalg.cholesky(np.asarray(seen.innovation_cov)[0])
-    return stage._replace(scale=stage.scale._replace(innovation_root=root))
+    root = np.linalg.cholesky(np.asarray(expected.innovation_cov)[0])
+    return steady._replace(scale=steady.scale._replace(innovation_root=root))
 
 
 def _simulated(
-    stage: stress.Stage,
+    steady: stress.SteadyState,
     plain: Any,
     matrices: tuple[np.ndarray, np.ndarray],
     given: dict[str, np.ndarray] | None,
-    told: dict[str, Any],
+    sample: dict[str, Any],
 ) -> tuple[list[Entry], dict[str, Any]]:
-    """Live through clean data, jumps and outliers.
+    """Run trials of clean data, jumps and outliers.
 
     Args:
-        stage: trials at steady state.
+        steady: trials at steady state.
         plain: the filter without weights.
         matrices: slopes of what is measured and of the dynamics.
         given: directions of jumps that a person wants.
-        told: number of trials of each level, and the seed.
+        sample: number of trials of each level, and the seed.
     """
-    clean = stress.on_clean_data(stage, plain)
-    all_told = told | {"trials": clean.trials}
+    clean = stress.on_clean_data(steady, plain)
+    whole_sample = sample | {"trials": clean.trials}
     words = "squared error of the filter without weights over its own, on clean data"
     if clean.lost:
         words += f"; {clean.lost} of {clean.trials} trials were lost"
-    entries = [Entry("efficiency", clean.efficiency, "share", "simulated", words, clean.efficiency_error, **all_told)]
+    entries = [
+        Entry("efficiency", clean.efficiency, "share", "simulated", words, clean.efficiency_error, **whole_sample)
+    ]
     words = "of clean measurements are called outliers"
-    entries.append(Entry("false alarms", clean.alarms, "share", "simulated", words, clean.alarms_error, **all_told))
+    entries.append(Entry("false alarms", clean.alarms, "share", "simulated", words, clean.alarms_error, **whole_sample))
     curves: dict[str, Any] = {"jumps": {}}
-    chosen = stress.directions(stage, *matrices) if given is None else _normalised(stage, matrices, given)
+    chosen = stress.directions(steady, *matrices) if given is None else _normalised(steady, matrices, given)
     for name, direction in chosen.items():
-        jump = stress.after_jump(stage, direction, clean.usual)
-        entries.append(_jump_entry(name, jump, stage.steps, told))
+        jump = stress.after_jump(steady, direction, clean.usual)
+        entries.append(_jump_entry(name, jump, steady.steps, sample))
         curves["jumps"][name] = (jump.sizes, jump.steps, jump.largest)
-    outliers = stress.under_outliers(stage)
+    outliers = stress.under_outliers(steady)
     tried = " (all that was tried)" if outliers.largest == stress.SHARES[-1] else ""
     words = f"of gross outliers{tried}: 95 % of trials stay below {stress.BROKEN:g} x the clean error"
     details = {"multiple": stress.BROKEN, "sizes": list(GROSS)}
-    entries.append(Entry("breakdown", outliers.largest, "share", "simulated", words, details=details, **told))
+    entries.append(Entry("breakdown", outliers.largest, "share", "simulated", words, details=details, **sample))
     curves["breakdown"] = (outliers.shares, outliers.ratios, outliers.largest)
     return entries, curves
 
 
 def _normalised(
-    stage: stress.Stage, matrices: tuple[np.ndarray, np.ndarray], given: dict[str, np.ndarray]
+    steady: stress.SteadyState, matrices: tuple[np.ndarray, np.ndarray], given: dict[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     """Scale a person's jumps so that the prediction moves by one standard deviation, at once or in the next step."""
     jacobian, dynamics = matrices
     scaled = {}
     for name, direction in given.items():
-        moved = [np.linalg.solve(stage.scale.innovation_root, h @ direction) for h in (jacobian, jacobian @ dynamics)]
+        moved = [np.linalg.solve(steady.scale.innovation_root, h @ direction) for h in (jacobian, jacobian @ dynamics)]
         lengths = [float(np.linalg.norm(each)) for each in moved]
         gain = lengths[0] if lengths[0] > 1e-9 * lengths[1] else lengths[1]
         if gain == 0.0:
@@ -276,7 +279,7 @@ def _normalised(
     return scaled
 
 
-def _jump_entry(name: str, jump: stress.Jump, steps: int, told: dict[str, Any]) -> Entry:
+def _jump_entry(name: str, jump: stress.Jump, steps: int, sample: dict[str, Any]) -> Entry:
     within = jump.steps[jump.sizes <= jump.largest]
     longest = float(within.max()) if len(within) else np.inf
     moved = np.flatnonzero(jump.direction)
@@ -288,20 +291,20 @@ def _jump_entry(name: str, jump: stress.Jump, steps: int, told: dict[str, Any]) 
         tried = ", the largest that was tried" if jump.largest == jump.sizes[-1] else ""
         words = f"of {state}, {neat(jump.largest)} sd{tried}: 95 % of trials are back within {longest:.0f} steps"
     details = {"deviations": jump.largest, "steps": longest, "horizon": steps, "direction": jump.direction}
-    return Entry(name, size, "units", "simulated", words, details=details, **told)
+    return Entry(name, size, "units", "simulated", words, details=details, **sample)
 
 
-def _remarks(stage: stress.Stage | None, varies: bool, number: int, seed: str) -> tuple[str, ...]:
+def _remarks(steady: stress.SteadyState | None, varies: bool, number: int, seed: str) -> tuple[str, ...]:
     remarks = []
     if varies:
         remarks.append("nothing is simulated: the model varies in time")
     elif not number:
         remarks.append("nothing is simulated: trials=0")
-    elif stage is not None:
-        levels = f"{number} trials of {stage.steps} steps for each level"
+    elif steady is not None:
+        levels = f"{number} trials of {steady.steps} steps for each level"
         remarks.append(f"simulated: {levels}, {stress.LEVELS * number} for clean data; seed {seed}")
-    if stage is not None and not stage.settled:
-        remarks.append(f"not steady after {stress.CHUNKS} runs of {stage.steps} steps: entries are about that moment")
+    if steady is not None and not steady.settled:
+        remarks.append(f"not steady after {stress.CHUNKS} runs of {steady.steps} steps: entries are about that moment")
     return tuple(remarks)
 
 

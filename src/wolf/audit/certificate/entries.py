@@ -54,7 +54,7 @@ class Entry:
 
     @property
     def bounded(self) -> bool:
-        """Say whether the value is finite."""
+        """Whether the value is finite."""
         return math.isfinite(self.value)
 
     def written(self) -> str:

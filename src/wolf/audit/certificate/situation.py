@@ -12,9 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from wolf.belief import Gaussian, gaussian
-from wolf.engine.run import clean
+from wolf.belief import Gaussian
+from wolf.belief.density import kl
+from wolf.engine import run
 from wolf.numerics import linalg
+from wolf.protocols import Info
 from wolf.statespace import Model
 
 
@@ -30,12 +32,11 @@ class Situation(NamedTuple):
     y: Array
 
 
-class Seen(NamedTuple):
+class Expectation(NamedTuple):
     """What a filter expects in a situation.
 
     Attributes:
         predicted: mean and covariance of the state.
-        expected: measurement that it predicts, (M,).
         innovation_cov: S, (M, M).
         obs_cov: R, (M, M).
         posterior: after the clean measurement.
@@ -43,7 +44,6 @@ class Seen(NamedTuple):
     """
 
     predicted: Gaussian
-    expected: Array
     innovation_cov: Array
     obs_cov: Array
     posterior: Gaussian
@@ -59,22 +59,19 @@ def at_prediction(model: Model, method: Any, state: Any) -> Situation:
         method: a Gaussian filter.
         state: after the previous measurement.
     """
-    now = model.at(state.t)
-    ahead = method.predict(now, state, None, None)
-    nothing = jnp.zeros(model.obs_dim, ahead.mean.dtype)
-    _, info = method.update(now, ahead, clean(nothing), None, None)
+    ahead = run.predict(model, method, state)
+    _, info = run.update(model, method, ahead, jnp.zeros(model.obs_dim, ahead.mean.dtype))
     return Situation(ahead, -info.residual)
 
 
 @jax.jit
-def look(model: Model, method: Any, situation: Situation) -> Seen:
+def expect(model: Model, method: Any, situation: Situation) -> Expectation:
     """Read what a filter expects, through its own report."""
     state, y = situation
-    now = model.at(state.t)
-    after, info = method.update(now, state, clean(y), None, None)
-    obs_cov = now.noise_at(info.predicted.mean, None)
+    after, info = run.update(model, method, state, y)
+    obs_cov = model.at(state.t).obs_cov_at(info.predicted.mean, None)
     posterior = Gaussian(after.mean, after.cov)
-    return Seen(info.predicted, y - info.residual, info.innovation_cov, obs_cov, posterior, info.residual)
+    return Expectation(info.predicted, info.innovation_cov, obs_cov, posterior, info.residual)
 
 
 @jax.jit
@@ -92,10 +89,9 @@ def respond(model: Model, method: Any, situation: Situation, errors: Array) -> t
     Returns:
         Shifts of the mean in standard deviations of the clean posterior, (N, D), and what the covariance adds, (N,).
     """
-    now = model.at(situation.state.t)
 
     def posterior(y: Array) -> Gaussian:
-        after, _ = method.update(now, situation.state, clean(y), None, None)
+        after, _ = run.update(model, method, situation.state, y)
         return Gaussian(after.mean, after.cov)
 
     base = posterior(situation.y)
@@ -104,12 +100,12 @@ def respond(model: Model, method: Any, situation: Situation, errors: Array) -> t
     def one(error: Array) -> tuple[Array, Array]:
         new = posterior(situation.y + error)
         # Apart from each other, or the square of a huge shift would swallow what the covariance says.
-        return factor.half(new.mean - base.mean), gaussian.kl(new._replace(mean=base.mean), base)
+        return factor.half(new.mean - base.mean), kl(new._replace(mean=base.mean), base)
 
     return jax.vmap(one)(errors)
 
 
-look_each = jax.jit(jax.vmap(look, in_axes=(None, None, 0)))
+expect_each = jax.jit(jax.vmap(expect, in_axes=(None, None, 0)))
 respond_each = jax.jit(jax.vmap(respond, in_axes=(None, None, 0, 0)))
 
 
@@ -123,12 +119,12 @@ def along(model: Model, method: Any, ys: Array, *, steps: tuple[int, ...]) -> Si
         ys: (T, M).
         steps: where to stop.
     """
-
-    def body(state: Any, y: Array) -> tuple[Any, Any]:
-        now = model.at(state.t)
-        ahead = method.predict(now, state, None, None)
-        return method.update(now, ahead, clean(y), None, None)[0], ahead
-
-    _, aheads = jax.lax.scan(body, method.init(model, None), ys)
     kept = np.asarray(steps)
-    return Situation(jax.tree.map(lambda leaf: leaf[kept], aheads), ys[kept])
+    first = run.init(model, method)
+    _, after = run.run_filter(model, method, ys, save=_save_state)
+    before = jax.tree.map(lambda start, rest: jnp.concatenate([start[None], rest[:-1]])[kept], first, after)
+    return Situation(jax.vmap(lambda state: run.predict(model, method, state))(before), ys[kept])
+
+
+def _save_state(state: Any, info: Info) -> Any:
+    return state

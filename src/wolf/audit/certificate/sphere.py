@@ -4,26 +4,26 @@ from collections.abc import Callable
 
 import numpy as np
 
-from wolf.audit.certificate.looking import POINTS, Looked, Measure, influence, unit
-from wolf.audit.certificate.situation import Seen
+from wolf.audit.certificate.influences import POINTS, Influences, Measure, influence, unit
+from wolf.audit.certificate.situation import Expectation
 
 ALIKE = 1e-7  # relative, by which a sphere of residuals may differ from a linear map
 PROBES = 8  # directions that test it
 
 
-def find_metric(measure: Measure, seen: Seen) -> np.ndarray | None:
+def find_metric(measure: Measure, expected: Expectation) -> np.ndarray | None:
     """Find a metric whose spheres the filter treats as one: roots (S, M, M) of S, R or the identity, or None."""
-    innovation = np.asarray(seen.innovation_cov)
+    innovation = np.asarray(expected.innovation_cov)
     size = innovation.shape[-1]
     scale = np.trace(innovation, axis1=1, axis2=2)[:, None, None] / size
-    for cov in (innovation, np.asarray(seen.obs_cov), scale * np.eye(size)):
+    for cov in (innovation, np.asarray(expected.obs_cov), scale * np.eye(size)):
         roots = np.linalg.cholesky(np.broadcast_to(cov, innovation.shape))
-        if _is_spherical(measure, seen, roots):
+        if _is_spherical(measure, expected, roots):
             return roots
     return None
 
 
-def _is_spherical(measure: Measure, seen: Seen, roots: np.ndarray) -> bool:
+def _is_spherical(measure: Measure, expected: Expectation, roots: np.ndarray) -> bool:
     count, size = roots.shape[:2]
     rng = np.random.default_rng(0)
     radii = np.geomspace(0.3, 100.0, POINTS * size // (size + PROBES))
@@ -31,27 +31,27 @@ def _is_spherical(measure: Measure, seen: Seen, roots: np.ndarray) -> bool:
     directions = np.concatenate([np.eye(size), probes])
     residuals = np.einsum("r,sij,kj->srki", radii, roots, directions).reshape(count, -1, size)
     white, spread = (part.reshape(count, len(radii), len(directions), -1) for part in measure(residuals))
-    offset = _offset(seen)
+    offset = _offset(expected)
     maps = white[:, :, :size] + offset[:, None, None]  # row j is where basis vector j goes
-    expected = np.einsum("kj,srjd->srkd", probes, maps) - offset[:, None, None]
+    linear = np.einsum("kj,srjd->srkd", probes, maps) - offset[:, None, None]
     scale = np.abs(white).max(axis=(2, 3), keepdims=True) + np.abs(spread).max(axis=(2, 3), keepdims=True) + 1e-12
-    same_shift = np.abs(white[:, :, size:] - expected) <= ALIKE * scale
+    same_shift = np.abs(white[:, :, size:] - linear) <= ALIKE * scale
     same_spread = np.abs(spread - spread[:, :, :1]) <= ALIKE * scale
     return bool(same_shift.all() and same_spread.all())
 
 
-def on_spheres(measure: Measure, seen: Seen, roots: np.ndarray) -> Callable[[np.ndarray], Looked]:
-    """Look for the worst residual on each sphere by its secular equation."""
-    offset, size = _offset(seen), roots.shape[-1]
+def on_spheres(measure: Measure, expected: Expectation, roots: np.ndarray) -> Callable[[np.ndarray], Influences]:
+    """Find the worst residual on each sphere by its secular equation."""
+    offset, size = _offset(expected), roots.shape[-1]
 
-    def at(radii: np.ndarray) -> Looked:
+    def at(radii: np.ndarray) -> Influences:
         residuals = np.einsum("sn,sij->snji", radii, roots)
         white, spread = measure(residuals.reshape(len(radii), -1, size))
         maps = white.reshape(*radii.shape, size, -1) + offset[:, None, None]
         targets = np.broadcast_to(offset[:, None], (*radii.shape, offset.shape[-1]))
         direction, squared = farthest(np.swapaxes(maps, -1, -2), targets)
         spread = spread.reshape(*radii.shape, size)[..., 0]
-        return Looked(
+        return Influences(
             np.einsum("snji,snj->sni", residuals, direction), np.sqrt(squared), influence(np.sqrt(squared), spread)
         )
 
@@ -97,8 +97,8 @@ def farthest(maps: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndar
     return z, ((np.einsum("...dm,...m->...d", scaled, z) - aim) ** 2).sum(-1) * scale**2
 
 
-def _offset(seen: Seen) -> np.ndarray:
+def _offset(expected: Expectation) -> np.ndarray:
     """How far the clean measurement itself moved the mean, in posterior standard deviations, (S, D)."""
-    lower = np.linalg.cholesky(np.asarray(seen.posterior.cov))
-    moved = np.asarray(seen.posterior.mean) - np.asarray(seen.predicted.mean)
+    lower = np.linalg.cholesky(np.asarray(expected.posterior.cov))
+    moved = np.asarray(expected.posterior.mean) - np.asarray(expected.predicted.mean)
     return np.linalg.solve(lower, moved[..., None])[..., 0]

@@ -1,4 +1,4 @@
-"""What simulated lives say: efficiency and false alarms on clean data, lock-out after a jump, breakdown by outliers.
+"""What simulated trials say: efficiency and false alarms on clean data, lock-out after a jump, breakdown by outliers.
 
 Errors are squared distances in the metric of the steady posterior of the same filter without weights, so that nothing
 depends on units, and a method cannot excuse an error by a wide covariance of its own.
@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from wolf.audit.certificate.trials import Lives, Scale, begin, live
+from wolf.audit.certificate.trials import Scale, Trials, run_trials, start_trials
 from wolf.statespace import Model
 
 LEVELS = 16  # sizes of jumps, or shares of outliers, that are tried at once
@@ -25,7 +25,7 @@ NO_SPREAD = 1e-14  # ratio of the extreme eigenvalues of a covariance that is si
 SETTLED, CHUNKS = 1e-6, 10  # relative change that counts as steady, and how many runs to wait for it
 
 
-class Stage(NamedTuple):
+class SteadyState(NamedTuple):
     """Trials at steady state, from which every question starts.
 
     Attributes:
@@ -51,7 +51,7 @@ class Stage(NamedTuple):
     steps: int
 
 
-class Clean(NamedTuple):
+class OnCleanData(NamedTuple):
     """Clean data: efficiency and alarms with standard errors, the squared error that is usual, lost trials of all."""
 
     efficiency: float
@@ -89,20 +89,20 @@ class Breakdown(NamedTuple):
     largest: float
 
 
-def settle(model: Model, method: Any, plain: Any, key: Any, trials: int, steps: int) -> Stage:
+def settle(model: Model, method: Any, plain: Any, key: Any, trials: int, steps: int) -> SteadyState:
     """Run clean trials from the prior until the covariance of the filter without weights is steady."""
     count = LEVELS * max(trials, 1)
     run_key, next_key = jax.random.split(key)
-    states, truths = begin(model, method, count)
-    others, _ = begin(model, plain, count)
+    states, truths = start_trials(model, method, count)
+    others, _ = start_trials(model, plain, count)
     none = jnp.zeros(count)
     scale = Scale(jnp.eye(model.obs_dim), jnp.eye(model.state_dim))
     before, settled, other_truths = None, False, truths
     for i in range(CHUNKS):
         keys = jax.random.split(jax.random.fold_in(run_key, i), count)
-        base = live(model, plain, scale, others, other_truths, keys, none, steps)
-        lives = live(model, method, scale, states, truths, keys, none, steps)
-        states, truths, others, other_truths = lives.states, lives.truths, base.states, base.truths
+        base = run_trials(model, plain, scale, others, other_truths, keys, none, steps)
+        mine = run_trials(model, method, scale, states, truths, keys, none, steps)
+        states, truths, others, other_truths = mine.states, mine.truths, base.states, base.truths
         cov = np.median(base.covs, axis=0)
         settled = before is not None and bool(np.abs(cov - before).max() <= SETTLED * np.abs(cov).max())
         before = cov
@@ -110,7 +110,7 @@ def settle(model: Model, method: Any, plain: Any, key: Any, trials: int, steps: 
             break
     check_spread(base.covs.mean(axis=0))
     scale = Scale(scale.innovation_root, np.linalg.cholesky(base.covs.mean(axis=0)))
-    return Stage(model, method, scale, states, truths, others, settled, next_key, steps)
+    return SteadyState(model, method, scale, states, truths, others, settled, next_key, steps)
 
 
 def check_spread(covs: np.ndarray) -> None:
@@ -123,12 +123,12 @@ def check_spread(covs: np.ndarray) -> None:
         )
 
 
-def on_clean_data(stage: Stage, plain: Any) -> Clean:
+def on_clean_data(steady: SteadyState, plain: Any) -> OnCleanData:
     """Compare with the filter without weights on the same clean data."""
-    count = len(stage.truths)
-    run = (stage.truths, jax.random.split(stage.key, count), jnp.zeros(count), stage.steps)
-    mine = live(stage.model, stage.method, stage.scale, stage.states, *run)
-    base = live(stage.model, plain, stage.scale, stage.plain, *run)
+    count = len(steady.truths)
+    run = (steady.truths, jax.random.split(steady.key, count), jnp.zeros(count), steady.steps)
+    mine = run_trials(steady.model, steady.method, steady.scale, steady.states, *run)
+    base = run_trials(steady.model, plain, steady.scale, steady.plain, *run)
     errors, best = mine.distances.mean(1), base.distances.mean(1)
     ratio = best.mean() / errors.mean()
     spread = np.std(best - ratio * errors, ddof=1) / errors.mean() / np.sqrt(count)  # of a ratio, by its linear part
@@ -136,24 +136,24 @@ def on_clean_data(stage: Stage, plain: Any) -> Clean:
     usual = MARGIN**2 * float(np.quantile(base.distances, USUAL))
     alarm_error = np.std(alarms, ddof=1) / np.sqrt(count)
     lost = int(np.sum(errors > BROKEN**2 * best.mean()))
-    return Clean(float(ratio), float(spread), float(alarms.mean()), float(alarm_error), usual, lost, count)
+    return OnCleanData(float(ratio), float(spread), float(alarms.mean()), float(alarm_error), usual, lost, count)
 
 
-def after_jump(stage: Stage, direction: np.ndarray, usual: float) -> Jump:
+def after_jump(steady: SteadyState, direction: np.ndarray, usual: float) -> Jump:
     """Find the largest jump of the state from which nearly all trials recover.
 
     Sizes are tried on a geometric grid, then on a finer one between the last that was survived and the first that was
     not.
 
     Args:
-        stage: trials at steady state.
+        steady: trials at steady state.
         direction: jump that moves the prediction by one standard deviation.
         usual: squared error that counts as usual.
     """
 
     def try_sizes(sizes: np.ndarray) -> np.ndarray:
-        lives = _rehearse(stage, sizes[:, None] * direction, np.zeros(LEVELS))
-        return steps_to_recover(lives.distances, usual).reshape(LEVELS, -1)
+        found = _run_levels(steady, sizes[:, None] * direction, np.zeros(LEVELS))
+        return steps_to_recover(found.distances, usual).reshape(LEVELS, -1)
 
     sizes, taken, largest = _bracket(try_sizes, JUMPS, lambda part: np.mean(np.isfinite(part), axis=1) >= MOST)
     recovered = np.mean(np.isfinite(taken), axis=1)
@@ -161,13 +161,13 @@ def after_jump(stage: Stage, direction: np.ndarray, usual: float) -> Jump:
     return Jump(direction, sizes, recovered, steps, largest)
 
 
-def under_outliers(stage: Stage) -> Breakdown:
+def under_outliers(steady: SteadyState) -> Breakdown:
     """Find the share of gross outliers from which on some trials have several times the clean error."""
-    clean = float(stage.scale.posterior_root.shape[0])  # expectation of the squared error of an exact filter
+    clean = float(steady.scale.posterior_root.shape[0])  # expectation of the squared error of an exact filter
 
     def try_shares(shares: np.ndarray) -> np.ndarray:
-        lives = _rehearse(stage, np.zeros((LEVELS, 1)), shares)
-        return np.sqrt(lives.distances.mean(1) / clean).reshape(LEVELS, -1)
+        found = _run_levels(steady, np.zeros((LEVELS, 1)), shares)
+        return np.sqrt(found.distances.mean(1) / clean).reshape(LEVELS, -1)
 
     shares, ratios, largest = _bracket(try_shares, SHARES, lambda part: np.mean(part <= BROKEN, axis=1) >= MOST)
     return Breakdown(shares, np.quantile(ratios, MOST, axis=1, method="higher"), largest)
@@ -189,20 +189,20 @@ def steps_to_recover(distances: np.ndarray, usual: float) -> np.ndarray:
     return np.where(rows.any(1), rows.argmax(1).astype(float), np.inf)
 
 
-def directions(stage: Stage, jacobian: np.ndarray, dynamics: np.ndarray) -> dict[str, np.ndarray]:
+def directions(steady: SteadyState, jacobian: np.ndarray, dynamics: np.ndarray) -> dict[str, np.ndarray]:
     """Choose jumps to try: of a state that is measured, and of one that only drives what is measured.
 
     Of each kind the state coordinate that shows most, scaled to move the prediction of the measurement by one standard
     deviation: at once for a position, in each step for a velocity.
 
     Args:
-        stage: trials at steady state.
+        steady: trials at steady state.
         jacobian: H, (M, D).
         dynamics: F, (D, D).
     """
-    spread = np.sqrt((stage.scale.posterior_root**2).sum(1))
-    here = np.linalg.norm(np.linalg.solve(stage.scale.innovation_root, jacobian), axis=0)
-    ahead = np.linalg.norm(np.linalg.solve(stage.scale.innovation_root, jacobian @ dynamics), axis=0)
+    spread = np.sqrt((steady.scale.posterior_root**2).sum(1))
+    here = np.linalg.norm(np.linalg.solve(steady.scale.innovation_root, jacobian), axis=0)
+    ahead = np.linalg.norm(np.linalg.solve(steady.scale.innovation_root, jacobian @ dynamics), axis=0)
     seen = here * spread > 1e-9 * (here * spread).max()
     chosen = {}
     for name, gains, wanted in (("position jump", here, seen), ("velocity jump", ahead, ~seen)):
@@ -213,20 +213,22 @@ def directions(stage: Stage, jacobian: np.ndarray, dynamics: np.ndarray) -> dict
     return chosen
 
 
-def _rehearse(stage: Stage, jumps: np.ndarray, shares: np.ndarray) -> Lives:
+def _run_levels(steady: SteadyState, jumps: np.ndarray, shares: np.ndarray) -> Trials:
     """Let every level start from the same states and see the same noise.
 
     Args:
-        stage: trials at steady state.
+        steady: trials at steady state.
         jumps: of the true state, (LEVELS, D) or (LEVELS, 1).
         shares: of gross outliers, (LEVELS,).
     """
-    each = len(stage.truths) // LEVELS
+    each = len(steady.truths) // LEVELS
     rows = np.tile(np.arange(each), LEVELS)
-    states = jax.tree.map(lambda leaf: leaf[rows], stage.states)
-    truths = stage.truths[rows] + np.repeat(jumps, each, axis=0)
-    keys = jax.random.split(stage.key, each)[rows]
-    return live(stage.model, stage.method, stage.scale, states, truths, keys, np.repeat(shares, each), stage.steps)
+    states = jax.tree.map(lambda leaf: leaf[rows], steady.states)
+    truths = steady.truths[rows] + np.repeat(jumps, each, axis=0)
+    keys = jax.random.split(steady.key, each)[rows]
+    return run_trials(
+        steady.model, steady.method, steady.scale, states, truths, keys, np.repeat(shares, each), steady.steps
+    )
 
 
 def _bracket(attempt: Callable, grid: np.ndarray, survives: Callable) -> tuple[np.ndarray, np.ndarray, float]:

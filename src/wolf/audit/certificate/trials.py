@@ -1,4 +1,4 @@
-"""Many made-up lives of a filter on the user's own model, in one compiled call that serves every question.
+"""Many simulated trials of a filter on the user's own model, in one compiled call that serves every question.
 
 Clean data, a state that jumped before the first step, and any share of gross outliers differ only in numbers, so the
 program is compiled once. States and measurements are drawn while the filter runs, from the same keys for every
@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from wolf.engine.run import clean
+from wolf.engine import run
 from wolf.numerics import linalg
 from wolf.statespace import Model, own_noise
 
@@ -32,7 +32,7 @@ class Scale(NamedTuple):
     posterior_root: Any
 
 
-class Lives(NamedTuple):
+class Trials(NamedTuple):
     """What many trials came to.
 
     Attributes:
@@ -50,17 +50,17 @@ class Lives(NamedTuple):
     covs: np.ndarray
 
 
-def begin(model: Model, method: Any, count: int) -> tuple[Any, Array]:
+def start_trials(model: Model, method: Any, count: int) -> tuple[Any, Array]:
     """Start trials at the prior, and the truth at its mean: a steady state is sought, not how a filter gets there."""
     state = method.init(model, None)
     states = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *jnp.shape(leaf))), state)
     return states, jnp.broadcast_to(jnp.asarray(model.prior.mean), (count, model.state_dim))
 
 
-def live(
+def run_trials(
     model: Model, method: Any, scale: Scale, states: Any, truths: Any, keys: Array, share: Any, steps: int
-) -> Lives:
-    """Let trials live on.
+) -> Trials:
+    """Go on with trials.
 
     Args:
         model: without inputs and time axes.
@@ -72,11 +72,13 @@ def live(
         share: of gross outliers, (B,).
         steps: T.
     """
-    return Lives(*jax.tree.map(np.asarray, _live(model, method, scale, states, truths, keys, share, steps=steps)))
+    return Trials(
+        *jax.tree.map(np.asarray, _run_trials(model, method, scale, states, truths, keys, share, steps=steps))
+    )
 
 
 @partial(jax.jit, static_argnames=("steps",))
-def _live(
+def _run_trials(
     model: Model, method: Any, scale: Scale, states: Any, truths: Array, keys: Array, share: Array, *, steps: int
 ) -> tuple:
     roots = [linalg.psd_root(jnp.asarray(cov)) for cov in (model.dynamics_cov, model.obs_cov)]
@@ -85,14 +87,13 @@ def _live(
         def body(carry: tuple, step_key: Array) -> tuple:
             state, x = carry
             x, y = _draw(model, (*roots, scale.innovation_root), x, step_key, share)
-            now = model.at(state.t)
-            state, info = method.update(now, method.predict(now, state, None, None), clean(y), None, None)
+            state, info = run.step(model, method, state, y)
             error = linalg.from_lower(scale.posterior_root).half(state.mean - x)
             return (state, x), (linalg.total(error**2), jnp.mean(info.outlier))
 
-        told: tuple
-        (state, x), told = jax.lax.scan(body, (state, truth), jax.random.split(key, steps))
-        return state, x, *told, state.cov
+        saved: tuple
+        (state, x), saved = jax.lax.scan(body, (state, truth), jax.random.split(key, steps))
+        return state, x, *saved, state.cov
 
     return jax.vmap(one)(states, truths, keys, share)
 

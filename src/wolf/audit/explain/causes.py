@@ -23,7 +23,7 @@ from wolf.audit.explain.evidence import (
     returns,
 )
 from wolf.audit.explain.findings import Explained, Finding
-from wolf.audit.explain.windows import WIDE, Task, Window, look
+from wolf.audit.explain.windows import WIDE, Task, Window, smooth_windows
 from wolf.belief import Gaussian
 from wolf.numerics.precision import precision
 from wolf.results import Filtered
@@ -35,7 +35,7 @@ PARTNERS = 6  # later stretches that may be the end of an excursion that begins 
 EXCURSION = 100  # steps that an excursion may last
 
 
-class Judged(NamedTuple):
+class Verdict(NamedTuple):
     """A stretch, what was found in it, and by how much the state seems to have moved at its start, (D,)."""
 
     stretch: Stretch
@@ -66,9 +66,9 @@ def explain(out: Filtered) -> Explained:
     dtype = out.settings["dtype"]
     with precision(dtype):
         run = read(out, dtype)
-        judged = _judge_all(run, [Stretch(j, *ends) for j in run.channels for ends in _stretches(run, j)])
-        judged = _close_excursions(run, judged)
-    findings = [*_missing(run), *(finding for one in judged for finding in one.findings)]
+        verdicts = _judge_all(run, [Stretch(j, *ends) for j in run.channels for ends in _stretches(run, j)])
+        verdicts = _close_excursions(run, verdicts)
+    findings = [*_missing(run), *(finding for one in verdicts for finding in one.findings)]
     order = sorted(findings, key=lambda f: (f.step, -1 if f.sensor is None else f.sensor))
     return Explained(tuple(order), len(out))
 
@@ -84,7 +84,7 @@ def _check(out: object) -> None:
         raise ValueError("a slice lacks what came after it; explain the whole result")
     if int(out.final.t) != out.settings["steps"]:
         raise ValueError("explain takes a whole series; this is a later chunk of one")
-    if not hasattr(out.method, "moments"):
+    if out.method.moments is None:
         raise ValueError(f"explain needs a Gaussian filter, such as method='WoLF'; got {type(out.method).__name__}")
 
 
@@ -110,43 +110,42 @@ def _stretches(run: Run, channel: int | None) -> Iterator[tuple[int, int]]:
             yield int(some[0]), int(some[-1])
 
 
-def _judge_all(run: Run, stretches: list[Stretch]) -> list[Judged]:
-    """Look at stretches again, and judge what was refused in them."""
-    looked = _look(run, stretches)
-    moves = [disagreement(run, stretch.first, seen[1])[1] for stretch, seen in looked]
-    return [
-        Judged(stretch, list(_judge(run, stretch, *seen)), moved)
-        for (stretch, seen), moved in zip(looked, moves, strict=True)
-    ]
+def _judge_all(run: Run, stretches: list[Stretch]) -> list[Verdict]:
+    """Smooth stretches again, and judge what was refused in them."""
+    verdicts = []
+    for stretch, windows in _windows(run, stretches):
+        _, moved = disagreement(run, stretch.first, windows[1])
+        verdicts.append(Verdict(stretch, list(_judge(run, stretch, *windows)), moved))
+    return verdicts
 
 
-def _close_excursions(run: Run, judged: list[Judged]) -> list[Judged]:
+def _close_excursions(run: Run, verdicts: list[Verdict]) -> list[Verdict]:
     """Take together two jumps, or a fault and a jump, if before the first and after the second all is as it was.
 
     A filter that gives in to a sensor's bias is carried off, and the end of the bias looks like a jump back.
     """
     pairs = []
-    for i, one in enumerate(judged):
-        for k in range(i + 1, min(i + 1 + PARTNERS, len(judged))):
-            other = judged[k]
+    for i, one in enumerate(verdicts):
+        for k in range(i + 1, min(i + 1 + PARTNERS, len(verdicts))):
+            other = verdicts[k]
             near = other.stretch.channel == one.stretch.channel and other.stretch.first - one.stretch.last <= EXCURSION
             if near and any(finding.kind == "jump" for finding in other.findings):
                 pairs.append((i, k, Stretch(one.stretch.channel, one.stretch.first, other.stretch.last)))
-    found: dict[int, tuple[int, Judged]] = {}
-    for (i, k, _), (whole, seen) in zip(pairs, _look(run, [whole for _, _, whole in pairs]), strict=True):
-        if i not in found and returns(run, whole, seen[1], judged[k].moved):
-            found[i] = k, Judged(whole, list(_judge(run, whole, *seen)), judged[i].moved)
-    closed: list[Judged] = []
+    found: dict[int, tuple[int, Verdict]] = {}
+    for (i, k, _), (whole, windows) in zip(pairs, _windows(run, [whole for _, _, whole in pairs]), strict=True):
+        if i not in found and returns(run, whole, windows[1], verdicts[k].moved):
+            found[i] = k, Verdict(whole, list(_judge(run, whole, *windows)), verdicts[i].moved)
+    closed: list[Verdict] = []
     done = -1
-    for i, one in enumerate(judged):
+    for i, one in enumerate(verdicts):
         if i > done:
             done, one = found.get(i, (i, one))
             closed.append(one)
     return closed
 
 
-def _look(run: Run, stretches: list[Stretch]) -> list[tuple[Stretch, tuple[Window, Window, Window]]]:
-    """Ask both sides of each stretch, only the later side, and the stretch itself."""
+def _windows(run: Run, stretches: list[Stretch]) -> list[tuple[Stretch, tuple[Window, Window, Window]]]:
+    """Smooth each stretch from both sides, from the later side only, and with itself."""
     usual = np.where(np.isfinite(run.ys), run.ys, np.nan)
     kept = np.where(run.flags, np.nan, usual)
     tasks = []
@@ -161,7 +160,7 @@ def _look(run: Run, stretches: list[Stretch]) -> list[tuple[Stretch, tuple[Windo
         without = np.where(inside & mine, np.nan, kept[ahead])
         itself = np.where(inside & mine, usual[ahead], kept[ahead])
         tasks += [Task(first, belief, without), Task(first, wide, without), Task(first, wide, itself)]
-    windows = look(run.model, run.moments, run.inputs, run.update_first, tasks)
+    windows = smooth_windows(run.model, run.moments, run.inputs, run.update_first, tasks)
     return list(zip(stretches, zip(windows[::3], windows[1::3], windows[2::3], strict=True), strict=True))
 
 

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from wolf.audit.explain.windows import Window, measured
+from wolf.audit.explain.windows import Window
 from wolf.belief import Gaussian
+from wolf.engine.measurements import is_wild
 from wolf.numerics.pytree import cast
 from wolf.results import Filtered
 from wolf.statespace import with_matrices
@@ -32,7 +33,7 @@ class Stretch(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A run laid out: measurements and flags (T, M), and what is needed to look again."""
+    """A run laid out: measurements and flags (T, M), and what is needed to smooth again."""
 
     model: Any
     moments: Any
@@ -49,7 +50,7 @@ class Run:
 
     @property
     def channels(self) -> list[int | None]:
-        """List what is weighed by itself: every coordinate, or the measurement as one (None)."""
+        """What is weighed by itself: every coordinate, or the measurement as one (None)."""
         return [None] if self.joint else list(range(self.ys.shape[1]))
 
     def refused(self, channel: int | None) -> np.ndarray:
@@ -74,21 +75,19 @@ class Run:
 
 
 def read(out: Filtered, dtype: str) -> Run:
-    """Lay a run out; its measurements are its predictions plus its residuals."""
+    """Lay a run out."""
     model, moments = cast(with_matrices(out.model), dtype), cast(out.method.moments, dtype)
     predicted = Gaussian(out.predicted_means, out.predicted_covs)
     inputs = None if out.inputs is None else out.inputs.astype(dtype)
-    wild = np.abs(out.residuals) > np.finfo(dtype).max ** 0.5
-    usable = np.where(wild, np.nan, out.residuals)
-    ys = np.asarray(measured(model, moments, inputs, predicted, usable), np.float64)
-    ys = np.where(wild, np.copysign(np.inf, out.residuals), ys)  # what the filter could not use has no distance
+    wild = is_wild(out.ys, dtype)
+    ys = np.where(wild, np.copysign(np.inf, out.ys), out.ys)  # what the filter could not use has no distance
     joint = out.outliers.ndim == 1
     flags = np.repeat(out.outliers[:, None], ys.shape[1], axis=1) if joint else out.outliers
     flags = flags & ~np.isnan(ys)
     deviations = np.sqrt(np.diagonal(out.innovation_covs, axis1=1, axis2=2))
     repeats = count_repeats(ys, np.median(deviations, axis=0), float(np.finfo(dtype).eps))
-    told = (deviations, np.asarray(out.nis), np.asarray(out.residuals), repeats)
-    return Run(model, moments, inputs, out.update_first, ys, flags, joint, predicted, *told)
+    rest = (deviations, np.asarray(out.nis), np.asarray(out.residuals), repeats)
+    return Run(model, moments, inputs, out.update_first, ys, flags, joint, predicted, *rest)
 
 
 def disagreement(run: Run, first: int, later: Window) -> tuple[float, np.ndarray]:

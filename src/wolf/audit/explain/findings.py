@@ -62,7 +62,7 @@ class Explained:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Count the findings of each kind."""
+        """Number of findings of each kind."""
         found = Counter(finding.kind for finding in self.findings)
         return {kind: found[kind] for kind in KINDS if found[kind]}
 
@@ -74,8 +74,8 @@ class Explained:
 
     def __repr__(self) -> str:
         """Lay the findings out as a table, neighbours of one kind in one line."""
-        told = ", ".join(f"{count} {kind}" for kind, count in self.counts.items()) or "nothing to explain"
-        lines = [f"Explained: {self.steps} steps, {told}"]
+        summary = ", ".join(f"{count} {kind}" for kind, count in self.counts.items()) or "nothing to explain"
+        lines = [f"Explained: {self.steps} steps, {summary}"]
         rows = _grouped(self.findings)
         for steps, sensor, kind, size, sentence in rows[:SHOWN]:
             where = "" if sensor is None else f"sensor {sensor}  "
@@ -99,8 +99,8 @@ def _grouped(findings: tuple[Finding, ...]) -> list[tuple[str, int | None, str, 
                 break
         else:
             rows.append([finding])
-    told = []
+    lines = []
     for row in rows:
         steps = str(row[0].step) if len(row) == 1 else f"{row[0].step}-{row[-1].step}"
-        told.append((steps, row[0].sensor, row[0].kind, max(finding.size for finding in row), row[0].sentence))
-    return told
+        lines.append((steps, row[0].sensor, row[0].kind, max(finding.size for finding in row), row[0].sentence))
+    return lines

@@ -1,4 +1,4 @@
-"""Look at a stretch of a series again, without the measurements in question: what do those before and after it say?
+"""Smooth a stretch of a series again, without the measurements in question: what do those before and after it say?
 
 Each window starts where a stretch of doubtful measurements does. A filter without weights goes through it from a given
 belief, what is doubtful left out, and a smoother comes back. From the filter's own prediction the result holds what
@@ -14,14 +14,15 @@ import numpy as np
 from jax import Array
 
 from wolf.belief import Gaussian
-from wolf.engine.run import clean
+from wolf.engine import run
 from wolf.engine.smoothing import run_smoother
-from wolf.filters.gaussian import GaussianFilter, GaussianState, with_jac
+from wolf.filters.gaussian import GaussianFilter, GaussianState
 from wolf.numerics import linalg
+from wolf.protocols import Info
 from wolf.statespace import Model
 
 WIDE = 1e6  # factor on a covariance that makes the past say nothing
-BATCH = 32  # windows that are looked at together
+BATCH = 32  # windows that run together
 SHORTEST = 32  # steps of a window
 
 
@@ -44,7 +45,7 @@ class Window(NamedTuple):
 
 
 class Task(NamedTuple):
-    """A window to look at.
+    """A window to smooth.
 
     Attributes:
         start: its first step.
@@ -57,8 +58,10 @@ class Task(NamedTuple):
     ys: np.ndarray
 
 
-def look(model: Model, moments: Any, inputs: np.ndarray | None, update_first: bool, tasks: list[Task]) -> list[Window]:
-    """Look at many windows, those of similar lengths together.
+def smooth_windows(
+    model: Model, moments: Any, inputs: np.ndarray | None, update_first: bool, tasks: list[Task]
+) -> list[Window]:
+    """Smooth many windows, those of similar lengths together.
 
     Args:
         model: cast to the dtype of the run.
@@ -77,7 +80,7 @@ def look(model: Model, moments: Any, inputs: np.ndarray | None, update_first: bo
             starts = np.array([row.start for row in rows])
             beliefs = Gaussian(*(np.stack([row.belief[k] for row in rows]) for k in range(2)))
             ys = np.stack([np.pad(row.ys, ((0, size - len(row.ys)), (0, 0)), constant_values=np.nan) for row in rows])
-            windows = _look_each(model, moments, inputs, starts, beliefs, ys, update_first=update_first)
+            windows = _smooth_each(model, moments, inputs, starts, beliefs, ys, update_first=update_first)
             host = jax.tree.map(np.asarray, windows)
             for k, i in enumerate(chosen):
                 found[i] = jax.tree.map(lambda leaf, k=k: leaf[k], host)
@@ -85,52 +88,39 @@ def look(model: Model, moments: Any, inputs: np.ndarray | None, update_first: bo
 
 
 @partial(jax.jit, static_argnames=("update_first",))
-def _look_each(
+def _smooth_each(
     model: Model, moments: Any, inputs: Any, starts: Array, beliefs: Gaussian, ys: Array, *, update_first: bool
 ) -> Window:
-    one = partial(_look, model, moments, inputs, update_first)
+    one = partial(_smooth_one, model, moments, inputs, update_first)
     return jax.vmap(one)(starts, beliefs, ys)
 
 
-def _look(
+def _smooth_one(
     model: Model, moments: Any, inputs: Any, update_first: bool, start: Array, belief: Gaussian, ys: Array
 ) -> Window:
     plain = GaussianFilter(moments=moments)
     times = start + jnp.arange(len(ys))
     us = None if inputs is None else jnp.asarray(inputs)[jnp.minimum(times, len(inputs) - 1)]
-    before = None if us is None else jnp.concatenate([us[:1], us[:-1]])
-    first = GaussianState(belief, jnp.zeros((), jnp.int32))
-
-    def body(state: GaussianState, row: tuple) -> tuple:
-        t, y, u, previous = row
-        moved = model.at(jnp.maximum(t - 1, 0)) if update_first else model.at(t)
-        ahead = plain.predict(moved, state, previous if update_first else u, None)
-        # The belief that a window starts with is the prediction of its first step.
-        ahead = jax.tree.map(lambda new, old: jnp.where(t == start, old, new), ahead, first)
-        after, info = plain.update(model.at(t), ahead, clean(y), u, None)
-        return after, (ahead.belief, after.belief, info.nis)
-
-    saved: Any = jax.lax.scan(body, first, (times, ys, us, before))[1]
-    predicted, filtered, nis = saved
+    u, later = (None, None) if us is None else (us[0], us[1:])
+    # The belief that a window starts with is the prediction of its first step.
+    state, info = run.update(model, plain, GaussianState(belief, start), ys[0], u)
+    first = _save_window(state, info)
+    _, rest = run.run_filter(
+        model, plain, ys[1:], later, state=state, u_before=u, save=_save_window, update_first=update_first
+    )
+    predicted, filtered, nis = jax.tree.map(lambda one, more: jnp.concatenate([one[None], more]), first, rest)
     smoothed = run_smoother(model, moments, filtered, predicted, us, None, start, update_first=update_first)
 
     def view(t: Array, mean: Array, cov: Array, u: Any) -> tuple[Array, Array, Array]:
         now = model.at(t)
-        seen = with_jac(moments(now.projection(u), Gaussian(mean, cov)))
+        seen = moments(now.projection(u), Gaussian(mean, cov)).with_jac()
         spread = linalg.sandwich(seen.jac, cov)
         spread = spread if seen.root is None else spread + linalg.gram(seen.root)
-        return seen.mean, spread, jnp.asarray(now.noise_at(mean, u))
+        return seen.mean, spread, jnp.asarray(now.obs_cov_at(mean, u))
 
     expected, spread, noise = jax.vmap(view)(times, smoothed.mean, smoothed.cov, us)
     return Window(Gaussian(smoothed.mean[0], smoothed.cov[0]), expected, spread, noise, nis)
 
 
-@jax.jit
-def measured(model: Model, moments: Any, inputs: Any, predicted: Gaussian, residuals: Array) -> Array:
-    """Recover the measurements of a run from its predictions and residuals, (T, M); NaN where nothing came."""
-
-    def one(t: Array, mean: Array, cov: Array, u: Any) -> Array:
-        return moments(model.at(t).projection(u), Gaussian(mean, cov)).mean
-
-    times = jnp.arange(len(residuals))
-    return jax.vmap(one)(times, *predicted, inputs) + residuals
+def _save_window(state: GaussianState, info: Info) -> tuple:
+    return info.predicted, state.belief, info.nis

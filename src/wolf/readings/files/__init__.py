@@ -16,7 +16,6 @@ from wolf.readings.files.reading import Rows as Rows
 from wolf.readings.files.reading import Table as Table
 from wolf.readings.files.reading import pyarrow as pyarrow
 from wolf.readings.files.reading import read_table as read_table
-from wolf.readings.files.writing import atomic as atomic
 from wolf.readings.files.writing import check_target as check_target
 from wolf.readings.files.writing import needs_quotes as needs_quotes
 from wolf.readings.files.writing import write_pieces as write_pieces

@@ -2,36 +2,15 @@
 
 import csv
 import os
-import secrets
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from wolf.readings.files.reading import SUFFIXES, pyarrow
+from wolf.storage import atomic
 
 ROW_GROUP = 131_072  # rows of a Parquet file that are written at once
-
-
-@contextmanager
-def atomic(path: Path) -> Iterator[BinaryIO]:
-    """Open a file beside the target and rename it when all is written; nobody ever sees half of it.
-
-    Args:
-        path: of the target.
-    """
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    try:
-        with beside.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    except BaseException:
-        with suppress(OSError):
-            beside.unlink(missing_ok=True)
-        raise
 
 
 def check_target(path: str) -> None:
@@ -59,7 +38,7 @@ def write_pieces(path: str, schema: Any, pieces: Iterator[Any], kind: str | None
         path: of the file, or "-" for standard output. Its ending says which kind.
         schema: of all pieces.
         pieces: each a `pyarrow.Table`.
-        kind: for standard output and endings that say nothing; CSV unless told.
+        kind: for standard output and endings that say nothing; default: CSV.
         delimiter: of a CSV file.
         quoted: put the texts of a CSV file in quotes.
     """

@@ -9,8 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from wolf.audit.certificate.looking import FAR, GROWTH, POINTS, Looked, Measure, Worst, growth, influence, unit
-from wolf.audit.certificate.situation import Seen
+from wolf.audit.certificate.influences import (
+    FAR,
+    GROWTH,
+    POINTS,
+    Influences,
+    Measure,
+    WorstError,
+    growth,
+    influence,
+    unit,
+)
+from wolf.audit.certificate.situation import Expectation
 
 RAYS = 20  # directions for each coordinate
 SIZES = (1e-1, 1e5)  # of the residuals to start from
@@ -18,25 +28,25 @@ KEPT = 24  # points that go on climbing
 CLIMBS, SHRINK = 50, 0.78  # rounds, and how fast the steps get smaller
 
 
-def climb(measure: Measure, seen: Seen) -> list[Worst]:
+def search(measure: Measure, expected: Expectation) -> list[WorstError]:
     """Search every situation.
 
     Args:
         measure: what residuals do to the posterior.
-        seen: what the filter expects.
+        expected: what the filter expects.
     """
-    covs = np.asarray(seen.innovation_cov)
+    covs = np.asarray(expected.innovation_cov)
     count, size = covs.shape[:2]
     deviations = np.sqrt(np.diagonal(covs, axis1=1, axis2=2))
     rng = np.random.default_rng(0)
     directions = unit(np.concatenate([np.eye(size), -np.eye(size), rng.normal(size=((RAYS - 2) * size, size))]))
 
-    def at(points: np.ndarray) -> Looked:
+    def at(points: np.ndarray) -> Influences:
         white, spread = measure(deviations[:, None] * points)
         shift = np.linalg.norm(white, axis=-1)
-        return Looked(points, shift, influence(shift, spread))
+        return Influences(points, shift, influence(shift, spread))
 
-    def star(radii: np.ndarray) -> Looked:
+    def star(radii: np.ndarray) -> Influences:
         rays = (radii[:, None, None] * directions).reshape(-1, size)
         return at(np.broadcast_to(rays, (count, *rays.shape)))
 
@@ -52,12 +62,12 @@ def climb(measure: Measure, seen: Seen) -> list[Worst]:
         for k, (top, name) in enumerate(zip(tops, ("influence", "shift"), strict=True)):
             near, limit = float(getattr(top, name)[i, 0]), float(distant[k][1])
             residual = deviations[i] * top.residuals[i, 0]
-            ends.append(_end(power, near, limit, residual, np.asarray(seen.residual)[i], covs[i]))
+            ends.append(_end(power, near, limit, residual, np.asarray(expected.residual)[i], covs[i]))
         curve = wide.influence[i].reshape(len(radii), -1).max(1)
         (value, error, radius), (shift, shift_error, shift_radius) = ends
         places = (error, radius, shift_error, shift_radius)
         last = np.inf if power > GROWTH else float(distant[0][1])
-        found.append(Worst(value, shift, *places, last, power, False, radii, curve))
+        found.append(WorstError(value, shift, *places, last, power, False, radii, curve))
     return found
 
 
@@ -76,7 +86,7 @@ def _scattered(rng: np.random.Generator, count: int, size: int) -> np.ndarray:
     return np.broadcast_to(points, (count, *shape))
 
 
-def _uphill(at: Callable, starts: Looked, name: str, rng: np.random.Generator) -> Looked:
+def _uphill(at: Callable, starts: Influences, name: str, rng: np.random.Generator) -> Influences:
     """Take random steps from the best points and keep what is higher; the best of all comes first."""
     best = _top(starts, name)
     width = 0.5
@@ -86,20 +96,20 @@ def _uphill(at: Callable, starts: Looked, name: str, rng: np.random.Generator) -
         lengths = np.linalg.norm(points, axis=-1, keepdims=True)
         own = rng.random((1, points.shape[1], 1)) < 0.5
         sizes = np.where(own, np.abs(points), lengths)
-        looked = at(points + width * rng.normal(size=points.shape) * sizes)
-        best = _top(_join(best, looked), name)
+        tried = at(points + width * rng.normal(size=points.shape) * sizes)
+        best = _top(_join(best, tried), name)
         width *= SHRINK
     return best
 
 
-def _join(first: Looked, second: Looked) -> Looked:
-    return Looked(*(np.concatenate(pair, axis=1) for pair in zip(first, second, strict=True)))
+def _join(first: Influences, second: Influences) -> Influences:
+    return Influences(*(np.concatenate(pair, axis=1) for pair in zip(first, second, strict=True)))
 
 
-def _top(looked: Looked, name: str) -> Looked:
-    order = np.argsort(-getattr(looked, name), axis=1)[:, :KEPT]
-    return Looked(
-        np.take_along_axis(looked.residuals, order[..., None], 1),
-        np.take_along_axis(looked.shift, order, 1),
-        np.take_along_axis(looked.influence, order, 1),
+def _top(tried: Influences, name: str) -> Influences:
+    order = np.argsort(-getattr(tried, name), axis=1)[:, :KEPT]
+    return Influences(
+        np.take_along_axis(tried.residuals, order[..., None], 1),
+        np.take_along_axis(tried.shift, order, 1),
+        np.take_along_axis(tried.influence, order, 1),
     )

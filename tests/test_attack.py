@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import wolf
-from wolf.audit import attack as red_team
+from wolf.audit.attack import SoftGate, soften
 
 STEPS = 40
 
@@ -95,11 +95,11 @@ def test_soft_gates_become_the_hard_one():
     one = jnp.eye(1)
     for distance in (0.0, 2.5, 3.5, 30.0):
         residual = jnp.array([distance])
-        soft = red_team.SoftGate(9.0, 1e-3)(residual, one, one)
+        soft = SoftGate(9.0, 1e-3)(residual, one, one)
         np.testing.assert_allclose(soft, gate(residual, one, one), atol=1e-6)
     per = wolf.WoLF(wolf.PerCoordinate(wolf.MahalanobisThreshold(c=9.0, metric="S")))
-    assert red_team.soften(per, 0.1).noise.weight.weight == red_team.SoftGate(9.0, 0.1, "S")
-    assert red_team.soften(wolf.WoLF(), 0.1) == wolf.WoLF()
+    assert soften(per, 0.1).noise.weight.weight == SoftGate(9.0, 0.1, "S")
+    assert soften(wolf.WoLF(), 0.1) == wolf.WoLF()
 
 
 @pytest.mark.slow

@@ -15,25 +15,35 @@ from typing import Any
 
 import numpy as np
 
-from wolf.audit.certificate.climbing import climb
-from wolf.audit.certificate.looking import FAR, GROWTH, POINTS, Looked, Measure, Worst, growth, influence, unit
-from wolf.audit.certificate.situation import Seen, Situation, respond_each
+from wolf.audit.certificate.influences import (
+    FAR,
+    GROWTH,
+    POINTS,
+    Influences,
+    Measure,
+    WorstError,
+    growth,
+    influence,
+    unit,
+)
+from wolf.audit.certificate.random_search import search
+from wolf.audit.certificate.situation import Expectation, Situation, respond_each
 from wolf.audit.certificate.sphere import find_metric, on_spheres
 
 NEAR, REACH = 1e-3, 1e6  # radii that are searched, in standard deviations of the predicted measurement
-ZOOMS = 4  # looks around a peak, each 150 times finer
+ZOOMS = 4  # grids around a peak, each 150 times finer
 MOST_NUMBERS = 2e7  # in the covariances of one call; beyond that it is cut into one for each coordinate
-PEAKS = 2  # of each objective, that are looked at more closely
+PEAKS = 2  # of each objective, that are searched more closely
 
 
-def find(model: Any, method: Any, situations: Situation, seen: Seen) -> list[Worst]:
+def find(model: Any, method: Any, situations: Situation, expected: Expectation) -> list[WorstError]:
     """Search every situation.
 
     Args:
         model: cast to float64.
         method: a Gaussian filter, cast to float64.
         situations: with a leading axis.
-        seen: what the filter expects in them.
+        expected: what the filter expects in them.
     """
     count, size = situations.y.shape
     pieces = size if count * POINTS * size * model.state_dim**2 > MOST_NUMBERS else 1
@@ -42,41 +52,41 @@ def find(model: Any, method: Any, situations: Situation, seen: Seen) -> list[Wor
         """Call the filter, always with one number of residuals, so that it is compiled once."""
         number = residuals.shape[1]
         errors = np.zeros((count, POINTS * size, size))
-        errors[:, :number] = residuals - np.asarray(seen.residual)[:, None]
+        errors[:, :number] = residuals - np.asarray(expected.residual)[:, None]
         parts = [respond_each(model, method, situations, part) for part in np.split(errors, pieces, axis=1)]
         white, spread = (np.concatenate(each, axis=1) for each in zip(*parts, strict=True))
         return white[:, :number], spread[:, :number]
 
-    roots = find_metric(measure, seen)
+    roots = find_metric(measure, expected)
     if roots is not None:
-        worst = _by_radius(measure, on_spheres(measure, seen, roots), count, seen, exact=True)
-        if not _exceeded(measure, worst, seen):
+        worst = _by_radius(measure, on_spheres(measure, expected, roots), count, expected, exact=True)
+        if not _exceeded(measure, worst, expected):
             return worst
     if size == 1:
-        return _by_radius(measure, _signs(measure, seen), count, seen, exact=True)
-    return climb(measure, seen)
+        return _by_radius(measure, _signs(measure, expected), count, expected, exact=True)
+    return search(measure, expected)
 
 
-def _signs(measure: Measure, seen: Seen) -> Callable[[np.ndarray], Looked]:
-    """Look at both signs of a residual in one coordinate."""
-    roots = np.sqrt(np.asarray(seen.innovation_cov)[:, :1, 0])
+def _signs(measure: Measure, expected: Expectation) -> Callable[[np.ndarray], Influences]:
+    """Try both signs of a residual in one coordinate."""
+    roots = np.sqrt(np.asarray(expected.innovation_cov)[:, :1, 0])
 
-    def at(radii: np.ndarray) -> Looked:
-        looks = []
+    def at(radii: np.ndarray) -> Influences:
+        pair = []
         for sign in (1.0, -1.0):
             residuals = sign * (roots * radii)[..., None]
             white, spread = measure(residuals)
             shift = np.linalg.norm(white, axis=-1)
-            looks.append(Looked(residuals, shift, influence(shift, spread)))
-        upper = looks[0].influence >= looks[1].influence
-        return Looked(
-            *(np.where(upper if a.ndim == 2 else upper[..., None], a, b) for a, b in zip(*looks, strict=True))
+            pair.append(Influences(residuals, shift, influence(shift, spread)))
+        upper = pair[0].influence >= pair[1].influence
+        return Influences(
+            *(np.where(upper if a.ndim == 2 else upper[..., None], a, b) for a, b in zip(*pair, strict=True))
         )
 
     return at
 
 
-def _by_radius(measure: Measure, at: Callable, count: int, seen: Seen, *, exact: bool) -> list[Worst]:
+def _by_radius(measure: Measure, at: Callable, count: int, expected: Expectation, *, exact: bool) -> list[WorstError]:
     """Search one dimension: a grid over nine decades, then its best peaks more closely, then the far end."""
     grid = np.geomspace(NEAR, REACH, POINTS)
     wide = at(np.broadcast_to(grid, (count, POINTS)))
@@ -86,22 +96,24 @@ def _by_radius(measure: Measure, at: Callable, count: int, seen: Seen, *, exact:
     for _ in range(ZOOMS):
         fine = np.linspace(-width, width, POINTS // (2 * PEAKS))
         radii = np.concatenate(centres, axis=1)[..., None] * np.exp(fine)
-        looked = at(radii.reshape(count, -1))
-        best = Looked(*(np.concatenate(pair, axis=1) for pair in zip(best, looked, strict=True)))
+        tried = at(radii.reshape(count, -1))
+        best = Influences(*(np.concatenate(pair, axis=1) for pair in zip(best, tried, strict=True)))
         shape = (count, 2 * PEAKS, -1)
         picks = [
             np.take_along_axis(radii[:, part], values.reshape(shape)[:, part].argmax(-1)[..., None], -1)[..., 0]
-            for part, values in ((slice(0, PEAKS), looked.influence), (slice(PEAKS, None), looked.shift))
+            for part, values in ((slice(0, PEAKS), tried.influence), (slice(PEAKS, None), tried.shift))
         ]
         centres, width = picks, fine[1] - fine[0]
     far = at(np.broadcast_to([*FAR, *grid[2:]], (count, POINTS)))
-    return [_worst(i, seen, grid, wide, best, far, exact) for i in range(count)]
+    return [_worst(i, expected, grid, wide, best, far, exact) for i in range(count)]
 
 
-def _worst(i: int, seen: Seen, grid: np.ndarray, wide: Looked, best: Looked, far: Looked, exact: bool) -> Worst:
+def _worst(
+    i: int, expected: Expectation, grid: np.ndarray, wide: Influences, best: Influences, far: Influences, exact: bool
+) -> WorstError:
     """Put one situation together."""
     power = growth(far.influence[i, 0], far.influence[i, 1])
-    root = np.linalg.cholesky(np.asarray(seen.innovation_cov)[i])
+    root = np.linalg.cholesky(np.asarray(expected.innovation_cov)[i])
     found = []
     for near, distant in ((best.influence[i], far.influence[i, 1]), (best.shift[i], far.shift[i, 1])):
         top = int(near.argmax())
@@ -112,16 +124,16 @@ def _worst(i: int, seen: Seen, grid: np.ndarray, wide: Looked, best: Looked, far
         else:
             residual = best.residuals[i, top]
             radius = float(np.linalg.norm(np.linalg.solve(root, residual)))
-            found.append((float(near[top]), residual - np.asarray(seen.residual)[i], radius))
+            found.append((float(near[top]), residual - np.asarray(expected.residual)[i], radius))
     (influence, error, radius), (shift, shift_error, shift_radius) = found
     limit = np.inf if power > GROWTH else float(far.influence[i, 1])
     where = (error, radius, shift_error, shift_radius)
-    return Worst(influence, shift, *where, limit, power, exact, grid, wide.influence[i])
+    return WorstError(influence, shift, *where, limit, power, exact, grid, wide.influence[i])
 
 
-def _exceeded(measure: Measure, worst: list[Worst], seen: Seen) -> bool:
+def _exceeded(measure: Measure, worst: list[WorstError], expected: Expectation) -> bool:
     """Try to beat the result at random; that a weight only looked spherical shows here."""
-    roots = np.linalg.cholesky(np.asarray(seen.innovation_cov))
+    roots = np.linalg.cholesky(np.asarray(expected.innovation_cov))
     size = roots.shape[-1]
     rng = np.random.default_rng(1)
     directions = unit(rng.normal(size=(POINTS * size, size)))

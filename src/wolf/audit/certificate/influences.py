@@ -7,13 +7,13 @@ import numpy as np
 
 FAR = (1e10, 1e12)  # radii that show whether influence is bounded
 GROWTH = 0.05  # power of the radius from which influence counts as growing
-POINTS = 600  # residuals of one look, for each measured coordinate
+POINTS = 600  # residuals of one call, for each measured coordinate
 
 # Residuals (S, N, M) -> shifts of the mean (S, N, D), and what the covariance adds (S, N).
 Measure = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
-class Worst(NamedTuple):
+class WorstError(NamedTuple):
     """Influence and shift at their worst, in one situation.
 
     Attributes:
@@ -43,8 +43,8 @@ class Worst(NamedTuple):
     curve: np.ndarray
 
 
-class Looked(NamedTuple):
-    """Worst residuals at given radii: `residuals` (S, N, M), `shift` (S, N), `influence` (S, N)."""
+class Influences(NamedTuple):
+    """What residuals do: `residuals` (S, N, M), `shift` of the mean (S, N), `influence` (S, N)."""
 
     residuals: np.ndarray
     shift: np.ndarray

@@ -1,0 +1,142 @@
+"""Matrices of a step of any length: how a state moves over a gap, and what noise the gap adds.
+
+Gaps are counted in steps, (T,); None stands for one step each, and then there is no time axis. A gap of k steps is what
+k steps would have been: rows left out and rows without a value are the same thing, and a part has one meaning on even
+and on uneven times.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+Gaps = np.ndarray | None
+Motion = Callable[[Gaps], np.ndarray]
+
+WHOLE = 1e-3  # share of a gap by which it may differ from whole steps and still be called whole
+
+
+def resting(size: int) -> Motion:
+    """Keep a state where it is."""
+    return lambda gaps: np.eye(size)
+
+
+def growing(matrix: np.ndarray) -> Motion:
+    """Add noise in proportion to the gap."""
+    return lambda gaps: matrix if gaps is None else np.multiply.outer(gaps, matrix)
+
+
+def shear(dt: float = 1.0) -> Motion:
+    """Move a position on by its velocity, for a time `dt` in each step."""
+    moved = np.array([[0.0, dt], [0.0, 0.0]])
+    return lambda gaps: np.eye(2) + np.multiply.outer(np.ones(()) if gaps is None else gaps, moved)
+
+
+def integrated(gaps: Gaps) -> np.ndarray:
+    """Integrate white noise on the velocity (Bar-Shalom, Li & Kirubarajan 2001, eq. 6.2.2-10)."""
+    g = np.ones(()) if gaps is None else gaps
+    return _matrices([[g**3 / 3, g**2 / 2], [g**2 / 2, g]])
+
+
+def walked(level: float, slope: float, dt: float = 1.0) -> Motion:
+    """Add up the noise of steps that shake the level, and a slope that moves the level on.
+
+    Over k steps, `Σ_{j<k} Fʲ diag(level, slope) Fʲᵀ` with F the shear: polynomials in k, which between whole steps are
+    the covariance of a stochastic differential equation as long as `level >= dt² slope / 12`. Where they are none, for
+    gaps below one step only, the level has the smallest variance that is one.
+
+    Args:
+        level: variance of a step of the level.
+        slope: variance of a step of the slope.
+        dt: time of a step.
+
+    Example:
+        >>> walked(0.0, 1.0)(np.array([3.0])).tolist()
+        [[[5.0, 3.0], [3.0, 3.0]]]
+    """
+
+    def noise(gaps: Gaps) -> np.ndarray:
+        if gaps is None:
+            return np.diag([level, slope])
+        g, tilt = gaps, slope * dt
+        both = tilt * g * (g - 1) / 2
+        exact = level * g + tilt * dt * g * (g - 1) * (2 * g - 1) / 6
+        least = tilt * dt * g * (g - 1) ** 2 / 4
+        return _matrices([[np.maximum(exact, least), both], [both, slope * g]])
+
+    return noise
+
+
+def turning(angle: float, damping: float = 1.0) -> Motion:
+    """Turn a pair of states by an angle in each step, and let them fade."""
+
+    def move(gaps: Gaps) -> np.ndarray:
+        if gaps is None:
+            cosine, sine = np.cos(angle), np.sin(angle)
+            return damping * np.array([[cosine, sine], [-sine, cosine]])
+        cosine, sine = np.cos(angle * gaps), np.sin(angle * gaps)
+        return (damping**gaps)[:, None, None] * _matrices([[cosine, sine], [-sine, cosine]])
+
+    return move
+
+
+def fading(damping: float) -> Motion:
+    """Add up the noise of a pair of states that turn and fade; turning leaves it as it is."""
+    if damping == 1:
+        return growing(np.eye(2))
+    share = 1 - damping**2
+    return lambda gaps: np.eye(2) if gaps is None else np.multiply.outer((1 - damping ** (2 * gaps)) / share, np.eye(2))
+
+
+def stepping(dynamics: np.ndarray) -> Motion:
+    """Repeat a matrix as often as there are steps in a gap; gaps are taken as whole."""
+    return lambda gaps: dynamics if gaps is None else _repeated(dynamics, np.zeros_like(dynamics), gaps)[0]
+
+
+def stepping_noise(dynamics: np.ndarray, noise: np.ndarray) -> Motion:
+    """Add up the noise of as many steps as there are in a gap; gaps are taken as whole."""
+    return lambda gaps: noise if gaps is None else _repeated(dynamics, noise, gaps)[1]
+
+
+def diagonal(blocks: list[np.ndarray]) -> np.ndarray:
+    """Put matrices along the diagonal; if one has a time axis, all of it has."""
+    shape = np.broadcast_shapes(*(block.shape[:-2] for block in blocks))
+    size, start = sum(block.shape[-1] for block in blocks), 0
+    whole = np.zeros((*shape, size, size))
+    for block in blocks:
+        stop = start + block.shape[-1]
+        whole[..., start:stop, start:stop] = block
+        start = stop
+    return whole
+
+
+def not_whole(gaps: np.ndarray) -> np.ndarray:
+    """List the rows whose gaps are not whole steps.
+
+    Example:
+        >>> not_whole(np.array([1.0, 2.5, 3.0])).tolist()
+        [1]
+    """
+    return np.flatnonzero(np.abs(gaps - np.rint(gaps)) > WHOLE * np.maximum(gaps, 1.0))
+
+
+def _matrices(rows: list[list[np.ndarray]]) -> np.ndarray:
+    return np.moveaxis(np.array(rows), (0, 1), (-2, -1))
+
+
+def _repeated(dynamics: np.ndarray, noise: np.ndarray, gaps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Take many steps at once, each number of steps once."""
+    counts, which = np.unique(np.rint(gaps).astype(int), return_inverse=True)
+    done = [_leap(dynamics, noise, int(count)) for count in counts]
+    return np.stack([each[0] for each in done])[which], np.stack([each[1] for each in done])[which]
+
+
+def _leap(dynamics: np.ndarray, noise: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Put single steps together by doubling: log2(count) products, however long the gap."""
+    moved, added = np.eye(len(dynamics)), np.zeros_like(noise)
+    while count:
+        if count % 2:
+            moved, added = dynamics @ moved, dynamics @ added @ dynamics.T + noise
+        count //= 2
+        if count:
+            dynamics, noise = dynamics @ dynamics, dynamics @ noise @ dynamics.T + noise
+    return moved, added
