@@ -33,7 +33,7 @@ def functions(dynamics, observe):
 
 TRACK = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
 RADAR = functions(move, range_bearing)
-MARKS = {name: pytest.mark.slow for name in COMPOSED} | {name: pytest.mark.bits for name in QUICK}
+MARKS = dict.fromkeys(COMPOSED, pytest.mark.slow) | dict.fromkeys(QUICK, pytest.mark.bits)
 LINEAR = [pytest.param(name, marks=MARKS.get(name, ())) for name in NAMES]
 NONLINEAR = [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in NAMES if n != "KF"]
 
