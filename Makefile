@@ -5,22 +5,25 @@ BIN := $(VENV)/bin
 # A file stays with one worker: its tests share compiled programs, which are most of the time.
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile
 
-.PHONY: demo test check reproduce bench docs clean
+.PHONY: demo test check check-all reproduce bench docs clean
 
 demo: $(VENV)/demo.done  ## a robust filter against a Kalman filter on dirty data: a table and a picture
 	$(BIN)/wolf demo
 
-test: $(VENV)/dev.done  ## the tests, with every snippet in README and docs
-	$(PYTEST) -m "not slow"
+test: $(VENV)/dev.done  ## the quick tests, with the snippets of README and the quickstart: a few minutes
+	$(PYTEST) -m "not slow and not thorough"
 
-check: $(VENV)/dev.done  ## what CI runs: format, lint, types, tests
+check: $(VENV)/dev.done  ## what CI runs: format, lint, types, all but the slow tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(PYTEST) -m "not slow"
 
-test-slow: $(VENV)/dev.done  ## the long tests too
-	$(PYTEST)
+check-all: $(VENV)/dev.done  ## the slow tests too, all of them with the compiler that users have
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	XLA_FLAGS= $(PYTEST)
 
 reproduce: $(VENV)/paper.done  ## the paper's experiments, small, with verdicts: minutes
 	$(BIN)/wolf reproduce

@@ -1,27 +1,10 @@
-"""Settings of the whole test run: float64, and nothing promoted or broadcast by accident inside the engine."""
-
-from pathlib import Path
+"""What tests of several files share: the setting of float64, and a model with dirty measurements."""
 
 import jax
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, settings
 
 import wolf
-
-patience = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("wolf", derandomize=True, max_examples=15, **patience)
-settings.load_profile("wolf")
-MAPS = Path("/proc/self/maps")
-MOST_MAPS = 25_000  # a process may have 65,530; the compiler dies at the limit, and every program takes some
-
-
-@pytest.fixture(autouse=True, scope="module")
-def drop_programs():
-    """Forget compiled programs when there are very many, between two files."""
-    yield
-    if MAPS.exists() and MAPS.read_text().count("\n") > MOST_MAPS:
-        jax.clear_caches()
 
 
 @pytest.fixture

@@ -284,6 +284,7 @@ def test_door_keeps_the_dtype_that_was_asked_for(dtype, tracking, ys):
         assert out.means.dtype == out.covs.dtype == out.log_liks.dtype == dtype
 
 
+@pytest.mark.bits
 def test_door_works_in_two_threads_at_once(tracking, rng):
     data = rng.standard_t(3, (16, 50, 2))
     alone = [wolf.filter(tracking, ys).means for ys in data]

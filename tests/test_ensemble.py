@@ -304,6 +304,7 @@ def test_it_runs_follows_the_truth_and_repeats(name, tracking):
     assert np.mean(np.abs(out.means - data.states) < 3.5 * np.sqrt(out.variances)) > 0.9
 
 
+@pytest.mark.bits
 @rows(NAMES)
 def test_a_missing_row_leaves_the_prediction_bit_for_bit(name):
     model, method = three_sensors(), cast(wolf.methods.make(name, num_members=8, inflation=1.1), np.float64)

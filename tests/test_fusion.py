@@ -33,7 +33,8 @@ def functions(dynamics, observe):
 
 TRACK = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
 RADAR = functions(move, range_bearing)
-LINEAR = [pytest.param(n, marks=pytest.mark.slow if n in COMPOSED else ()) for n in NAMES]
+MARKS = dict.fromkeys(COMPOSED, pytest.mark.slow) | dict.fromkeys(QUICK, pytest.mark.bits)
+LINEAR = [pytest.param(name, marks=MARKS.get(name, ())) for name in NAMES]
 NONLINEAR = [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in NAMES if n != "KF"]
 
 

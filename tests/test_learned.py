@@ -101,6 +101,7 @@ def test_units_do_not_matter(first, second):
     np.testing.assert_allclose(a.outlier_probabilities, b.outlier_probabilities, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.bits
 def test_chunks_are_the_whole(rng):
     ys = 3 * rng.normal(size=(40, 2))
     ys[25:] += 90.0  # a jump, and a vote across the cut

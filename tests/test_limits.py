@@ -6,6 +6,7 @@ import pytest
 
 import wolf
 from wolf.noise import Weighted
+from wolf.numerics.pytree import pytree
 from wolf.weights import Weight
 
 FAMILIES = [wolf.MahalanobisIMQ, wolf.MahalanobisThreshold, wolf.Welsch, wolf.Tukey, wolf.Huber, wolf.IMQ]
@@ -114,12 +115,13 @@ def test_forms_agree_when_weights_vanish(weight, tracking, ys):
     assert_same(root, joseph, 1e-10)
 
 
+@pytest.mark.bits
 def test_zero_weight_returns_the_prediction_bit_for_bit(tracking, ys):
     class Never(Weight):
         def __call__(self, residual, obs_cov, innovation_cov, observed=None):
             return jnp.zeros(residual.shape[1:], residual.dtype)
 
-    out = wolf.filter(tracking, ys, method=wolf.WoLF(wolf.pytree.pytree(Never)()))
+    out = wolf.filter(tracking, ys, method=wolf.WoLF(pytree(Never)()))
     np.testing.assert_array_equal(out.means, out.predicted_means)
     np.testing.assert_allclose(out.covs, out.predicted_covs, rtol=1e-15)
 

@@ -77,6 +77,7 @@ def test_masked_measurements_mean_the_same_as_nan_online():
     np.testing.assert_array_equal(masked.mean, plain.mean)
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("update_first", [False, True], ids=["predict first", "update first"])
 @pytest.mark.parametrize("method", ["KF", "S metric", "symmetric", "sqrt", "per coordinate"])
 def test_fully_missing_row_is_the_prediction_bit_for_bit(method, update_first):

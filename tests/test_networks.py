@@ -116,6 +116,7 @@ def test_linear_network_is_bayesian_regression_in_closed_form(rng):
     np.testing.assert_allclose(out.final.cov, np.linalg.inv(precision), atol=1e-12)
 
 
+@pytest.mark.bits
 def test_nothing_usable_leaves_a_large_belief_bit_for_bit(examples):
     xs, ys = examples
     model = cast(wolf.models.mlp(3, (32,), obs_var=0.2), "float32")

@@ -1,6 +1,8 @@
 """However the measurements come (at once, in chunks, one by one, many series together), the answer is the same."""
 
 import io
+import os
+import stat
 from functools import partial
 
 import jax
@@ -111,6 +113,7 @@ def test_every_way_to_run_agrees_with_filter(method, way, varying, ys, us, x64):
     assert_same_numbers(way(varying, METHODS[method], ys, us, update_first=False), out)
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("update_first", [False, True], ids=["predict first", "update first"])
 @pytest.mark.parametrize("method", METHODS)
 def test_chunks_agree_with_filter_bit_for_bit(method, update_first, varying, ys, us, x64):
@@ -118,6 +121,7 @@ def test_chunks_agree_with_filter_bit_for_bit(method, update_first, varying, ys,
     assert_same_bits(by_door_chunks(varying, METHODS[method], ys, us, update_first), out)
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("method", ["KF", "WoLF"])
 def test_step_scan_and_chunks_agree_bit_for_bit(method, tracking, dirty, x64):
     """For a fixed linear model in the automatic form."""
@@ -260,6 +264,7 @@ def test_online_override_on_a_nonlinear_model_equals_a_time_varying_one(us):
         assert_close(1e-10, mean=(online.mean, out.means[t]), cov=(online.cov, out.covs[t]))
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("update_first", [False, True], ids=["predict first", "update first"])
 @pytest.mark.parametrize("method", ["WoLF", "sqrt", "per coordinate"])
 def test_online_resumes_from_a_file_bit_for_bit(method, update_first, varying, ys, us, tmp_path):
@@ -372,6 +377,37 @@ def test_failed_save_leaves_the_old_file(saved, tracking, monkeypatch):
         online.save(saved)
     assert saved.read_bytes() == before
     assert [path.name for path in saved.parent.iterdir()] == [saved.name]
+
+
+def test_save_reaches_the_disk_before_it_takes_the_name(saved, tracking, monkeypatch):
+    """A power cut between the two must leave the old file or the new one, never an empty one."""
+    done, fsync, replace = [], os.fsync, os.replace
+
+    def synced(handle):
+        done.append("directory" if stat.S_ISDIR(os.fstat(handle).st_mode) else "content")
+        fsync(handle)
+
+    monkeypatch.setattr("os.fsync", synced)
+    monkeypatch.setattr("os.replace", lambda *paths: (done.append("name"), replace(*paths)))
+    wolf.Online(tracking).save(saved)
+    assert done == ["content", "name", "directory"]
+
+
+class Trap:
+    """Something that acts when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
+
+
+def test_file_that_holds_code_is_refused_and_the_code_not_run(saved, tracking, tmp_path):
+    rewrite(saved, extra=np.array([Trap(tmp_path / "sprung")], object))
+    with pytest.raises(ValueError, match=saved.name):
+        wolf.Online.load(saved, tracking)
+    assert not (tmp_path / "sprung").exists()
 
 
 def test_online_past_the_end_of_a_time_axis_is_an_error(varying, ys, us):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import wolf
-from wolf.numerics.pytree import cast, from_dict, function, plain_functions, pytree, static, to_dict
+from wolf.numerics.pytree import _REGISTRY, cast, from_dict, function, plain_functions, pytree, static, to_dict
 
 CHECKED = []
 
@@ -143,7 +143,7 @@ def test_only_own_classes_are_rebuilt(name):
 
 
 def test_users_class_does_not_shadow_one_of_ours(monkeypatch):
-    monkeypatch.setattr(wolf.pytree, "_REGISTRY", dict(wolf.pytree._REGISTRY), raising=False)
+    monkeypatch.setattr("wolf.numerics.pytree._REGISTRY", dict(_REGISTRY))
     described = to_dict(wolf.IMQ(c=4.0))
     pytree(type("IMQ", (), {"__annotations__": {"c": float}, "__module__": "theirs"}))
     assert from_dict(described) == wolf.IMQ(c=4.0)

@@ -55,6 +55,14 @@ def test_a_velocity_that_jumps_is_followed_by_its_slope(walks):
     assert (found[:, 140:] < 8).mean() > 0.95
 
 
+def test_a_place_that_moves_far_in_every_step_is_voted_for():
+    """Each vote lies far from the last one, and where the two before it lead."""
+    level = wolf.models.local_level(level_var=0.1, obs_var=1.0)
+    ys = np.concatenate([np.zeros(10), 100.0 * np.arange(1, 7)])
+    out = wolf.filter(level, ys, method=voting(GATE, patience=3))
+    assert np.flatnonzero(out.inflations > 1)[0] == 13
+
+
 @pytest.mark.parametrize("patience", [3, 5, 8])
 def test_a_burst_below_the_patience_is_ignored_and_one_of_its_length_is_not(patience, walks):
     ys = walks[2]
@@ -84,6 +92,7 @@ def test_giant_values_are_gone_to_by_no_vote():
     assert np.isfinite(out.covs).all()
 
 
+@pytest.mark.bits
 def test_without_a_rejection_the_vote_changes_no_bit(walks):
     ys = walks[2][0]
     wide = wolf.weights.MahalanobisIMQ(c=50.0)

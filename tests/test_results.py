@@ -47,6 +47,16 @@ def test_weights_of_coordinates_have_their_own_column():
     assert out.weights.shape == out.outliers.shape == (30, 2)
 
 
+@pytest.mark.parametrize(("distance", "flagged"), [(0.97, False), (1.03, True)])
+def test_an_outlier_is_what_is_believed_to_less_than_half(distance, flagged):
+    """An IMQ believes a measurement at the distance c to the power one half."""
+    level = wolf.models.local_level(level_var=0.1, obs_var=4.0)
+    weight = wolf.MahalanobisIMQ(c=3.0, metric="R")
+    out = wolf.filter(level, [[level.mean[0] + 2.0 * 3.0 * distance]], method=wolf.WoLF(weight))
+    assert out.outliers[0] == flagged
+    assert out.weights[0] ** 2 == pytest.approx(1 / (1 + distance**2))
+
+
 def test_missing_values_show_as_nan_and_wild_ones_as_outliers(one):
     assert np.isnan(one.residuals[4]).all()
     assert np.isnan(one.nis[4])

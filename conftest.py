@@ -1,0 +1,48 @@
+"""Settings of every test run, set before JAX is imported: a compiler that is quick rather than good.
+
+Nearly all the time of the tests is compilation, of programs that run once. Without the optimiser a program takes a
+seventh of the time to compile, and differs in its last bits. What holds bit for bit is therefore also asked of the
+usual compiler (tests/test_usual_compiler.py), which is used throughout where XLA_FLAGS is set, if only to nothing:
+`make check-all` does so.
+"""
+
+import os
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# A flag that the compiler does not know ends the process, so these are for the versions they were tried with.
+if version("jaxlib").startswith("0.10."):
+    quick = ("backend_optimization_level=0", "cpu_use_fusion_emitters=false", "cpu_parallel_codegen_split_count=1")
+    os.environ.setdefault("XLA_FLAGS", " ".join(f"--xla_{flag}" for flag in quick))
+
+ROOT = Path(__file__).parent
+QUICKSTART = ROOT / "docs" / "quickstart.md"  # it shows that two ways to run have the same bits
+
+patience = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("wolf", derandomize=True, max_examples=15, **patience)
+settings.load_profile("wolf")
+MAPS = Path("/proc/self/maps")
+MOST_MAPS = 25_000  # a process may have 65,530; the compiler dies at the limit, and every program takes some
+
+
+@pytest.fixture(autouse=True, scope="module")
+def drop_programs():
+    """Forget compiled programs when there are very many, between two files."""
+    yield
+    if MAPS.exists() and MAPS.read_text().count("\n") > MOST_MAPS:
+        import jax
+
+        jax.clear_caches()
+
+
+def pytest_collection_modifyitems(items):
+    """Leave the paper and all pages but the first to `make check`."""
+    for item in items:
+        place = item.path.relative_to(ROOT).parts[0]
+        if place == "paper" or (place == "docs" and item.path != QUICKSTART):
+            item.add_marker(pytest.mark.thorough)
+        if item.path == QUICKSTART and os.environ.get("XLA_FLAGS"):
+            item.add_marker(pytest.mark.skip(reason="run by tests/test_usual_compiler.py; or set XLA_FLAGS to nothing"))
