@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from wolf import checks, entry
 from wolf.belief import Gaussian
-from wolf.engine import reweighing
+from wolf.engine import hindsight, reweighing
 from wolf.engine.forecasting import run_forecast
 from wolf.engine.measurements import is_wild
 from wolf.engine.parallel import run_one, run_series
@@ -216,6 +216,7 @@ def smooth(model: Models, out: Filtered, *, reweigh: bool = False) -> Smoothed:
         (3, 1)
     """
     _check_smoothable("smooth", model, out)
+    out = _in_hindsight(model, out)
     dtype = out.settings["dtype"]
     each, whole = _together(model)
     beliefs = Gaussian(out.means, out.covs), Gaussian(out.predicted_means, out.predicted_covs)
@@ -229,6 +230,33 @@ def smooth(model: Models, out: Filtered, *, reweigh: bool = False) -> Smoothed:
         smoothed = to_numpy(smoother(*engine, *cast(beliefs, dtype), to_dtype(out.inputs, dtype), out.lengths, start))
     first = Smoothed(smoothed.mean, smoothed.cov, out)
     return _smooth_again(model, first) if reweigh else first
+
+
+def _in_hindsight(model: Any, out: Filtered) -> Filtered:
+    """Filter once more with each jump where its vote began, if refused measurements ever won one."""
+    if not hindsight.can_look_back(out.method) or not np.any(out.inflations > 1.0):
+        return out
+    if out.num_series is None:
+        return _with_jumps(model, out) if int(out.final.t) == out.settings["steps"] else out
+    saved = {name: np.array(values) for name, values in out.saved.items()}
+    for i in np.flatnonzero((out.inflations > 1.0).any(1)):
+        one = out[i]
+        again = _with_jumps(one.model, one)
+        for name, values in saved.items():
+            values[i, : len(one)] = again.saved[name]
+    return dataclasses.replace(out, saved=saved)
+
+
+def _with_jumps(model: Model, out: Filtered) -> Filtered:
+    options: Any = {"inputs": out.inputs, "update_first": out.update_first, "dtype": out.settings["dtype"]}
+
+    def told(jumps: list[int], save: Any = "all") -> Filtered:
+        return filter(model, out.ys, method=hindsight.with_jumps(out.method, jumps, len(out)), save=save, **options)
+
+    seen = filter(model, out.ys, method=out.method, save=hindsight.save_votes, **options).saved
+    starts = hindsight.possible_starts(seen["votes"], seen["inflations"], ~np.isnan(out.ys).all(1))
+    jumps = hindsight.best_starts(starts, lambda jumps: float(told(jumps, "final").log_likelihood))
+    return dataclasses.replace(told(jumps), method=out.method, settings=out.settings)
 
 
 def _smooth_again(model: Any, first: Smoothed) -> Smoothed:

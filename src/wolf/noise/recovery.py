@@ -30,6 +30,7 @@ from wolf.protocols import Believed, Evidence, Needs, NoiseRule
 from wolf.statespace import Model
 
 REJECTED = 0.2  # a measurement of which less than this share is believed votes
+LONGER = 2.0  # times as many votes as another winner has, and a sensor votes on something else
 FARTHEST = 1e8  # standard deviations of ordinary noise; nothing that far away is gone to
 
 
@@ -102,11 +103,20 @@ class Recovering(NoiseRule):
 
     def __call__(self, seen: Evidence) -> Believed:
         """Follow the rule, unless the vote is won."""
+        return self.judge(seen)
+
+    def judge(self, seen: Evidence, jumped: Array | None = None) -> Believed:
+        """Follow the rule, unless the vote is won, or it is known that the state jumped.
+
+        Args:
+            seen: the measurement.
+            jumped: whether it is the first after a jump of the state, (); None if nothing is known.
+        """
         ballot, sensors = seen.memory, self.rule.rows(len(seen.residual))
         believed = self.rule(seen._replace(memory=ballot.rule))
         ordinary = self._ordinary(ballot.rule, seen)
         if isinstance(believed.update, Finished):
-            return self._ask_all(seen, believed, believed.update, sensors, ordinary)
+            return self._ask_all(seen, believed, believed.update, sensors, ordinary, jumped)
         white = whiten(seen)
         rejected = _kept(believed, slice(None), white, ordinary[0]) < REJECTED
         mine = Ballot(None, ballot.votes[0], ballot.place, ballot.slope)
@@ -117,13 +127,20 @@ class Recovering(NoiseRule):
 
         def vote() -> Believed:
             counted, won = self._count(mine, seen, white, ordinary[0])
+            won = won if jumped is None else won | jumped
             return _decide(believed, ballot, counted, won, white, ordinary[0])
 
         # A branch, not a choice between two results: most measurements are not rejected, and pay nothing.
-        return jax.lax.cond(rejected, vote, lambda: quiet)
+        return jax.lax.cond(rejected if jumped is None else rejected | jumped, vote, lambda: quiet)
 
     def _ask_all(
-        self, seen: Evidence, believed: Believed, followed: Finished, sensors: list[np.ndarray], ordinary: list[Array]
+        self,
+        seen: Evidence,
+        believed: Believed,
+        followed: Finished,
+        sensors: list[np.ndarray],
+        ordinary: list[Array],
+        jumped: Array | None,
     ) -> Believed:
         """Let each sensor vote; one that did not measure goes on with its vote later."""
         ballot, counted, wins = seen.memory, [], []
@@ -135,7 +152,12 @@ class Recovering(NoiseRule):
             new, won = self._count(mine, part, white, ordinary[i])
             new, came = new._replace(votes=jnp.where(rejected, new.votes, 0.0)), white.num_observed > 0
             counted.append(Ballot(None, *(jnp.where(came, a, b) for a, b in zip(new[1:], mine[1:], strict=True))))
+            if jumped is not None:  # of a jump that is known, those speak that had no other vote going
+                won = won | (jumped & (mine.votes == 0))
             wins.append(rejected & won & came)
+        # A sensor that is stuck has agreed with itself for long, and not on what the others found just now.
+        fewest = jnp.stack([jnp.where(win, each.votes, jnp.inf) for win, each in zip(wins, counted, strict=True)]).min()
+        wins = [win & (each.votes <= LONGER * fewest) for win, each in zip(wins, counted, strict=True)]
         return _decide_by_majority(seen, believed, followed, ballot, counted, wins, sensors, ordinary)
 
     def _count(self, mine: Ballot, seen: Evidence, white: Whitened, ordinary: Array) -> tuple[Ballot, Array]:

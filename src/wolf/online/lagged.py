@@ -2,6 +2,7 @@
 
 A belief about now cannot know whether the last odd measurement was an outlier or the first of a turn; one about a few
 steps ago does, and is far more precise. It is the exact smoother (Rauch, Tung & Striebel 1965) over the last steps.
+Where refused measurements win a vote, these steps are filtered once more with the jump where the vote began.
 """
 
 from collections import deque
@@ -14,12 +15,14 @@ from numpy.typing import ArrayLike
 
 from wolf import checks
 from wolf.belief import Gaussian
+from wolf.engine import hindsight
+from wolf.engine.run import run_filter
 from wolf.engine.smoothing import run_smoother
-from wolf.numerics.precision import precision
+from wolf.numerics.precision import precision, to_numpy
 from wolf.numerics.pytree import cast
 from wolf.online.online import Online
 from wolf.online.report import Report
-from wolf.protocols import Dtype, Filter, Key
+from wolf.protocols import Dtype, Filter, Info, Key
 from wolf.statespace import Model, with_matrices
 
 
@@ -76,10 +79,11 @@ class FixedLag:
         if model.takes_inputs:
             raise ValueError("FixedLag takes models without inputs; smooth a finished run with wolf.smooth")
         self.lag = lag
-        self._past: deque[tuple] = deque(maxlen=lag + 1)
+        self._past: deque[_Past] = deque(maxlen=lag + 1)
+        self._votes = hindsight.can_look_back(self.online.method)
         with precision(self.online.dtype):
-            engine = cast((with_matrices(model), self.online.method.moments), self.online.dtype)
-        self._smooth = partial(_oldest, *engine, update_first=self.online.update_first)
+            self._model, moments = cast((with_matrices(model), self.online.method.moments), self.online.dtype)
+        self._smooth = partial(_oldest, self._model, moments, update_first=self.online.update_first)
 
     def step(self, y: ArrayLike | None) -> Lagged:
         """Take in one measurement.
@@ -90,16 +94,59 @@ class FixedLag:
         Returns:
             The belief about `lag` steps ago in the light of all measurements, this one included.
         """
+        state = self.online.state if self._votes else None
         report = self.online.step(y)
-        self._past.append((self.online.mean, self.online.cov, *report.predicted))
+        votes = self.online.state.memory.votes if self._votes else None
+        value = self.online.measurement(y)
+        self._past.append(_Past((self.online.mean, self.online.cov, *report.predicted), state, value, votes))
+        if self._votes and report.inflation is not None and report.inflation > 1.0:
+            self._look_back()
         now, there = self.online.t - 1, len(self._past)
         # Padded to one length, so that one compiled program serves from the first step on.
-        rows = [*self._past, *[self._past[-1]] * (self.lag + 1 - there)]
+        rows = [past.beliefs for past in (*self._past, *[self._past[-1]] * (self.lag + 1 - there))]
         means, covs, before, before_covs = (np.stack(column) for column in zip(*rows, strict=True))
         with precision(self.online.dtype):
             beliefs = cast((Gaussian(means, covs), Gaussian(before, before_covs)), self.online.dtype)
             mean, cov = self._smooth(*beliefs, np.int32(there), np.int32(now - there + 1))
         return Lagged(now - there + 1, np.asarray(mean), np.asarray(cov), report)
+
+    def _look_back(self) -> None:
+        """Filter the last steps again, with the jump where the vote that was won just now began."""
+        past, online = list(self._past), self.online
+        ys, votes = np.stack([each.value for each in past]), np.stack([each.votes for each in past])
+        won = np.where(np.arange(len(past)) < len(past) - 1, 1.0, np.inf)
+        (starts,) = hindsight.possible_starts(votes, won, ~np.isnan(ys).all(1))
+        first, there = min(starts), len(past) - min(starts)
+        rows = np.full((self.lag + 1, ys.shape[1]), np.nan, ys.dtype)  # one length, one compiled program
+        rows[:there] = ys[first:]
+
+        def again(start: int) -> tuple[Any, Gaussian, np.ndarray]:
+            told = hindsight.with_jumps(online.method, [start - first], len(rows), online.t - there)
+            engine = (self._model, cast(told, online.dtype), rows)
+            order = {"state": past[first].state, "update_first": online.update_first}
+            return to_numpy(run_filter(*engine, **order, save=_keep)[1])
+
+        with precision(online.dtype):
+            best = max(starts, key=lambda start: float(again(start)[2][:there].sum()))
+            states, predicted, _ = again(best)
+            for i in range(there):
+                state, before = jax.tree.map(lambda leaf, i=i: leaf[i], (states, predicted))
+                beliefs = (np.asarray(state.mean), np.asarray(state.cov), *before)
+                self._past[first + i] = past[first + i]._replace(beliefs=beliefs, votes=state.memory.votes)
+        online.go_on_from(state)
+
+
+class _Past(NamedTuple):
+    """One of the last steps: mean and covariance after and before it, and what taking it again needs."""
+
+    beliefs: tuple[np.ndarray, ...]
+    state: Any
+    value: np.ndarray
+    votes: Any
+
+
+def _keep(state: Any, info: Info) -> tuple[Any, Any, Any]:
+    return state, info.predicted, info.log_likelihood
 
 
 @partial(jax.jit, static_argnames=("update_first",))

@@ -176,6 +176,14 @@ class Online:
         self._leaves = redo[0].leaves
         return [self._run(past._replace(leaves=self._leaves)) for past in redo][-1]
 
+    def measurement(self, y: ArrayLike | None) -> np.ndarray:
+        """Check one measurement, and give it as an array (M,) with NaN where something is missing."""
+        return self._measurement(y, self.model.obs_dim)
+
+    def go_on_from(self, state: Any) -> None:
+        """Put another state, of the same shape, in the place of this one."""
+        self._leaves = self._packing.pack([np.asarray(leaf) for leaf in jax.tree.leaves(state)], np)
+
     def _run(self, now: _Past) -> Report:
         with precision(self.dtype):
             *self._leaves, packed = now.advance(*now.params, *now.leaves, now.value, *now.extras)
