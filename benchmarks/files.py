@@ -63,7 +63,7 @@ def main():
             write(path, rows, name == "dates")
             size = path.stat().st_size / 1e6
             read = min(float(run(sys.executable, "-c", READ, str(path))[0][0]) for _ in range(3))
-            _, seconds, peak = run(sys.executable, "-m", "wolf.cli", "filter", str(path))
+            _, seconds, peak = run(sys.executable, "-m", "wolf", "filter", str(path))
         limits = f"{5 * read + 10:>9.1f}{peak:>9.0f}{idle + 10 * size:>10.0f}"
         print(f"{name:<12}{size:>9.1f}{read:>10.2f}{seconds:>8.1f}{limits}")
 

@@ -34,7 +34,7 @@ def main(steps=3 * PER_DAY, seed=0, out="dirty_sensor.png"):
     model = wolf.models.local_trend(level_var=0.005, slope_var=0.0002, obs_var=NOISE_SD**2)
     filtered = {"KF": wolf.filter(model, ys, method="KF"), "WoLF": wolf.filter(model, ys)}
     levels = {name: (result.means[:, 0], result.covs[:, 0, 0]) for name, result in filtered.items()}
-    smoothed = wolf.smooth(model, filtered["WoLF"])
+    smoothed = wolf.smooth(filtered["WoLF"])
     levels["WoLF, smoothed"] = smoothed.means[:, 0], smoothed.covs[:, 0, 0]
 
     print(f"{steps} values: {np.isnan(ys).sum()} missing, {(false & ~np.isnan(ys)).sum()} false\n")

@@ -2,6 +2,7 @@
 
 import re
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 
@@ -136,3 +137,8 @@ def test_examples_run_and_draw(script, words, tmp_path, capsys):
     runpy.run_path(str(EXAMPLES / script))["main"](steps=60, out=out)
     assert words in capsys.readouterr().out
     assert out.read_bytes()[:8] == PNG
+
+
+def test_the_command_runs_as_a_module():
+    run = subprocess.run([sys.executable, "-m", "wolf", "--help"], capture_output=True, text=True, check=True)
+    assert run.stdout.startswith("Usage: wolf ")

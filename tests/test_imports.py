@@ -60,7 +60,7 @@ def imports_of(path):
         yield from (name.split(".")[1] for name in names if name.startswith("wolf."))
 
 
-FILES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
+FILES = sorted(path for path in ROOT.rglob("*.py") if path not in (ROOT / "__init__.py", ROOT / "__main__.py"))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))

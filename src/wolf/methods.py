@@ -36,14 +36,20 @@ PLAIN_NOISE = noise.Weighted(PLAIN)
 def KF(
     *, moments: Moments = Linear(), noise: NoiseRule = PLAIN_NOISE, form: Form = "auto", iterations: int = 1
 ) -> GaussianFilter:
-    """Make the Kalman filter, for linear models; options of `GaussianFilter`."""
+    """Make the Kalman filter, for linear models.
+
+    The options are those of `GaussianFilter`.
+    """
     return GaussianFilter(moments, noise, form, iterations)
 
 
 def EKF(
     *, moments: Moments = Linearised(), noise: NoiseRule = PLAIN_NOISE, form: Form = "auto", iterations: int = 1
 ) -> GaussianFilter:
-    """Make the extended Kalman filter; options of `GaussianFilter`."""
+    """Make the extended Kalman filter.
+
+    The options are those of `GaussianFilter`.
+    """
     return GaussianFilter(moments, noise, form, iterations)
 
 
@@ -54,7 +60,10 @@ def IEKF(
     noise: NoiseRule = PLAIN_NOISE,
     form: Form = "auto",
 ) -> GaussianFilter:
-    """Make the iterated extended Kalman filter; options of `GaussianFilter`."""
+    """Make the iterated extended Kalman filter.
+
+    The options are those of `GaussianFilter`.
+    """
     return GaussianFilter(moments, noise, form, iterations)
 
 

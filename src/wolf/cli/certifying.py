@@ -22,7 +22,7 @@ def build_model(spec: str, parameters: dict[str, float], columns: int) -> Linear
 
     Example:
         >>> build_model("local-level", {"level_var": 0.1, "obs_var": 1.0}, 1)
-        LinearModel(1 states, 1 measured)
+        LinearModel(1 state, 1 measured)
     """
     found = named.parse(spec)
     named.check_parameters(found, parameters)

@@ -138,7 +138,7 @@ def mlp(
 
     Example:
         >>> mlp(features=8, hidden=(20,))
-        ParameterModel(201 parameters, Gaussian)
+        ParameterModel(201 parameters, Normal)
     """
     for name, value in (("features", features), ("outputs", outputs), *(("hidden", size) for size in hidden)):
         checks.count(name, value)
@@ -210,7 +210,7 @@ def from_function(
         >>> def wave(params, x):
         ...     return params["height"] * jnp.sin(params["rate"] * x)
         >>> from_function(wave, {"height": 1.0, "rate": 0.5}, obs_var=0.1)
-        ParameterModel(2 parameters, Gaussian)
+        ParameterModel(2 parameters, Normal)
     """
     if not callable(fn):
         raise ValueError(f"fn must be a function fn(params, x); got {type(fn).__name__}")

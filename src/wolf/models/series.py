@@ -45,7 +45,7 @@ def local_level(level_var: float, obs_var: float, prior: Gaussian | None = None)
 
     Example:
         >>> local_level(level_var=0.1, obs_var=1.0)
-        LinearModel(1 states, 1 measured)
+        LinearModel(1 state, 1 measured)
     """
     return structural(level(level_var)._replace(prior=prior), obs_var=obs_var)
 

@@ -1,20 +1,10 @@
-"""Numbers of things, methods and states in a few words, for a person to read."""
+"""Methods and states in a few words, for a person to read."""
 
 from typing import Any
 
 import numpy as np
 
 from wolf.noise import Weighted
-
-
-def count(number: int, noun: str) -> str:
-    """Write how many there are of something whose plural ends in s.
-
-    Example:
-        >>> count(1, "step"), count(0, "outlier"), count(20, "step")
-        ('1 step', '0 outliers', '20 steps')
-    """
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def describe_state(state: Any, limit: int = 8) -> str:

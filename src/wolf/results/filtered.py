@@ -9,7 +9,8 @@ import numpy as np
 
 from wolf.filters import GaussianState
 from wolf.results import tabular
-from wolf.results.describe import count, describe_method, describe_state
+from wolf.results.describe import describe_method, describe_state
+from wolf.statespace.arrays import count
 
 ARRAYS = (
     *("means", "covs", "variances", "predicted_means", "predicted_covs", "residuals", "innovation_covs"),

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from wolf.results.describe import count
+from wolf.statespace.arrays import count
 
 
 @dataclasses.dataclass(frozen=True, repr=False)

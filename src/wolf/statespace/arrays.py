@@ -1,4 +1,4 @@
-"""Helpers of all models: slices in time, copies without checks, subtraction."""
+"""Helpers of all models: slices in time, copies without checks, subtraction, how many there are in words."""
 
 from collections.abc import Callable
 from typing import Any
@@ -38,3 +38,13 @@ def keep(model: Any, *names: str) -> None:
     """Keep fields as NumPy arrays, so that none is cut to float32."""
     for name in names:
         object.__setattr__(model, name, checks.number_array(name, getattr(model, name)))
+
+
+def count(number: int, noun: str) -> str:
+    """Write how many there are of something whose plural ends in s.
+
+    Example:
+        >>> count(1, "step"), count(0, "outlier"), count(20, "step")
+        ('1 step', '0 outliers', '20 steps')
+    """
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

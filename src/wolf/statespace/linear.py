@@ -12,7 +12,7 @@ from wolf import checks
 from wolf.belief import Gaussian
 from wolf.numerics import linalg
 from wolf.numerics.pytree import function, pytree
-from wolf.statespace.arrays import keep, replace, slice_at, subtract, varies
+from wolf.statespace.arrays import count, keep, replace, slice_at, subtract, varies
 from wolf.statespace.functions import LinearMap
 
 
@@ -62,8 +62,8 @@ class LinearModel:
         """Tell the sizes."""
         varying = [name for name in ("F", "H", "Q", "R", "B") if varies(getattr(self, name))]
         tail = f", {', '.join(varying)} vary in time" if varying else ""
-        inputs = "" if self.B is None else f", {self.B.shape[-1]} inputs"
-        return f"LinearModel({self.state_dim} states, {self.obs_dim} measured{inputs}{tail})"
+        inputs = "" if self.B is None else f", {count(self.B.shape[-1], 'input')}"
+        return f"LinearModel({count(self.state_dim, 'state')}, {self.obs_dim} measured{inputs}{tail})"
 
     @property
     def state_dim(self) -> int:

@@ -31,7 +31,7 @@ class StateSpaceModel:
             plain subtraction.
 
     Example:
-        >>> import numpy as np
+        >>> import jax.numpy as jnp, numpy as np
         >>> model = StateSpaceModel(None, jnp.sin, np.eye(1), np.eye(1), Gaussian(np.zeros(1), np.eye(1)))
         >>> model.state_dim, model.obs_dim
         (1, 1)

@@ -15,6 +15,7 @@ from jax import Array
 from wolf import checks
 from wolf.belief import Gaussian
 from wolf.numerics.pytree import function, pytree
+from wolf.statespace.arrays import count
 from wolf.statespace.families import Normal
 from wolf.statespace.functions import Bound, LinearMap, call, num_arguments
 
@@ -68,7 +69,7 @@ class ParameterModel:
     def __repr__(self) -> str:
         """Tell the size and the family."""
         moving = "" if self.drift is None else ", drifting"
-        return f"ParameterModel({self.state_dim} parameters, {type(self.family).__name__}{moving})"
+        return f"ParameterModel({count(self.state_dim, 'parameter')}, {type(self.family).__name__}{moving})"
 
     @property
     def state_dim(self) -> int:

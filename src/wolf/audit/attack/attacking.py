@@ -17,7 +17,7 @@ from wolf import checks, entry
 from wolf.audit.attack.search import ascend, damages, polish, run_clean, starts
 from wolf.numerics.precision import as_key, precision
 from wolf.numerics.pytree import cast
-from wolf.results import describe_method
+from wolf.results import count, describe_method
 from wolf.statespace import Model
 
 LARGEST = 1e3  # size of errors by default, in standard deviations of the predicted measurement
@@ -52,12 +52,13 @@ class Attack:
 
     def __repr__(self) -> str:
         """Tell where, how large and with what effect."""
+        errors, length = count(len(self.times), "error"), count(len(self.damage), "step")
         steps = ", ".join(map(str, self.times[:10])) + (", ..." if len(self.times) > 10 else "")
         sizes = ", ".join(f"{size:.3g}" for size in self.sizes[:10]) + (", ..." if len(self.sizes) > 10 else "")
         return "\n".join(
             [
-                f"Attack on {describe_method(self.method)}: {len(self.times)} errors in {len(self.damage)} steps",
-                f"  at steps {steps}",
+                f"Attack on {describe_method(self.method)}: {errors} in {length}",
+                f"  at {'step' if len(self.times) == 1 else 'steps'} {steps}",
                 f"  of size {sizes} sd (at most {self.limit:.3g})",
                 f"  damage {self.damage.max():.3g} posterior sd at worst, {self.total:.3g} root mean square",
             ]
@@ -133,9 +134,7 @@ def _check(model: Model, method: Any, ys: Any, count: int, size: Any, restarts: 
         raise ValueError(f"num_outliers must be at most {usable}, the steps that have measurements; got {count}")
     if size is not None and not (isinstance(size, int | float | np.number) and 0 < size < np.inf):
         raise ValueError(f"size must be a positive number of standard deviations; got {size!r}")
-    try:
-        jax.eval_shape(lambda: (method.init(model, None).mean, method.init(model, None).cov))
-    except AttributeError as error:
+    if jax.eval_shape(lambda: method.init(model, None).cov) is None:
         name = type(method).__name__
-        raise ValueError(f"attack takes Gaussian filters, with a mean and a covariance; got {name}") from error
+        raise ValueError(f"attack takes Gaussian filters, with a mean and a covariance; got {name}")
     return array, method
