@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tests.rows import LONG, PARTS, rows
 
 import wolf
 from wolf.filters import Mode
@@ -19,11 +20,6 @@ from wolf.numerics.pytree import cast, from_dict, to_dict
 # Ensembles have a contract of their own: tests/test_ensemble.py.
 NAMES = [name for name in wolf.methods.names() if not isinstance(wolf.methods.make(name), wolf.EnsembleFilter)]
 STEPS = 12
-# Rows of parts that other rows have.
-COMPOSED = {"CKF", "GHKF", "WoLF-UKF", "WoLF-CKF", "WoLF-GHKF", "WoLF-IEKF", "EKF-B", "EKF-IW", "EKF-Student"}
-COMPOSED |= {"ADF-Student", "KF-Student", "KF-IW", "KF-Huang", "PF"}
-COMPOSED |= {"WoLF-MD", "WoLF-Tukey", "WoLF-Welsch", "WoLF-StudentT"}  # weights: tests/test_weights.py
-COMPOSED |= {"RSTKF", "Huber-KF", "MCKF"}  # ten seconds of compilation each; tests/test_rivals.py has them too
 DRAWN = {name for name in NAMES if wolf.methods.make(name).needs.key}
 PLAIN = {"KF", "EKF", "IEKF", "UKF", "CKF", "GHKF"}  # a gross error moves them as far as it likes
 BOUNDED = {"OGD", "PF", "IMM"}  # not robust, but a step cannot move them far
@@ -34,9 +30,8 @@ SIZES_TRAIL = {
 }  # the sizes of the noise are an axis after the coordinates, broadcast on purpose
 OPTIONS = ("c", "dof", "alpha", "scaling", "threshold", "bandwidth", "learning_rate", "shape", "beta", "strength")
 each_method = pytest.mark.parametrize("name", NAMES)
-each_part = pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name in COMPOSED else ()) for name in NAMES]
-)
+each_row = rows(NAMES)
+each_short_row = rows(NAMES, but=LONG)
 traces = []
 
 
@@ -109,7 +104,19 @@ def is_positive(covs):
     return (np.linalg.eigvalsh(covs / scales[..., None] / scales[..., None, :]) > -1e-12).all()
 
 
-@each_part
+def parts(name):
+    """List the kinds of things that a row is made of; the sigma points of one rule are those of another."""
+    method = wolf.methods.make(name)
+    noise = getattr(method, "noise", None)
+    kinds = [method, noise, getattr(noise, "rule", None), getattr(method, "moments", None)]
+    return {type(kind).__name__ for kind in kinds} - {"Cubature", "GaussHermite"}
+
+
+def test_every_part_is_in_a_row_that_is_always_asked():
+    assert {part for name in NAMES for part in parts(name)} == {part for name in PARTS for part in parts(name)}
+
+
+@each_short_row
 def test_a_jitted_vmapped_scan_of_steps_is_the_filter(name, tracking, ys, x64):
     if name in DRAWN:
         pytest.skip("draws by a key of its own: tests/test_particles.py")
@@ -131,7 +138,7 @@ def test_a_jitted_vmapped_scan_of_steps_is_the_filter(name, tracking, ys, x64):
             np.testing.assert_allclose(info.log_likelihood[i], out.saved["log_lik"], rtol=1e-9, atol=1e-9)
 
 
-@each_part
+@each_short_row
 def test_gradients_match_finite_differences(name, tracking, ys, x64):
     if name in DRAWN | {"OGD"}:
         pytest.skip("resampling has no gradient; OGD does not depend on Q and R")
@@ -159,8 +166,8 @@ def test_gradients_match_finite_differences(name, tracking, ys, x64):
     np.testing.assert_allclose(by_c, slope(0, 0, 1), rtol=1e-6, atol=1e-7)
 
 
-@each_method
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@each_row
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("series", [None, 3], ids=["one", "many"])
 def test_pure_layer_keeps_the_dtype_and_promotes_nothing(name, dtype, series, tracking, ys, x64):
     if name == "OGD":
@@ -172,7 +179,7 @@ def test_pure_layer_keeps_the_dtype_and_promotes_nothing(name, dtype, series, tr
     assert {leaf.dtype.name for leaf in jax.tree.leaves(shapes)} == {dtype, "int32", "bool"}
 
 
-@each_method
+@each_row
 def test_one_series_is_broadcast_nowhere_by_accident(name, tracking, ys, x64):
     """Of many series the trailing axis is broadcast on purpose, so there this cannot be asked."""
     if name in SIZES_TRAIL:
@@ -182,7 +189,7 @@ def test_one_series_is_broadcast_nowhere_by_accident(name, tracking, ys, x64):
     assert final.t.shape == ()
 
 
-@each_method
+@each_row
 def test_one_trace_serves_every_value(name, tracking, ys):
     def run(q, r, c, ys):
         return filtered(name, scaled(tracking, q, r), ys, hyper(name, c), save=keep).saved["mean"]
@@ -195,7 +202,7 @@ def test_one_trace_serves_every_value(name, tracking, ys):
     assert all((first != other).any() for other in others)
 
 
-@each_method
+@each_row
 def test_results_are_finite_whatever_comes(name, tracking, ys):
     for bad in (np.nan, np.inf, -np.inf, 1e300):
         ys[0], ys[3, 1], ys[5:7] = bad, bad, bad
@@ -206,7 +213,7 @@ def test_results_are_finite_whatever_comes(name, tracking, ys):
         assert out.saved["outlier"][[0, 5, 6]].all() == (not np.isnan(bad))
 
 
-@each_method
+@each_row
 def test_only_robust_methods_ignore_a_gross_error(name, tracking, ys):
     dirty = ys.copy()
     dirty[6] = 1e5
@@ -227,7 +234,7 @@ def test_config_is_printable_comparable_hashable_and_storable(name):
         assert "3.5" in repr(hyper(name, 3.5))
 
 
-@each_part
+@each_short_row
 @pytest.mark.parametrize("model", [LEVEL, RADAR], ids=["level", "radar"])
 def test_every_method_runs_on_every_kind_of_model(name, model):
     data = wolf.simulate.trajectory(model, 20, key=3, initial=model.prior.mean)

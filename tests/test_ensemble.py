@@ -22,14 +22,15 @@ EXACT = {
 }
 FIXED = wolf.weights.PerCoordinate(wolf.MahalanobisIMQ(2.0, metric="R"))
 STEPS = 24
-FAST = {"EnKF", "PP-EnKF", "WoLF-EnKF", "WoLF-ETKF", "WoLF-LETKF"}  # the other rows are made of the same parts
+QUICK = {"WoLF-EnKF", "WoLF-ETKF"}
+PARTS = QUICK | {"EnKF", "PP-EnKF", "WoLF-LETKF"}  # the other rows are made of the same parts
 each_method = pytest.mark.parametrize("name", NAMES)
 
 
 def rows(names):
     """Parametrise over methods, those made of parts that others have only in long runs."""
-    marked = [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in names]
-    return pytest.mark.parametrize("name", marked)
+    later = {name: pytest.mark.thorough if name in PARTS else pytest.mark.slow for name in set(names) - QUICK}
+    return pytest.mark.parametrize("name", [pytest.param(name, marks=later.get(name, ())) for name in names])
 
 
 def three_sensors(obs_cov=None):

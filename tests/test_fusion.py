@@ -15,7 +15,6 @@ TAG = 'xla_cpu_small_call="true"'
 NAMES = [name for name in wolf.methods.names() if isinstance(getattr(wolf.methods.make(name), "noise", 0), Weighted)]
 RIVALS = ("KF-B", "KF-IW", "KF-Huang", "RSTKF", "MCKF", "ADF", "IMM", "OGD")
 QUICK = ("EKF", "IEKF", "WoLF", "WoLF-PerCoordinate", "UKF")  # the others differ from these only in their weight
-COMPOSED = {"CKF", "GHKF", "WoLF-UKF", "WoLF-CKF", "WoLF-GHKF", "WoLF-IEKF"}  # of parts that other rows have
 PRIOR = wolf.Gaussian(np.array([5.0, 2.0, 0.5, 0.1]), np.eye(4))
 
 
@@ -33,8 +32,7 @@ def functions(dynamics, observe):
 
 TRACK = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
 RADAR = functions(move, range_bearing)
-MARKS = dict.fromkeys(COMPOSED, pytest.mark.slow) | dict.fromkeys(QUICK, pytest.mark.bits)
-LINEAR = [pytest.param(name, marks=MARKS.get(name, ())) for name in NAMES]
+LINEAR = [pytest.param(name, marks=pytest.mark.bits if name in (*QUICK, "KF") else pytest.mark.slow) for name in NAMES]
 NONLINEAR = [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in NAMES if n != "KF"]
 
 
@@ -70,6 +68,7 @@ def test_fused_loop_on_a_linear_model_has_the_same_bits(name, ys):
     jax.tree.map(np.testing.assert_array_equal, *assert_fused_with_the_same_numbers(TRACK, name, ys))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", RIVALS)
 def test_fused_loop_of_a_rival_has_the_same_numbers(name, ys):
     """Its inner iterations are a loop in the loop, in the same kernel."""

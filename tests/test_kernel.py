@@ -199,6 +199,7 @@ ALIKE = {"EKF", "WoLF-MD", "UKF", "CKF", "GHKF", "WoLF-CKF", "WoLF-GHKF"}  # com
 WEIGHTED = {name for name in wolf.methods.names() if isinstance(getattr(wolf.methods.make(name), "noise", 0), Weighted)}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", sorted(WEIGHTED - ALIKE))  # those of the rivals: tests/test_contract.py
 def test_gradient_of_a_whole_run_is_finite(name, x64):
     slopes = slope(cast(hard_model(), float), cast(wolf.methods.make(name), float), hard_data())

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tests import oracle
 from tests.oracle import assert_close
+from tests.rows import rows
 
 import wolf
 from wolf.numerics.pytree import cast
@@ -130,7 +131,7 @@ def check_wild(model, method, dtype, wild):
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("name", [name for name in wolf.methods.names() if hasattr(wolf.methods.make(name), "noise")])
+@rows([name for name in wolf.methods.names() if hasattr(wolf.methods.make(name), "noise")])
 def test_infinite_and_huge_values_do_no_harm_and_are_seen(name, dtype):
     model = wolf.LinearModel(**oracle.random_system(8))
     method = wolf.methods.make(name)
