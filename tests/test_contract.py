@@ -66,7 +66,7 @@ def ys(rng):
 
 def keep(state, info):
     traces.append(info)
-    kept = {"mean": state.mean, "cov": getattr(state, "cov", None), "log_lik": info.log_likelihood}
+    kept = {"mean": state.mean, "cov": state.cov, "log_lik": info.log_likelihood}
     return {"outlier": info.outlier} | {name: value for name, value in kept.items() if value is not None}
 
 
@@ -107,8 +107,8 @@ def is_positive(covs):
 def parts(name):
     """List the kinds of things that a row is made of; the sigma points of one rule are those of another."""
     method = wolf.methods.make(name)
-    noise = getattr(method, "noise", None)
-    kinds = [method, noise, getattr(noise, "rule", None), getattr(method, "moments", None)]
+    noise = method.noise
+    kinds = [method, noise, getattr(noise, "rule", None), method.moments]
     return {type(kind).__name__ for kind in kinds} - {"Cubature", "GaussHermite"}
 
 

@@ -12,7 +12,7 @@ from wolf.noise import Weighted
 from wolf.numerics.xla import one_kernel
 
 TAG = 'xla_cpu_small_call="true"'
-NAMES = [name for name in wolf.methods.names() if isinstance(getattr(wolf.methods.make(name), "noise", 0), Weighted)]
+NAMES = [name for name in wolf.methods.names() if isinstance(wolf.methods.make(name).noise, Weighted)]
 RIVALS = ("KF-B", "KF-IW", "KF-Huang", "RSTKF", "MCKF", "ADF", "IMM", "OGD")
 QUICK = ("EKF", "IEKF", "WoLF", "WoLF-PerCoordinate", "UKF")  # the others differ from these only in their weight
 PRIOR = wolf.Gaussian(np.array([5.0, 2.0, 0.5, 0.1]), np.eye(4))

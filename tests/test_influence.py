@@ -9,7 +9,7 @@ import wolf
 from wolf.belief.density import kl
 
 ROBUST = [
-    name for name in wolf.methods.names() if name.startswith("WoLF") and hasattr(wolf.methods.make(name), "noise")
+    name for name in wolf.methods.names() if name.startswith("WoLF") and wolf.methods.make(name).noise is not None
 ]
 FAR = np.array([1e1, 1e2, 1e4, 1e6, 1e9, 1e12])
 

@@ -196,7 +196,7 @@ def slope(model, method, ys):
 ALIKE = {"EKF", "WoLF-MD", "UKF", "CKF", "GHKF", "WoLF-CKF", "WoLF-GHKF"}  # compute what others here compute
 
 
-WEIGHTED = {name for name in wolf.methods.names() if isinstance(getattr(wolf.methods.make(name), "noise", 0), Weighted)}
+WEIGHTED = {name for name in wolf.methods.names() if isinstance(wolf.methods.make(name).noise, Weighted)}
 
 
 @pytest.mark.thorough

@@ -75,7 +75,7 @@ def test_linear_functions_are_filtered_as_their_matrices(method, tracking, ys):
     assert_same(wolf.filter(functions, ys, method=method), wolf.filter(tracking, ys, method=matrices))
 
 
-WEIGHTED = [name for name in wolf.methods.names() if isinstance(getattr(wolf.methods.make(name), "noise", 0), Weighted)]
+WEIGHTED = [name for name in wolf.methods.names() if isinstance(wolf.methods.make(name).noise, Weighted)]
 
 
 @pytest.mark.parametrize("name", [name for name in WEIGHTED if not name.endswith(("UKF", "CKF", "GHKF"))])

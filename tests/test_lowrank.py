@@ -120,7 +120,7 @@ def test_only_models_of_parameters_are_taken():
         wolf.filter(wolf.models.local_level(0.1, 1.0), np.zeros(3), method=wolf.LowRank())
     model = wolf.models.mlp(3, (4,))
     out = wolf.filter(model, np.zeros(3), inputs=np.zeros((3, 3)), method=wolf.LowRank(rank=1))
-    with pytest.raises(ValueError, match="forecast takes the results of Gaussian filters"):
+    with pytest.raises(ValueError, match="forecast needs a Gaussian filter"):
         wolf.forecast(model, out, 2, inputs=np.zeros((2, 3)))
     with pytest.raises(ValueError, match="rank must be a whole number"):
         wolf.LowRank(rank=-1)

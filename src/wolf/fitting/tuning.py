@@ -87,7 +87,7 @@ def tune(
     Example:
         >>> import wolf
         >>> model = wolf.models.local_level(level_var=0.1, obs_var=1.0)
-        >>> ys = wolf.simulate.trajectory(model, 500, key=1, outliers=wolf.simulate.StudentWeight(2.01)).measurements
+        >>> ys = wolf.simulate.trajectory(model, 500, key=1, outliers=wolf.simulate.StudentT(2.01)).measurements
         >>> tuned = wolf.tune(model, ys, "WoLF-MD")
         >>> 1.0 < tuned.value < 8.0
         True

@@ -48,7 +48,7 @@ def trajectory(
     Example:
         >>> import wolf
         >>> model = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
-        >>> data = trajectory(model, 100, key=0, outliers=Mixture(prob=0.05))
+        >>> data = trajectory(model, 100, key=0, outliers=wolf.simulate.Mixture(prob=0.05))
         >>> data.states.shape, data.measurements.shape, data.outliers.shape
         ((100, 4), (100, 2), (100,))
     """
@@ -103,7 +103,7 @@ def tell(model: LinearModel, data: Simulated) -> tuple[LinearModel, np.ndarray]:
     Example:
         >>> import wolf
         >>> model = wolf.models.local_level(level_var=0.1, obs_var=1.0)
-        >>> told, ys = tell(model, trajectory(model, 100, key=0, outliers=StudentT(dof=2.01)))
+        >>> told, ys = tell(model, trajectory(model, 100, key=0, outliers=wolf.simulate.StudentT(dof=2.01)))
         >>> told.R.shape, ys.shape
         ((100, 1, 1), (100, 1))
     """
