@@ -17,7 +17,7 @@ from wolf.engine.forecasting import run_forecast
 from wolf.engine.measurements import is_wild
 from wolf.engine.parallel import run_one, run_series
 from wolf.engine.smoothing import run_sampler, run_smoother
-from wolf.filters import GaussianFilter, GaussianState
+from wolf.filters import GaussianFilter
 from wolf.numerics.precision import as_key, precision, to_dtype, to_numpy
 from wolf.numerics.pytree import cast
 from wolf.protocols import Dtype, Filter, Key, Save
@@ -357,8 +357,6 @@ def forecast(
     if not 0 < level < 1:
         raise ValueError(f"level must be a probability between 0 and 1; got {level!r}")
     _check_result("forecast", model, out)
-    if not isinstance(out.final, GaussianState):
-        raise ValueError(f"forecast takes the results of Gaussian filters; got one of {type(out.method).__name__}")
     if "slice" in out.settings:
         raise ValueError("a slice does not end where its final state does; forecast from the whole result")
     each, whole = _together(model)
