@@ -21,17 +21,17 @@ def is_command(program: str, words: list[str]) -> bool:
     """Say whether a process is `wolf` or `python -m wolf`.
 
     Args:
-        program: as `sys.argv[0]`.
+        program: as `sys.argv[0]`: "-m" as long as Python looks for the module to run.
         words: as `sys.orig_argv`.
 
     Example:
         >>> is_command("/usr/bin/wolf", ["python", "/usr/bin/wolf"]), is_command("-m", ["python", "-m", "wolf"])
         (True, True)
-        >>> is_command("-m", ["python", "-m", "pytest", "wolf"])
-        False
+        >>> is_command("-m", ["python", "-m", "mine"]), is_command("mine.py", ["python", "mine.py", "wolf"])
+        (False, False)
     """
     if program == "-m":
-        return "wolf" in words[words.index("-m") + 1 :][:1]
+        return "wolf" in words or "-mwolf" in words
     return os.path.basename(program).lower().removesuffix(".exe") == "wolf"
 
 

@@ -6,15 +6,17 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from tests.attack.made import GOOD, IN, KNOWN, LEVEL, ROWS, fifo, finite, make, table
 
-from wolf import filter_frame
+from wolf import filter_frame, interrupts
 from wolf.cli import main
 from wolf.readings import files
+from wolf.storage import atomic
 
 
 def invoke(*arguments):
@@ -138,6 +140,19 @@ def test_an_interrupt_ends_in_code_130_and_leaves_nothing(tmp_path, monkeypatch)
     result = invoke("filter", "in.csv", *KNOWN)
     assert (result.exit_code, result.stderr) == (130, "")
     assert os.listdir() == ["in.csv"]
+
+
+def test_a_signal_while_a_file_is_written_removes_what_is_there_of_it(tmp_path, monkeypatch):
+    codes = []
+    monkeypatch.setattr(os, "_exit", codes.append)
+    with suppress(RuntimeError), atomic(tmp_path / "out.csv") as file:
+        file.write(b"half")
+        assert len(os.listdir(tmp_path)) == 1
+        interrupts._end(signal.SIGINT, None)
+        assert os.listdir(tmp_path) == []
+        raise RuntimeError
+    assert codes == [130]
+    assert not interrupts.unfinished
 
 
 @pytest.mark.thorough

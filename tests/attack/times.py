@@ -84,3 +84,5 @@ for suffix in (".parquet", ".arrow"):
             "value",
             words="time",
         )
+within = {"in.arrow": table(when=pa.array(range(ROWS), pa.date64()))}
+run("time of date64 within a day", within, "--time", "when", "--value", "value", code=0, written=("in-clean.arrow",))
