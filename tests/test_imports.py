@@ -12,7 +12,7 @@ import wolf
 
 ROOT = Path(wolf.__file__).parent
 LAYERS = {  # a module imports from its own layer or from those above, never from below; see docs/architecture.md
-    "ground": {"numerics", "checks"},
+    "ground": {"numerics", "checks", "interrupts"},
     "parts": {
         *("belief", "statespace", "protocols", "moments", "calibration", "weights"),
         *("noise", "ensembles", "filters", "methods"),

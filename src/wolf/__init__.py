@@ -9,6 +9,9 @@ out.means, out.covs, out.outliers
 
 from typing import TYPE_CHECKING
 
+from wolf import interrupts as interrupts  # before all that takes long to import
+
+# isort: split
 from wolf import (
     datasets,
     ensembles,

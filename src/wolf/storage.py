@@ -4,6 +4,7 @@ import io
 import json
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
@@ -13,6 +14,7 @@ from typing import Any, BinaryIO
 import jax
 import numpy as np
 
+from wolf import interrupts
 from wolf.numerics.pytree import plain_functions
 from wolf.statespace import Model
 
@@ -41,10 +43,18 @@ def write(path: Path, header: dict[str, Any], arrays: dict[str, Any]) -> None:
 def atomic(path: Path) -> Iterator[BinaryIO]:
     """Open a file beside the target, flush it to disk and rename it: a reader sees the old file or the whole new one.
 
+    A link stays a link, and what it points to is replaced. A pipe or a device is written to as it is.
+
     Args:
         path: of the target.
     """
+    if is_special(path):
+        with open(path, "wb") as file:
+            yield file
+        return
+    path = Path(os.path.realpath(path))
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    interrupts.unfinished.add(str(beside))
     try:
         with beside.open("xb") as file:
             yield file
@@ -55,7 +65,23 @@ def atomic(path: Path) -> Iterator[BinaryIO]:
         with suppress(OSError):
             beside.unlink(missing_ok=True)
         raise
+    finally:
+        interrupts.unfinished.discard(str(beside))
     _flush_folder(path.parent)
+
+
+def is_special(path: str | Path) -> bool:
+    """Say whether a path leads to a pipe, a device or a socket: nothing that can be replaced or read twice.
+
+    Example:
+        >>> is_special("nowhere"), is_special(os.devnull)
+        (False, True)
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
 def _flush_folder(folder: Path) -> None:

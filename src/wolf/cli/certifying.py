@@ -8,6 +8,7 @@ import numpy as np
 from wolf.audit import certify
 from wolf.belief import Gaussian
 from wolf.cli import filtering
+from wolf.cli.pictures import save
 from wolf.models import named
 from wolf.statespace import LinearModel
 
@@ -61,7 +62,7 @@ def run(
         found.to_json(json)
         wrote.append(str(json))
     if plot is not None:
-        found.plot().savefig(Path(plot))
+        save(found.plot(), Path(plot))
         wrote.append(plot)
     if json == "-":
         return found.to_json()

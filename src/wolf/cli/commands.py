@@ -2,6 +2,7 @@
 
 import os
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,10 +10,12 @@ from typing import Any
 
 import click
 
+from wolf import interrupts
 from wolf.cli.plugins import Pluggable
 
 PICTURES = (".png", ".pdf", ".svg")
 MANY_ROWS = 200_000  # from here on a run shows its progress
+TRACEBACK = "WOLF_TRACEBACK"  # set in the environment, it shows where an error comes from
 METHOD_HELP = "Name from `wolf methods`, with options as in WoLF-TMD:c=9.5. Default: the robust one."
 
 
@@ -22,17 +25,32 @@ class InputError(click.ClickException):
     exit_code = 2
 
 
+class Bug(click.ClickException):
+    """Nobody foresaw this: one line, exit code 70 (that of an internal error, in sysexits.h)."""
+
+    exit_code = 70
+
+
 class OneLineErrors(Pluggable):
-    """A group whose commands end in one line, not in a traceback, when the input or a file is at fault."""
+    """A group whose commands end in one line, not in a traceback, whatever happens."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         try:
             return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except KeyboardInterrupt:
+            raise click.exceptions.Exit(interrupts.CODE) from None
         except BrokenPipeError:  # whoever read our output has seen enough
             os._exit(0)
-        except (ValueError, OSError, ImportError) as error:
-            raise InputError(_one_line(error)) from error
+        except Exception as error:
+            if os.environ.get(TRACEBACK):
+                traceback.print_exc()
+            if isinstance(error, ValueError | OSError | ImportError | MemoryError):
+                raise InputError(_one_line(error)) from error
+            words = f"this is a bug in wolf, please report it: {type(error).__name__}: {_one_line(error)}"
+            raise Bug(f"{words} (set {TRACEBACK}=1 to see where it comes from)") from error
 
 
 @click.group(cls=OneLineErrors, context_settings={"help_option_names": ["-h", "--help"]})
@@ -43,7 +61,9 @@ def main() -> None:
 
 
 def _one_line(error: BaseException) -> str:
-    words = f"{error.strerror}: {error.filename}" if isinstance(error, OSError) and error.strerror else str(error)
+    words = str(error) or type(error).__name__
+    if isinstance(error, OSError) and error.strerror:
+        words = error.strerror + (f": {error.filename}" if error.filename else "")
     return " ".join(words.split())
 
 
@@ -107,9 +127,11 @@ def filter_command(source: str, method: str | None, out: str | None, report: str
         parameters=filtering.parse_settings(options["settings"]),
         diagnostics=report is not None,
     )
-    target = out or filtering.default_target(source)
-    for path in filter(None, [target, report]):
-        files.check_target(path)
+    target = filtering.default_target(source) if out is None else out
+    files.check_table(target)
+    if report is not None:
+        files.check_target(report)
+    files.check_apart(_inputs(options["model"], source), {"--out": target, "--report": report})
     header = not options["no_header"]
     read = readings.load(source, options["time"], options["values"], options["by"], options["on_bad_cell"], header)
     _tell_size(options["model"])
@@ -117,7 +139,7 @@ def filter_command(source: str, method: str | None, out: str | None, report: str
         series: Any = (filtering.start if report is None else filtering.run)(read, chosen, progress)
         tables.write(target, read, series, progress)
     wrote = ["standard output" if target == "-" else target]
-    if report:
+    if report is not None:
         from wolf.report import write_report
 
         origin = None if read.axis is None else read.axis.origin
@@ -125,6 +147,11 @@ def filter_command(source: str, method: str | None, out: str | None, report: str
         write_report(report, read.table.name, series, chosen, origin=origin, **named)
         wrote.append(f"{report} (open it in a browser)")
     click.echo(filtering.summary(read, series, chosen, wrote), err=target == "-")
+
+
+def _inputs(model: str, source: str | None = None) -> dict[str, str | None]:
+    """List what a command reads."""
+    return {"the input": source, "the model": model if model.endswith(".toml") else None}
 
 
 def _tell_size(model: str) -> None:
@@ -206,7 +233,8 @@ def simulate(out: str, settings: tuple[str, ...], **options: Any) -> None:
     from wolf.cli import filtering, simulating
     from wolf.readings import files
 
-    files.check_target(out)
+    files.check_table(out)
+    files.check_apart(_inputs(options["model"]), {"--out": out})
     table = simulating.simulate(parameters=filtering.parse_settings(settings), **options)
     files.write_table(out, table)
     if out != "-":
@@ -237,12 +265,14 @@ def certify(model: str, plot: Path | None, json: str | None, seed: int, **option
     """Say how robust a method is on MODEL (see `wolf models`): bounds, recovery, breakdown."""
     if plot is not None and plot.suffix.lower() not in PICTURES:
         raise InputError(f"--plot must end in {', '.join(PICTURES)}; got {plot.name}")
-    for path in (plot, None if json == "-" else json):
-        if path is not None and not Path(path).parent.is_dir():
-            raise InputError(f"the folder {Path(path).parent} does not exist; make it first, or choose another")
     from wolf.cli import certifying
+    from wolf.readings import files
 
     target = None if plot is None else str(plot)
+    for path in (target, json):
+        if path is not None:
+            files.check_target(path)
+    files.check_apart(_inputs(model), {"--json": json, "--plot": target})
     click.echo(certifying.run(model, json=json, plot=target, key=seed, **options))
 
 
@@ -287,17 +317,18 @@ def list_methods() -> None:
 def demo(out: Path, steps: int, trials: int, seed: int) -> None:
     """Compare a robust filter with a Kalman filter on dirty data: a table and a picture."""
     if out.suffix.lower() not in PICTURES:
-        raise click.ClickException(f"--out must end in {', '.join(PICTURES)}; got {out.name}")
-    if not out.parent.is_dir():
-        raise click.ClickException(f"the folder {out.parent} does not exist; make it first, or choose another --out")
+        raise InputError(f"--out must end in {', '.join(PICTURES)}; got {out.name}")
     from wolf.cli import demo as experiment
+    from wolf.cli.pictures import save
+    from wolf.readings import files
 
+    files.check_target(str(out))
     config = experiment.Config(steps, trials, seed)
     click.echo(experiment.introduction(config))
     results = experiment.run(config, lambda words: click.echo(words, nl=False))
     click.echo(experiment.table(config, results.rows))
     try:
-        experiment.picture(config, results.tracks).savefig(out)
+        save(experiment.picture(config, results.tracks), out)
     except ModuleNotFoundError as error:
         click.echo(f"No picture this time. {error}")
     else:

@@ -80,6 +80,8 @@ def default_target(source: str) -> str:
     if source == "-":
         return "-"
     path = Path(source)
+    if not path.name:
+        raise ValueError(f"there is no file {source!r}; name one to read")
     known = path.suffix.lower() in {*files.SUFFIXES, ".csv", ".tsv", ".txt"}
     return str(path.with_name(path.stem + "-clean" + (path.suffix if known else ".csv")))
 

@@ -68,7 +68,8 @@ def load(
     notes: list[str] = []
     for name in filter(None, [time, by, *values]):
         _check_name(table, name)
-    time = time or _find_time(table, {by, *values})
+    _check_parts(time, by, values)
+    time = time or _find_time(table, {by, *values}, notes)
     names = list(dict.fromkeys(values)) or [_find_value(table, {time, by}, notes)]
     columns = []
     for name in names:
@@ -94,21 +95,39 @@ def _check_name(table: files.Table, name: str) -> None:
     raise ValueError(f"{table.name} has no column {name!r}.{hint} Its columns are {', '.join(map(repr, names))}")
 
 
-def _find_time(table: files.Table, taken: set[Any]) -> str | None:
-    """Look for a usual name, then for a column of dates."""
+def _check_parts(time: str | None, by: str | None, values: tuple[str, ...]) -> None:
+    """Refuse one column for two things."""
+    given = {"--time": [time], "--by": [by], "--value": values}
+    for name in filter(None, {time, by, *values}):
+        options = [option for option, names in given.items() if name in names]
+        if len(options) > 1:
+            raise ValueError(f"column {name!r} cannot be both {' and '.join(options)}")
+
+
+def _find_time(table: files.Table, taken: set[Any], notes: list[str]) -> str | None:
+    """Look for a usual name, then for a column of dates; say so of a usual name with something else below it."""
     names = [name for name in table.data.column_names if name not in taken]
     for usual in TIME_NAMES:
         for name in names:
             if name.strip().lower() == usual and (files.is_time(table, name) or files.is_number(table, name)):
                 return str(name)
+    for name in names:
+        cell = files.example(table, name) if name.strip().lower() in TIME_NAMES else ""
+        if cell:
+            notes.append(
+                f"{name!r} was not taken for the time: {cell!r} is no date like 2024-05-01 13:45:00, nor a number"
+            )
     return next((str(name) for name in names if files.is_time(table, name)), None)
 
 
 def _find_value(table: files.Table, taken: set[Any], notes: list[str]) -> str:
     names = [name for name in table.data.column_names if name not in taken and files.is_number(table, name)]
     if not names:
-        named = ", ".join(map(repr, table.data.column_names))
-        raise ValueError(f"{table.name} has no column of numbers besides the time; its columns are {named}")
+        cells = {name: files.example(table, name) for name in table.data.column_names if name not in taken}
+        named = ", ".join(f"{name!r}" + (f" (as {cell!r})" if cell else "") for name, cell in cells.items())
+        comma = any(files.DECIMAL_COMMA.fullmatch(cell) for cell in cells.values())
+        words = "; a decimal comma cannot be read: write a point" if comma else ""
+        raise ValueError(f"{table.name} has no column of numbers besides the time; there are {named or 'none'}{words}")
     usual = [name for name in names if name.strip().lower() in VALUE_NAMES]
     chosen = str((usual or names)[0])
     if len(names) > 1:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 OBS_SHARE, DYNAMICS_SHARE = 0.25, 0.05  # of the variance of differences, for variances that were given no start
+LARGEST_STEP = 1e150  # whose square is still a number
 MAD = 1.4826  # from a median absolute deviation to the standard deviation of a Gaussian
 
 
@@ -56,6 +57,8 @@ def difference_var(ys: Any) -> float:
     middle = float(np.median(steps)) or float(np.median(steps[steps > 0])) if np.any(steps > 0) else 0.0
     if middle == 0.0:
         raise ValueError(f"all values are {values[0]:g}: a constant has no noise to fit, so give the variances")
+    if middle > LARGEST_STEP:
+        raise ValueError(f"values {middle:.3g} apart are too large to fit a variance to; divide them by something")
     return (MAD * middle) ** 2
 
 

@@ -70,14 +70,28 @@ def read_file(path: Path) -> Sum | Matrices:
         absent = [name for name in MATRICES if name not in text]
         if absent:
             raise ValueError(f"{path} lacks {', '.join(absent)}; a linear model has F, H, Q, R, mean and cov")
-        return Matrices(str(path), LinearModel(*(text[name] for name in MATRICES)))
+        _refuse(path, "a linear model", text, list(MATRICES))
+        return Matrices(str(path), _read_matrices(path, text))
     if isinstance(text.get("model"), str):
         return _named(path, text)
     if not isinstance(text.get("parts"), list):
         raise ValueError(f"{path} has neither a model, nor [[parts]], nor matrices F, H, Q, R, mean, cov")
+    if not text["parts"]:
+        raise ValueError(f"{path} has an empty list of parts; a model has at least one")
     parts = [_read_part(path, described) for described in text["parts"]]
     _refuse(path, "the file", text, ["parts", "obs_var"])
     return add_up(str(path), parts, _variance(path, "obs_var", text))
+
+
+def _read_matrices(path: Path, text: dict[str, Any]) -> LinearModel:
+    try:
+        for name in MATRICES:
+            array = checks.number_array(name, text[name])
+            if name != "mean" and array.ndim != 2:
+                raise ValueError(f"{name} must be a list of rows; got an array of shape {array.shape}")
+        return LinearModel(*(text[name] for name in MATRICES))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
@@ -101,15 +115,21 @@ def _named(path: Path, text: dict[str, Any]) -> Sum:
 
 def _read_part(path: Path, described: dict[str, Any]) -> Part:
     kinds = {word.name: word for word in PARTS}
+    if not isinstance(described, dict):
+        raise ValueError(f'{path}: a part is a table, as [[parts]] and kind = "level" below it; got {described!r}')
     kind = described.get("kind")
-    if kind not in kinds:
+    if not isinstance(kind, str) or kind not in kinds:
         raise ValueError(f"{path}: a part is of kind {', '.join(kinds)}; got {kind!r}")
     word = find_word(kind, kinds)
     absent = [name for name in word.arguments[: word.required] if name not in described]
     if absent:
         raise ValueError(f"{path}: a {kind} part needs its {', '.join(absent)}")
+    given = {name: described[name] for name in word.arguments if name in described}
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"{path}: {name} of a {kind} part must be a number; got {value!r}")
     try:
-        part = word.make(**{name: described[name] for name in word.arguments if name in described})
+        part = word.make(**given)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
     _refuse(path, f"a {kind} part", described, ["kind", *word.arguments, *part.variances])
@@ -125,7 +145,7 @@ def _variance(path: Path, name: str, described: dict[str, Any]) -> float | None:
     if value == "fit":
         return None
     try:
-        checks.variances(**{name: value})
+        checks.variances(**{name: repr(value) if isinstance(value, bool) else value})
     except ValueError as error:
         raise ValueError(f'{path}: {error}; or "fit"') from error
     return float(value)

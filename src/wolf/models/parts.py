@@ -15,6 +15,7 @@ from wolf.belief import Gaussian
 from wolf.models import gaps
 from wolf.models.gaps import Motion
 
+MOST_STATES = 4_000  # of a full pattern; its matrices have the square of that
 FEW = 3  # waves that are proposed in place of a full pattern: enough for a smooth one
 
 
@@ -128,8 +129,8 @@ def cycle(period: float, var: float | None = None, damping: float = 1.0) -> Part
         damping: factor at each step, in (0, 1]; below 1 the cycle is stationary, and its prior is its own distribution.
     """
     known = _known(cycle_var=var)
-    if not period > 2:
-        raise ValueError(f"period must be above 2 steps; got {period!r}")
+    if not 2 < period < np.inf:
+        raise ValueError(f"period must be a number of steps above 2; got {period!r}")
     if not 0 < damping <= 1:
         raise ValueError(f"damping must be above 0 and at most 1; got {damping!r}")
 
@@ -227,6 +228,10 @@ def _moving_axis(name: str, dynamics: Motion, noise: dict[str, Motion], known: d
 def _full_pattern(period: int, known: dict[str, Any]) -> Part:
     """Give every step of a season but one a state; the last is minus their sum."""
     size = period - 1
+    if size > MOST_STATES:
+        raise ValueError(
+            f"a full pattern has a state for each step, at most {MOST_STATES:,}; use waves: harmonics={FEW}"
+        )
     dynamics = np.eye(size, k=-1)
     dynamics[0] = -1.0
     shaken = gaps.stepping_noise(dynamics, np.diag([1.0] + [0.0] * (size - 1)))

@@ -59,12 +59,14 @@ def filter_frame(
     columns: list[str] = wrapped.columns
     if not len(wrapped):
         raise ValueError("the frame has no rows")
-    names = _value_names(wrapped, values, {time, by})
-    for name in filter(None, [time, by]):
-        _check_name(name, columns)
-    data = np.stack([_numbers(wrapped[name]) for name in names], axis=1)
+    chosen = _value_names(wrapped, values, {time, by})
+    for name in (time, by):
+        if name is not None:
+            _check_name(name, columns)
+    data = np.stack([_numbers(wrapped.get_column(name)) for name in chosen], axis=1)
+    names = [str(name) for name in chosen]  # pandas also has numbers for names
     times = _times(frame, wrapped, time)
-    groups, labels = (None, None) if by is None else _groups(wrapped[by])
+    groups, labels = (None, None) if by is None else _groups(wrapped.get_column(by))
     options = Options(model, method, dict(parameters or {}), smooth, level=level, diagnostics=False)
     done = clean(data, times, options, groups=groups, labels=labels, names=names)
     added = spread_rows(done, names, len(data), set(columns))
@@ -121,7 +123,7 @@ def titles(names: list[str], columns: tuple[int, ...], taken: set[str]) -> dict[
 
 def _value_names(wrapped: Any, values: str | list[str] | None, taken: set[str | None]) -> list[str]:
     if values is not None:
-        names = [values] if isinstance(values, str) else list(values)
+        names = list(values) if isinstance(values, list | tuple | np.ndarray) else [values]
         for name in names:
             _check_name(name, wrapped.columns)
             if not wrapped.schema[name].is_numeric():
@@ -138,7 +140,7 @@ def _value_names(wrapped: Any, values: str | list[str] | None, taken: set[str | 
 
 def _check_name(name: str, columns: list[str]) -> None:
     if name not in columns:
-        close = get_close_matches(str(name), columns, n=1, cutoff=0.4)
+        close = get_close_matches(str(name), list(map(str, columns)), n=1, cutoff=0.4)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise ValueError(f"the frame has no column {name!r}.{hint} Its columns are {', '.join(map(repr, columns))}")
 
@@ -156,10 +158,10 @@ def _times(frame: Any, wrapped: Any, time: str | None) -> np.ndarray | None:
         return _seconds((index if index.tz is None else index.tz_convert(None)).to_numpy())
     kind = wrapped.schema[time]
     if kind.is_numeric():
-        return _numbers(wrapped[time])
+        return _numbers(wrapped.get_column(time))
     if not kind.is_temporal():
         raise ValueError(f"column {time!r} holds {kind}, not times; turn it into dates or numbers first")
-    column = wrapped[time]
+    column = wrapped.get_column(time)
     if getattr(kind, "time_zone", None):
         column = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
     return _seconds(column.to_numpy())

@@ -112,6 +112,9 @@ def _prepare_one(
         return named.builder(gaps, prior, len(columns))(**parameters)
 
     method = entry.resolve_method(options.method, build(None))
+    if not method.needs.covariances:
+        words = "has no covariance and so no intervals to write; choose another, as KF, WoLF or Learned"
+        raise ValueError(f"{describe_method(method)} {words}")
     told = "the default, Learned" if options.method is None else describe_method(method)
     fit = (parameters, found, window)
     return Ready(label, rows, columns, times, values, *fit, named.name, told, unit, gaps, build, method, options)

@@ -7,6 +7,7 @@ import numpy as np
 
 from wolf.fitting import Fit
 
+MOST_AHEAD = 1_000_000  # steps of a forecast, which is there as a whole before it is written
 LEVEL = 0.95  # probability of the intervals
 
 
@@ -40,6 +41,8 @@ class Options:
             raise ValueError(f"level must be a probability between 0 and 1; got {self.level!r}")
         if not isinstance(self.forecast, int) or self.forecast < 0:
             raise ValueError(f"forecast must be a number of steps; got {self.forecast!r}")
+        if self.forecast > MOST_AHEAD:
+            raise ValueError(f"a forecast has at most {MOST_AHEAD:,} steps; got {self.forecast:,}")
 
 
 class Future(NamedTuple):

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from wolf.storage import atomic
+
 HOW = {
     "exact": "solved for, up to a search in one dimension",
     "searched": "the largest that a search in all dimensions found: a lower bound",
@@ -131,7 +133,8 @@ class Certificate:
         }
         text = json.dumps(described, indent=2, ensure_ascii=False, allow_nan=False)
         if path is not None:
-            Path(path).write_text(text + "\n", encoding="utf-8")
+            with atomic(Path(path)) as file:
+                file.write(f"{text}\n".encode())
         return text
 
     def plot(self) -> Any:

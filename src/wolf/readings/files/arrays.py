@@ -29,7 +29,7 @@ def numbers(column: Any, kind: str, blank: float) -> np.ndarray:
     whole, first = np.empty(len(column), kind), 0
     for chunk in getattr(column, "chunks", [column]):
         place = whole[first : first + len(chunk)]
-        cast = compute.cast(chunk, getattr(pyarrow(), kind)())
+        cast = compute.cast(chunk, getattr(pyarrow(), kind)(), safe=kind != "float64")  # 2**60 is rounded, as in text
         if len(chunk) > cast.null_count:
             place[:] = np.frombuffer(cast.buffers()[1], kind, len(cast), cast.offset * place.itemsize)
         if cast.null_count:

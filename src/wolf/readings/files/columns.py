@@ -11,6 +11,8 @@ from wolf.readings.files.reading import Table, pyarrow
 ABSENT = ("", "na", "n/a", "nan", "null", "none", "nil", "missing", "?", "-", "--", "#n/a")
 NUMBER = r"^[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf|infinity|Inf|Infinity|INF)$"
 SAMPLE = 1000  # cells that say what a column holds
+DATE = r"^\d{4}-\d{2}-\d{2}"  # how a date begins
+DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
 ZONES = (None, "UTC")  # dates without a time zone, and with one
 MOSTLY = 0.5  # share of a column that must be numbers to be taken for a column of numbers with bad cells
 
@@ -62,9 +64,10 @@ def number_column(table: Table, name: str, on_bad: str = "error") -> tuple[np.nd
         raise ValueError(f"column {name!r} of {table.name} holds {column.type}, not numbers")
     if bad and on_bad == "error":
         cell = _column(table, name)[bad[0]].as_py()
+        comma = " (a decimal comma? Write a point)" if DECIMAL_COMMA.fullmatch(cell) else ""
         more = f", and {len(bad) - 1} more cells are not" if len(bad) > 1 else ""
         raise ValueError(
-            f"{table.name}, {_where(table, bad[0])}: {cell!r} in column {name!r} is not a number{more}. "
+            f"{table.name}, {_where(table, bad[0])}: {cell!r} in column {name!r} is not a number{comma}{more}. "
             "Use --on-bad-cell missing to take such cells as missing"
         )
     return numbers(column, "float64", np.nan), bad
@@ -78,6 +81,10 @@ def time_column(table: Table, name: str) -> TimeAxis:
             parsed, bad = _parse(column)
             if not bad:
                 return TimeAxis(numbers(parsed, "float64", np.nan), None)
+            if is_number(table, name):
+                cell = column[bad[0]].as_py()
+                words = f"{cell!r} in column {name!r} is not a number, as the other times are"
+                raise ValueError(f"{table.name}, {_where(table, bad[0])}: {words}")
         return _dates(table, name, column)
     if _is_numeric(column):
         return TimeAxis(numbers(column, "float64", np.nan), None)
@@ -89,13 +96,17 @@ def time_column(table: Table, name: str) -> TimeAxis:
 
 def group_column(table: Table, name: str) -> tuple[np.ndarray, list[str], Any]:
     """Read a column as group numbers, with the labels in the order in which they come, and the cells that they are."""
-    column = _column(table, name)
+    column, types = _column(table, name), pyarrow().types
+    if types.is_nested(column.type):
+        raise ValueError(f"column {name!r} of {table.name} holds {column.type}, which cannot tell series apart")
+    if types.is_null(column.type):
+        column = column.cast(pyarrow().string())
     coded = column.combine_chunks().dictionary_encode()
     labels = [str(label) for label in coded.dictionary.to_pylist()]
     codes = numbers(coded.indices, "int64", len(labels))
     if codes.size and codes.max() == len(labels):
         labels.append("(no name)")
-    return codes, labels, column.take(np.unique(codes, return_index=True)[1].tolist())
+    return codes, labels, table.data.column(name).take(np.unique(codes, return_index=True)[1].tolist())
 
 
 def is_number(table: Table, name: str) -> bool:
@@ -113,12 +124,40 @@ def is_time(table: Table, name: str) -> bool:
     """Say whether a column holds dates."""
     column = _column(table, name)
     if _is_text(column):
-        return _as_stamps(column.slice(0, SAMPLE)) is not None and column.null_count < len(column)
+        some = column.slice(0, SAMPLE)
+        return column.null_count < len(column) and (_as_stamps(some) is not None or _mostly_dates(some))
     return "timestamp" in str(column.type) or "date" in str(column.type)
 
 
+def example(table: Table, name: str) -> str:
+    """Show the first cell of a column that is not empty, for messages; nothing if it is not a text.
+
+    Args:
+        table: as read.
+        name: of the column.
+    """
+    column = _column(table, name).slice(0, SAMPLE)
+    if not _is_text(column):
+        return ""
+    return next((cell for cell in column.to_pylist() if cell and cell.strip().lower() not in ABSENT), "")
+
+
 def _column(table: Table, name: str) -> Any:
-    return table.data.column(name)
+    """Find a column; what is kept by reference, as texts often are, is written out."""
+    column, types = table.data.column(name), pyarrow().types
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return column.cast(pyarrow().string()) if types.is_string_view(column.type) else column
+
+
+def _mostly_dates(some: Any) -> bool:
+    """Say whether most cells begin as a date, though not all can be read: the others are then at fault."""
+    from pyarrow import compute
+
+    trimmed = compute.utf8_trim_whitespace(some)
+    dates = compute.sum(compute.match_substring_regex(trimmed, DATE)).as_py() or 0
+    absent = compute.sum(_is_absent(trimmed)).as_py() or 0
+    return bool(dates > MOSTLY * (len(some) - absent))
 
 
 def _is_text(column: Any) -> bool:
@@ -198,7 +237,9 @@ def _dates(table: Table, name: str, column: Any) -> TimeAxis:
     stamps = _as_stamps(column)
     if stamps is None:
         row = max(_reach(column, pyarrow().timestamp("ns", tz=zone)) for zone in ZONES)
-        words = "is not a date like 2024-05-01 13:45:00 (ISO 8601), nor a number; all cells need one style"
+        words = "is not a date like 2024-05-01 13:45:00 (ISO 8601), nor a number"
+        if row and _as_stamps(column.slice(row, 1)) is not None:
+            words = "and the cells before differ in whether they have a time zone; all need one, or none"
         raise ValueError(f"{table.name}, {_where(table, row)}: {column[row].as_py()!r} in column {name!r} {words}")
     return _axis(stamps, str(column[0].as_py() or ""), stamps.type.tz is not None)
 

@@ -10,11 +10,22 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
 
+from wolf.storage import is_special
+
 DELIMITERS = (",", ";", "\t", "|")
 SUFFIXES = {".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow"}
 MAGIC = {b"PAR1": "parquet", b"ARRO": "arrow"}
 BLOCK = 1 << 17  # bytes that a table is read again by; pyarrow reads up to 32 of them ahead
 COMPRESSED = (".gz", ".bz2", ".zst")
+MARK = b"\xef\xbb\xbf"  # that some programs put before UTF-8
+HEAD = 1 << 16  # bytes that the names are among
+FOREIGN = {  # how files begin that are often taken for CSV
+    rb"\{|\[\s*[\[{\"\d]": "JSON",
+    rb"(?i)<(!doctype|html|\?xml)": "HTML or XML",
+    rb"PK\x03\x04|\xd0\xcf\x11\xe0": "an Excel file or an archive",
+    rb"\x1f\x8b": "compressed by gzip; its name should end in .gz",
+}
+NOT_UTF8 = "its text is not in UTF-8; save it so, for instance by `iconv -f latin1 -t utf-8`"
 MISSING_PYARROW = (
     'Files and tables need pyarrow: pip install "wolf-filter[frames]" (in a clone of wolf: pip install ".[frames]")'
 )
@@ -84,16 +95,22 @@ def read_table(source: str, header: bool = True) -> Table:
     """
     arrow = pyarrow()
     if source == "-":
+        if sys.stdin is None or sys.stdin.closed:
+            raise ValueError("standard input is closed; name a file, or pipe one in")
         name, content = "standard input", arrow.py_buffer(sys.stdin.buffer.read())
     else:
         name, content = source, _map(arrow, Path(source))
     if not content.size:
         raise ValueError(f"{name} is empty")
-    kind = SUFFIXES.get(Path(source).suffix.lower()) or MAGIC.get(content.slice(0, 4).to_pybytes(), "csv")
+    kind = SUFFIXES.get(Path(source).suffix.lower()) or MAGIC.get(
+        content.slice(0, min(4, content.size)).to_pybytes(), "csv"
+    )
     try:
         table = _read_csv(source, name, content, header) if kind == "csv" else _read_binary(name, content, kind)
-    except (arrow.ArrowInvalid, arrow.ArrowNotImplementedError, UnicodeDecodeError) as error:
-        raise ValueError(f"{name} is not a {kind} table that can be read: {error}") from error
+    except (arrow.ArrowException, UnicodeDecodeError) as error:
+        foreign = isinstance(error, UnicodeDecodeError) or "invalid UTF8" in str(error)
+        raise ValueError(f"{name} is not a {kind} table that can be read: {NOT_UTF8 if foreign else error}") from error
+    _check_names(name, table.data.column_names)
     if not table.data.num_rows:
         raise ValueError(f"{name} has column names but no rows")
     return table
@@ -104,12 +121,20 @@ def _map(arrow: Any, path: Path) -> Any:
         raise FileNotFoundError(f"there is no file {path}")
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder, not a file")
-    if not path.stat().st_size:
-        return arrow.py_buffer(b"")
+    if is_special(path) or not path.stat().st_size:  # a pipe has no size, nor have files of the system
+        return _unpack(arrow, path, arrow.py_buffer(path.read_bytes()))
     if path.suffix.lower() in COMPRESSED:
         with arrow.input_stream(str(path), compression="detect") as stream:
             return stream.read_buffer()
     with arrow.memory_map(str(path)) as stream:
+        return stream.read_buffer()
+
+
+def _unpack(arrow: Any, path: Path, content: Any) -> Any:
+    if path.suffix.lower() not in COMPRESSED or not content.size:
+        return content
+    kind = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}[path.suffix.lower()]
+    with arrow.input_stream(arrow.BufferReader(content), compression=kind) as stream:
         return stream.read_buffer()
 
 
@@ -118,7 +143,9 @@ def _read_binary(name: str, content: Any, kind: str) -> Table:
     if kind == "parquet":
         from pyarrow import parquet
 
-        data = parquet.read_table(reader)
+        file = parquet.ParquetFile(reader)
+        _check_names(name, file.schema_arrow.names)
+        data = file.read()
     else:
         from pyarrow import feather
 
@@ -129,16 +156,18 @@ def _read_binary(name: str, content: Any, kind: str) -> Table:
 def _read_csv(source: str, name: str, content: Any, header: bool) -> Table:
     from pyarrow import csv as arrow_csv
 
-    first = _first_line(content)
+    first, alone = _first_line(name, content)
     delimiter = max(DELIMITERS, key=first.count) if any(d in first for d in DELIMITERS) else ","
     names = next(csv.reader([first], delimiter=delimiter), [])
     if not header:
         names = [f"column{i + 1}" for i in range(len(names))]
-    elif names and all(_is_numeral(cell) for cell in names):
+    elif not first.strip():
+        raise ValueError(f"the first line of {name} is empty; it must hold the names of the columns")
+    elif all(_is_numeral(cell) for cell in names):
         raise ValueError(f"the first line of {name} holds numbers, not column names; if it is data, add --no-header")
-    twice = [cell for cell in names if names.count(cell) > 1]
-    if twice:
-        raise ValueError(f"{name} has two columns called {twice[0]!r}; column names must differ")
+    elif alone:
+        raise ValueError(f"{name} has column names but no rows")
+    _check_names(name, names)
     types = dict.fromkeys(names, pyarrow().string())
     # One thread: parsing is a small part of a run, and threads hold many blocks at once.
     reading = {"column_names": names, "skip_rows": 1 if header else 0, "use_threads": False}
@@ -151,7 +180,8 @@ def _read_csv(source: str, name: str, content: Any, header: bool) -> Table:
     whole = arrow_csv.ReadOptions(**reading)
     data = arrow_csv.read_csv(pyarrow().BufferReader(content), read_options=whole, **options)
     options["read_options"] = arrow_csv.ReadOptions(**reading, block_size=max(BLOCK, _longest(data)))
-    if source == "-" or Path(source).suffix.lower() in COMPRESSED:
+    _check_quotes(name, content, data)
+    if source == "-" or is_special(source) or Path(source).suffix.lower() in COMPRESSED:
         again = partial(_pieces, partial(pyarrow().BufferReader, content), options)
     else:
         again = partial(_pieces, partial(_Unchanged, source, content.size, crc32(content)), options)
@@ -195,9 +225,33 @@ class _Unchanged(io.FileIO):
         return block
 
 
-def _first_line(content: Any) -> str:
-    line = io.BytesIO(content.slice(0, min(content.size, 1 << 16)).to_pybytes()).readline()
-    return line.decode("utf-8-sig").rstrip("\r\n")
+def _first_line(name: str, content: Any) -> tuple[str, bool]:
+    """Read the first line and say whether it is the only one; or what the file is instead of a table."""
+    head = content.slice(0, min(content.size, HEAD)).to_pybytes()
+    bare = head.removeprefix(MARK)
+    if not bare.strip() and content.size <= HEAD:
+        raise ValueError(f"{name} is empty")
+    for start, what in FOREIGN.items():
+        if re.match(start, bare.lstrip()):
+            raise ValueError(f"{name} looks like {what}, not like a table of CSV, Parquet or Arrow; save it as one")
+    line, *rest = re.split(rb"[\r\n]", bare, maxsplit=1)
+    text = line.decode()
+    if "\0" in text:
+        raise ValueError(f"{name} is not a csv table that can be read: it holds zero bytes")
+    return text, content.size <= HEAD and not b"".join(rest).strip()
+
+
+def _check_names(name: str, names: list[str]) -> None:
+    twice = [each for each in names if names.count(each) > 1]
+    if twice:
+        raise ValueError(f"{name} has two columns called {twice[0]!r}; column names must differ")
+
+
+def _check_quotes(name: str, content: Any, data: Any) -> None:
+    """Refuse a last cell over several lines in a file with an odd number of quotes: one was never closed."""
+    last = [column[-1].as_py() for column in data.columns] if data.num_rows else []
+    if any("\n" in cell or "\r" in cell for cell in last) and len(re.findall(b'"', content)) % 2:
+        raise ValueError(f"{name} opens a quote that is never closed, in or before {last[0]!r} of its last row")
 
 
 def _is_numeral(cell: str) -> bool:

@@ -4,26 +4,41 @@ import csv
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from wolf.readings.files.reading import SUFFIXES, pyarrow
-from wolf.storage import atomic
+from wolf.storage import atomic, is_special
 
+TABLES = (".csv", ".tsv", ".txt", *SUFFIXES)  # endings that say how a table is written
 ROW_GROUP = 131_072  # rows of a Parquet file that are written at once
 
 
 def check_target(path: str) -> None:
     """Say before any work is done that a result could not be written."""
-    if path == "-":
+    if path == "-" or is_special(path):
         return
+    if not path:
+        raise ValueError("give the name of a file to write; got an empty one")
+    with suppress(FileNotFoundError, NotADirectoryError):
+        os.stat(path)  # a circle of links, a name that is too long: told by the system
     folder = Path(path).parent
     if not folder.is_dir():
         raise ValueError(f"the folder {folder} does not exist; make it first, or choose another place to write")
     if Path(path).is_dir():
         raise ValueError(f"{path} is a folder; give the name of a file to write")
+    folder = Path(os.path.realpath(path)).parent
     if not os.access(folder, os.W_OK):
         raise PermissionError(f"there is no permission to write in {folder}")
+
+
+def check_table(path: str) -> None:
+    """Say before any work is done that a table could not be written so: by the place, or by its ending."""
+    check_target(path)
+    ending = Path(path).suffix.lower() or ("." if path.endswith(".") else "")
+    if ending and ending not in TABLES and not is_special(path):
+        raise ValueError(f"a table is written as {', '.join(TABLES)}; got the ending {ending} of {path}")
 
 
 def write_table(path: str, data: Any, kind: str | None = None, delimiter: str = ",") -> None:
@@ -42,8 +57,11 @@ def write_pieces(path: str, schema: Any, pieces: Iterator[Any], kind: str | None
         delimiter: of a CSV file.
         quoted: put the texts of a CSV file in quotes.
     """
-    kind = SUFFIXES.get(Path(path).suffix.lower()) or (kind if path == "-" and kind else "csv")
+    stream = path == "-" or is_special(path)
+    kind = SUFFIXES.get(Path(path).suffix.lower()) or (kind if stream and kind else "csv")
     if path == "-":
+        if sys.stdout is None:
+            raise ValueError("standard output is closed; name a file with --out")
         _write(sys.stdout.buffer, schema, pieces, kind, delimiter, quoted)
         sys.stdout.buffer.flush()
         return
