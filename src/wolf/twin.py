@@ -104,7 +104,16 @@ def run(
     """
     import jax
 
+    entry.check_model(model)
     checks.count("steps", steps)
+    checks.key(key, needed=True)
+    method = entry.resolve_method(method, model)
+    if data is not None and not isinstance(data, simulate.Simulated):
+        raise ValueError(f"data must be what wolf.simulate.trajectory returned; got {checks.told(data)}")
+    if not (progress is None or isinstance(progress, bool) or callable(progress)):
+        raise ValueError(f"progress must be True, False or a function of (done, steps); got {checks.told(progress)}")
+    if burn_in is not None:
+        checks.whole("burn_in", burn_in)
     data_key, filter_key = jax.random.split(as_key(key))
     if data is None:
         data = simulate.trajectory(model, steps, data_key, outliers, initial=initial)
@@ -112,7 +121,6 @@ def run(
     burn_in = int(BURN_IN * steps) if burn_in is None else burn_in
     if not 0 <= burn_in < steps:
         raise ValueError(f"burn_in must leave some of the {steps} steps; got {burn_in}")
-    method = entry.resolve_method(method, model)
     size = (method.num_members if isinstance(method, EnsembleFilter) else 1) * model.state_dim
     length = min(steps, max(1, PIECE // size))
     pieces = -(-steps // length)

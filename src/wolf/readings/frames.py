@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from wolf import checks
 from wolf.readings import Options, Series, clean
 from wolf.results.tabular import narwhals
 
@@ -58,14 +59,20 @@ def filter_frame(
         raise ValueError(f"frame must be of pandas, polars or Arrow; got {type(frame).__name__}.{advice}") from error
     columns: list[str] = wrapped.columns
     if not len(wrapped):
-        raise ValueError("the frame has no rows")
+        raise ValueError("the frame has no rows; give it some")
+    odd = [name for name in columns if not isinstance(name, str)]
+    if odd:
+        example = "frame.columns = frame.columns.astype(str)"
+        raise ValueError(f"the frame must have text for names of columns; got {odd[0]!r}. Use {example}")
+    for name, column in (("time", time), ("by", by)):
+        if column is not None:
+            _check_name(name, column, columns)
     names = _value_names(wrapped, values, {time, by})
-    for name in filter(None, [time, by]):
-        _check_name(name, columns)
     data = np.stack([_numbers(wrapped[name]) for name in names], axis=1)
     times = _times(frame, wrapped, time)
     groups, labels = (None, None) if by is None else _groups(wrapped[by])
-    options = Options(model, method, dict(parameters or {}), smooth, level=level, diagnostics=False)
+    known = checks.mapping("parameters", parameters, "{'obs_var': 1.0}")
+    options = Options(model, method, known, smooth, level=level, diagnostics=False)
     done = clean(data, times, options, groups=groups, labels=labels, names=names)
     added = spread_rows(done, names, len(data), set(columns))
     backend = nw.get_native_namespace(wrapped)
@@ -121,11 +128,11 @@ def titles(names: list[str], columns: tuple[int, ...], taken: set[str]) -> dict[
 
 def _value_names(wrapped: Any, values: str | list[str] | None, taken: set[str | None]) -> list[str]:
     if values is not None:
-        names = [values] if isinstance(values, str) else list(values)
+        names = list(values) if isinstance(values, list | tuple) else [values]
         for name in names:
-            _check_name(name, wrapped.columns)
+            _check_name("values", name, wrapped.columns)
             if not wrapped.schema[name].is_numeric():
-                raise ValueError(f"column {name!r} holds {wrapped.schema[name]}, not numbers")
+                raise ValueError(f"values must name columns of numbers; {name!r} holds {wrapped.schema[name]}")
         if not names:
             raise ValueError("values must name at least one column")
         return names
@@ -136,11 +143,13 @@ def _value_names(wrapped: Any, values: str | list[str] | None, taken: set[str | 
     return numeric
 
 
-def _check_name(name: str, columns: list[str]) -> None:
+def _check_name(argument: str, name: Any, columns: list[str]) -> None:
+    if not isinstance(name, str):
+        raise ValueError(f"{argument} must be the name of a column; got {checks.told(name)}")
     if name not in columns:
         close = get_close_matches(str(name), columns, n=1, cutoff=0.4)
         hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"the frame has no column {name!r}.{hint} Its columns are {', '.join(map(repr, columns))}")
+        raise ValueError(f"the frame has no column {name!r}, given as {argument}.{hint} Its columns are {', '.join(map(repr, columns))}")
 
 
 def _numbers(column: Any) -> np.ndarray:
