@@ -73,9 +73,25 @@ def number(name: str, value: Any) -> float:
     return float(array)
 
 
-def positive(name: str, value: Any) -> None:
-    """Check a positive hyper-parameter (a number, or an array of them for a sweep)."""
-    if value is None or isinstance(value, jax.core.Tracer):
+def filled(name: str, value: Any) -> Any:
+    """Read a number, or an array of them for a sweep; not an empty one."""
+    array = number_array(name, value)
+    if not array.size:
+        raise ValueError(f"{name} must hold a number; got {told(value)}")
+    return array
+
+
+def finite(name: str, value: Any) -> Any:
+    """Read a finite number, or an array of them for a sweep."""
+    array = filled(name, value)
+    if not isinstance(array, jax.core.Tracer) and not np.all(np.isfinite(array)):
+        raise ValueError(f"{name} must be finite; got {told(value)}")
+    return array
+
+
+def positive(name: str, value: Any, needed: bool = False) -> None:
+    """Check a positive hyper-parameter (a number, or an array of them for a sweep); None has a default, if any."""
+    if (value is None and not needed) or isinstance(value, jax.core.Tracer):
         return
     array = number_array(name, value)
     if not array.size or not np.all(array > 0) or isinstance(value, bool | np.bool_):  # NaN fails as well
@@ -266,7 +282,7 @@ def model(prior: Any, dynamics_cov: Any, obs_cov: Any, names: tuple[str, str, st
         names: of Q, R and the prior covariance.
         diagonal: whether vectors of variances will do.
     """
-    if prior.mean.ndim != 1:
+    if prior.mean.ndim != 1 or not prior.mean.size:
         raise ValueError(
             f"the prior mean must have shape (D,); got {np.shape(prior.mean)}. One column? Use mean.ravel()"
         )

@@ -1,7 +1,11 @@
 """Bad arguments of what runs: filter and its sisters, Online, fit, tune, certify, attack, frames, plots."""
 
+from decimal import Decimal
+from fractions import Fraction
 from functools import partial
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 import pandas
@@ -12,6 +16,7 @@ import pytest
 import wolf
 from tests.attack import odd
 from wolf import models
+from wolf.fitting.guesses import guesses
 
 LEVEL = models.local_level(level_var=0.1, obs_var=1.0)
 PLANE = models.constant_velocity(dims=2, dt=1.0, dynamics_var=0.1, obs_var=1.0)
@@ -185,6 +190,83 @@ def ready():
     wolf.Online(DRIVEN, "KF")
 
 
-@pytest.mark.parametrize(("call", "value", "argument"), RUNS + STEPS + FITS + FRAMES)
-def test_odd_value_is_refused_by_the_name_of_its_argument(call, value, argument):
-    odd.ask(call, value, argument)
+@pytest.mark.parametrize(("argument", "values", "call"), RUNS + STEPS + FITS + FRAMES)
+def test_odd_values_are_refused_by_the_name_of_their_argument(argument, values, call):
+    odd.ask(argument, values, call)
+
+
+TAKEN = {
+    "list": YS.tolist(),
+    "tuple": tuple(YS.tolist()),
+    "column": YS[:, None],
+    "rows": YS[:, None].tolist(),
+    "float32": YS.astype(np.float32),
+    "objects": YS.astype(object),
+    "halves": [Fraction(str(y)) for y in YS],
+    "decimals": [Decimal(str(y)) for y in YS],
+    "pandas": pandas.Series(YS),
+    "pandas frame": pandas.DataFrame({"y": YS}),
+    "nullable pandas": pandas.Series(YS, dtype="Float64"),
+    "polars": polars.Series(YS),
+    "polars frame": polars.DataFrame({"y": YS}),
+    "arrow": pyarrow.array(YS),
+    "jax": jnp.asarray(YS),
+}
+HOLES = {
+    "nan": [1.0, np.nan, 1.5, 0.5, 1.0],
+    "None": [1.0, None, 1.5, 0.5, 1.0],
+    "masked": np.ma.masked_equal(YS, 2.0),
+    "masked constant": [1.0, np.ma.masked, 1.5, 0.5, 1.0],
+    "masked rows": [np.ma.masked_equal([y], 2.0) for y in YS],
+    "masked integers": np.ma.masked_equal([2, 4, 3, 1, 2], 4) / 2,
+    "nullable pandas": pandas.Series([1.0, None, 1.5, 0.5, 1.0], dtype="Float64"),
+    "polars": polars.Series([1.0, None, 1.5, 0.5, 1.0]),
+    "arrow": pyarrow.array([1.0, None, 1.5, 0.5, 1.0]),
+}
+
+
+@pytest.mark.parametrize("ys", TAKEN.values(), ids=TAKEN)
+def test_numbers_in_any_dress_give_the_same_result(ys):
+    np.testing.assert_array_equal(wolf.filter(LEVEL, ys, method="KF").means, OUT.means)
+
+
+@pytest.mark.parametrize("ys", HOLES.values(), ids=HOLES)
+def test_what_is_missing_is_missing_in_any_dress(ys):
+    out = wolf.filter(LEVEL, ys, method="KF")
+    assert out.missing == 1
+    np.testing.assert_array_equal(np.isnan(out.ys[:, 0]), [False, True, False, False, False])
+
+
+def test_many_masked_series_keep_their_masks():
+    out = wolf.filter_many(LEVEL, [np.ma.masked_equal(YS, 2.0), YS], method="KF")
+    assert out.missing == 1
+
+
+@pytest.mark.parametrize("key", [np.int64(0), np.uint32(0), jax.random.key(0), jax.random.PRNGKey(0)], ids=repr)
+def test_seeds_and_keys_of_all_kinds_draw_the_same(key):
+    drawn = wolf.simulate.trajectory(LEVEL, 5, key).measurements
+    np.testing.assert_array_equal(drawn, wolf.simulate.trajectory(LEVEL, 5, 0).measurements)
+
+
+def test_whole_numbers_of_numpy_count():
+    assert len(wolf.forecast(OUT, np.int64(2)).means) == 2
+    assert models.constant_velocity(np.int32(2), 1.0, 0.1, 1.0).obs_dim == 2
+    assert online(horizon=np.int64(2)).horizon == 2
+
+
+def test_what_a_partial_says_is_held_not_fitted():
+    assert list(guesses(partial(models.local_level, obs_var=1.0), YS, {})) == ["level_var"]
+    assert list(guesses(partial(models.local_level, obs_var=1.0), YS, {"obs_var": 2.0})) == ["level_var", "obs_var"]
+    with pytest.raises(ValueError, match="no parameters to fit"):
+        guesses(partial(models.local_level, level_var=0.1, obs_var=1.0), YS, {})
+
+
+def test_frame_with_numbers_for_names_is_refused_in_words():
+    with pytest.raises(ValueError, match=r"frame must have text for names of columns; got 0. Use frame.columns"):
+        wolf.filter_frame(pandas.DataFrame(np.ones((5, 1))))
+
+
+def test_wrong_signature_is_python_own_error():
+    for call in (wolf.filter, wolf.fit, wolf.tune, wolf.Online, wolf.simulate.trajectory, wolf.LinearModel):
+        with pytest.raises(TypeError, match="missing"):
+            call()

@@ -99,19 +99,19 @@ def tune(
     checks.flag("update_first", update_first)
     entry.check_model(model)
     first = entry.resolve_method(methods.make(method, **options), model)
+    array = checks.measurements(ys, model.obs_dim)
+    rows = int(np.isfinite(array).any(-1).sum())
+    if not rows:
+        raise ValueError("ys holds no number to predict: all are missing")
     name = ("dof" if isinstance(_weight(first), StudentWeight) else "c") if name is None else name
     low, high = _range(first, model, name, low, high)
     try:
         methods.make(method, **options | {name: low})
     except ValueError as error:
         raise ValueError(f"name must be a number among the options of {method}; got {name!r}: {error}") from error
-    array = checks.measurements(ys, model.obs_dim)
     us = checks.inputs(inputs, len(array), model)
     entry.check_functions(model, us)
     entry.check_time_axes(model, len(array), update_first, "tune")
-    rows = int(np.isfinite(array).any(-1).sum())
-    if not rows:
-        raise ValueError("ys holds no number to predict: all are missing")
 
     def evaluate(values: np.ndarray) -> np.ndarray:
         candidates = [cast(methods.make(method, **options, **{name: value}), "float64") for value in values.tolist()]

@@ -49,7 +49,7 @@ def series(
     shown = [means]
     if truth is not None:
         truth = checks.number_array("truth", truth)
-        if truth.ndim == 2 and truth.shape[1] > coordinate:
+        if truth.ndim == 2 and truth.shape[1] == out.means.shape[1]:
             truth = truth[:, coordinate]
         _check_length("truth", truth, times)
         ax.plot(times, truth, color=style.TRUTH, lw=4, solid_capstyle="round", label="truth", zorder=2)
