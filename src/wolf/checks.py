@@ -102,7 +102,7 @@ def positive_number(name: str, value: Any) -> float:
     """Read one positive, finite number."""
     found = number(name, value)
     if found <= 0:
-        raise ValueError(f"{name} must be a positive number; got {told(value)}")
+        raise ValueError(f"{name} must be positive; got {told(value)}")
     return found
 
 
@@ -172,9 +172,9 @@ def key(value: Any, needed: bool = False) -> None:
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
         good = SEEDS[0] <= value < SEEDS[1]
     else:
-        typed = isinstance(value, jax.Array | jax.core.Tracer) and jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key)
-        raw = isinstance(value, np.ndarray | jax.Array | jax.core.Tracer) and value.dtype == np.uint32
-        good = value.shape == () if typed else raw and value.shape == (2,)
+        kind = value.dtype if isinstance(value, np.ndarray | jax.Array | jax.core.Tracer) else None
+        typed = kind is not None and jax.dtypes.issubdtype(kind, jax.dtypes.prng_key)
+        good = value.shape == () if typed else kind == np.uint32 and value.shape == (2,)
     if not good:
         raise ValueError(f"key must be a seed such as 0, or a JAX key; got {told(value)}")
 

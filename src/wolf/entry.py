@@ -29,8 +29,8 @@ def resolve_method(method: str | Filter | None, model: Model) -> Any:
         method = methods.make(method)
     if isinstance(method, type) or not isinstance(method, Filter):
         raise ValueError(
-            f"method must be a name or a value such as wolf.WoLF(wolf.IMQ(c=4.0)); got {checks.told(method)}. A filter of your "
-            "own is a subclass of wolf.protocols.Filter"
+            f"method must be a name or a value such as wolf.WoLF(wolf.IMQ(c=4.0)); got {checks.told(method)}. A filter "
+            "of your own is a subclass of wolf.protocols.Filter"
         )
     if jax.tree_util.all_leaves([method]):
         raise ValueError(f"decorate {type(method).__name__} with @wolf.numerics.pytree.pytree, for JAX to look inside")

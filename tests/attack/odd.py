@@ -12,6 +12,8 @@ import pytest
 import wolf
 
 COMPILED = []  # what JAX compiled so far: a refusal adds nothing
+
+
 def note(event, *_, **__):
     if "backend_compile" in event:
         COMPILED.append(event)
@@ -39,7 +41,14 @@ ODD = {
 }
 FEW = NONE | {name: ODD[name] for name in ("text", "texts", "dict", "complex", "NaT", "object")}
 NOT_A_NUMBER = NONE | ODD | {"nan": NAN, "list": [1.0, 2.0], "empty": []}
-POSITIVE = ODD | {"zero": 0.0, "negative": -1.0, "nan": NAN, "empty": [], "list with zero": [1.0, 0.0], "masked": np.ma.masked}
+POSITIVE = ODD | {
+    "zero": 0.0,
+    "negative": -1.0,
+    "nan": NAN,
+    "empty": [],
+    "list with zero": [1.0, 0.0],
+    "masked": np.ma.masked,
+}
 NUMBER = NONE | POSITIVE | {"list": [1.0, 2.0], "inf": INF, "bool": True}
 VARIANCE = NOT_A_NUMBER | {"negative": -1.0, "inf": INF, "matrix": np.eye(2)}
 NOISE = VARIANCE | {"zero": 0.0}
@@ -57,36 +66,47 @@ MODEL = FEW | {"class": wolf.LinearModel, "number": 3, "array": np.eye(2), "gaus
 METHOD = {name: ODD[name] for name in ("text", "texts", "dict", "complex", "object")}
 METHOD |= {"class": wolf.GaussianFilter, "weight": wolf.IMQ(), "number": 3, "bytes": b"KF", "function": wolf.KF}
 RESULT = FEW | {"array": np.zeros((5, 1)), "number": 3}
-PRIOR = {name: ODD[name] for name in ("text", "dict", "complex", "object")} | {"number": 1.0, "mean only": (np.zeros(1),)}
-PRIOR |= {"texts": ("a", "b"), "wrong size": wolf.Gaussian(np.zeros(7), np.eye(7)), "nan": wolf.Gaussian([NAN], [[1.0]])}
+PRIOR = {name: ODD[name] for name in ("text", "dict", "complex", "object")} | {
+    "number": 1.0,
+    "mean only": (np.zeros(1),),
+}
+PRIOR |= {
+    "texts": ("a", "b"),
+    "wrong size": wolf.Gaussian(np.zeros(7), np.eye(7)),
+    "nan": wolf.Gaussian([NAN], [[1.0]]),
+}
 PRIOR |= {"negative": wolf.Gaussian([0.0], [[-1.0]])}
 MATRIX = NONE | ODD | {"number": 1.0, "vector": np.ones(5), "nan": [[NAN]], "inf": [[INF]], "empty": np.zeros((0, 0))}
 MATRIX |= {"wide": np.ones((1, 7)), "ragged": [[1.0], [1.0, 2.0]], "four axes": np.ones((1, 1, 1, 1))}
 COVARIANCE = MATRIX | {"negative": [[-1.0]]}
-SERIES = NONE | ODD | {
-    "0-d": np.array(1.0),
-    "empty": [],
-    "no rows": np.zeros((0, 1)),
-    "no columns": np.zeros((5, 0)),
-    "four axes": np.arange(16.0).reshape(2, 2, 4, 1),
-    "too many columns": np.arange(35.0).reshape(5, 7),
-    "ragged": [[1.0], [1.0, 2.0]],
-    "dates": np.array(["2020-01-01"] * 5, "datetime64[D]"),
-    "NaT in numbers": [1.0, np.datetime64("NaT"), 2.0],
-    "NaT of pandas": [1.0, pandas.NaT, 2.0],
-    "spans": np.zeros(5, "timedelta64[s]"),
-    "complexes": np.ones(5) * 1j,
-    "fields": np.zeros(5, [("a", float)]),
-    "digits in a list": ["1.0", "2.0", "3.0"],
-    "digits among objects": np.array([1.0, "2.0", 3.0], dtype=object),
-    "bytes in an array": np.array([b"1", b"2"]),
-    "too large an int": [10**400, 1.0],
-    "dicts": [{"a": 1.0}] * 5,
-    "pandas dates": pandas.Series(pandas.date_range("2020", periods=5)),
-    "pandas text": pandas.Series(["a"] * 5),
-    "polars text": polars.Series(["a"] * 5),
-    "arrow text": pyarrow.array(["a"] * 5),
-}
+SERIES = (
+    NONE
+    | ODD
+    | {
+        "0-d": np.array(1.0),
+        "empty": [],
+        "no rows": np.zeros((0, 1)),
+        "no columns": np.zeros((5, 0)),
+        "four axes": np.arange(16.0).reshape(2, 2, 4, 1),
+        "too many columns": np.arange(35.0).reshape(5, 7),
+        "ragged": [[1.0], [1.0, 2.0]],
+        "dates": np.array(["2020-01-01"] * 5, "datetime64[D]"),
+        "NaT in numbers": [1.0, np.datetime64("NaT"), 2.0],
+        "NaT of pandas": [1.0, pandas.NaT, 2.0],
+        "spans": np.zeros(5, "timedelta64[s]"),
+        "complexes": np.ones(5) * 1j,
+        "fields": np.zeros(5, [("a", float)]),
+        "digits in a list": ["1.0", "2.0", "3.0"],
+        "digits among objects": np.array([1.0, "2.0", 3.0], dtype=object),
+        "bytes in an array": np.array([b"1", b"2"]),
+        "too large an int": [10**400, 1.0],
+        "dicts": [{"a": 1.0}] * 5,
+        "pandas dates": pandas.Series(pandas.date_range("2020", periods=5)),
+        "pandas text": pandas.Series(["a"] * 5),
+        "polars text": polars.Series(["a"] * 5),
+        "arrow text": pyarrow.array(["a"] * 5),
+    }
+)
 MAPPING = {name: ODD[name] for name in ("text", "bytes", "texts", "complex", "object")} | {"number": 3}
 PATH = NONE | {"number": 3, "array": np.eye(2), "dict": {}, "list": ["a.npz"], "bytes": b"a.npz"}
 

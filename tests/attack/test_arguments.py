@@ -1,5 +1,7 @@
 """Bad arguments of what runs: filter and its sisters, Online, fit, tune, certify, attack, frames, plots."""
 
+# ruff: noqa: E501  (a door a line)
+
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
@@ -7,14 +9,13 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-
 import pandas
 import polars
 import pyarrow
 import pytest
+from tests.attack import odd
 
 import wolf
-from tests.attack import odd
 from wolf import models
 from wolf.fitting.guesses import guesses
 
@@ -49,6 +50,7 @@ def stepped():
     return made
 
 
+# fmt: off
 RUNS = odd.table(
     ("filter", "model", odd.MODEL, lambda v: wolf.filter(v, YS)),
     ("filter", "ys", odd.SERIES, lambda v: wolf.filter(LEVEL, v)),
@@ -86,8 +88,10 @@ RUNS = odd.table(
     ("forecast", "model", odd.MODEL | {"other": PLANE}, lambda v: wolf.forecast(v, OUT, 3)),
     ("forecast", "forecast", odd.RESULT, lambda v: wolf.forecast(LEVEL, v, 3)),
     ("to_frame", "backend", odd.CHOICE, lambda v: OUT.to_frame(v)),
-)  # fmt: skip
+)
+# fmt: on
 
+# fmt: off
 STEPS = odd.table(
     ("Online", "model", odd.MODEL, lambda v: wolf.Online(v)),
     ("Online", "method", odd.METHOD, lambda v: wolf.Online(LEVEL, v)),
@@ -106,8 +110,10 @@ STEPS = odd.table(
     ("FixedLag", "model", odd.MODEL, lambda v: wolf.FixedLag(v)),
     ("FixedLag", "horizon", odd.WHOLE, lambda v: wolf.FixedLag(LEVEL, "KF", horizon=v)),
     ("FixedLag", "y", odd.without(odd.SERIES, "None", "0-d"), lambda v: LAGGED.step(v)),
-)  # fmt: skip
+)
+# fmt: on
 
+# fmt: off
 FITS = odd.table(
     ("fit", "builder", odd.NONE | odd.FUNCTION | {"model": LEVEL, "None is returned": nothing, "a pair is returned": short, "takes nothing": dict}, lambda v: wolf.fit(v, YS, start=None if isinstance(v, type) else START)),
     ("fit", "builder", {"raises": lambda level_var: 1 / 0}, lambda v: wolf.fit(v, YS, start={"level_var": 1.0})),
@@ -149,8 +155,10 @@ FITS = odd.table(
     ("attack", "key", odd.KEY | odd.NONE, lambda v: wolf.attack(LEVEL, "KF", YS, key=v)),
     ("attack", "restarts", odd.COUNT, lambda v: wolf.attack(LEVEL, "KF", YS, restarts=v)),
     ("explain", "explain", odd.RESULT | {"many": MANY}, lambda v: wolf.explain(v)),
-)  # fmt: skip
+)
+# fmt: on
 
+# fmt: off
 FRAMES = odd.table(
     ("filter_frame", "frame", odd.FEW | {"array": YS, "number": 3, "no rows": FRAME[:0], "lazy": polars.DataFrame(FRAME.iloc[:, :2]).lazy()}, lambda v: wolf.filter_frame(v)),
     ("filter_frame", "time", odd.ODD | {"absent": "zz", "number": 3}, lambda v: wolf.filter_frame(FRAME, time=v, values="y")),
@@ -179,7 +187,8 @@ FRAMES = odd.table(
     ("hovmoller", "twin", odd.RESULT, lambda v: wolf.plot.hovmoller(v)),
     ("errors", "twins", odd.RESULT | {"empty": {}}, lambda v: wolf.plot.errors(v)),
     ("rank_histogram", "twin", odd.RESULT, lambda v: wolf.plot.rank_histogram(v)),
-)  # fmt: skip
+)
+# fmt: on
 
 
 @pytest.fixture(autouse=True, scope="module")

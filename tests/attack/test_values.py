@@ -1,12 +1,14 @@
 """Bad arguments of what is made and what is scored: models, methods, weights, families, processes, metrics, twins."""
 
+# ruff: noqa: E501  (a door a line)
+
 from functools import partial
 
 import numpy as np
 import pytest
+from tests.attack import odd
 
 import wolf
-from tests.attack import odd
 from wolf import families, influence, methods, metrics, models, simulate, twin
 
 LEVEL = models.local_level(level_var=0.1, obs_var=1.0)
@@ -34,6 +36,7 @@ def doors(make, known, kinds):
     return [(label, name, values, change(make, known, name)) for name, values in kinds.items()]
 
 
+# fmt: off
 MODELS = odd.table(
     *doors(wolf.LinearModel, LINEAR, {"F": odd.without(odd.MATRIX, "None"), "H": odd.MATRIX, "Q": odd.COVARIANCE, "R": odd.COVARIANCE, "cov": odd.COVARIANCE}),
     *doors(wolf.LinearModel, LINEAR, {"mean": odd.SERIES | {"nan": [np.nan]}, "B": odd.without(odd.MATRIX, "None", "wide"), "residual": odd.FUNCTION}),
@@ -79,8 +82,10 @@ MODELS = odd.table(
     *doors(models.mlp, {"features": 2}, {"features": odd.COUNT, "hidden": odd.FEW | {"number": 3, "zero": (0,), "floats": (2.5,)}, "outputs": odd.COUNT, "activation": odd.without(odd.CHOICE, "class"), "key": odd.KEY | odd.NONE, "obs_var": odd.FEW | {"zero": 0.0, "size": [1.0, 1.0]}, "prior_var": odd.FEW | {"negative": -1.0, "nan": np.nan}, "drift_var": odd.FEW | {"negative": -1.0, "nan": np.nan}, "family": odd.without(odd.FEW, "None") | {"class": families.Poisson}, "params": odd.without(odd.SERIES, "None"), "learn": odd.CHOICE}),
     *doors(models.glm, {"features": 2, "family": families.Poisson()}, {"features": odd.COUNT, "family": odd.FEW | {"class": families.Poisson}, "mean": odd.without(odd.SERIES, "None"), "prior_var": odd.FEW | {"negative": -1.0}}),
     *doors(models.from_function, {"fn": np.sin, "params": np.ones(2)}, {"fn": odd.NONE | odd.FUNCTION, "params": odd.without(odd.FEW, "dict") | {"ints": [1, 2], "nan": [np.nan]}, "outputs": odd.COUNT, "obs_var": odd.FEW | {"zero": 0.0}}),
-)  # fmt: skip
+)
+# fmt: on
 
+# fmt: off
 METHODS = odd.table(
     ("methods.make", "method", odd.CHOICE, methods.make),
     ("methods.default", "model", odd.MODEL, methods.default),
@@ -105,8 +110,10 @@ METHODS = odd.table(
     *((family, "y", odd.without(BAD, "0-d", "empty", "no rows", "no columns"), value.statistic) for family, value in {"Poisson": families.Poisson(), "Categorical": families.Categorical(3), "Bernoulli": families.Bernoulli(), "Beta": families.Beta(2.0), "Gamma": families.Gamma(2.0)}.items()),
     ("Unscented", "alpha", odd.NUMBER, lambda v: wolf.moments.Unscented(alpha=v)),
     ("GaussHermite", "order", odd.COUNT, wolf.moments.GaussHermite),
-)  # fmt: skip
+)
+# fmt: on
 
+# fmt: off
 SIMULATED = odd.table(
     *doors(simulate.trajectory, {"model": LEVEL, "steps": 5, "key": 0}, {"model": odd.MODEL, "steps": odd.COUNT, "key": odd.NONE | odd.KEY, "outliers": odd.without(odd.FEW, "None") | {"class": simulate.StudentT, "number": 0.1}, "initial": odd.without(odd.SERIES, "None") | {"nan": [np.nan]}}),
     *((cls.__name__, "prob", odd.NONE | odd.SHARE, partial(lambda cls, rest, v: cls(v, *rest), cls, rest)) for cls, rest in {simulate.Mixture: (), simulate.Additive: (0.0, 1.0), simulate.Spikes: (1.0,), simulate.Replaced: (1.0,), simulate.Stuck: (3,), simulate.Burst: (3,), simulate.Missing: ()}.items()),
@@ -131,8 +138,10 @@ SIMULATED = odd.table(
     *doors(twin.run, {"model": RING, "method": "ETKF", "steps": 5, "key": 0}, {"model": odd.MODEL, "method": odd.METHOD, "steps": odd.COUNT, "key": odd.NONE | odd.KEY, "outliers": odd.without(odd.FEW, "None"), "data": odd.without(odd.FEW, "None"), "initial": odd.without(odd.SERIES, "None"), "burn_in": odd.without(odd.WHOLE, "None") | {"all": 5}, "progress": odd.without(odd.FEW, "None")}),
     ("datasets.load", "name", odd.CHOICE, wolf.datasets.load),
     ("datasets.path", "name", odd.CHOICE, wolf.datasets.path),
-)  # fmt: skip
+)
+# fmt: on
 
+# fmt: off
 SCORES = odd.table(
     *((score, "means", odd.without(ARRAYS, "no columns"), partial(lambda score, v: getattr(metrics, score)(v, MEANS), score)) for score in ("rmse", "rmedse", "j_score")),
     *((score, "truth", odd.without(ARRAYS, "no columns"), partial(lambda score, v: getattr(metrics, score)(MEANS, v), score)) for score in ("rmse", "rmedse", "j_score")),
@@ -152,7 +161,8 @@ SCORES = odd.table(
     ("wasserstein2", "first", odd.SERIES | {"nan": [[np.nan]]}, lambda v: influence.wasserstein2(v, [[1.0]])),
     ("wasserstein2", "second", odd.SERIES | {"nan": [[np.nan]]}, lambda v: influence.wasserstein2([[1.0]], v)),
     *doors(influence.weight_map, {"weight": wolf.IMQ(c=1.0), "obs_cov": np.eye(1), "innovation_cov": np.eye(1), "residuals": MEANS}, {"weight": odd.FEW | {"class": wolf.IMQ}, "obs_cov": odd.COVARIANCE, "innovation_cov": odd.COVARIANCE, "residuals": odd.without(BAD, "no columns")}),
-)  # fmt: skip
+)
+# fmt: on
 
 
 @pytest.mark.parametrize(("argument", "values", "call"), MODELS + METHODS + SIMULATED + SCORES)

@@ -78,7 +78,8 @@ class GaussianFilter(Filter):
     def __post_init__(self) -> None:
         """Check the choices."""
         if isinstance(self.moments, type) or not isinstance(self.moments, Moments):
-            raise ValueError(f"moments must be a value from wolf.moments, as Unscented(); got {checks.told(self.moments)}")
+            got = checks.told(self.moments)
+            raise ValueError(f"moments must be a value from wolf.moments, as Unscented(); got {got}")
         if isinstance(self.noise, type) or not isinstance(self.noise, NoiseRule):
             words = "as StudentNoise(); wolf.WoLF(weight) takes a weight"
             raise ValueError(f"noise must be a rule from wolf.noise, {words}; got {checks.told(self.noise)}")

@@ -74,7 +74,7 @@ def difference_var(ys: Any) -> float:
     with np.errstate(over="ignore"):
         found = np.square(MAD * middle)
     if not np.isfinite(found):
-        raise ValueError(f"the values move by {middle:.3g} from step to step, whose square overflows; divide them first")
+        raise ValueError(f"the values move by {middle:.3g} in a step, whose square overflows; divide them first")
     return float(found)
 
 

@@ -30,7 +30,8 @@ class Transform:
     def __init__(self, start: Mapping[str, float], bounds: Mapping[str, Bounds]):
         unknown = [name for name in bounds if name not in start]
         if unknown:
-            raise ValueError(f"bounds are given for {', '.join(map(str, unknown))}; the parameters are {', '.join(start)}")
+            names = ", ".join(map(str, unknown))
+            raise ValueError(f"bounds are given for {names}; the parameters are {', '.join(start)}")
         self.names = list(start)
         self.bounds = {name: bounds.get(name, "positive") for name in self.names}
         for name in self.names:

@@ -35,7 +35,7 @@ def discretise(drift: Any, diffusion: Any, dt: Any) -> tuple[np.ndarray, np.ndar
     size = len(a) if a.ndim else 0
     for name, matrix in (("drift", a), ("diffusion", noise)):
         if matrix.shape != (size, size) or not size or not np.all(np.isfinite(matrix)):
-            raise ValueError(f"{name} must be a finite matrix, (D, D) for drift and diffusion; got {checks.told(matrix)}")
+            raise ValueError(f"{name} must be finite, and (D, D) like the other of them; got {checks.told(matrix)}")
     checks.covariance("diffusion", noise, size)
     steps = checks.finite("dt", dt)
     if np.any(steps < 0):
@@ -182,7 +182,7 @@ def merge_sensors(*readings: tuple[Any, Any]) -> tuple[np.ndarray, np.ndarray]:
     """
     for pair in readings:
         if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise ValueError(f"readings must be pairs of times and values, one for each sensor; got {checks.told(pair)}")
+            raise ValueError(f"readings must be pairs of times and values, one a sensor; got {checks.told(pair)}")
     if not readings:
         raise ValueError("readings must hold at least one pair of times and values; got none")
     stamps = [np.asarray(times) if len(read_times(times).shape) == 1 else np.zeros(0) for times, _ in readings]

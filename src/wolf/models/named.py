@@ -1,7 +1,7 @@
 """Models by name or from a file: what `--model`, `wolf.filter_frame(model=...)` and `make` understand."""
 
-from pathlib import Path
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from wolf import checks

@@ -149,7 +149,7 @@ def mlp(
     checks.key(key, needed=True)
     family = _gaussian(obs_var, outputs) if family is None else _checked(family)
     checks.not_negative("prior_var", prior_var)
-    between = _activation(activation)
+    between, drift = _activation(activation), _drift(drift_var)
     sizes = (int(features), *map(int, hidden), family.outputs)
     theta = _initial(sizes, key) if params is None else checks.number_array("params", params)
     count = sum((wide + 1) * high for wide, high in itertools.pairwise(sizes))
@@ -157,7 +157,7 @@ def mlp(
         raise ValueError(f"params must have shape ({count},) for layers of {sizes}; got {theta.shape}")
     learned = count if learn == "all" else (sizes[-2] + 1) * sizes[-1]
     network = Network(theta[: count - learned], sizes, between)
-    return ParameterModel(network, family, theta[count - learned :], prior_var, _drift(drift_var))
+    return ParameterModel(network, family, theta[count - learned :], prior_var, drift)
 
 
 def glm(

@@ -107,10 +107,8 @@ class Sum(NamedTuple):
         absent = [name for name in self.parameters if name not in known]
         if absent:
             raise ValueError(f"{self.name} needs {', '.join(f'{name}=...' for name in absent)}")
-        if prior is None:
-            prior = self._prior(known, columns)
-        else:
-            prior = Gaussian(*checks.prior(prior, self.states(columns)))
+        given = None if prior is None else Gaussian(*checks.prior(prior, self.states(columns)))
+        prior = self._prior(known, columns) if given is None else given
         built = self.builder(gaps, prior, columns)(**known)
         return built if built.F is not None else replace(built, F=np.eye(built.state_dim))
 

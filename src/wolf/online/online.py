@@ -70,7 +70,7 @@ class Online:
         dtype: Dtype = "float64",
         horizon: int = 0,
     ):
-        checks.whole("horizon", horizon)
+        horizon = checks.whole("horizon", horizon)
         self.model = model
         self.horizon = horizon
         self._past: deque[_Past] = deque(maxlen=horizon)

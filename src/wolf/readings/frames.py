@@ -132,7 +132,7 @@ def _value_names(wrapped: Any, values: str | list[str] | None, taken: set[str | 
         for name in names:
             _check_name("values", name, wrapped.columns)
             if not wrapped.schema[name].is_numeric():
-                raise ValueError(f"values must name columns of numbers; {name!r} holds {wrapped.schema[name]}")
+                raise ValueError(f"values names {name!r}, which holds {wrapped.schema[name]}, not numbers")
         if not names:
             raise ValueError("values must name at least one column")
         return names
@@ -149,7 +149,8 @@ def _check_name(argument: str, name: Any, columns: list[str]) -> None:
     if name not in columns:
         close = get_close_matches(str(name), columns, n=1, cutoff=0.4)
         hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"the frame has no column {name!r}, given as {argument}.{hint} Its columns are {', '.join(map(repr, columns))}")
+        named = ", ".join(map(repr, columns))
+        raise ValueError(f"the frame has no column {name!r}, given as {argument}.{hint} Its columns are {named}")
 
 
 def _numbers(column: Any) -> np.ndarray:

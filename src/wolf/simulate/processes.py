@@ -337,7 +337,8 @@ class Sequence:
 def check_process(name: str, process: Any) -> None:
     """Refuse what is no outlier process."""
     if isinstance(process, type) or not hasattr(process, "corrupt"):
-        raise ValueError(f"{name} must be a process such as wolf.simulate.StudentT(dof=2.01); got {checks.told(process)}")
+        got = checks.told(process)
+        raise ValueError(f"{name} must be a process such as wolf.simulate.StudentT(dof=2.01); got {got}")
 
 
 def coloured(key: Array, cov: Array) -> Array:

@@ -55,7 +55,8 @@ class ParameterModel:
         if not callable(self.observe):
             raise ValueError(f"observe must be a function h(theta, u); got {type(self.observe).__name__}")
         if not isinstance(self.family, Family):
-            raise ValueError(f"family must be a value from wolf.families, as Bernoulli(); got {checks.told(self.family)}")
+            got = checks.told(self.family)
+            raise ValueError(f"family must be a value from wolf.families, as Bernoulli(); got {got}")
         if isinstance(self.mean, jax.core.Tracer) or isinstance(self.cov, jax.core.Tracer):
             return
         if self.mean.ndim != 1 or not self.mean.size or not np.all(np.isfinite(self.mean)):

@@ -109,7 +109,8 @@ def _check(model: Model, method: Any, trials: int, steps: int, key: Any) -> Any:
 
 def _check_jumps(jumps: dict[str, Any], model: Model) -> dict[str, np.ndarray]:
     if not isinstance(jumps, dict):
-        raise ValueError(f"jumps must be directions of the state by name, as {{'slide': [1.0, 0.0]}}; got {checks.told(jumps)}")
+        told = checks.told(jumps)
+        raise ValueError(f"jumps must be directions of the state by name, as {{'slide': [1.0, 0.0]}}; got {told}")
     read = {}
     for name, direction in jumps.items():
         array = checks.number_array(f"jumps[{name!r}]", direction)
