@@ -173,7 +173,7 @@ def key(value: Any, needed: bool = False) -> None:
         good = SEEDS[0] <= value < SEEDS[1]
     else:
         kind = value.dtype if isinstance(value, np.ndarray | jax.Array | jax.core.Tracer) else None
-        typed = kind is not None and jax.dtypes.issubdtype(kind, jax.dtypes.prng_key)
+        typed = kind is not None and jax.numpy.issubdtype(kind, jax.dtypes.prng_key)
         good = value.shape == () if typed else kind == np.uint32 and value.shape == (2,)
     if not good:
         raise ValueError(f"key must be a seed such as 0, or a JAX key; got {told(value)}")

@@ -22,7 +22,7 @@ from wolf.numerics.xla import one_kernel, refused
 from wolf.online.report import Layout, Report, lay_out, pack
 from wolf.protocols import Dtype, Filter, Key
 from wolf.results import count, describe_state
-from wolf.statespace import Model, ParameterModel, time_axes
+from wolf.statespace import LinearModel, Model, ParameterModel, time_axes
 
 FORMAT = "wolf-online"
 FORMAT_VERSION = 1
@@ -281,8 +281,9 @@ class Online:
             if not model.takes_inputs:
                 raise ValueError("u was given, but the model takes no inputs")
             value = np.atleast_1d(checks.number_array("u", u)).astype(self.dtype)
-            if value.ndim != 1 or (model.linear and value.shape != model.B.shape[-1:]):
-                wanted = f"({model.B.shape[-1]},) to match B" if model.linear else "(U,)"
+            columns = model.B.shape[-1:] if isinstance(model, LinearModel) else value.shape
+            if value.ndim != 1 or value.shape != columns:
+                wanted = f"{columns} to match B" if model.linear else "(U,)"
                 raise ValueError(f"u must have shape {wanted}; got {value.shape}")
             if not np.all(np.isfinite(value)):
                 raise ValueError("u must be finite; a missing input has no meaning: fill it in")

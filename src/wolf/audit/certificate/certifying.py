@@ -107,7 +107,7 @@ def _check(model: Model, method: Any, trials: int, steps: int, key: Any) -> Any:
     return method
 
 
-def _check_jumps(jumps: dict[str, Any], model: Model) -> dict[str, np.ndarray]:
+def _check_jumps(jumps: Any, model: Model) -> dict[str, np.ndarray]:
     if not isinstance(jumps, dict):
         told = checks.told(jumps)
         raise ValueError(f"jumps must be directions of the state by name, as {{'slide': [1.0, 0.0]}}; got {told}")
