@@ -248,7 +248,7 @@ BAD = {
     "bad season": (["good.csv", "--model", "seasonal:x"], "written seasonal:PERIOD"),
     "bad setting": (["good.csv", "--set", "obs_var"], "--set obs_var=2.5"),
     "unknown parameter": (["good.csv", "--set", "slope_var=1"], "it has level_var, obs_var"),
-    "negative variance": (["good.csv", "--set", "obs_var=-1"], "cannot be -1.0"),
+    "negative variance": (["good.csv", "--set", "obs_var=-1"], "must be a positive number; got -1.0"),
     "bad level": (["good.csv", "--level", "95"], "between 0 and 1"),
     "no folder": (["good.csv", "--out", "deep/out.csv"], "the folder deep does not exist"),
     "target is a folder": (["good.csv", "--out", "sub"], "is a folder"),

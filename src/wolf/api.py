@@ -2,7 +2,7 @@
 
 import dataclasses
 import platform
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, wraps
 from typing import Any, overload
 
@@ -63,7 +63,7 @@ def filter(
     suited = entry.suit(model, method, key)
     array = checks.measurements(ys, model.obs_dim)
     us = checks.inputs(inputs, len(array), model)
-    entry.check_options(dtype, save)
+    entry.check_options(dtype, save, update_first)
     entry.check_functions(model, us)
     entry.check_time_axes(model, len(array), update_first, "filter")
     entry.warn_if_large(suited, array.shape[0], save, dtype, method)
@@ -102,6 +102,10 @@ def filter_many(
     """
     models = tuple(model) if isinstance(model, list | tuple) else None
     first: Any = models[0] if models else model
+    for each in models or ():
+        entry.check_model(each)
+    if threads is not None:
+        checks.count("threads", threads)
     method = entry.resolve_method(method, first)
     suited = tuple(entry.suit(each, method, key) for each in models or (first,))
     array, lengths = checks.many_measurements(ys, first.obs_dim)
@@ -111,7 +115,7 @@ def filter_many(
         raise ValueError(
             f"give one model for all series or one for each: got {len(models)} models, {len(array)} series"
         )
-    entry.check_options(dtype, save)
+    entry.check_options(dtype, save, update_first)
     for each in models or (first,):
         entry.check_functions(each, us)
         entry.check_time_axes(each, steps, update_first, "filter")
@@ -165,9 +169,9 @@ def filter_chunks(
     """
     method = entry.resolve_method(method, model)
     suited = entry.suit(model, method, key)
-    entry.check_options(dtype, save)
+    entry.check_options(dtype, save, update_first)
     state, before, seen = None, None, 0
-    for chunk in chunks:
+    for chunk in _each_chunk(chunks):
         ys, inputs = chunk if isinstance(chunk, tuple) else (chunk, None)
         array = checks.measurements(ys, model.obs_dim)
         us = checks.inputs(inputs, len(array), model)
@@ -178,6 +182,16 @@ def filter_chunks(
         out = _filter(model, suited, method, array, us, key, dtype, options)
         state, before = out.final, None if us is None else to_dtype(us[-1], dtype)
         yield out
+
+
+def _each_chunk(chunks: Any) -> Iterator[Any]:
+    """Go through chunks, and refuse what is none."""
+    if isinstance(chunks, str | bytes | Mapping) or not isinstance(chunks, Iterable) or getattr(chunks, "ndim", 1) == 0:
+        raise ValueError(f"chunks must be a list or a generator of arrays; got {checks.told(chunks)}")
+    for chunk in chunks:
+        if isinstance(chunk, tuple) and len(chunk) != 2:
+            raise ValueError(f"chunks must be arrays, or pairs of measurements and inputs; got {len(chunk)} in a tuple")
+        yield chunk
 
 
 def _model_optional(verb: Callable[..., Any]) -> Callable[..., Any]:
@@ -215,6 +229,7 @@ def smooth(model: Models, out: Filtered, *, reweigh: bool = False) -> Smoothed:
         >>> wolf.smooth(wolf.filter(model, [1.0, 2.0, 3.0])).means.shape
         (3, 1)
     """
+    checks.flag("reweigh", reweigh)
     _check_smoothable("smooth", model, out)
     out = _in_hindsight(model, out)
     dtype = out.settings["dtype"]
@@ -309,6 +324,7 @@ def sample_paths(model: Model, out: Filtered, num: int, key: Key) -> np.ndarray:
     """
     _check_smoothable("sample_paths", model, out)
     checks.count("num", num)
+    checks.key(key, needed=True)
     if out.num_series is not None:
         raise ValueError("sample_paths takes one series; pick one of many, as out[0]")
     dtype, start = out.settings["dtype"], out.final.t - out.settings["steps"]
@@ -354,8 +370,7 @@ def forecast(
         Forecast: 20 steps, 95% intervals in .lower and .upper
     """
     checks.count("steps", steps)
-    if not 0 < level < 1:
-        raise ValueError(f"level must be a probability between 0 and 1; got {level!r}")
+    checks.level(level)
     _check_result("forecast", model, out)
     if "slice" in out.settings:
         raise ValueError("a slice does not end where its final state does; forecast from the whole result")
@@ -413,7 +428,9 @@ def _check_result(verb: str, model: Any, out: Any) -> None:
         raise ValueError(f"{verb} takes what wolf.filter returned; got {type(out).__name__}")
     if out.method.moments is None:
         raise ValueError(f"{verb} needs a Gaussian filter, such as method='WoLF'; this ran {type(out.method).__name__}")
-    models = model if isinstance(model, list | tuple) else [model]
+    models = model if isinstance(model, list | tuple) and model else [model]
+    for each in models:
+        entry.check_model(each)
     sizes = {(each.state_dim, each.obs_dim) for each in models}
     first = out.model[0] if isinstance(out.model, tuple) else out.model
     if sizes != {(first.state_dim, first.obs_dim)}:

@@ -31,10 +31,6 @@ def threshold(family: Any, dim: int, efficiency: float) -> float:
         >>> round(threshold(MahalanobisThreshold, 2, 0.95), 2)
         9.49
     """
-    if not (isinstance(dim, int | np.integer) and dim > 0):
-        raise ValueError(f"dim must be a positive whole number; got {dim!r}")
-    if not 0 < efficiency < 1:
-        raise ValueError(f"efficiency must be between 0 and 1; got {efficiency!r}")
     from scipy.special import gammaincinv  # here: importing scipy costs as much as the rest of wolf
 
     if family.__name__ == "MahalanobisThreshold":

@@ -1,5 +1,9 @@
 """Errors at the door: what was expected, what came, what to do. Nothing here runs inside a trace."""
 
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from numbers import Real
+from os import PathLike
 from typing import Any
 
 import jax
@@ -7,68 +11,219 @@ import numpy as np
 
 SYMMETRY_TOLERANCE = 1e-6  # relative; what was symmetrised in float32 passes
 PSD_TOLERANCE = 1e-10  # relative to the largest eigenvalue: rounding of a rank-deficient Q passes
+LARGEST_COUNT = 2**31 - 1  # steps are counted in 32 bits
+SEEDS = (-(2**63), 2**63)  # what JAX takes
+LONGEST = 100  # letters of a value that is shown in a message
+MASKING = (np.ma.MaskedArray, list, tuple)  # what may hold masked values
+NOT_NUMBERS = {
+    "c": ", of complex numbers; give their parts as two columns",
+    "M": ", of dates; use numbers, such as seconds since the first",
+    "m": ", of time spans; use numbers, such as seconds",
+    **dict.fromkeys("SUT", ", of text; turn it into numbers first, NaN for missing"),
+}  # kinds of NumPy arrays
+
+
+def told(value: Any) -> str:
+    """Show what came, in one short line."""
+    text = " ".join(repr(value).split())
+    shape = f" of shape {np.shape(value)}" if isinstance(value, np.ndarray) else ""
+    return text if len(text) <= LONGEST else f"{type(value).__name__}{shape}"
 
 
 def number_array(name: str, value: Any) -> Any:
-    """Turn a value into a float NumPy array, or say what it was."""
+    """Turn a value into a float NumPy array, or say what it was; None and what is masked among numbers is NaN."""
     if isinstance(value, jax.core.Tracer):
         return value
+    array: Any = None
     try:
-        if value is None or np.asarray(value).dtype.kind in "cmM":  # complex numbers and dates would be cut silently
+        array = np.asarray(_unmasked(value))
+        if array.dtype.kind == "O":
+            return np.array([_cell(cell, array.ndim) for cell in array.flat], np.float64).reshape(array.shape)
+        if array.dtype.kind in NOT_NUMBERS or array.dtype.names:  # dates and complex numbers would be cut silently
             raise TypeError
-        return np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be an array of numbers; got {type(value).__name__}") from error
+        return np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        advice = NOT_NUMBERS.get("" if array is None else array.dtype.kind, "; use a list or an array, NaN for missing")
+        raise ValueError(f"{name} must be an array of numbers; got {type(value).__name__}{advice}") from error
 
 
-def positive(name: str, value: Any) -> None:
-    """Check a positive hyper-parameter (a number, or an array of them for a sweep)."""
-    if value is None or isinstance(value, jax.core.Tracer):
+def _unmasked(value: Any) -> Any:
+    """Put NaN where a masked array, or one in a list, has no value: NumPy would drop the mask."""
+    if np.ma.isMaskedArray(value):
+        return np.ma.filled(value.astype(np.float64), np.nan) if value.dtype.kind in "biuf" else value.data
+    if isinstance(value, list | tuple) and any(issubclass(t, MASKING) for t in set(map(type, value))):
+        return [_unmasked(each) for each in value]
+    return value
+
+
+def _cell(cell: Any, dims: int) -> float:
+    """Read one number among objects; text that could be read as one is a mistake all the same."""
+    if (cell is None and dims) or type(cell).__name__ == "NAType":  # that of pandas
+        return np.nan
+    if isinstance(cell, Real | Decimal | np.bool_) or (np.ndim(cell) == 0 and np.asarray(cell).dtype.kind in "biuf"):
+        return float(cell)
+    raise TypeError
+
+
+def number(name: str, value: Any) -> float:
+    """Read one finite number."""
+    array = number_array(name, value)
+    if array.ndim or not np.isfinite(array) or isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be one finite number; got {told(value)}")
+    return float(array)
+
+
+def filled(name: str, value: Any) -> Any:
+    """Read a number, or an array of them for a sweep; not an empty one."""
+    array = number_array(name, value)
+    if not array.size:
+        raise ValueError(f"{name} must hold a number; got {told(value)}")
+    return array
+
+
+def finite(name: str, value: Any) -> Any:
+    """Read a finite number, or an array of them for a sweep."""
+    array = filled(name, value)
+    if not isinstance(array, jax.core.Tracer) and not np.all(np.isfinite(array)):
+        raise ValueError(f"{name} must be finite; got {told(value)}")
+    return array
+
+
+def positive(name: str, value: Any, needed: bool = False) -> None:
+    """Check a positive hyper-parameter (a number, or an array of them for a sweep); None has a default, if any."""
+    if (value is None and not needed) or isinstance(value, jax.core.Tracer):
         return
     array = number_array(name, value)
-    if not np.all(array > 0):  # NaN fails as well
-        raise ValueError(f"{name} must be positive; got {value!r}")
+    if not array.size or not np.all(array > 0) or isinstance(value, bool | np.bool_):  # NaN fails as well
+        raise ValueError(f"{name} must be positive; got {told(value)}")
+
+
+def positive_number(name: str, value: Any) -> float:
+    """Read one positive, finite number."""
+    found = number(name, value)
+    if found <= 0:
+        raise ValueError(f"{name} must be positive; got {told(value)}")
+    return found
 
 
 def weight(value: Any) -> None:
     """Check a weight function: a value or a function, not its class."""
     if isinstance(value, type) or not callable(value):
-        raise ValueError(f"weight must be a weight such as wolf.IMQ(c=4.0); got {value!r}")
+        raise ValueError(f"weight must be a weight such as wolf.IMQ(c=4.0); got {told(value)}")
 
 
 def not_negative(name: str, value: Any) -> None:
     """Check a hyper-parameter that may be zero."""
-    if not isinstance(value, jax.core.Tracer) and not np.all(number_array(name, value) >= 0):
-        raise ValueError(f"{name} must not be negative; got {value!r}")
+    if isinstance(value, jax.core.Tracer):
+        return
+    array = number_array(name, value)
+    if not array.size or not np.all(array >= 0):
+        raise ValueError(f"{name} must not be negative; got {told(value)}")
 
 
 def probability(name: str, value: Any) -> None:
     """Check a probability."""
-    if not isinstance(value, jax.core.Tracer) and not np.all((np.asarray(value) >= 0) & (np.asarray(value) <= 1)):
-        raise ValueError(f"{name} must be between 0 and 1; got {value!r}")
+    if isinstance(value, jax.core.Tracer):
+        return
+    array = number_array(name, value)
+    if not array.size or not np.all((array >= 0) & (array <= 1)):
+        raise ValueError(f"{name} must be between 0 and 1; got {told(value)}")
 
 
-def count(name: str, value: Any) -> None:
-    """Check a number of things."""
-    if not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
+def level(value: Any, name: str = "level") -> float:
+    """Read the probability of an interval, strictly between 0 and 1."""
+    array = number_array(name, value)
+    if array.ndim or not 0 < array < 1:
+        raise ValueError(f"{name} must be a probability between 0 and 1; got {told(value)}")
+    return float(array)
+
+
+def whole(name: str, value: Any, least: int = 0, most: int = LARGEST_COUNT) -> int:
+    """Read a whole number."""
+    good = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not good or not least <= value <= most:
+        reach = f"at most {most}" if good and value > most else f"at least {least}"
+        raise ValueError(f"{name} must be a whole number of {reach}; got {told(value)}")
+    return int(value)
+
+
+def count(name: str, value: Any) -> int:
+    """Read a number of things."""
+    return whole(name, value, least=1)
+
+
+def flag(name: str, value: Any) -> None:
+    """Check a yes or no."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False; got {told(value)}")
+
+
+def choice(name: str, value: Any, options: Iterable[str]) -> None:
+    """Check one of a few words."""
+    options = list(options)
+    if not isinstance(value, str) or value not in options:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}; got {told(value)}")
+
+
+def key(value: Any, needed: bool = False) -> None:
+    """Check a seed or a JAX key, without making one."""
+    if value is None and not needed:
+        return
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        good = SEEDS[0] <= value < SEEDS[1]
+    else:
+        kind = value.dtype if isinstance(value, np.ndarray | jax.Array | jax.core.Tracer) else None
+        typed = kind is not None and jax.numpy.issubdtype(kind, jax.dtypes.prng_key)
+        good = value.shape == () if typed else kind == np.uint32 and value.shape == (2,)
+    if not good:
+        raise ValueError(f"key must be a seed such as 0, or a JAX key; got {told(value)}")
+
+
+def path(name: str, value: Any) -> None:
+    """Check the name of a file."""
+    if not isinstance(value, str | PathLike):
+        raise ValueError(f"{name} must be the name of a file; got {told(value)}")
+
+
+def mapping(name: str, value: Any, example: str) -> dict[Any, Any]:
+    """Read values by name; None is none of them."""
+    if value is not None and not isinstance(value, Mapping):
+        raise ValueError(f"{name} must be a dict, as {example}; got {told(value)}")
+    return dict(value or {})
+
+
+def function(name: str, value: Any, example: str) -> None:
+    """Check a function."""
+    if not callable(value):
+        raise ValueError(f"{name} must be a function, as {example}; got {told(value)}")
+
+
+def prior(value: Any, size: int, name: str = "prior", variances: bool = False) -> tuple[Any, Any]:
+    """Read a Gaussian about `size` states, as mean and covariance; or as mean and `variances`, where those will do."""
+    if not isinstance(value, tuple) or len(value) != 2:
+        raise ValueError(f"{name} must be wolf.Gaussian(mean, cov); got {told(value)}")
+    mean, cov = number_array(f"the mean of {name}", value[0]), number_array(f"the covariance of {name}", value[1])
+    if mean.shape != (size,) or not (isinstance(mean, jax.core.Tracer) or np.all(np.isfinite(mean))):
+        raise ValueError(f"the mean of {name} must be finite and of shape ({size},); got {told(value[0])}")
+    covariance(f"the covariance of {name}", cov, size, diagonal=variances)
+    return mean, cov
 
 
 def groups(name: str, value: Any) -> tuple[int, ...]:
     """Refuse what does not name a group for each coordinate, as (0, 0, 1)."""
-    listed = isinstance(value, tuple | list | np.ndarray)
-    if not listed or not all(isinstance(group, int | np.integer) for group in value):
-        raise ValueError(f"{name} must be one whole number for each coordinate, as (0, 0, 1); got {value!r}")
+    listed = isinstance(value, tuple | list | np.ndarray) and np.ndim(value) == 1 and len(value)
+    if not listed or not all(isinstance(group, int | np.integer) and not isinstance(group, bool) for group in value):
+        raise ValueError(f"{name} must be one whole number for each coordinate, as (0, 0, 1); got {told(value)}")
     return tuple(int(group) for group in value)
 
 
 def variances(**values: Any) -> None:
     """Check numbers that are variances; only `obs_var` must not be zero."""
     for name, value in values.items():
-        number = number_array(name, value)
-        if number.ndim != 0 or not np.isfinite(number) or number < 0 or (name == "obs_var" and number == 0):
+        found = number_array(name, value)
+        if found.ndim != 0 or not np.isfinite(found) or found < 0 or (name == "obs_var" and found == 0):
             kind = "a positive number" if name == "obs_var" else "a number of at least 0"
-            raise ValueError(f"{name} is a variance and must be {kind}; got {value!r}")
+            raise ValueError(f"{name} is a variance and must be {kind}; got {told(value)}")
 
 
 def matrix(name: str, value: Any, shape: tuple[int, int]) -> None:
@@ -127,7 +282,7 @@ def model(prior: Any, dynamics_cov: Any, obs_cov: Any, names: tuple[str, str, st
         names: of Q, R and the prior covariance.
         diagonal: whether vectors of variances will do.
     """
-    if prior.mean.ndim != 1:
+    if prior.mean.ndim != 1 or not prior.mean.size:
         raise ValueError(
             f"the prior mean must have shape (D,); got {np.shape(prior.mean)}. One column? Use mean.ravel()"
         )
@@ -138,7 +293,7 @@ def model(prior: Any, dynamics_cov: Any, obs_cov: Any, names: tuple[str, str, st
     size = prior.mean.shape[0]
     covariance(names[2], prior.cov, size, diagonal=diagonal)
     covariance(names[0], dynamics_cov, size, diagonal=diagonal)
-    if obs_cov.ndim < (1 if diagonal else 2):
+    if obs_cov.ndim < (1 if diagonal else 2) or not obs_cov.shape[-1]:
         raise ValueError(
             f"{names[1]} must have shape (M, M) or (T, M, M); got {obs_cov.shape}. Use np.diag for variances"
         )
@@ -147,8 +302,7 @@ def model(prior: Any, dynamics_cov: Any, obs_cov: Any, names: tuple[str, str, st
 
 def measurements(ys: Any, size: int, dims: int = 2) -> np.ndarray:
     """Turn measurements into a float array (T, M), or (B, T, M) for `dims=3`; masked entries become NaN."""
-    masked = np.ma.isMaskedArray(ys)
-    array = number_array("ys", np.ma.filled(np.ma.asarray(ys, dtype=np.float64), np.nan) if masked else ys)
+    array = number_array("ys", ys)
     if array.ndim == dims - 1 and size == 1:
         array = array[..., None]
     if array.ndim != dims or array.shape[-1] != size:
@@ -156,6 +310,8 @@ def measurements(ys: Any, size: int, dims: int = 2) -> np.ndarray:
         wanted = f"({lead}, {size})" + (f" or ({lead},)" if size == 1 else "")
         advice = " Did you mean ys.T?" if dims == array.ndim == 2 and array.shape[0] == size else ""
         raise ValueError(f"ys must have shape {wanted} to match the model's obs_cov; got {array.shape}.{advice}")
+    if array.shape[0] == 0 and dims == 3:
+        raise ValueError("ys must hold at least one series; got none")
     if array.shape[-2] == 0:
         raise ValueError("ys must hold at least one time step; got none")
     return array

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from wolf import methods
+from wolf import checks, methods
 from wolf.engine.saving import SAVERS
 from wolf.numerics.pytree import plain_functions
 from wolf.protocols import Filter, Key
@@ -22,16 +22,15 @@ _seen_functions: dict[Any, set[int]] = {}
 
 def resolve_method(method: str | Filter | None, model: Model) -> Any:
     """Find the method that a person means, and check that it suits the model."""
-    if not isinstance(model, Model):
-        raise ValueError(f"model must be a wolf.LinearModel or wolf.StateSpaceModel; got {type(model).__name__}")
+    check_model(model)
     if method is None:
         method = methods.default(model)
     elif isinstance(method, str):
         method = methods.make(method)
     if isinstance(method, type) or not isinstance(method, Filter):
         raise ValueError(
-            f"method must be a name or a value such as wolf.WoLF(wolf.IMQ(c=4.0)); got {method!r}. A filter of your "
-            "own is a subclass of wolf.protocols.Filter"
+            f"method must be a name or a value such as wolf.WoLF(wolf.IMQ(c=4.0)); got {checks.told(method)}. A filter "
+            "of your own is a subclass of wolf.protocols.Filter"
         )
     if jax.tree_util.all_leaves([method]):
         raise ValueError(f"decorate {type(method).__name__} with @wolf.numerics.pytree.pytree, for JAX to look inside")
@@ -42,12 +41,20 @@ def resolve_method(method: str | Filter | None, model: Model) -> Any:
     return method
 
 
+def check_model(model: Any) -> None:
+    """Refuse what is no model."""
+    if not isinstance(model, Model):
+        kind = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
+        raise ValueError(f"model must be a wolf.LinearModel or wolf.StateSpaceModel; got {kind}")
+
+
 def suit(model: Any, method: Any, key: Key | None) -> Any:
     """Check that a method and a model go together, and give the model in the form that the method takes.
 
     Covariances that were given as variances are written out for methods that need matrices; diagonal matrices are cut
     down to variances for methods that want those.
     """
+    checks.key(key)
     if method.needs.key and key is None:
         raise ValueError(f"{type(method).__name__} draws random numbers: pass key=, a seed such as key=0 or a JAX key")
     if isinstance(model, ParameterModel):  # keeps its covariances short by itself
@@ -65,12 +72,13 @@ def suit(model: Any, method: Any, key: Key | None) -> Any:
     return model
 
 
-def check_options(dtype: str, save: Any) -> None:
+def check_options(dtype: str, save: Any, update_first: bool = False) -> None:
     """Check what does not depend on the model or the data."""
-    if dtype not in ("float64", "float32"):
-        raise ValueError(f'dtype must be "float64" or "float32"; got {dtype!r}')
+    if not isinstance(dtype, str) or dtype not in ("float64", "float32"):
+        raise ValueError(f'dtype must be "float64" or "float32"; got {checks.told(dtype)}')
+    checks.flag("update_first", update_first)
     if not callable(save) and not (isinstance(save, str) and save in SAVERS):
-        raise ValueError(f"save must be one of {', '.join(map(repr, SAVERS))} or a function; got {save!r}")
+        raise ValueError(f"save must be one of {', '.join(map(repr, SAVERS))} or a function; got {checks.told(save)}")
 
 
 def check_time_axes(model: Model, steps: int, update_first: bool, verb: str) -> None:

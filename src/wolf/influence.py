@@ -53,6 +53,7 @@ def pif(
     entry.check_options(dtype, "final")
     if model.takes_inputs:
         raise ValueError("pif takes models without inputs")
+    entry.suit(model, method, None)
     entry.check_functions(model, None)
     array = checks.measurements(ys, model.obs_dim)
     errors = checks.number_array("contaminations", contaminations)
@@ -92,8 +93,10 @@ def wasserstein2(first: ArrayLike, second: ArrayLike) -> float:
     from scipy.optimize import linear_sum_assignment
 
     a, b = checks.number_array("first", first), checks.number_array("second", second)
-    if a.ndim != 2 or a.shape != b.shape:
-        raise ValueError(f"the ensembles must have one shape (N, D); got {a.shape} and {b.shape}")
+    for name, array in (("first", a), ("second", b)):
+        if array.ndim != 2 or a.shape != b.shape or not array.size or not np.all(np.isfinite(array)):
+            shapes = f"got {a.shape} for first, {b.shape} for second"
+            raise ValueError(f"{name} must be finite members, with first and second of one shape (N, D); {shapes}")
     costs = ((a[:, None] - b[None]) ** 2).sum(-1)
     return float(np.sqrt(costs[linear_sum_assignment(costs)].mean()))
 
@@ -109,9 +112,16 @@ def weight_map(
         innovation_cov: S, (M, M).
         residuals: (..., M).
     """
+    checks.weight(weight)
     grid = checks.number_array("residuals", residuals)
+    if not grid.ndim or not grid.size:
+        raise ValueError(f"residuals must have shape (..., M); got {grid.shape}")
+    given = []
+    for name, cov in (("obs_cov", obs_cov), ("innovation_cov", innovation_cov)):
+        given.append(checks.number_array(name, cov))
+        checks.covariance(name, given[-1], grid.shape[-1], definite=True)
     with jax.enable_x64(True):
-        covs = [jnp.asarray(checks.number_array("cov", c)) for c in (obs_cov, innovation_cov)]
+        covs = [jnp.asarray(cov) for cov in given]
         flat = jnp.asarray(grid.reshape(-1, grid.shape[-1]))
         values = jax.vmap(lambda e: weight(e, *covs))(flat)
         return np.asarray(values).reshape(grid.shape[:-1] + values.shape[1:])

@@ -150,6 +150,8 @@ def default(model: Model) -> GaussianFilter:
     calibrated weight instead. Counts, classes and the like have no noise level to learn; they get one in the metric of
     their own noise, since in the S metric gross counts look good while little is known of the parameters.
     """
+    if not isinstance(model, Model):
+        raise ValueError(f"model must be a wolf.LinearModel or wolf.StateSpaceModel; got {checks.told(model)}")
     if not isinstance(model, ParameterModel):
         return Learned()
     gaussian = isinstance(model.family, families.Normal)
@@ -316,6 +318,8 @@ def make(name: str, **options: Any) -> Filter:
         >>> make("WoLF-TMD", c=9.5).noise.weight
         MahalanobisThreshold(c=9.5, metric='R')
     """
+    if not isinstance(name, str):
+        raise ValueError(f"the name of a method must be text, such as 'WoLF'; got {checks.told(name)}")
     if name not in TABLE:
         plain = {known.lower(): known for known in TABLE}
         close = get_close_matches(str(name).lower(), plain, n=1, cutoff=0.5)

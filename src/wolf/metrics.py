@@ -4,10 +4,11 @@ Arrays are (T, D) and (T, D, D), or with leading axes for trials; results are pe
 missing (NaN) does not count.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from wolf import checks
 from wolf.results import Filtered
 
 
@@ -37,25 +38,26 @@ def rmse(means: np.ndarray, truth: np.ndarray) -> np.ndarray:
         >>> rmse(np.array([[3.0], [4.0]]), np.zeros((2, 1))).round(3).tolist()
         [3.536]
     """
-    return np.sqrt(np.nanmean((np.asarray(means) - truth) ** 2, axis=-2))
+    return np.sqrt(np.nanmean(_errors(means, truth) ** 2, axis=-2))
 
 
 def rmedse(means: np.ndarray, truth: np.ndarray) -> np.ndarray:
     """Compute the root *median* squared error of each state: what outliers in the truth cannot move."""
-    return np.sqrt(np.nanmedian((np.asarray(means) - truth) ** 2, axis=-2))
+    return np.sqrt(np.nanmedian(_errors(means, truth) ** 2, axis=-2))
 
 
 def j_score(means: np.ndarray, truth: np.ndarray) -> np.ndarray:
     """Compute `J_T`, the root of the summed squared errors, as Duran-Martin et al. (2024, section 5.1) define it."""
-    return np.sqrt(np.nansum((np.asarray(means) - truth) ** 2, axis=-2))
+    return np.sqrt(np.nansum(_errors(means, truth) ** 2, axis=-2))
 
 
 def coverage(means: np.ndarray, covs: np.ndarray, truth: np.ndarray, level: float = 0.95) -> np.ndarray:
     """Count how often the interval of each state holds the truth; near `level` if the covariances are honest."""
     from scipy.special import ndtri
 
-    half = ndtri(0.5 + 0.5 * level) * _deviations(covs)
-    return np.mean(np.abs(np.asarray(means) - truth) <= half, axis=-2)
+    errors, covs = _errors_and_covs(means, covs, truth)
+    half = ndtri(0.5 + 0.5 * checks.level(level)) * _deviations(covs)
+    return np.mean(np.abs(errors) <= half, axis=-2)
 
 
 def crps(means: np.ndarray, covs: np.ndarray, truth: np.ndarray) -> np.ndarray:
@@ -65,8 +67,9 @@ def crps(means: np.ndarray, covs: np.ndarray, truth: np.ndarray) -> np.ndarray:
     """
     from scipy.special import ndtr
 
+    errors, covs = _errors_and_covs(means, covs, truth)
     deviations = _deviations(covs)
-    z = (np.asarray(truth) - means) / deviations
+    z = -errors / deviations
     density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
     return np.nanmean(deviations * (z * (2 * ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi)), axis=-2)
 
@@ -74,7 +77,7 @@ def crps(means: np.ndarray, covs: np.ndarray, truth: np.ndarray) -> np.ndarray:
 def log_score(means: np.ndarray, covs: np.ndarray, truth: np.ndarray) -> float | np.ndarray:
     """Average the log density of the truth under the beliefs; larger is better."""
     squared, log_det = _mahalanobis(means, covs, truth)
-    return np.nanmean(-0.5 * (squared + log_det + means.shape[-1] * np.log(2 * np.pi)), axis=-1)
+    return np.nanmean(-0.5 * (squared + log_det + np.shape(means)[-1] * np.log(2 * np.pi)), axis=-1)
 
 
 def nees(means: np.ndarray, covs: np.ndarray, truth: np.ndarray) -> np.ndarray:
@@ -88,7 +91,7 @@ def nees_band(means: np.ndarray, covs: np.ndarray, truth: np.ndarray, level: flo
     The interval takes the steps as independent; within one series they are not, so use it over many trials.
     """
     values = nees(means, covs, truth)
-    return _chi2_band(values, np.full(values.shape, means.shape[-1]), level)
+    return _chi2_band(values, np.full(values.shape, np.shape(means)[-1]), level)
 
 
 def nis_band(out: Filtered, level: float = 0.95) -> Band:
@@ -101,6 +104,7 @@ def nis_band(out: Filtered, level: float = 0.95) -> Band:
         >>> nis_band(wolf.filter(model, data.measurements, method="KF")).holds
         True
     """
+    _check_result(out)
     counts = np.sum(~np.isnan(out.residuals), axis=-1)
     return _chi2_band(out.nis, counts, level)
 
@@ -117,6 +121,11 @@ def whiteness(out: Filtered, lags: int = 20) -> np.ndarray:
     """
     from scipy.special import gammaincc
 
+    _check_result(out)
+    if checks.count("lags", lags) >= len(out):
+        raise ValueError(f"lags must be below {len(out)}, the steps of the series; got {lags!r}")
+    if out.num_series is not None:
+        raise ValueError("out must be one series; pick one of many, as out[0]")
     scales = np.sqrt(np.diagonal(out.innovation_covs, axis1=-2, axis2=-1))
     residuals = out.residuals / scales
     seen = np.isfinite(residuals)
@@ -133,6 +142,7 @@ def whiteness(out: Filtered, lags: int = 20) -> np.ndarray:
 def _chi2_band(values: np.ndarray, degrees: np.ndarray, level: float) -> Band:
     from scipy.special import gammaincinv
 
+    checks.level(level)
     used = np.isfinite(values) & (degrees > 0)
     count, total = used.sum(), degrees[used].sum()
     lower, upper = (2 * gammaincinv(0.5 * total, p) / count for p in (0.5 - 0.5 * level, 0.5 + 0.5 * level))
@@ -140,9 +150,50 @@ def _chi2_band(values: np.ndarray, degrees: np.ndarray, level: float) -> Band:
 
 
 def _mahalanobis(means: np.ndarray, covs: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    lower = np.linalg.cholesky(covs)
-    white = np.linalg.solve(lower, (np.asarray(truth) - means)[..., None])[..., 0]
+    errors, covs = _errors_and_covs(means, covs, truth)
+    try:
+        lower = np.linalg.cholesky(covs)
+    except np.linalg.LinAlgError as error:
+        raise ValueError("covs must be positive definite; check for zeros, NaN and negative variances") from error
+    if not np.all(np.isfinite(lower)):
+        raise ValueError("covs must be finite; got NaN or inf in it")
+    white = np.linalg.solve(lower, -errors[..., None])[..., 0]
     return (white**2).sum(-1), 2 * np.log(np.diagonal(lower, axis1=-2, axis2=-1)).sum(-1)
+
+
+def _errors(means: Any, truth: Any) -> np.ndarray:
+    """Subtract, once both are seen to be (..., T, D)."""
+    arrays = {"means": checks.number_array("means", means), "truth": checks.number_array("truth", truth)}
+    for name, array in arrays.items():
+        if array.ndim < 2 or not array.size:
+            raise ValueError(f"{name} must have shape (T, D), or leading axes before it; got {array.shape}")
+    shapes = [array.shape for array in arrays.values()]
+    if any(a != b and 1 not in (a, b) for a, b in zip(*(shape[::-1] for shape in shapes), strict=False)):
+        raise ValueError(f"means and truth must have one shape; got {shapes[0]} and {shapes[1]}")
+    return arrays["means"] - arrays["truth"]
+
+
+def _errors_and_covs(means: Any, covs: Any, truth: Any) -> tuple[np.ndarray, np.ndarray]:
+    errors, read = _errors(means, truth), checks.number_array("covs", covs)
+    tail = (*errors.shape[-2:], errors.shape[-1])
+    if read.shape[-3:] != tail:
+        raise ValueError(f"covs must have shape {tail}, or leading axes before it; got {read.shape}")
+    return errors, read
+
+
+def _members(members: Any, truth: Any) -> tuple[np.ndarray, np.ndarray]:
+    read, true = checks.number_array("members", members), checks.number_array("truth", truth)
+    if read.ndim < 2 or not read.size:
+        raise ValueError(f"members must have shape (..., N, D); got {read.shape}")
+    if true.shape != read.shape[:-2] + read.shape[-1:]:
+        wanted = read.shape[:-2] + read.shape[-1:]
+        raise ValueError(f"truth must have shape {wanted} beside members {read.shape}; got {true.shape}")
+    return read, true
+
+
+def _check_result(out: Any) -> None:
+    if not isinstance(out, Filtered):
+        raise ValueError(f"out must be what wolf.filter returned; got {checks.told(out)}")
 
 
 def _deviations(covs: np.ndarray) -> np.ndarray:
@@ -165,12 +216,12 @@ def ensemble_crps(members: np.ndarray, truth: np.ndarray) -> np.ndarray:
         >>> ensemble_crps(np.array([[0.0], [2.0]]), np.array([1.0])).tolist()
         [0.5]
     """
-    members = np.asarray(members)
+    members, truth = _members(members, truth)
     size = members.shape[-2]
     ordered = np.sort(members, axis=-2)
     factors = (2.0 * np.arange(1, size + 1) - size - 1.0) / size**2
     spread = (factors[:, None] * ordered).sum(-2)
-    return np.abs(members - np.asarray(truth)[..., None, :]).mean(-2) - spread
+    return np.abs(members - truth[..., None, :]).mean(-2) - spread
 
 
 def rank_histogram(members: np.ndarray, truth: np.ndarray) -> np.ndarray:
@@ -183,5 +234,6 @@ def rank_histogram(members: np.ndarray, truth: np.ndarray) -> np.ndarray:
     Returns:
         Counts of the N + 1 places, from below all members to above all.
     """
-    below = (np.asarray(members) < np.asarray(truth)[..., None, :]).sum(-2)
+    members, truth = _members(members, truth)
+    below = (members < truth[..., None, :]).sum(-2)
     return np.bincount(below.ravel(), minlength=np.shape(members)[-2] + 1)

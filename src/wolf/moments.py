@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from wolf import checks
 from wolf.belief import Affine, Belief, RootGaussian
 from wolf.numerics import linalg
 from wolf.numerics.linalg import matmul, matvec, transpose
@@ -72,6 +73,13 @@ class Unscented(Moments):
     beta: float = static(default=0.0)
     kappa: float | None = static(default=None)
 
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        checks.positive_number("alpha", self.alpha)
+        checks.number("beta", self.beta)
+        if self.kappa is not None:
+            checks.number("kappa", self.kappa)
+
     def __call__(self, fn: LinearMap | Bound, belief: Belief, at: Array | None = None) -> Affine:
         """See fn through its values at the points."""
         size = belief.mean.shape[0]
@@ -111,6 +119,10 @@ class GaussHermite(Moments):
     """
 
     order: int = static(default=3)
+
+    def __post_init__(self) -> None:
+        """Check the order."""
+        checks.count("order", self.order)
 
     def __call__(self, fn: LinearMap | Bound, belief: Belief, at: Array | None = None) -> Affine:
         """See fn through its values at the points."""

@@ -18,6 +18,7 @@ from wolf.filters import EnsembleFilter, EnsembleState
 from wolf.numerics.precision import as_key
 from wolf.protocols import Filter, Key
 from wolf.results import count
+from wolf.simulate.processes import check_process
 from wolf.statespace import Model
 
 PIECE = 4_000_000  # numbers in the members of one piece of a run: 32 MB
@@ -104,15 +105,26 @@ def run(
     """
     import jax
 
+    entry.check_model(model)
     checks.count("steps", steps)
+    checks.key(key, needed=True)
+    method = entry.resolve_method(method, model)
+    if data is not None and not isinstance(data, simulate.Simulated):
+        raise ValueError(f"data must be what wolf.simulate.trajectory returned; got {checks.told(data)}")
+    if not (progress is None or isinstance(progress, bool) or callable(progress)):
+        raise ValueError(f"progress must be True, False or a function of (done, steps); got {checks.told(progress)}")
+    if outliers is not None:
+        check_process("outliers", outliers)
+    if initial is not None and checks.number_array("initial", initial).shape != (model.state_dim,):
+        raise ValueError(f"initial must have shape ({model.state_dim},); got {checks.told(initial)}")
+    length = steps if data is None else len(data.measurements)
+    burn_in = int(BURN_IN * length) if burn_in is None else checks.whole("burn_in", burn_in)
+    if burn_in >= length:
+        raise ValueError(f"burn_in must leave some of the {length} steps; got {burn_in}")
     data_key, filter_key = jax.random.split(as_key(key))
     if data is None:
         data = simulate.trajectory(model, steps, data_key, outliers, initial=initial)
     steps = len(data.measurements)
-    burn_in = int(BURN_IN * steps) if burn_in is None else burn_in
-    if not 0 <= burn_in < steps:
-        raise ValueError(f"burn_in must leave some of the {steps} steps; got {burn_in}")
-    method = entry.resolve_method(method, model)
     size = (method.num_members if isinstance(method, EnsembleFilter) else 1) * model.state_dim
     length = min(steps, max(1, PIECE // size))
     pieces = -(-steps // length)

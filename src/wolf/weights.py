@@ -93,8 +93,7 @@ class DistanceWeight(Weight):
 
     def __post_init__(self) -> None:
         checks.positive("c", self.c)
-        if self.metric not in ("R", "S"):
-            raise ValueError(f'metric must be "R" (noise) or "S" (innovation); got {self.metric!r}')
+        _check_metric(self.metric)
 
     @classmethod
     def calibrated(cls, dim: int, efficiency: float = EFFICIENCY) -> Self:
@@ -104,6 +103,8 @@ class DistanceWeight(Weight):
             dim: number of coordinates, M.
             efficiency: share to keep, in the worst case of a small gain; between 0 and 1.
         """
+        checks.count("dim", dim)
+        checks.level(efficiency, "efficiency")
         family: Any = cls  # one of those below, which have the two fields
         return family(c=calibration.threshold(family, dim, efficiency), metric="S")
 
@@ -241,9 +242,8 @@ class StudentWeight(Weight):
 
     def __post_init__(self) -> None:
         """Check dof and metric."""
-        checks.positive("dof", self.dof)
-        if self.metric not in ("R", "S"):
-            raise ValueError(f'metric must be "R" (noise) or "S" (innovation); got {self.metric!r}')
+        checks.positive("dof", self.dof, needed=True)
+        _check_metric(self.metric)
 
     def __call__(
         self, residual: Array, obs_cov: Array, innovation_cov: Array | Cholesky, observed: Array | None = None
@@ -336,6 +336,11 @@ def evaluate(
     for _ in range(residual.ndim - 1):
         fn = jax.vmap(fn, in_axes=-1, out_axes=-1)
     return jnp.asarray(fn(residual, *covs), residual.dtype)
+
+
+def _check_metric(metric: Any) -> None:
+    if not isinstance(metric, str) or metric not in ("R", "S"):
+        raise ValueError(f'metric must be "R" (noise) or "S" (innovation); got {checks.told(metric)}')
 
 
 def _threshold(weight: Any, family: type, residual: Array, observed: Array | None) -> Array | float:

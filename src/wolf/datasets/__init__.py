@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from wolf import checks
+
 WORDS = {
     "thermometer": "three days of temperature every five minutes, with false values and gaps",
     "well": "a water level read by hand at uneven times, with slips of the pen",
@@ -44,8 +46,7 @@ def names() -> list[str]:
 
 def path(name: str) -> Path:
     """Find the CSV file of a series."""
-    if name not in WORDS:
-        raise ValueError(f"no series is called {name!r}; there are {', '.join(WORDS)}")
+    checks.choice("name", name, WORDS)
     return Path(str(resources.files("wolf.datasets").joinpath(f"{name}.csv")))
 
 

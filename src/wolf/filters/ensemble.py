@@ -13,7 +13,7 @@ from jax import Array
 from wolf import checks
 from wolf.belief import Gaussian
 from wolf.ensembles.analysis import Stochastic, Taper
-from wolf.ensembles.inflation import Multiplicative
+from wolf.ensembles.inflation import Inflation, Multiplicative
 from wolf.ensembles.printed import ErrorWeight, perturbed
 from wolf.ensembles.protocol import Analysis
 from wolf.ensembles.sight import Sight, innovation_scores, log_likelihood, look
@@ -96,16 +96,18 @@ class EnsembleFilter(Filter):
 
     def __post_init__(self) -> None:
         """Check that the choices go together."""
-        if not isinstance(self.num_members, int) or self.num_members < 2:
-            raise ValueError(f"num_members must be a whole number of at least 2; got {self.num_members!r}")
-        if self.scope not in SCOPES:
-            raise ValueError(f"scope must be one of {', '.join(map(repr, SCOPES))}; got {self.scope!r}")
-        if not isinstance(self.patience, int) or self.patience < 0:
-            raise ValueError(f"patience must be a whole number of at least 0; got {self.patience!r}")
+        checks.whole("num_members", self.num_members, least=2)
+        checks.choice("scope", self.scope, SCOPES)
+        checks.whole("patience", self.patience)
         checks.weight(self.weight)
         name = type(self.analysis).__name__
         if not isinstance(self.analysis, Analysis):
             raise ValueError(f"analysis must be one of wolf.ensembles, such as ETKF(); got {self.analysis!r}")
+        if not isinstance(self.inflation, Inflation):
+            raise ValueError(f"inflation must be one of wolf.ensembles, as RTPS(); got {checks.told(self.inflation)}")
+        if self.localisation is not None and not hasattr(self.localisation, "cross"):
+            got = checks.told(self.localisation)
+            raise ValueError(f"localisation must be one of wolf.ensembles, as Ring(radius=4.0); got {got}")
         needs = self.analysis.needs
         if self.localisation is not None and needs.geometry == "none":
             raise ValueError(f"{name} has no local form; use LETKF, Stochastic, DEnKF or EnSRF with a localisation")

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from wolf import checks
 from wolf.belief import Affine, Belief, DeferredGaussian, Gaussian, RootGaussian, deferred
 from wolf.belief.density import log_density, weigh_constant
 from wolf.belief.gaussian import FORMS
@@ -76,10 +77,14 @@ class GaussianFilter(Filter):
 
     def __post_init__(self) -> None:
         """Check the choices."""
-        if self.form not in FORMS:
-            raise ValueError(f"form must be one of {', '.join(map(repr, FORMS))}; got {self.form!r}")
-        if not isinstance(self.iterations, int) or self.iterations < 1:
-            raise ValueError(f"iterations must be a whole number of at least 1; got {self.iterations!r}")
+        if isinstance(self.moments, type) or not isinstance(self.moments, Moments):
+            got = checks.told(self.moments)
+            raise ValueError(f"moments must be a value from wolf.moments, as Unscented(); got {got}")
+        if isinstance(self.noise, type) or not isinstance(self.noise, NoiseRule):
+            words = "as StudentNoise(); wolf.WoLF(weight) takes a weight"
+            raise ValueError(f"noise must be a rule from wolf.noise, {words}; got {checks.told(self.noise)}")
+        checks.choice("form", self.form, FORMS)
+        checks.count("iterations", self.iterations)
 
     @property
     def needs(self) -> Needs:

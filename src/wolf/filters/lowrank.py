@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from wolf import checks
 from wolf.belief import Gaussian
 from wolf.belief.density import log_density
 from wolf.belief.view import hide_noise
@@ -77,8 +78,7 @@ class LowRankFilter(Filter):
 
     def __post_init__(self) -> None:
         """Check the rank."""
-        if not isinstance(self.rank, int) or self.rank < 0:
-            raise ValueError(f"rank must be a whole number of at least 0; got {self.rank!r}")
+        checks.whole("rank", self.rank)
 
         if not isinstance(self.noise, Weighted):
             raise ValueError(f"LowRank takes a weight, as wolf.noise.Weighted(wolf.IMQ(c=4.0)); got {self.noise!r}")

@@ -2,9 +2,12 @@
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
+
+from wolf import checks
 
 OBS_SHARE, DYNAMICS_SHARE = 0.25, 0.05  # of the variance of differences, for variances that were given no start
 LARGEST_STEP = 1e150  # whose square is still a number
@@ -13,11 +16,19 @@ MAD = 1.4826  # from a median absolute deviation to the standard deviation of a 
 
 def guesses(builder: Callable[..., Any], ys: Any, given: dict[str, float]) -> dict[str, float]:
     """Find the parameters that a builder takes, and where to start them."""
-    found, unknown, taken = {}, [], inspect.signature(builder).parameters
+    try:
+        taken = dict(inspect.signature(builder).parameters)
+    except (TypeError, ValueError) as error:
+        raise ValueError("builder must tell its parameters; wrap it, as lambda obs_var: ...") from error
+    for name in builder.keywords if isinstance(builder, partial) else ():
+        if name not in given:  # what a partial says is known, and held
+            taken.pop(name, None)
+    found, unknown = {}, []
     anything = any(p.kind is p.VAR_KEYWORD for p in taken.values())
     wrong = [name for name in given if name not in taken and not anything]
     if wrong:
-        raise ValueError(f"the builder does not take {', '.join(wrong)}; it takes {', '.join(taken)}")
+        names = ", ".join(map(str, wrong))
+        raise ValueError(f"start names {names}, which the builder does not take; it takes {', '.join(taken)}")
     for name, parameter in taken.items():
         if name in given or parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
             continue
@@ -32,8 +43,13 @@ def guesses(builder: Callable[..., Any], ys: Any, given: dict[str, float]) -> di
         raise ValueError(f"give a first guess for {', '.join(unknown)}, as start={{'{unknown[0]}': 1.0}}")
     found |= given
     if not found:
-        raise ValueError("the builder has no parameters to fit: it takes no numbers by name")
+        raise ValueError("the builder has no parameters to fit: it takes no numbers by name, or all are held")
     return found if anything else {name: found[name] for name in taken if name in found}
+
+
+def is_many(ys: Any) -> bool:
+    """Tell a list of series from a list of numbers or of rows."""
+    return isinstance(ys, list | tuple) and len(ys) > 0 and np.ndim(ys[0]) > 0
 
 
 def difference_var(ys: Any) -> float:
@@ -43,9 +59,8 @@ def difference_var(ys: Any) -> float:
         >>> round(difference_var(np.arange(10.0) % 2), 3)
         2.198
     """
-    many = isinstance(ys, list | tuple) and len(ys) and np.ndim(ys[0]) > 0
-    blocks = [np.asarray(np.ma.filled(block, np.nan), np.float64) for block in (ys if many else [np.asanyarray(ys)])]
-    blocks = [block[:, None] if block.ndim == 1 else block for block in blocks]
+    blocks = [checks.number_array("ys", block) for block in (ys if is_many(ys) else [ys])]
+    blocks = [block.reshape(-1, 1) if block.ndim < 2 else block for block in blocks]
     sizes = []
     for block in blocks:
         for column in np.moveaxis(block, -1, 0).reshape(block.shape[-1], -1):

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from wolf import checks, entry
 from wolf.filters import GaussianFilter
 from wolf.fitting.affine import AffineArrays
-from wolf.fitting.guesses import guesses, largest_step
+from wolf.fitting.guesses import guesses, is_many, largest_step
 from wolf.fitting.result import SHARE, Fit, Start
 from wolf.fitting.slopes import score_and_slope
 from wolf.fitting.transforms import Bounds, Transform, sigmoid
@@ -31,6 +31,7 @@ SHARE_START, WIDEN_START = 0.03, (20.0, 1e4)  # where a search begins; up to the
 SCOUTS = 20  # random starts that are tried before the best are followed
 STEP = 1e-5  # in a free number, for derivatives of the builder: their error is about the square of it
 HESSIAN_STEP = 1e-3  # for differences of slopes, which are good to ten digits
+LARGEST = 1e140  # of a measurement; its square times a thousand steps is still a number
 FAILED = 1e12  # what the search is told where the score is not a number
 
 
@@ -80,11 +81,17 @@ def fit(
         >>> {name: round(value, 1) for name, value in found.parameters.items()}
         {'level_var': 0.1, 'obs_var': 1.0}
     """
-    if score not in SCORES:
-        raise ValueError(f"score must be one of {', '.join(map(repr, SCORES))}; got {score!r}")
-    if not isinstance(restarts, int) or restarts < 0:
-        raise ValueError(f"restarts must be a whole number of at least 0; got {restarts!r}")
-    transform = Transform(guesses(builder, ys, dict(start or {})), dict(bounds or {}))
+    checks.choice("score", score, SCORES)
+    checks.function("builder", builder, "wolf.models.local_level")
+    checks.whole("restarts", restarts)
+    checks.whole("seed", seed)
+    checks.flag("update_first", update_first)
+    checks.flag("affine", affine)
+    first_guesses = checks.mapping("start", start, "{'obs_var': 1.0}")
+    limits = checks.mapping("bounds", bounds, "{'slope': 'real'}")
+    if not is_many(ys) and not (checks.number_array("ys", ys).size and 1 <= np.ndim(ys) <= 3):
+        raise ValueError(f"ys must be a series (T, M) or (T,), or many (series, T, M); got shape {np.shape(ys)}")
+    transform = Transform(guesses(builder, ys, first_guesses), limits)
     problem = _Problem(builder, transform, ys, inputs, method, score == "two-part", update_first, affine)
     return problem.solve(problem.scout(1 + restarts, seed))
 
@@ -105,16 +112,19 @@ class _Problem:
     ):
         self.builder, self.transform, self.two_part, self.update_first = builder, transform, two_part, update_first
         self.size = len(transform.names)
-        first = builder(**transform.natural(transform.start))
+        first = _build(builder, transform.natural(transform.start))
         self.method = _base(method, first)
         self.structure = jax.tree.structure(cast(first, "float64"))
         self.ys = _series(ys, first.obs_dim)
+        if not np.all(np.abs(self.ys[np.isfinite(self.ys)]) < LARGEST):
+            raise ValueError(f"ys holds numbers above {LARGEST:g}, whose squares overflow; divide them first")
         self.inputs = checks.inputs(inputs, self.ys.shape[1], first)
         entry.check_functions(first, self.inputs)
         entry.check_time_axes(first, self.ys.shape[1], update_first, "fit")
         self.count = int(np.isfinite(self.ys).any(-1).sum())
         if self.count < self.size + 2:
-            raise ValueError(f"{self.size} parameters take at least {self.size + 2} values to fit; got {self.count}")
+            need = f"{self.size} parameters take at least {self.size + 2} values to fit"
+            raise ValueError(f"ys is too short: {need}; got {self.count}")
         self.fused = max(first.state_dim, first.obs_dim) <= SMALL and len(self.ys) == 1 and self.ys.shape[1] > 1
         edges: list[tuple[float | None, float | None]] = [(_logit(SHARE[0]), _logit(SHARE[1]))]
         edges.append((np.log(WIDEN[0]), np.log(WIDEN[1])))
@@ -249,6 +259,21 @@ class _Problem:
         return Start(score, bool(result.success), int(result.nfev), str(result.message), values)
 
 
+def _build(builder: Callable[..., Any], values: dict[str, float]) -> Any:
+    """Build the first model, and say so where the builder is at fault."""
+    try:
+        model = builder(**values)
+    except ValueError:
+        raise
+    except Exception as error:
+        words = f"{type(error).__name__}: {error}"
+        raise ValueError(f"the builder failed at {values}; call it like this to see why. It says {words}") from error
+    if not isinstance(model, Model):
+        kind = type(model).__name__
+        raise ValueError(f"builder must return a model, as wolf.models.local_level does; it returned {kind}")
+    return model
+
+
 def _base(method: Any, model: Any) -> GaussianFilter:
     """Find the filter whose noise rule the score replaces."""
     method = GaussianFilter() if method is None else entry.resolve_method(method, model)
@@ -259,11 +284,10 @@ def _base(method: Any, model: Any) -> GaussianFilter:
 
 def _series(ys: Any, size: int) -> np.ndarray:
     """Turn one series or many into (B, T, M)."""
-    if isinstance(ys, list | tuple) and ys and np.ndim(ys[0]) > 0 and not isinstance(ys[0], int | float):
+    if is_many(ys):
         return checks.many_measurements(ys, size)[0]
-    if np.ndim(ys) == 3:
-        return checks.measurements(ys, size, dims=3)
-    return checks.measurements(ys, size)[None]
+    array = checks.number_array("ys", ys)
+    return checks.measurements(array, size, dims=3) if array.ndim == 3 else checks.measurements(array, size)[None]
 
 
 def _logit(probability: float) -> float:

@@ -5,6 +5,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from wolf import checks
+
 Bounds = Literal["positive", "real"] | tuple[float, float]
 
 REACH = 1e10  # factor by which a positive parameter may move away from its start, either way
@@ -28,7 +30,8 @@ class Transform:
     def __init__(self, start: Mapping[str, float], bounds: Mapping[str, Bounds]):
         unknown = [name for name in bounds if name not in start]
         if unknown:
-            raise ValueError(f"bounds are given for {', '.join(unknown)}; the parameters are {', '.join(start)}")
+            names = ", ".join(map(str, unknown))
+            raise ValueError(f"bounds are given for {names}; the parameters are {', '.join(start)}")
         self.names = list(start)
         self.bounds = {name: bounds.get(name, "positive") for name in self.names}
         for name in self.names:
@@ -64,17 +67,17 @@ class Transform:
 
 
 def _check(name: str, value: Any, bounds: Any) -> None:
-    number = np.asarray(value)
-    if number.ndim or number.dtype.kind not in "fiu" or not np.isfinite(number):
-        raise ValueError(f"the start of {name} must be one finite number; got {value!r}")
-    if bounds == "real":
+    checks.number(f"the start of {name}", value)
+    if isinstance(bounds, str) and bounds == "real":
         return
-    if bounds == "positive":
+    if isinstance(bounds, str) and bounds == "positive":
         if not value > 0:
             raise ValueError(f'{name} must start above 0, or have bounds={{"{name}": "real"}}; got {value!r}')
         return
-    if not isinstance(bounds, tuple | list) or len(bounds) != 2 or not bounds[0] < bounds[1]:
-        raise ValueError(f'the bounds of {name} must be "positive", "real" or a pair (low, high); got {bounds!r}')
+    pair = isinstance(bounds, tuple | list) and len(bounds) == 2
+    if not pair or not checks.number(f"the bounds of {name}", bounds[0]) < checks.number(name, bounds[1]):
+        words = checks.told(bounds)
+        raise ValueError(f'the bounds of {name} must be "positive", "real" or a pair (low, high); got {words}')
     if not bounds[0] < value < bounds[1]:
         raise ValueError(f"{name} must start between {bounds[0]} and {bounds[1]}; got {value!r}")
 

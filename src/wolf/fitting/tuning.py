@@ -93,17 +93,25 @@ def tune(
         True
     """
     if not isinstance(method, str):
-        raise ValueError(f"method must be a name, such as 'WoLF-TMD'; got {method!r}")
+        raise ValueError(f"method must be a name, such as 'WoLF-TMD'; got {checks.told(method)}")
+    if name is not None and not isinstance(name, str):
+        raise ValueError(f"name must be that of an option, such as 'c'; got {checks.told(name)}")
+    checks.flag("update_first", update_first)
+    entry.check_model(model)
     first = entry.resolve_method(methods.make(method, **options), model)
-    name = ("dof" if isinstance(_weight(first), StudentWeight) else "c") if name is None else name
-    low, high = _range(first, model, name, low, high)
     array = checks.measurements(ys, model.obs_dim)
-    us = checks.inputs(inputs, len(array), model)
-    entry.check_functions(model, us)
-    entry.check_time_axes(model, len(array), update_first, "tune")
     rows = int(np.isfinite(array).any(-1).sum())
     if not rows:
         raise ValueError("ys holds no number to predict: all are missing")
+    name = ("dof" if isinstance(_weight(first), StudentWeight) else "c") if name is None else name
+    low, high = _range(first, model, name, low, high)
+    try:
+        methods.make(method, **options | {name: low})
+    except ValueError as error:
+        raise ValueError(f"name must be a number among the options of {method}; got {name!r}: {error}") from error
+    us = checks.inputs(inputs, len(array), model)
+    entry.check_functions(model, us)
+    entry.check_time_axes(model, len(array), update_first, "tune")
 
     def evaluate(values: np.ndarray) -> np.ndarray:
         candidates = [cast(methods.make(method, **options, **{name: value}), "float64") for value in values.tolist()]
@@ -149,7 +157,8 @@ def _range(method: Any, model: Model, name: str, low: float | None, high: float 
     if low is None or high is None:
         middle = _calibrated(_weight(method), model, name)
         low, high = middle / REACH if low is None else low, middle * REACH if high is None else high
-    if not 0 < low < high < np.inf:
+    low, high = checks.positive_number("low", low), checks.positive_number("high", high)
+    if not low < high:
         raise ValueError(f"low and high must be positive and in this order; got {low!r} and {high!r}")
     return float(low), float(high)
 

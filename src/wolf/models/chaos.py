@@ -45,11 +45,13 @@ def lorenz63(
         beta: geometric factor.
         prior: belief about the state at time 0; without one N((1.509, -1.531, 25.46), 2 I), on the attractor.
     """
-    checks.positive("dt", dt)
+    checks.positive_number("dt", dt)
     checks.count("steps", steps)
+    for name, value in (("sigma", sigma), ("rho", rho), ("beta", beta)):
+        checks.number(name, value)
     step = RungeKutta(Lorenz63(sigma, rho, beta), dt, int(steps))
     prior = Gaussian(np.array([1.509, -1.531, 25.46]), np.full(3, 2.0)) if prior is None else prior
-    return _fully_measured(step, dynamics_var, obs_var, prior)
+    return _fully_measured(step, 3, dynamics_var, obs_var, prior)
 
 
 def lorenz96(
@@ -76,18 +78,17 @@ def lorenz96(
         noise_std: of the forcing; 0 for none.
         prior: belief about the state at time 0; without one N(F, 0.001 I) with 0.01 more in the first state.
     """
-    checks.positive("dt", dt)
-    if not isinstance(dim, int) or dim < 4:
-        raise ValueError(f"dim must be a whole number of at least 4; got {dim!r}")
-    if noise not in NOISES:
-        raise ValueError(f"noise must be one of {', '.join(map(repr, NOISES))}; got {noise!r}")
+    checks.positive_number("dt", dt)
+    checks.whole("dim", dim, least=4)
+    checks.number("forcing", forcing)
+    checks.choice("noise", noise, NOISES)
     checks.variances(noise_std=noise_std)
     flow = Lorenz96(forcing)
     step = NoisyForcing(flow, dt, noise_std) if noise == "forcing" and noise_std > 0 else RungeKutta(flow, dt, 1)
     if prior is None:
         prior = Gaussian(np.full(dim, float(forcing)) + 0.01 * np.eye(1, dim)[0], np.full(dim, SMALL_START))
     added = (dt * noise_std) ** 2 if noise == "forcing" else dt * noise_std**2
-    return _fully_measured(step, added, obs_var, prior)
+    return _fully_measured(step, dim, added, obs_var, prior)
 
 
 def kuramoto_sivashinsky(
@@ -114,16 +115,16 @@ def kuramoto_sivashinsky(
         prior: belief about the state at time 0; without one a state on the attractor, with variance 0.001.
     """
     for name, value in (("dt", dt), ("length", length)):
-        checks.positive(name, value)
+        checks.positive_number(name, value)
     checks.count("steps", steps)
-    if not isinstance(dim, int) or dim < 8 or dim % 2:
+    if checks.whole("dim", dim, least=8) % 2:
         raise ValueError(f"dim must be an even whole number of at least 8; got {dim!r}")
     step = ExponentialStep(steps=int(steps), **_etdrk4(dim, length, dt))
     if prior is None:
         turn = 2 * np.pi * np.arange(dim) / dim
         start = _settle(step, np.cos(turn) * (1 + np.sin(turn)), math.ceil(SETTLING / (dt * steps)))
         prior = Gaussian(start, np.full(dim, SMALL_START))
-    return _fully_measured(step, dynamics_var, obs_var, prior)
+    return _fully_measured(step, dim, dynamics_var, obs_var, prior)
 
 
 def linear_advection(
@@ -151,12 +152,16 @@ def linear_advection(
     """
     checks.count("dim", dim)
     checks.count("num_observed", num_observed)
-    if not isinstance(shift, int):
-        raise ValueError(f"shift must be a whole number of grid points; got {shift!r}")
+    checks.count("waves", waves)
+    checks.whole("shift", shift, least=-checks.LARGEST_COUNT)
+    checks.number("damping", damping)
+    if num_observed > dim:
+        raise ValueError(f"num_observed must be at most {dim}, the grid points; got {num_observed!r}")
     if prior is None:
         phase = 2 * np.pi * np.outer(np.arange(dim), np.arange(1, waves + 1)) / dim
         root = np.hstack([np.cos(phase), np.sin(phase)]) / np.sqrt(waves)
         prior = Gaussian(np.zeros(dim), root @ root.T)
+    prior = Gaussian(*checks.prior(prior, dim, variances=True))
     places = tuple(int(place) for place in np.arange(num_observed) * dim // num_observed)
     checks.variances(dynamics_var=dynamics_var, obs_var=obs_var)
     step = Shift(damping, shift)
@@ -291,9 +296,9 @@ def runge_kutta(flow: Any, x: Array, dt: Any, push: Any = 0.0) -> Array:
     return x + dt / 6.0 * (a + 2.0 * b + 2.0 * c + d)
 
 
-def _fully_measured(step: Any, dynamics_var: float, obs_var: float, prior: Gaussian) -> StateSpaceModel:
+def _fully_measured(step: Any, size: int, dynamics_var: float, obs_var: float, prior: Gaussian) -> StateSpaceModel:
     checks.variances(dynamics_var=dynamics_var, obs_var=obs_var)
-    size = np.shape(prior.mean)[0]
+    prior = Gaussian(*checks.prior(prior, size, variances=True))
     return StateSpaceModel(step, everything, np.full(size, float(dynamics_var)), np.full(size, float(obs_var)), prior)
 
 

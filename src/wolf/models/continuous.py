@@ -32,8 +32,15 @@ def discretise(drift: Any, diffusion: Any, dt: Any) -> tuple[np.ndarray, np.ndar
     from scipy.linalg import expm
 
     a, noise = checks.number_array("drift", drift), checks.number_array("diffusion", diffusion)
-    size = len(a)
-    steps = np.asarray(dt, np.float64)[..., None, None]
+    size = len(a) if a.ndim else 0
+    for name, matrix in (("drift", a), ("diffusion", noise)):
+        if matrix.shape != (size, size) or not size or not np.all(np.isfinite(matrix)):
+            raise ValueError(f"{name} must be finite, and (D, D) like the other of them; got {checks.told(matrix)}")
+    checks.covariance("diffusion", noise, size)
+    steps = checks.finite("dt", dt)
+    if np.any(steps < 0):
+        raise ValueError(f"dt must not be negative; got {checks.told(dt)}")
+    steps = steps[..., None, None]
     block = np.concatenate(
         [np.concatenate([-a, noise], axis=1), np.concatenate([np.zeros_like(a), a.T], axis=1)], axis=0
     )
@@ -57,10 +64,11 @@ def linear_sde(
         prior: belief about the state at `start`.
         start: when the prior holds; default: the first time stamp.
     """
+    mean, cov = checks.prior(prior, np.shape(drift)[-1] if np.ndim(drift) == 2 else 0)
     gaps = time_steps(times, start)
     steps, which = np.unique(gaps, return_inverse=True)  # equal gaps are discretised once
     dynamics, noise = discretise(drift, diffusion, steps)
-    return LinearModel(F=dynamics[which], H=H, Q=noise[which], R=R, mean=prior.mean, cov=prior.cov)
+    return LinearModel(F=dynamics[which], H=H, Q=noise[which], R=R, mean=mean, cov=cov)
 
 
 def wiener_level(
@@ -93,6 +101,7 @@ def wiener_velocity(
         start: as in `linear_sde`.
     """
     checks.variances(accel_rate=accel_rate, obs_var=obs_var)
+    checks.count("dims", dims)
     drift = np.kron([[0.0, 1.0], [0.0, 0.0]], np.eye(dims))
     diffusion = np.kron([[0.0, 0.0], [0.0, accel_rate]], np.eye(dims))
     return linear_sde(times, drift, diffusion, np.eye(dims, 2 * dims), obs_var * np.eye(dims), prior, start)
@@ -117,7 +126,7 @@ def ornstein_uhlenbeck(
         start: as in `linear_sde`.
     """
     checks.variances(stationary_var=stationary_var, obs_var=obs_var)
-    checks.positive("rate", rate)
+    checks.positive_number("rate", rate)
     prior = Gaussian(np.zeros(1), stationary_var * np.eye(1)) if prior is None else prior
     diffusion = 2.0 * rate * stationary_var * np.eye(1)
     return linear_sde(times, -rate * np.eye(1), diffusion, np.eye(1), obs_var * np.eye(1), prior, start)
@@ -134,17 +143,27 @@ def time_steps(times: Any, start: float | None = None) -> np.ndarray:
         >>> time_steps([0.0, 1.0, 3.5]).tolist()
         [0.0, 1.0, 2.5]
     """
-    stamps = np.asarray(times)
-    if np.issubdtype(stamps.dtype, np.datetime64):
-        stamps = (stamps - stamps[0]) / np.timedelta64(1, "s")
-    stamps = checks.number_array("times", stamps)
+    stamps = read_times(times)
     if stamps.ndim != 1 or not len(stamps) or not np.all(np.isfinite(stamps)):
         raise ValueError(f"times must be a finite array of shape (T,); got shape {stamps.shape}")
-    gaps = np.diff(stamps, prepend=stamps[0] if start is None else start)
+    gaps = np.diff(stamps, prepend=stamps[0] if start is None else checks.number("start", start))
     if np.any(gaps < 0):
         first = int(np.flatnonzero(gaps < 0)[0])
         raise ValueError(f"times must not decrease, and start not after them; they do at row {first}: sort them first")
     return gaps
+
+
+def read_times(times: Any) -> np.ndarray:
+    """Read numbers, or dates as seconds since the first of them; NaT is NaN."""
+    dated = not np.ma.isMaskedArray(times) and getattr(times, "dtype", None) is not None
+    stamps = np.asarray(times) if dated or _all_dates(times) else None
+    if stamps is None or not np.issubdtype(stamps.dtype, np.datetime64) or not stamps.ndim or not len(stamps):
+        return checks.number_array("times", times)
+    return (stamps - stamps[0]) / np.timedelta64(1, "s")
+
+
+def _all_dates(times: Any) -> bool:
+    return isinstance(times, list | tuple) and len(times) > 0 and all(isinstance(t, np.datetime64) for t in times)
 
 
 def merge_sensors(*readings: tuple[Any, Any]) -> tuple[np.ndarray, np.ndarray]:
@@ -161,10 +180,18 @@ def merge_sensors(*readings: tuple[Any, Any]) -> tuple[np.ndarray, np.ndarray]:
         >>> times.tolist(), ys.tolist()
         ([0.0, 0.5, 1.0], [[5.0, nan], [nan, 7.0], [6.0, 8.0]])
     """
-    stamps = [np.asarray(times) for times, _ in readings]
+    for pair in readings:
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise ValueError(f"readings must be pairs of times and values, one a sensor; got {checks.told(pair)}")
+    if not readings:
+        raise ValueError("readings must hold at least one pair of times and values; got none")
+    stamps = [np.asarray(times) if len(read_times(times).shape) == 1 else np.zeros(0) for times, _ in readings]
     values = [checks.number_array("values", value) for _, value in readings]
     values = [value[:, None] if value.ndim == 1 else value for value in values]
     for i, (stamp, value) in enumerate(zip(stamps, values, strict=True)):
+        if not stamp.size or value.ndim != 2 or not value.shape[1]:
+            shapes = f"got {stamp.shape} and {value.shape}"
+            raise ValueError(f"sensor {i} needs times of shape (T,) and values of shape (T,) or (T, M); {shapes}")
         if len(stamp) != len(value):
             raise ValueError(f"sensor {i} has {len(stamp)} time stamps and {len(value)} values")
         if len(np.unique(stamp)) != len(stamp):

@@ -1,8 +1,10 @@
 """Models by name or from a file: what `--model`, `wolf.filter_frame(model=...)` and `make` understand."""
 
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from wolf import checks
 from wolf.belief import Gaussian
 from wolf.models import grammar
 from wolf.models.continuous import time_steps
@@ -45,8 +47,12 @@ def make(
         >>> make("trend+seasonal:24:3", level_var=0.1, slope_var=0.0, seasonal_var=0.0, obs_var=1.0)
         LinearModel(8 states, 1 measured)
     """
-    found = parse(name)
+    if not isinstance(name, str | PathLike):
+        raise ValueError(f"name must be that of a model, such as 'local-level', or a file; got {checks.told(name)}")
+    found = parse(str(name))
     check_parameters(found, variances)
+    checks.variances(**variances)
+    checks.count("dims", dims)
     gaps = None if times is None else time_steps(times, start)
     return found.model(gaps, prior, dims, **variances)
 

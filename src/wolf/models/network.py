@@ -16,6 +16,7 @@ import numpy as np
 from jax import Array
 
 from wolf import checks
+from wolf.numerics.precision import as_key
 from wolf.numerics.pytree import function, pytree, static
 from wolf.statespace.families import Family, Normal
 from wolf.statespace.parameters import ParameterModel
@@ -140,19 +141,23 @@ def mlp(
         >>> mlp(features=8, hidden=(20,))
         ParameterModel(201 parameters, Normal)
     """
+    if not isinstance(hidden, tuple | list | np.ndarray):
+        raise ValueError(f"hidden must be the sizes of layers, as (20,); got {checks.told(hidden)}")
     for name, value in (("features", features), ("outputs", outputs), *(("hidden", size) for size in hidden)):
         checks.count(name, value)
-    if learn not in ("all", "last"):
-        raise ValueError(f'learn must be "all" or "last"; got {learn!r}')
+    checks.choice("learn", learn, ("all", "last"))
+    checks.key(key, needed=True)
     family = _gaussian(obs_var, outputs) if family is None else _checked(family)
+    checks.not_negative("prior_var", prior_var)
+    between, drift = _activation(activation), _drift(drift_var)
     sizes = (int(features), *map(int, hidden), family.outputs)
     theta = _initial(sizes, key) if params is None else checks.number_array("params", params)
     count = sum((wide + 1) * high for wide, high in itertools.pairwise(sizes))
     if theta.shape != (count,):
         raise ValueError(f"params must have shape ({count},) for layers of {sizes}; got {theta.shape}")
     learned = count if learn == "all" else (sizes[-2] + 1) * sizes[-1]
-    network = Network(theta[: count - learned], sizes, _activation(activation))
-    return ParameterModel(network, family, theta[count - learned :], prior_var, _drift(drift_var))
+    network = Network(theta[: count - learned], sizes, between)
+    return ParameterModel(network, family, theta[count - learned :], prior_var, drift)
 
 
 def glm(
@@ -179,6 +184,7 @@ def glm(
     """
     checks.count("features", features)
     outputs = _checked(family).outputs
+    checks.not_negative("prior_var", prior_var)
     start = np.zeros(outputs * (features + 1)) if mean is None else mean
     return ParameterModel(LinearPredictor(int(features), outputs), family, start, prior_var, _drift(drift_var))
 
@@ -220,14 +226,17 @@ def from_function(
         raise ValueError("params must hold at least one floating-point array or number; got none")
     fixed = tuple((place, leaf) for place, leaf in enumerate(leaves) if not _is_parameter(leaf))
     theta = np.concatenate([np.ravel(np.asarray(leaf, np.float64)) for leaf in learned])
+    if not np.all(np.isfinite(theta)):
+        raise ValueError("params must be finite; got NaN or inf in it")
     observe = Raveled(fn, fixed, tuple(np.shape(leaf) for leaf in learned), tree)
     family = _gaussian(obs_var, outputs) if family is None else _checked(family)
+    checks.not_negative("prior_var", prior_var)
     return ParameterModel(observe, family, theta, prior_var, _drift(drift_var))
 
 
 def _initial(sizes: tuple[int, ...], key: Any) -> np.ndarray:
     """Draw LeCun's weights (LeCun et al. 1998), truncated as Flax does; offsets are zero."""
-    key = jax.random.key(int(key)) if isinstance(key, int | np.integer) else key
+    key = as_key(key)
     parts = []
     for layer, (wide, high) in enumerate(itertools.pairwise(sizes)):
         cut = jax.random.truncated_normal(jax.random.fold_in(key, layer), -2.0, 2.0, (wide, high), np.float32)
@@ -237,7 +246,10 @@ def _initial(sizes: tuple[int, ...], key: Any) -> np.ndarray:
 
 def _gaussian(obs_var: Any, outputs: int) -> Normal:
     checks.count("outputs", outputs)
-    variances = np.broadcast_to(checks.number_array("obs_var", obs_var), (outputs,))
+    variances = checks.number_array("obs_var", obs_var)
+    if variances.shape not in ((), (outputs,)):
+        raise ValueError(f"obs_var must be a number or of shape ({outputs},); got {variances.shape}")
+    variances = np.broadcast_to(variances, (outputs,))
     for each in variances:
         checks.variances(obs_var=each)
     return Normal(np.diag(variances))
@@ -252,13 +264,14 @@ def _checked(family: Any) -> Family:
 def _activation(given: str | Callable) -> Callable:
     if callable(given):
         return given
-    if given not in ACTIVATIONS:
-        raise ValueError(f"activation must be a function or one of {', '.join(ACTIVATIONS)}; got {given!r}")
+    if not isinstance(given, str) or given not in ACTIVATIONS:
+        raise ValueError(f"activation must be a function or one of {', '.join(ACTIVATIONS)}; got {checks.told(given)}")
     return ACTIVATIONS[given]
 
 
 def _drift(var: Any) -> Any:
     """Leave out a drift of zero: a model that stands still is a smaller program."""
+    checks.not_negative("drift_var", var)
     return None if np.ndim(var) == 0 and not isinstance(var, jax.core.Tracer) and var == 0 else var
 
 

@@ -53,6 +53,10 @@ class Part(NamedTuple):
         told = [f"{name}={'free' if value is None else value}" for name, value in self.variances.items()]
         return f"Part({', '.join([self.name, *told])})"
 
+    def starting(self, prior: Gaussian | None) -> "Part":
+        """Copy with another prior."""
+        return self if prior is None else self._replace(prior=Gaussian(*checks.prior(prior, self.size)))
+
     @property
     def size(self) -> int:
         """Number of states, D."""
@@ -108,14 +112,16 @@ def seasonal(period: float, var: float | None = None, harmonics: int | None = No
         ((11, 11), (4, 4))
     """
     known = _known(seasonal_var=var)
-    if not isinstance(period, int | float) or not 2 <= period < np.inf:
+    period = checks.number("period", period)
+    period = int(period) if period == int(period) else period
+    if period < 2:
         raise ValueError(f"period must be a number of steps of at least 2; got {period!r}")
     if harmonics is None:
         if period != int(period):
             raise ValueError(f"a full pattern has a whole number of steps; got {period!r}. Say how many harmonics")
         return _full_pattern(int(period), known)
     most = int(period // 2)
-    if not isinstance(harmonics, int) or not 1 <= harmonics <= most:
+    if not 1 <= checks.whole("harmonics", harmonics) <= most:
         raise ValueError(f"harmonics must be between 1 and {most} for a period of {period}; got {harmonics!r}")
     return _waves(period, harmonics, known)
 
@@ -129,9 +135,9 @@ def cycle(period: float, var: float | None = None, damping: float = 1.0) -> Part
         damping: factor at each step, in (0, 1]; below 1 the cycle is stationary, and its prior is its own distribution.
     """
     known = _known(cycle_var=var)
-    if not 2 < period < np.inf:
+    if not 2 < checks.number("period", period) < np.inf:
         raise ValueError(f"period must be a number of steps above 2; got {period!r}")
-    if not 0 < damping <= 1:
+    if not 0 < checks.number("damping", damping) <= 1:
         raise ValueError(f"damping must be above 0 and at most 1; got {damping!r}")
 
     def settled(var: float) -> Gaussian:
@@ -168,6 +174,9 @@ def arma(ar_coefficients: Any, ma_coefficients: Any, var: float) -> Part:
     """
     checks.variances(shock_var=var)
     phi, theta = (np.atleast_1d(checks.number_array("coefficients", c)) for c in (ar_coefficients, ma_coefficients))
+    for coefficients in (phi, theta):
+        if coefficients.ndim != 1 or not np.all(np.isfinite(coefficients)):
+            raise ValueError(f"coefficients must be finite and of shape (p,); got {checks.told(coefficients)}")
     size = max(len(phi), len(theta) + 1, 1)
     dynamics = np.eye(size, k=1)
     dynamics[: len(phi), 0] = phi
@@ -192,10 +201,13 @@ def regression(design: Any, var: Any = 0.0) -> Part:
     """
     rows = checks.number_array("design", design)
     rows = rows[:, None] if rows.ndim == 1 else rows
-    if rows.ndim != 2 or not np.all(np.isfinite(rows)):
+    if rows.ndim != 2 or not rows.size or not np.all(np.isfinite(rows)):
         raise ValueError(f"design must be a finite array of shape (T, K); got shape {rows.shape}")
     size = rows.shape[1]
-    steps = np.broadcast_to(checks.number_array("var", var), size)
+    steps = checks.number_array("var", var)
+    if steps.shape not in ((), (size,)) or not np.all(np.isfinite(steps) & (steps >= 0)):
+        raise ValueError(f"var must be a variance of at least 0, or {size} of them; got {checks.told(var)}")
+    steps = np.broadcast_to(steps, size)
     known = _known(**{f"coefficient_{k + 1}_var": float(each) for k, each in enumerate(steps)})
     noise = {name: gaps.growing(np.diag(row)) for name, row in zip(known, np.eye(size), strict=True)}
     return Part("regression", rows[:, None, :], gaps.resting(size), noise, known, ("swing",) * size)

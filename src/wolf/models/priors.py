@@ -21,8 +21,12 @@ def diffuse_prior(size: int, variance: float, mean: Any = 0.0) -> Gaussian:
             nothing to a large one.
         mean: a number or (D,).
     """
-    checks.positive("variance", variance)
-    return Gaussian(np.broadcast_to(np.asarray(mean, np.float64), (size,)).copy(), variance * np.eye(size))
+    checks.count("size", size)
+    checks.positive_number("variance", variance)
+    middle = checks.finite("mean", mean)
+    if middle.shape not in ((), (size,)):
+        raise ValueError(f"mean must be a number or of shape ({size},); got {middle.shape}")
+    return Gaussian(np.broadcast_to(middle, (size,)).copy(), variance * np.eye(size))
 
 
 def guess_start(roles: list[str], values: np.ndarray, step_var: float) -> Gaussian:

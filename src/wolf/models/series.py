@@ -29,6 +29,9 @@ def structural(*parts: Part, obs_var: float, times: Any = None, start: float | N
         LinearModel(2 states, 1 measured, F, Q vary in time)
     """
     checks.variances(obs_var=obs_var)
+    for part in parts:
+        if not isinstance(part, Part):
+            raise ValueError(f"parts must come from wolf.models, as level(0.1); got {checks.told(part)}")
     if not parts:
         raise ValueError("structural needs at least one part, such as wolf.models.level(0.1)")
     return add_up("the sum", parts, obs_var).model(gaps=None if times is None else time_steps(times, start))
@@ -47,7 +50,7 @@ def local_level(level_var: float, obs_var: float, prior: Gaussian | None = None)
         >>> local_level(level_var=0.1, obs_var=1.0)
         LinearModel(1 state, 1 measured)
     """
-    return structural(level(level_var)._replace(prior=prior), obs_var=obs_var)
+    return structural(level(level_var).starting(prior), obs_var=obs_var)
 
 
 def local_trend(level_var: float, slope_var: float, obs_var: float, prior: Gaussian | None = None) -> LinearModel:
@@ -63,4 +66,4 @@ def local_trend(level_var: float, slope_var: float, obs_var: float, prior: Gauss
         >>> local_trend(level_var=0.1, slope_var=0.01, obs_var=1.0).F.tolist()
         [[1.0, 1.0], [0.0, 1.0]]
     """
-    return structural(trend(level_var, slope_var)._replace(prior=prior), obs_var=obs_var)
+    return structural(trend(level_var, slope_var).starting(prior), obs_var=obs_var)

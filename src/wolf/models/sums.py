@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from wolf import checks
 from wolf.belief import Gaussian
 from wolf.models import gaps as over
 from wolf.models.gaps import Gaps
@@ -106,7 +107,8 @@ class Sum(NamedTuple):
         absent = [name for name in self.parameters if name not in known]
         if absent:
             raise ValueError(f"{self.name} needs {', '.join(f'{name}=...' for name in absent)}")
-        prior = self._prior(known, columns) if prior is None else prior
+        given = None if prior is None else Gaussian(*checks.prior(prior, self.states(columns)))
+        prior = self._prior(known, columns) if given is None else given
         built = self.builder(gaps, prior, columns)(**known)
         return built if built.F is not None else replace(built, F=np.eye(built.state_dim))
 

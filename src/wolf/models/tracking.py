@@ -35,6 +35,7 @@ def constant_velocity(
         >>> constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
         LinearModel(4 states, 2 measured)
     """
+    checks.positive_number("dt", dt)
     axis = straight_motion(dynamics_var, dt)
     return _moving(dims, dt, axis.F, axis.Q, obs_var, prior)
 
@@ -52,6 +53,7 @@ def constant_acceleration(
         prior: belief about the state at time 0; N(0, I) without one.
     """
     checks.variances(jerk_rate=jerk_rate)
+    checks.positive_number("dt", dt)
     dynamics, noise = discretise(np.eye(3, k=1), np.diag([0.0, 0.0, jerk_rate]), dt)
     return _moving(dims, dt, dynamics, noise, obs_var, prior)
 
@@ -70,7 +72,8 @@ def singer(
         prior: belief about the state at time 0; N(0, I) without one.
     """
     checks.variances(accel_var=accel_var)
-    checks.positive("maneuver_time", maneuver_time)
+    checks.positive_number("dt", dt)
+    checks.positive_number("maneuver_time", maneuver_time)
     drift = np.eye(3, k=1)
     drift[2, 2] = -1.0 / maneuver_time
     dynamics, noise = discretise(drift, np.diag([0.0, 0.0, 2.0 * accel_var / maneuver_time]), dt)
@@ -87,8 +90,9 @@ def coordinated_turn(dt: float, speed_var: float, turn_var: float, obs_var: floa
         obs_var: variance of the noise on each measured position.
         prior: belief about the state at time 0.
     """
-    checks.positive("dt", dt)
+    checks.positive_number("dt", dt)
     checks.variances(speed_var=speed_var, turn_var=turn_var, obs_var=obs_var)
+    prior = Gaussian(*checks.prior(prior, 5))
     noise = np.diag([speed_var] * 4 + [turn_var])
     return StateSpaceModel(Turn(dt), position, noise, obs_var * np.eye(2), prior)
 
@@ -110,12 +114,16 @@ def range_bearing(
         >>> range_bearing(0.1, 0.1, 1.0, 0.01, Gaussian(np.ones(4), np.eye(4))).obs_dim
         2
     """
-    checks.positive("dt", dt)
+    checks.positive_number("dt", dt)
     checks.variances(dynamics_var=dynamics_var)
     for name, value in (("range_var", range_var), ("bearing_var", bearing_var)):
-        checks.positive(name, value)
+        checks.positive_number(name, value)
+    sensor = checks.finite("sensor", sensor)
+    if sensor.shape != (2,):
+        raise ValueError(f"sensor must be a place, of shape (2,); got {sensor.shape}")
+    prior = Gaussian(*checks.prior(prior, 4))
     noise = np.diag([range_var, bearing_var])
-    watch = RangeBearing(checks.number_array("sensor", sensor))
+    watch = RangeBearing(sensor)
     return StateSpaceModel(Straight(dt), watch, dynamics_var * np.eye(4), noise, prior, residual=wrap_second)
 
 
@@ -131,8 +139,10 @@ def gps_odometry(
         gps_var: variance of each measured position.
         prior: belief about the state at time 0.
     """
-    checks.positive("dt", dt)
-    checks.variances(position_var=position_var, heading_var=heading_var, obs_var=gps_var)
+    checks.positive_number("dt", dt)
+    checks.variances(position_var=position_var, heading_var=heading_var)
+    checks.positive_number("gps_var", gps_var)
+    prior = Gaussian(*checks.prior(prior, 3))
     noise = np.diag([position_var, position_var, heading_var])
     return StateSpaceModel(Unicycle(dt), position, noise, gps_var * np.eye(2), prior)
 
@@ -213,11 +223,10 @@ def _moving(
     dims: int, dt: float, dynamics: np.ndarray, noise: np.ndarray, obs_var: float, prior: Gaussian | None
 ) -> LinearModel:
     """Copy the motion along one axis to every axis, positions first."""
-    if not isinstance(dims, int) or dims < 1:
-        raise ValueError(f"dims must be a whole number of at least 1; got {dims!r}")
-    checks.positive("dt", dt)
+    checks.count("dims", dims)
+    checks.positive_number("dt", dt)
     checks.variances(obs_var=obs_var)
     axes = np.eye(dims)
     size = len(dynamics) * dims
-    prior = Gaussian(np.zeros(size), np.eye(size)) if prior is None else prior
+    prior = Gaussian(np.zeros(size), np.eye(size)) if prior is None else Gaussian(*checks.prior(prior, size))
     return LinearModel(np.kron(dynamics, axes), np.eye(dims, size), np.kron(noise, axes), obs_var * axes, *prior)

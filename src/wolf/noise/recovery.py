@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from wolf import checks
 from wolf.belief.updates import Finished, Pull, Update, Weigh
 from wolf.belief.view import hide_noise
 from wolf.noise.sensors import look
@@ -67,9 +68,9 @@ class Recovering(NoiseRule):
         """Check the patience."""
         if isinstance(self.patience, jax.core.Tracer):
             return
-        number = isinstance(self.patience, int | float | np.generic | np.ndarray | Array)
-        if not number or not np.all(np.asarray(self.patience) >= 2):
-            raise ValueError(f"patience must be at least 2: one measurement agrees with itself; got {self.patience!r}")
+        if not np.all(checks.filled("patience", self.patience) >= 2):
+            got = checks.told(self.patience)
+            raise ValueError(f"patience must be at least 2: one measurement agrees with itself; got {got}")
         if isinstance(self.patience, int):
             object.__setattr__(self, "patience", float(self.patience))
 

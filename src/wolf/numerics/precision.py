@@ -6,6 +6,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from wolf import checks
+
 
 def precision(dtype: str) -> Any:
     """Compute in float64 inside this context, on this thread only, without touching the user's settings."""
@@ -25,6 +27,5 @@ def to_numpy(tree: Any) -> Any:
 
 def as_key(key: Any) -> Any:
     """Turn a seed into a JAX key."""
-    if key is not None and not isinstance(key, int | np.integer | np.ndarray | jax.Array):
-        raise ValueError(f"key must be a seed such as 0, or a JAX key; got {key!r}")
+    checks.key(key)
     return jax.random.key(key) if isinstance(key, int | np.integer) else key

@@ -22,7 +22,7 @@ from wolf.numerics.xla import one_kernel, refused
 from wolf.online.report import Layout, Report, lay_out, pack
 from wolf.protocols import Dtype, Filter, Key
 from wolf.results import count, describe_state
-from wolf.statespace import Model, ParameterModel, time_axes
+from wolf.statespace import LinearModel, Model, ParameterModel, time_axes
 
 FORMAT = "wolf-online"
 FORMAT_VERSION = 1
@@ -70,8 +70,7 @@ class Online:
         dtype: Dtype = "float64",
         horizon: int = 0,
     ):
-        if not isinstance(horizon, int) or horizon < 0:
-            raise ValueError(f"horizon must be a whole number of at least 0; got {horizon!r}")
+        horizon = checks.whole("horizon", horizon)
         self.model = model
         self.horizon = horizon
         self._past: deque[_Past] = deque(maxlen=horizon)
@@ -79,7 +78,7 @@ class Online:
         suited = entry.suit(model, self.method, key)
         self.update_first = update_first
         self.dtype = dtype
-        entry.check_options(dtype, "all")
+        entry.check_options(dtype, "all", update_first)
         if not model.takes_inputs:
             entry.check_functions(model, None)
         self._key = as_key(key)
@@ -165,11 +164,11 @@ class Online:
         Returns:
             What the last step tells about itself now.
         """
-        back = self.t - t
-        if not isinstance(t, int | np.integer) or not 1 <= back <= len(self._past):
+        back = self.t - checks.whole("t", t)
+        if not 1 <= back <= len(self._past):
             first = self.t - len(self._past)
             held = f"steps {first} to {self.t - 1}" if self._past else "none yet"
-            raise ValueError(f"late takes a step within the horizon of {self.horizon} ({held}); got {t!r}")
+            raise ValueError(f"t must be a step within the horizon of {self.horizon} ({held}); got {t!r}")
         redo = [self._past.pop() for _ in range(back)][::-1]
         value = self._measurement(y, len(redo[0].value))
         redo[0] = redo[0]._replace(value=np.where(np.isnan(value), redo[0].value, value))
@@ -201,6 +200,7 @@ class Online:
         Args:
             path: of an `.npz` file; it holds numbers and text, never code.
         """
+        checks.path("path", path)
         header = {
             "format": FORMAT,
             "version": FORMAT_VERSION,
@@ -227,6 +227,8 @@ class Online:
             model: the same as when it was saved; a different one is an error.
             method: needed only if the saved one has parts from outside wolf.
         """
+        checks.path("path", path)
+        entry.check_model(model)
         header, arrays = storage.read(Path(path), FORMAT, FORMAT_VERSION, HEADER)
         if header["model"] != storage.fingerprint(model):
             raise ValueError(f"{path} was saved with another model; load it with the model that it was made with")
@@ -269,8 +271,6 @@ class Online:
             return y.copy() if self.horizon else y  # the usual case, without a detour
         if y is None:
             return np.full(size, np.nan, self.dtype)
-        if np.ma.isMaskedArray(y):
-            y = np.ma.filled(np.ma.asarray(y, np.float64), np.nan)
         value = checks.number_array("y", y)
         if value.ndim == 0 and size == 1:
             value = value[None]
@@ -289,6 +289,10 @@ class Online:
             if not model.takes_inputs:
                 raise ValueError("u was given, but the model takes no inputs")
             value = np.atleast_1d(checks.number_array("u", u)).astype(self.dtype)
+            columns = model.B.shape[-1:] if isinstance(model, LinearModel) else value.shape
+            if value.ndim != 1 or value.shape != columns:
+                wanted = f"{columns} to match B" if model.linear else "(U,)"
+                raise ValueError(f"u must have shape {wanted}; got {value.shape}")
             if not np.all(np.isfinite(value)):
                 raise ValueError("u must be finite; a missing input has no meaning: fill it in")
             extras = [value, value if self._u_before is None else self._u_before]

@@ -21,7 +21,7 @@ def certificate(certified: Any) -> Any:
     Returns:
         The `matplotlib.figure.Figure`.
     """
-    if not hasattr(certified, "curves"):
+    if not hasattr(certified, "curves") or isinstance(certified, type):
         raise ValueError(f"certificate draws what wolf.certify returned; got {type(certified).__name__}")
     curves = certified.curves
     draws = [_influence] + ([_jumps] if curves.get("jumps") else []) + ([_breakdown] if "breakdown" in curves else [])

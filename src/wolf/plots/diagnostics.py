@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from wolf import checks
 from wolf.plots import style
 from wolf.results import Filtered
 
@@ -26,11 +27,9 @@ def weights(out: Filtered, ax: Any = None, *, times: Any = None, color: str = st
     if not isinstance(out, Filtered) or out.num_series is not None:
         raise ValueError("out must be one series from wolf.filter; pick one of many, as out[0]")
     values, outliers = (np.asarray(a).reshape(len(out), -1) for a in (out.weights, out.outliers))
-    times = np.arange(len(values)) if times is None else np.asarray(times)
-    if len(times) != len(values):
-        raise ValueError(f"times must have {len(values)} entries, like the result; got {len(times)}")
+    times = style.times_of(times, len(values))
     fresh = ax is None
-    figure = style.new_figure(9.0, 2.4, dpi=120) if fresh else ax.figure
+    figure = style.new_figure(9.0, 2.4, dpi=120) if fresh else style.figure_of(ax)
     ax = figure.add_subplot() if fresh else ax
     colors = (color, *(c for c in style.CYCLE if c != color))
     for j, column in enumerate(values.T):
@@ -62,19 +61,20 @@ def influence(contaminations: Any, curves: Any, ax: Any = None) -> Any:
     Returns:
         The `matplotlib.figure.Figure`.
     """
-    errors = np.asarray(contaminations, np.float64)
+    errors = checks.number_array("contaminations", contaminations)
     errors = errors[:, 0] if errors.ndim == 2 and errors.shape[1] == 1 else errors
-    if errors.ndim != 1:
+    if errors.ndim != 1 or not errors.size:
         raise ValueError(f"contaminations must be a line of errors, (N,) or (N, 1); got shape {errors.shape}")
     named = dict(curves) if isinstance(curves, Mapping) else {"influence": curves}
     fresh = ax is None
-    figure = style.new_figure(6.5, 3.8, dpi=120) if fresh else ax.figure
+    figure = style.new_figure(6.5, 3.8, dpi=120) if fresh else style.figure_of(ax)
     ax = figure.add_subplot() if fresh else ax
     colors = style.CYCLE[1:] if len(named) == 1 else style.CYCLE
     for i, (name, curve) in enumerate(named.items()):
-        values = np.asarray(curve, np.float64)
+        values = checks.number_array(f"{name!r} of curves", curve)
         if values.shape != errors.shape:
-            raise ValueError(f"{name} must have {len(errors)} values, one for each error; got shape {values.shape}")
+            wanted = f"{len(errors)} values, one for each error"
+            raise ValueError(f"{name!r} of curves must have {wanted}; got shape {values.shape}")
         ax.plot(errors, values, color=colors[i % len(colors)], lw=1.8, label=name)
     ax.set_yscale("symlog", linthresh=1.0)
     ax.set_ylim(bottom=0)

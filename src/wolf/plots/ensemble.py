@@ -4,7 +4,9 @@ from typing import Any
 
 import numpy as np
 
+from wolf import checks
 from wolf.plots import style
+from wolf.twin import Twin
 
 MOST_MARKS = 400  # outlier steps that are still drawn one by one
 
@@ -21,7 +23,8 @@ def hovmoller(twin: Any, *, start: int = 0, stop: int | None = None, dt: float =
     Returns:
         The `matplotlib.figure.Figure`.
     """
-    here = slice(start, stop)
+    _check("twin", twin)
+    here = style.steps_of(start, stop)
     truth, means = twin.truth[here].T, twin.means[here].T
     struck = np.flatnonzero(twin.outliers[here])
     times = dt * (np.arange(truth.shape[1] + 1) + start)
@@ -68,8 +71,10 @@ def errors(twins: dict[str, Any] | Any, *, start: int = 0, stop: int | None = No
     Returns:
         The `matplotlib.figure.Figure`.
     """
-    runs = twins if isinstance(twins, dict) else {"RMSE": twins}
-    here = slice(start, stop)
+    runs = twins if isinstance(twins, dict) and twins else {"RMSE": twins}
+    for run in runs.values():
+        _check("twins", run)
+    here = style.steps_of(start, stop)
     first = next(iter(runs.values()))
     times = dt * (np.arange(len(first.rmse[here])) + start)
     struck = np.flatnonzero(first.outliers[here])
@@ -103,6 +108,7 @@ def rank_histogram(twin: Any) -> Any:
     Returns:
         The `matplotlib.figure.Figure`.
     """
+    _check("twin", twin)
     if twin.ranks is None:
         raise ValueError("this filter has no members, so the truth has no rank among them; use an ensemble method")
     shares = twin.ranks / twin.ranks.sum() * len(twin.ranks)
@@ -115,3 +121,8 @@ def rank_histogram(twin: Any) -> Any:
     ax.set_xlabel("members below the truth")
     ax.set_ylabel("frequency, flat = 1")
     return figure
+
+
+def _check(name: str, twin: Any) -> None:
+    if not isinstance(twin, Twin):
+        raise ValueError(f"{name} must be what wolf.twin.run returned; got {checks.told(twin)}")

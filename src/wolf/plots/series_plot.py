@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from wolf import checks
 from wolf.plots import style
 from wolf.results import Filtered, Smoothed
 
@@ -40,15 +41,16 @@ def series(
     filtered = out.filtered if isinstance(out, Smoothed) else out
     _check(filtered, coordinate)
     means, deviations = out.means[:, coordinate], np.sqrt(out.covs[:, coordinate, coordinate])
-    times = np.arange(len(means)) if times is None else np.asarray(times)
+    times = style.times_of(times, len(means))
     fresh = ax is None
-    figure = style.new_figure(9.0, 3.6, dpi=120) if fresh else ax.figure
+    figure = style.new_figure(9.0, 3.6, dpi=120) if fresh else style.figure_of(ax)
     ax = figure.add_subplot() if fresh else ax
 
     shown = [means]
     if truth is not None:
-        truth = np.asarray(truth, np.float64)
-        truth = truth[:, coordinate] if truth.ndim == 2 else truth
+        truth = checks.number_array("truth", truth)
+        if truth.ndim == 2 and truth.shape[1] == out.means.shape[1]:
+            truth = truth[:, coordinate]
         _check_length("truth", truth, times)
         ax.plot(times, truth, color=style.TRUTH, lw=4, solid_capstyle="round", label="truth", zorder=2)
         shown.append(truth)
@@ -98,7 +100,9 @@ def _draw_measurements(
 
 def _measured(out: Filtered, ys: Any, coordinate: int) -> tuple[np.ndarray, np.ndarray]:
     """Find the measurements of one state, and which of them the filter refused."""
-    values = np.asarray(np.ma.filled(ys, np.nan) if np.ma.isMaskedArray(ys) else ys, np.float64)
+    values = checks.number_array("ys", ys)
+    if values.ndim not in (1, 2) or (values.ndim == 2 and values.shape[1] != out.model.obs_dim):
+        raise ValueError(f"ys must have shape (T, {out.model.obs_dim}), or (T,); got {values.shape}")
     outliers = np.asarray(out.outliers)
     if values.ndim == 1:
         return values, outliers if outliers.ndim == 1 else np.asarray(outliers.any(axis=1))
@@ -124,12 +128,12 @@ def _check(out: Filtered, coordinate: int) -> None:
     if not isinstance(out, Filtered):
         raise ValueError(f"out must be what wolf.filter or wolf.smooth returned; got {type(out).__name__}")
     if out.num_series is not None:
-        raise ValueError("these are many series; pick one, as out[0]")
+        raise ValueError("out must be one series, and these are many; pick one, as out[0]")
     size = out.means.shape[-1]
-    if not 0 <= coordinate < size:
+    if checks.whole("coordinate", coordinate) >= size:
         raise ValueError(f"coordinate must be between 0 and {size - 1}; got {coordinate}")
 
 
 def _check_length(name: str, values: np.ndarray, times: np.ndarray) -> None:
-    if len(values) != len(times):
-        raise ValueError(f"{name} must have {len(times)} rows, like the result; got {len(values)}")
+    if values.shape != times.shape:
+        raise ValueError(f"{name} must have {len(times)} rows, like the result; got shape {values.shape}")

@@ -1,8 +1,11 @@
 """What every picture shares: colours that colour-blind people can tell apart, quiet axes, and room for wild values."""
 
+from datetime import date
 from typing import Any
 
 import numpy as np
+
+from wolf import checks
 
 # Okabe & Ito (2008) for what is compared; greys for everything else.
 INK = "#20262d"
@@ -35,6 +38,31 @@ def new_figure(width: float, height: float, **options: Any) -> Any:
     except ImportError as error:
         raise ModuleNotFoundError(MISSING_MATPLOTLIB, name="matplotlib") from error
     return Figure(figsize=(width, height), layout="constrained", facecolor="white", **options)
+
+
+def figure_of(ax: Any) -> Any:
+    """Find the figure of axes that were given."""
+    if not hasattr(ax, "figure") or not hasattr(ax, "plot"):
+        raise ValueError(f"ax must be axes of matplotlib, as figure.add_subplot() makes; got {checks.told(ax)}")
+    return ax.figure
+
+
+def times_of(times: Any, size: int) -> np.ndarray:
+    """Read the horizontal axis, numbers or dates; 0, 1, ... without."""
+    if times is None:
+        return np.arange(size)
+    read = np.asarray(times)
+    dates = read.dtype.kind == "M" or (read.dtype.kind == "O" and all(isinstance(each, date) for each in read.flat))
+    read = read if dates else checks.number_array("times", times)
+    if read.shape != (size,):
+        raise ValueError(f"times must have {size} entries, like the result; got shape {read.shape}")
+    return read
+
+
+def steps_of(start: Any, stop: Any) -> slice:
+    """Read which steps to show."""
+    first = checks.whole("start", start)
+    return slice(first, None if stop is None else checks.whole("stop", stop, least=first + 1))
 
 
 def dress(ax: Any, *, grid: str | None = "y") -> None:

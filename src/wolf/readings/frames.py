@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from wolf import checks
 from wolf.readings import Options, Series, clean
 from wolf.results.tabular import narwhals
 
@@ -58,16 +59,17 @@ def filter_frame(
         raise ValueError(f"frame must be of pandas, polars or Arrow; got {type(frame).__name__}.{advice}") from error
     columns: list[str] = wrapped.columns
     if not len(wrapped):
-        raise ValueError("the frame has no rows")
+        raise ValueError("the frame has no rows; give it some")
+    for name, column in (("time", time), ("by", by)):
+        if column is not None:
+            _check_name(name, column, columns)
     chosen = _value_names(wrapped, values, {time, by})
-    for name in (time, by):
-        if name is not None:
-            _check_name(name, columns)
     data = np.stack([_numbers(wrapped.get_column(name)) for name in chosen], axis=1)
     names = [str(name) for name in chosen]  # pandas also has numbers for names
     times = _times(frame, wrapped, time)
     groups, labels = (None, None) if by is None else _groups(wrapped.get_column(by))
-    options = Options(model, method, dict(parameters or {}), smooth, level=level, diagnostics=False)
+    known = checks.mapping("parameters", parameters, "{'obs_var': 1.0}")
+    options = Options(model, method, known, smooth, level=level, diagnostics=False)
     done = clean(data, times, options, groups=groups, labels=labels, names=names)
     added = spread_rows(done, names, len(data), set(columns))
     backend = nw.get_native_namespace(wrapped)
@@ -125,9 +127,9 @@ def _value_names(wrapped: Any, values: str | list[str] | None, taken: set[str | 
     if values is not None:
         names = list(values) if isinstance(values, list | tuple | np.ndarray) else [values]
         for name in names:
-            _check_name(name, wrapped.columns)
+            _check_name("values", name, wrapped.columns)
             if not wrapped.schema[name].is_numeric():
-                raise ValueError(f"column {name!r} holds {wrapped.schema[name]}, not numbers")
+                raise ValueError(f"values names {name!r}, which holds {wrapped.schema[name]}, not numbers")
         if not names:
             raise ValueError("values must name at least one column")
         return names
@@ -138,11 +140,14 @@ def _value_names(wrapped: Any, values: str | list[str] | None, taken: set[str | 
     return numeric
 
 
-def _check_name(name: str, columns: list[str]) -> None:
+def _check_name(argument: str, name: Any, columns: list[str]) -> None:
+    if not isinstance(name, str | int):  # pandas also has numbers for names
+        raise ValueError(f"{argument} must be the name of a column; got {checks.told(name)}")
     if name not in columns:
         close = get_close_matches(str(name), list(map(str, columns)), n=1, cutoff=0.4)
         hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"the frame has no column {name!r}.{hint} Its columns are {', '.join(map(repr, columns))}")
+        named = ", ".join(map(repr, columns))
+        raise ValueError(f"the frame has no column {name!r}, given as {argument}.{hint} Its columns are {named}")
 
 
 def _numbers(column: Any) -> np.ndarray:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from wolf import entry
+from wolf import checks, entry
 from wolf.fitting.guesses import difference_var
 from wolf.models.named import Named, check_parameters, parse
 from wolf.readings import engine
@@ -124,8 +124,7 @@ def _known(named: Named, options: Options) -> dict[str, float]:
     """Put together the variances that need no fit."""
     check_parameters(named, options.parameters)
     for name, value in options.parameters.items():
-        if not np.isfinite(value) or value < 0 or (name == "obs_var" and value == 0):
-            raise ValueError(f"{name} is a variance and cannot be {value!r}")
+        checks.variances(**{name: value})
     return named.given | dict(options.parameters)
 
 

@@ -1,10 +1,12 @@
 """How to clean, and what comes of it."""
 
 import dataclasses
+from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from wolf import checks
 from wolf.fitting import Fit
 
 MOST_AHEAD = 1_000_000  # steps of a forecast, which is there as a whole before it is written
@@ -37,12 +39,13 @@ class Options:
 
     def __post_init__(self) -> None:
         """Check what can be checked before the data come."""
-        if not 0 < self.level < 1:
-            raise ValueError(f"level must be a probability between 0 and 1; got {self.level!r}")
-        if not isinstance(self.forecast, int) or self.forecast < 0:
-            raise ValueError(f"forecast must be a number of steps; got {self.forecast!r}")
+        checks.level(self.level)
+        checks.flag("smooth", self.smooth)
+        checks.whole("forecast", self.forecast)
         if self.forecast > MOST_AHEAD:
             raise ValueError(f"a forecast has at most {MOST_AHEAD:,} steps; got {self.forecast:,}")
+        if not isinstance(self.model, str | PathLike):
+            raise ValueError(f"model must be a name, such as 'local-level', or a file; got {checks.told(self.model)}")
 
 
 class Future(NamedTuple):

@@ -4,6 +4,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from wolf import checks
+
 Backend = Literal["pandas", "polars", "pyarrow"]
 BACKENDS = get_args(Backend)
 NORMAL_95 = 1.959963984540054  # standard deviations that a 95 % interval reaches to either side
@@ -28,8 +30,7 @@ def make_frame(columns: dict[str, np.ndarray], backend: str) -> Any:
         columns: arrays (rows,) by name.
         backend: "pandas", "polars" or "pyarrow".
     """
-    if backend not in BACKENDS:
-        raise ValueError(f"backend must be one of {', '.join(map(repr, BACKENDS))}; got {backend!r}")
+    checks.choice("backend", backend, BACKENDS)
     try:
         return narwhals().from_dict(columns, backend=backend).to_native()
     except ImportError as error:

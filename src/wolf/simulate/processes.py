@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from wolf import checks
@@ -41,7 +42,7 @@ class StudentT:
 
     def __post_init__(self) -> None:
         """Check dof."""
-        checks.positive("dof", self.dof)
+        checks.positive("dof", self.dof, needed=True)
 
     def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
         """Widen the noise."""
@@ -66,8 +67,9 @@ class Mixture:
     factor: Any = 2.0
 
     def __post_init__(self) -> None:
-        """Check prob."""
+        """Check prob and factor."""
         checks.probability("prob", self.prob)
+        checks.finite("factor", self.factor)
 
     def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
         """Scale some means."""
@@ -90,8 +92,11 @@ class Additive:
     high: Any
 
     def __post_init__(self) -> None:
-        """Check prob."""
+        """Check prob, and that low and high are in order."""
         checks.probability("prob", self.prob)
+        low, high = checks.finite("low", self.low), checks.finite("high", self.high)
+        if not isinstance(low + high, jax.core.Tracer) and np.any(low > high):
+            raise ValueError(f"high must not be below low; got {self.low!r} and {self.high!r}")
 
     def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
         """Add errors."""
@@ -116,7 +121,7 @@ class Spikes:
     def __post_init__(self) -> None:
         """Check prob and size."""
         checks.probability("prob", self.prob)
-        checks.positive("size", self.size)
+        checks.positive("size", self.size, needed=True)
 
     def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
         """Add errors."""
@@ -139,8 +144,9 @@ class Replaced:
     value: Any
 
     def __post_init__(self) -> None:
-        """Check prob."""
+        """Check prob and value."""
         checks.probability("prob", self.prob)
+        checks.filled("value", self.value)
 
     def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
         """Put the value in."""
@@ -166,7 +172,7 @@ class EachSensor:
         """Check the process, and keep the sensors hashable."""
         check_process("process", self.process)
         if self.sensors is not None:
-            object.__setattr__(self, "sensors", tuple(int(number) for number in self.sensors))
+            object.__setattr__(self, "sensors", checks.groups("sensors", self.sensors))
 
     def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
         """Go through the coordinates; a step is marked if any of them was struck."""
@@ -217,6 +223,11 @@ class Drift:
     start: Any
     rate: Any
 
+    def __post_init__(self) -> None:
+        """Check both."""
+        checks.finite("start", self.start)
+        checks.finite("rate", self.rate)
+
     def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
         """Add a ramp."""
         late = jnp.maximum(jnp.arange(len(measured)) - self.start + 1.0, 0.0).astype(measured.dtype)
@@ -238,9 +249,10 @@ class Burst:
     size: Any = 10.0
 
     def __post_init__(self) -> None:
-        """Check prob and length."""
+        """Check prob, length and size."""
         checks.probability("prob", self.prob)
         checks.count("length", self.length)
+        checks.positive("size", self.size, needed=True)
 
     def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
         """Shift whole spells."""
@@ -284,6 +296,11 @@ class Gap:
     start: Any
     length: Any
 
+    def __post_init__(self) -> None:
+        """Check both."""
+        checks.finite("start", self.start)
+        checks.finite("length", self.length)
+
     def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
         """Lose a stretch."""
         steps = jnp.arange(len(measured))
@@ -301,6 +318,13 @@ class Sequence:
 
     processes: tuple[Any, ...]
 
+    def __post_init__(self) -> None:
+        """Check each."""
+        if not isinstance(self.processes, tuple | list) or not self.processes:
+            raise ValueError(f"processes must be a tuple of outlier processes; got {checks.told(self.processes)}")
+        for process in self.processes:
+            check_process("each of processes", process)
+
     def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
         """Go through the processes."""
         outliers = jnp.zeros(len(measured), bool)
@@ -313,7 +337,8 @@ class Sequence:
 def check_process(name: str, process: Any) -> None:
     """Refuse what is no outlier process."""
     if isinstance(process, type) or not hasattr(process, "corrupt"):
-        raise ValueError(f"{name} must be a process such as wolf.simulate.StudentT(dof=2.01); got {process!r}")
+        got = checks.told(process)
+        raise ValueError(f"{name} must be a process such as wolf.simulate.StudentT(dof=2.01); got {got}")
 
 
 def coloured(key: Array, cov: Array) -> Array:

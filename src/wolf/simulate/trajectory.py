@@ -11,6 +11,7 @@ from jax import Array
 
 from wolf import checks
 from wolf.numerics import linalg
+from wolf.numerics.precision import as_key
 from wolf.numerics.pytree import cast
 from wolf.simulate.processes import Clean, check_process, coloured
 from wolf.statespace import LinearModel, Model, own_noise
@@ -52,15 +53,18 @@ def trajectory(
         >>> data.states.shape, data.measurements.shape, data.outliers.shape
         ((100, 4), (100, 2), (100,))
     """
+    if not isinstance(model, Model):
+        raise ValueError(f"model must be a wolf.LinearModel or wolf.StateSpaceModel; got {checks.told(model)}")
     checks.count("steps", steps)
+    checks.key(key, needed=True)
     process = Clean() if outliers is None else outliers
     check_process("outliers", process)
     us = checks.inputs(inputs, steps, model)
+    start = None if initial is None else checks.number_array("initial", initial)
+    if start is not None and (start.shape != (model.state_dim,) or not np.all(np.isfinite(start))):
+        raise ValueError(f"initial must be finite and have shape ({model.state_dim},); got {checks.told(initial)}")
     with jax.enable_x64(True):
-        seed = jax.random.key(key) if isinstance(key, int | np.integer) else key
-        start = None if initial is None else checks.number_array("initial", initial)
-        if start is not None and start.shape != (model.state_dim,):
-            raise ValueError(f"initial must have shape ({model.state_dim},); got {start.shape}")
+        seed = as_key(key)
         drawn = _draw(cast(model, np.float64), cast(process, np.float64), seed, start, us, steps=int(steps))
         return Simulated(*jax.tree.map(np.asarray, drawn))
 
@@ -108,7 +112,9 @@ def tell(model: LinearModel, data: Simulated) -> tuple[LinearModel, np.ndarray]:
         ((100, 1, 1), (100, 1))
     """
     if not isinstance(model, LinearModel) or model.R.ndim == 3:
-        raise ValueError("tell takes a wolf.LinearModel with one R for all steps")
+        raise ValueError(f"model must be a wolf.LinearModel with one R for all steps; got {checks.told(model)}")
+    if not isinstance(data, Simulated):
+        raise ValueError(f"data must be what wolf.simulate.trajectory returned; got {checks.told(data)}")
     useful = np.isfinite(data.scales)
     scales = np.where(useful, data.scales, 1.0)
     told = dataclasses.replace(model, R=scales[:, None, None] * model.R)

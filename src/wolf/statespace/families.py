@@ -68,7 +68,7 @@ class Normal(Family):
         """Check R, and keep it as a matrix."""
         if isinstance(self.obs_cov, jax.core.Tracer):
             return
-        array = np.atleast_2d(checks.number_array("obs_cov", self.obs_cov))
+        array = np.atleast_2d(checks.filled("obs_cov", self.obs_cov))
         checks.covariance("obs_cov", array, array.shape[-1], definite=True)
         object.__setattr__(self, "obs_cov", array)
 
@@ -129,9 +129,7 @@ class Categorical(Family):
 
     def __post_init__(self) -> None:
         """Check K."""
-        if not isinstance(self.classes, int | np.integer) or self.classes < 2:
-            raise ValueError(f"classes must be a whole number of at least 2; got {self.classes!r}")
-        object.__setattr__(self, "classes", int(self.classes))
+        object.__setattr__(self, "classes", checks.whole("classes", self.classes, least=2))
 
     @property
     def dim(self) -> int:
@@ -191,7 +189,7 @@ class Gamma(Family):
 
     def __post_init__(self) -> None:
         """Check the shape."""
-        checks.positive("shape", self.shape)
+        checks.positive("shape", self.shape, needed=True)
 
     def statistic(self, y: Any) -> np.ndarray:
         """Take positive numbers."""
@@ -223,7 +221,7 @@ class Beta(Family):
 
     def __post_init__(self) -> None:
         """Check the precision."""
-        checks.positive("precision", self.precision)
+        checks.positive("precision", self.precision, needed=True)
 
     def statistic(self, y: Any) -> np.ndarray:
         """Take shares to their logits."""

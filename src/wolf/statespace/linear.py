@@ -55,7 +55,11 @@ class LinearModel:
         checks.model(self.prior, self.Q, self.R, names=("Q", "R", "cov"))
         checks.matrix("F", self.F, (self.state_dim, self.state_dim))
         checks.matrix("H", self.H, (self.obs_dim, self.state_dim))
+        if self.residual is not None:
+            checks.function("residual", self.residual, "residual(y, prediction)")
         if self.B is not None:
+            if self.B.ndim < 2 or not self.B.shape[-1]:
+                raise ValueError(f"B must have shape ({self.state_dim}, U); got {self.B.shape}")
             checks.matrix("B", self.B, (self.state_dim, self.B.shape[-1]))
 
     def __repr__(self) -> str:

@@ -16,7 +16,7 @@ from wolf import checks
 from wolf.belief import Gaussian
 from wolf.numerics.pytree import function, pytree
 from wolf.statespace.arrays import count
-from wolf.statespace.families import Normal
+from wolf.statespace.families import Family, Normal
 from wolf.statespace.functions import Bound, LinearMap, call, num_arguments
 
 
@@ -54,9 +54,12 @@ class ParameterModel:
             object.__setattr__(self, name, checks.number_array(name, getattr(self, name)))
         if not callable(self.observe):
             raise ValueError(f"observe must be a function h(theta, u); got {type(self.observe).__name__}")
+        if not isinstance(self.family, Family):
+            got = checks.told(self.family)
+            raise ValueError(f"family must be a value from wolf.families, as Bernoulli(); got {got}")
         if isinstance(self.mean, jax.core.Tracer) or isinstance(self.cov, jax.core.Tracer):
             return
-        if self.mean.ndim != 1 or not np.all(np.isfinite(self.mean)):
+        if self.mean.ndim != 1 or not self.mean.size or not np.all(np.isfinite(self.mean)):
             raise ValueError(f"mean must be finite and of shape (D,); got shape {self.mean.shape}")
         size = self.state_dim
         if self.cov.ndim == 2:

@@ -97,9 +97,8 @@ def attack(
         >>> round(gross / mild)
         100
     """
+    checks.key(key, needed=True)
     array, method = _check(model, method, ys, num_outliers, size, restarts)
-    if key is None:
-        raise ValueError("key must be a seed such as 0, or a JAX key; got None")
     limit = LARGEST if size is None else float(size)
     places = np.flatnonzero(np.isfinite(array).any(axis=1))
     with precision("float64"):
@@ -132,8 +131,8 @@ def _check(model: Model, method: Any, ys: Any, count: int, size: Any, restarts: 
     usable = int(np.isfinite(array).any(axis=1).sum())
     if count > usable:
         raise ValueError(f"num_outliers must be at most {usable}, the steps that have measurements; got {count}")
-    if size is not None and not (isinstance(size, int | float | np.number) and 0 < size < np.inf):
-        raise ValueError(f"size must be a positive number of standard deviations; got {size!r}")
+    if size is not None:
+        checks.positive_number("size", size)
     if jax.eval_shape(lambda: method.init(model, None).cov) is None:
         name = type(method).__name__
         raise ValueError(f"attack takes Gaussian filters, with a mean and a covariance; got {name}")

@@ -97,12 +97,9 @@ def _check(model: Model, method: Any, trials: int, steps: int, key: Any) -> Any:
         raise ValueError(f"certify takes Gaussian filters; {type(method).__name__} draws random numbers")
     if model.takes_inputs:
         raise ValueError("certify takes models without inputs: there is no steady state that holds for every input")
-    if not isinstance(trials, int | np.integer) or trials < 0:
-        raise ValueError(f"trials must be a whole number of at least 0; got {trials!r}")
-    if not isinstance(steps, int | np.integer) or steps < 2 * stress.IN_A_ROW:
-        raise ValueError(f"steps must be a whole number of at least {2 * stress.IN_A_ROW}; got {steps!r}")
-    if key is None:
-        raise ValueError("key must be a seed such as 0, or a JAX key; got None")
+    checks.whole("trials", trials)
+    checks.whole("steps", steps, least=2 * stress.IN_A_ROW)
+    checks.key(key, needed=True)
     entry.check_functions(model, None)
     if jax.eval_shape(lambda: method.init(model, None).cov) is None:
         name = type(method).__name__
@@ -110,9 +107,10 @@ def _check(model: Model, method: Any, trials: int, steps: int, key: Any) -> Any:
     return method
 
 
-def _check_jumps(jumps: dict[str, Any], model: Model) -> dict[str, np.ndarray]:
+def _check_jumps(jumps: Any, model: Model) -> dict[str, np.ndarray]:
     if not isinstance(jumps, dict):
-        raise ValueError(f"jumps must be directions of the state by name, as {{'slide': [1.0, 0.0]}}; got {jumps!r}")
+        told = checks.told(jumps)
+        raise ValueError(f"jumps must be directions of the state by name, as {{'slide': [1.0, 0.0]}}; got {told}")
     read = {}
     for name, direction in jumps.items():
         array = checks.number_array(f"jumps[{name!r}]", direction)
