@@ -367,7 +367,7 @@ def _filter(
     """Run one series whose door checks are done, on the model in the form that suits the method."""
     with precision(dtype):
         data = (to_dtype(ys, dtype), to_dtype(us, dtype), as_key(key))
-        final, saved = to_numpy(run_one(cast(suited, dtype), cast(method, dtype), *data, **options))
+        final, saved = run_one(cast(suited, dtype), cast(method, dtype), *data, **options)
     save, update_first = options["save"], options["update_first"]
     if isinstance(save, str):
         saved = _mark_missing(saved, ys)

@@ -2,8 +2,10 @@
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from threading import Lock
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import jax
 import numpy as np
@@ -11,7 +13,7 @@ import numpy as np
 from wolf.engine import run
 from wolf.numerics.linalg import SMALL
 from wolf.numerics.precision import as_key, precision, to_numpy
-from wolf.numerics.xla import refused
+from wolf.numerics.xla import refused, shares_out
 
 SERIES_PER_THREAD = 64  # fewer are not worth a thread
 # A piece of work is this many measurements, of at least as many series as are worth a thread: what is saved of them is
@@ -19,15 +21,41 @@ SERIES_PER_THREAD = 64  # fewer are not worth a thread
 PIECE_ROWS = 65_536
 LARGE = 64  # states from which one series fills the cache, and a thread: together they would wait for memory
 
+_pool = Lock()  # held by the one program that may wait inside XLA's pool of threads
+_judged: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
 
-def run_one(*engine: Any, **options: Any) -> tuple[Any, Any]:
+
+def call(compiled: Any, *engine: Any, **options: Any) -> Any:
+    """Call a compiled function and wait for NumPy arrays; of those that could block each other, one at a time.
+
+    Args:
+        compiled: by `jax.jit`.
+        *engine: its arguments.
+        **options: the others.
+    """
+    program = compiled.trace(*engine, **options).jaxpr.jaxpr  # kept by JAX: the call does not trace again
+    alone = _judged.get(program)
+    if alone is None:
+        alone = _judged[program] = shares_out(program)
+    with _pool if alone else nullcontext():
+        return to_numpy(compiled(*engine, **options))
+
+
+def run_one(model: Any, method: Any, *engine: Any, **options: Any) -> tuple[Any, Any]:
     """Run in one kernel; if the compiler has no place in it for something the model does, run as usual."""
+    # A small Gaussian filter has no batch of matrices, and saves the look for one.
+    plain = method.moments is not None and max(model.state_dim, model.obs_dim) <= SMALL
+
+    def attempt(**fused: bool) -> Any:
+        arguments, rest = (model, method, *engine), options | fused
+        return to_numpy(run.run_filter(*arguments, **rest)) if plain else call(run.run_filter, *arguments, **rest)
+
     try:
-        return run.run_filter(*engine, **options, fused=True)
+        return attempt(fused=True)  # type: ignore[no-any-return]
     except jax.errors.JaxRuntimeError as error:
         if not refused(error):
             raise
-        return run.run_filter(*engine, **options)
+        return attempt()  # type: ignore[no-any-return]
 
 
 def run_series(
@@ -81,11 +109,11 @@ def _series_first(one_by_one: bool, *engine: Any, **options: Any) -> tuple[Any, 
     """Run one after the other or all together, whichever suits the machine, and put the series axis first."""
     if one_by_one:
         try:
-            return to_numpy(run.run_each(*engine, **options))
+            return call(run.run_each, *engine, **options)
         except jax.errors.JaxRuntimeError as error:
             if not refused(error):
                 raise
-    final, saved = to_numpy(run.run_many(*engine, **options))
+    final, saved = call(run.run_many, *engine, **options)
     final, saved = jax.tree.map(lambda leaf: leaf if leaf.ndim == 0 else np.moveaxis(leaf, -1, 0), (final, saved))
     if final.t.ndim == 0:  # one clock for all while they ran together
         ends, count = options["lengths"], len(engine[2])
