@@ -45,3 +45,42 @@ def test_a_batch_of_matrices_is_seen_wherever_it_is(operation):
     if operation is not jnp.fft.fft:
         assert not shares_out(jax.make_jaxpr(loop)(jnp.ones((3, 3))).jaxpr)
     assert not shares_out(jax.make_jaxpr(lambda x: x @ x)(jnp.ones((2, 3, 3))).jaxpr)
+
+
+CALLS = {
+    "filter": "wolf.filter(model, ys, dtype='float32')",
+    "filter_many": "wolf.filter_many(model, [ys, ys])",
+    "filter_chunks": "list(wolf.filter_chunks(model, [ys]))",
+    "smooth": "wolf.smooth(out)",
+    "sample_paths": "wolf.sample_paths(out, num=2, key=0)",
+    "forecast": "wolf.forecast(out, steps=2)",
+    "fit": "wolf.fit(wolf.models.local_level, ys)",
+    "step": "online.step(1.0)",
+    "Online": "wolf.Online(model, 'PF', key=0)",
+}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="only POSIX forks")
+def test_a_child_made_by_fork_is_told_to_be_spawned():
+    lines = [f"tell({name!r}, lambda: {text})" for name, text in CALLS.items()]
+    program = f"""
+import os, sys, wolf
+model, ys = wolf.models.local_level(1.0, 1.0), [1.0, 2.0] * 4
+if os.fork() == 0:  # before any use a child is sound
+    wolf.filter(model, ys, save="final")
+    os._exit(0)
+assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
+out, online = wolf.filter(model, ys), wolf.Online(model)
+def tell(name, call):
+    try:
+        call()
+    except RuntimeError as error:
+        print(name if '"spawn"' in str(error) and "\\n" not in str(error) else repr(error))
+if os.fork() == 0:
+    {"; ".join(lines)}
+    sys.stdout.flush()
+    os._exit(0)
+assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
+wolf.filter(model, ys)
+"""
+    assert run_python(program) == list(CALLS)

@@ -110,7 +110,7 @@ def weight_map(
         residuals: (..., M).
     """
     grid = checks.number_array("residuals", residuals)
-    with jax.enable_x64(True):
+    with precision("float64"):
         covs = [jnp.asarray(checks.number_array("cov", c)) for c in (obs_cov, innovation_cov)]
         flat = jnp.asarray(grid.reshape(-1, grid.shape[-1]))
         values = jax.vmap(lambda e: weight(e, *covs))(flat)

@@ -6,9 +6,12 @@ from typing import Any
 import jax
 import numpy as np
 
+from wolf.numerics import forking
+
 
 def precision(dtype: str) -> Any:
     """Compute in float64 inside this context, on this thread only, without touching the user's settings."""
+    forking.check()  # every run comes by here
     return jax.enable_x64(True) if dtype == "float64" else nullcontext()
 
 
@@ -25,6 +28,7 @@ def to_numpy(tree: Any) -> Any:
 
 def as_key(key: Any) -> Any:
     """Turn a seed into a JAX key."""
+    forking.check()
     if key is not None and not isinstance(key, int | np.integer | np.ndarray | jax.Array):
         raise ValueError(f"key must be a seed such as 0, or a JAX key; got {key!r}")
     return jax.random.key(key) if isinstance(key, int | np.integer) else key

@@ -11,6 +11,7 @@ from jax import Array
 
 from wolf import checks
 from wolf.numerics import linalg
+from wolf.numerics.precision import precision
 from wolf.numerics.pytree import cast
 from wolf.simulate.processes import Clean, check_process, coloured
 from wolf.statespace import LinearModel, Model, own_noise
@@ -56,7 +57,7 @@ def trajectory(
     process = Clean() if outliers is None else outliers
     check_process("outliers", process)
     us = checks.inputs(inputs, steps, model)
-    with jax.enable_x64(True):
+    with precision("float64"):
         seed = jax.random.key(key) if isinstance(key, int | np.integer) else key
         start = None if initial is None else checks.number_array("initial", initial)
         if start is not None and start.shape != (model.state_dim,):
