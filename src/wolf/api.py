@@ -284,6 +284,7 @@ def sample_paths(model: Model, out: Filtered, num: int, key: Key) -> np.ndarray:
     if out.num_series is not None:
         raise ValueError("sample_paths takes one series; pick one of many, as out[0]")
     dtype, start = out.settings["dtype"], out.final.t - out.settings["steps"]
+    entry.refuse_if_large("num", num, 2 * out.means.size, dtype)  # paths, and the numbers that they are drawn from
     beliefs = Gaussian(out.means, out.covs), Gaussian(out.predicted_means, out.predicted_covs)
     with precision(dtype):
         engine = (cast(with_matrices(model), dtype), cast(out.method.moments, dtype), *cast(beliefs, dtype))
@@ -335,10 +336,11 @@ def forecast(
         raise ValueError("a slice does not end where its final state does; forecast from the whole result")
     each, whole = _together(model)
     models: Any = model if each else [model]
+    dtype, (d, m) = out.settings["dtype"], (models[0].state_dim, models[0].obs_dim)
+    entry.refuse_if_large("steps", steps, (out.num_series or 1) * (d * (d + 1) + m * (m + 3)), dtype)
     us = checks.inputs(inputs, steps, models[0], series=out.num_series)
     for one in models:
         entry.check_time_axes(one, int(np.max(out.final.t)) + steps, out.update_first, "forecast")
-    dtype = out.settings["dtype"]
     last = None if out.inputs is None else out.inputs[..., -1, :]
     forecaster = partial(run_forecast, steps=int(steps), update_first=out.update_first)
     if out.num_series is not None:
