@@ -1,8 +1,10 @@
 """What a process may do to a run: threads, forks, and too much asked of its memory."""
 
+import copy
 import subprocess
 import sys
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import jax
@@ -84,3 +86,54 @@ assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
 wolf.filter(model, ys)
 """
     assert run_python(program) == list(CALLS)
+
+
+@pytest.mark.parametrize("count", [10**9, 10**12, 10**30])
+def test_what_would_fill_the_memory_is_refused_before_it_is_allocated(count):
+    model = wolf.models.constant_velocity(1, 1.0, 1.0, 1.0)
+    out = wolf.filter(model, np.zeros(3))
+    calls = {
+        "steps": lambda: wolf.forecast(out, steps=count),
+        "num": lambda: wolf.sample_paths(out, num=count, key=0),
+        "lag": lambda: wolf.FixedLag(model, lag=count),
+        "horizon": lambda: wolf.Online(model, horizon=count),
+    }
+    for name, call in calls.items():
+        with pytest.raises(ValueError, match=rf"{name}={count} would take about .* GB, and 4 GB is the limit"):
+            call()
+
+
+@pytest.mark.parametrize("kind", [wolf.Online, wolf.FixedLag])
+def test_steps_from_two_threads_are_all_counted(kind):
+    model = wolf.models.local_level(1.0, 1.0)
+    shared = kind(model, "WoLF")
+    online = getattr(shared, "online", shared)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(lambda _: [shared.step(1.0) for _ in range(500)], range(2)))
+    finally:
+        sys.setswitchinterval(before)
+    assert online.t == 1000
+    alone = wolf.Online(model, "WoLF")
+    for _ in range(1000):
+        alone.step(1.0)
+    np.testing.assert_array_equal(online.mean, alone.mean)
+
+
+def test_a_late_measurement_that_is_refused_leaves_the_past_as_it_was():
+    online = wolf.Online(wolf.models.local_level(1.0, 1.0), horizon=3)
+    for y in (1.0, 2.0, None):
+        online.step(y)
+    with pytest.raises(ValueError, match="shape"):
+        online.late([1.0, 2.0], t=2)
+    assert online.late(3.0, t=2).weight is not None
+
+
+def test_a_copy_of_an_online_filter_goes_on_by_itself():
+    online = wolf.Online(wolf.models.local_level(1.0, 1.0))
+    online.step(1.0)
+    twin = copy.deepcopy(online)
+    twin.step(5.0)
+    assert (online.t, twin.t) == (1, 2)

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wolf import checks
+from wolf import checks, entry
 from wolf.belief import Gaussian
 from wolf.engine.smoothing import run_smoother
 from wolf.numerics.precision import precision
@@ -75,6 +75,7 @@ class FixedLag:
             raise ValueError(f"FixedLag needs a Gaussian filter; got {type(self.online.method).__name__}")
         if model.takes_inputs:
             raise ValueError("FixedLag takes models without inputs; smooth a finished run with wolf.smooth")
+        entry.refuse_if_large("lag", lag, 2 * model.state_dim * (model.state_dim + 1), dtype)
         self.lag = lag
         self._past: deque[tuple] = deque(maxlen=lag + 1)
         with precision(self.online.dtype):
@@ -90,11 +91,13 @@ class FixedLag:
         Returns:
             The belief about `lag` steps ago in the light of all measurements, this one included.
         """
-        report = self.online.step(y)
-        self._past.append((self.online.mean, self.online.cov, *report.predicted))
-        now, there = self.online.t - 1, len(self._past)
+        with self.online._lock:
+            report = self.online.step(y)
+            self._past.append((self.online.mean, self.online.cov, *report.predicted))
+            now, past = self.online.t - 1, list(self._past)
+        there = len(past)
         # Padded to one length, so that one compiled program serves from the first step on.
-        rows = [*self._past, *[self._past[-1]] * (self.lag + 1 - there)]
+        rows = [*past, *[past[-1]] * (self.lag + 1 - there)]
         means, covs, before, before_covs = (np.stack(column) for column in zip(*rows, strict=True))
         with precision(self.online.dtype):
             beliefs = cast((Gaussian(means, covs), Gaussian(before, before_covs)), self.online.dtype)

@@ -5,6 +5,7 @@ from collections import deque
 from functools import lru_cache, partial
 from os import PathLike
 from pathlib import Path
+from threading import RLock
 from typing import Any, NamedTuple
 
 import jax
@@ -41,7 +42,7 @@ class _Past(NamedTuple):
 
 
 class Online:
-    """A filter that is fed one measurement at a time.
+    """A filter that is fed one measurement at a time, from one thread or several: one step is taken after the other.
 
     Args:
         model: arrays with a time axis are read at the filter's own clock.
@@ -72,9 +73,9 @@ class Online:
     ):
         if not isinstance(horizon, int) or horizon < 0:
             raise ValueError(f"horizon must be a whole number of at least 0; got {horizon!r}")
+        self._lock = RLock()
         self.model = model
         self.horizon = horizon
-        self._past: deque[_Past] = deque(maxlen=horizon)
         self.method = entry.resolve_method(method, model)
         suited = entry.suit(model, self.method, key)
         self.update_first = update_first
@@ -87,6 +88,8 @@ class Online:
         with precision(dtype):
             state = run.init(cast(suited, dtype), cast(self.method, dtype), self._key)
             leaves, self._structure = jax.tree.flatten(jax.tree.map(np.asarray, state))
+        entry.refuse_if_large("horizon", horizon, sum(leaf.size for leaf in leaves), dtype)
+        self._past: deque[_Past] = deque(maxlen=horizon)
         self._packing = Packing.of(leaves, dtype)
         self._leaves = self._packing.pack(leaves, np)
         self._with_inputs = model.takes_inputs
@@ -97,7 +100,9 @@ class Online:
     @property
     def state(self) -> Any:
         """State of the filter."""
-        return jax.tree.unflatten(self._structure, self._packing.unpack([np.asarray(leaf) for leaf in self._leaves]))
+        with self._lock:
+            leaves = self._leaves
+        return jax.tree.unflatten(self._structure, self._packing.unpack([np.asarray(leaf) for leaf in leaves]))
 
     @property
     def mean(self) -> np.ndarray:
@@ -142,17 +147,18 @@ class Online:
         Returns:
             What the step tells about itself: weight, outlier, residual, nis, log_likelihood and more.
         """
-        if self._varies:
-            entry.check_time_axes(self.model, self.t + 1, self.update_first, "filter")
-        if R is None and H is None and F is None and Q is None:
-            model, usual = self.model, self._usual
-        else:
-            given = {name: value for name, value in (("R", R), ("H", H), ("F", F), ("Q", Q)) if value is not None}
-            model = override(self.model, self.t, self.update_first, given)
-            usual = self._prepare(model)
-        value = self._measurement(y, model.obs_dim)
-        extras = self._extras(u, model)
-        return self._run(_Past(self._leaves, *usual, value, extras))
+        with self._lock:
+            if self._varies:
+                entry.check_time_axes(self.model, self.t + 1, self.update_first, "filter")
+            if R is None and H is None and F is None and Q is None:
+                model, usual = self.model, self._usual
+            else:
+                given = {name: value for name, value in (("R", R), ("H", H), ("F", F), ("Q", Q)) if value is not None}
+                model = override(self.model, self.t, self.update_first, given)
+                usual = self._prepare(model)
+            value = self._measurement(y, model.obs_dim)
+            extras = self._extras(u, model)
+            return self._run(_Past(self._leaves, *usual, value, extras))
 
     def late(self, y: ArrayLike | None, t: int) -> Report:
         """Put in a measurement that came late or out of order, and filter on from there as if it had come in time.
@@ -165,16 +171,18 @@ class Online:
         Returns:
             What the last step tells about itself now.
         """
-        back = self.t - t
-        if not isinstance(t, int | np.integer) or not 1 <= back <= len(self._past):
-            first = self.t - len(self._past)
-            held = f"steps {first} to {self.t - 1}" if self._past else "none yet"
-            raise ValueError(f"late takes a step within the horizon of {self.horizon} ({held}); got {t!r}")
-        redo = [self._past.pop() for _ in range(back)][::-1]
-        value = self._measurement(y, len(redo[0].value))
-        redo[0] = redo[0]._replace(value=np.where(np.isnan(value), redo[0].value, value))
-        self._leaves = redo[0].leaves
-        return [self._run(past._replace(leaves=self._leaves)) for past in redo][-1]
+        with self._lock:
+            there = len(self._past)
+            if not isinstance(t, int | np.integer) or not 1 <= self.t - t <= there:
+                held = f"steps {self.t - there} to {self.t - 1}" if there else "none yet"
+                raise ValueError(f"late takes a step within the horizon of {self.horizon} ({held}); got {t!r}")
+            back = int(self.t - t)
+            late = self._past[-back]
+            value = self._measurement(y, len(late.value))
+            redo = [self._past.pop() for _ in range(back)][::-1]
+            redo[0] = late._replace(value=np.where(np.isnan(value), late.value, value))
+            self._leaves = late.leaves
+            return [self._run(past._replace(leaves=self._leaves)) for past in redo][-1]
 
     def _run(self, now: _Past) -> Report:
         with precision(self.dtype):
@@ -203,9 +211,10 @@ class Online:
             "method": to_dict(self.method),
             "model": storage.fingerprint(self.model),
         }
-        arrays: dict[str, Any] = {f"state_{i}": leaf for i, leaf in enumerate(jax.tree.leaves(self.state))}
-        if self._u_before is not None:
-            arrays["u_before"] = self._u_before
+        with self._lock:
+            arrays: dict[str, Any] = {f"state_{i}": leaf for i, leaf in enumerate(jax.tree.leaves(self.state))}
+            if self._u_before is not None:
+                arrays["u_before"] = self._u_before
         if self._key is not None:
             arrays["key"] = np.asarray(jax.random.key_data(self._key))
         storage.write(Path(path), header, arrays)
@@ -241,8 +250,18 @@ class Online:
 
     def __repr__(self) -> str:
         """Tell where the filter stands."""
+        state = self.state
         with precision(self.dtype):
-            return f"Online: {count(self.t, 'measurement')}, state {describe_state(self.state)}"
+            return f"Online: {count(int(state.t), 'measurement')}, state {describe_state(state)}"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copy without the lock, which belongs to one object."""
+        with self._lock:
+            return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, values: dict[str, Any]) -> None:
+        """Take over what was copied, with a lock of its own."""
+        vars(self).update(values, _lock=RLock())
 
     def _prepare(self, model: Model) -> tuple[Any, tuple, Layout]:
         """Flatten the model and the method once: walking through them at each step would cost more than the step."""
