@@ -37,7 +37,9 @@ def test_many_series_with_lapack_inside_end():
     assert printed == ["True"]
 
 
-@pytest.mark.parametrize("operation", [jnp.linalg.cholesky, jnp.linalg.eigh, jnp.linalg.qr, jnp.linalg.inv, jnp.fft.fft])
+@pytest.mark.parametrize(
+    "operation", [jnp.linalg.cholesky, jnp.linalg.eigh, jnp.linalg.qr, jnp.linalg.inv, jnp.fft.fft]
+)
 def test_a_batch_of_matrices_is_seen_wherever_it_is(operation):
     def loop(x):
         return jax.lax.scan(lambda carry, _: (carry, operation(x)), 0, None, length=3)

@@ -34,8 +34,8 @@ EMITTED = frozenset(
 # What becomes a call of LAPACK, of a library that shares its work out, or back into Python.
 LIBRARY_CALLS = frozenset(
     """
-    cholesky cholesky_update eig eigh ffi_call fft geqrf hessenberg householder_product io_callback lu ormqr pure_callback
-    qr schur svd triangular_solve tridiagonal tridiagonal_solve
+    cholesky cholesky_update eig eigh ffi_call fft geqrf hessenberg householder_product io_callback lu ormqr
+    pure_callback qr schur svd triangular_solve tridiagonal tridiagonal_solve
     """.split()  # noqa: SIM905
 )
 

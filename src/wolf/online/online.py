@@ -1,8 +1,9 @@
 """Filtering as measurements come: one call for each, a state that can be saved and picked up again."""
 
 import dataclasses
+import sys
 from collections import deque
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from os import PathLike
 from pathlib import Path
 from threading import RLock
@@ -15,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from wolf import checks, entry, storage
 from wolf.engine import run
+from wolf.numerics.fingerprints import fingerprint
 from wolf.numerics.linalg import few_operations
 from wolf.numerics.packing import Packing
 from wolf.numerics.precision import as_key, precision, to_dtype
@@ -26,8 +28,8 @@ from wolf.results import count, describe_state
 from wolf.statespace import Model, ParameterModel, time_axes
 
 FORMAT = "wolf-online"
-FORMAT_VERSION = 1
-HEADER = ("dtype", "update_first", "horizon", "method", "model")
+FORMAT_VERSION = 2
+HEADER = ("dtype", "update_first", "horizon", "method", "fingerprints", "python")
 
 
 class _Past(NamedTuple):
@@ -209,7 +211,8 @@ class Online:
             "update_first": self.update_first,
             "horizon": self.horizon,
             "method": to_dict(self.method),
-            "model": storage.fingerprint(self.model),
+            "fingerprints": self._fingerprints,
+            "python": list(sys.version_info[:2]),
         }
         with self._lock:
             arrays: dict[str, Any] = {f"state_{i}": leaf for i, leaf in enumerate(jax.tree.leaves(self.state))}
@@ -219,18 +222,25 @@ class Online:
             arrays["key"] = np.asarray(jax.random.key_data(self._key))
         storage.write(Path(path), header, arrays)
 
+    @cached_property
+    def _fingerprints(self) -> dict[str, dict[str, str]]:
+        """Tell models and methods apart: by all that they hold, and without the code of their functions."""
+        things = {"model": self.model, "method": self.method}
+        return {
+            name: {"names": fingerprint(thing, code=False), "all": fingerprint(thing)} for name, thing in things.items()
+        }
+
     @classmethod
     def load(cls, path: str | PathLike[str], model: Model, method: str | Filter | None = None) -> "Online":
         """Pick up a saved filter.
 
         Args:
             path: written by `save`.
-            model: the same as when it was saved; a different one is an error.
-            method: needed only if the saved one has parts from outside wolf.
+            model: the same as when it was saved; a different one is an error. Functions are told apart by their code,
+                and where the file is from another version of Python, which changes that, by their names.
+            method: needed only if the saved one has parts from outside wolf; a different one is an error.
         """
         header, arrays = storage.read(Path(path), FORMAT, FORMAT_VERSION, HEADER)
-        if header["model"] != storage.fingerprint(model):
-            raise ValueError(f"{path} was saved with another model; load it with the model that it was made with")
         online = cls(
             model,
             from_dict(header["method"]) if method is None else method,
@@ -239,6 +249,10 @@ class Online:
             dtype=header["dtype"],
             horizon=header["horizon"],
         )
+        kind = "all" if header["python"] == list(sys.version_info[:2]) else "names"
+        for name, mine in online._fingerprints.items():
+            if mine[kind] != header["fingerprints"][name][kind]:
+                raise ValueError(f"{path} was saved with another {name}; load it with the {name} that it was made with")
         expected = jax.tree.leaves(online.state)
         leaves = [arrays.get(f"state_{i}") for i in range(len(expected))]
         for mine, saved in zip(expected, leaves, strict=True):
