@@ -1,6 +1,7 @@
 """What a process may do to a run: threads, forks, and too much asked of its memory."""
 
 import copy
+import dataclasses
 import subprocess
 import sys
 import textwrap
@@ -13,6 +14,9 @@ import numpy as np
 import pytest
 
 import wolf
+from wolf.engine import parallel
+from wolf.engine.forecasting import run_forecast
+from wolf.engine.smoothing import run_smoother
 from wolf.numerics.xla import shares_out
 
 SOURCE = Path(wolf.__file__).parents[1]
@@ -139,3 +143,41 @@ def test_a_copy_of_an_online_filter_goes_on_by_itself():
     twin = copy.deepcopy(online)
     twin.step(5.0)
     assert (online.t, twin.t) == (1, 2)
+
+
+def test_few_programs_smooth_and_forecast_many_lengths():
+    model = wolf.models.local_level(1.0, 1.0)
+    whole = wolf.filter(model, np.sin(np.arange(96.0)), method="WoLF")
+    run_smoother.clear_cache(), run_forecast.clear_cache()
+    for steps in range(1, 97, 5):
+        names = ("means", "covs", "predicted_means", "predicted_covs")
+        settings = whole.settings | {"steps": steps}
+        final = whole.final._replace(t=np.int32(steps))
+        out = dataclasses.replace(
+            whole, saved={n: whole.saved[n][:steps] for n in names}, settings=settings, final=final
+        )
+        assert len(wolf.smooth(out).means) == len(wolf.forecast(out, steps=steps).means) == steps
+    assert run_smoother._cache_size() <= 6
+    assert run_forecast._cache_size() <= 6
+
+
+def test_programs_are_forgotten_when_there_are_many(monkeypatch):
+    monkeypatch.setattr(parallel, "MOST_PROGRAMS", 3)
+    wolf.run_filter.clear_cache()
+    model = wolf.models.local_level(1.0, 1.0)
+    for steps in range(2, 10):
+        wolf.filter(model, np.zeros(steps), method="KF", save="final")
+        assert wolf.run_filter._cache_size() <= 4
+
+
+@pytest.mark.bits
+@pytest.mark.parametrize("ragged", [False, True])
+def test_padding_keeps_the_bits_of_smoother_and_forecast(tracking, rng, monkeypatch, ragged):
+    ys = rng.normal(size=(21, 2))
+    out = wolf.filter_many(tracking, [ys, ys[:9]]) if ragged else wolf.filter(tracking, ys)
+    padded = wolf.smooth(out), wolf.forecast(out, steps=5)
+    monkeypatch.setattr(wolf.api, "pad_steps", lambda count: count)
+    plain = wolf.smooth(out), wolf.forecast(out, steps=5)
+    for one, other in zip(padded, plain, strict=True):
+        np.testing.assert_array_equal(one.means, other.means)
+        np.testing.assert_array_equal(one.covs, other.covs)

@@ -15,7 +15,7 @@ from wolf.belief import Gaussian
 from wolf.engine import reweighing
 from wolf.engine.forecasting import run_forecast
 from wolf.engine.measurements import is_wild
-from wolf.engine.parallel import run_one, run_series
+from wolf.engine.parallel import bound_programs, pad, pad_steps, run_one, run_series
 from wolf.engine.smoothing import run_sampler, run_smoother
 from wolf.filters import GaussianFilter, GaussianState
 from wolf.numerics.precision import as_key, precision, to_dtype, to_numpy
@@ -120,6 +120,7 @@ def filter_many(
     stacked = suited[0] if models is None else entry.stack_models(suited)
     engine = (cast(stacked, dtype), cast(method, dtype), to_dtype(array, dtype), to_dtype(us, dtype))
     options = {"save": save, "update_first": update_first, "per_series_model": models is not None}
+    bound_programs()
     final, saved = run_series(*engine, key, lengths, dtype, threads, options)
     if isinstance(save, str):
         saved = _mark_missing(saved, array)
@@ -224,10 +225,17 @@ def smooth(model: Models, out: Filtered, *, reweigh: bool = False) -> Smoothed:
     if out.num_series is not None:
         inputs_axis = 0 if out.inputs is not None and out.inputs.ndim == 3 else None
         smoother = jax.vmap(smoother, in_axes=(0 if each else None, None, 0, 0, inputs_axis, 0, 0))
+    # The walk goes backward, so steps before the first change nothing, and let one program serve several lengths.
+    axis, steps = 0 if out.num_series is None else 1, out.settings["steps"]
+    extra = pad_steps(steps) - steps
+    beliefs, lengths = pad(beliefs, axis, extra), None if out.lengths is None else out.lengths + extra
+    us = None if out.inputs is None else pad(out.inputs, out.inputs.ndim - 2, extra)
+    bound_programs()
     with precision(dtype):
         engine = (cast(whole, dtype), cast(out.method.moments, dtype))
-        smoothed = to_numpy(smoother(*engine, *cast(beliefs, dtype), to_dtype(out.inputs, dtype), out.lengths, start))
-    first = Smoothed(smoothed.mean, smoothed.cov, out)
+        smoothed = to_numpy(smoother(*engine, *cast(beliefs, dtype), to_dtype(us, dtype), lengths, start - extra))
+    mean, cov = (array[extra:] if axis == 0 else array[:, extra:] for array in (smoothed.mean, smoothed.cov))
+    first = Smoothed(mean, cov, out)
     return _smooth_again(model, first) if reweigh else first
 
 
@@ -342,13 +350,18 @@ def forecast(
     for one in models:
         entry.check_time_axes(one, int(np.max(out.final.t)) + steps, out.update_first, "forecast")
     last = None if out.inputs is None else out.inputs[..., -1, :]
-    forecaster = partial(run_forecast, steps=int(steps), update_first=out.update_first)
+    padded = pad_steps(int(steps))  # one program serves several lengths
+    us = None if us is None else pad(us, us.ndim - 2, after=padded - int(steps))
+    forecaster = partial(run_forecast, steps=padded, update_first=out.update_first)
     if out.num_series is not None:
         axes = (0 if us is not None and us.ndim == 3 else None, 0 if last is not None and last.ndim == 2 else None)
         forecaster = jax.vmap(forecaster, in_axes=(0 if each else None, None, 0, *axes))
+    bound_programs()
     with precision(dtype):
         engine = (cast(whole, dtype), cast(out.method, dtype), out.final)
         states, measured = to_numpy(forecaster(*engine, to_dtype(us, dtype), to_dtype(last, dtype)))
+    ahead = (slice(int(steps)),) if out.num_series is None else (slice(None), slice(int(steps)))
+    states, measured = jax.tree.map(lambda array: array[ahead], (states, measured))
     from scipy.special import ndtri
 
     half = ndtri(0.5 + 0.5 * level) * np.sqrt(np.diagonal(measured.cov, axis1=-2, axis2=-1))
@@ -367,6 +380,7 @@ def _filter(
     options: dict[str, Any],
 ) -> Filtered:
     """Run one series whose door checks are done, on the model in the form that suits the method."""
+    bound_programs()
     with precision(dtype):
         data = (to_dtype(ys, dtype), to_dtype(us, dtype), as_key(key))
         final, saved = run_one(cast(suited, dtype), cast(method, dtype), *data, **options)

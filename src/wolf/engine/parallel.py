@@ -11,6 +11,8 @@ import jax
 import numpy as np
 
 from wolf.engine import run
+from wolf.engine.forecasting import run_forecast
+from wolf.engine.smoothing import run_sampler, run_smoother
 from wolf.numerics.linalg import SMALL
 from wolf.numerics.precision import as_key, precision, to_numpy
 from wolf.numerics.xla import refused, shares_out
@@ -19,10 +21,45 @@ SERIES_PER_THREAD = 64  # fewer are not worth a thread
 # A piece of work is this many measurements, of at least as many series as are worth a thread: what is saved of them is
 # put in its place while it is in the cache, and the next piece takes over its memory.
 PIECE_ROWS = 65_536
+MOST_PROGRAMS = 256
+FEWEST_STEPS = 16  # that a run is padded to
 LARGE = 64  # states from which one series fills the cache, and a thread: together they would wait for memory
 
 _pool = Lock()  # held by the one program that may wait inside XLA's pool of threads
 _judged: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+
+
+def bound_programs() -> None:
+    """Forget the compiled programs when there are very many, one for each length and model: they take memory for good.
+
+    A process may have some 65,000 maps of memory, and each program takes about 26.
+    """
+    kept = (run.run_filter, run.run_many, run.run_each, run_smoother, run_sampler, run_forecast)
+    if sum(each._cache_size() for each in kept) > MOST_PROGRAMS:
+        for each in kept:
+            each.clear_cache()
+
+
+def pad_steps(count: int) -> int:
+    """Round a number of steps up to one of few, at most a quarter further, so that a few programs serve all lengths.
+
+    Example:
+        >>> [pad_steps(count) for count in (1, 16, 17, 100, 1000, 10_000)]
+        [16, 16, 32, 112, 1024, 10240]
+    """
+    grain = max(FEWEST_STEPS, 1 << max((count - 1).bit_length() - 3, 0))
+    return -(-count // grain) * grain
+
+
+def pad(tree: Any, axis: int, before: int = 0, after: int = 0) -> Any:
+    """Lengthen every array by copies of its first or last entry."""
+
+    def one(array: np.ndarray) -> np.ndarray:
+        width = [(0, 0)] * array.ndim
+        width[axis] = (before, after)
+        return np.pad(array, width, mode="edge")
+
+    return jax.tree.map(one, tree) if before or after else tree
 
 
 def call(compiled: Any, *engine: Any, **options: Any) -> Any:
