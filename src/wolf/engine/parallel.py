@@ -34,7 +34,7 @@ def bound_programs() -> None:
 
     A process may have some 65,000 maps of memory, and each program takes about 26.
     """
-    kept = (run.run_filter, run.run_many, run.run_each, run_smoother, run_sampler, run_forecast)
+    kept: tuple[Any, ...] = (run.run_filter, run.run_many, run.run_each, run_smoother, run_sampler, run_forecast)
     if sum(each._cache_size() for each in kept) > MOST_PROGRAMS:
         for each in kept:
             each.clear_cache()

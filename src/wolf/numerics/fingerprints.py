@@ -15,6 +15,7 @@ from hashlib import sha256
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 NUMBERS = (int, float, np.ndarray, np.generic, jax.Array)
@@ -61,7 +62,7 @@ def _parts(value: Any, code: bool, seen: set[int]) -> Iterator[bytes]:
 
 
 def _number_parts(value: Any) -> Iterator[bytes]:
-    if isinstance(value, jax.Array) and jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
+    if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
         value = jax.random.key_data(value)
     array = np.asarray(value)
     if array.dtype.kind in "iuf" and (array.dtype.kind == "f" or np.all(np.abs(array) < 2**53)):
