@@ -15,7 +15,7 @@ from wolf.belief import Gaussian
 from wolf.engine import hindsight, reweighing
 from wolf.engine.forecasting import run_forecast
 from wolf.engine.measurements import is_wild
-from wolf.engine.parallel import run_one, run_series
+from wolf.engine.parallel import bound_programs, pad, pad_steps, run_one, run_series
 from wolf.engine.smoothing import run_sampler, run_smoother
 from wolf.filters import GaussianFilter
 from wolf.numerics.precision import as_key, precision, to_dtype, to_numpy
@@ -124,6 +124,7 @@ def filter_many(
     stacked = suited[0] if models is None else entry.stack_models(suited)
     engine = (cast(stacked, dtype), cast(method, dtype), to_dtype(array, dtype), to_dtype(us, dtype))
     options = {"save": save, "update_first": update_first, "per_series_model": models is not None}
+    bound_programs()
     final, saved = run_series(*engine, key, lengths, dtype, threads, options)
     if isinstance(save, str):
         saved = _mark_missing(saved, array)
@@ -240,10 +241,17 @@ def smooth(model: Models, out: Filtered, *, reweigh: bool = False) -> Smoothed:
     if out.num_series is not None:
         inputs_axis = 0 if out.inputs is not None and out.inputs.ndim == 3 else None
         smoother = jax.vmap(smoother, in_axes=(0 if each else None, None, 0, 0, inputs_axis, 0, 0))
+    # The walk goes backward, so steps before the first change nothing, and let one program serve several lengths.
+    axis, steps = 0 if out.num_series is None else 1, out.settings["steps"]
+    extra = pad_steps(steps) - steps
+    beliefs, lengths = pad(beliefs, axis, extra), None if out.lengths is None else out.lengths + extra
+    us = None if out.inputs is None else pad(out.inputs, out.inputs.ndim - 2, extra)
+    bound_programs()
     with precision(dtype):
         engine = (cast(whole, dtype), cast(out.method.moments, dtype))
-        smoothed = to_numpy(smoother(*engine, *cast(beliefs, dtype), to_dtype(out.inputs, dtype), out.lengths, start))
-    first = Smoothed(smoothed.mean, smoothed.cov, out)
+        smoothed = to_numpy(smoother(*engine, *cast(beliefs, dtype), to_dtype(us, dtype), lengths, start - extra))
+    mean, cov = (array[extra:] if axis == 0 else array[:, extra:] for array in (smoothed.mean, smoothed.cov))
+    first = Smoothed(mean, cov, out)
     return _smooth_again(model, first) if reweigh else first
 
 
@@ -328,6 +336,7 @@ def sample_paths(model: Model, out: Filtered, num: int, key: Key) -> np.ndarray:
     if out.num_series is not None:
         raise ValueError("sample_paths takes one series; pick one of many, as out[0]")
     dtype, start = out.settings["dtype"], out.final.t - out.settings["steps"]
+    entry.refuse_if_large("num", num, 2 * out.means.size, dtype)  # paths, and the numbers that they are drawn from
     beliefs = Gaussian(out.means, out.covs), Gaussian(out.predicted_means, out.predicted_covs)
     with precision(dtype):
         engine = (cast(with_matrices(model), dtype), cast(out.method.moments, dtype), *cast(beliefs, dtype))
@@ -376,18 +385,24 @@ def forecast(
         raise ValueError("a slice does not end where its final state does; forecast from the whole result")
     each, whole = _together(model)
     models: Any = model if each else [model]
+    dtype, (d, m) = out.settings["dtype"], (models[0].state_dim, models[0].obs_dim)
+    entry.refuse_if_large("steps", steps, (out.num_series or 1) * (d * (d + 1) + m * (m + 3)), dtype)
     us = checks.inputs(inputs, steps, models[0], series=out.num_series)
     for one in models:
         entry.check_time_axes(one, int(np.max(out.final.t)) + steps, out.update_first, "forecast")
-    dtype = out.settings["dtype"]
     last = None if out.inputs is None else out.inputs[..., -1, :]
-    forecaster = partial(run_forecast, steps=int(steps), update_first=out.update_first)
+    padded = pad_steps(int(steps))  # one program serves several lengths
+    us = None if us is None else pad(us, us.ndim - 2, after=padded - int(steps))
+    forecaster = partial(run_forecast, steps=padded, update_first=out.update_first)
     if out.num_series is not None:
         axes = (0 if us is not None and us.ndim == 3 else None, 0 if last is not None and last.ndim == 2 else None)
         forecaster = jax.vmap(forecaster, in_axes=(0 if each else None, None, 0, *axes))
+    bound_programs()
     with precision(dtype):
         engine = (cast(whole, dtype), cast(out.method, dtype), out.final)
         states, measured = to_numpy(forecaster(*engine, to_dtype(us, dtype), to_dtype(last, dtype)))
+    ahead = (slice(int(steps)),) if out.num_series is None else (slice(None), slice(int(steps)))
+    states, measured = jax.tree.map(lambda array: array[ahead], (states, measured))
     from scipy.special import ndtri
 
     half = ndtri(0.5 + 0.5 * level) * np.sqrt(np.diagonal(measured.cov, axis1=-2, axis2=-1))
@@ -406,9 +421,10 @@ def _filter(
     options: dict[str, Any],
 ) -> Filtered:
     """Run one series whose door checks are done, on the model in the form that suits the method."""
+    bound_programs()
     with precision(dtype):
         data = (to_dtype(ys, dtype), to_dtype(us, dtype), as_key(key))
-        final, saved = to_numpy(run_one(cast(suited, dtype), cast(method, dtype), *data, **options))
+        final, saved = run_one(cast(suited, dtype), cast(method, dtype), *data, **options)
     save, update_first = options["save"], options["update_first"]
     if isinstance(save, str):
         saved = _mark_missing(saved, ys)

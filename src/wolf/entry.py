@@ -14,7 +14,7 @@ from wolf.protocols import Filter, Key
 from wolf.statespace import Model, ParameterModel, time_axes, with_matrices, with_variances
 
 LARGEST_MATRIX = 20_000  # side of a covariance that is written out from its variances: 3 GB in float64
-LARGE_OUTPUT = 4e9  # bytes; above this a word of warning comes before the run
+LARGE_OUTPUT = 4e9  # bytes; above this a word of warning comes before the run, and what is not made of data is refused
 FRESH_FUNCTIONS = 5  # so many copies of one function mean that it is defined inside a loop
 
 _seen_functions: dict[Any, set[int]] = {}
@@ -120,6 +120,24 @@ def warn_if_large(model: Model, rows: int, save: Any, dtype: str, method: Any = 
     if size > LARGE_OUTPUT:
         words = f'the results will take about {size / 1e9:.0f} GB; save="means" keeps {rows * (d + 3) * 8 / 1e9:.1f} GB'
         warnings.warn(words, stacklevel=3)
+
+
+def refuse_if_large(name: str, value: int, numbers: float, dtype: str) -> None:
+    """Refuse a count that would fill the memory, before anything is allocated.
+
+    Args:
+        name: of the argument.
+        value: how many were asked for.
+        numbers: that each of them takes.
+        dtype: of these numbers.
+    """
+    each = numbers * np.dtype(dtype).itemsize
+    most = int(LARGE_OUTPUT // each)
+    if value > most:
+        raise ValueError(
+            f"{name}={value} would take about {value * each / 1e9:,.0f} GB, and {LARGE_OUTPUT / 1e9:.0f} GB is the "
+            f"limit; give {most} or fewer"
+        )
 
 
 def warn_if_fresh(model: Model) -> None:

@@ -120,7 +120,7 @@ def weight_map(
     for name, cov in (("obs_cov", obs_cov), ("innovation_cov", innovation_cov)):
         given.append(checks.number_array(name, cov))
         checks.covariance(name, given[-1], grid.shape[-1], definite=True)
-    with jax.enable_x64(True):
+    with precision("float64"):
         covs = [jnp.asarray(cov) for cov in given]
         flat = jnp.asarray(grid.reshape(-1, grid.shape[-1]))
         values = jax.vmap(lambda e: weight(e, *covs))(flat)

@@ -7,34 +7,21 @@ import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import jax
 import numpy as np
 
 from wolf import interrupts
-from wolf.numerics.pytree import plain_functions
-from wolf.statespace import Model
-
-
-def fingerprint(model: Model) -> str:
-    """Hash the numbers and shapes of a model, and the names of its functions."""
-    leaves = jax.tree.leaves(model)
-    names = [getattr(fn, "__qualname__", type(fn).__qualname__) for fn in plain_functions(model)]
-    digest = sha256(" ".join([type(model).__name__, *names]).encode())
-    for leaf in leaves:
-        array = np.ascontiguousarray(leaf, np.float64)
-        digest.update(str(array.shape).encode() + array.tobytes())
-    return digest.hexdigest()
+from wolf.numerics.fingerprints import fingerprint
 
 
 def write(path: Path, header: dict[str, Any], arrays: dict[str, Any]) -> None:
     """Write numbers and a header of JSON values to an `.npz` file, whole or not at all."""
     buffer = io.BytesIO()
     text = np.frombuffer(json.dumps(header, default=repr).encode(), np.uint8)
-    np.savez(buffer, header=text, **arrays)
+    whole = {"header": text} | {name: np.asarray(array) for name, array in arrays.items()}
+    np.savez(buffer, checksum=_checksum(whole), **whole)
     with atomic(path) as file:
         file.write(buffer.getvalue())
 
@@ -94,11 +81,17 @@ def _flush_folder(folder: Path) -> None:
             os.close(handle)
 
 
+def _checksum(arrays: dict[str, np.ndarray]) -> np.ndarray:
+    return np.frombuffer(bytes.fromhex(fingerprint(arrays)), np.uint8)
+
+
 def read(path: Path, kind: str, version: int, fields: tuple[str, ...]) -> tuple[dict, dict[str, np.ndarray]]:
     """Read what `write` wrote, or say what the file is instead."""
     try:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
+        checksum = arrays.pop("checksum", None)
+        sound = np.array_equal(checksum, _checksum(arrays))
         header = dict(json.loads(arrays.pop("header").tobytes()))
     except FileNotFoundError:
         raise
@@ -108,6 +101,8 @@ def read(path: Path, kind: str, version: int, fields: tuple[str, ...]) -> tuple[
         raise ValueError(
             f"{path} has format {header.get('format')} {header.get('version')}; this wolf reads {kind} {version}"
         )
+    if not sound:
+        raise ValueError(f"{path} is damaged: what it holds is not what was written; use an older copy")
     absent = [field for field in fields if field not in header]
     if absent:
         raise ValueError(f"{path} is damaged: its header lacks {', '.join(absent)}")

@@ -271,7 +271,7 @@ def test_what_a_partial_says_is_held_not_fitted():
 
 
 def test_frame_with_numbers_for_names_says_which_it_has():
-    with pytest.raises(ValueError, match="no column 3, given as values. Its columns are 0"):
+    with pytest.raises(ValueError, match=r"no column 3, given as values\. Its columns are 0"):
         wolf.filter_frame(pandas.DataFrame(np.ones((5, 1))), values=3)
 
 

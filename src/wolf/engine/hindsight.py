@@ -73,6 +73,7 @@ def can_look_back(method: Any) -> bool:
 
 def with_jumps(method: GaussianFilter, jumps: list[int], steps: int, first: int = 0) -> GaussianFilter:
     """Tell a method at which of so many steps the state jumped, counted from the first of them."""
+    assert isinstance(method.noise, Recovering), "only a rule with votes is told of jumps"
     marks = np.zeros(steps)
     marks[jumps] = 1.0
     return dataclasses.replace(method, noise=KnownJumps(method.noise, marks, float(first)))
@@ -125,5 +126,6 @@ def best_starts(starts: list[list[int]], score: Callable[[list[int]], float]) ->
     chosen = [each[0] for each in starts]
     for i, each in enumerate(starts):
         if len(each) > 1:
-            chosen[i] = max(each, key=lambda start, i=i: score([*chosen[:i], start, *chosen[i + 1 :]]))
+            scores = [score([*chosen[:i], start, *chosen[i + 1 :]]) for start in each]
+            chosen[i] = each[int(np.argmax(scores))]
     return chosen

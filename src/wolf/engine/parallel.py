@@ -2,32 +2,97 @@
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from threading import Lock
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import jax
 import numpy as np
 
 from wolf.engine import run
+from wolf.engine.forecasting import run_forecast
+from wolf.engine.smoothing import run_sampler, run_smoother
 from wolf.numerics.linalg import SMALL
 from wolf.numerics.precision import as_key, precision, to_numpy
-from wolf.numerics.xla import refused
+from wolf.numerics.xla import refused, shares_out
 
 SERIES_PER_THREAD = 64  # fewer are not worth a thread
 # A piece of work is this many measurements, of at least as many series as are worth a thread: what is saved of them is
 # put in its place while it is in the cache, and the next piece takes over its memory.
 PIECE_ROWS = 65_536
+MOST_PROGRAMS = 256
+FEWEST_STEPS = 16  # that a run is padded to
 LARGE = 64  # states from which one series fills the cache, and a thread: together they would wait for memory
 
+_pool = Lock()  # held by the one program that may wait inside XLA's pool of threads
+_judged: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
 
-def run_one(*engine: Any, **options: Any) -> tuple[Any, Any]:
+
+def bound_programs() -> None:
+    """Forget the compiled programs when there are very many, one for each length and model: they take memory for good.
+
+    A process may have some 65,000 maps of memory, and each program takes about 26.
+    """
+    kept: tuple[Any, ...] = (run.run_filter, run.run_many, run.run_each, run_smoother, run_sampler, run_forecast)
+    if sum(each._cache_size() for each in kept) > MOST_PROGRAMS:
+        for each in kept:
+            each.clear_cache()
+
+
+def pad_steps(count: int) -> int:
+    """Round a number of steps up to one of few, at most a quarter further, so that a few programs serve all lengths.
+
+    Example:
+        >>> [pad_steps(count) for count in (1, 16, 17, 100, 1000, 10_000)]
+        [16, 16, 32, 112, 1024, 10240]
+    """
+    grain = max(FEWEST_STEPS, 1 << max((count - 1).bit_length() - 3, 0))
+    return -(-count // grain) * grain
+
+
+def pad(tree: Any, axis: int, before: int = 0, after: int = 0) -> Any:
+    """Lengthen every array by copies of its first or last entry."""
+
+    def one(array: np.ndarray) -> np.ndarray:
+        width = [(0, 0)] * array.ndim
+        width[axis] = (before, after)
+        return np.pad(array, width, mode="edge")
+
+    return jax.tree.map(one, tree) if before or after else tree
+
+
+def call(compiled: Any, *engine: Any, **options: Any) -> Any:
+    """Call a compiled function and wait for NumPy arrays; of those that could block each other, one at a time.
+
+    Args:
+        compiled: by `jax.jit`.
+        *engine: its arguments.
+        **options: the others.
+    """
+    program = compiled.trace(*engine, **options).jaxpr.jaxpr  # kept by JAX: the call does not trace again
+    alone = _judged.get(program)
+    if alone is None:
+        alone = _judged[program] = shares_out(program)
+    with _pool if alone else nullcontext():
+        return to_numpy(compiled(*engine, **options))
+
+
+def run_one(model: Any, method: Any, *engine: Any, **options: Any) -> tuple[Any, Any]:
     """Run in one kernel; if the compiler has no place in it for something the model does, run as usual."""
+    # A small Gaussian filter has no batch of matrices, and saves the look for one.
+    plain = method.moments is not None and max(model.state_dim, model.obs_dim) <= SMALL
+
+    def attempt(**fused: bool) -> Any:
+        arguments, rest = (model, method, *engine), options | fused
+        return to_numpy(run.run_filter(*arguments, **rest)) if plain else call(run.run_filter, *arguments, **rest)
+
     try:
-        return run.run_filter(*engine, **options, fused=True)
+        return attempt(fused=True)  # type: ignore[no-any-return]
     except jax.errors.JaxRuntimeError as error:
         if not refused(error):
             raise
-        return run.run_filter(*engine, **options)
+        return attempt()  # type: ignore[no-any-return]
 
 
 def run_series(
@@ -81,11 +146,11 @@ def _series_first(one_by_one: bool, *engine: Any, **options: Any) -> tuple[Any, 
     """Run one after the other or all together, whichever suits the machine, and put the series axis first."""
     if one_by_one:
         try:
-            return to_numpy(run.run_each(*engine, **options))
+            return call(run.run_each, *engine, **options)
         except jax.errors.JaxRuntimeError as error:
             if not refused(error):
                 raise
-    final, saved = to_numpy(run.run_many(*engine, **options))
+    final, saved = call(run.run_many, *engine, **options)
     final, saved = jax.tree.map(lambda leaf: leaf if leaf.ndim == 0 else np.moveaxis(leaf, -1, 0), (final, saved))
     if final.t.ndim == 0:  # one clock for all while they ran together
         ends, count = options["lengths"], len(engine[2])

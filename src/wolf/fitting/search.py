@@ -19,6 +19,7 @@ from wolf.fitting.transforms import Bounds, Transform, sigmoid
 from wolf.noise import TwoPart
 from wolf.numerics import allocator
 from wolf.numerics.linalg import SMALL
+from wolf.numerics.precision import precision
 from wolf.numerics.pytree import cast
 from wolf.numerics.xla import refused
 from wolf.protocols import Filter
@@ -226,7 +227,7 @@ class _Problem:
     def _run(self, point: tuple[Any, Any], directions: tuple[Any, Any]) -> tuple[float, np.ndarray]:
         options = {"two_part": self.two_part, "update_first": self.update_first, "fused": self.fused}
         try:
-            with jax.enable_x64(True):
+            with precision("float64"):
                 value, slope = score_and_slope(point, directions, self.ys, self.inputs, **options)
                 return float(value), np.asarray(slope)
         except jax.errors.JaxRuntimeError as error:

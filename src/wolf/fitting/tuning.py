@@ -19,6 +19,7 @@ from wolf.engine import run
 from wolf.engine.measurements import clean
 from wolf.fitting import scores
 from wolf.noise import Weighted
+from wolf.numerics.precision import precision
 from wolf.numerics.pytree import cast
 from wolf.protocols import Filter
 from wolf.statespace import Model
@@ -116,7 +117,7 @@ def tune(
     def evaluate(values: np.ndarray) -> np.ndarray:
         candidates = [cast(methods.make(method, **options, **{name: value}), "float64") for value in values.tolist()]
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *candidates)
-        with jax.enable_x64(True):
+        with precision("float64"):
             return np.asarray(_scores(cast(model, "float64"), stacked, array, us, update_first=update_first)) / rows
 
     values = np.geomspace(low, high, CANDIDATES)

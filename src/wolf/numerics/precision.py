@@ -7,10 +7,12 @@ import jax
 import numpy as np
 
 from wolf import checks
+from wolf.numerics import forking
 
 
 def precision(dtype: str) -> Any:
     """Compute in float64 inside this context, on this thread only, without touching the user's settings."""
+    forking.check()  # every run comes by here
     return jax.enable_x64(True) if dtype == "float64" else nullcontext()
 
 
@@ -27,5 +29,6 @@ def to_numpy(tree: Any) -> Any:
 
 def as_key(key: Any) -> Any:
     """Turn a seed into a JAX key."""
+    forking.check()
     checks.key(key)
     return jax.random.key(key) if isinstance(key, int | np.integer) else key

@@ -7,6 +7,7 @@ dot in a user's function may differ in its last one), and quicker to compile. Wh
 kernel (a sort, a LAPACK call), or the machine is not a CPU, the loop is compiled as usual.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -27,6 +28,14 @@ EMITTED = frozenset(
     random_unwrap random_wrap real reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum rem reshape rev
     round rsqrt scan select_n shift_left shift_right_arithmetic shift_right_logical sign sin sinh slice split sqrt
     square squeeze stack stop_gradient sub tan tanh tile transpose unstack while xor
+    """.split()  # noqa: SIM905
+)
+
+# What becomes a call of LAPACK, of a library that shares its work out, or back into Python.
+LIBRARY_CALLS = frozenset(
+    """
+    cholesky cholesky_update eig eigh ffi_call fft geqrf hessenberg householder_product io_callback lu ormqr
+    pure_callback qr schur svd triangular_solve tridiagonal tridiagonal_solve
     """.split()  # noqa: SIM905
 )
 
@@ -53,6 +62,26 @@ def one_kernel(fn: Callable, *args: Any) -> Any:
     first, *others = jax.jit(jaxpr_as_fun(program))(*jax.tree.leaves(args))
     first = set_xla_metadata(first, xla_cpu_small_call="true", inlineable="false")
     return jax.tree.unflatten(jax.tree.structure(shapes), [first, *others])
+
+
+def shares_out(program: Any) -> bool:
+    """Say whether a program hands parts of its work to XLA's pool of threads, and waits for them inside the pool.
+
+    A library call with a batch of matrices does. Two such programs at once take all threads of a small pool for
+    waiting, and wait for good.
+
+    Args:
+        program: a jaxpr.
+    """
+    calls = (equation for equation in _body_equations(program) if equation.primitive.name in LIBRARY_CALLS)
+    return any(_batch(call) > 1 for call in calls)
+
+
+def _batch(call: Any) -> float:
+    shapes = [var.aval.shape for var in call.invars if hasattr(var.aval, "shape")]
+    if call.primitive.name in ("fft", "ffi_call", "io_callback", "pure_callback"):  # what is inside is not known
+        return math.inf
+    return max((math.prod(shape[:-2]) for shape in shapes), default=1)
 
 
 def _fits(equation: Any) -> bool:

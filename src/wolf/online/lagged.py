@@ -13,7 +13,7 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wolf import checks
+from wolf import checks, entry
 from wolf.belief import Gaussian
 from wolf.engine import hindsight
 from wolf.engine.run import run_filter
@@ -78,6 +78,7 @@ class FixedLag:
             raise ValueError(f"FixedLag needs a Gaussian filter; got {type(self.online.method).__name__}")
         if model.takes_inputs:
             raise ValueError("FixedLag takes models without inputs; smooth a finished run with wolf.smooth")
+        entry.refuse_if_large("lag", lag, 2 * model.state_dim * (model.state_dim + 1), dtype)
         self.lag = lag
         self._past: deque[_Past] = deque(maxlen=lag + 1)
         self._votes = hindsight.can_look_back(self.online.method)
@@ -94,16 +95,18 @@ class FixedLag:
         Returns:
             The belief about `lag` steps ago in the light of all measurements, this one included.
         """
-        state = self.online.state if self._votes else None
-        report = self.online.step(y)
-        votes = self.online.state.memory.votes if self._votes else None
-        value = self.online.measurement(y)
-        self._past.append(_Past((self.online.mean, self.online.cov, *report.predicted), state, value, votes))
-        if self._votes and report.inflation is not None and report.inflation > 1.0:
-            self._look_back()
-        now, there = self.online.t - 1, len(self._past)
+        with self.online._lock:
+            state = self.online.state if self._votes else None
+            report = self.online.step(y)
+            votes = self.online.state.memory.votes if self._votes else None
+            value = self.online.measurement(y)
+            self._past.append(_Past((self.online.mean, self.online.cov, *report.predicted), state, value, votes))
+            if self._votes and report.inflation is not None and report.inflation > 1.0:
+                self._look_back()
+            now, past = self.online.t - 1, [each.beliefs for each in self._past]
+        there = len(past)
         # Padded to one length, so that one compiled program serves from the first step on.
-        rows = [past.beliefs for past in (*self._past, *[self._past[-1]] * (self.lag + 1 - there))]
+        rows = [*past, *[past[-1]] * (self.lag + 1 - there)]
         means, covs, before, before_covs = (np.stack(column) for column in zip(*rows, strict=True))
         with precision(self.online.dtype):
             beliefs = cast((Gaussian(means, covs), Gaussian(before, before_covs)), self.online.dtype)

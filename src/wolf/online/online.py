@@ -1,10 +1,12 @@
 """Filtering as measurements come: one call for each, a state that can be saved and picked up again."""
 
 import dataclasses
+import sys
 from collections import deque
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from os import PathLike
 from pathlib import Path
+from threading import RLock
 from typing import Any, NamedTuple
 
 import jax
@@ -14,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from wolf import checks, entry, storage
 from wolf.engine import run
+from wolf.numerics.fingerprints import fingerprint
 from wolf.numerics.linalg import few_operations
 from wolf.numerics.packing import Packing
 from wolf.numerics.precision import as_key, precision, to_dtype
@@ -25,8 +28,8 @@ from wolf.results import count, describe_state
 from wolf.statespace import LinearModel, Model, ParameterModel, time_axes
 
 FORMAT = "wolf-online"
-FORMAT_VERSION = 1
-HEADER = ("dtype", "update_first", "horizon", "method", "model")
+FORMAT_VERSION = 2
+HEADER = ("dtype", "update_first", "horizon", "method", "fingerprints", "python")
 
 
 class _Past(NamedTuple):
@@ -41,7 +44,7 @@ class _Past(NamedTuple):
 
 
 class Online:
-    """A filter that is fed one measurement at a time.
+    """A filter that is fed one measurement at a time, from one thread or several: one step is taken after the other.
 
     Args:
         model: arrays with a time axis are read at the filter's own clock.
@@ -71,9 +74,9 @@ class Online:
         horizon: int = 0,
     ):
         horizon = checks.whole("horizon", horizon)
+        self._lock = RLock()
         self.model = model
         self.horizon = horizon
-        self._past: deque[_Past] = deque(maxlen=horizon)
         self.method = entry.resolve_method(method, model)
         suited = entry.suit(model, self.method, key)
         self.update_first = update_first
@@ -86,6 +89,8 @@ class Online:
         with precision(dtype):
             state = run.init(cast(suited, dtype), cast(self.method, dtype), self._key)
             leaves, self._structure = jax.tree.flatten(jax.tree.map(np.asarray, state))
+        entry.refuse_if_large("horizon", horizon, sum(leaf.size for leaf in leaves), dtype)
+        self._past: deque[_Past] = deque(maxlen=horizon)
         self._packing = Packing.of(leaves, dtype)
         self._leaves = self._packing.pack(leaves, np)
         self._with_inputs = model.takes_inputs
@@ -96,7 +101,9 @@ class Online:
     @property
     def state(self) -> Any:
         """State of the filter."""
-        return jax.tree.unflatten(self._structure, self._packing.unpack([np.asarray(leaf) for leaf in self._leaves]))
+        with self._lock:
+            leaves = self._leaves
+        return jax.tree.unflatten(self._structure, self._packing.unpack([np.asarray(leaf) for leaf in leaves]))
 
     @property
     def mean(self) -> np.ndarray:
@@ -141,17 +148,18 @@ class Online:
         Returns:
             What the step tells about itself: weight, outlier, residual, nis, log_likelihood and more.
         """
-        if self._varies:
-            entry.check_time_axes(self.model, self.t + 1, self.update_first, "filter")
-        if R is None and H is None and F is None and Q is None:
-            model, usual = self.model, self._usual
-        else:
-            given = {name: value for name, value in (("R", R), ("H", H), ("F", F), ("Q", Q)) if value is not None}
-            model = override(self.model, self.t, self.update_first, given)
-            usual = self._prepare(model)
-        value = self._measurement(y, model.obs_dim)
-        extras = self._extras(u, model)
-        return self._run(_Past(self._leaves, *usual, value, extras))
+        with self._lock:
+            if self._varies:
+                entry.check_time_axes(self.model, self.t + 1, self.update_first, "filter")
+            if R is None and H is None and F is None and Q is None:
+                model, usual = self.model, self._usual
+            else:
+                given = {name: value for name, value in (("R", R), ("H", H), ("F", F), ("Q", Q)) if value is not None}
+                model = override(self.model, self.t, self.update_first, given)
+                usual = self._prepare(model)
+            value = self._measurement(y, model.obs_dim)
+            extras = self._extras(u, model)
+            return self._run(_Past(self._leaves, *usual, value, extras))
 
     def late(self, y: ArrayLike | None, t: int) -> Report:
         """Put in a measurement that came late or out of order, and filter on from there as if it had come in time.
@@ -164,16 +172,17 @@ class Online:
         Returns:
             What the last step tells about itself now.
         """
-        back = self.t - checks.whole("t", t)
-        if not 1 <= back <= len(self._past):
-            first = self.t - len(self._past)
-            held = f"steps {first} to {self.t - 1}" if self._past else "none yet"
-            raise ValueError(f"t must be a step within the horizon of {self.horizon} ({held}); got {t!r}")
-        redo = [self._past.pop() for _ in range(back)][::-1]
-        value = self._measurement(y, len(redo[0].value))
-        redo[0] = redo[0]._replace(value=np.where(np.isnan(value), redo[0].value, value))
-        self._leaves = redo[0].leaves
-        return [self._run(past._replace(leaves=self._leaves)) for past in redo][-1]
+        with self._lock:
+            there, back = len(self._past), self.t - checks.whole("t", t)
+            if not 1 <= back <= there:
+                held = f"steps {self.t - there} to {self.t - 1}" if there else "none yet"
+                raise ValueError(f"t must be a step within the horizon of {self.horizon} ({held}); got {t!r}")
+            late = self._past[-back]
+            value = self._measurement(y, len(late.value))
+            redo = [self._past.pop() for _ in range(back)][::-1]
+            redo[0] = late._replace(value=np.where(np.isnan(value), late.value, value))
+            self._leaves = late.leaves
+            return [self._run(past._replace(leaves=self._leaves)) for past in redo][-1]
 
     def measurement(self, y: ArrayLike | None) -> np.ndarray:
         """Check one measurement, and give it as an array (M,) with NaN where something is missing."""
@@ -209,14 +218,24 @@ class Online:
             "update_first": self.update_first,
             "horizon": self.horizon,
             "method": to_dict(self.method),
-            "model": storage.fingerprint(self.model),
+            "fingerprints": self._fingerprints,
+            "python": list(sys.version_info[:2]),
         }
-        arrays: dict[str, Any] = {f"state_{i}": leaf for i, leaf in enumerate(jax.tree.leaves(self.state))}
-        if self._u_before is not None:
-            arrays["u_before"] = self._u_before
+        with self._lock:
+            arrays: dict[str, Any] = {f"state_{i}": leaf for i, leaf in enumerate(jax.tree.leaves(self.state))}
+            if self._u_before is not None:
+                arrays["u_before"] = self._u_before
         if self._key is not None:
             arrays["key"] = np.asarray(jax.random.key_data(self._key))
         storage.write(Path(path), header, arrays)
+
+    @cached_property
+    def _fingerprints(self) -> dict[str, dict[str, str]]:
+        """Tell models and methods apart: by all that they hold, and without the code of their functions."""
+        things = {"model": self.model, "method": self.method}
+        return {
+            name: {"names": fingerprint(thing, code=False), "all": fingerprint(thing)} for name, thing in things.items()
+        }
 
     @classmethod
     def load(cls, path: str | PathLike[str], model: Model, method: str | Filter | None = None) -> "Online":
@@ -224,14 +243,13 @@ class Online:
 
         Args:
             path: written by `save`.
-            model: the same as when it was saved; a different one is an error.
-            method: needed only if the saved one has parts from outside wolf.
+            model: the same as when it was saved; a different one is an error. Functions are told apart by their code,
+                and where the file is from another version of Python, which changes that, by their names.
+            method: needed only if the saved one has parts from outside wolf; a different one is an error.
         """
         checks.path("path", path)
         entry.check_model(model)
         header, arrays = storage.read(Path(path), FORMAT, FORMAT_VERSION, HEADER)
-        if header["model"] != storage.fingerprint(model):
-            raise ValueError(f"{path} was saved with another model; load it with the model that it was made with")
         online = cls(
             model,
             from_dict(header["method"]) if method is None else method,
@@ -240,6 +258,10 @@ class Online:
             dtype=header["dtype"],
             horizon=header["horizon"],
         )
+        kind = "all" if header["python"] == list(sys.version_info[:2]) else "names"
+        for name, mine in online._fingerprints.items():
+            if mine[kind] != header["fingerprints"][name][kind]:
+                raise ValueError(f"{path} was saved with another {name}; load it with the {name} that it was made with")
         expected = jax.tree.leaves(online.state)
         leaves = [arrays.get(f"state_{i}") for i in range(len(expected))]
         for mine, saved in zip(expected, leaves, strict=True):
@@ -251,8 +273,18 @@ class Online:
 
     def __repr__(self) -> str:
         """Tell where the filter stands."""
+        state = self.state
         with precision(self.dtype):
-            return f"Online: {count(self.t, 'measurement')}, state {describe_state(self.state)}"
+            return f"Online: {count(int(state.t), 'measurement')}, state {describe_state(state)}"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copy without the lock, which belongs to one object."""
+        with self._lock:
+            return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, values: dict[str, Any]) -> None:
+        """Take over what was copied, with a lock of its own."""
+        vars(self).update(values, _lock=RLock())
 
     def _prepare(self, model: Model) -> tuple[Any, tuple, Layout]:
         """Flatten the model and the method once: walking through them at each step would cost more than the step."""

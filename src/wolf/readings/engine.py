@@ -121,7 +121,7 @@ def filter_chunks(
         model = even if some is None else build(some)
         with precision("float64"):
             engine = (cast(model, "float64"), cast(method, "float64"), _pad(chunk, length, np.nan), None, key)
-            final, kept = to_numpy(parallel.run_one(*engine, state=state, save=save))
+            final, kept = parallel.run_one(*engine, state=state, save=save)
         if not first and len(values) > CHUNK:
             allocator.hand_back()
         state = final if some is None else final._replace(t=np.zeros_like(final.t))  # gaps are counted anew

@@ -11,7 +11,7 @@ from jax import Array
 
 from wolf import checks
 from wolf.numerics import linalg
-from wolf.numerics.precision import as_key
+from wolf.numerics.precision import as_key, precision
 from wolf.numerics.pytree import cast
 from wolf.simulate.processes import Clean, check_process, coloured
 from wolf.statespace import LinearModel, Model, own_noise
@@ -63,7 +63,7 @@ def trajectory(
     start = None if initial is None else checks.number_array("initial", initial)
     if start is not None and (start.shape != (model.state_dim,) or not np.all(np.isfinite(start))):
         raise ValueError(f"initial must be finite and have shape ({model.state_dim},); got {checks.told(initial)}")
-    with jax.enable_x64(True):
+    with precision("float64"):
         seed = as_key(key)
         drawn = _draw(cast(model, np.float64), cast(process, np.float64), seed, start, us, steps=int(steps))
         return Simulated(*jax.tree.map(np.asarray, drawn))

@@ -1,0 +1,127 @@
+"""A short text that tells two values apart: numbers, configs, and functions by their code.
+
+Numbers count by value, whatever holds them (4, 4.0 and a NumPy float64 are one), sequences by what is in them. A
+function is its name, its code with all constants, its defaults, what it has closed over, and the numbers and functions
+of its module that it uses. What cannot be looked into (a builtin, an extension type) is its name; so is the code of
+wolf itself, which another version may write in other words.
+"""
+
+import dataclasses
+import functools
+import inspect
+import types
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+NUMBERS = (int, float, np.ndarray, np.generic, jax.Array)
+
+
+def fingerprint(value: Any, code: bool = True) -> str:
+    """Hash a value.
+
+    Args:
+        value: numbers, arrays, text, configs, functions, and containers of them.
+        code: look into functions; otherwise they are told apart by their names and the values that they hold.
+
+    Example:
+        >>> fingerprint([1, 2]) == fingerprint((1.0, np.float64(2.0)))
+        True
+        >>> fingerprint(max) == fingerprint(min)
+        False
+    """
+    digest = sha256()
+    for part in _parts(value, code, set()):
+        digest.update(len(part).to_bytes(8, "little") + part)  # with its length: "ab", "c" is not "a", "bc"
+    return digest.hexdigest()
+
+
+def _parts(value: Any, code: bool, seen: set[int]) -> Iterator[bytes]:
+    value = bool(value) if isinstance(value, np.bool_) else value
+    if value is None or isinstance(value, str | bytes | bool | complex):
+        yield f"{type(value).__name__} {value!r}".encode()
+    elif isinstance(value, NUMBERS):
+        yield from _number_parts(value)
+    elif isinstance(value, dict):
+        yield b"dict"
+        for key in sorted(value, key=repr):
+            yield repr(key).encode()
+            yield from _parts(value[key], code, seen)
+    elif isinstance(value, set | frozenset):
+        yield repr(sorted(map(repr, value))).encode()
+    elif isinstance(value, tuple | list):
+        yield f"sequence {len(value)}".encode()
+        for item in value:
+            yield from _parts(item, code, seen)
+    elif id(value) not in seen:  # a function may call itself, and an object hold itself
+        yield from _object_parts(value, code, seen | {id(value)})
+
+
+def _number_parts(value: Any) -> Iterator[bytes]:
+    if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+        value = jax.random.key_data(value)
+    array = np.asarray(value)
+    if array.dtype.kind in "iuf" and (array.dtype.kind == "f" or np.all(np.abs(array) < 2**53)):
+        array = array.astype(np.float64)
+    yield f"{array.dtype} {array.shape}".encode()
+    yield repr(array.tolist()).encode() if array.dtype.hasobject else np.ascontiguousarray(array).tobytes()
+
+
+def _object_parts(value: Any, code: bool, seen: set[int]) -> Iterator[bytes]:
+    yield _name(value).encode()
+    inside: list[Any] = []
+    if isinstance(value, functools.partial):
+        inside = [value.func, value.args, value.keywords]
+    elif isinstance(value, types.MethodType):
+        inside = [value.__func__, value.__self__]
+    elif isinstance(value, types.FunctionType):
+        inside = _function_inside(value, code)
+    elif isinstance(value, types.CodeType):
+        inside = [value.co_code, value.co_consts, value.co_names, value.co_freevars]
+    elif hasattr(value, "__wrapped__"):  # jax.jit and its like
+        inside = [value.__wrapped__]
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        inside = [[field.name, getattr(value, field.name)] for field in dataclasses.fields(value)]
+    elif not isinstance(value, type | types.ModuleType | types.BuiltinFunctionType):
+        inside = (
+            [jax.tree.leaves(value)] if not jax.tree_util.all_leaves([value]) else [getattr(value, "__dict__", None)]
+        )
+    called = inspect.getattr_static(type(value), "__call__", None)
+    if isinstance(called, types.FunctionType) and not _ours(called):  # a callable object does what its class says
+        inside.append(called)
+    for part in inside:
+        yield from _parts(part, code, seen)
+
+
+def _function_inside(fn: types.FunctionType, code: bool) -> list[Any]:
+    cells = []
+    for cell in fn.__closure__ or ():
+        try:
+            cells.append(cell.cell_contents)
+        except ValueError:  # not filled yet
+            cells.append(None)
+    used = {name: fn.__globals__[name] for name in sorted(_names(fn.__code__)) if name in fn.__globals__}
+    own = {name: value for name, value in used.items() if isinstance(value, NUMBERS) or _of_module(value, fn)}
+    return [fn.__code__ if code and not _ours(fn) else None, fn.__defaults__, fn.__kwdefaults__, cells, own]
+
+
+def _of_module(value: Any, fn: types.FunctionType) -> bool:
+    return isinstance(value, types.FunctionType) and value.__module__ == fn.__module__
+
+
+def _ours(fn: types.FunctionType) -> bool:
+    return fn.__module__.startswith("wolf.")
+
+
+def _names(code: types.CodeType) -> set[str]:
+    inner = [each for each in code.co_consts if isinstance(each, types.CodeType)]
+    return set(code.co_names).union(*map(_names, inner))
+
+
+def _name(value: Any) -> str:
+    named = value if isinstance(value, type | types.ModuleType) or hasattr(value, "__qualname__") else type(value)
+    return f"{type(value).__name__} {getattr(named, '__qualname__', getattr(named, '__name__', ''))}"
