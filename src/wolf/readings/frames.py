@@ -141,7 +141,7 @@ def _value_names(wrapped: Any, values: str | list[str] | None, taken: set[str | 
 
 
 def _check_name(argument: str, name: Any, columns: list[str]) -> None:
-    if not isinstance(name, str | int):  # pandas also has numbers for names
+    if not isinstance(name, str | int | float):  # pandas also has numbers for names
         raise ValueError(f"{argument} must be the name of a column; got {checks.told(name)}")
     if name not in columns:
         close = get_close_matches(str(name), list(map(str, columns)), n=1, cutoff=0.4)

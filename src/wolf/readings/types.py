@@ -41,9 +41,9 @@ class Options:
         """Check what can be checked before the data come."""
         checks.level(self.level)
         checks.flag("smooth", self.smooth)
-        checks.whole("forecast", self.forecast)
-        if self.forecast > MOST_AHEAD:
+        if isinstance(self.forecast, int) and self.forecast > MOST_AHEAD:
             raise ValueError(f"a forecast has at most {MOST_AHEAD:,} steps; got {self.forecast:,}")
+        checks.whole("forecast", self.forecast)
         if not isinstance(self.model, str | PathLike):
             raise ValueError(f"model must be a name, such as 'local-level', or a file; got {checks.told(self.model)}")
 
