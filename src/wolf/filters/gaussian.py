@@ -202,7 +202,7 @@ def _describe(
         predicted=Gaussian(predicted.mean, predicted.cov),
         residual=residual,
         innovation_cov=factor.product(),
-        weight=weight,
+        weight=jnp.minimum(weight, 1.0),  # noise below R tells more than R says; a weight that people read is at most 1
         outlier=came & (weight**2 < OUTLIER_POWER),
         nis=linalg.total(factor.half(residual) ** 2),
         log_likelihood=log_density(residual, factor, y.num_observed),

@@ -166,7 +166,7 @@ class IMM(Filter):
             predicted=_blend(before.modes, foreseen),
             residual=residual,
             innovation_cov=innovation_cov,
-            weight=weight,
+            weight=jnp.minimum(weight, 1.0),
             outlier=y.came & (weight**2 < OUTLIER_POWER),
             nis=linalg.total(linalg.cholesky(innovation_cov).half(residual) ** 2),
             log_likelihood=jnp.where(y.num_observed > 0, evidence, 0.0),
@@ -175,10 +175,11 @@ class IMM(Filter):
 
 def _blend(states: tuple[GaussianState, ...], probabilities: Array) -> Gaussian:
     """Match the mean and covariance of a mixture."""
-    means = jnp.stack([state.mean for state in states])
+    xp = linalg.like(probabilities)
+    means = xp.stack([state.mean for state in states])
     mean = linalg.total(probabilities[:, None] * means)
     around = means - mean[None]
-    covs = jnp.stack([state.cov for state in states]) + around[:, :, None] * around[:, None, :]
+    covs = xp.stack([state.cov for state in states]) + around[:, :, None] * around[:, None, :]
     return Gaussian(mean, linalg.total(probabilities[:, None, None] * covs))
 
 
