@@ -14,18 +14,22 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from wolf import checks
+from wolf.belief import RootGaussian, mixing
+from wolf.belief.mixing import Sizes
 from wolf.belief.updates import Pull
 from wolf.noise.whitened import Whitened, far_distance, whiten
 from wolf.numerics import linalg
-from wolf.numerics.linalg import matvec, total
+from wolf.numerics.linalg import matvec, total, transpose
 from wolf.numerics.pytree import pytree, static
 from wolf.protocols import Believed, Evidence, NoiseRule
 
+TEMPERED = 1e9  # variance of a residual over R that is as good as infinite beside the widest size
 NODES = 15  # of a continuous law of scales, spaced evenly in the logarithm
 
 
@@ -85,8 +89,7 @@ class ScaleMixture(NoiseRule):
 
     def __call__(self, seen: Evidence) -> Believed:
         """Match the moments."""
-        white = whiten(seen)
-        return Believed(match(white, self.scales, self.probabilities, self.far).pull)
+        return Believed(match(seen, self.scales, self.probabilities, self.far).pull)
 
 
 class Matched(NamedTuple):
@@ -101,18 +104,48 @@ class Matched(NamedTuple):
     pull: Pull
 
 
-def match(white: Whitened, scales: Array, probabilities: Array, far: bool) -> Matched:
+def match(seen: Evidence, scales: Array, probabilities: Array, far: bool) -> Matched:
     """Weigh the sizes by how well they explain the residual, and average what each of them would do.
 
     Args:
-        white: the measurement.
+        seen: the measurement.
         scales: s_k, increasing, (K,).
         probabilities: π_k, (K,), up to a factor.
         far: whether a measurement may belong to none of them: an improper density, which equals the widest of the
             sizes at its 99 % distance, in whatever units y is.
     """
+    white = whiten(seen)
+    usual = _match(white, _sizes(white, scales), scales, probabilities, far)
+    if not mixing.may_lose(len(seen.belief.mean), len(seen.residual)):
+        return usual
+
+    def exact() -> Matched:
+        design = _design(white, seen)
+        factor, tempered = mixing.factors(design, scales), white._replace(signal=_tempered(design))
+        halves = factor.half(jnp.broadcast_to(white.residual[:, None], (len(white.residual), len(scales))))
+        sizes = _sizes(tempered, scales)
+        sizes = sizes._replace(distances=(halves**2).sum(0), peaks=_peaks(white, scales, factor.log_det()))
+        return _match(tempered, sizes, scales, probabilities, far)
+
+    return jax.lax.cond(mixing.is_wide(white.signal), exact, lambda: usual)
+
+
+def _design(white: Whitened, seen: Evidence) -> Array:
+    """Write G = B Bᵀ by its root, (M, U)."""
+    belief, view = seen.belief, seen.view
+    root = belief.root if isinstance(belief, RootGaussian) else linalg.psd_root(belief.cov)
+    return mixing.whiten_rows(white.noise.half, view.jac, root, view.root)
+
+
+def _tempered(design: Array) -> Array:
+    """Bound G by `TEMPERED`, as (G⁻¹ + 1/bound)⁻¹: beyond the widest size all is one to the gain of a measurement."""
+    inner = linalg.eye(design.shape[1], design)
+    scaled = jnp.concatenate([inner, transpose(design) / TEMPERED**0.5], axis=1)
+    return linalg.gram(transpose(linalg.from_lower(linalg.lq(scaled)).half(transpose(design))))
+
+
+def _match(white: Whitened, sizes: "_Sizes", scales: Array, probabilities: Array, far: bool) -> Matched:
     size = white.signal.shape[0]
-    sizes = (_closed if size <= 2 else _small if size <= linalg.SMALL else _large)(white, scales)
     # The widest size is the nearest, so no exponent is above 0 and they are not all far below it.
     limit = far_distance(white.num_observed)
     nearest = jnp.minimum(sizes.distances[-1], limit) if far else sizes.distances[-1]
@@ -127,7 +160,8 @@ def match(white: Whitened, scales: Array, probabilities: Array, far: bool) -> Ma
     # I - G Σγ S⁻¹, written as a sum of positive terms
     rest = sizes.average(known * scales) + lost * linalg.eye(size, white.signal)
     whitening = white.noise.half(linalg.eye(size, white.signal))
-    return Matched(known, Pull(whitening, sizes.average(known), rest, sizes.scatter(known, lost)))
+    possible = Sizes(jnp.broadcast_to(scales, known.shape).astype(known.dtype), known, lost)
+    return Matched(known, Pull(whitening, sizes.average(known), rest, sizes.scatter(known, lost), possible))
 
 
 class _Sizes(NamedTuple):
@@ -144,6 +178,11 @@ class _Sizes(NamedTuple):
     peaks: Array
     average: Callable[[Array], Array]
     scatter: Callable[[Array, Array], Array]
+
+
+def _sizes(white: Whitened, scales: Array) -> _Sizes:
+    size = white.signal.shape[0]
+    return (_closed if size <= 2 else _small if size <= linalg.SMALL else _large)(white, scales)
 
 
 def _closed(white: Whitened, scales: Array) -> _Sizes:
@@ -205,9 +244,7 @@ def _large(white: Whitened, scales: Array) -> _Sizes:
 
 def _spelled(white: Whitened, scales: Array, pulls: Array, log_dets: Array, average: Callable) -> _Sizes:
     """Work with S_k⁻¹ z, (M, K), written out."""
-    # A coordinate that was not measured has no size: take its share out of the determinants.
-    log_dets = log_dets - (len(pulls) - white.num_observed) * jnp.log(scales)
-    peaks = jnp.exp(-0.5 * (log_dets - log_dets[-1]))
+    peaks = _peaks(white, scales, log_dets)
 
     def scatter(share: Array, zero: Array) -> Array:
         pull = (share[None] * pulls).sum(1)
@@ -215,3 +252,10 @@ def _spelled(white: Whitened, scales: Array, pulls: Array, log_dets: Array, aver
         return linalg.gram(around) + zero * linalg.outer(pull, pull)
 
     return _Sizes(total(white.residual[:, None] * pulls), peaks, average, scatter)
+
+
+def _peaks(white: Whitened, scales: Array, log_dets: Array) -> Array:
+    """Turn log |S_k| into heights, beside that of the widest."""
+    # A coordinate that was not measured has no size: take its share out of the determinants.
+    log_dets = log_dets - (len(white.residual) - white.num_observed) * jnp.log(scales)
+    return jnp.exp(-0.5 * (log_dets - log_dets[-1]))
