@@ -34,7 +34,7 @@ def test_a_weight_above_one_still_counts_in_the_update(tracking):
 
 
 def exact_mixture(prior_var, rows, y):
-    """Give mean and variance of a level after one measurement by several sensors, R = I, noise of every learned size."""
+    """Give mean and variance of a level after one measurement by several sensors, with R = I and every learned size."""
     model = level_seen_by(rows, prior_var)
     rule = LearnedScales()
     scales, weights = (np.longdouble(each) for each in rule.law(rule.start(model)))
@@ -76,3 +76,30 @@ def test_more_sensors_than_states_and_a_wide_prior_give_positive_variances(prior
     assert (out.covs > 0).all()
     assert np.isfinite(out.log_liks).all()
     assert np.isfinite(out.weighted_log_liks).all()
+
+
+def diffuse(states, measured, prior_var, rng):
+    """Make a model that turns its states around, so that few sensors see them all in the end."""
+    turn = np.linalg.qr(rng.normal(size=(states, states)))[0]
+    H, eye = rng.normal(size=(measured, states)), np.eye(states)
+    return wolf.LinearModel(turn, H, 0.1 * eye, np.eye(measured), np.zeros(states), prior_var * eye)
+
+
+@pytest.mark.parametrize("prior_var", [1e11, 1e16, 1e20])
+@pytest.mark.parametrize(("states", "measured"), [(2, 1), (12, 3)])
+def test_a_diffuse_prior_takes_square_roots_by_itself(states, measured, prior_var, rng):
+    model, ys = diffuse(states, measured, prior_var, rng), rng.normal(size=(20, measured))
+    for build in (wolf.KF, wolf.Learned):
+        out, roots = (wolf.filter(model, ys, method=build(form=form)) for form in ("auto", "sqrt"))
+        np.testing.assert_array_equal(out.covs, roots.covs)
+        assert (np.diagonal(out.covs, axis1=1, axis2=2) > 0).all()
+
+
+def test_an_ordinary_prior_keeps_the_form(rng):
+    model = diffuse(2, 1, 1e8, rng)
+    for method in (wolf.KF(), wolf.Learned(), wolf.methods.make("IMM"), wolf.methods.make("KF-Ting")):
+        inner = wolf.entry.resolve_method(method, model)
+        assert getattr(inner, "form", None) == getattr(method, "form", None)
+        assert getattr(getattr(inner, "filter", None), "form", "auto") == "auto"
+        wide = wolf.entry.resolve_method(method, diffuse(2, 1, 1e16, rng))
+        assert getattr(wide, "filter", wide).form == "sqrt"

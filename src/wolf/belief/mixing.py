@@ -54,7 +54,7 @@ def whiten_rows(whiten: Any, jac: Array, root: Array, left: Array | None) -> Arr
 
 def factors(design: Array, scales: Array) -> Cholesky:
     """Factorise B Bᵀ + s_k I for each size, on a trailing axis."""
-    return linalg.from_lower(linalg.lq(_top(design, scales)))
+    return linalg.from_lower(linalg.lq_loop(_top(design, scales)))
 
 
 def mix(mean: Array, root: Array, design: Array, error: Array, sizes: Sizes) -> tuple[Array, Array, Array]:
@@ -75,7 +75,7 @@ def mix(mean: Array, root: Array, design: Array, error: Array, sizes: Sizes) -> 
     eye = jnp.broadcast_to(linalg.eye(unknowns, design)[..., None], (unknowns, unknowns, count))
     blank = jnp.zeros((unknowns, measured, count), design.dtype)
     rows = jnp.concatenate([_top(design, sizes.scales), jnp.concatenate([blank, eye], axis=1)])
-    lower = linalg.lq(rows)
+    lower = linalg.lq_loop(rows)
     white = linalg.from_lower(lower[:measured, :measured]).half(jnp.broadcast_to(error[:, None], (measured, count)))
     shifts = (lower[measured:, :measured] * white[None]).sum(1)
     shift = (sizes.share[None] * shifts).sum(1)
@@ -84,9 +84,9 @@ def mix(mean: Array, root: Array, design: Array, error: Array, sizes: Sizes) -> 
     within = jnp.concatenate([kept, lost * eye[..., 0]], axis=1)
     between = jnp.concatenate([roots * (shifts - shift[:, None]), lost * shift[:, None]], axis=1)
     # log |I - A S| of the measurement is log |Σ γ X Xᵀ + lost I| of the unknowns.
-    log_det = 2.0 * linalg.total(jnp.log(linalg.diagonal(linalg.lq(within))))
+    log_det = 2.0 * linalg.total(jnp.log(linalg.diagonal(linalg.lq_loop(within))))
     distance = (sizes.share * (white**2).sum(0)).sum()
-    new = matmul(root, linalg.lq(jnp.concatenate([within, between], axis=1))[:state, :state])
+    new = matmul(root, linalg.lq_loop(jnp.concatenate([within, between], axis=1))[:state, :state])
     return mean + matvec(root, shift[:state]), new, 0.5 * (log_det - measured * LOG_2PI - distance)
 
 

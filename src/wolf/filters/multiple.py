@@ -5,6 +5,7 @@ their beliefs by how likely they switch; after it they are weighed by how well t
 standard tool for targets that manoeuvre, and for outliers as a mode with more noise.
 """
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -118,6 +119,13 @@ class IMM(Filter):
         """Refuse what the filter of a mode refuses."""
         for mode in self.modes:
             self.filter.check(mode.model or model)
+
+    def suited(self, model: Model) -> "IMM":
+        """Put the filter of the modes into the form that holds for all of them."""
+        inner = self.filter
+        for mode in self.modes:
+            inner = inner.suited(mode.model or model)
+        return dataclasses.replace(self, filter=inner)
 
     def init(self, model: Model, key: Array | None = None) -> MultipleState:
         """Start every mode from its prior, with the probabilities of the first row."""

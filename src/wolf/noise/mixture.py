@@ -114,20 +114,30 @@ def match(seen: Evidence, scales: Array, probabilities: Array, far: bool) -> Mat
         far: whether a measurement may belong to none of them: an improper density, which equals the widest of the
             sizes at its 99 % distance, in whatever units y is.
     """
-    white = whiten(seen)
-    usual = _match(white, _sizes(white, scales), scales, probabilities, far)
-    if not mixing.may_lose(len(seen.belief.mean), len(seen.residual)):
-        return usual
+    white, wide = whiten(seen), None
+    if mixing.may_lose(len(seen.belief.mean), len(seen.residual)):
+        # A branch: hardly any measurement takes it, and those that do not pay nothing.
+        wide = mixing.is_wide(white.signal)
+        roots = jax.lax.cond(wide, lambda: _rooted(white, seen, scales), lambda: _unrooted(white, scales))
+        white = white._replace(signal=roots[0])
+    sizes = _sizes(white, scales)
+    if wide is not None:
+        distances, peaks = (jnp.where(wide, a, b) for a, b in zip(roots[1:], sizes[:2], strict=True))
+        sizes = sizes._replace(distances=distances, peaks=peaks)
+    return _match(white, sizes, scales, probabilities, far)
 
-    def exact() -> Matched:
-        design = _design(white, seen)
-        factor, tempered = mixing.factors(design, scales), white._replace(signal=_tempered(design))
-        halves = factor.half(jnp.broadcast_to(white.residual[:, None], (len(white.residual), len(scales))))
-        sizes = _sizes(tempered, scales)
-        sizes = sizes._replace(distances=(halves**2).sum(0), peaks=_peaks(white, scales, factor.log_det()))
-        return _match(tempered, sizes, scales, probabilities, far)
 
-    return jax.lax.cond(mixing.is_wide(white.signal), exact, lambda: usual)
+def _rooted(white: Whitened, seen: Evidence, scales: Array) -> tuple[Array, Array, Array]:
+    """Take distances and peaks from roots; a bounded G is enough for the rest."""
+    design = _design(white, seen)
+    factor = mixing.factors(design, scales)
+    halves = factor.half(jnp.broadcast_to(white.residual[:, None], (len(design), len(scales))))
+    return _tempered(design), (halves**2).sum(0), _peaks(white, scales, factor.log_det())
+
+
+def _unrooted(white: Whitened, scales: Array) -> tuple[Array, Array, Array]:
+    blank = jnp.zeros(scales.shape, white.signal.dtype)
+    return white.signal, blank, blank
 
 
 def _design(white: Whitened, seen: Evidence) -> Array:
@@ -141,7 +151,7 @@ def _tempered(design: Array) -> Array:
     """Bound G by `TEMPERED`, as (G⁻¹ + 1/bound)⁻¹: beyond the widest size all is one to the gain of a measurement."""
     inner = linalg.eye(design.shape[1], design)
     scaled = jnp.concatenate([inner, transpose(design) / TEMPERED**0.5], axis=1)
-    return linalg.gram(transpose(linalg.from_lower(linalg.lq(scaled)).half(transpose(design))))
+    return linalg.gram(transpose(linalg.from_lower(linalg.lq_loop(scaled)).half(transpose(design))))
 
 
 def _match(white: Whitened, sizes: "_Sizes", scales: Array, probabilities: Array, far: bool) -> Matched:

@@ -338,7 +338,7 @@ def lq(rows: Array) -> Array:
     """
     size = rows.shape[0]
     if size > ROWS_UNROLLED:
-        return _lq_loop(rows)
+        return lq_loop(rows)
     columns = []
     for i in range(size):
         column, rows = _orthogonalise(rows, i)
@@ -346,7 +346,9 @@ def lq(rows: Array) -> Array:
     return jnp.stack(columns, axis=1)
 
 
-def _lq_loop(rows: Array) -> Array:
+def lq_loop(rows: Array) -> Array:
+    """Do what `lq` does in a loop: slower, and a small program, for what is rarely run."""
+
     def body(rows: Array, i: Array) -> tuple[Array, Array]:
         column, rows = _orthogonalise(rows, i)
         return rows, column
