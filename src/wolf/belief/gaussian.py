@@ -141,7 +141,7 @@ class Gaussian(NamedTuple):
 
         def exact() -> tuple[Gaussian, Array]:
             root = linalg.psd_root(self.cov)
-            design = mixing.whiten_rows(weigh, view.jac, root, view.root)
+            design = mixing.whiten_rows(weigh, view, root)
             mean, root, log_weighted = mixing.mix(self.mean, root, design, error, sizes)
             return Gaussian(mean, linalg.gram(root)), log_weighted
 

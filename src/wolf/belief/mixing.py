@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from wolf.belief.density import LOG_2PI
+from wolf.belief.view import Affine
 from wolf.numerics import linalg
 from wolf.numerics.linalg import Cholesky, matmul, matvec
 
@@ -46,10 +47,10 @@ def is_wide(signal: Array) -> Array:
     return linalg.largest(linalg.diagonal(signal)) > WIDE
 
 
-def whiten_rows(whiten: Any, jac: Array, root: Array, left: Array | None) -> Array:
+def whiten_rows(whiten: Any, view: Affine, root: Array) -> Array:
     """Form B, (M, U): the state's part, then what a straight line leaves of h as so many more unknowns."""
-    seen = matmul(whiten(jac), root)
-    return seen if left is None else jnp.concatenate([seen, whiten(left)], axis=1)
+    seen = matmul(whiten(view.jac), root)
+    return seen if view.root is None else jnp.concatenate([seen, whiten(view.root)], axis=1)
 
 
 def factors(design: Array, scales: Array) -> Cholesky:

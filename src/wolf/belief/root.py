@@ -97,7 +97,7 @@ class RootGaussian(NamedTuple):
         if update.sizes is None or not mixing.may_lose(len(self.mean), len(residual)):
             return usual
         weigh, sizes = Scaling(update.whitening, residual), update.sizes
-        design = mixing.whiten_rows(weigh, view.jac, self.root, view.root)
+        design = mixing.whiten_rows(weigh, view, self.root)
 
         def exact() -> tuple[RootGaussian, Array]:
             mean, root, log_weighted = mixing.mix(self.mean, self.root, design, weigh(residual), sizes)

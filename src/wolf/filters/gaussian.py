@@ -26,7 +26,7 @@ from wolf.protocols import Evidence, Filter, Form, Info, Measurement, Moments, N
 from wolf.statespace import Model, ParameterModel, prior_width
 from wolf.weights import Unweighted
 
-WIDEST = 1e10  # prior over noise, both of a measurement, from which variances are off by more than 1e-6 unless by roots
+WIDEST = 1e9  # prior over noise, both of a measurement, from which variances are off by some 1e-6 unless by roots
 OUTLIER_POWER = 0.5  # a measurement with w² below this is called an outlier
 
 
@@ -66,7 +66,7 @@ class GaussianFilter(Filter):
         noise: how much a measurement is believed.
         form: "joseph", "symmetric", "sqrt", or "auto" (Joseph up to 16 states, symmetric above; for models of many
             parameters the covariance is brought up to date only now and then, see `wolf.belief.deferred`; the doors of
-            `wolf` take square roots where the prior of a linear model is 1e10 times wider than its noise).
+            `wolf` take square roots where the prior of a linear model is 1e9 times wider than its noise).
         iterations: how often to take the tangent of the observation function; above 1 an iterated EKF. The weight
             stays the one of the first look, at the prediction: chosen again at each iterate it could lock on to an
             outlier.

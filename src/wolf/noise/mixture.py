@@ -114,37 +114,24 @@ def match(seen: Evidence, scales: Array, probabilities: Array, far: bool) -> Mat
         far: whether a measurement may belong to none of them: an improper density, which equals the widest of the
             sizes at its 99 % distance, in whatever units y is.
     """
-    white, wide = whiten(seen), None
-    if mixing.may_lose(len(seen.belief.mean), len(seen.residual)):
-        # A branch: hardly any measurement takes it, and those that do not pay nothing.
-        wide = mixing.is_wide(white.signal)
-        roots = jax.lax.cond(wide, lambda: _rooted(white, seen, scales), lambda: _unrooted(white, scales))
-        white = white._replace(signal=roots[0])
-    sizes = _sizes(white, scales)
-    if wide is not None:
-        distances, peaks = (jnp.where(wide, a, b) for a, b in zip(roots[1:], sizes[:2], strict=True))
-        sizes = sizes._replace(distances=distances, peaks=peaks)
-    return _match(white, sizes, scales, probabilities, far)
+    white, belief = whiten(seen), seen.belief
+    usual = _match(white, _sizes(white, scales), scales, probabilities, far)
+    if not isinstance(belief, RootGaussian) or not mixing.may_lose(len(belief.mean), len(seen.residual)):
+        return usual
+
+    def exact() -> Matched:
+        bounded, distances, peaks = _rooted(white, mixing.whiten_rows(white.noise.half, seen.view, belief.root), scales)
+        sizes = _sizes(bounded, scales)._replace(distances=distances, peaks=peaks)
+        return _match(bounded, sizes, scales, probabilities, far)
+
+    return jax.lax.cond(mixing.is_wide(white.signal), exact, lambda: usual)
 
 
-def _rooted(white: Whitened, seen: Evidence, scales: Array) -> tuple[Array, Array, Array]:
+def _rooted(white: Whitened, design: Array, scales: Array) -> tuple[Whitened, Array, Array]:
     """Take distances and peaks from roots; a bounded G is enough for the rest."""
-    design = _design(white, seen)
     factor = mixing.factors(design, scales)
     halves = factor.half(jnp.broadcast_to(white.residual[:, None], (len(design), len(scales))))
-    return _tempered(design), (halves**2).sum(0), _peaks(white, scales, factor.log_det())
-
-
-def _unrooted(white: Whitened, scales: Array) -> tuple[Array, Array, Array]:
-    blank = jnp.zeros(scales.shape, white.signal.dtype)
-    return white.signal, blank, blank
-
-
-def _design(white: Whitened, seen: Evidence) -> Array:
-    """Write G = B Bᵀ by its root, (M, U)."""
-    belief, view = seen.belief, seen.view
-    root = belief.root if isinstance(belief, RootGaussian) else linalg.psd_root(belief.cov)
-    return mixing.whiten_rows(white.noise.half, view.jac, root, view.root)
+    return white._replace(signal=_tempered(design)), (halves**2).sum(0), _peaks(white, scales, factor.log_det())
 
 
 def _tempered(design: Array) -> Array:
@@ -202,7 +189,9 @@ def _closed(white: Whitened, scales: Array) -> _Sizes:
         inverse = 1.0 / (g[0, 0] + scales)
         return _combine(white, jnp.sqrt(inverse), [(inverse, identity)])
     adjugate = jnp.stack([jnp.stack([g[1, 1], -g[0, 1]]), jnp.stack([-g[1, 0], g[0, 0]])])
-    inverse = 1.0 / (g[0, 0] * g[1, 1] - g[0, 1] * g[1, 0] + scales * (g[0, 0] + g[1, 1] + scales))
+    # |G| is no difference of others where two sensors say the same, and rounding may not make it one.
+    determinant = jnp.maximum(g[0, 0] * g[1, 1] - g[0, 1] * g[1, 0], 0.0)
+    inverse = 1.0 / (determinant + scales * (g[0, 0] + g[1, 1] + scales))
     # A coordinate that was not measured has no size: its share of the determinant is s.
     peaks = jnp.sqrt(inverse * jnp.where(white.num_observed < 2, scales, 1.0))
     return _combine(white, peaks, [(inverse, adjugate), (scales * inverse, identity)])
@@ -211,9 +200,8 @@ def _closed(white: Whitened, scales: Array) -> _Sizes:
 def _combine(white: Whitened, peaks: Array, terms: list[tuple[Array, Array]]) -> _Sizes:
     """Average S_k⁻¹ = Σ_j a_jk B_j through the averages of its few coefficients."""
     pulls = [matvec(matrix, white.residual) for _, matrix in terms]
-    distances = reduce(
-        operator.add, (a * total(white.residual * pull) for (a, _), pull in zip(terms, pulls, strict=True))
-    )
+    squares = (jnp.maximum(total(white.residual * pull), 0.0) for pull in pulls)
+    distances = reduce(operator.add, (a * square for (a, _), square in zip(terms, squares, strict=True)))
 
     def average(share: Array) -> Array:
         return reduce(operator.add, ((share * a).sum() * matrix for a, matrix in terms))
@@ -236,8 +224,11 @@ def _small(white: Whitened, scales: Array) -> _Sizes:
     identity = linalg.eye(size, white.signal)
     factor = linalg.cholesky(white.signal[..., None] + scales[None, None] * identity[..., None])
     inverse = factor.solve(jnp.broadcast_to(identity[..., None], (size, size, len(scales))))
-    pulls = (inverse * white.residual[None, :, None]).sum(1)
-    return _spelled(white, scales, pulls, factor.log_det(), lambda share: (share[None, None] * inverse).sum(2))
+    half = factor.half(jnp.broadcast_to(white.residual[:, None], (size, len(scales))))
+    distances, log_dets = (half**2).sum(0), factor.log_det()
+    return _spelled(
+        white, scales, factor.back(half), distances, log_dets, lambda share: (share[None, None] * inverse).sum(2)
+    )
 
 
 def _large(white: Whitened, scales: Array) -> _Sizes:
@@ -249,10 +240,13 @@ def _large(white: Whitened, scales: Array) -> _Sizes:
     def average(share: Array) -> Array:
         return (vectors * (share[None] / shifted).sum(1)[None]) @ vectors.T
 
-    return _spelled(white, scales, pulls, jnp.log(shifted).sum(0), average)
+    distances = total(white.residual[:, None] * pulls)
+    return _spelled(white, scales, pulls, distances, jnp.log(shifted).sum(0), average)
 
 
-def _spelled(white: Whitened, scales: Array, pulls: Array, log_dets: Array, average: Callable) -> _Sizes:
+def _spelled(
+    white: Whitened, scales: Array, pulls: Array, distances: Array, log_dets: Array, average: Callable
+) -> _Sizes:
     """Work with S_k⁻¹ z, (M, K), written out."""
     peaks = _peaks(white, scales, log_dets)
 
@@ -261,7 +255,7 @@ def _spelled(white: Whitened, scales: Array, pulls: Array, log_dets: Array, aver
         around = linalg.safe_sqrt(share)[None] * (pulls - pull[:, None])
         return linalg.gram(around) + zero * linalg.outer(pull, pull)
 
-    return _Sizes(total(white.residual[:, None] * pulls), peaks, average, scatter)
+    return _Sizes(distances, peaks, average, scatter)
 
 
 def _peaks(white: Whitened, scales: Array, log_dets: Array) -> Array:
