@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # A file stays with one worker: its tests share compiled programs, which are most of the time.
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile
 
-.PHONY: demo test check check-all reproduce bench docs clean
+.PHONY: demo test check check-all fuzz reproduce bench docs clean
 
 demo: $(VENV)/demo.done  ## a robust filter against a Kalman filter on dirty data: a table and a picture
 	$(BIN)/wolf demo
@@ -24,6 +24,9 @@ check-all: $(VENV)/dev.done  ## the slow tests too, all of them with the compile
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	XLA_FLAGS= $(PYTEST)
+
+fuzz: $(VENV)/dev.done  ## 100,000 random models and series, over all filters with a Gaussian belief
+	WOLF_FUZZ=100000 $(BIN)/pytest tests/attack/test_fuzz.py
 
 reproduce: $(VENV)/paper.done  ## the paper's experiments, small, with verdicts: minutes
 	$(BIN)/wolf reproduce

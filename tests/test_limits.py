@@ -82,8 +82,7 @@ WEIGHTED = [name for name in wolf.methods.names() if isinstance(wolf.methods.mak
 def test_zero_residual_leaves_the_mean_and_has_the_top_weight(name, tracking):
     out = wolf.filter(tracking, np.zeros((5, 2)), method=name)  # the prior mean is zero
     assert (out.means == 0).all()
-    top = 1.5**0.5 if name == "WoLF-StudentT" else 1.0
-    np.testing.assert_allclose(out.weights, top, rtol=1e-15)
+    np.testing.assert_allclose(out.weights, 1.0, rtol=1e-15)
 
 
 @pytest.mark.parametrize("method", ["KF", "WoLF", wolf.KF(form="sqrt")])

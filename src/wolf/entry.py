@@ -38,7 +38,7 @@ def resolve_method(method: str | Filter | None, model: Model) -> Any:
         words = 'use method="EKF", or leave it out for the robust one' if method.moments else "use another method"
         name = "KF" if method.moments else type(method).__name__
         raise ValueError(f"{name} needs a linear model; for functions {words}")
-    return method
+    return method.suited(model)
 
 
 def check_model(model: Any) -> None:

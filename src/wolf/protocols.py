@@ -166,6 +166,10 @@ class Filter(Protocol):
         """Refuse, in words, a model that the filter does not suit."""
         return
 
+    def suited(self, model: Model) -> "Filter":
+        """Give this filter in the numerical form that holds for a model."""
+        return self
+
     def init(self, model: Any, key: Array | None = None) -> Any:
         """Start from the model's prior: a state."""
         ...

@@ -75,7 +75,7 @@ class DeferredGaussian(NamedTuple):
     @property
     def cov(self) -> Array:
         """The covariance, written out."""
-        xp: Any = np if isinstance(self.base, np.ndarray) else jnp
+        xp = linalg.like(self.base)
         extra = self.added if self.added.ndim == 0 else self.added[:, None]
         change = (self.waiting[:, None] * self.rows).T @ self.rows
         diagonal = extra * xp.eye(len(self.mean), dtype=self.base.dtype)

@@ -10,9 +10,11 @@ so that a weight of zero is exact and has finite gradients.
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
+from wolf.belief import mixing
 from wolf.belief.density import LOG_2PI, log_density
 from wolf.belief.scaling import Scaling
 from wolf.belief.view import Affine
@@ -132,7 +134,20 @@ class Gaussian(NamedTuple):
         cov = linalg.matmul_symmetric(left, jac_cov, add=short)
         pulled = matvec(gain, error)
         mean = self.mean + matvec(cross_t, pulled)
-        return Gaussian(mean, cov), 0.5 * (constant - linalg.total(error * pulled))
+        usual = Gaussian(mean, cov), 0.5 * (constant - linalg.total(error * pulled))
+        if update.sizes is None or not mixing.may_lose(len(mean), len(error)):
+            return usual
+        sizes = update.sizes
+
+        def exact() -> tuple[Gaussian, Array]:
+            root = linalg.psd_root(self.cov)
+            design = mixing.whiten_rows(weigh, view, root)
+            mean, root, log_weighted = mixing.mix(self.mean, root, design, error, sizes)
+            return Gaussian(mean, linalg.gram(root)), log_weighted
+
+        # A branch: hardly any step comes here, and those that do not pay nothing.
+        wide = mixing.is_wide(linalg.matmul_symmetric(jac_cov, transpose(jac)))
+        return jax.lax.cond(wide, exact, lambda: usual)
 
 
 class Step(NamedTuple):

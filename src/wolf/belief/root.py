@@ -2,10 +2,12 @@
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from wolf.belief import mixing
 from wolf.belief.density import log_density
 from wolf.belief.gaussian import JOSEPH_UP_TO, Gaussian, spread_out
 from wolf.belief.scaling import Scaling
@@ -90,8 +92,18 @@ class RootGaussian(NamedTuple):
     def pull(
         self, view: Affine, residual: Array, obs_cov: Array, update: "Pull", form: str = "sqrt"
     ) -> tuple["RootGaussian", Array]:
-        """Condition with a gain that is known already, said as a weight."""
-        return self.condition(view, residual, obs_cov, update.as_weight(self.cross(view.jac)))
+        """Condition with a gain that is known already, said as a weight; size by size if the belief is wide."""
+        usual = self.condition(view, residual, obs_cov, update.as_weight(self.cross(view.jac)))
+        if update.sizes is None or not mixing.may_lose(len(self.mean), len(residual)):
+            return usual
+        weigh, sizes = Scaling(update.whitening, residual), update.sizes
+        design = mixing.whiten_rows(weigh, view, self.root)
+
+        def exact() -> tuple[RootGaussian, Array]:
+            mean, root, log_weighted = mixing.mix(self.mean, self.root, design, weigh(residual), sizes)
+            return RootGaussian(mean, root), log_weighted
+
+        return jax.lax.cond(mixing.is_wide(linalg.gram(design)), exact, lambda: usual)
 
 
 def root_of(cov: Array, like: Array) -> Array:

@@ -12,6 +12,7 @@ from jax import Array
 
 from wolf.belief.density import log_density
 from wolf.belief.gaussian import Gaussian, Step, joseph
+from wolf.belief.mixing import Sizes
 from wolf.belief.view import Affine
 from wolf.numerics import linalg
 from wolf.numerics.linalg import matmul, total, transpose
@@ -59,12 +60,14 @@ class Pull(NamedTuple):
         gain: A, (M, M), the inverse of the covariance that the residual has for the rule, noise included.
         rest: `C = I - A S`, with S what the state explains of that covariance; found without a difference.
         doubt: Σ, (M, M): the posterior covariance gains `P Hᵀ Σ H P`, since it is open which noise it was.
+        sizes: the noises themselves, by which a belief that is far wider than they are is conditioned.
     """
 
     whitening: Array
     gain: Array
     rest: Array
     doubt: Array
+    sizes: Sizes | None = None
 
     def apply(
         self, belief: Any, view: Affine, residual: Array, obs_cov: Array, form: str = "auto"

@@ -243,7 +243,7 @@ def _describe(mean: Array, sight: Sight, weight: Array, y: Measurement) -> Info:
     return Info(
         predicted=Gaussian(mean, None),
         residual=sight.residual,
-        weight=weight,
+        weight=jnp.minimum(weight, 1.0),
         outlier=y.present & (weight**2 < OUTLIER_POWER),
         nis=nis,
         log_likelihood=log_likelihood(nis, log_det, y.num_observed),

@@ -1,5 +1,7 @@
 """A filter that forgets its covariance at every step, as Ting et al. (2007) derive theirs for known F and H."""
 
+import dataclasses
+
 from jax import Array
 
 from wolf.belief import Gaussian
@@ -42,6 +44,10 @@ class Forgetful(Filter):
     def check(self, model: Model) -> None:
         """Refuse what the filter inside refuses."""
         self.filter.check(model)
+
+    def suited(self, model: Model) -> "Forgetful":
+        """Put the filter inside into the form that holds."""
+        return dataclasses.replace(self, filter=self.filter.suited(model))
 
     def init(self, model: Model, key: Array | None = None) -> GaussianState:
         """Start from the model's prior."""

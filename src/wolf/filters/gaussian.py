@@ -3,6 +3,7 @@
 Kalman (1960); for the weighted update Duran-Martin et al. (2024), Algorithm 1; for the iteration Bell & Cathey (1993).
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -23,9 +24,10 @@ from wolf.numerics import linalg
 from wolf.numerics.linalg import Cholesky
 from wolf.numerics.pytree import pytree, static
 from wolf.protocols import Evidence, Filter, Form, Info, Measurement, Moments, Needs, NoiseRule
-from wolf.statespace import Model, ParameterModel
+from wolf.statespace import Model, ParameterModel, prior_width
 from wolf.weights import Unweighted
 
+WIDEST = 1e9  # prior over noise, both of a measurement, from which variances are off by some 1e-6 unless by roots
 OUTLIER_POWER = 0.5  # a measurement with w² below this is called an outlier
 
 
@@ -64,7 +66,8 @@ class GaussianFilter(Filter):
         moments: how a function is seen by a belief.
         noise: how much a measurement is believed.
         form: "joseph", "symmetric", "sqrt", or "auto" (Joseph up to 16 states, symmetric above; for models of many
-            parameters the covariance is brought up to date only now and then, see `wolf.belief.deferred`).
+            parameters the covariance is brought up to date only now and then, see `wolf.belief.deferred`; the doors of
+            `wolf` take square roots where the prior of a linear model is 1e9 times wider than its noise).
         iterations: how often to take the tangent of the observation function; above 1 an iterated EKF. The weight
             stays the one of the first look, at the prediction: chosen again at each iterate it could lock on to an
             outlier.
@@ -94,6 +97,11 @@ class GaussianFilter(Filter):
     def check(self, model: Model) -> None:
         """Let the noise rule refuse a model that it does not suit."""
         self.noise.check(model)
+
+    def suited(self, model: Model) -> "GaussianFilter":
+        """Take square roots by itself where the prior is so wide that a covariance loses digits that matter."""
+        wide = self.form == "auto" and prior_width(model) > WIDEST
+        return dataclasses.replace(self, form="sqrt") if wide else self
 
     def init(self, model: Model, key: Array | None = None) -> GaussianState:
         """Start from the model's prior."""
@@ -207,7 +215,7 @@ def _describe(
         predicted=Gaussian(predicted.mean, predicted.cov),
         residual=residual,
         innovation_cov=factor.product(),
-        weight=weight,
+        weight=jnp.minimum(weight, 1.0),  # noise below R tells more than R says; a weight that people read is at most 1
         outlier=came & (weight**2 < OUTLIER_POWER),
         nis=linalg.total(factor.half(residual) ** 2),
         log_likelihood=log_density(residual, factor, y.num_observed),

@@ -11,7 +11,6 @@ filter. A step costs O(D L²), and nothing of size D² is ever formed; with L = 
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
 from wolf import checks
@@ -54,7 +53,7 @@ class LowRankState(NamedTuple):
         """Diagonal of the covariance, (D,)."""
         if self.directions.shape[1] == 0:
             return 1.0 / self.diagonal
-        xp: Any = np if isinstance(self.diagonal, np.ndarray) else jnp  # JAX would cut a result's float64 to float32
+        xp = linalg.like(self.diagonal)
         scaled = self.directions / self.diagonal[:, None]
         inner = xp.eye(self.directions.shape[1], dtype=scaled.dtype) + self.directions.T @ scaled
         return 1.0 / self.diagonal - (scaled.T * xp.linalg.solve(inner, scaled.T)).sum(0)
@@ -149,7 +148,7 @@ class LowRankFilter(Filter):
         info = Info(
             residual=residual,
             innovation_cov=factor.product(),
-            weight=shown,
+            weight=jnp.minimum(shown, 1.0),
             outlier=(y.came if joint else y.present) & (shown**2 < OUTLIER_POWER),
             nis=linalg.total(factor.half(residual) ** 2),
             log_likelihood=log_density(residual, factor, y.num_observed),

@@ -5,6 +5,7 @@ their beliefs by how likely they switch; after it they are weighed by how well t
 standard tool for targets that manoeuvre, and for outliers as a mode with more noise.
 """
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -119,6 +120,13 @@ class IMM(Filter):
         for mode in self.modes:
             self.filter.check(mode.model or model)
 
+    def suited(self, model: Model) -> "IMM":
+        """Put the filter of the modes into the form that holds for all of them."""
+        inner = self.filter
+        for mode in self.modes:
+            inner = inner.suited(mode.model or model)
+        return dataclasses.replace(self, filter=inner)
+
     def init(self, model: Model, key: Array | None = None) -> MultipleState:
         """Start every mode from its prior, with the probabilities of the first row."""
         states = tuple(self.filter.init(mode.model or model, key) for mode in self.modes)
@@ -166,7 +174,7 @@ class IMM(Filter):
             predicted=_blend(before.modes, foreseen),
             residual=residual,
             innovation_cov=innovation_cov,
-            weight=weight,
+            weight=jnp.minimum(weight, 1.0),
             outlier=y.came & (weight**2 < OUTLIER_POWER),
             nis=linalg.total(linalg.cholesky(innovation_cov).half(residual) ** 2),
             log_likelihood=jnp.where(y.num_observed > 0, evidence, 0.0),
@@ -175,10 +183,11 @@ class IMM(Filter):
 
 def _blend(states: tuple[GaussianState, ...], probabilities: Array) -> Gaussian:
     """Match the mean and covariance of a mixture."""
-    means = jnp.stack([state.mean for state in states])
+    xp = linalg.like(probabilities)
+    means = xp.stack([state.mean for state in states])
     mean = linalg.total(probabilities[:, None] * means)
     around = means - mean[None]
-    covs = jnp.stack([state.cov for state in states]) + around[:, :, None] * around[:, None, :]
+    covs = xp.stack([state.cov for state in states]) + around[:, :, None] * around[:, None, :]
     return Gaussian(mean, linalg.total(probabilities[:, None, None] * covs))
 
 

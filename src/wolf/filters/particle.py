@@ -36,13 +36,13 @@ class ParticleState(NamedTuple):
     @property
     def mean(self) -> Array:
         """Mean of the particles."""
-        return jnp.exp(self.log_weights) @ self.particles
+        return linalg.like(self.log_weights).exp(self.log_weights) @ self.particles
 
     @property
     def cov(self) -> Array:
         """Covariance of the particles."""
         around = self.particles - self.mean[None]
-        return (jnp.exp(self.log_weights)[:, None] * around).T @ around + self.within
+        return (linalg.like(self.log_weights).exp(self.log_weights)[:, None] * around).T @ around + self.within
 
     @property
     def variances(self) -> Array:

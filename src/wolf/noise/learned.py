@@ -17,7 +17,6 @@ from jax import Array
 
 from wolf import checks
 from wolf.noise.mixture import match
-from wolf.noise.whitened import whiten
 from wolf.numerics.pytree import pytree
 from wolf.protocols import Believed, Evidence, NoiseRule
 from wolf.statespace import Model, ParameterModel, families
@@ -132,8 +131,8 @@ class LearnedScales(NoiseRule):
 
     def __call__(self, seen: Evidence) -> Believed:
         """Match the moments, and count."""
-        (now, prior), white, law = seen.memory, whiten(seen), self.law(seen.memory)
-        matched = match(white, law.scales, now, far=True)
+        (now, prior), law = seen.memory, self.law(seen.memory)
+        matched = match(seen, law.scales, now, far=True)
         # What is beyond all sizes is no size, and adds to no count.
         learned = Counts(prior + self.forgetting * (now - prior) + matched.share, prior)
         outlier = 1.0 - jnp.where(law.is_outlier, 0.0, matched.share).sum()

@@ -14,18 +14,22 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from wolf import checks
+from wolf.belief import RootGaussian, mixing
+from wolf.belief.mixing import Sizes
 from wolf.belief.updates import Pull
 from wolf.noise.whitened import Whitened, far_distance, whiten
 from wolf.numerics import linalg
-from wolf.numerics.linalg import matvec, total
+from wolf.numerics.linalg import matvec, total, transpose
 from wolf.numerics.pytree import pytree, static
 from wolf.protocols import Believed, Evidence, NoiseRule
 
+TEMPERED = 1e9  # variance of a residual over R that is as good as infinite beside the widest size
 NODES = 15  # of a continuous law of scales, spaced evenly in the logarithm
 
 
@@ -85,8 +89,7 @@ class ScaleMixture(NoiseRule):
 
     def __call__(self, seen: Evidence) -> Believed:
         """Match the moments."""
-        white = whiten(seen)
-        return Believed(match(white, self.scales, self.probabilities, self.far).pull)
+        return Believed(match(seen, self.scales, self.probabilities, self.far).pull)
 
 
 class Matched(NamedTuple):
@@ -101,18 +104,45 @@ class Matched(NamedTuple):
     pull: Pull
 
 
-def match(white: Whitened, scales: Array, probabilities: Array, far: bool) -> Matched:
+def match(seen: Evidence, scales: Array, probabilities: Array, far: bool) -> Matched:
     """Weigh the sizes by how well they explain the residual, and average what each of them would do.
 
     Args:
-        white: the measurement.
+        seen: the measurement.
         scales: s_k, increasing, (K,).
         probabilities: π_k, (K,), up to a factor.
         far: whether a measurement may belong to none of them: an improper density, which equals the widest of the
             sizes at its 99 % distance, in whatever units y is.
     """
+    white, belief = whiten(seen), seen.belief
+    usual = _match(white, _sizes(white, scales), scales, probabilities, far)
+    if not isinstance(belief, RootGaussian) or not mixing.may_lose(len(belief.mean), len(seen.residual)):
+        return usual
+
+    def exact() -> Matched:
+        bounded, distances, peaks = _rooted(white, mixing.whiten_rows(white.noise.half, seen.view, belief.root), scales)
+        sizes = _sizes(bounded, scales)._replace(distances=distances, peaks=peaks)
+        return _match(bounded, sizes, scales, probabilities, far)
+
+    return jax.lax.cond(mixing.is_wide(white.signal), exact, lambda: usual)
+
+
+def _rooted(white: Whitened, design: Array, scales: Array) -> tuple[Whitened, Array, Array]:
+    """Take distances and peaks from roots; a bounded G is enough for the rest."""
+    factor = mixing.factors(design, scales)
+    halves = factor.half(jnp.broadcast_to(white.residual[:, None], (len(design), len(scales))))
+    return white._replace(signal=_tempered(design)), (halves**2).sum(0), _peaks(white, scales, factor.log_det())
+
+
+def _tempered(design: Array) -> Array:
+    """Bound G by `TEMPERED`, as (G⁻¹ + 1/bound)⁻¹: beyond the widest size all is one to the gain of a measurement."""
+    inner = linalg.eye(design.shape[1], design)
+    scaled = jnp.concatenate([inner, transpose(design) / TEMPERED**0.5], axis=1)
+    return linalg.gram(transpose(linalg.from_lower(linalg.lq_loop(scaled)).half(transpose(design))))
+
+
+def _match(white: Whitened, sizes: "_Sizes", scales: Array, probabilities: Array, far: bool) -> Matched:
     size = white.signal.shape[0]
-    sizes = (_closed if size <= 2 else _small if size <= linalg.SMALL else _large)(white, scales)
     # The widest size is the nearest, so no exponent is above 0 and they are not all far below it.
     limit = far_distance(white.num_observed)
     nearest = jnp.minimum(sizes.distances[-1], limit) if far else sizes.distances[-1]
@@ -127,7 +157,8 @@ def match(white: Whitened, scales: Array, probabilities: Array, far: bool) -> Ma
     # I - G Σγ S⁻¹, written as a sum of positive terms
     rest = sizes.average(known * scales) + lost * linalg.eye(size, white.signal)
     whitening = white.noise.half(linalg.eye(size, white.signal))
-    return Matched(known, Pull(whitening, sizes.average(known), rest, sizes.scatter(known, lost)))
+    possible = Sizes(jnp.broadcast_to(scales, known.shape).astype(known.dtype), known, lost)
+    return Matched(known, Pull(whitening, sizes.average(known), rest, sizes.scatter(known, lost), possible))
 
 
 class _Sizes(NamedTuple):
@@ -146,6 +177,11 @@ class _Sizes(NamedTuple):
     scatter: Callable[[Array, Array], Array]
 
 
+def _sizes(white: Whitened, scales: Array) -> _Sizes:
+    size = white.signal.shape[0]
+    return (_closed if size <= 2 else _small if size <= linalg.SMALL else _large)(white, scales)
+
+
 def _closed(white: Whitened, scales: Array) -> _Sizes:
     """Write the inverse of a 1 x 1 or 2 x 2 matrix out: S⁻¹ = 1 / (g + s), or (adj(G) + s I) / |G + s I|."""
     g, identity = white.signal, linalg.eye(white.signal.shape[0], white.signal)
@@ -153,7 +189,9 @@ def _closed(white: Whitened, scales: Array) -> _Sizes:
         inverse = 1.0 / (g[0, 0] + scales)
         return _combine(white, jnp.sqrt(inverse), [(inverse, identity)])
     adjugate = jnp.stack([jnp.stack([g[1, 1], -g[0, 1]]), jnp.stack([-g[1, 0], g[0, 0]])])
-    inverse = 1.0 / (g[0, 0] * g[1, 1] - g[0, 1] * g[1, 0] + scales * (g[0, 0] + g[1, 1] + scales))
+    # |G| is no difference of others where two sensors say the same, and rounding may not make it one.
+    determinant = jnp.maximum(g[0, 0] * g[1, 1] - g[0, 1] * g[1, 0], 0.0)
+    inverse = 1.0 / (determinant + scales * (g[0, 0] + g[1, 1] + scales))
     # A coordinate that was not measured has no size: its share of the determinant is s.
     peaks = jnp.sqrt(inverse * jnp.where(white.num_observed < 2, scales, 1.0))
     return _combine(white, peaks, [(inverse, adjugate), (scales * inverse, identity)])
@@ -162,9 +200,8 @@ def _closed(white: Whitened, scales: Array) -> _Sizes:
 def _combine(white: Whitened, peaks: Array, terms: list[tuple[Array, Array]]) -> _Sizes:
     """Average S_k⁻¹ = Σ_j a_jk B_j through the averages of its few coefficients."""
     pulls = [matvec(matrix, white.residual) for _, matrix in terms]
-    distances = reduce(
-        operator.add, (a * total(white.residual * pull) for (a, _), pull in zip(terms, pulls, strict=True))
-    )
+    squares = (jnp.maximum(total(white.residual * pull), 0.0) for pull in pulls)
+    distances = reduce(operator.add, (a * square for (a, _), square in zip(terms, squares, strict=True)))
 
     def average(share: Array) -> Array:
         return reduce(operator.add, ((share * a).sum() * matrix for a, matrix in terms))
@@ -187,8 +224,11 @@ def _small(white: Whitened, scales: Array) -> _Sizes:
     identity = linalg.eye(size, white.signal)
     factor = linalg.cholesky(white.signal[..., None] + scales[None, None] * identity[..., None])
     inverse = factor.solve(jnp.broadcast_to(identity[..., None], (size, size, len(scales))))
-    pulls = (inverse * white.residual[None, :, None]).sum(1)
-    return _spelled(white, scales, pulls, factor.log_det(), lambda share: (share[None, None] * inverse).sum(2))
+    half = factor.half(jnp.broadcast_to(white.residual[:, None], (size, len(scales))))
+    distances, log_dets = (half**2).sum(0), factor.log_det()
+    return _spelled(
+        white, scales, factor.back(half), distances, log_dets, lambda share: (share[None, None] * inverse).sum(2)
+    )
 
 
 def _large(white: Whitened, scales: Array) -> _Sizes:
@@ -200,18 +240,26 @@ def _large(white: Whitened, scales: Array) -> _Sizes:
     def average(share: Array) -> Array:
         return (vectors * (share[None] / shifted).sum(1)[None]) @ vectors.T
 
-    return _spelled(white, scales, pulls, jnp.log(shifted).sum(0), average)
+    distances = total(white.residual[:, None] * pulls)
+    return _spelled(white, scales, pulls, distances, jnp.log(shifted).sum(0), average)
 
 
-def _spelled(white: Whitened, scales: Array, pulls: Array, log_dets: Array, average: Callable) -> _Sizes:
+def _spelled(
+    white: Whitened, scales: Array, pulls: Array, distances: Array, log_dets: Array, average: Callable
+) -> _Sizes:
     """Work with S_k⁻¹ z, (M, K), written out."""
-    # A coordinate that was not measured has no size: take its share out of the determinants.
-    log_dets = log_dets - (len(pulls) - white.num_observed) * jnp.log(scales)
-    peaks = jnp.exp(-0.5 * (log_dets - log_dets[-1]))
+    peaks = _peaks(white, scales, log_dets)
 
     def scatter(share: Array, zero: Array) -> Array:
         pull = (share[None] * pulls).sum(1)
         around = linalg.safe_sqrt(share)[None] * (pulls - pull[:, None])
         return linalg.gram(around) + zero * linalg.outer(pull, pull)
 
-    return _Sizes(total(white.residual[:, None] * pulls), peaks, average, scatter)
+    return _Sizes(distances, peaks, average, scatter)
+
+
+def _peaks(white: Whitened, scales: Array, log_dets: Array) -> Array:
+    """Turn log |S_k| into heights, beside that of the widest."""
+    # A coordinate that was not measured has no size: take its share out of the determinants.
+    log_dets = log_dets - (len(white.residual) - white.num_observed) * jnp.log(scales)
+    return jnp.exp(-0.5 * (log_dets - log_dets[-1]))

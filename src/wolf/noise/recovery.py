@@ -20,6 +20,7 @@ import numpy as np
 from jax import Array
 
 from wolf import checks
+from wolf.belief.mixing import Sizes
 from wolf.belief.updates import Finished, Pull, Update, Weigh
 from wolf.belief.view import hide_noise
 from wolf.noise.sensors import look
@@ -256,8 +257,13 @@ def _trusting(update: Update, won: Array, white: Whitened, ordinary: Array) -> U
     identity = linalg.eye(white.signal.shape[0], white.signal)
     if isinstance(update, Pull):  # with noise r I, S = κ G + r I
         inverse = linalg.cholesky(_inflation(white, ordinary) * white.signal + ordinary * identity).solve(identity)
-        trusted = linalg.symmetrise(inverse), ordinary * inverse, jnp.zeros_like(inverse)
-        return Pull(update.whitening, *(jnp.where(won, a, b) for a, b in zip(trusted, update[1:], strict=True)))
+        trusted = update._replace(
+            gain=linalg.symmetrise(inverse), rest=ordinary * inverse, doubt=jnp.zeros_like(inverse)
+        )
+        if update.sizes is not None:  # all of the sizes are r
+            each = jnp.ones_like(update.sizes.scales)
+            trusted = trusted._replace(sizes=Sizes(ordinary * each, each / len(each), jnp.zeros_like(ordinary)))
+        return jax.tree.map(lambda new, old: jnp.where(won, new, old), trusted, update)
     power = 1.0 / jnp.sqrt(ordinary)
     weight = power if update.weight.ndim < 2 else power * white.noise.half(identity)
     update = update._replace(weight=jnp.where(won, weight, update.weight))

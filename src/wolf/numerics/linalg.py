@@ -28,6 +28,11 @@ UNROLLED = 6  # up to this size entries are unrolled; above, compiling them take
 ROWS_UNROLLED = 24  # Gram-Schmidt over more rows than this becomes a loop
 
 
+def like(a: Any) -> Any:
+    """Choose NumPy for its arrays and JAX for all else: outside of our context JAX would cut float64 to float32."""
+    return np if isinstance(a, np.ndarray) else jnp
+
+
 def transpose(a: Array) -> Array:
     """Swap the two coordinate axes, whatever trails."""
     return jnp.swapaxes(a, 0, 1)
@@ -49,8 +54,8 @@ def eye(size: int, like: Array) -> Array:
 
 def diagonal(a: Array) -> Array:
     """Take the diagonal over the two coordinate axes."""
-    if a.shape[0] > ROWS_UNROLLED:
-        return jnp.moveaxis(jnp.diagonal(a, axis1=0, axis2=1), -1, 0)
+    if isinstance(a, np.ndarray) or a.shape[0] > ROWS_UNROLLED:
+        return like(a).moveaxis(like(a).diagonal(a, axis1=0, axis2=1), -1, 0)
     return jnp.stack([a[i, i] for i in range(a.shape[0])])
 
 
@@ -333,7 +338,7 @@ def lq(rows: Array) -> Array:
     """
     size = rows.shape[0]
     if size > ROWS_UNROLLED:
-        return _lq_loop(rows)
+        return lq_loop(rows)
     columns = []
     for i in range(size):
         column, rows = _orthogonalise(rows, i)
@@ -341,7 +346,9 @@ def lq(rows: Array) -> Array:
     return jnp.stack(columns, axis=1)
 
 
-def _lq_loop(rows: Array) -> Array:
+def lq_loop(rows: Array) -> Array:
+    """Do what `lq` does in a loop: slower, and a small program, for what is rarely run."""
+
     def body(rows: Array, i: Array) -> tuple[Array, Array]:
         column, rows = _orthogonalise(rows, i)
         return rows, column

@@ -2,6 +2,7 @@
 
 from wolf.statespace.forms import Model as Model
 from wolf.statespace.forms import own_noise as own_noise
+from wolf.statespace.forms import prior_width as prior_width
 from wolf.statespace.forms import time_axes as time_axes
 from wolf.statespace.forms import with_matrices as with_matrices
 from wolf.statespace.forms import with_variances as with_variances

@@ -11,6 +11,8 @@ from wolf.statespace.linear import LinearModel
 from wolf.statespace.nonlinear import StateSpaceModel
 from wolf.statespace.parameters import ParameterModel
 
+STEPS_AHEAD = 16  # in which a state that is not measured itself may come to be seen
+
 Model = StateSpaceModel | LinearModel | ParameterModel
 
 
@@ -27,6 +29,31 @@ def with_variances(model: Any) -> Any:
         return np.diagonal(cov).copy() if fixed and not np.any(cov - np.diag(np.diagonal(cov))) else cov
 
     return _map_covs(model, slim)
+
+
+def prior_width(model: Any) -> float:
+    """Compare the prior of the first measurements with their noise: the largest tr(R⁻¹ H P Hᵀ) of a few steps.
+
+    Returns:
+        0 for a model of functions, or one whose numbers are not known yet.
+
+    Example:
+        >>> eye = np.eye(1)
+        >>> prior_width(LinearModel(None, eye, eye, 0.01 * eye, [0.0], 5.0 * eye))
+        500.0
+    """
+    if not isinstance(model, LinearModel):
+        return 0.0
+    leaves = (np.eye(model.state_dim) if model.F is None else model.F, model.H, model.R, model.cov)
+    if not all(isinstance(leaf, np.ndarray) for leaf in leaves):
+        return 0.0
+    forward, seen, noise, prior = (np.diag(a) if a.ndim == 1 else a[0] if a.ndim == 3 else a for a in leaves)
+    widest = 0.0
+    with np.errstate(all="ignore"):
+        for _ in range(min(model.state_dim, STEPS_AHEAD)):
+            widest = max(widest, float(np.trace(np.linalg.solve(noise, seen @ prior @ seen.T))))
+            seen = seen @ forward
+    return widest
 
 
 def own_noise(model: Any) -> Callable | None:

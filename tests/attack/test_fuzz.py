@@ -1,0 +1,91 @@
+"""Random small models and random data: no NaN, no infinity, no negative variance, no weight outside of [0, 1].
+
+Every case has a seed of its own, which a failure prints: `case(seed, D, M)` makes it again. WOLF_FUZZ says how many
+cases there are in all (`make fuzz`: 100,000); they share the programs of a method, one for each shape and form.
+"""
+
+import os
+
+import jax
+import numpy as np
+import pytest
+
+import wolf
+from wolf.filters import Forgetful
+
+CASES = int(os.environ.get("WOLF_FUZZ", "2000"))
+SHAPES = [(1, 3), (2, 2), (4, 2), (3, 1), (1, 1), (4, 3)]  # states, coordinates of a measurement
+STEPS = 12
+SLACK = 1e-9  # of the largest variance: what rounding may leave below zero
+GAUSSIAN = [name for name in wolf.methods.names() if isinstance(wolf.methods.make(name), wolf.GaussianFilter)]
+METHODS = {name: wolf.methods.make(name) for name in [*GAUSSIAN, "KF-Ting", "IMM"]}
+METHODS |= {"Learned-each": wolf.Learned(sensors="each"), "Forgetful": Forgetful(wolf.WoLF())}
+FEWER_SHAPES = 20 * len(METHODS) * len(SHAPES)  # below this many cases a method gets one shape
+
+
+def power(rng, low=-12.0, high=12.0):
+    """Draw a scale."""
+    return 10.0 ** rng.uniform(low, high)
+
+
+def covariance(rng, size, correlated):
+    """Draw a positive definite matrix."""
+    root = rng.normal(size=(size, size)) if correlated else np.diag(rng.uniform(0.3, 3.0, size))
+    return power(rng) * (root @ root.T + 1e-3 * np.eye(size))
+
+
+def case(seed, states, measured, each=False):
+    """Make a model and its measurements."""
+    rng = np.random.default_rng(seed)
+    F = rng.normal(size=(states, states)) / states**0.5
+    F = [F, np.eye(states), np.triu(np.ones((states, states))), np.zeros((states, states)), np.outer(F[0], F[0])][
+        rng.integers(5)
+    ]
+    H = power(rng, -6, 6) * rng.normal(size=(measured, states))
+    if rng.random() < 0.3:
+        H = np.tile(H[:1], (measured, 1))  # sensors that say the same
+    Q = np.zeros((states, states)) if rng.random() < 0.3 else covariance(rng, states, rng.random() < 0.5)
+    R = covariance(rng, measured, not each and rng.random() < 0.5)
+    prior = covariance(rng, states, rng.random() < 0.5) * (1e12 if rng.random() < 0.2 else 1.0)
+    mean = rng.normal(size=states) * np.sqrt(np.diagonal(prior)) * rng.integers(2)
+    return wolf.LinearModel(F, H, Q, R, mean, prior), data(rng, H, R, prior)
+
+
+def data(rng, H, R, prior):
+    """Draw measurements that fit more or less, with holes, spikes and nonsense in them."""
+    noise = np.sqrt(np.diagonal(R))
+    spread = np.sqrt(np.diagonal(H @ prior @ H.T) + np.diagonal(R))
+    ys = rng.normal(size=(STEPS, len(R))) * [noise, spread, noise * power(rng, -6, 6)][rng.integers(3)]
+    if rng.random() < 0.2:
+        ys[:] = [0.0, 1.0, ys[0, 0]][rng.integers(3)]
+    ys += rng.normal(size=len(R)) * spread * rng.integers(2)
+    for _ in range(rng.integers(5)):
+        wild = [np.nan, np.inf, -np.inf, 1e300, -1e300, 1e100, 0.0, 1e6 * noise.max(), -1e3 * noise.max()]
+        rows = rng.integers(STEPS) + np.arange(rng.integers(1, 7))
+        ys[rows[rows < STEPS], rng.integers(len(R))] = wild[rng.integers(len(wild))]
+    return ys
+
+
+def complaints(final, saved):
+    """List what is wrong with the results of a run."""
+    wrong = [name for name in ("means", "covs", "weights", "log_liks") if not np.isfinite(saved[name]).all()]
+    variances = np.diagonal(saved["covs"], axis1=-2, axis2=-1)
+    if (variances < -SLACK * np.abs(variances).max(-1, keepdims=True)).any():
+        wrong.append("negative variance")
+    if (saved["weights"] < 0).any() or (saved["weights"] > 1).any():
+        wrong.append("weight outside of [0, 1]")
+    return wrong
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("number", range(len(METHODS)), ids=list(METHODS))
+def test_no_model_and_no_data_break_a_filter(number, x64):
+    name, method = list(METHODS.items())[number]
+    shapes = SHAPES if CASES >= FEWER_SHAPES else [SHAPES[number % len(SHAPES)]]
+    failed = []
+    for states, measured in shapes:
+        for seed in range(-(-CASES // (len(METHODS) * len(shapes)))):
+            model, ys = case(seed, states, measured, each=name == "Learned-each")
+            found = complaints(*jax.device_get(wolf.run_filter(model, method.suited(model), ys)))
+            failed += [(f"case({seed}, {states}, {measured})", found)] if found else []
+    assert not failed, f"{name}: {len(failed)} cases, as {failed[:5]}"
