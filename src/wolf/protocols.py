@@ -106,6 +106,11 @@ class NoiseRule(Protocol):
         return [slice(None)]
 
     @property
+    def mixes(self) -> bool:
+        """Whether the rule averages over several noises, each with its own gain."""
+        return False
+
+    @property
     def doubts_dynamics(self) -> bool:
         """Whether the rule may doubt the prediction too, and not only the measurement."""
         return False

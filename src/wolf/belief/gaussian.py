@@ -135,7 +135,8 @@ class Gaussian(NamedTuple):
         pulled = matvec(gain, error)
         mean = self.mean + matvec(cross_t, pulled)
         usual = Gaussian(mean, cov), 0.5 * (constant - linalg.total(error * pulled))
-        if update.sizes is None or not mixing.may_lose(len(mean), len(error)):
+        # With no more sensors than states it takes a wide prior, and the doors of `wolf` take square roots then.
+        if update.sizes is None or not mixing.may_lose(len(mean), len(error)) or len(error) <= len(mean):
             return usual
         sizes = update.sizes
 

@@ -41,6 +41,11 @@ class KnownJumps(NoiseRule):
         return self.rule.needs
 
     @property
+    def mixes(self) -> bool:
+        """Whether the rule does."""
+        return self.rule.mixes
+
+    @property
     def doubts_dynamics(self) -> bool:
         """Whether the rule does."""
         return self.rule.doubts_dynamics

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from wolf import checks
-from wolf.belief import Affine, Belief, DeferredGaussian, Gaussian, RootGaussian, deferred
+from wolf.belief import Affine, Belief, DeferredGaussian, Gaussian, RootGaussian, deferred, mixing
 from wolf.belief.density import log_density, weigh_constant
 from wolf.belief.gaussian import FORMS
 from wolf.belief.root import root_of
@@ -100,7 +100,8 @@ class GaussianFilter(Filter):
 
     def suited(self, model: Model) -> "GaussianFilter":
         """Take square roots by itself where the prior is so wide that a covariance loses digits that matter."""
-        wide = self.form == "auto" and prior_width(model) > WIDEST
+        limit = mixing.WIDE if self.noise.mixes and model.obs_dim > 1 else WIDEST
+        wide = self.form == "auto" and prior_width(model) > limit
         return dataclasses.replace(self, form="sqrt") if wide else self
 
     def init(self, model: Model, key: Array | None = None) -> GaussianState:

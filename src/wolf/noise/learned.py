@@ -110,6 +110,11 @@ class LearnedScales(NoiseRule):
         checks.positive("strength", self.strength)
         checks.probability("forgetting", self.forgetting)
 
+    @property
+    def mixes(self) -> bool:
+        """True: over all sizes."""
+        return True
+
     def check(self, model: Model) -> None:
         """Refuse counts, classes and the like: their spread follows from their mean."""
         if isinstance(model, ParameterModel) and not isinstance(model.family, families.Normal):

@@ -87,6 +87,11 @@ class ScaleMixture(NoiseRule):
         below[0], below[-1] = 0.0, 1.0
         return cls(np.sqrt(edges[1:] * edges[:-1]), np.diff(below))
 
+    @property
+    def mixes(self) -> bool:
+        """True: over its scales."""
+        return True
+
     def __call__(self, seen: Evidence) -> Believed:
         """Match the moments."""
         return Believed(match(seen, self.scales, self.probabilities, self.far).pull)

@@ -48,6 +48,11 @@ class SensorBySensor(NoiseRule):
         return self.rule.needs | Needs()
 
     @property
+    def mixes(self) -> bool:
+        """Whether the rule does."""
+        return self.rule.mixes
+
+    @property
     def doubts_dynamics(self) -> bool:
         """Whether the rule does."""
         return self.rule.doubts_dynamics
