@@ -73,10 +73,10 @@ def test_more_efficiency_means_a_larger_threshold(family):
 @pytest.mark.parametrize(
     ("dim", "efficiency", "message"),
     [
-        (0, 0.95, "dim must be a positive whole number; got 0"),
-        (1.5, 0.95, "dim must be a positive whole number; got 1.5"),
-        (2, 1.0, "efficiency must be between 0 and 1; got 1.0"),
-        (2, 0.0, "efficiency must be between 0 and 1; got 0.0"),
+        (0, 0.95, "dim must be a whole number of at least 1; got 0"),
+        (1.5, 0.95, "dim must be a whole number of at least 1; got 1.5"),
+        (2, 1.0, "efficiency must be a probability between 0 and 1; got 1.0"),
+        (2, 0.0, "efficiency must be a probability between 0 and 1; got 0.0"),
     ],
 )
 def test_nonsense_is_refused(dim, efficiency, message):

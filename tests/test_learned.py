@@ -207,7 +207,7 @@ def test_sensors_that_all_jump_are_followed(six, sensors):
         ({"r_uncertainty": "factor 3"}, "r_uncertainty must be 'factor 2' or 'factor 10'"),
         ({"r_uncertainty": None}, "r_uncertainty must be 'factor 2' or 'factor 10'"),
         ({"patience": 1}, "patience must be at least 2"),
-        ({"patience": "x"}, "patience must be at least 2"),
+        ({"patience": "x"}, "patience must be an array of numbers; got str"),
         ({"sensors": 5}, "sensors must be one whole number"),
         ({"sensors": (0, 1, 2)}, "sensors must name the sensor of each of the 2 coordinates"),
         ({"sensors": "all"}, "sensors must be one whole number"),
