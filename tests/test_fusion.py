@@ -148,6 +148,7 @@ def test_door_takes_the_fast_path(ys, monkeypatch):
         return run_filter(*args, fused=fused, **options)
 
     run_filter = wolf.run_filter
+    spy._cache_size, spy.clear_cache = run_filter._cache_size, run_filter.clear_cache
     monkeypatch.setattr(wolf.engine.run, "run_filter", spy)
     out = wolf.filter(TRACK, ys)
     own = wolf.filter(TRACK, ys, save=lambda state, info: (state.mean, info.weight)).saved
