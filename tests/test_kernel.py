@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, norm
 from tests import oracle
 from tests.oracle import assert_close
 
@@ -263,3 +263,13 @@ def test_roots_of_large_matrices_have_positive_pivots(rng, x64):
     np.testing.assert_allclose(root @ root.T, half @ half.T, atol=1e-10)
     np.testing.assert_array_equal(root, np.tril(root))
     assert (np.diag(root) > 0).all()
+
+
+def test_weighted_evidence_is_the_integral_of_the_powered_likelihood():
+    """`log ∫ p(y|x)^{w²} p(x) dx`, by quadrature, for a measurement that is half believed."""
+    level = wolf.models.local_level(level_var=0.5, obs_var=2.0, prior=wolf.Gaussian([0.0], [[1.0]]))
+    out = wolf.filter(level, [4.0], method=wolf.WoLF(wolf.IMQ(c=2.0)))
+    assert 0.3 < out.weights[0] < 0.7
+    x = np.linspace(-15.0, 15.0, 20_001)
+    density = norm.pdf(4.0, x, np.sqrt(2.0)) ** out.weights[0] ** 2 * norm.pdf(x, 0.0, np.sqrt(1.5))
+    np.testing.assert_allclose(out.weighted_log_liks[0], np.log(np.trapezoid(density, x)), rtol=1e-8)
