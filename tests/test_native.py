@@ -1,4 +1,4 @@
-"""Native code: the same filter as by XLA, the same bits however measurements come, and a reason where it is not used."""
+"""Native code: the same filter as by XLA, the same bits however measurements come, a reason where it is not used."""
 
 import jax
 import jax.numpy as jnp
@@ -10,8 +10,9 @@ from tests import oracle
 
 import wolf
 from wolf import entry, native
-from wolf.native.llvm import write_run
-from wolf.native.program import take_apart, trace
+from wolf.native.kinds import take_apart
+from wolf.native.loops import write_run
+from wolf.native.tracing import trace
 from wolf.native.translate import translate
 
 pytest.importorskip("llvmlite")
@@ -62,7 +63,7 @@ def test_every_method_is_the_same_filter_by_native_code_and_by_xla(name):
     ys = np.where(np.abs(YS) > 1e20, 50.0, YS) if name in ("RSTKF", "IMM") else YS
     expected = wolf.filter(TRACK, ys, method=name, engine="xla")
     out = wolf.filter(TRACK, ys, method=name)
-    assert out.engine == "native" and expected.engine == "xla: asked for"
+    assert (out.engine, expected.engine) == ("native", "xla: asked for")
     assert_same(out, expected, SAVED, rtol=1e-7, atol=1e-9)
     np.testing.assert_array_equal(out.outliers, expected.outliers)
 
@@ -156,7 +157,9 @@ def test_single_precision():
 
 def test_a_covariance_is_kept_as_one_half_and_dead_parts_are_dropped():
     suited = entry.suit(TRACK, wolf.KF(), None)
-    whole, lean = (trace(take_apart([suited], wolf.KF(), "float64", False, None, save).kind) for save in ("all", "final"))
+    whole, lean = (
+        trace(take_apart([suited], wolf.KF(), "float64", False, None, save).kind) for save in ("all", "final")
+    )
     numbers = [place for place in whole.layout.state if place.kind == "f"]
     assert len(numbers) == 4 + 10
     assert lean.operations < whole.operations
@@ -219,7 +222,7 @@ def _elementary():
     from wolf.native import machine
     from wolf.native.graph import ONCE, Graph
     from wolf.native.layout import Layout, Slot
-    from wolf.native.llvm import write_once
+    from wolf.native.loops import write_once
 
     with jax.enable_x64(True):
         program = jax.make_jaxpr(lambda x: jnp.stack([jnp.exp(x), jnp.log(x)], 1))(np.zeros(2))

@@ -58,7 +58,7 @@ class _Emit:
         return self.op("fadd", parts[0], self.op("fmul", x, parts[1]))
 
 
-def EXPONENTIAL(writer: Any, x: str) -> str:  # noqa: N802
+def EXPONENTIAL(writer: Any, x: str) -> str:
     """Write exp: x = n log 2 + r with |r| below 0.35, exp(r) by its series, then 2^n in two factors."""
     e = _Emit(writer)
     clipped = e.pick(e.compare("ogt", x, e.num(HIGHEST)), e.num(HIGHEST), x)
@@ -75,7 +75,7 @@ def EXPONENTIAL(writer: Any, x: str) -> str:  # noqa: N802
     return e.pick(number, power, x)
 
 
-def LOGARITHM(writer: Any, x: str) -> str:  # noqa: N802
+def LOGARITHM(writer: Any, x: str) -> str:
     """Write log: x = 2^n m with m about 1, log m = 2 artanh((m - 1) / (m + 1)) by its series."""
     e = _Emit(writer)
     tiny = e.compare("olt", x, e.num(SMALLEST))

@@ -20,7 +20,7 @@ Kind = str  # "f" a number of the run's precision, "i" a 32-bit integer, "b" a t
 COMMUTES = frozenset(("add", "mul", "max", "min", "eq", "ne", "and", "or", "xor"))
 
 
-class TooLarge(Exception):
+class TooLargeError(Exception):
     """The graph has grown beyond what straight-line code is good for."""
 
 
@@ -118,7 +118,7 @@ class Graph:
                 return found
             search = self.parents[search]
         if len(self.nodes) >= MOST:
-            raise TooLarge(f"more than {MOST} operations")
+            raise TooLargeError(f"more than {MOST} operations")
         self.nodes.append(node)
         self._known[at][key] = len(self.nodes) - 1
         return len(self.nodes) - 1

@@ -11,10 +11,6 @@ _engine: Any = None
 _target: Any = None
 
 
-class Missing(Exception):
-    """There is no compiler here; says why."""
-
-
 def addresses(text: str, names: list[str]) -> dict[str, int]:
     """Compile a module, and give the addresses of its functions.
 
@@ -41,7 +37,7 @@ def available() -> str | None:
     try:
         import llvmlite.binding  # noqa: F401
     except ImportError:
-        return "llvmlite is not installed: pip install 'wolf-filter[fast]'"
+        return "llvmlite is not installed: pip install llvmlite"
     except OSError as error:
         return f"llvmlite cannot be loaded: {error}"
     return None

@@ -7,9 +7,9 @@ from typing import Any, Literal
 import jax
 
 from wolf.native import machine
-from wolf.native.program import LARGEST, take_apart
-from wolf.native.runner import Ready, Unsuited
-from wolf.native.translate import Refused
+from wolf.native.ids import RefusedError
+from wolf.native.kinds import take_apart
+from wolf.native.runner import LARGEST, Ready, UnsuitedError
 from wolf.numerics import forking
 
 Engine = Literal["auto", "native", "xla"]
@@ -62,7 +62,7 @@ def plan(
         try:
             most = math.inf if engine == "native" else LARGEST
             return Ready(take_apart(models, method, dtype, update_first, inputs, save), most), "native"
-        except (Refused, Unsuited) as error:
+        except (RefusedError, UnsuitedError) as error:
             reason = str(error)
     if engine == "native":
         raise ValueError(f'engine="native" cannot run this: {reason}; leave engine= out for XLA')

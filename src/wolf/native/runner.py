@@ -3,6 +3,7 @@
 import ctypes
 import dataclasses
 import itertools
+import math
 import threading
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
@@ -14,11 +15,13 @@ import numpy as np
 
 from wolf.native import machine
 from wolf.native.calls import fastcall
-from wolf.native.graph import TooLarge
-from wolf.native.llvm import HEAD, write_once, write_run
-from wolf.native.program import LARGEST, Given, Kind, Step, trace
-from wolf.native.translate import Refused
+from wolf.native.graph import TooLargeError
+from wolf.native.ids import RefusedError
+from wolf.native.kinds import Given, Kind
+from wolf.native.loops import HEAD, write_once, write_run
+from wolf.native.tracing import Step, trace
 
+LARGEST = 8_000  # operations of a step; above that XLA's loops are quicker, to compile and to run
 LANES = 8  # series in one register: 512 bits of double precision
 KEPT = 256  # compiled kinds; each takes some ten kilobytes
 
@@ -26,7 +29,7 @@ _lock = threading.RLock()
 _steps: OrderedDict[Kind, "Compiled | str"] = OrderedDict()
 
 
-class Unsuited(Exception):
+class UnsuitedError(Exception):
     """Native code is not for this run; says why."""
 
 
@@ -89,9 +92,12 @@ class Compiled:
         whole = np.empty((len(parameters), len(self.step.start[1].kept)), self.dtype)
         for mine, row in zip(parameters, whole, strict=True):
             self._start(mine.ctypes.data, row.ctypes.data)
-        _, shapes, dtypes = self.step.state
-        ends = np.cumsum([0, *map(_size, shapes)])
+        ends, dtypes = self._ends, self.step.state[2]
         return self.pack([whole[:, a:b].astype(d) for a, b, d in zip(ends, ends[1:], dtypes, strict=False)])
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        return [0, *itertools.accumulate(map(_size, self.step.state[1]))]
 
     def pack(self, leaves: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Put the leaves of states, one state a row, into a matrix of numbers and one of counts."""
@@ -143,7 +149,7 @@ def compiled(kind: Kind, most: float = LARGEST) -> Compiled:
         most: operations that a step may have.
 
     Raises:
-        Unsuited: where the step is not for straight-line code.
+        UnsuitedError: where the step is not for straight-line code.
     """
     with _lock:
         found = _steps.get(kind)
@@ -153,16 +159,16 @@ def compiled(kind: Kind, most: float = LARGEST) -> Compiled:
                 _steps.popitem(last=False)
         _steps.move_to_end(kind)
     if isinstance(found, str):
-        raise Unsuited(found)
+        raise UnsuitedError(found)
     if found.step.operations > most:
-        raise Unsuited(f"a step takes {found.step.operations} operations, and above {LARGEST} XLA is quicker")
+        raise UnsuitedError(f"a step takes {found.step.operations} operations, and above {LARGEST} XLA is quicker")
     return found
 
 
 def _translated(kind: Kind) -> Compiled | str:
     try:
         return Compiled(kind, trace(kind))
-    except (Refused, TooLarge) as error:
+    except (RefusedError, TooLargeError) as error:
         return str(error)
 
 
@@ -174,7 +180,7 @@ def _fresh_name() -> str:
 
 
 def _size(shape: tuple[int, ...]) -> int:
-    return int(np.prod(shape, dtype=int))
+    return math.prod(shape)
 
 
 class Ready:
@@ -251,7 +257,7 @@ def _shares(blocks: int, threads: int) -> list[tuple[int, int]]:
     """Share blocks of series out, a few to each thread, so that none waits long for the last."""
     parts = min(blocks, 4 * threads if threads > 1 else 1)
     ends = np.linspace(0, blocks, parts + 1).astype(int).tolist()
-    return list(zip(ends, ends[1:], strict=False))
+    return list(itertools.pairwise(ends))
 
 
 def make_table(

@@ -54,7 +54,9 @@ def run_many(
     numbers, counts = ready.start(len(ys))
     wanted = (os.cpu_count() or 1) if threads is None else threads
     busy = max(1, min(wanted, ys.shape[0] * ys.shape[1] // ROWS_PER_THREAD))
-    saved = run_rows(ready.code, ready.kept, numbers, counts, _rows(ready, ys, us, None, 0), lengths=lengths, threads=busy)
+    saved = run_rows(
+        ready.code, ready.kept, numbers, counts, _rows(ready, ys, us, None, 0), lengths=lengths, threads=busy
+    )
     return ready.code.unpack(numbers, counts), saved
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from wolf.native.llvm import HEAD
-from wolf.native.program import Given, take_apart
+from wolf.native.kinds import Given, take_apart
+from wolf.native.loops import HEAD
 from wolf.native.runner import Ready, make_table
 
 
@@ -103,7 +103,7 @@ class Single:
 def _fields(given: Given, parameters: np.ndarray) -> dict[str, np.ndarray]:
     """Find where in the parameters the entries of general fields are."""
     found, at = {}, 0
-    names = {index: name for index, name in given.kind.general}
+    names = dict(given.kind.general)
     for i, (shape, count) in enumerate(zip(given.kind.shapes, given.counts(), strict=True)):
         if i in names:
             found[names[i]] = parameters[at : at + count].reshape(shape)

@@ -1,6 +1,5 @@
 """Filtering as measurements come: one call for each, a state that can be saved and picked up again."""
 
-import dataclasses
 import sys
 from collections import deque
 from functools import cached_property
@@ -23,7 +22,7 @@ from wolf.online.report import Report
 from wolf.online.stepping import make_stepper
 from wolf.protocols import Dtype, Filter, Key
 from wolf.results import count, describe_state
-from wolf.statespace import LinearModel, Model, ParameterModel, time_axes
+from wolf.statespace import LinearModel, Model, time_axes
 
 FORMAT = "wolf-online"
 FORMAT_VERSION = 2
@@ -104,7 +103,8 @@ class Online:
         """Find out whether most steps can take the short way: native code, nothing to remember or to look up."""
         quick = None if self._varies or self._with_inputs or self.horizon else self._stepper.call
         self._quick = quick
-        self._table, self._size = (self._stepper.table, self._stepper.size) if quick else (0, 0)
+        self._table: int = self._stepper.table if quick else 0
+        self._size: int = self._stepper.size if quick else 0
         self._layout = self._stepper.layout if quick else {}
 
     @property
@@ -169,7 +169,7 @@ class Online:
         """Take the long way: check what came, remember what `late` needs."""
         if self._varies:
             entry.check_time_axes(self.model, self.t + 1, self.update_first, "filter")
-        value = self._measurement(y, (np.shape(matrices.get("R")) or (self.model.obs_dim,))[-1])
+        value = self._measurement(y, (np.shape(matrices.get("R", 0.0)) or (self.model.obs_dim,))[-1])
         us = self._inputs(u)
         return self._run(_Past(None, value, us, matrices))
 

@@ -21,7 +21,7 @@ from wolf.numerics.precision import precision
 from wolf.numerics.pytree import cast
 from wolf.numerics.xla import one_kernel, refused
 from wolf.online.report import Layout, Report, ReportSaver, lay_out, pack
-from wolf.statespace import Model, ParameterModel, time_axes
+from wolf.statespace import LinearModel, Model, ParameterModel, time_axes
 
 SAVER = ReportSaver()
 
@@ -154,9 +154,9 @@ class NativeStepper:
 
     def __init__(self, model: Model, suited: Any, method: Any, update_first: bool, dtype: str):
         self.model, self.method, self.update_first = model, method, update_first
-        self._inputs = model.B.shape[-1] if model.linear and model.takes_inputs else None
+        self._inputs = model.B.shape[-1] if isinstance(model, LinearModel) and model.takes_inputs else None
         if model.takes_inputs and self._inputs is None:
-            raise native.Unsuited("how many inputs a function takes is known only when they come")
+            raise native.UnsuitedError("how many inputs a function takes is known only when they come")
         self._kind = (method, dtype, update_first, self._inputs, SAVER)
         self._usual = native.Single(suited, *self._kind)
         self._others: dict[Any, native.Single] = {}

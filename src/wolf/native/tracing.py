@@ -1,11 +1,7 @@
-"""One step of a filter as a graph with a layout: traced once for a kind of model and method, for any numbers in them.
-
-What differs between two models of one kind (the values in F, Q, R, the threshold of a weight) are inputs, read once for
-a model; which of them are 0 or 1, and which are equal within an array, belongs to the kind, and is folded.
-"""
+"""One step of a filter as a graph with a layout, traced once for a kind of model and method."""
 
 import dataclasses
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -15,160 +11,15 @@ from wolf.engine import run
 from wolf.engine.saving import SAVERS
 from wolf.native import composed
 from wolf.native.graph import ONCE, STEP, Graph
+from wolf.native.ids import RefusedError, kind_of
+from wolf.native.kinds import Kind, count_values
 from wolf.native.layout import Layout, Output, Place, Slot
-from wolf.native.translate import Refused, kind_of, translate
+from wolf.native.translate import translate
 from wolf.numerics.linalg import few_operations
 from wolf.numerics.precision import precision
-from wolf.statespace import time_axes
-from wolf.statespace.arrays import replace
 
-LARGEST = 8_000  # operations of a step; above that XLA's loops are quicker, to compile and to run
 MOST_ENTRIES = 400_000  # numbers that a step makes, most of which may be folded
 COVARIANCES = ("Q", "R", "dynamics_cov", "obs_cov")
-LARGEST_LEAF = 2_500  # entries of an array of the model: one of 50 x 50
-
-
-@dataclasses.dataclass(frozen=True)
-class Kind:
-    """What programs are told apart by: everything but the numbers in a model and a method.
-
-    Attributes:
-        structure: of the model (without time axes) and the method, as pytrees.
-        shapes: of their leaves.
-        varying: which leaves have a row for each step.
-        pattern: of each leaf that is fixed in time, which entries are 0, 1, or equal.
-        dtype: precision of the run.
-        update_first: the order of a step.
-        inputs: number of inputs u, or None.
-        save: what is kept of each step.
-        general: leaves whose zeros are not folded, because other values will take their place, and their names.
-        state: structure, shapes and dtypes of the state, if it is not the one that the model would start from.
-    """
-
-    structure: Any
-    shapes: tuple[tuple[int, ...], ...]
-    varying: tuple[bool, ...]
-    pattern: tuple[bytes, ...]
-    dtype: str
-    update_first: bool
-    inputs: int | None
-    save: Hashable
-    general: tuple[tuple[int, str], ...] = ()
-    state: tuple[Any, tuple[tuple[int, ...], ...], tuple[np.dtype, ...]] | None = None
-
-
-@dataclasses.dataclass
-class Given:
-    """Models and a method, taken apart.
-
-    Attributes:
-        kind: which program they need.
-        leaves: all arrays, one for each model on the first axis; those that vary in time have their time axis next.
-    """
-
-    kind: Kind
-    leaves: list[np.ndarray]
-
-    def parameters(self) -> np.ndarray:
-        """Put the numbers that differ between models of one kind into a row for each; the first steps' rows come last.
-
-        Returns:
-            (models, P).
-        """
-        count = len(self.leaves[0])
-        flat = [leaf.reshape(count, -1) for leaf in self.leaves]
-        whole = zip(flat, self.kind.pattern, self.kind.varying, strict=True)
-        entries = [leaf[:, _firsts(pattern)] for leaf, pattern, varies in whole if not varies]
-        entries += [leaf[:, 0].reshape(count, -1) for leaf in self.rows()]
-        return np.ascontiguousarray(np.concatenate(entries, axis=1))
-
-    def counts(self) -> list[int]:
-        """Say how many numbers of the parameters each leaf has."""
-        return [_values_of(pattern) for pattern in self.kind.pattern]
-
-    def rows(self) -> list[np.ndarray]:
-        """Give the arrays that have a row for each step."""
-        return [leaf for leaf, varies in zip(self.leaves, self.kind.varying, strict=True) if varies]
-
-
-def take_apart(
-    models: Sequence[Any],
-    method: Any,
-    dtype: str,
-    update_first: bool,
-    inputs: int | None,
-    save: Hashable,
-    general: frozenset[str] = frozenset(),
-    state: Any = None,
-) -> Given:
-    """Take models and a method apart into a kind and numbers.
-
-    Args:
-        models: in the form that suits the method; of equal shapes.
-        method: a filter.
-        dtype: precision of the run.
-        update_first: the order of a step.
-        inputs: number of inputs u, or None.
-        save: a name of `SAVERS`, or a function of (state, info).
-        general: fields of the model whose zeros are not to be folded, because other values will take their place.
-        state: see `Kind`.
-    """
-    model = models[0]
-    axes = time_axes(model)
-    still = replace(model, **{name: getattr(model, name)[0] for name in axes}) if axes else model
-    each = [jax.tree.flatten((one, method)) for one in models]
-    if any(structure != each[0][1] for _, structure in each[1:]):
-        raise Refused("models of different structure")
-    with np.errstate(over="ignore"):
-        leaves = [np.asarray(list(column), dtype, order="C") for column in zip(*(e[0] for e in each), strict=True)]
-    still_leaves, still_structure = jax.tree.flatten((still, method))
-    shapes = tuple(np.shape(leaf) for leaf in still_leaves)
-    varying = tuple(leaf.shape[1:] != shape for leaf, shape in zip(leaves, shapes, strict=True))
-    free = _free(model, method, general)
-    pattern = tuple(
-        b"" if varies else _pattern(leaf.reshape(len(models), -1), i in dict(free))
-        for i, (leaf, varies) in enumerate(zip(leaves, varying, strict=True))
-    )
-    kind = Kind(still_structure, shapes, varying, pattern, dtype, update_first, inputs, save, free, state)
-    return Given(kind, leaves)
-
-
-def _free(model: Any, method: Any, general: frozenset[str]) -> tuple[tuple[int, str], ...]:
-    """Find the leaves of some of the model's fields."""
-    found: list[tuple[int, str]] = []
-    for name in sorted(general):
-        leaves = jax.tree.leaves((replace(model, **{name: _HERE}), method))
-        found += [(i, name) for i, leaf in enumerate(leaves) if leaf is _HERE]
-    return tuple(sorted(found))
-
-
-_HERE = object()  # stands in for a leaf
-
-
-def _pattern(leaf: np.ndarray, free: bool) -> bytes:
-    """Number the entries that differ: 0 for zeros, 1 for ones, then one number for each other value.
-
-    Args:
-        leaf: (models, entries).
-        free: whether any value may come.
-    """
-    size = leaf.shape[1]
-    if size > LARGEST_LEAF:
-        raise Refused(f"an array of {size} entries in the model")
-    if free:
-        return np.arange(2, size + 2, dtype=np.int16).tobytes()
-    codes, seen = np.empty(size, np.int16), {}
-    zeros, ones = (leaf == 0).all(0).tolist(), (leaf == 1).all(0).tolist()
-    for i, column in enumerate(leaf.T):
-        codes[i] = 0 if zeros[i] else 1 if ones[i] else seen.setdefault(column.tobytes(), len(seen) + 2)
-    return codes.tobytes()
-
-
-def _firsts(pattern: bytes) -> np.ndarray:
-    """Find the first entry of each value that is neither 0 nor 1."""
-    codes = np.frombuffer(pattern, np.int16)
-    values, where = np.unique(codes, return_index=True)
-    return where[values > 1]
 
 
 @dataclasses.dataclass
@@ -213,7 +64,7 @@ def trace(kind: Kind) -> Step:
             *_abstract(kind), *_abstract(kind), *shapes, *_row_shapes(kind)
         )
     if (entries := _entries(step_program.jaxpr)) > MOST_ENTRIES:
-        raise Refused(f"a step makes {entries} numbers, before any is folded")
+        raise RefusedError(f"a step makes {entries} numbers, before any is folded")
     step = _place(kind, step_program, shapes, saved)
     step.described = said[0] if said else None
     step.obs_dim = _row_shapes(kind)[0].shape[0]
@@ -298,7 +149,7 @@ def _leaf_nodes(graph: Graph, kind: Kind, slots: Slots, rows: str | None) -> lis
         rows: what the arrays of rows are called; None takes the first row as a part of the model, after all others.
     """
     nodes, at, row = [], 0, 0
-    behind = sum(_values_of(pattern) for pattern in kind.pattern)
+    behind = sum(count_values(pattern) for pattern in kind.pattern)
     for shape, pattern, varies in zip(kind.shapes, kind.pattern, kind.varying, strict=True):
         size = int(np.prod(shape, dtype=int))
         if varies and rows is not None:
@@ -313,14 +164,9 @@ def _leaf_nodes(graph: Graph, kind: Kind, slots: Slots, rows: str | None) -> lis
                 graph.constant(code, "f") if code < 2 else slots.input(graph, Slot("model", at + code - 2), block=ONCE)
                 for code in codes
             ]
-            at += _values_of(pattern)
+            at += count_values(pattern)
         nodes.append(np.array(ids, np.int64).reshape(shape))
     return nodes
-
-
-def _values_of(pattern: bytes) -> int:
-    """Count the values that a leaf gives to the vector of parameters."""
-    return len(_firsts(pattern)) if pattern else 0
 
 
 def _place(kind: Kind, program: Any, shapes: list[Any], saved: Any) -> Step:
@@ -338,14 +184,14 @@ def _place(kind: Kind, program: Any, shapes: list[Any], saved: Any) -> Step:
             for name, size in zip(names, sizes, strict=True)
         ]
         results = translate(graph, program, [*leaves, *state, *rows])
-        new, kept = results[: len(shapes)], results[len(shapes) :]
+        new, saving = results[: len(shapes)], results[len(shapes) :]
         still = [s and bool(np.array_equal(n, n.T)) for s, n in zip(symmetric, new, strict=True)]
         if still == symmetric:
             break
         symmetric = still
     next_state = [int(number) for ids, s in zip(new, symmetric, strict=True) for number in _once(ids, s)]
     outputs = [_output(leaf, kind.dtype) for leaf in jax.tree.leaves(saved)]
-    wanted = [number for ids in kept for number in ids.ravel().tolist()]
+    wanted = [number for ids in saving for number in ids.ravel().tolist()]
     alive = graph.needed([*next_state, *wanted])
     operations = sum(graph.nodes[n].op not in ("const", "input") and graph.nodes[n].block != ONCE for n in alive)
     groups = names + _varying_groups(kind)
@@ -376,7 +222,7 @@ def _surely_fine(graph: Graph, leaves: list[np.ndarray], covariances: list[bool]
 def _output(leaf: Any, dtype: str) -> Output:
     kind = kind_of(leaf.dtype)
     if kind == "f" and leaf.dtype != dtype:
-        raise Refused(f"results of type {leaf.dtype} in a run in {dtype}")
+        raise RefusedError(f"results of type {leaf.dtype} in a run in {dtype}")
     return Output(leaf.shape, np.dtype(leaf.dtype), kind)
 
 
@@ -420,7 +266,9 @@ def _state_nodes(
         ids = ids.reshape(shape.shape)
         nodes.append(ids)
         both = [(int(o), int(n)) for o, n in zip(_once(offsets, half), _once(ids, half), strict=True)]
-        mirrored = dict(zip(_once(offsets, half).tolist(), _once(offsets.T, half).tolist(), strict=True)) if half else {}
+        mirrored = (
+            dict(zip(_once(offsets, half).tolist(), _once(offsets.T, half).tolist(), strict=True)) if half else {}
+        )
         places += [Place(n, kind, o, tuple(sorted({o, mirrored.get(o, o)}))) for o, n in both]
     return nodes, places
 
