@@ -8,7 +8,7 @@ from wolf.native.plan import ENGINES as ENGINES
 from wolf.native.plan import Engine as Engine
 from wolf.native.plan import plan as plan
 from wolf.native.plan import why_not as why_not
-from wolf.native.runner import Ready as Ready
+from wolf.native.runner import Prepared as Prepared
 from wolf.native.runner import UnsuitedError as UnsuitedError
 from wolf.native.runner import run_rows as run_rows
 from wolf.native.series import run_many as run_many

@@ -20,7 +20,7 @@ LARGEST_LEAF = 2_500  # entries of an array of the model: one of 50 x 50
 
 
 @dataclasses.dataclass(frozen=True)
-class Kind:
+class Signature:
     """What programs are told apart by: everything but the numbers in a model and a method.
 
     Attributes:
@@ -49,7 +49,7 @@ class Kind:
 
 
 @dataclasses.dataclass
-class Given:
+class Arguments:
     """Models and a method, taken apart.
 
     Attributes:
@@ -57,7 +57,7 @@ class Given:
         leaves: all arrays, one for each model on the first axis; those that vary in time have their time axis next.
     """
 
-    kind: Kind
+    kind: Signature
     leaves: list[np.ndarray]
 
     def parameters(self) -> np.ndarray:
@@ -91,7 +91,7 @@ def take_apart(
     save: Hashable,
     general: frozenset[str] = frozenset(),
     state: Any = None,
-) -> Given:
+) -> Arguments:
     """Take models and a method apart into a kind and numbers.
 
     Args:
@@ -102,7 +102,7 @@ def take_apart(
         inputs: number of inputs u, or None.
         save: a name of `SAVERS`, or a function of (state, info).
         general: fields of the model whose zeros are not to be folded, because other values will take their place.
-        state: see `Kind`.
+        state: see `Signature`.
     """
     model = models[0]
     axes = time_axes(model)
@@ -120,8 +120,8 @@ def take_apart(
         b"" if varies else _pattern(leaf.reshape(len(models), -1), i in dict(free))
         for i, (leaf, varies) in enumerate(zip(leaves, varying, strict=True))
     )
-    kind = Kind(still_structure, shapes, varying, pattern, dtype, update_first, inputs, save, free, state)
-    return Given(kind, leaves)
+    kind = Signature(still_structure, shapes, varying, pattern, dtype, update_first, inputs, save, free, state)
+    return Arguments(kind, leaves)
 
 
 def _free(model: Any, method: Any, general: frozenset[str]) -> tuple[tuple[int, str], ...]:

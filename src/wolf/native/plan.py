@@ -9,7 +9,7 @@ import jax
 from wolf.native import machine
 from wolf.native.ids import RefusedError
 from wolf.native.kinds import take_apart
-from wolf.native.runner import LARGEST, Ready, UnsuitedError
+from wolf.native.runner import LARGEST, Prepared, UnsuitedError
 from wolf.numerics import forking
 
 Engine = Literal["auto", "native", "xla"]
@@ -40,7 +40,7 @@ def plan(
     inputs: int | None,
     save: Any,
     key: Any = None,
-) -> tuple[Ready | None, str]:
+) -> tuple[Prepared | None, str]:
     """Make a model and a method ready for native code, or say why not.
 
     Args:
@@ -61,7 +61,7 @@ def plan(
     if reason is None:
         try:
             most = math.inf if engine == "native" else LARGEST
-            return Ready(take_apart(models, method, dtype, update_first, inputs, save), most), "native"
+            return Prepared(take_apart(models, method, dtype, update_first, inputs, save), most), "native"
         except (RefusedError, UnsuitedError) as error:
             reason = str(error)
     if engine == "native":

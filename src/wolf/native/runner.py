@@ -17,16 +17,16 @@ from wolf.native import machine
 from wolf.native.calls import fastcall
 from wolf.native.graph import TooLargeError
 from wolf.native.ids import RefusedError
-from wolf.native.kinds import Given, Kind
+from wolf.native.kinds import Arguments, Signature
 from wolf.native.loops import HEAD, write_once, write_run
-from wolf.native.tracing import Step, trace
+from wolf.native.tracing import StepGraph, trace
 
 LARGEST = 8_000  # operations of a step; above that XLA's loops are quicker, to compile and to run
 LANES = 8  # series in one register: 512 bits of double precision
 KEPT = 256  # compiled kinds; each takes some ten kilobytes
 
 _lock = threading.RLock()
-_steps: OrderedDict[Kind, "Compiled | str"] = OrderedDict()
+_steps: OrderedDict[Signature, "Compiled | str"] = OrderedDict()
 
 
 class UnsuitedError(Exception):
@@ -40,7 +40,7 @@ class Compiled:
         step: what was compiled.
     """
 
-    def __init__(self, kind: Kind, step: Step):
+    def __init__(self, kind: Signature, step: StepGraph):
         self.kind, self.step = kind, step
         self.dtype = np.dtype(kind.dtype)
         layout = step.layout
@@ -141,7 +141,7 @@ class Compiled:
             return self._addresses[key]
 
 
-def compiled(kind: Kind, most: float = LARGEST) -> Compiled:
+def compiled(kind: Signature, most: float = LARGEST) -> Compiled:
     """Give the machine code of a kind; what of it is needed is compiled at its first use.
 
     Args:
@@ -165,7 +165,7 @@ def compiled(kind: Kind, most: float = LARGEST) -> Compiled:
     return found
 
 
-def _translated(kind: Kind) -> Compiled | str:
+def _translated(kind: Signature) -> Compiled | str:
     try:
         return Compiled(kind, trace(kind))
     except (RefusedError, TooLargeError) as error:
@@ -183,7 +183,7 @@ def _size(shape: tuple[int, ...]) -> int:
     return math.prod(shape)
 
 
-class Ready:
+class Prepared:
     """Models and a method, ready to run: what is made of them once, and the states that they start from.
 
     Args:
@@ -191,7 +191,7 @@ class Ready:
         most: operations that a step may have.
     """
 
-    def __init__(self, given: Given, most: float = LARGEST):
+    def __init__(self, given: Arguments, most: float = LARGEST):
         self.given = given
         self.code = compiled(given.kind, most)
         self.parameters = given.parameters()

@@ -6,13 +6,13 @@ from typing import Any
 import jax
 import numpy as np
 
-from wolf.native.runner import Ready, run_rows
+from wolf.native.runner import Prepared, run_rows
 
 ROWS_PER_THREAD = 5_000  # series times steps that are worth a thread
 
 
 def run_one(
-    ready: Ready, ys: np.ndarray, us: np.ndarray | None, state: Any = None, u_before: np.ndarray | None = None
+    ready: Prepared, ys: np.ndarray, us: np.ndarray | None, state: Any = None, u_before: np.ndarray | None = None
 ) -> tuple[Any, Any]:
     """Filter one series.
 
@@ -37,7 +37,7 @@ def run_one(
 
 
 def run_many(
-    ready: Ready, ys: np.ndarray, us: np.ndarray | None, lengths: np.ndarray | None, threads: int | None
+    ready: Prepared, ys: np.ndarray, us: np.ndarray | None, lengths: np.ndarray | None, threads: int | None
 ) -> tuple[Any, Any]:
     """Filter many series, eight in a register, on several threads.
 
@@ -61,7 +61,7 @@ def run_many(
 
 
 def _rows(
-    ready: Ready, ys: np.ndarray, us: np.ndarray | None, u_before: np.ndarray | None, start: int
+    ready: Prepared, ys: np.ndarray, us: np.ndarray | None, u_before: np.ndarray | None, start: int
 ) -> dict[str, np.ndarray]:
     """Lay out what each step reads: the measurement, inputs, and matrices that vary in time from `start` on."""
     steps = ys.shape[1]

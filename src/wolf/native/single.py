@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from wolf.native.kinds import Given, take_apart
+from wolf.native.kinds import Arguments, take_apart
 from wolf.native.loops import HEAD
-from wolf.native.runner import Ready, make_table
+from wolf.native.runner import Prepared, make_table
 
 
 class Single:
@@ -36,7 +36,7 @@ class Single:
         state: Any = None,
     ):
         given = take_apart([model], method, dtype, update_first, inputs, save, general, state)
-        self.ready = Ready(given)
+        self.ready = Prepared(given)
         self.call = self.ready.code.call
         self.report_size = self.ready.code.step.layout.outputs[0].size
         self.fields = _fields(given, self.ready.parameters[0])
@@ -100,7 +100,7 @@ class Single:
                     self.table[entry] = array.ctypes.data + row * array.strides[0]
 
 
-def _fields(given: Given, parameters: np.ndarray) -> dict[str, np.ndarray]:
+def _fields(given: Arguments, parameters: np.ndarray) -> dict[str, np.ndarray]:
     """Find where in the parameters the entries of general fields are."""
     found, at = {}, 0
     names = dict(given.kind.general)

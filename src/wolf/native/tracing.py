@@ -12,7 +12,7 @@ from wolf.engine.saving import SAVERS
 from wolf.native import composed
 from wolf.native.graph import ONCE, STEP, Graph
 from wolf.native.ids import RefusedError, kind_of
-from wolf.native.kinds import Kind, count_values
+from wolf.native.kinds import Signature, count_values
 from wolf.native.layout import Layout, Output, Place, Slot
 from wolf.native.translate import translate
 from wolf.numerics.linalg import few_operations
@@ -23,7 +23,7 @@ COVARIANCES = ("Q", "R", "dynamics_cov", "obs_cov")
 
 
 @dataclasses.dataclass
-class Step:
+class StepGraph:
     """A traced step.
 
     Attributes:
@@ -47,7 +47,7 @@ class Step:
     described: Any = None
 
 
-def trace(kind: Kind) -> Step:
+def trace(kind: Signature) -> StepGraph:
     """Trace one step of a kind of model and method into a graph.
 
     Args:
@@ -85,17 +85,17 @@ def _entries(program: Any) -> int:
     return total
 
 
-def _abstract(kind: Kind) -> list[Any]:
+def _abstract(kind: Signature) -> list[Any]:
     return [jax.ShapeDtypeStruct(shape, kind.dtype) for shape in kind.shapes]
 
 
-def _row_shapes(kind: Kind) -> list[Any]:
+def _row_shapes(kind: Signature) -> list[Any]:
     model, _ = jax.tree.unflatten(kind.structure, _abstract(kind))
     y = [jax.ShapeDtypeStruct((model.obs_dim,), kind.dtype)]
     return y if kind.inputs is None else y + [jax.ShapeDtypeStruct((kind.inputs,), kind.dtype)] * 2
 
 
-def _starting(kind: Kind) -> Callable:
+def _starting(kind: Signature) -> Callable:
     def start(*leaves: Any) -> Any:
         model, method = jax.tree.unflatten(kind.structure, leaves)
         return run.init(model, method, None)
@@ -103,7 +103,7 @@ def _starting(kind: Kind) -> Callable:
     return start
 
 
-def _stepping(kind: Kind, structure: Any, said: list[Any]) -> Callable:
+def _stepping(kind: Signature, structure: Any, said: list[Any]) -> Callable:
     """Make the step as a function of flat arguments: leaves that lead to it, leaves of it, state, y, u, u before."""
     keep: Any = SAVERS[kind.save] if isinstance(kind.save, str) else kind.save
     describe = getattr(keep, "describe", None)
@@ -139,7 +139,7 @@ class Slots:
         return list(self.numbers)
 
 
-def _leaf_nodes(graph: Graph, kind: Kind, slots: Slots, rows: str | None) -> list[np.ndarray]:
+def _leaf_nodes(graph: Graph, kind: Signature, slots: Slots, rows: str | None) -> list[np.ndarray]:
     """Make nodes of all leaves: constants, numbers of the model, and numbers of a row.
 
     Args:
@@ -169,7 +169,7 @@ def _leaf_nodes(graph: Graph, kind: Kind, slots: Slots, rows: str | None) -> lis
     return nodes
 
 
-def _place(kind: Kind, program: Any, shapes: list[Any], saved: Any) -> Step:
+def _place(kind: Signature, program: Any, shapes: list[Any], saved: Any) -> StepGraph:
     """Translate the step, with both halves of every square array of the state as one number where that holds."""
     symmetric = [len(s.shape) == 2 and s.shape[0] == s.shape[1] and s.shape[0] > 1 for s in shapes]
     while True:
@@ -200,7 +200,7 @@ def _place(kind: Kind, program: Any, shapes: list[Any], saved: Any) -> Step:
         chosen = [leaves[i] for i, _ in kind.general]
         kept = [*kept, _surely_fine(graph, chosen, [name in COVARIANCES for _, name in kind.general])]
     layout = Layout(slots.listed(), groups, kept, places, next_state, outputs, wanted)
-    return Step(graph, layout, (None, (), ()), jax.tree.structure(saved), operations, (graph, layout))
+    return StepGraph(graph, layout, (None, (), ()), jax.tree.structure(saved), operations, (graph, layout))
 
 
 def _surely_fine(graph: Graph, leaves: list[np.ndarray], covariances: list[bool]) -> int:
@@ -226,7 +226,7 @@ def _output(leaf: Any, dtype: str) -> Output:
     return Output(leaf.shape, np.dtype(leaf.dtype), kind)
 
 
-def _varying_groups(kind: Kind) -> list[str]:
+def _varying_groups(kind: Signature) -> list[str]:
     count = sum(kind.varying)
     now = [f"now{i}" for i in range(count)]
     return now + ([f"before{i}" for i in range(count)] if kind.update_first else [])
@@ -273,7 +273,7 @@ def _state_nodes(
     return nodes, places
 
 
-def _place_start(kind: Kind, program: Any) -> tuple[Graph, Layout]:
+def _place_start(kind: Signature, program: Any) -> tuple[Graph, Layout]:
     """Translate what a model starts from; all of it is made once."""
     graph, slots = Graph(kind.dtype), Slots()
     results = translate(graph, program, _leaf_nodes(graph, kind, slots, None))
