@@ -1,7 +1,6 @@
 """What every entry shares: which method is meant, what is checked and said before a run, in which precision it runs."""
 
 import warnings
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import jax
@@ -156,10 +155,9 @@ def warn_if_fresh(model: Model) -> None:
 
 def package_version() -> str:
     """Read the installed version."""
-    try:
-        return version("wolf-filter")
-    except PackageNotFoundError:
-        return "not installed"
+    import wolf
+
+    return wolf.__version__
 
 
 def stack_models(models: tuple[Model, ...]) -> Any:
