@@ -100,15 +100,10 @@ if not TYPE_CHECKING:  # a checker would take it for leave to misspell every nam
         from importlib import import_module
         from importlib.util import find_spec
 
-        if name == "__version__":
-            from importlib.metadata import PackageNotFoundError, version
-
-            try:
-                return version("wolf-filter")
-            except PackageNotFoundError:
-                return "not installed"
         home = next((home for home, names in _HOMES.items() if name in names.split()), None)
-        if home is not None:
+        if name == "__version__":
+            found = _version()
+        elif home is not None:
             found = getattr(import_module(home), name)
         elif name == "plot":  # wolf.plot.series(out)
             found = import_module("wolf.plots")
@@ -118,6 +113,15 @@ if not TYPE_CHECKING:  # a checker would take it for leave to misspell every nam
             raise AttributeError(f"module 'wolf' has no attribute {name!r}")
         globals()[name] = found
         return found
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("wolf-filter")
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def __dir__() -> list[str]:
