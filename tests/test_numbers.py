@@ -58,6 +58,7 @@ def level_seen_by(rows, prior_var):
     return wolf.LinearModel(None, np.reshape(rows, (size, 1)), np.zeros((1, 1)), np.eye(size), [0.0], [[prior_var]])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rows", [(0.3, -1.2, 0.8), (1.0, 1.0, 1.0), (1.0, 2.0), (1.0,)])
 def test_the_default_is_the_exact_mixture_however_wide_the_prior(rows, rng, x64):
     for prior_var in 10.0 ** np.arange(0, 18, 2):

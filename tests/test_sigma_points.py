@@ -44,6 +44,7 @@ def bending():
     return wolf.StateSpaceModel(bend, look, 0.05 * np.eye(2), 0.2 * np.eye(1), prior)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", SIGMA)
 @pytest.mark.parametrize("prefix", ["", "WoLF-"])
 def test_sigma_points_on_linear_functions_equal_the_linear_filter(name, prefix, tracking, dirty):
@@ -98,6 +99,7 @@ def test_gauss_hermite_has_the_exact_moments_of_a_polynomial(x64):
     np.testing.assert_allclose(view.jac[0, 0] * s**2, 2 * m * s**2, rtol=1e-12)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "rule", [Unscented(), Unscented(alpha=1.0, beta=2.0, kappa=1.0), Cubature(), GaussHermite(order=5)]
 )
