@@ -14,6 +14,7 @@ import numpy as np
 from wolf.engine import run
 from wolf.engine.forecasting import run_forecast
 from wolf.engine.smoothing import run_sampler, run_smoother
+from wolf.numerics import allocator
 from wolf.numerics.linalg import SMALL
 from wolf.numerics.precision import as_key, precision, to_numpy
 from wolf.numerics.xla import refused, shares_out
@@ -24,7 +25,7 @@ SERIES_PER_THREAD = 64  # fewer are not worth a thread
 # A piece of work is this many measurements, of at least as many series as are worth a thread: what is saved of them is
 # put in its place while it is in the cache, and the next piece takes over its memory.
 PIECE_ROWS = 65_536
-MOST_PROGRAMS = 256
+MOST_PROGRAMS = 128  # each takes some 3 MB, and 26 of the 65,530 maps of memory that a process may have
 FEWEST_STEPS, MANY_STEPS = 16, 1024  # that a run is padded to; from which it is padded to more lengths, but by less
 LARGE = 64  # states from which one series fills the cache, and a thread: together they would wait for memory
 
@@ -46,13 +47,11 @@ def bounded(compiled: Any) -> Any:
 
 
 def bound_programs() -> None:
-    """Forget the compiled programs when there are very many, one for each length and model: they take memory for good.
-
-    A process may have some 65,000 maps of memory, and each program takes about 26.
-    """
+    """Forget the compiled programs when there are very many, one for each kind of model: they take memory for good."""
     if sum(each._cache_size() for each in _kept) > MOST_PROGRAMS:
         for each in _kept:
             each.clear_cache()
+        allocator.hand_back()
 
 
 @bounded
