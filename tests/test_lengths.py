@@ -63,9 +63,18 @@ def leaves(out):
     return jax.tree.leaves((out.final, out.saved))
 
 
-@pytest.mark.bits
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", cases(np.random.default_rng(0)))
+BITS = {"default", "time axis", "not in one kernel", "many"}  # which the compiler that users have is asked for, too
+LONG = {"several modes", "many particles", "members"}
+
+
+def mark(name):
+    """Say in which tier a case is."""
+    if name in LONG:
+        return [pytest.mark.slow]
+    return [pytest.mark.thorough, pytest.mark.bits] if name in BITS else [pytest.mark.thorough]
+
+
+@pytest.mark.parametrize("name", [pytest.param(each, marks=mark(each)) for each in cases(np.random.default_rng(0))])
 def test_blank_steps_at_the_end_keep_all_bits(name, rng, monkeypatch):
     go = cases(rng)[name]
     padded = go()
@@ -75,7 +84,7 @@ def test_blank_steps_at_the_end_keep_all_bits(name, rng, monkeypatch):
 
 
 @pytest.mark.bits
-@pytest.mark.parametrize(("states", "method"), [(2, wolf.Learned()), (20, wolf.WoLF())])
+@pytest.mark.parametrize(("states", "method"), [(2, wolf.WoLF()), (20, wolf.WoLF())])
 def test_a_padded_run_has_the_bits_of_a_plain_scan(states, method, rng, x64):
     model, ys = random_walks(states, 2, rng), rng.normal(size=(STEPS, 2))
     plain = jax.device_get(wolf.run_filter(model, method, ys, fused=True))
