@@ -116,6 +116,13 @@ def test_leftover_covariance_is_what_the_line_does_not_explain(rule, x64, rng):
     np.testing.assert_allclose(np.diag(total), values.var(0), rtol=0.25)
 
 
+@pytest.mark.parametrize("beta", [0.0, 2.0])
+def test_beta_is_extra_weight_of_the_centre_in_the_covariance(beta, x64):
+    """For x² under N(0, 1) the points have variance 2, and the centre is 1 away from their mean."""
+    view = Unscented(alpha=1.0, beta=beta, kappa=2.0)(Bound(lambda x: x**2), wolf.Gaussian(jnp.zeros(1), jnp.eye(1)))
+    np.testing.assert_allclose(view.root @ view.root.T, [[2.0 + beta]], rtol=1e-12)
+
+
 def test_singular_beliefs_have_no_slope_where_they_have_no_spread(x64):
     belief = wolf.Gaussian(jnp.array([0.5, 1.0]), jnp.diag(jnp.array([0.5, 0.0])))
     view = Unscented()(Bound(bend), belief)
