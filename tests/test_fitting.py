@@ -157,6 +157,12 @@ def test_uneven_times_are_fitted_by_the_continuous_model(rng):
     assert found.parameters["var_rate"] == pytest.approx(0.1, abs=3 * found.errors["var_rate"])
 
 
+def test_a_search_begins_where_it_is_told():
+    told = {"rate": 0.3, "obs_var": 2.0, "shift": -4.0}
+    transform = Transform(told, {"rate": (-1.0, 1.0), "shift": "real"})
+    assert transform.natural(transform.start) == pytest.approx(told)
+
+
 def test_parameters_of_functions_are_fitted_too():
     def build(rate):
         move = jax.tree_util.Partial(decay, rate)
