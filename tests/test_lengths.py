@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -14,6 +15,7 @@ import wolf
 from wolf.engine import parallel, run
 from wolf.fitting.slopes import score_and_slope
 
+filter, filter_many = (partial(each, engine="xla") for each in (wolf.filter, wolf.filter_many))
 STEPS = 21  # not a length that programs are made for
 GROWTH = Path(__file__).parent / "attack" / "growth.py"
 
@@ -41,21 +43,19 @@ def cases(rng):
     large = random_walks(20, 2, rng)
     many = np.stack([ys, ys[::-1], ys + 1.0])
     return {
-        "default": lambda: wolf.filter(tracking, ys),
-        "update first": lambda: wolf.filter(pendulum(), ys, inputs=us, update_first=True),
-        "time axis": lambda: wolf.filter(varying(np.random.default_rng(1)), ys, method="KF"),
-        "a function of mine": lambda: wolf.filter(tracking, ys, method="WoLF", save=keep_mean_and_clock),
-        "several modes": lambda: wolf.filter(tracking, ys, method="IMM", save="means"),
-        "particles": lambda: wolf.filter(tracking, ys, method="Beta-PF", key=1, save="means"),
-        "not in one kernel": lambda: wolf.filter(large, ys, method="WoLF"),
-        "members": lambda: wolf.filter(large, ys, method="EnKF", key=1, save="means"),
-        "many": lambda: wolf.filter_many(tracking, many),
-        "many of their own": lambda: wolf.filter_many(
-            [varying(np.random.default_rng(2), s) for s in (1.0, 2.0)], many[:2]
-        ),
-        "many large": lambda: wolf.filter_many(large, many, method="WoLF"),
-        "ragged": lambda: wolf.filter_many(tracking, [ys, ys[:9]], method="WoLF"),
-        "many particles": lambda: wolf.filter_many(tracking, many, method="Beta-PF", key=1, save="means"),
+        "default": lambda: filter(tracking, ys),
+        "update first": lambda: filter(pendulum(), ys, inputs=us, update_first=True),
+        "time axis": lambda: filter(varying(np.random.default_rng(1)), ys, method="KF"),
+        "a function of mine": lambda: filter(tracking, ys, method="WoLF", save=keep_mean_and_clock),
+        "several modes": lambda: filter(tracking, ys, method="IMM", save="means"),
+        "particles": lambda: filter(tracking, ys, method="Beta-PF", key=1, save="means"),
+        "not in one kernel": lambda: filter(large, ys, method="WoLF"),
+        "members": lambda: filter(large, ys, method="EnKF", key=1, save="means"),
+        "many": lambda: filter_many(tracking, many),
+        "many of their own": lambda: filter_many([varying(np.random.default_rng(2), s) for s in (1.0, 2.0)], many[:2]),
+        "many large": lambda: filter_many(large, many, method="WoLF"),
+        "ragged": lambda: filter_many(tracking, [ys, ys[:9]], method="WoLF"),
+        "many particles": lambda: filter_many(tracking, many, method="Beta-PF", key=1, save="means"),
     }
 
 
@@ -97,8 +97,8 @@ def test_few_programs_filter_all_lengths(tracking, rng):
     ys = rng.normal(size=(3, 96, 2))
     run.run_filter.clear_cache(), run.run_each.clear_cache()
     for steps in range(1, 97, 7):
-        assert len(wolf.filter(tracking, ys[0, :steps], method="KF", save="final")) == steps
-        assert wolf.filter_many(tracking, ys[:, :steps], method="KF", save="final").log_liks.shape == (3, steps)
+        assert len(filter(tracking, ys[0, :steps], method="KF", save="final")) == steps
+        assert filter_many(tracking, ys[:, :steps], method="KF", save="final").log_liks.shape == (3, steps)
     assert run.run_filter._cache_size() <= 6
     assert run.run_each._cache_size() <= 6
 
@@ -107,7 +107,7 @@ def test_arrays_with_a_time_axis_need_no_program_of_their_own(rng):
     run.run_filter.clear_cache()
     for steps in (17, 22, 31):
         F = rng.uniform(0.5, 1.0, (steps, 1, 1))
-        wolf.filter(wolf.LinearModel(F, [[1.0]], [[1.0]], [[1.0]], [0.0], [[1.0]]), np.zeros(steps), method="KF")
+        filter(wolf.LinearModel(F, [[1.0]], [[1.0]], [[1.0]], [0.0], [[1.0]]), np.zeros(steps), method="KF")
     assert run.run_filter._cache_size() == 1
 
 
