@@ -1,5 +1,7 @@
 """Use the library over and over in one process, and tell what memory it holds: after two fifths, and at the end.
 
+Series are filtered by the engine that compiles a program for each shape.
+
 python tests/attack/growth.py lengths 2000    series of as many lengths
 python tests/attack/growth.py steps 100000    measurements one by one
 python tests/attack/growth.py models 300      models that were never seen before
@@ -27,9 +29,9 @@ def tell():
 def lengths(model, count):
     ys = np.random.default_rng(0).normal(size=(count + 10, 1))
     for i in np.random.default_rng(1).permutation(count):
-        yield wolf.filter(model, ys[: i + 10], save="means")
+        yield wolf.filter(model, ys[: i + 10], save="means", engine="xla")
     for i in np.random.default_rng(2).permutation(count // 10):
-        yield wolf.filter_many(model, ys[None, : i + 10], save="final")
+        yield wolf.filter_many(model, ys[None, : i + 10], save="final", engine="xla")
 
 
 def steps(model, count):
@@ -43,7 +45,8 @@ def models(_, count):
     for _ in range(count):
         prior = wolf.Gaussian(np.zeros(1), np.eye(1))
         move = lambda x: 0.9 * x  # noqa: E731  a function that was never seen before
-        yield wolf.filter(wolf.StateSpaceModel(move, move, np.eye(1), np.eye(1), prior), ys, method="EKF")
+        model = wolf.StateSpaceModel(move, move, np.eye(1), np.eye(1), prior)
+        yield wolf.filter(model, ys, method="EKF", engine="xla")
 
 
 def main():
