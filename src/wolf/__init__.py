@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from wolf.audit.attack import attack
     from wolf.audit.certificate import Certificate, certify
     from wolf.audit.explain import explain
+    from wolf.exporting import export_c
     from wolf.integrations.estimators import OnlineClassifier as OnlineClassifier
     from wolf.integrations.estimators import OnlineRegressor as OnlineRegressor
 
@@ -65,7 +66,7 @@ __version__ = _package_version()
 __all__ = ["Gaussian", "LinearModel", "ParameterModel", "StateSpaceModel"]
 __all__ += ["filter", "filter_chunks", "filter_frame", "filter_many", "forecast", "sample_paths", "smooth"]
 __all__ += ["Filtered", "Fit", "FixedLag", "Forecast", "Online", "Smoothed", "Tuned", "fit", "tune"]
-__all__ += ["Certificate", "attack", "certify", "explain"]
+__all__ += ["Certificate", "attack", "certify", "explain", "export_c"]
 __all__ += ["EKF", "IEKF", "KF", "EnsembleFilter", "GaussianFilter", "Learned", "LowRank", "WoLF"]
 __all__ += ["IMQ", "Huber", "MahalanobisIMQ", "MahalanobisThreshold", "PerCoordinate", "PerGroup", "StudentWeight"]
 __all__ += ["Tukey", "Unweighted", "Welsch"]
@@ -78,6 +79,7 @@ _ELSEWHERE = {
     "Certificate": "wolf.audit.certificate",
     "certify": "wolf.audit.certificate",
     "explain": "wolf.audit.explain",
+    "export_c": "wolf.exporting",
     "OnlineClassifier": "wolf.integrations.estimators",
     "OnlineRegressor": "wolf.integrations.estimators",
 }
