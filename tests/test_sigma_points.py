@@ -116,6 +116,15 @@ def test_leftover_covariance_is_what_the_line_does_not_explain(rule, x64, rng):
     np.testing.assert_allclose(np.diag(total), values.var(0), rtol=0.25)
 
 
+def test_square_roots_carry_what_a_line_leaves_over():
+    prior = wolf.Gaussian(np.array([0.5, 1.0]), np.diag([0.5, 2.0]))
+    model = wolf.StateSpaceModel(bend, look, 0.01 * np.eye(2), 0.1 * np.eye(1), prior)
+    ys = np.linspace(1.0, 2.0, 5)
+    plain, root = (wolf.filter(model, ys, method=wolf.methods.make("UKF", form=form)) for form in ("joseph", "sqrt"))
+    np.testing.assert_allclose(root.means, plain.means, rtol=1e-10)
+    np.testing.assert_allclose(root.predicted_covs, plain.predicted_covs, rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("beta", [0.0, 2.0])
 def test_beta_is_extra_weight_of_the_centre_in_the_covariance(beta, x64):
     """For x² under N(0, 1) the points have variance 2, and the centre is 1 away from their mean."""

@@ -67,10 +67,17 @@ def _one_line(error: BaseException) -> str:
     return " ".join(words.split())
 
 
+def _found(ctx: click.Context, parameter: click.Parameter, source: str) -> str:
+    """Refuse a file that is not there before anything that takes long is imported."""
+    if source != "-" and not os.path.exists(source):
+        raise InputError(f"there is no file {source or repr(source)}")
+    return source
+
+
 def reading_options(command: Any) -> Any:
     """Add the options of every command that reads a file."""
     options = [
-        click.argument("source", metavar="FILE"),
+        click.argument("source", metavar="FILE", callback=_found),
         click.option(
             "--time", help="Name of the time column: numbers, or dates in ISO 8601. Default: found by itself."
         ),

@@ -1,6 +1,7 @@
 """How the door uses the machine: one series in one kernel, many series on all cores."""
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
@@ -13,7 +14,7 @@ import numpy as np
 
 from wolf.engine import run
 from wolf.engine.forecasting import run_forecast
-from wolf.engine.smoothing import run_sampler, run_smoother
+from wolf.engine.smoothing import run_sampler, run_smoother, run_smoothers
 from wolf.numerics import allocator
 from wolf.numerics.linalg import SMALL
 from wolf.numerics.precision import as_key, precision, to_numpy
@@ -33,7 +34,7 @@ _pool = Lock()  # held by the one program that may wait inside XLA's pool of thr
 _judged: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
 
 
-_kept: list[Any] = [run.run_filter, run.run_many, run.run_each, run_smoother, run_sampler, run_forecast]
+_kept: list[Any] = [run.run_filter, run.run_many, run.run_each, run_smoother, run_smoothers, run_sampler, run_forecast]
 
 
 def bounded(compiled: Any) -> Any:
@@ -52,13 +53,6 @@ def bound_programs() -> None:
         for each in _kept:
             each.clear_cache()
         allocator.hand_back()
-
-
-@bounded
-@partial(jax.jit, static_argnames=("axes", "update_first"))
-def run_smoothers(*engine: Any, axes: tuple, update_first: bool) -> Any:
-    """Smooth many series; takes what `run_smoother` takes, and which axis of it counts the series."""
-    return jax.vmap(partial(run_smoother, update_first=update_first), in_axes=axes)(*engine)
 
 
 @bounded
@@ -142,13 +136,27 @@ def run_one(model: Any, method: Any, ys: Any, us: Any = None, key: Any = None, *
         arguments, rest = (model, method, ys, us, key), options | fused
         return to_numpy(run.run_filter(*arguments, **rest)) if plain else call(run.run_filter, *arguments, **rest)
 
+    final, saved = _in_one_kernel(attempt)
+    return final, jax.tree.map(lambda array: array[:steps], saved)
+
+
+def smooth(*engine: Any, many: bool, per_series_model: bool, update_first: bool) -> Any:
+    """Walk back through one series or many, in one kernel if it can be; what it takes is what `run_smoothers` does."""
+    options = {"per_series_model": per_series_model} if many else {}
+
+    def attempt(**fused: bool) -> Any:
+        return call(run_smoothers if many else run_smoother, *engine, update_first=update_first, **options, **fused)
+
+    return _in_one_kernel(attempt)
+
+
+def _in_one_kernel(attempt: Callable) -> Any:
     try:
-        final, saved = attempt(fused=True)
+        return attempt(fused=True)
     except jax.errors.JaxRuntimeError as error:
         if not refused(error):
             raise
-        final, saved = attempt()
-    return final, jax.tree.map(lambda array: array[:steps], saved)
+        return attempt()
 
 
 def run_series(
