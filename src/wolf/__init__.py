@@ -42,7 +42,7 @@ if TYPE_CHECKING:  # what a checker sees; `_HOMES` below says the same to Python
     from wolf.integrations.estimators import OnlineClassifier as OnlineClassifier
     from wolf.integrations.estimators import OnlineRegressor as OnlineRegressor
     from wolf.methods import EKF, IEKF, KF, Learned, LowRank, WoLF
-    from wolf.online import FixedLag, Online
+    from wolf.online import Bank, FixedLag, Online
     from wolf.readings.frames import filter_frame
     from wolf.results import Filtered, Forecast, Smoothed
     from wolf.statespace import LinearModel, ParameterModel, StateSpaceModel, families
@@ -64,7 +64,7 @@ if TYPE_CHECKING:  # what a checker sees; `_HOMES` below says the same to Python
 
 __all__ = ["Gaussian", "LinearModel", "ParameterModel", "StateSpaceModel"]
 __all__ += ["filter", "filter_chunks", "filter_frame", "filter_many", "forecast", "sample_paths", "smooth"]
-__all__ += ["Filtered", "Fit", "FixedLag", "Forecast", "Online", "Smoothed", "Tuned", "fit", "tune"]
+__all__ += ["Bank", "Filtered", "Fit", "FixedLag", "Forecast", "Online", "Smoothed", "Tuned", "fit", "tune"]
 __all__ += ["Certificate", "attack", "certify", "explain", "export_c"]
 __all__ += ["EKF", "IEKF", "KF", "EnsembleFilter", "GaussianFilter", "Learned", "LowRank", "WoLF"]
 __all__ += ["IMQ", "Huber", "MahalanobisIMQ", "MahalanobisThreshold", "PerCoordinate", "PerGroup", "StudentWeight"]
@@ -86,7 +86,7 @@ _HOMES = {
     "wolf.fitting.tuning": "Tuned tune",
     "wolf.integrations.estimators": "OnlineClassifier OnlineRegressor",
     "wolf.methods": "EKF IEKF KF Learned LowRank WoLF",
-    "wolf.online": "FixedLag Online",
+    "wolf.online": "Bank FixedLag Online",
     "wolf.readings.frames": "filter_frame",
     "wolf.results": "Filtered Forecast Smoothed",
     "wolf.statespace": "LinearModel ParameterModel StateSpaceModel families",
