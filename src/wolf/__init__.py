@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # what a checker sees; `_HOMES` below says the same to Python
     from wolf.audit.explain import explain
     from wolf.belief import Gaussian
     from wolf.engine.run import init, run_chunks, run_each, run_filter, run_many, step
+    from wolf.exporting import export_c
     from wolf.filters import EnsembleFilter, GaussianFilter
     from wolf.fitting import Fit, fit
     from wolf.fitting.tuning import Tuned, tune
@@ -64,7 +65,7 @@ if TYPE_CHECKING:  # what a checker sees; `_HOMES` below says the same to Python
 __all__ = ["Gaussian", "LinearModel", "ParameterModel", "StateSpaceModel"]
 __all__ += ["filter", "filter_chunks", "filter_frame", "filter_many", "forecast", "sample_paths", "smooth"]
 __all__ += ["Filtered", "Fit", "FixedLag", "Forecast", "Online", "Smoothed", "Tuned", "fit", "tune"]
-__all__ += ["Certificate", "attack", "certify", "explain"]
+__all__ += ["Certificate", "attack", "certify", "explain", "export_c"]
 __all__ += ["EKF", "IEKF", "KF", "EnsembleFilter", "GaussianFilter", "Learned", "LowRank", "WoLF"]
 __all__ += ["IMQ", "Huber", "MahalanobisIMQ", "MahalanobisThreshold", "PerCoordinate", "PerGroup", "StudentWeight"]
 __all__ += ["Tukey", "Unweighted", "Welsch"]
@@ -79,6 +80,7 @@ _HOMES = {
     "wolf.audit.explain": "explain",
     "wolf.belief": "Gaussian",
     "wolf.engine.run": "init run_chunks run_each run_filter run_many step",
+    "wolf.exporting": "export_c",
     "wolf.filters": "EnsembleFilter GaussianFilter",
     "wolf.fitting": "Fit fit",
     "wolf.fitting.tuning": "Tuned tune",

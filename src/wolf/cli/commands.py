@@ -283,6 +283,34 @@ def certify(model: str, plot: Path | None, json: str | None, seed: int, **option
     click.echo(certifying.run(model, json=json, plot=target, key=seed, **options))
 
 
+@main.command()
+@click.argument("model")
+@click.option("--set", "settings", multiple=True, metavar="NAME=NUMBER", help="Variance of the model.")
+@click.option("--method", help=METHOD_HELP)
+@click.option(
+    "--columns", type=click.IntRange(min=1), default=1, show_default=True, help="Number of coordinates of a track."
+)
+@click.option(
+    "--dtype",
+    type=click.Choice(["float32", "float64"]),
+    default="float32",
+    show_default=True,
+    help="Precision of the C.",
+)
+@click.option("--out", default="filter.c", show_default=True, help="C file to write, with its header beside it.")
+def export(model: str, settings: tuple[str, ...], columns: int, dtype: str, out: str, method: str | None) -> None:
+    """Write the filter of a MODEL as C, for a machine that has no Python.
+
+    Example: wolf export constant-velocity --columns 2 --set accel_var=0.1 --set obs_var=1 --out tracker.c
+    """
+    from wolf.cli import exporting, filtering
+    from wolf.readings import files
+
+    files.check_apart(_inputs(model), {"--out": out})
+    given = filtering.parse_settings(settings)
+    click.echo(repr(exporting.export(model, given, columns, out, method=method, dtype=dtype)))
+
+
 @main.command("models")
 def list_models() -> None:
     """List the models by name, with their parameters."""
