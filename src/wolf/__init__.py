@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from wolf.audit.explain import explain
     from wolf.integrations.estimators import OnlineClassifier as OnlineClassifier
     from wolf.integrations.estimators import OnlineRegressor as OnlineRegressor
+    from wolf.reports import report
 
 plot = plots  # wolf.plot.series(out)
 __version__ = _package_version()
@@ -65,7 +66,7 @@ __version__ = _package_version()
 __all__ = ["Gaussian", "LinearModel", "ParameterModel", "StateSpaceModel"]
 __all__ += ["filter", "filter_chunks", "filter_frame", "filter_many", "forecast", "sample_paths", "smooth"]
 __all__ += ["Filtered", "Fit", "FixedLag", "Forecast", "Online", "Smoothed", "Tuned", "fit", "tune"]
-__all__ += ["Certificate", "attack", "certify", "explain"]
+__all__ += ["Certificate", "attack", "certify", "explain", "report"]
 __all__ += ["EKF", "IEKF", "KF", "EnsembleFilter", "GaussianFilter", "Learned", "LowRank", "WoLF"]
 __all__ += ["IMQ", "Huber", "MahalanobisIMQ", "MahalanobisThreshold", "PerCoordinate", "PerGroup", "StudentWeight"]
 __all__ += ["Tukey", "Unweighted", "Welsch"]
@@ -80,6 +81,7 @@ _ELSEWHERE = {
     "explain": "wolf.audit.explain",
     "OnlineClassifier": "wolf.integrations.estimators",
     "OnlineRegressor": "wolf.integrations.estimators",
+    "report": "wolf.reports",
 }
 
 if not TYPE_CHECKING:  # a checker would take it for leave to misspell every name

@@ -112,10 +112,10 @@ def filter_command(source: str, method: str | None, out: str | None, report: str
         tables.write(target, read, series, progress)
     wrote = ["standard output" if target == "-" else target]
     if report is not None:
-        from wolf.report import write_report
+        from wolf.reports import write_report
 
         origin = None if read.axis is None else read.axis.origin
-        named: Any = {"names": read.names, "time": read.time, "notes": read.notes}
+        named: Any = {"names": read.names, "time": read.time, "notes": read.notes, "failed": read.failed}
         write_report(report, read.table.name, series, chosen, origin=origin, **named)
         wrote.append(f"{report} (open it in a browser)")
     told = (read, series, chosen, wrote)
