@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from wolf.cli.options import tell
-from wolf.cli.progress import Progress
 from wolf_paper import registry, runner, verdict
 from wolf_paper.runner import Outcome, Request
 
@@ -50,8 +49,8 @@ def reproduce(
         for number, experiment in enumerate(chosen, 1):
             if not silent:
                 click.echo(f"[{number}/{len(chosen)}] {experiment.name}: {experiment.title}")
-            with Progress(f"Running {experiment.name}", quiet=quiet):
-                outcomes.append(runner.reproduce(experiment, request))
+            say = (lambda words: None) if silent else click.echo
+            outcomes.append(runner.reproduce(experiment, request, say, quiet))
     except KeyboardInterrupt:
         click.echo(f"\nInterrupted. Finished parts are kept in {out}; the same command goes on from there.", err=True)
         return 130  # as a shell reports an interrupt
