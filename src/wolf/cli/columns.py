@@ -21,6 +21,8 @@ IDENTIFIER = re.compile(r"(?:.*[_\s.-])?(id|ids|idx|index|nr|num|number|row|key|
 CAMEL = re.compile(r".*[a-z](Id|ID|Index|Nr)")
 LATITUDE = ("lat", "latitude", "breite", "position_lat", "gps_lat", "y_lat")
 LONGITUDE = ("lon", "lng", "long", "longitude", "laenge", "länge", "position_long", "gps_lon", "gps_lng", "x_lon")
+ALTITUDE = ("altitude", "alt", "ele", "elevation", "height", "hoehe", "höhe")
+ACCURACY = ("accuracy", "horizontal_accuracy", "horizontalaccuracy", "hacc", "h_acc", "hdop", "pdop", "epe", "sigma")
 SAMPLE = 1000  # rows that tell what a column holds
 FEW = 5  # rows that must be there for a count to be told from readings
 WORDS = {  # what is not filtered by itself, and why
@@ -130,6 +132,23 @@ def find_clock(table: files.Table, columns: list[Column], time: str | None, take
         return None
     clocks = [column.name for column in columns if column.kind == "clock" and column.name not in taken]
     return clocks[0] if len(clocks) == 1 else None
+
+
+def find_place(columns: list[Column], values: tuple[str, ...]) -> dict[str, str]:
+    """Look for positions on the globe: what is the latitude, the longitude, the altitude, the accuracy.
+
+    Nothing is found where other columns were asked for.
+    """
+    named: dict[str, str] = {
+        kind: column.name for column in columns for kind in ("latitude", "longitude") if column.kind == kind
+    }
+    if len(named) < 2 or (values and set(values) != set(named.values())):
+        return {}
+    for kind, usual in (("altitude", ALTITUDE), ("accuracy", ACCURACY)):
+        known = [column.name for name in usual for column in columns if column.name.strip().lower() == name]
+        fitting = [c.name for c in columns if c.name in known and c.kind in ("reading", "constant", "count")]
+        named |= {kind: fitting[0]} if fitting else {}
+    return named
 
 
 def find_value(table: files.Table, columns: list[Column], taken: set[Any], notes: list[str]) -> str:

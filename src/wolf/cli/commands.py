@@ -88,7 +88,7 @@ def filter_command(source: str, method: str | None, out: str | None, report: str
     Writes mean, lower, upper, weight and outlier next to the columns of FILE. Variances that --set does not
     give are fitted.
     """
-    from wolf.cli import filtering, tables
+    from wolf.cli import filtering
     from wolf.numerics import allocator
     from wolf.readings import Options, files
 
@@ -108,14 +108,14 @@ def filter_command(source: str, method: str | None, out: str | None, report: str
     read = load(source, options)
     _tell_size(options["model"], options["quiet"])
     with Progress(f"Filtering {len(read.values):,} rows", read.values.size, options["quiet"]) as progress:
-        series: Any = (filtering.start if report is None else filtering.run)(read, chosen, progress)
-        tables.write(target, read, series, progress)
+        series = _clean(read, chosen, target, report is not None, progress)
     wrote = ["standard output" if target == "-" else target]
     if report is not None:
         from wolf.reports import write_report
 
         origin = None if read.axis is None else read.axis.origin
-        named: Any = {"names": read.names, "time": read.time, "notes": read.notes, "failed": read.failed}
+        titles = read.names if read.place is None else ["metres east", "metres north"]
+        named: Any = {"names": titles, "time": read.time, "notes": read.notes, "failed": read.failed}
         write_report(report, read.table.name, series, chosen, origin=origin, **named)
         wrote.append(f"{report} (open it in a browser)")
     told = (read, series, chosen, wrote)
@@ -123,6 +123,21 @@ def filter_command(source: str, method: str | None, out: str | None, report: str
     tell(filtering.summary(*told), filtering.facts(*told), *how, err=target == "-")
     if read.failed and options["strict"]:
         raise click.exceptions.Exit(1)
+
+
+def _clean(read: Any, chosen: Any, target: str, whole: bool, progress: Progress) -> Any:
+    """Clean readings, or tracks, and write them."""
+    from wolf.cli import filtering, tables, tracking
+
+    if read.place is not None:
+        tracks = tracking.run(read, chosen, progress)
+        tracking.write(target, read, tracks)
+        return [track.series for track in tracks]
+    if Path(target).suffix.lower() == tracking.GPX:
+        raise ValueError(f"{target} is for tracks: {read.table.name} has no columns of latitude and longitude")
+    series: Any = (filtering.run if whole else filtering.start)(read, chosen, progress)
+    tables.write(target, read, series, progress)
+    return series
 
 
 @main.command(epilog=examples("wolf look readings.csv", "wolf look readings.csv --json"))

@@ -82,7 +82,7 @@ def default_target(source: str) -> str:
     path = Path(source)
     if not path.name:
         raise ValueError(f"there is no file {source!r}; name one to read")
-    known = path.suffix.lower() in {*files.SUFFIXES, ".csv", ".tsv", ".txt"}
+    known = path.suffix.lower() in {*files.SUFFIXES, ".csv", ".tsv", ".txt", ".gpx"}
     return str(path.with_name(path.stem + "-clean" + (path.suffix if known else ".csv")))
 
 

@@ -55,6 +55,8 @@ class Readings(NamedTuple):
         notes: what a person should know.
         clock: column of the time of day, where `time` has only the date.
         failed: series that could not be filtered: label -> why.
+        place: positions on the globe, where the columns are such: latitude, longitude, and as there are altitude and
+            accuracy, (rows,) each. The values are then metres on a plane.
     """
 
     table: files.Table
@@ -70,6 +72,7 @@ class Readings(NamedTuple):
     notes: list[str]
     clock: str | None
     failed: dict[str, str]
+    place: dict[str, np.ndarray] | None = None
 
     @property
     def times(self) -> np.ndarray | None:
@@ -100,10 +103,15 @@ def load(
     for name in filter(None, [*time, by, *values]):
         _check_name(table, name)
     _check_parts(time, by, values)
-    columns = finding.describe(table, how.decimal) if not (time and values) else []
+    columns = finding.describe(table, how.decimal)
     dated = time[0] if time else finding.find_time(table, columns, {by, *values}, notes)
     clock = time[1] if len(time) > 1 else None if time else finding.find_clock(table, columns, dated, {by, *values})
-    names = list(dict.fromkeys(values)) or [finding.find_value(table, columns, {dated, clock, by}, notes)]
+    places = finding.find_place(columns, values)
+    names = (
+        list(dict.fromkeys(values))
+        or [places["latitude"], places["longitude"]] * bool(places)
+        or [finding.find_value(table, columns, {dated, clock, by}, notes)]
+    )
     stacked = np.stack([_numbers(table, name, how, notes) for name in names], axis=1)
     groups, labels, keys = (None, None, None) if by is None else files.group_column(table, by)
     axis = None
@@ -112,7 +120,11 @@ def load(
         _note_clocks(axis, groups, notes)
     quoted = files.needs_quotes(table.data, table.delimiter)
     found = (dated, axis, names, stacked, by, groups, labels, keys, notes, clock)
-    return Readings(table.without_rows(), quoted, *found, {})
+    place = {kind: _numbers(table, name, how, notes) for kind, name in places.items()} if places else None
+    if place:
+        told = " and ".join(f"{name!r} as {kind}" for kind, name in places.items())
+        notes.append(f"positions on the globe, {told}: cleaned in metres on a plane")
+    return Readings(table.without_rows(), quoted, *found, {}, place)
 
 
 def _numbers(table: files.Table, name: str, how: Reading, notes: list[str]) -> np.ndarray:

@@ -10,6 +10,7 @@ from wolf.readings.files.columns import example as example
 from wolf.readings.files.columns import group_column as group_column
 from wolf.readings.files.columns import is_number as is_number
 from wolf.readings.files.columns import number_column as number_column
+from wolf.readings.files.gps import write_gpx as write_gpx
 from wolf.readings.files.places import check_apart as check_apart
 from wolf.readings.files.reading import SUFFIXES as SUFFIXES
 from wolf.readings.files.reading import read_table as read_table

@@ -1,16 +1,18 @@
 """Read a table, whatever kind of file it is in."""
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
-from wolf.readings.files import texts
+from wolf.readings.files import gps, texts
 from wolf.readings.files.excel import read_excel
 from wolf.readings.files.table import Table, check_names, pyarrow
 from wolf.storage import is_special
 
 SUFFIXES = {".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow"}
 MAGIC = {b"PAR1": "parquet", b"ARRO": "arrow"}
+HEAD = 4096  # bytes that tell a track from a table
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 
 
@@ -44,7 +46,12 @@ def read_table(
     kind = SUFFIXES.get(ending) or MAGIC.get(content.slice(0, min(4, content.size)).to_pybytes(), "csv")
     lasting = source != "-" and not is_special(source) and ending not in COMPRESSED
     try:
-        if ending in (".xlsx", ".xlsm") and kind == "csv":
+        start = content.slice(0, min(content.size, HEAD)).to_pybytes()
+        if kind == "csv" and (ending == ".gpx" or re.search(rb"<gpx[\s>]", start)):
+            table = gps.read_gpx(name, content)
+        elif kind == "csv" and gps.NMEA.match(start.lstrip()):
+            table = gps.read_nmea(name, content)
+        elif ending in (".xlsx", ".xlsm") and kind == "csv":
             table = read_excel(name, content)
         elif kind == "csv":
             table = texts.read_text(name, content, source if lasting else None, (header, skip, comment), ragged)

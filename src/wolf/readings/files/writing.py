@@ -12,7 +12,7 @@ from wolf.readings.files.reading import SUFFIXES
 from wolf.readings.files.table import pyarrow
 from wolf.storage import atomic, is_special
 
-TABLES = (".csv", ".tsv", ".txt", *SUFFIXES)  # endings that say how a table is written
+TABLES = (".csv", ".tsv", ".txt", *SUFFIXES, ".gpx")  # endings that say how a table is written
 ROW_GROUP = 131_072  # rows of a Parquet file that are written at once
 
 
