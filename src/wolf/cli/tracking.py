@@ -9,13 +9,13 @@ import numpy as np
 
 from wolf.cli.readings import Readings
 from wolf.readings import Options, Series, files
-from wolf.readings.tracks import Track, clean_track
+from wolf.readings.tracks import CleanTrack, clean_track
 from wolf.storage import atomic
 
 GPX = ".gpx"
 
 
-def run(read: Readings, options: Options, progress: Callable[[int], None]) -> list[Track]:
+def run(read: Readings, options: Options, progress: Callable[[int], None]) -> list[CleanTrack]:
     """Clean each track.
 
     Args:
@@ -50,7 +50,7 @@ def run(read: Readings, options: Options, progress: Callable[[int], None]) -> li
     return tracks
 
 
-def columns(read: Readings, tracks: list[Track]) -> dict[str, np.ndarray]:
+def columns(read: Readings, tracks: list[CleanTrack]) -> dict[str, np.ndarray]:
     """Lay the results out on the rows that were read."""
     rows = len(read.values)
     told: dict[str, np.ndarray] = {}
@@ -78,7 +78,7 @@ def _joint(series: Series, array: np.ndarray, gather: Any) -> np.ndarray:
     return np.asarray(array if array.ndim == 1 else gather(array, axis=1))
 
 
-def write(target: str, read: Readings, tracks: list[Track]) -> None:
+def write(target: str, read: Readings, tracks: list[CleanTrack]) -> None:
     """Write the rows that were read with the results beside them, or the clean tracks as GPX."""
     if Path(target).suffix.lower() == GPX:
         with atomic(Path(target)) as file:
@@ -90,7 +90,7 @@ def write(target: str, read: Readings, tracks: list[Track]) -> None:
     files.write_table(target, piece, read.table.kind, read.table.delimiter)
 
 
-def _points(read: Readings, track: Track) -> dict[str, np.ndarray]:
+def _points(read: Readings, track: CleanTrack) -> dict[str, np.ndarray]:
     held = {"latitude": track.latitude, "longitude": track.longitude}
     if track.altitude is not None:
         held["altitude"] = track.altitude.mean[:, 0]

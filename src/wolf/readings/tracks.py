@@ -96,7 +96,7 @@ def plane_around(latitude: np.ndarray, longitude: np.ndarray) -> LocalPlane:
 
 
 @dataclasses.dataclass(frozen=True)
-class Track:
+class CleanTrack:
     """A clean track.
 
     Attributes:
@@ -127,7 +127,7 @@ def clean_track(
     accuracy: Any = None,
     options: Options | None = None,
     label: str = "",
-) -> Track:
+) -> CleanTrack:
     """Clean positions on the globe.
 
     Args:
@@ -166,7 +166,7 @@ def clean_track(
     if altitude is not None:
         above = checks.number_array("altitude", altitude)[rows]
         height = _altitude(above, stamps, options, label) if np.isfinite(above).sum() > 3 else None
-    return Track(series, plane, *cleaned, radius, height, [*notes, *_stretch(plane, latitude)])
+    return CleanTrack(series, plane, *cleaned, radius, height, [*notes, *_stretch(plane, latitude)])
 
 
 def _on_globe(latitude: np.ndarray, longitude: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[str]]:
