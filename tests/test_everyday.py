@@ -120,6 +120,18 @@ def test_codes_for_nothing_are_told_and_taken_out_when_asked():
     assert suspects.codes(np.array([*range(900, 1100), 999.0, 999.0])) == {}
 
 
+def test_what_a_broken_chip_says_again_and_again_is_a_code_and_no_limit():
+    values = wolf.datasets.load("thermometer").values[:, 0]
+    assert suspects.codes(values) == {-127.0: 13, 85.0: 15}
+    told = " ".join(load(str(wolf.datasets.path("thermometer"))).notes)
+    assert "add --missing 85" in told
+    assert "the limit" not in told
+    tail = (
+        np.random.default_rng(0).geometric(0.3, 5000).astype(float)
+    )  # counts: the largest are rare and close together
+    assert suspects.codes(tail) == suspects.limits(tail) == {}
+
+
 def test_a_limit_of_the_sensor_is_told_and_rounding_is_not():
     rng = np.random.default_rng(0)
     values = rng.normal(size=500).round(2)

@@ -242,7 +242,7 @@ def simulate(out: str, settings: tuple[str, ...], as_json: bool, quiet: bool, **
     files.check_table(out)
     files.check_apart(_inputs(options["model"]), {"--out": out})
     table = simulating.simulate(parameters=filtering.parse_settings(settings), **options)
-    files.write_table(out, table)
+    simulating.write(out, table)
     words = f"{out}: {table.num_rows:,} rows, columns {', '.join(table.column_names)}"
     facts = {"wrote": out, "rows": table.num_rows, "columns": table.column_names}
     tell(words, facts, as_json, quiet or out == "-", err=out == "-")

@@ -146,12 +146,13 @@ def _numbers(table: files.Table, name: str, how: Reading, notes: list[str]) -> n
     if marked.any():
         notes.append(f"{int(marked.sum()):,} values of {name!r} taken as missing, as --missing says")
     values = np.where(marked, np.nan, found.values) if marked.any() else found.values
-    for code, count in suspects.codes(values).items():
+    suspected = suspects.codes(values)
+    for code, count in suspected.items():
         notes.append(
             f"{code:g} stands {count:,} times in {name!r}, far from all else: if it means that nothing came, "
             f"add --missing {code:g}"
         )
-    for limit, count in suspects.limits(values).items():
+    for limit, count in suspects.limits(values[~np.isin(values, list(suspected))]).items():
         notes.append(
             f"{count:,} values of {name!r} are exactly {limit:g}, the limit of what it shows: "
             "what was measured there may lie beyond"

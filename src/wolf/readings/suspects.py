@@ -7,6 +7,7 @@ CODES = (  # that programs write where nothing came
     *(-32768.0, 32767.0, 65535.0, -2147483648.0, 2147483647.0, -1e30, 1e30, 1e20, 1e36),
 )
 LEAST = 2  # times that a code must stand there; one alone is an outlier
+OFTEN = 5  # times that another number must, to be taken for one
 FAR = 5.0  # quartile distances beyond the quartiles of all else
 SHARE = 0.01  # of the readings that must stand at a limit
 STEEP = 4.0  # times as often as the values next to it
@@ -24,19 +25,20 @@ def codes(values: np.ndarray) -> dict[float, int]:
         >>> codes(np.array([20.0, 21.0, -999.0, 20.5, -999.0, 21.5]))
         {-999.0: 2}
     """
-    present = values[np.isfinite(values)]
-    among = np.isin(present, CODES)
-    others, found = present[~among], {}
-    if among.sum() < LEAST or not others.size:
+    present, counts = np.unique(values[np.isfinite(values)], return_counts=True)
+    if not len(present):
         return {}
-    low, high = np.quantile(others, [0.25, 0.75])
-    reach = FAR * (0.5 * high - 0.5 * low) * 2
-    for code in CODES:
-        count = int((present == code).sum())
-        if count < LEAST:
-            continue
-        if not low - reach <= code <= high + reach and not others.min() <= code <= others.max():
-            found[code] = count
+    low, high = np.quantile(values[np.isfinite(values)], [0.25, 0.75])
+    room = 2 * (0.5 * high - 0.5 * low)
+    usual = np.isin(present, CODES) & (counts >= LEAST)
+    often = usual | ((counts >= OFTEN) & (room > 0))
+    with np.errstate(over="ignore"):
+        far = (present < low - FAR * room) | (present > high + FAR * room)
+    others = present[~(often & far)]
+    found = {}
+    for value, count in zip(present[often & far].tolist(), counts[often & far].tolist(), strict=True):
+        if not others.size or np.abs(others - value).min() > room:  # alone, and not the end of a long tail
+            found[value] = count
     return found
 
 
