@@ -107,11 +107,10 @@ def load(
     dated = time[0] if time else finding.find_time(table, columns, {by, *values}, notes)
     clock = time[1] if len(time) > 1 else None if time else finding.find_clock(table, columns, dated, {by, *values})
     places = finding.find_place(columns, values)
-    names = (
-        list(dict.fromkeys(values))
-        or [places["latitude"], places["longitude"]] * bool(places)
-        or [finding.find_value(table, columns, {dated, clock, by}, notes)]
-    )
+    names = list(dict.fromkeys(values))
+    if not names and places:
+        names = [places["latitude"], places["longitude"]]
+    names = names or [finding.find_value(table, columns, {dated, clock, by}, notes)]
     stacked = np.stack([_numbers(table, name, how, notes) for name in names], axis=1)
     groups, labels, keys = (None, None, None) if by is None else files.group_column(table, by)
     axis = None
