@@ -26,9 +26,10 @@ def codes(values: np.ndarray) -> dict[float, int]:
         {-999.0: 2}
     """
     present, counts = np.unique(values[np.isfinite(values)], return_counts=True)
-    if not len(present):
+    plain = values[np.isfinite(values) & ~np.isin(values, CODES)]
+    if not plain.size:
         return {}
-    low, high = np.quantile(values[np.isfinite(values)], [0.25, 0.75])
+    low, high = np.quantile(plain, [0.25, 0.75])
     room = 2 * (0.5 * high - 0.5 * low)
     usual = np.isin(present, CODES) & (counts >= LEAST)
     often = usual | ((counts >= OFTEN) & (room > 0))
