@@ -5,6 +5,7 @@ python docs/make_images.py
 
 import io
 import runpy
+import shutil
 from pathlib import Path
 
 import jax
@@ -15,8 +16,9 @@ import wolf
 from wolf.cli import demo
 from wolf.plots import style
 from wolf.plots.series_plot import band
-from wolf.readings import Options
+from wolf.readings import Options, clean
 from wolf.readings.tracks import LocalPlane, clean_track
+from wolf.reports.page import render
 
 HERE = Path(__file__).parent
 IMAGES = HERE / "images"
@@ -126,7 +128,27 @@ def draw_gps_track():
     save(figure, "gps-track.png")
 
 
+def draw_report():
+    """The upper part of the report on the thermometer, as a browser shows it; its table is cut."""
+    from playwright.sync_api import sync_playwright
+
+    data = wolf.datasets.load("thermometer")
+    series = clean(data.values, data.times, Options(), names=["value"])
+    page = render("thermometer.csv", series, Options(), names=["value"], time="time")
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    with sync_playwright() as started:
+        launched = started.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        opened = launched.new_page(viewport={"width": 1180, "height": 1340}, color_scheme="light")
+        opened.set_content(page)
+        opened.wait_for_function("window.wolfReport && window.wolfReport.ready")
+        opened.evaluate("[...document.querySelectorAll('details tbody tr')].slice(6).forEach((row) => row.remove())")
+        shot = opened.screenshot()
+        launched.close()
+    picture = Image.open(io.BytesIO(shot)).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    picture.save(IMAGES / "report.png", optimize=True)
+
+
 if __name__ == "__main__":
     IMAGES.mkdir(exist_ok=True)
-    for draw in (draw_demo, draw_weights, draw_metric, draw_dirty_sensor, draw_gps_track):
+    for draw in (draw_demo, draw_weights, draw_metric, draw_dirty_sensor, draw_gps_track, draw_report):
         draw()

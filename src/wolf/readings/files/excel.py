@@ -6,7 +6,7 @@ from typing import Any
 
 from wolf.readings.files.table import Table, pyarrow
 
-MISSING_OPENPYXL = "is an Excel file, which needs openpyxl: pip install openpyxl, or save it as CSV"
+MISSING_OPENPYXL = 'is an Excel file, which needs openpyxl: pip install "wolf-filter[excel]", or save it as CSV'
 
 
 def read_excel(name: str, content: Any) -> Table:
