@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike
 
 from wolf import checks, entry, native
 from wolf.belief import Gaussian
-from wolf.engine import hindsight, reweighing
+from wolf.engine import hindsight, parallel, reweighing
 from wolf.engine.forecasting import run_forecast
 from wolf.engine.measurements import is_wild
 from wolf.engine.parallel import bound_programs, pad, pad_steps, run_one, run_series
-from wolf.engine.smoothing import run_sampler, run_smoother
+from wolf.engine.smoothing import run_sampler
 from wolf.filters import GaussianFilter
 from wolf.native import Engine
 from wolf.numerics.precision import as_key, precision, to_dtype, to_numpy
@@ -249,11 +249,8 @@ def smooth(model: Models, out: Filtered, *, reweigh: bool = False) -> Smoothed:
     dtype = out.settings["dtype"]
     each, whole = _together(model)
     beliefs = Gaussian(out.means, out.covs), Gaussian(out.predicted_means, out.predicted_covs)
-    smoother = partial(run_smoother, update_first=out.update_first)
     start = out.final.t - (out.settings["steps"] if out.lengths is None else out.lengths)  # above 0 for a chunk
-    if out.num_series is not None:
-        inputs_axis = 0 if out.inputs is not None and out.inputs.ndim == 3 else None
-        smoother = jax.vmap(smoother, in_axes=(0 if each else None, None, 0, 0, inputs_axis, 0, 0))
+    how: Any = {"many": out.num_series is not None, "per_series_model": each, "update_first": out.update_first}
     # The walk goes backward, so steps before the first change nothing, and let one program serve several lengths.
     axis, steps = 0 if out.num_series is None else 1, out.settings["steps"]
     extra = pad_steps(steps) - steps
@@ -261,8 +258,8 @@ def smooth(model: Models, out: Filtered, *, reweigh: bool = False) -> Smoothed:
     us = None if out.inputs is None else pad(out.inputs, out.inputs.ndim - 2, extra)
     bound_programs()
     with precision(dtype):
-        engine = (cast(whole, dtype), cast(out.method.moments, dtype))
-        smoothed = to_numpy(smoother(*engine, *cast(beliefs, dtype), to_dtype(us, dtype), lengths, start - extra))
+        engine = (cast(whole, dtype), cast(out.method.moments, dtype), *cast(beliefs, dtype), to_dtype(us, dtype))
+        smoothed = parallel.smooth(*engine, lengths, start - extra, **how)
     mean, cov = (array[extra:] if axis == 0 else array[:, extra:] for array in (smoothed.mean, smoothed.cov))
     first = Smoothed(mean, cov, out)
     return _smooth_again(model, first) if reweigh else first

@@ -8,18 +8,12 @@ from typing import Any
 import click
 
 from wolf import interrupts
-from wolf.cli.options import METHOD_HELP, examples, file_options, load, model_options, talk_options, tell
+from wolf.cli.options import METHOD_HELP, InputError, examples, file_options, load, model_options, talk_options, tell
 from wolf.cli.plugins import Pluggable
 from wolf.cli.progress import Progress
 
 PICTURES = (".png", ".pdf", ".svg")
 TRACEBACK = "WOLF_TRACEBACK"  # set in the environment, it shows where an error comes from
-
-
-class InputError(click.ClickException):
-    """An input or a file is at fault: one line, exit code 2."""
-
-    exit_code = 2
 
 
 class Bug(click.ClickException):
@@ -290,6 +284,33 @@ def certify(model: str, plot: Path | None, json: str | None, seed: int, quiet: b
         words = certifying.run(model, json=json, plot=target, key=seed, **options)
     if not quiet or json == "-":
         click.echo(words)
+
+
+@main.command(
+    epilog=examples("wolf export constant-velocity --columns 2 --set dynamics_var=0.1 --set obs_var=1 --out tracker.c")
+)
+@click.argument("model")
+@click.option("--set", "settings", multiple=True, metavar="NAME=NUMBER", help="Variance of the model.")
+@click.option("--method", help=METHOD_HELP)
+@click.option(
+    "--columns", type=click.IntRange(min=1), default=1, show_default=True, help="Number of coordinates of a track."
+)
+@click.option(
+    "--dtype",
+    type=click.Choice(["float32", "float64"]),
+    default="float32",
+    show_default=True,
+    help="Precision of the C.",
+)
+@click.option("--out", default="filter.c", show_default=True, help="C file to write, with its header beside it.")
+def export(model: str, settings: tuple[str, ...], columns: int, dtype: str, out: str, method: str | None) -> None:
+    """Write the filter of a MODEL as C, for a machine that has no Python."""
+    from wolf.cli import exporting, filtering
+    from wolf.readings import files
+
+    files.check_apart(_inputs(model), {"--out": out})
+    given = filtering.parse_settings(settings)
+    click.echo(repr(exporting.export(model, given, columns, out, method=method, dtype=dtype)))
 
 
 @main.command("models", epilog=examples("wolf models"))

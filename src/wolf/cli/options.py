@@ -1,11 +1,18 @@
 """Options that commands share."""
 
+import os
 from typing import Any
 
 import click
 
 METHOD_HELP = "Name from `wolf methods`, with options as in WoLF-TMD:c=9.5. Default: the robust one."
 TIME_HELP = "Name of the time column: numbers or dates; twice for a date and a time of day. Default: found by itself."
+
+
+class InputError(click.ClickException):
+    """An input or a file is at fault: one line, exit code 2."""
+
+    exit_code = 2
 
 
 def examples(*commands: str) -> str:
@@ -19,11 +26,18 @@ def _add(options: list[Any], command: Any) -> Any:
     return command
 
 
+def _found(ctx: click.Context, parameter: click.Parameter, source: str) -> str:
+    """Refuse a file that is not there before anything that takes long is imported."""
+    if source != "-" and not os.path.exists(source):
+        raise InputError(f"there is no file {source or repr(source)}")
+    return source
+
+
 def file_options(command: Any) -> Any:
     """Add the options of every command that reads a file: where it is, and how it is written."""
     return _add(
         [
-            click.argument("source", metavar="FILE"),
+            click.argument("source", metavar="FILE", callback=_found),
             click.option("--time", multiple=True, help=TIME_HELP),
             click.option(
                 "--value",

@@ -1,6 +1,7 @@
 """How the door uses the machine: one series in one kernel, many series on all cores."""
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from threading import Lock
@@ -12,7 +13,7 @@ import numpy as np
 
 from wolf.engine import run
 from wolf.engine.forecasting import run_forecast
-from wolf.engine.smoothing import run_sampler, run_smoother
+from wolf.engine.smoothing import run_sampler, run_smoother, run_smoothers
 from wolf.numerics.linalg import SMALL
 from wolf.numerics.precision import as_key, precision, to_numpy
 from wolf.numerics.xla import refused, shares_out
@@ -34,7 +35,8 @@ def bound_programs() -> None:
 
     A process may have some 65,000 maps of memory, and each program takes about 26.
     """
-    kept: tuple[Any, ...] = (run.run_filter, run.run_many, run.run_each, run_smoother, run_sampler, run_forecast)
+    kept: tuple[Any, ...] = (run.run_filter, run.run_many, run.run_each, run_smoother, run_smoothers, run_sampler)
+    kept = (*kept, run_forecast)
     if sum(each._cache_size() for each in kept) > MOST_PROGRAMS:
         for each in kept:
             each.clear_cache()
@@ -87,12 +89,26 @@ def run_one(model: Any, method: Any, *engine: Any, **options: Any) -> tuple[Any,
         arguments, rest = (model, method, *engine), options | fused
         return to_numpy(run.run_filter(*arguments, **rest)) if plain else call(run.run_filter, *arguments, **rest)
 
+    return _in_one_kernel(attempt)  # type: ignore[no-any-return]
+
+
+def smooth(*engine: Any, many: bool, per_series_model: bool, update_first: bool) -> Any:
+    """Walk back through one series or many, in one kernel if it can be; what it takes is what `run_smoothers` does."""
+    options = {"per_series_model": per_series_model} if many else {}
+
+    def attempt(**fused: bool) -> Any:
+        return call(run_smoothers if many else run_smoother, *engine, update_first=update_first, **options, **fused)
+
+    return _in_one_kernel(attempt)
+
+
+def _in_one_kernel(attempt: Callable) -> Any:
     try:
-        return attempt(fused=True)  # type: ignore[no-any-return]
+        return attempt(fused=True)
     except jax.errors.JaxRuntimeError as error:
         if not refused(error):
             raise
-        return attempt()  # type: ignore[no-any-return]
+        return attempt()
 
 
 def run_series(

@@ -25,8 +25,9 @@ from wolf.protocols import Info, Measurement
 from wolf.statespace import Model
 
 
+@jax.jit
 def init(model: Model, method: Any, key: Array | None = None) -> Any:
-    """Start a filter at the model's prior."""
+    """Start a filter at the model's prior: one program, since operation by operation each is compiled by itself."""
     return method.init(model, key)
 
 

@@ -23,7 +23,7 @@ EXCEL = re.compile(r"(?i)sep=.\s*")  # a first line that tells Excel the delimit
 BINARY = re.compile(rb"[\0-\x08\x0e-\x1a\x1c-\x1f]")
 
 
-class Layout(NamedTuple):
+class Placement(NamedTuple):
     """How a text holds a table.
 
     Attributes:
@@ -70,7 +70,7 @@ def to_utf8(content: Any) -> tuple[bytes, str]:
     raise AssertionError("latin-1 takes every byte")
 
 
-def find(name: str, content: Any, header: bool, skip: int | None, comment: str | None) -> Layout:
+def find(name: str, content: Any, header: bool, skip: int | None, comment: str | None) -> Placement:
     """Find the table in a text in UTF-8.
 
     Args:
@@ -104,7 +104,7 @@ def find(name: str, content: Any, header: bool, skip: int | None, comment: str |
     start = lines[top].start if top < len(lines) else content.size
     if header and complete and not any(line.text.strip() for line in lines[top:]):
         raise ValueError(f"{name} has column names but no rows")
-    return Layout(delimiter, names, start, top, marks if commented or comment else "", notes)
+    return Placement(delimiter, names, start, top, marks if commented or comment else "", notes)
 
 
 class _Line(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any
 from zlib import crc32
 
 from wolf.readings.files import layout
-from wolf.readings.files.layout import Layout
+from wolf.readings.files.layout import Placement
 from wolf.readings.files.table import Table, check_names, pyarrow
 
 BLOCK = 1 << 17  # bytes that a table is read again by; pyarrow reads up to 32 of them ahead
@@ -49,7 +49,7 @@ def _read_changed(name: str, content: Any, where: tuple[Any, ...], ragged: str) 
     return table._replace(encoding=encoding, notes=(told, *table.notes))
 
 
-def _read(name: str, content: Any, lasting: str | None, found: Layout, ragged: str) -> Table:
+def _read(name: str, content: Any, lasting: str | None, found: Placement, ragged: str) -> Table:
     from pyarrow import csv as arrow_csv
 
     arrow = pyarrow()
@@ -107,7 +107,7 @@ def _without_comments(rows: Any, mark: str, notes: list[str]) -> bytes | None:
     return text
 
 
-def _judge_odd(name: str, odd: list[Any], rows: Any, found: Layout, ragged: str) -> list[str]:
+def _judge_odd(name: str, odd: list[Any], rows: Any, found: Placement, ragged: str) -> list[str]:
     """Tell lines below the table, and comments, from rows with too many or too few cells."""
     rest = [row for row in odd if not row.text.lstrip().startswith(layout.COMMENT)]
     tail = rows.slice(max(0, rows.size - TAIL)).to_pybytes().decode(errors="replace")
