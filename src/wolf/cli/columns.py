@@ -59,7 +59,11 @@ def _example(table: files.Table, name: str) -> str:
     cell = files.example(table, name)
     if cell or not table.data.num_rows:
         return cell
-    return next((str(cell) for cell in table.data.column(name).slice(0, SAMPLE).to_pylist() if cell is not None), "")
+    try:
+        cells = table.data.column(name).slice(0, SAMPLE).to_pylist()
+    except (OverflowError, ValueError):  # dates that Python does not know
+        return ""
+    return next((str(cell) for cell in cells if cell is not None), "")
 
 
 def _kind(table: files.Table, name: str, decimal: str | None) -> str:

@@ -28,8 +28,13 @@ def _add(options: list[Any], command: Any) -> Any:
 
 def _found(ctx: click.Context, parameter: click.Parameter, source: str) -> str:
     """Refuse a file that is not there before anything that takes long is imported."""
-    if source != "-" and not os.path.exists(source):
-        raise InputError(f"there is no file {source or repr(source)}")
+    try:
+        if source != "-":
+            os.stat(source)
+    except (FileNotFoundError, NotADirectoryError):
+        raise InputError(f"there is no file {source or repr(source)}") from None
+    except (OSError, ValueError) as error:  # a name that is too long, or holds a zero
+        raise InputError(f"{error.strerror}: {source}" if isinstance(error, OSError) else str(error)) from None
     return source
 
 

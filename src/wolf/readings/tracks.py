@@ -204,7 +204,8 @@ def _filter(
     metres: np.ndarray, times: np.ndarray | None, noise: np.ndarray | None, options: Options, label: str, rows: Any
 ) -> tuple[Series, np.ndarray]:
     """Fit and filter on the plane, each row with its own noise."""
-    named = parse(options.model if parse(options.model).columns is None else MODEL)
+    named = parse(MODEL if options.model == "auto" else options.model)
+    named = named if named.columns is None else parse(MODEL)  # a level or a season is no way to move
     unit, gaps = gaps_of(times)
     window = slice(*fit_window(len(metres)))
     step_var = difference_var(metres[window])
@@ -228,7 +229,8 @@ def _filter(
     variances = {name: parameters[name] for name in free}
     model = build(slice(None), prior, **variances)
     out = api.filter(model, metres, method=options.method)
-    belief: Any = api.smooth(out) if options.smooth else out
+    hindsight = options.smooth or not getattr(options, "live", True)
+    belief: Any = api.smooth(out) if hindsight else out
     mean, variance = project(model, belief.means, belief.covs)
     half = quantile(options.level) * np.sqrt(variance)
     deviations = np.sqrt(np.diagonal(out.innovation_covs, axis1=1, axis2=2))

@@ -59,12 +59,12 @@ def flags_of(each: Series, options: Options, filtered: Any = None) -> list[Flag]
         place = None if each.outlier.ndim == 1 else int(column)
         kind, reason = "", ""
         if kinds is not None:
-            kind = str(kinds[row] if kinds.ndim == 1 else kinds[row, column]) or "spike"
-            reason = KINDS.get(kind, "")
+            kind = str(kinds[row] if kinds.ndim == 1 else kinds[row, column])
+            reason = "; ".join(filter(None, [KINDS.get(kind, ""), _size(each, int(row), int(column))]))
         elif told is not None:
             kind, reason = told.get((int(row), place), ("", ""))
-        size = _size(each, int(row), int(column))
-        single.append(Flag(int(row), int(row), place, kind or "outlier", reason or size))
+        reason = reason or _size(each, int(row), int(column))
+        single.append(Flag(int(row), int(row), place, kind or "outlier", reason))
     return _joined(single)
 
 

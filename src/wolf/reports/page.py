@@ -48,6 +48,7 @@ def render(
     notes: list[str] | None = None,
     failed: dict[str, str] | None = None,
     runs: dict[int, Any] | None = None,
+    past: bool | None = None,
 ) -> str:
     """Make the page.
 
@@ -61,7 +62,9 @@ def render(
         notes: what a person should know about the data.
         failed: series that could not be filtered, and why.
         runs: of series whose `Filtered` is at hand, by their `id`.
+        past: whether estimates use the past of each row only; None to take it from the options.
     """
+    past = getattr(options, "live", not options.smooth) if past is None else past
     series = sorted(series, key=trouble, reverse=True)
     shown = series[:SHOWN]
     most = max(200, numbers.MOST // max(1, sum(len(each.columns) for each in shown)))
@@ -75,7 +78,7 @@ def render(
         "dates": origin is not None,
         "time": time or "row",
         "level": options.level,
-        "smooth": options.smooth,
+        "smooth": not past,
     }
     fields = {
         "TITLE": escape(Path(source).name),
@@ -90,7 +93,7 @@ def render(
         "EVENTS": tables.events(shown, flags, origin),
         "SEASON": _maybe("What repeats", season(series[0])),
         "PARAMETERS": tables.parameters(shown),
-        "SETTINGS": _settings(series, options, source),
+        "SETTINGS": _settings(series, options, source, past),
         "STYLE": _asset("uPlot.min.css") + _asset("page.css"),
         "LICENCE": _asset("uPlot-LICENSE.txt"),
         "UPLOT": _asset("uPlot.iife.min.js"),
@@ -181,14 +184,14 @@ def _notes(series: list[Series], pictures: list[dict[str, Any]], notes: list[str
     return told
 
 
-def _settings(series: list[Series], options: Options, source: str) -> str:
+def _settings(series: list[Series], options: Options, source: str, past: bool) -> str:
     first = series[0]
     steps = "even" if all(each.even for each in series) else "uneven: continuous-time model"
     settings = {
         "file": source,
         "model": first.model,
         "method": first.method,
-        "estimate uses": "the whole series (smoothed)" if options.smooth else "the past only (filtered)",
+        "estimate uses": "the past only (filtered)" if past else "the whole series (smoothed)",
         "time steps": f"{steps}, typically {first.unit:g}",
         "intervals": f"{options.level:.0%}",
         "wolf": package_version(),

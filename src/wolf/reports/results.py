@@ -62,9 +62,10 @@ def report(
     names = [f"y{j}" for j in range(count)] if names is None and count > 1 else (names or ["measurement"])
     if len(names) != count:
         raise ValueError(f"names must be one for each of the {count} measured coordinates; got {len(names)}")
-    options = Options(smooth=isinstance(out, Smoothed), level=level, method=filtered.method)
+    past = not isinstance(out, Smoothed)
+    options = Options(smooth=not past, level=level, method=filtered.method)
     runs = dict(zip((id(each) for each in series), many, strict=True))
-    write_report(str(path), title, series, options, names=names, origin=origin, runs=runs)
+    write_report(str(path), title, series, options, names=names, origin=origin, runs=runs, past=past)
 
 
 def _covs(out: Any) -> np.ndarray:

@@ -57,7 +57,7 @@ def choice(series: list[Series]) -> str:
     for one in found.candidates:
         values = ", ".join(f"{name} {value:.3g}" for name, value in one.parameters.items())
         rows.append([one.name, f"{one.score:.4f}", f"{getattr(one, 'behind', 0.0):.4g}", values, f"{one.seconds:.2f}"])
-    words = escape(str(found).splitlines()[0])
+    words = escape(getattr(found, "words", "") or str(found).splitlines()[0])
     verdict = f"<p>{escape(str(found.verdict))}</p>" if getattr(found, "verdict", "") else ""
     whose = f" The table is that of {escape(series[0].label)}." if len(series) > 1 and series[0].label else ""
     listed = table(titles, rows, "Models that were tried")
