@@ -137,6 +137,8 @@ def test_checks_are_told_in_words(tmp_path, series):
     assert "intervals are too narrow" in verdicts.of_picture(good | {"correlations": [0.7]})[0]
     assert "larger than was thought" in verdicts.of_picture(good | {"inside": 0.8})[0]
     assert "smaller than was thought" in verdicts.of_picture(good | {"inside": 0.999})[0]
+    assert "too wide" in verdicts.of_picture(good | {"correlations": [-0.7]})[0]
+    assert verdicts.of_picture(good | {"correlations": [-0.7]}, past=False) == []
     assert "below their prediction" in verdicts.of_picture(good | {"bias": -0.5})[0]
     fit = SimpleNamespace(errors={"obs_var": 9.3}, converged=False, outlier_share=None)
     unsure = dataclasses.replace(series[0], fit=fit, parameters={"level_var": 0.1, "obs_var": 0.22})

@@ -9,6 +9,7 @@ from wolf.readings import Options, Series
 MOST = 500  # rows of the table
 LONGEST = 20_000  # rows of a series that are filtered once more to be explained
 GAP = 3.0  # typical steps without a reading that are told
+CLOSE = 1.0  # standard deviations from the prediction that say nothing of a flagged reading
 KINDS = {  # what a kind means, where the whole series was looked at
     "spike": "one reading far from those before and after it",
     "burst": "several readings in a row that are off, after which all is as before",
@@ -70,12 +71,16 @@ def flags_of(each: Series, options: Options, filtered: Any = None) -> list[Flag]
 
 def _size(each: Series, row: int, column: int) -> str:
     """Say how far a reading lay from what was expected."""
+    if not np.isfinite(each.values[row]).any():
+        return "not a finite number"
     if not each.standardised.size:
         return "far from what was expected"
     own = each.standardised[row] if each.outlier.ndim == 1 else each.standardised[row, column : column + 1]
-    if not np.isfinite(own).any():
-        return "not a finite number"
-    far = own[np.nanargmax(np.abs(own))]
+    far = own[np.nanargmax(np.abs(own))] if np.isfinite(own).any() else 0.0
+    if abs(far) < CLOSE:  # judged by what came after it, too, or as part of a run
+        off = each.values[row] - each.mean[row]
+        off = off if each.outlier.ndim == 1 else off[column : column + 1]
+        return f"{', '.join(f'{one:+.3g}' for one in off)} from the estimate"
     return f"{abs(far):.3g} standard deviations {'above' if far > 0 else 'below'} what was expected"
 
 

@@ -71,7 +71,7 @@ def render(
     drawn = [numbers.series_numbers(each, names, origin, most) for each in shown]
     pictures = [picture for some in drawn for picture in some]
     for picture in pictures:
-        picture["verdicts"] = verdicts.of_picture(picture)
+        picture["verdicts"] = verdicts.of_picture(picture, past)
     flags = [flags_of(each, options, (runs or {}).get(id(each))) for each in shown]
     told = {
         "pictures": pictures,

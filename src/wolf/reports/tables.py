@@ -146,7 +146,8 @@ def parameters(shown: list[Series]) -> str:
         for name, value in each.parameters.items():
             error = each.fit.errors.get(name, np.nan) if each.fit else np.nan
             sure = "given" if each.fit is None or name not in each.fit.errors else f"± {error:.2g}"
-            sure = "at its limit" if sure == "± nan" else sure
+            unknown = "not told" if getattr(each, "choice", None) is not None else "at its limit"
+            sure = unknown if sure == "± nan" else sure
             sure += "" if verdicts.is_sure(each, name) else ", cannot be told from 0"
             rows.append([each.label, name, f"{value:.4g}", sure, MEANINGS.get(name, "")])
         if each.fit is not None and each.fit.outlier_share is not None:

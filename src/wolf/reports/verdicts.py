@@ -15,11 +15,12 @@ MANY = 0.2  # share of flagged readings that is told
 UNSURE = 2.0  # standard errors below which a variance cannot be told from zero
 
 
-def of_picture(picture: dict[str, Any]) -> list[str]:
+def of_picture(picture: dict[str, Any], past: bool = True) -> list[str]:
     """Say what the residuals of one column tell.
 
     Args:
         picture: the numbers of a column, of `numbers.series_numbers`.
+        past: whether estimates use the past only; errors that are left by a smoother are opposite by themselves.
 
     Example:
         >>> of_picture({"correlations": [0.0], "unflagged": 500, "inside": 0.8, "bias": 0.0})
@@ -27,7 +28,7 @@ def of_picture(picture: dict[str, Any]) -> list[str]:
     """
     count, words = max(picture["unflagged"], 1), []
     first = picture["correlations"][0] if picture["correlations"] else 0.0
-    if abs(first) > max(CORRELATED, SURE / np.sqrt(count)):
+    if (first if not past else abs(first)) > max(CORRELATED, SURE / np.sqrt(count)):
         alike = "alike" if first > 0 else "opposite"
         width = "too narrow" if first > 0 else "too wide"
         words.append(

@@ -201,9 +201,10 @@
       [shape('<circle cx="11" cy="6" r="2.5" style="fill:var(--dots)"/>'), "reading"],
       [shape(`<path d="M0 6h22" ${line("estimate")} stroke-width="2"/>`), told.smooth ? "estimate, from the whole series" : "estimate, from the past"],
       [shape('<rect width="22" height="12" style="fill:var(--band)"/>'), `${Math.round(100 * told.level)} % interval`],
-      ...p.faults.filter((fault) => fault[1].some((v) => v !== null)).map(([name, values], k) => [
+      ...p.faults.map(([name, values], k) => [
         shape(`<path d="M7 2l8 8m0 -8l-8 8" ${line(palette[k % 6])} stroke-width="1.6"/>`),
-        `${name} (${values.filter((v) => v !== null).length} shown)`]),
+        `${name} (${values.filter((v) => v !== null).length} shown)`, values.some((v) => v !== null)])
+        .filter((item) => item[2]),
     ];
     element("legend").innerHTML = "";
     for (const [drawn, words] of items) {
