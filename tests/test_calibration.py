@@ -110,6 +110,7 @@ def retained_share(weight, gain, dim=2, draws=200_000):
     return 1 - losses.mean(), losses.std() / draws**0.5
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("family", FAMILIES)
 def test_clean_data_keep_the_promised_share_of_variance_reduction(family):
     for gain in (1e-3, 0.3, 0.9):

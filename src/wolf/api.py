@@ -15,7 +15,7 @@ from wolf.belief import Gaussian
 from wolf.engine import hindsight, parallel, reweighing
 from wolf.engine.forecasting import run_forecast
 from wolf.engine.measurements import is_wild
-from wolf.engine.parallel import bound_programs, pad, pad_steps, run_one, run_series
+from wolf.engine.parallel import bound_programs, bounded, call, pad, pad_steps, run_forecasts, run_one, run_series
 from wolf.engine.smoothing import run_sampler
 from wolf.filters import GaussianFilter
 from wolf.native import Engine
@@ -25,6 +25,7 @@ from wolf.protocols import Dtype, Filter, Key, Save
 from wolf.results import Filtered, Forecast, Smoothed, describe_method
 from wolf.statespace import Model, with_matrices
 
+_weigh_again = bounded(reweighing.weigh_again)
 Models = Model | Sequence[Model]  # one for all series, or one for each
 
 
@@ -284,7 +285,8 @@ def _with_jumps(model: Model, out: Filtered) -> Filtered:
     options: Any = {"inputs": out.inputs, "update_first": out.update_first, "dtype": out.settings["dtype"]}
 
     def told(jumps: list[int], save: Any = "all") -> Filtered:
-        return filter(model, out.ys, method=hindsight.with_jumps(out.method, jumps, len(out)), save=save, **options)
+        method = hindsight.with_jumps(out.method, jumps, pad_steps(len(out)))
+        return filter(model, out.ys, method=method, save=save, **options)
 
     seen = filter(model, out.ys, method=out.method, save=hindsight.save_votes, **options).saved
     starts = hindsight.possible_starts(seen["votes"], seen["inflations"], ~np.isnan(out.ys).all(1))
@@ -305,11 +307,12 @@ def _smooth_again(model: Any, first: Smoothed) -> Smoothed:
         Gaussian(out.means, out.covs),
         Gaussian(first.means, first.covs),
     )
+    inflations = out.saved.get("inflations", np.ones(len(out.ys)))
+    longer = partial(pad, axis=0, after=pad_steps(len(out.ys)) - len(out.ys))  # each row is weighed by itself
     with precision(dtype):
         engine = cast((with_matrices(model), method.moments, method.noise, out.final.memory), dtype)
-        given = (to_dtype(out.ys, dtype), cast(beliefs, dtype), to_dtype(out.inputs, dtype))
-        roots = to_numpy(reweighing.weigh_again(*engine, *given))
-    inflations = out.saved.get("inflations", np.ones(len(out.ys)))
+        given = longer((to_dtype(out.ys, dtype), cast(beliefs, dtype), to_dtype(out.inputs, dtype)))
+        roots, inflations = to_numpy(_weigh_again(*engine, *given)), longer(inflations)
     told = dataclasses.replace(method, noise=reweighing.Given(roots, inflations))
     options = {"inputs": out.inputs, "update_first": out.update_first, "dtype": dtype}
     again = filter(model, out.ys, method=told, **options)
@@ -403,16 +406,17 @@ def forecast(
     last = None if out.inputs is None else out.inputs[..., -1, :]
     padded = pad_steps(int(steps))  # one program serves several lengths
     us = None if us is None else pad(us, us.ndim - 2, after=padded - int(steps))
-    forecaster = partial(run_forecast, steps=padded, update_first=out.update_first)
+    forecaster: Callable = run_forecast
     if out.num_series is not None:
         axes = (0 if us is not None and us.ndim == 3 else None, 0 if last is not None and last.ndim == 2 else None)
-        forecaster = jax.vmap(forecaster, in_axes=(0 if each else None, None, 0, *axes))
+        forecaster = partial(call, run_forecasts, axes=(0 if each else None, None, 0, *axes))
     bound_programs()
     with precision(dtype):
         engine = (cast(whole, dtype), cast(out.method, dtype), out.final)
-        states, measured = to_numpy(forecaster(*engine, to_dtype(us, dtype), to_dtype(last, dtype)))
-    ahead = (slice(int(steps)),) if out.num_series is None else (slice(None), slice(int(steps)))
-    states, measured = jax.tree.map(lambda array: array[ahead], (states, measured))
+        data, ahead = (to_dtype(us, dtype), to_dtype(last, dtype)), {"steps": padded, "update_first": out.update_first}
+        states, measured = to_numpy(forecaster(*engine, *data, **ahead))
+    kept = (slice(int(steps)),) if out.num_series is None else (slice(None), slice(int(steps)))
+    states, measured = jax.tree.map(lambda array: array[kept], (states, measured))
     from scipy.special import ndtri
 
     half = ndtri(0.5 + 0.5 * level) * np.sqrt(np.diagonal(measured.cov, axis1=-2, axis2=-1))

@@ -23,6 +23,33 @@ COVARIANCES = ("Q", "R", "dynamics_cov", "obs_cov")
 
 
 @dataclasses.dataclass
+class Facts:
+    """What running a step needs to know of it, and what can be kept without its graph.
+
+    Attributes:
+        state: structure, shapes and dtypes of the state.
+        saved: structure of what is kept of each step.
+        outputs: the arrays that a step gives out.
+        groups: names of the arrays that have a row for each step.
+        num_kept: how many numbers are made once for a model.
+        num_start: how many make up the state that a model starts from.
+        operations: how many a step takes.
+        obs_dim: number of coordinates of a measurement.
+        described: what a saver with a method `describe` said about the first step that it saw.
+    """
+
+    state: tuple[Any, tuple[tuple[int, ...], ...], tuple[np.dtype, ...]]
+    saved: Any
+    outputs: list[Output]
+    groups: list[str]
+    num_kept: int
+    num_start: int
+    operations: int
+    obs_dim: int
+    described: Any
+
+
+@dataclasses.dataclass
 class StepGraph:
     """A traced step.
 
@@ -45,6 +72,12 @@ class StepGraph:
     start: tuple[Graph, Layout]
     obs_dim: int = 0
     described: Any = None
+
+    @property
+    def facts(self) -> Facts:
+        """What is left without the graph."""
+        sizes = (len(self.layout.kept), len(self.start[1].kept), self.operations, self.obs_dim)
+        return Facts(self.state, self.saved, self.layout.outputs, self.layout.groups, *sizes, self.described)
 
 
 def trace(kind: Signature, values: np.ndarray | None = None) -> StepGraph:

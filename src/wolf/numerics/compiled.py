@@ -100,7 +100,7 @@ def _clear_up(base: Path) -> None:
 
 def _processor() -> str:
     """Name a kind of processor: a program made for another one may end the process."""
-    told = platform.machine() + platform.processor()
+    told = platform.machine()
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith(("flags", "Features", "model name")):
