@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wolf import api, checks, fitting
+from wolf.belief.density import deviations
 from wolf.entry import resolve_method
 from wolf.fitting.guesses import DYNAMICS_SHARE, OBS_SHARE, difference_var
 from wolf.models.named import parse
-from wolf.readings.engine import fit_window, project, quantile
+from wolf.readings.engine import fit_window, project
 from wolf.readings.pipeline import clean
 from wolf.readings.timing import Order, gaps_of
 from wolf.readings.types import Options, Series
@@ -232,7 +233,7 @@ def _filter(
     hindsight = options.smooth or not getattr(options, "live", True)
     belief: Any = api.smooth(out) if hindsight else out
     mean, variance = project(model, belief.means, belief.covs)
-    half = quantile(options.level) * np.sqrt(variance)
+    half = deviations(options.level) * np.sqrt(variance)
     deviations = np.sqrt(np.diagonal(out.innovation_covs, axis1=1, axis2=2))
     series = Series(
         label=label,

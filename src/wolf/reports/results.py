@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from wolf import checks
+from wolf.belief.density import deviations
 from wolf.numerics.precision import precision
 from wolf.readings import Options, Series
-from wolf.readings.engine import quantile
 from wolf.readings.timing import gaps_of
 from wolf.reports.page import write_report
 from wolf.results import Filtered, Smoothed, describe_method
@@ -93,7 +93,7 @@ def _series(
     if times is not None and len(times) != len(out):
         raise ValueError(f"times must have one entry for each of the {len(out)} steps; got {len(times)}")
     mean, variance = _signal(out, means, covs)
-    half = quantile(level) * np.sqrt(variance)
+    half = deviations(level) * np.sqrt(variance)
     with np.errstate(invalid="ignore"):
         standardised = out.residuals / np.sqrt(np.diagonal(out.innovation_covs, axis1=1, axis2=2))
     unit, gaps = gaps_of(times)
