@@ -267,3 +267,20 @@ def test_forecast_intervals_are_gaussian_and_widen(one):
     np.testing.assert_allclose(ahead.upper - ahead.obs_means, 1.959963984540054 * deviations, rtol=1e-12)
     np.testing.assert_allclose(ahead.obs_means - ahead.lower, ahead.upper - ahead.obs_means, rtol=1e-9)
     assert (np.diff(deviations, axis=0) > 0).all()
+
+
+MODELS = {
+    "level": wolf.models.local_level(0.1, 1.0),
+    "velocity": TRACK,
+    "season": wolf.models.make("seasonal:4", level_var=0.1, seasonal_var=0.1, obs_var=1.0),
+    "waves": wolf.models.make("trend+seasonal:8:2", level_var=0.1, slope_var=0.0, seasonal_var=0.1, obs_var=1.0),
+    "cycle": wolf.models.make("cycle:9", level_var=0.1, cycle_var=0.1, obs_var=1.0),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_are_pickled_with_how_they_move(name):
+    model = MODELS[name]
+    again = pickle.loads(pickle.dumps(model))
+    for mine, theirs in zip(model.over([1.0, 3.0]), again.over([1.0, 3.0]), strict=True):
+        np.testing.assert_array_equal(mine, theirs)

@@ -2,10 +2,11 @@
 
 Gaps are counted in steps, (T,); None stands for one step each, and then there is no time axis. A gap of k steps is what
 k steps would have been: rows left out and rows without a value are the same thing, and a part has one meaning on even
-and on uneven times.
+and on uneven times. A motion is a `partial` of a function of this file, so that models can be pickled.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -17,18 +18,29 @@ WHOLE = 1e-3  # share of a gap by which it may differ from whole steps and still
 
 def resting(size: int) -> Motion:
     """Keep a state where it is."""
-    return lambda gaps: np.eye(size)
+    return partial(_rest, np.eye(size))
+
+
+def _rest(matrix: np.ndarray, gaps: Gaps) -> np.ndarray:
+    return matrix
 
 
 def growing(matrix: np.ndarray) -> Motion:
     """Add noise in proportion to the gap."""
-    return lambda gaps: matrix if gaps is None else np.multiply.outer(gaps, matrix)
+    return partial(_grow, matrix)
+
+
+def _grow(matrix: np.ndarray, gaps: Gaps) -> np.ndarray:
+    return matrix if gaps is None else np.multiply.outer(gaps, matrix)
 
 
 def shear(dt: float = 1.0) -> Motion:
     """Move a position on by its velocity, for a time `dt` in each step."""
-    moved = np.array([[0.0, dt], [0.0, 0.0]])
-    return lambda gaps: np.eye(2) + np.multiply.outer(np.ones(()) if gaps is None else gaps, moved)
+    return partial(_shear, np.array([[0.0, dt], [0.0, 0.0]]))
+
+
+def _shear(moved: np.ndarray, gaps: Gaps) -> np.ndarray:
+    return np.eye(2) + np.multiply.outer(np.ones(()) if gaps is None else gaps, moved)
 
 
 def integrated(gaps: Gaps) -> np.ndarray:
@@ -53,48 +65,67 @@ def walked(level: float, slope: float, dt: float = 1.0) -> Motion:
         >>> walked(0.0, 1.0)(np.array([3.0])).tolist()
         [[[5.0, 3.0], [3.0, 3.0]]]
     """
+    return partial(_walk, level, slope, dt)
 
-    def noise(gaps: Gaps) -> np.ndarray:
-        if gaps is None:
-            return np.diag([level, slope])
-        g, tilt = gaps, slope * dt
-        both = tilt * g * (g - 1) / 2
-        exact = level * g + tilt * dt * g * (g - 1) * (2 * g - 1) / 6
-        least = tilt * dt * g * (g - 1) ** 2 / 4
-        return _matrices([[np.maximum(exact, least), both], [both, slope * g]])
 
-    return noise
+def _walk(level: float, slope: float, dt: float, gaps: Gaps) -> np.ndarray:
+    if gaps is None:
+        return np.diag([level, slope])
+    g, tilt = gaps, slope * dt
+    both = tilt * g * (g - 1) / 2
+    exact = level * g + tilt * dt * g * (g - 1) * (2 * g - 1) / 6
+    least = tilt * dt * g * (g - 1) ** 2 / 4
+    return _matrices([[np.maximum(exact, least), both], [both, slope * g]])
 
 
 def turning(angle: float, damping: float = 1.0) -> Motion:
     """Turn a pair of states by an angle in each step, and let them fade."""
+    return partial(_turn, angle, damping)
 
-    def move(gaps: Gaps) -> np.ndarray:
-        if gaps is None:
-            cosine, sine = np.cos(angle), np.sin(angle)
-            return damping * np.array([[cosine, sine], [-sine, cosine]])
-        cosine, sine = np.cos(angle * gaps), np.sin(angle * gaps)
-        return (damping**gaps)[:, None, None] * _matrices([[cosine, sine], [-sine, cosine]])
 
-    return move
+def _turn(angle: float, damping: float, gaps: Gaps) -> np.ndarray:
+    if gaps is None:
+        cosine, sine = np.cos(angle), np.sin(angle)
+        return damping * np.array([[cosine, sine], [-sine, cosine]])
+    cosine, sine = np.cos(angle * gaps), np.sin(angle * gaps)
+    return (damping**gaps)[:, None, None] * _matrices([[cosine, sine], [-sine, cosine]])
 
 
 def fading(damping: float) -> Motion:
     """Add up the noise of a pair of states that turn and fade; turning leaves it as it is."""
-    if damping == 1:
-        return growing(np.eye(2))
+    return growing(np.eye(2)) if damping == 1 else partial(_fade, damping)
+
+
+def _fade(damping: float, gaps: Gaps) -> np.ndarray:
     share = 1 - damping**2
-    return lambda gaps: np.eye(2) if gaps is None else np.multiply.outer((1 - damping ** (2 * gaps)) / share, np.eye(2))
+    return np.eye(2) if gaps is None else np.multiply.outer((1 - damping ** (2 * gaps)) / share, np.eye(2))
 
 
 def stepping(dynamics: np.ndarray) -> Motion:
     """Repeat a matrix as often as there are steps in a gap; gaps are taken as whole."""
-    return lambda gaps: dynamics if gaps is None else _repeated(dynamics, np.zeros_like(dynamics), gaps)[0]
+    return partial(_step, dynamics)
+
+
+def _step(dynamics: np.ndarray, gaps: Gaps) -> np.ndarray:
+    return dynamics if gaps is None else _repeated(dynamics, np.zeros_like(dynamics), gaps)[0]
 
 
 def stepping_noise(dynamics: np.ndarray, noise: np.ndarray) -> Motion:
     """Add up the noise of as many steps as there are in a gap; gaps are taken as whole."""
-    return lambda gaps: noise if gaps is None else _repeated(dynamics, noise, gaps)[1]
+    return partial(_step_noise, dynamics, noise)
+
+
+def _step_noise(dynamics: np.ndarray, noise: np.ndarray, gaps: Gaps) -> np.ndarray:
+    return noise if gaps is None else _repeated(dynamics, noise, gaps)[1]
+
+
+def side_by_side(moves: list[Motion]) -> Motion:
+    """Let parts of a state move each by itself."""
+    return partial(_side_by_side, moves)
+
+
+def _side_by_side(moves: list[Motion], gaps: Gaps) -> np.ndarray:
+    return diagonal([move(gaps) for move in moves])
 
 
 def diagonal(blocks: list[np.ndarray]) -> np.ndarray:

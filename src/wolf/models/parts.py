@@ -6,6 +6,7 @@ A variance that is not given is free: to be fitted.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -139,10 +140,7 @@ def cycle(period: float, var: float | None = None, damping: float = 1.0) -> Part
         raise ValueError(f"period must be a number of steps above 2; got {period!r}")
     if not 0 < checks.number("damping", damping) <= 1:
         raise ValueError(f"damping must be above 0 and at most 1; got {damping!r}")
-
-    def settled(var: float) -> Gaussian:
-        return Gaussian(np.zeros(2), var / (1 - damping**2) * np.eye(2))
-
+    settled = partial(_settled_cycle, damping)
     move, noise = gaps.turning(2 * np.pi / period, damping), {"cycle_var": gaps.fading(damping)}
     part = Part("cycle", np.eye(1, 2), move, noise, known, ("swing", "swing"))
     if damping == 1:
@@ -253,6 +251,10 @@ def _full_pattern(period: int, known: dict[str, Any]) -> Part:
     return Part(f"a full pattern of {period} steps", np.eye(1, size), *moves, known, ("swing",) * size, None, whole)
 
 
+def _settled_cycle(damping: float, var: float) -> Gaussian:
+    return Gaussian(np.zeros(2), var / (1 - damping**2) * np.eye(2))
+
+
 def _waves(period: float, harmonics: int, known: dict[str, Any]) -> Part:
     """Add up sines and cosines, each turning on with time (Harvey 1989, section 2.3.4)."""
     moves = [gaps.turning(2 * np.pi * j / period) for j in range(1, harmonics + 1)]
@@ -265,11 +267,7 @@ def _waves(period: float, harmonics: int, known: dict[str, Any]) -> Part:
     # Turning leaves the covariance of isotropic noise as it is, so the noise of a gap is exact.
     noise = {"seasonal_var": gaps.growing(np.eye(sum(sizes)))}
     swings = ("swing",) * sum(sizes)
-
-    def dynamics(steps: gaps.Gaps) -> np.ndarray:
-        return gaps.diagonal([move(steps) for move in moves])
-
-    return Part("a season of waves", row, dynamics, noise, known, swings, None, whole)
+    return Part("a season of waves", row, gaps.side_by_side(moves), noise, known, swings, None, whole)
 
 
 def _known(**variances: float | None) -> dict[str, Any]:

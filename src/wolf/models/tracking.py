@@ -39,10 +39,7 @@ def constant_velocity(
     """
     checks.positive_number("dt", dt)
     axis = straight_motion(dynamics_var, dt)
-
-    def motion(times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return axis.dynamics(times / dt), dynamics_var * axis.noise["dynamics_var"](times / dt)
-
+    motion = partial(_straight, dynamics_var, dt)
     return _moving(dims, dt, (axis.F, axis.Q), motion, obs_var, prior)
 
 
@@ -225,6 +222,12 @@ def wrap_second(y: Array, prediction: Array) -> Array:
     return jnp.stack([difference[0], jnp.mod(difference[1] + jnp.pi, 2 * jnp.pi) - jnp.pi])
 
 
+def _straight(dynamics_var: float, dt: float, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Move along one axis for some time, in steps of `dt`."""
+    axis = straight_motion(dynamics_var, dt)
+    return axis.dynamics(times / dt), dynamics_var * axis.noise["dynamics_var"](times / dt)
+
+
 def _moving(
     dims: int,
     dt: float,
@@ -242,9 +245,9 @@ def _moving(
     prior = Gaussian(np.zeros(size), np.eye(size)) if prior is None else Gaussian(*checks.prior(prior, size))
     dynamics, noise = (np.kron(each, axes) for each in step)
     model = LinearModel(dynamics, np.eye(dims, size), noise, obs_var * axes, *prior)
+    return model.with_motion(partial(_along_all, motion, axes))
 
-    def moved(times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        one, two = (np.kron(each, axes) for each in motion(times))
-        return one, two
 
-    return model.with_motion(moved)
+def _along_all(motion: Any, axes: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    one, two = (np.kron(each, axes) for each in motion(times))
+    return one, two
