@@ -1,5 +1,6 @@
 """Data frames come back as what they were, with new columns behind the old ones."""
 
+import pickle
 import sys
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import wolf
+from wolf.results import tabular
 
 NEW = ["mean", "lower", "upper", "weight", "outlier"]
 KNOWN = {"level_var": 0.1, "obs_var": 1.0}
@@ -163,3 +165,53 @@ def test_many_series_become_one_frame():
         out.to_frame("numpy")
     with pytest.raises(ValueError, match="save"):
         wolf.filter(wolf.models.local_level(0.1, 1.0), [1.0, 2.0], save="final").to_frame()
+
+
+DATES = pd.date_range("2024-01-01", periods=120, freq="h", tz="Europe/Oslo", name="when")
+
+
+@pytest.fixture(scope="module")
+def dated(readings):
+    return wolf.filter(wolf.models.local_level(0.1, 1.0), pd.Series(readings, index=DATES))
+
+
+def test_results_keep_the_index_that_the_data_came_with(dated):
+    for out in (dated, wolf.smooth(dated), wolf.smooth(dated, reweigh=True)):
+        pd.testing.assert_index_equal(out.to_frame().index, DATES)
+    pd.testing.assert_index_equal(dated[10:20].to_frame().index, DATES[10:20])
+    pd.testing.assert_index_equal(pickle.loads(pickle.dumps(dated)).index, DATES)
+    assert dated.to_frame("polars").columns[:2] == ["when", "step"]
+
+
+def test_a_forecast_goes_on_with_the_index(dated):
+    ahead = wolf.forecast(dated, steps=3)
+    frame = pickle.loads(pickle.dumps(ahead)).to_frame()
+    pd.testing.assert_index_equal(frame.index, pd.date_range(DATES[-1], periods=4, freq="h", name="when")[1:])
+    np.testing.assert_array_equal(frame[["mean", "lower", "upper"]].to_numpy()[:, 1], ahead.lower[:, 0])
+    assert list(ahead.to_frame("pyarrow").column_names) == ["when", "step", "mean", "sd", "lower", "upper"]
+    uneven = dated.index.delete(5)
+    assert tabular.index_ahead(uneven, 1)[0] == DATES[-1] + pd.Timedelta(hours=1)
+    assert tabular.index_ahead(pd.Index([0.0, 0.5]), 2).tolist() == [1.0, 1.5]
+    assert tabular.index_ahead(pd.date_range("2024-01-31", periods=2, freq="ME"), 1)[0] == pd.Timestamp("2024-03-31")
+    assert tabular.index_ahead(pd.RangeIndex(3), 2).tolist() == [3, 4]
+    assert tabular.index_ahead(pd.Index(["a", "b"]), 1) is None
+
+
+def test_an_index_can_be_given_and_is_checked(readings):
+    out = wolf.filter(wolf.models.local_level(0.1, 1.0), readings)
+    assert out.index is None
+    assert out.to_frame(index=range(5, 125)).index.tolist()[0] == 5
+    assert out.to_frame("polars", index=np.arange(120.0))["index"][1] == 1.0
+    with pytest.raises(ValueError, match="index must hold a label for each of the 120 steps; got 3 of them"):
+        out.to_frame(index=[1, 2, 3])
+    with pytest.raises(ValueError, match="label for each of the 120 steps; got"):
+        out.to_frame(index=7)
+
+
+def test_many_series_share_the_index_that_is_given():
+    out = wolf.filter_many(wolf.models.local_trend(0.1, 0.1, 1.0), [np.arange(5.0), np.arange(3.0)])
+    for many in (out, wolf.smooth(out)):
+        assert many.to_frame(index=list("abcde")).index.tolist() == list("abcdeabc")
+    ahead = wolf.forecast(out, steps=2).to_frame()
+    assert ahead["series"].tolist() == [0, 0, 1, 1]
+    assert ahead["step"].tolist() == [1, 2, 1, 2]

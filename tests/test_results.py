@@ -3,9 +3,11 @@
 import copy
 import dataclasses
 import pickle
+from html.parser import HTMLParser
 
 import jax
 import numpy as np
+import pandas
 import pytest
 
 import wolf
@@ -284,3 +286,61 @@ def test_models_are_pickled_with_how_they_move(name):
     again = pickle.loads(pickle.dumps(model))
     for mine, theirs in zip(model.over([1.0, 3.0]), again.over([1.0, 3.0]), strict=True):
         np.testing.assert_array_equal(mine, theirs)
+
+
+class Loads(HTMLParser):
+    """Collects the tags of a page, and what would be fetched."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.fetched = [], set(), []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.open.append(tag)
+        self.fetched += [value for name, value in attrs if name in ("src", "href", "xlink:href")]
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.add(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_notebooks_show_a_table_and_a_picture_that_load_nothing(one, many):
+    shown = Loads(one._repr_html_())
+    assert {"svg", "table"} <= shown.tags
+    assert shown.fetched == []
+    assert shown.open == []
+    assert "svg" not in Loads(many._repr_html_()).tags
+    assert f"{one.outliers.sum()} outliers of 30" in one._repr_html_()
+    assert "svg" not in Loads(wolf.filter(TRACK, YS[0], save="final")._repr_html_()).tags
+    assert Loads(wolf.filter(TRACK, YS[0][:1])._repr_html_()).open == []
+
+
+def test_notebooks_show_fits_and_certificates_escaped():
+    level = wolf.models.local_level(0.1, 1.0)
+    entry = wolf.audit.certificate.entries.Entry("influence", 1.5, "sd", "exact", "worst < 2 & bounded")
+    certificate = wolf.Certificate({"influence": entry}, level, wolf.KF(), ("About <it>", "more"), ("left out",), {})
+    text = certificate._repr_html_()
+    assert "worst &lt; 2 &amp; bounded" in text
+    assert "About &lt;it&gt;" in text
+    assert Loads(text).open == []
+    fit = wolf.Fit({"obs_var": 2.0}, {"obs_var": 0.5}, level, None, None, -10.0, 5, ())
+    fit = dataclasses.replace(fit, starts=(wolf.fitting.result.Start(-10.0, True, 3, "", {}),))
+    assert "<td style='text-align:left'>2 ± 0.5</td>" in fit._repr_html_()
+    assert "obs_var   2 ± 0.5" in repr(fit)
+
+
+def test_results_draw_themselves(one):
+    pytest.importorskip("matplotlib")
+    level = wolf.models.local_level(0.1, 1.0)
+    dated = wolf.filter(level, pandas.Series(YS[0][:, 0], index=pandas.date_range("2024", periods=30)))
+    for out in (dated, wolf.smooth(dated)):
+        (ax,) = out.plot().axes
+        assert len(ax.collections[1].get_offsets()) > 5  # dots, at their dates
+        assert ax.get_lines()[0].get_xdata()[0] == np.datetime64("2024-01-01")
+    assert len(one.plot(coordinate=2).axes[0].collections) == 1  # nothing measures a velocity
+    with pytest.raises(ValueError, match="coordinate"):
+        one.plot(coordinate=9)

@@ -24,6 +24,7 @@ from wolf.numerics.precision import as_key, precision, to_dtype, to_numpy
 from wolf.numerics.pytree import cast
 from wolf.protocols import Dtype, Filter, Key, Save
 from wolf.results import Filtered, Forecast, Smoothed, describe_method
+from wolf.results.tabular import index_ahead, index_of
 from wolf.statespace import Model, with_matrices
 
 _weigh_again = bounded(reweighing.weigh_again)
@@ -74,7 +75,8 @@ def filter(
     entry.warn_if_large(suited, array.shape[0], save, dtype, method)
     entry.warn_if_fresh(model)
     options = {"save": save, "update_first": update_first}
-    return _filter(model, suited, method, array, us, key, dtype, engine, options)
+    out, index = _filter(model, suited, method, array, us, key, dtype, engine, options), index_of(ys)
+    return out if index is None else dataclasses.replace(out, index=index)
 
 
 def filter_many(
@@ -292,7 +294,7 @@ def _with_jumps(model: Model, out: Filtered) -> Filtered:
     seen = filter(model, out.ys, method=out.method, save=hindsight.save_votes, **options).saved
     starts = hindsight.possible_starts(seen["votes"], seen["inflations"], ~np.isnan(out.ys).all(1))
     jumps = hindsight.best_starts(starts, lambda jumps: float(told(jumps, "final").log_likelihood))
-    return dataclasses.replace(told(jumps), method=out.method, settings=out.settings)
+    return dataclasses.replace(told(jumps), method=out.method, settings=out.settings, index=out.index)
 
 
 def _smooth_again(model: Any, first: Smoothed) -> Smoothed:
@@ -316,7 +318,7 @@ def _smooth_again(model: Any, first: Smoothed) -> Smoothed:
         roots, inflations = to_numpy(_weigh_again(*engine, *given)), longer(inflations)
     told = dataclasses.replace(method, noise=reweighing.Given(roots, inflations))
     options = {"inputs": out.inputs, "update_first": out.update_first, "dtype": dtype}
-    again = filter(model, out.ys, method=told, **options)
+    again = dataclasses.replace(filter(model, out.ys, method=told, **options), index=out.index)
     second = smooth(model, again)
     return Smoothed(second.means, second.covs, again, again.weights)
 
@@ -420,7 +422,8 @@ def forecast(
     states, measured = jax.tree.map(lambda array: array[kept], (states, measured))
     half = deviations(level) * np.sqrt(np.diagonal(measured.cov, axis1=-2, axis2=-1))
     lower, upper = measured.mean - half, measured.mean + half
-    return Forecast(states.mean, states.cov, measured.mean, measured.cov, lower, upper, level)
+    index = index_ahead(out.index, int(steps))
+    return Forecast(states.mean, states.cov, measured.mean, measured.cov, lower, upper, level, index)
 
 
 def _filter(

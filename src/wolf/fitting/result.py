@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wolf.results import count
+from wolf.results import count, notebook
 
 SHARE = (1e-4, 0.5)  # outliers are a minority; below one in ten thousand there are none to speak of
 AGREE = 1e-4  # difference in score per measured row below which two starts found the same optimum
@@ -66,15 +66,25 @@ class Fit:
     def __repr__(self) -> str:
         """Tell the parameters, their errors and how the search went."""
         width = max(len(name) for name in [*self.parameters, "outliers"]) + 2
-        lines = [f"Fit: {'converged' if self.converged else 'NOT converged: ' + self.starts[0].message}"]
+        return "\n".join([self._title(), *(f"  {name:<{width}}{words}" for name, words in self._told())])
+
+    def _repr_html_(self) -> str:
+        """Tell the same in a notebook."""
+        return notebook.page(self._title(), self._told())
+
+    def _title(self) -> str:
+        return f"Fit: {'converged' if self.converged else 'NOT converged: ' + self.starts[0].message}"
+
+    def _told(self) -> list[tuple[str, str]]:
+        """List what there is to tell, by name."""
+        rows = []
         for name, value in self.parameters.items():
             error = "" if np.isnan(self.errors[name]) else f" ± {self.errors[name]:.2g}"
-            lines.append(f"  {name:<{width}}{value:.4g}{error}")
+            rows.append((name, f"{value:.4g}{error}"))
         if self.outlier_share is not None:
-            lines.append(f"  {'outliers':<{width}}{self._outliers()}")
+            rows.append(("outliers", self._outliers()))
         counts = f"{self.agreeing} of {count(len(self.starts), 'start')} found it"
-        lines.append(f"  {'score':<{width}}{self.score / self.count:.4f} for each of {self.count} rows; {counts}")
-        return "\n".join(lines)
+        return [*rows, ("score", f"{self.score / self.count:.4f} for each of {self.count} rows; {counts}")]
 
     def _outliers(self) -> str:
         share, widen = self.outlier_share or 0.0, self.outlier_widen or 1.0

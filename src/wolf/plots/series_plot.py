@@ -75,6 +75,22 @@ def series(
     return figure
 
 
+def with_measurements(out: Filtered | Smoothed, coordinate: int = 0, **options: Any) -> Any:
+    """Draw one state as `series` does, with its measurements where one reads it and dates where they are known."""
+    filtered = out.filtered if isinstance(out, Smoothed) else out
+    _check(filtered, coordinate)
+    index = filtered.index
+    if index is not None and index.dtype.kind in "iufM":
+        options.setdefault("times", np.asarray(index))
+    if "ys" not in options:
+        try:
+            _column(filtered.model, coordinate, filtered.model.obs_dim)
+            options["ys"] = filtered.ys
+        except ValueError:  # a velocity, say: seen by its effect only
+            options["ys"] = None
+    return series(out, coordinate=coordinate, **options)
+
+
 def band(ax: Any, times: np.ndarray, means: np.ndarray, deviations: np.ndarray, color: str, label: str) -> None:
     """Draw an estimate with its uncertainty."""
     half = style.BAND * deviations

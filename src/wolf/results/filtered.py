@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from wolf.filters import GaussianState
-from wolf.results import tabular
+from wolf.results import notebook, tabular
 from wolf.results.describe import describe_method, describe_state
 from wolf.statespace.arrays import count
 
@@ -37,6 +37,7 @@ class Filtered:
         update_first: order of the steps.
         num_series: None for one series.
         lengths: steps of each series, where they differ.
+        index: labels of the steps, where one series came as a pandas Series or DataFrame.
     """
 
     saved: Any
@@ -50,6 +51,7 @@ class Filtered:
     update_first: bool = False
     num_series: int | None = None
     lengths: np.ndarray | None = None
+    index: Any = None
 
     @property
     def means(self) -> np.ndarray:
@@ -174,7 +176,9 @@ class Filtered:
         steps = len(jax.tree.leaves(saved)[0])
         settings = self.settings | {"steps": steps, "slice": f"{index.start}:{index.stop}:{index.step}"}
         ys = self.ys[index]
-        return dataclasses.replace(self, saved=saved, settings=settings, ys=ys, missing=int(np.isnan(ys).sum()))
+        labels = None if self.index is None else self.index[index]
+        told: dict[str, Any] = {"ys": ys, "missing": int(np.isnan(ys).sum()), "index": labels}
+        return dataclasses.replace(self, saved=saved, settings=settings, **told)
 
     def _series(self, index: int) -> "Filtered":
         steps = self.settings["steps"] if self.lengths is None else int(self.lengths[index])
@@ -200,16 +204,27 @@ class Filtered:
             raise TypeError("one series is not a sequence; its arrays are, as out.means")
         return (self[i] for i in range(self.num_series))
 
-    def to_frame(self, backend: tabular.Backend = "pandas") -> Any:
+    def to_frame(self, backend: tabular.Backend = "pandas", *, index: Any = None) -> Any:
         """Lay the result out as a data frame, one row for each step; many series below each other, at their lengths.
 
         Args:
             backend: "pandas", "polars" or "pyarrow".
+            index: a label for each step, say its time; default: the index that the measurements came with. It is the
+                index of a pandas frame, and the first column of others.
         """
-        if self.num_series is None:
-            return tabular.make_frame(self._columns(), backend)
-        parts = [{"series": np.full(len(each), i)} | each._columns() for i, each in enumerate(self)]
-        return tabular.make_frame({name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, backend)
+        parts = [self._columns()] if self.num_series is None else [each._columns() for each in self]
+        return tabular.make_frame(parts, backend, self.index if index is None else index)
+
+    def plot(self, coordinate: int = 0, **options: Any) -> Any:
+        """Draw one state with what was measured of it; a `matplotlib.figure.Figure`.
+
+        Args:
+            coordinate: which state.
+            **options: of `wolf.plots.series`, as `truth=`, `ys=` or `ax=`.
+        """
+        from wolf.plots.series_plot import with_measurements
+
+        return with_measurements(self, coordinate, **options)
 
     def _columns(self) -> dict[str, np.ndarray]:
         if not isinstance(self.saved, dict) or "means" not in self.saved:
@@ -224,21 +239,39 @@ class Filtered:
 
     def __repr__(self) -> str:
         """Tell the sizes, the method, what was refused and where the state ended."""
+        lines = [f"  {words}" if name == "outliers" else f"  {name}: {words}" for name, words in self._told()]
+        return "\n".join([self._title(), *lines])
+
+    def _repr_html_(self) -> str:
+        """Tell the same in a notebook, with a small picture of the first state."""
+        saved = self.saved if isinstance(self.saved, dict) else {}
+        picture = ""
+        if self.num_series is None and "means" in saved and len(self):
+            variances = self.variances[:, 0] if {"covs", "variances"} & saved.keys() else None
+            deviation = None if variances is None else np.sqrt(np.maximum(variances, 0.0))
+            refused = saved.get("outliers", np.zeros(len(self), bool))
+            refused = refused if refused.ndim == 1 else refused.any(axis=1)
+            picture = notebook.sketch(self.means[:, 0], deviation, refused, "the first state, and refused measurements")
+        return notebook.page(self._title(), self._told(), picture)
+
+    def _title(self) -> str:
         many = "" if self.num_series is None else f"{self.num_series} series x "
-        lines = [f"Filtered: {many}{count(self.settings['steps'], 'step')}, method {describe_method(self.method)}"]
-        if isinstance(self.saved, dict) and "outliers" in self.saved:
-            outliers = self.saved["outliers"]
-            found = f"{count(outliers.sum(), 'outlier')} of {outliers.size}"
-            lines.append(f"  {found}, {count(self.missing, 'missing number')}")
-        if isinstance(self.saved, dict) and "log_liks" in self.saved:
-            lines.append(f"  log-likelihood {np.sum(self.log_likelihood):.6g}")
-        if isinstance(self.saved, dict) and self.saved.keys() <= set(ARRAYS):
-            lines.append(f"  kept: {', '.join(self.saved)}")
-        else:
-            lines.append("  kept: what your save function returned, in .saved")
+        return f"Filtered: {many}{count(self.settings['steps'], 'step')}, method {describe_method(self.method)}"
+
+    def _told(self) -> list[tuple[str, str]]:
+        """List what there is to tell, by name."""
+        rows = []
+        saved = self.saved if isinstance(self.saved, dict) else {}
+        if "outliers" in saved:
+            found = f"{count(saved['outliers'].sum(), 'outlier')} of {saved['outliers'].size}"
+            rows.append(("outliers", f"{found}, {count(self.missing, 'missing number')}"))
+        if "log_liks" in saved:
+            rows.append(("log-likelihood", f"{np.sum(self.log_likelihood):.6g}"))
+        named = isinstance(self.saved, dict) and saved.keys() <= set(ARRAYS)
+        rows.append(("kept", ", ".join(saved) if named else "what your save function returned, in .saved"))
         if self.num_series is None:
-            lines.append(f"  final state: {describe_state(self.final)}")
-        return "\n".join(lines)
+            rows.append(("final state", describe_state(self.final)))
+        return rows
 
 
 def _total(values: np.ndarray, num_series: int | None) -> float | np.ndarray:

@@ -1,9 +1,11 @@
 """What `wolf.forecast` returns."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
+from wolf.results import tabular
 from wolf.statespace.arrays import count
 
 
@@ -19,6 +21,7 @@ class Forecast:
         lower: lower end of the interval of each measured coordinate, (steps, M).
         upper: upper end.
         level: probability of the interval.
+        index: labels of the steps, where those of the series have a next one.
     """
 
     means: np.ndarray
@@ -28,6 +31,28 @@ class Forecast:
     lower: np.ndarray
     upper: np.ndarray
     level: float
+    index: Any = None
+
+    def to_frame(self, backend: tabular.Backend = "pandas", *, index: Any = None) -> Any:
+        """Lay out what will be measured as a data frame: mean, standard deviation and interval of each step ahead.
+
+        Args:
+            backend: as in `Filtered.to_frame`.
+            index: a label for each step; default: the index that the measurements came with, gone on with.
+        """
+        many = self.obs_means.ndim == 3
+        parts = [self._columns(i) for i in range(len(self.obs_means))] if many else [self._columns(...)]
+        return tabular.make_frame(parts, backend, self.index if index is None else index)
+
+    def _columns(self, series: Any) -> dict[str, np.ndarray]:
+        means = self.obs_means[series]
+        deviations = np.sqrt(np.diagonal(self.obs_covs[series], axis1=-2, axis2=-1))
+        columns = {"step": np.arange(1, len(means) + 1)}
+        for j in range(means.shape[1]):
+            tail = "" if means.shape[1] == 1 else f"_{j}"
+            columns |= {f"mean{tail}": means[:, j], f"sd{tail}": deviations[:, j]}
+            columns |= {f"lower{tail}": self.lower[series][:, j], f"upper{tail}": self.upper[series][:, j]}
+        return columns
 
     def __repr__(self) -> str:
         """Tell the size."""

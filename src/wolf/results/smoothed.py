@@ -25,14 +25,27 @@ class Smoothed:
     filtered: Filtered
     weights: np.ndarray | None = None
 
-    def to_frame(self, backend: tabular.Backend = "pandas") -> Any:
-        """Lay one series out as a data frame; `backend` as in `Filtered.to_frame`."""
-        if self.means.ndim == 3:
-            raise ValueError("to_frame takes one series here; make frames of the arrays of many")
-        variances = np.diagonal(self.covs, axis1=-2, axis2=-1)
-        columns = {"step": np.arange(len(self.means))} | tabular.belief_columns(self.means, variances)
-        return tabular.make_frame(columns, backend)
+    def to_frame(self, backend: tabular.Backend = "pandas", *, index: Any = None) -> Any:
+        """Lay the result out as a data frame; arguments as in `Filtered.to_frame`."""
+        if self.means.ndim == 2:
+            parts = [_columns(self.means, self.covs)]
+        else:
+            lengths = self.filtered.lengths
+            ends = [self.means.shape[1]] * len(self.means) if lengths is None else lengths
+            parts = [_columns(self.means[i, :end], self.covs[i, :end]) for i, end in enumerate(ends)]
+        return tabular.make_frame(parts, backend, self.filtered.index if index is None else index)
+
+    def plot(self, coordinate: int = 0, **options: Any) -> Any:
+        """Draw one state with what was measured of it; arguments as in `Filtered.plot`."""
+        from wolf.plots.series_plot import with_measurements
+
+        return with_measurements(self, coordinate, **options)
 
     def __repr__(self) -> str:
         """Tell the size."""
         return f"Smoothed: means {self.means.shape}, covs {self.covs.shape}"
+
+
+def _columns(means: np.ndarray, covs: np.ndarray) -> dict[str, np.ndarray]:
+    variances = np.diagonal(covs, axis1=-2, axis2=-1)
+    return {"step": np.arange(len(means))} | tabular.belief_columns(means, variances)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from wolf.results import notebook
 from wolf.storage import atomic
 
 HOW = {
@@ -118,6 +119,11 @@ class Certificate:
         if self.remarks:
             lines += ["", *(f"  {remark}" for remark in self.remarks)]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Lay the entries out as a table of a notebook."""
+        rows = [(entry.name, entry.written(), entry.how, entry.words) for entry in self]
+        return notebook.page(self.title[0], rows, notes=(*self.title[1:], *self.remarks))
 
     def to_json(self, path: str | Path | None = None) -> str:
         """Write the entries as JSON, to a file as well if one is named; what is unbounded is null.
