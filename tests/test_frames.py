@@ -215,3 +215,93 @@ def test_many_series_share_the_index_that_is_given():
     ahead = wolf.forecast(out, steps=2).to_frame()
     assert ahead["series"].tolist() == [0, 0, 1, 1]
     assert ahead["step"].tolist() == [1, 2, 1, 2]
+
+
+@pytest.mark.parametrize("make", [pd.Series, pl.Series], ids=["pandas", "polars"])
+def test_a_series_is_a_frame_of_one_column(make, readings):
+    frame = wolf.filter_frame(make(readings), parameters=KNOWN)
+    assert list(frame.columns) == ["value", *NEW]
+    named = wolf.filter_frame(make(name="y", **{"data" if make is pd.Series else "values": readings}), parameters=KNOWN)
+    assert list(named.columns) == ["y", *NEW]
+    expected = wolf.filter_frame(pd.DataFrame({"y": readings}), parameters=KNOWN)
+    np.testing.assert_array_equal(column(named, "mean"), expected["mean"])
+
+
+def test_a_model_of_ones_own_is_used_as_it_is(readings):
+    model = wolf.models.local_level(0.1, 1.0, prior=wolf.Gaussian(np.zeros(1), 100 * np.eye(1)))
+    frame = wolf.filter_frame(pd.DataFrame({"y": readings}), model=model)
+    np.testing.assert_allclose(frame["mean"], wolf.filter(model, readings).means[:, 0], rtol=1e-9, atol=1e-9)
+
+
+def test_a_model_of_ones_own_moves_over_uneven_times(readings):
+    model = wolf.models.constant_velocity(dims=1, dt=0.5, dynamics_var=0.1, obs_var=1.0)
+    gaps = np.tile([1, 1, 2], 40).astype(float)
+    frame = pd.DataFrame({"t": 10.0 * np.cumsum(gaps), "y": readings})  # a typical step, 10, is one of the model's
+    out = wolf.filter_frame(frame, time="t", values="y", model=model)
+    online = wolf.Online(model)
+    for y, gap, mean in zip(readings, gaps, out["mean"], strict=True):
+        online.step(y, dt=0.5 * gap)
+        assert online.mean[0] == pytest.approx(mean, rel=1e-8, abs=1e-8)
+
+
+def test_a_model_of_ones_own_that_does_not_suit_is_refused(readings):
+    level = wolf.models.local_level(0.1, 1.0)
+    plain = wolf.LinearModel(level.F, level.H, level.Q, level.R, level.mean, level.cov)
+    frame = pd.DataFrame({"t": np.cumsum(np.tile([1.0, 1, 2], 40)), "y": readings})
+    for model, words in (
+        (plain, "times are uneven, and your model knows only its own step"),
+        (wolf.models.wiener_velocity(frame["t"], 1, 0.1, 1.0, wolf.Gaussian(np.zeros(2), np.eye(2))), "F, Q that vary"),
+        (wolf.models.lorenz96(4), "a linear model; got"),
+        (3, "model must be a name, such as 'local-level', a file, or a linear model; got 3"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            wolf.filter_frame(frame, time="t", values="y", model=model)
+    with pytest.raises(ValueError, match="your model has no parameter obs_var"):
+        wolf.filter_frame(frame[["y"]], model=plain, parameters={"obs_var": 1.0})
+
+
+@pytest.mark.parametrize("kind", MAKE)
+@pytest.mark.parametrize("times", ["none", "whole", "dates", "zoned"])
+def test_a_forecast_is_rows_below_the_others(kind, times, readings):
+    stamps = {
+        "none": {},
+        "whole": {"t": np.arange(120) * 5},
+        "dates": {"t": pd.date_range("2024-01-01", periods=120, freq="D").to_numpy()},
+        "zoned": {"t": DATES},
+    }[times]
+    frame = MAKE[kind](
+        pd.DataFrame({"y": readings} | stamps).to_dict("list") if kind != "pandas" else {"y": readings} | stamps
+    )
+    options = {"values": "y", "parameters": KNOWN} | ({} if times == "none" else {"time": "t"})
+    out, plain = (wolf.filter_frame(frame, **options, forecast=n) for n in (3, 0))
+    assert len(out) == 123
+    names = list(plain.column_names if kind == "pyarrow" else plain.columns)
+    assert list(out.column_names if kind == "pyarrow" else out.columns) == names
+    np.testing.assert_array_equal(column(out, "mean")[:120], column(plain, "mean"))
+    assert np.isfinite(column(out, "upper").astype(float)).all()
+    assert np.isnan(column(out, "y")[120:].astype(float)).all()
+    assert column(out, "weight")[120:].tolist() == [0.0] * 3
+    assert not column(out, "outlier")[120:].any()
+    width = column(out, "upper") - column(out, "lower")
+    assert (np.diff(width[119:]) > 0).all()
+    if times != "none":
+        ends = pd.Series(out["t"].to_numpy())[118:].diff().dropna()
+        assert len(set(ends)) == 1  # the times go on as they went
+    if kind == "pandas":
+        assert out.index.tolist() == list(range(123))
+
+
+def test_forecasts_of_many_sensors_go_on_each_by_itself(readings):
+    frame = pd.DataFrame({"sensor": ["b", "a"] * 60, "x": readings, "y": -readings}, index=DATES)
+    out = wolf.filter_frame(frame, values=["x", "y"], by="sensor", parameters=KNOWN, forecast=2)
+    assert out["sensor"].tolist()[120:] == ["b", "b", "a", "a"]
+    hours = pd.Timedelta(hours=2)
+    assert out.index.tolist()[120:] == [
+        DATES[-2] + hours,
+        DATES[-2] + 2 * hours,
+        DATES[-1] + hours,
+        DATES[-1] + 2 * hours,
+    ]
+    np.testing.assert_allclose(out["x_mean"], -out["y_mean"], atol=1e-9)
+    with pytest.raises(ValueError, match="forecast"):
+        wolf.filter_frame(frame, values="x", parameters=KNOWN, forecast=-1)

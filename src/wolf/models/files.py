@@ -12,7 +12,8 @@ from wolf.models.gaps import Gaps
 from wolf.models.grammar import PARTS, find_word, parse_words
 from wolf.models.parts import Part
 from wolf.models.sums import Sum, add_up
-from wolf.statespace import LinearModel
+from wolf.statespace import LinearModel, time_axes
+from wolf.statespace.arrays import replace
 
 MATRICES = ("F", "H", "Q", "R", "mean", "cov")
 
@@ -23,10 +24,12 @@ class Matrices(NamedTuple):
     Attributes:
         name: as a person gave it.
         known: the model.
+        lenient: whether rows at uneven times are taken as even steps by a model that knows no others.
     """
 
     name: str
     known: LinearModel
+    lenient: bool = True
 
     @property
     def parameters(self) -> list[str]:
@@ -52,15 +55,31 @@ class Matrices(NamedTuple):
         return self.known.prior
 
     def check_gaps(self, gaps: Gaps) -> None:
-        """Take every step as one step, however long."""
+        """Refuse uneven steps that a model knows nothing about, unless it is to take each as one step."""
+        if gaps is not None and self.known.step_time is None and not self.lenient:
+            raise ValueError(
+                "the times are uneven, and your model knows only its own step: tell it how it moves over any time by "
+                "model.with_motion(...), or leave the times out to take each row as one step"
+            )
 
     def builder(self, gaps: Gaps, prior: Gaussian, columns: int = 1) -> Callable[..., LinearModel]:
         """Return a function that returns the model."""
-        return lambda: self.known
+        if gaps is None or self.known.step_time is None:
+            return lambda: self.known
+        dynamics, noise = self.known.over(gaps * self.known.step_time)
+        return lambda: replace(self.known, F=dynamics, Q=noise)
 
     def model(self, gaps: Gaps = None, prior: Gaussian | None = None, columns: int = 1) -> LinearModel:
         """Return the model."""
         return self.known
+
+
+def own(model: LinearModel) -> Matrices:
+    """Take a person's own model, if its steps are all alike."""
+    if model.takes_inputs or time_axes(model):
+        what = "takes inputs" if model.takes_inputs else f"has {', '.join(time_axes(model))} that vary in time"
+        raise ValueError(f"a model for readings has steps that are all alike, and yours {what}: use wolf.filter")
+    return Matrices("your model", model, lenient=False)
 
 
 def read_file(path: Path) -> Sum | Matrices:

@@ -8,7 +8,7 @@ from wolf import checks
 from wolf.belief import Gaussian
 from wolf.models import grammar
 from wolf.models.continuous import time_steps
-from wolf.models.files import Matrices, read_file
+from wolf.models.files import Matrices, own, read_file
 from wolf.models.sums import Sum
 from wolf.statespace import LinearModel
 
@@ -57,13 +57,18 @@ def make(
     return found.model(gaps, prior, dims, **variances)
 
 
-def parse(text: str) -> Named:
+def parse(text: str | LinearModel) -> Named:
     """Find the model that a person means, before its variances and times are known.
+
+    Args:
+        text: a name or a file; a linear model is taken as it is.
 
     Example:
         >>> parse("seasonal:24").parameters
         ['level_var', 'seasonal_var', 'obs_var']
     """
+    if isinstance(text, LinearModel):
+        return own(text)
     return read_file(Path(text)) if str(text).endswith(".toml") else grammar.parse_words(str(text))
 
 

@@ -245,7 +245,7 @@ def _moving(
     prior = Gaussian(np.zeros(size), np.eye(size)) if prior is None else Gaussian(*checks.prior(prior, size))
     dynamics, noise = (np.kron(each, axes) for each in step)
     model = LinearModel(dynamics, np.eye(dims, size), noise, obs_var * axes, *prior)
-    return model.with_motion(partial(_along_all, motion, axes))
+    return model.with_motion(partial(_along_all, motion, axes), dt)
 
 
 def _along_all(motion: Any, axes: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -8,7 +8,9 @@ import numpy as np
 
 from wolf import checks
 from wolf.readings import Options, Series, clean
+from wolf.readings.ahead import below
 from wolf.results.tabular import narwhals
+from wolf.statespace import LinearModel
 
 KINDS = ("mean", "lower", "upper", "weight", "outlier")
 
@@ -19,30 +21,34 @@ def filter_frame(
     time: str | None = None,
     values: str | list[str] | None = None,
     by: str | None = None,
-    model: str = "local-level",
+    model: str | LinearModel = "local-level",
     method: Any = None,
     parameters: dict[str, float] | None = None,
     smooth: bool = False,
     level: float = 0.95,
+    forecast: int = 0,
 ) -> Any:
     """Clean the readings in a data frame.
 
     Args:
-        frame: of pandas or polars, or a `pyarrow.Table`. Rows may be in any order.
+        frame: of pandas or polars, or a `pyarrow.Table`; or one Series. Rows may be in any order.
         time: column of times, numbers or dates. Without one, the index of a pandas frame if it holds dates, and even
             steps otherwise.
         values: column of readings, or several. Default: the only column of numbers.
         by: column that tells series apart.
         model: "local-level", "local-trend", "seasonal:24", "wiener-velocity" (several values are then one track) or a
-            TOML file; see `wolf models`.
+            TOML file; see `wolf models`. Or a linear model of your own, which is used as it is; one typical step of
+            the times is one of its steps.
         method: as in `wolf.filter`.
         parameters: variances that are known, by name; the others are fitted.
         smooth: use the whole series for each row, not only its past.
         level: probability of the intervals.
+        forecast: steps beyond the end of each series, as rows below the others. An index of dates or a count goes on;
+            other labels of pandas are those of the last row of the series.
 
     Returns:
         The frame with its rows, index and columns as they were, and `mean`, `lower`, `upper`, `weight` and `outlier`
-        behind them (with the name of the value before them where there are several).
+        behind them (with the name of the value before them where there are several). A Series comes back as a frame.
 
     Example:
         >>> import numpy as np, pandas, wolf
@@ -54,10 +60,12 @@ def filter_frame(
     """
     nw = narwhals()
     try:
-        wrapped = nw.from_native(frame, eager_only=True)
+        wrapped = nw.from_native(frame, eager_only=True, allow_series=True)
     except TypeError as error:
         advice = " Call .collect() first." if type(frame).__name__ == "LazyFrame" else ""
         raise ValueError(f"frame must be of pandas, polars or Arrow; got {type(frame).__name__}.{advice}") from error
+    if isinstance(wrapped, nw.Series):
+        wrapped = wrapped.alias("value" if wrapped.name in (None, "") else wrapped.name).to_frame()
     columns: list[str] = wrapped.columns
     if not len(wrapped):
         raise ValueError("the frame has no rows; give it some")
@@ -70,12 +78,15 @@ def filter_frame(
     times = _times(frame, wrapped, time)
     groups, labels = (None, None) if by is None else _groups(wrapped.get_column(by))
     known = checks.mapping("parameters", parameters, "{'obs_var': 1.0}")
-    options = Options(model, method, known, smooth, level=level, diagnostics=False)
+    options = Options(model, method, known, smooth, forecast, level, diagnostics=False)
     done = clean(data, times, options, groups=groups, labels=labels, names=names, failed=_warn)
     added = spread_rows(done, names, len(data), set(columns))
     backend = nw.get_native_namespace(wrapped)
     new = [nw.new_series(name, column, backend=backend) for name, column in added.items()]
-    return wrapped.with_columns(*new).to_native()
+    out = wrapped.with_columns(*new)
+    if forecast:
+        out = below(out, done, [titles(names, each.columns, set(columns)) for each in done], time, by)
+    return out.to_native()
 
 
 def _warn(label: str, why: str) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from wolf import checks
 from wolf.fitting import Fit
+from wolf.statespace import LinearModel
 
 MOST_AHEAD = 1_000_000  # steps of a forecast, which is there as a whole before it is written
 LEVEL = 0.95  # probability of the intervals
@@ -18,7 +19,7 @@ class Options:
     """How to clean.
 
     Attributes:
-        model: by name, or a TOML file; see `wolf.models.make`.
+        model: by name, or a TOML file; see `wolf.models.make`. Or a linear model, used as it is.
         method: as in `wolf.filter`.
         parameters: variances that are known; the others are fitted.
         smooth: use the whole series for each row, not only its past.
@@ -28,7 +29,7 @@ class Options:
         diagnostics: keep residuals, NIS and log densities, for a report; empty arrays otherwise.
     """
 
-    model: str = "local-level"
+    model: str | LinearModel = "local-level"
     method: Any = None
     parameters: dict[str, float] = dataclasses.field(default_factory=dict)
     smooth: bool = False
@@ -44,8 +45,9 @@ class Options:
         if isinstance(self.forecast, int) and self.forecast > MOST_AHEAD:
             raise ValueError(f"a forecast has at most {MOST_AHEAD:,} steps; got {self.forecast:,}")
         checks.whole("forecast", self.forecast)
-        if not isinstance(self.model, str | PathLike):
-            raise ValueError(f"model must be a name, such as 'local-level', or a file; got {checks.told(self.model)}")
+        if not isinstance(self.model, str | PathLike | LinearModel):
+            told = checks.told(self.model)
+            raise ValueError(f"model must be a name, such as 'local-level', a file, or a linear model; got {told}")
 
 
 class Future(NamedTuple):

@@ -110,11 +110,14 @@ class LinearModel:
         """Slice the arrays that have a time axis."""
         return replace(self, **{name: slice_at(getattr(self, name), t) for name in ("F", "H", "Q", "R", "B")})
 
-    def with_motion(self, motion: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]) -> "LinearModel":
+    def with_motion(
+        self, motion: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]], step: float = 1.0
+    ) -> "LinearModel":
         """Say how the state moves over any time, for measurements that come when they come.
 
         Args:
             motion: of times (n,), in the unit of the model's own: F (n, D, D) and Q (n, D, D).
+            step: time that the model's own F and Q take.
 
         Example:
             >>> import numpy as np
@@ -122,7 +125,12 @@ class LinearModel:
             >>> still.with_motion(lambda t: (np.ones((len(t), 1, 1)), t[:, None, None])).over([2.0])[1].tolist()
             [[[2.0]]]
         """
-        return replace(self, _motion=motion)
+        return replace(self, _motion=motion, _step=checks.positive_number("step", step))
+
+    @property
+    def step_time(self) -> float | None:
+        """Time that one step takes; None for a model that knows no steps of other lengths."""
+        return vars(self).get("_step")
 
     def over(self, times: Any) -> tuple[np.ndarray, np.ndarray]:
         """Give F and Q of steps of other lengths.
