@@ -46,8 +46,9 @@ class Options:
             raise ValueError(f"a forecast has at most {MOST_AHEAD:,} steps; got {self.forecast:,}")
         checks.whole("forecast", self.forecast)
         if not isinstance(self.model, str | PathLike | LinearModel):
-            told = checks.told(self.model)
-            raise ValueError(f"model must be a name, such as 'local-level', a file, or a linear model; got {told}")
+            raise ValueError(
+                f"model must be a name, such as 'local-level', a file, or a linear model; got {checks.told(self.model)}"
+            )
 
 
 class Future(NamedTuple):

@@ -70,7 +70,7 @@ class Explained:
         """Lay the findings out as a data frame; `backend` as in `Filtered.to_frame`."""
         sensors = [-1 if finding.sensor is None else finding.sensor for finding in self]
         columns = {name: np.array([getattr(f, name) for f in self]) for name in ("step", "kind", "size", "sentence")}
-        return tabular.make_frame({"step": columns.pop("step"), "sensor": np.array(sensors)} | columns, backend)
+        return tabular.make_frame([{"step": columns.pop("step"), "sensor": np.array(sensors)} | columns], backend)
 
     def __repr__(self) -> str:
         """Lay the findings out as a table, neighbours of one kind in one line."""
