@@ -11,14 +11,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from wolf.integrations.sklearn import RobustLevel
+from wolf.integrations.sklearn import RobustLevel, RobustOutlierDetector
 
 IN_TIME = "rows are steps in time: what a row becomes depends on those before it"
+NONE = "blobs in random order are noise in time: as a series they hold no outlier to find"
 EXPECTED = {"check_methods_sample_order_invariance": IN_TIME, "check_methods_subset_invariance": IN_TIME}
+EXPECTED |= {"check_outliers_fit_predict": NONE, "check_outliers_train": NONE}
 
 
 @pytest.mark.slow
-@parametrize_with_checks([RobustLevel()], expected_failed_checks=lambda estimator: EXPECTED)
+@parametrize_with_checks([RobustLevel(), RobustOutlierDetector()], expected_failed_checks=lambda estimator: EXPECTED)
 def test_scikit_learn_conformance(estimator, check):
     check(estimator)
 
@@ -63,6 +65,30 @@ def test_it_works_in_a_pipeline_and_keeps_names(readings):
 def test_wrong_output_is_told(readings):
     with pytest.raises(ValueError, match="level"):
         RobustLevel(output="x").fit(readings)
+
+
+def test_the_detector_finds_what_filter_frame_flags(readings):
+    found = RobustOutlierDetector().fit(readings)
+    verdict = found.fit_predict(readings)
+    assert set(verdict) == {-1, 1}
+    flags = [
+        wolf.filter_frame(pd.Series(column), parameters=parameters)["outlier"]
+        for column, parameters in zip(readings.T, found.parameters_, strict=True)
+    ]
+    np.testing.assert_array_equal(verdict == -1, np.any(flags, axis=0))
+    assert (verdict[[40, 90]] == -1).all()
+    assert verdict[10] == 1  # missing in one column, good in the other
+    scores, margin = found.score_samples(readings), found.decision_function(readings)
+    np.testing.assert_array_equal(verdict == -1, margin < 0)
+    assert set(np.argsort(scores)[:2]) == {40, 90}
+
+
+def test_the_share_of_outliers_can_be_asked_for(readings):
+    half = RobustOutlierDetector(contamination=0.1).fit(readings)
+    assert (half.predict(readings) == -1).sum() == 20
+    for share in (0.0, 0.6, "some"):
+        with pytest.raises(ValueError, match="contamination must be 'auto' or a share"):
+            RobustOutlierDetector(contamination=share).fit(readings)
 
 
 @pytest.mark.slow

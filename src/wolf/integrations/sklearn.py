@@ -1,4 +1,4 @@
-"""A scikit-learn transformer: `from wolf.integrations.sklearn import RobustLevel` (the extra `learn`).
+"""For scikit-learn: `from wolf.integrations.sklearn import RobustLevel, RobustOutlierDetector` (the extra `learn`).
 
 Rows are steps in time and every column is a series of its own, as in the lag and rolling features of a pipeline.
 """
@@ -7,22 +7,54 @@ from typing import Any
 
 import numpy as np
 
-from wolf.readings import Options, clean
+from wolf.readings import Options, Series, clean
 
 try:
-    from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+    from sklearn.base import BaseEstimator, OneToOneFeatureMixin, OutlierMixin, TransformerMixin
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError as missing:
     raise ModuleNotFoundError(
-        'RobustLevel needs scikit-learn: pip install "wolf-filter[learn]" (in a clone of wolf: pip install ".[learn]")',
+        'RobustLevel and RobustOutlierDetector need scikit-learn: pip install "wolf-filter[learn]" '
+        '(in a clone of wolf: pip install ".[learn]")',
         name="sklearn",
     ) from missing
 
 OUTPUTS = ("level", "repaired")
+HALF = 0.5  # outliers are a minority
+REFUSED_FROM = 3.0  # standard deviations between what is believed and what is refused, on the scale of the scores
 QUIET = 1e-12  # share of a constant's square that stands for its noise: it has none, and comes back as it is
 
 
-class RobustLevel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class _ByColumn(BaseEstimator):
+    """What both share: the noise of each column, found by `fit`, and a filter that runs with it."""
+
+    model: str
+    method: Any
+    smooth: bool
+
+    def __sklearn_tags__(self) -> Any:
+        """Say that NaN is welcome."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _validate(self, X: Any, reset: bool) -> np.ndarray:
+        options: dict[str, Any] = {"reset": reset, "dtype": np.float64, "ensure_all_finite": "allow-nan"}
+        return np.asarray(validate_data(self, X, **options))
+
+    def _fit_column(self, column: np.ndarray) -> dict[str, float]:
+        known = column[np.isfinite(column)]
+        options = Options(model=self.model, method=self.method, diagnostics=False)
+        if known.size and np.all(known == known[0]):
+            return _quiet(self.model, float(known[0]))
+        return clean(column[:, None], None, options)[0].parameters
+
+    def _clean_column(self, j: int, column: np.ndarray, diagnostics: bool = False) -> Series:
+        options = Options(self.model, self.method, self.parameters_[j], self.smooth, diagnostics=diagnostics)
+        return clean(column[:, None], None, options)[0]
+
+
+class RobustLevel(OneToOneFeatureMixin, TransformerMixin, _ByColumn):
     """Replace each column by its robust level, or only its outliers and gaps.
 
     `fit` finds the noise of every column; `transform` filters with it. NaN is missing.
@@ -74,33 +106,101 @@ class RobustLevel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         values = self._validate(X, reset=False)
         return np.stack([self._column(j, column) for j, column in enumerate(values.T)], axis=1)
 
-    def __sklearn_tags__(self) -> Any:
-        """Say that NaN is welcome."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
-
-    def _validate(self, X: Any, reset: bool) -> np.ndarray:
-        options: dict[str, Any] = {"reset": reset, "dtype": np.float64, "ensure_all_finite": "allow-nan"}
-        return np.asarray(validate_data(self, X, **options))
-
-    def _fit_column(self, column: np.ndarray) -> dict[str, float]:
-        known = column[np.isfinite(column)]
-        options = Options(model=self.model, method=self.method, diagnostics=False)
-        if known.size and np.all(known == known[0]):
-            return _quiet(self.model, float(known[0]))
-        return clean(column[:, None], None, options)[0].parameters
-
     def _column(self, j: int, column: np.ndarray) -> np.ndarray:
         if not np.isfinite(column).any():
             return column
-        parameters = self.parameters_[j]
-        options = Options(self.model, self.method, parameters, self.smooth, diagnostics=False)
-        found = clean(column[:, None], None, options)[0]
+        found = self._clean_column(j, column)
         if self.output == "level":
             return found.mean[:, 0]
         doubtful = found.outlier.reshape(len(column)) | ~np.isfinite(column)
         return np.where(doubtful, found.mean[:, 0], column)
+
+
+class RobustOutlierDetector(OutlierMixin, _ByColumn):
+    """Find false readings in series: 1 for a good row, -1 for one with an outlier in any column.
+
+    A row is judged by what came before it, at the level and with the noise that the readings had then: a value that is
+    usual at noon is an outlier at night. NaN is missing, and nothing to be blamed for.
+
+    Args:
+        model: "local-level", "local-trend" or "seasonal:24", as in `wolf.filter_frame`.
+        method: as in `wolf.filter`.
+        contamination: "auto" for what the method refuses, or the share of rows of `fit` that are to be outliers, in
+            (0, 0.5].
+
+    Attributes:
+        parameters_: fitted variances of each column, a list of dicts.
+        offset_: score below which a row is an outlier.
+
+    Example:
+        >>> readings = np.random.default_rng(0).normal(20.0, 1.0, (200, 1))
+        >>> readings[50] = 999.0
+        >>> np.flatnonzero(RobustOutlierDetector().fit_predict(readings) == -1).tolist()
+        [50]
+    """
+
+    smooth = False  # a reading is judged by its prediction
+
+    def __init__(self, model: str = "local-level", method: Any = None, contamination: Any = "auto"):
+        self.model = model
+        self.method = method
+        self.contamination = contamination
+
+    def fit(self, X: Any, y: Any = None) -> "RobustOutlierDetector":
+        """Find the noise of each column, and the score that tells outliers apart.
+
+        Args:
+            X: (rows, columns), in the order of time.
+            y: not used.
+        """
+        share = self.contamination
+        if share != "auto" and not (isinstance(share, int | float) and 0 < share <= HALF):
+            raise ValueError(f"contamination must be 'auto' or a share of rows in (0, 0.5]; got {share!r}")
+        values = self._validate(X, reset=True)
+        self.parameters_ = [self._fit_column(column) for column in values.T]
+        self.offset_ = -REFUSED_FROM
+        if share != "auto":
+            self.offset_ = float(np.percentile(self._scores(values), 100.0 * share))
+        return self
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Score each row, the lower the odder: minus the largest residual, in its predicted standard deviations.
+
+        What the method refused counts at least three of them and a little, what it believed at most three.
+
+        Args:
+            X: (rows, columns), in the order of time.
+        """
+        check_is_fitted(self)
+        return self._scores(self._validate(X, reset=False))
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Give the scores above `offset_`: negative for outliers.
+
+        Args:
+            X: (rows, columns), in the order of time.
+        """
+        return self.score_samples(X) - self.offset_
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Say 1 or -1 of each row.
+
+        Args:
+            X: (rows, columns), in the order of time.
+        """
+        return np.where(self.decision_function(X) < 0, -1, 1)
+
+    def _scores(self, values: np.ndarray) -> np.ndarray:
+        return np.min([self._score_column(j, column) for j, column in enumerate(values.T)], axis=0)
+
+    def _score_column(self, j: int, column: np.ndarray) -> np.ndarray:
+        if not np.isfinite(column).any():
+            return np.zeros(len(column))
+        found = self._clean_column(j, column, diagnostics=True)
+        distance = np.nan_to_num(np.abs(found.standardised[:, 0]), nan=0.0)
+        refused = found.outlier.reshape(len(column))
+        least = np.nextafter(REFUSED_FROM, np.inf)
+        return -np.where(refused, np.maximum(distance, least), np.minimum(distance, REFUSED_FROM))
 
 
 def _quiet(model: str, value: float) -> dict[str, float]:
