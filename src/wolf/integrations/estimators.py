@@ -37,6 +37,7 @@ except ImportError as error:
 BLOCK = 64  # rows that are compiled together; what is left over goes one by one, and nothing compiles twice
 NORMAL_IQR = 1.349  # interquartile range of a standard normal
 NORMAL_MEDIAN = 0.6745  # median of its absolute value
+DRIFT_VAR = 3e-5  # smallest worst ratio to the best drift over still and moving streams: benchmarks/drift.py
 SCALE_GAIN = 0.02  # least step of the running scale of the residuals
 
 
@@ -153,7 +154,8 @@ class OnlineRegressor(RegressorMixin, _OnlineNetwork):
         activation: a name from `wolf.models.network.ACTIVATIONS`, or a function.
         noise: variance of the target's noise, as a share of the target's own variance.
         prior_var: variance of the weights around their initial values.
-        drift_var: variance that the weights gain with every row, for relations that change.
+        drift_var: variance that the weights gain with every row, for relations that change. The default follows slow
+            changes at little price where nothing changes; 0 is for relations that are known to stand still.
         method: as in `wolf.filter`; the default is robust.
         warmup: rows that set the scales.
         random_state: of the initial weights.
@@ -178,7 +180,7 @@ class OnlineRegressor(RegressorMixin, _OnlineNetwork):
         *,
         noise: float = 0.1,
         prior_var: float = 0.1,
-        drift_var: float = 0.0,
+        drift_var: float = DRIFT_VAR,
         method: Any = None,
         warmup: int = 50,
         random_state: Any = 0,
