@@ -1,0 +1,71 @@
+"""For river: `from wolf.integrations.river import RiverRegressor`, which its metrics and pipelines take.
+
+river asks what kind of model it has by its classes, so these are its own kinds around `OnlineRegressor` and
+`OnlineClassifier`. river is not part of any extra.
+"""
+
+from typing import Any
+
+from sklearn.base import clone
+
+from wolf.integrations.estimators import OnlineClassifier, OnlineRegressor
+
+try:
+    from river.base import Classifier, Regressor
+except ImportError as missing:
+    raise ModuleNotFoundError(
+        "RiverRegressor and RiverClassifier need river: pip install river", name="river"
+    ) from missing
+
+
+class RiverRegressor(Regressor):
+    """Regression by a network that a robust filter trains, as a model of river.
+
+    Args:
+        learner: an `OnlineRegressor` with the settings to use; it is copied, and stays as it is.
+
+    Example:
+        >>> from river import evaluate, metrics
+        >>> rows = [({"x": float(i % 7)}, 2.0 * (i % 7)) for i in range(300)]
+        >>> metric = evaluate.progressive_val_score(rows, RiverRegressor(), metrics.MAE())
+        >>> metric.get() < 1.0
+        True
+    """
+
+    def __init__(self, learner: OnlineRegressor | None = None):
+        self.learner = learner
+        self._learner = OnlineRegressor() if learner is None else clone(learner)
+
+    def learn_one(self, x: dict[Any, float], y: float) -> None:
+        """Learn from one row."""
+        self._learner.learn_one(x, y)
+
+    def predict_one(self, x: dict[Any, float]) -> float:
+        """Predict one target; 0 before anything was learned."""
+        return self._learner.predict_one(x)
+
+
+class RiverClassifier(Classifier):
+    """Classification by a network that a robust filter trains, as a model of river.
+
+    Args:
+        learner: an `OnlineClassifier` with the settings to use; it is copied, and stays as it is.
+        classes: all labels that will ever come.
+    """
+
+    def __init__(self, learner: OnlineClassifier | None = None, classes: tuple[Any, ...] = (False, True)):
+        self.learner = learner
+        self.classes = classes
+        self._learner = OnlineClassifier() if learner is None else clone(learner)
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    def learn_one(self, x: dict[Any, float], y: Any) -> None:
+        """Learn from one row."""
+        self._learner.learn_one(x, y, self.classes)
+
+    def predict_proba_one(self, x: dict[Any, float]) -> dict[Any, float]:
+        """Give the probability of each class; nothing before anything was learned."""
+        return self._learner.predict_proba_one(x)
