@@ -139,7 +139,7 @@ def defaults(directory):
             for stream in streams:
                 rows = min(len(stream.clean), 3000)
                 old, new = slice(0, int(0.8 * rows)), slice(int(0.8 * rows), rows)
-                learner = wolf.OnlineRegressor(prior_var=prior_var, noise=noise)
+                learner = wolf.OnlineRegressor(prior_var=prior_var, noise=noise, drift_var=0.0)
                 learner.fit(stream.features[old], stream.targets[old])
                 errors = learner.predict(stream.features[new]) - stream.clean[new]
                 scores.append(np.sqrt(np.mean(errors**2)) / stream.clean[new].std())
@@ -153,7 +153,7 @@ def draw_curve():
     figure = style.new_figure(10.5, 4.0)
     left, right = figure.subplots(1, 2, sharey=True)
     for ax, name, colour, method in ((left, "EKF", style.KALMAN, "EKF"), (right, "WoLF", style.ROBUST, None)):
-        learner = wolf.OnlineRegressor(prior_var=1.0, method=method).fit(x, y)
+        learner = wolf.OnlineRegressor(prior_var=1.0, method=method, drift_var=0.0).fit(x, y)
         mean, std = learner.predict(grid[:, None], return_std=True)
         ax.scatter(x[~hit, 0], y[~hit], s=6, color=style.DOTS, lw=0, alpha=0.6)
         ax.scatter(x[hit, 0], y[hit], s=10, color=style.DOTS, marker="x", lw=0.7)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:  # what a checker sees; `_HOMES` below says the same to Python
     from wolf.integrations.estimators import OnlineClassifier as OnlineClassifier
     from wolf.integrations.estimators import OnlineRegressor as OnlineRegressor
     from wolf.methods import EKF, IEKF, KF, Learned, LowRank, WoLF
-    from wolf.online import Bank, FixedLag, Online
+    from wolf.online import Bank, FixedLag, Online, Sensor
     from wolf.readings.frames import filter_frame
     from wolf.reports import report
     from wolf.results import Filtered, Forecast, Smoothed
@@ -65,7 +65,7 @@ if TYPE_CHECKING:  # what a checker sees; `_HOMES` below says the same to Python
 
 __all__ = ["Gaussian", "LinearModel", "ParameterModel", "StateSpaceModel"]
 __all__ += ["filter", "filter_chunks", "filter_frame", "filter_many", "forecast", "sample_paths", "smooth"]
-__all__ += ["Bank", "Filtered", "Fit", "FixedLag", "Forecast", "Online", "Smoothed", "Tuned", "fit", "tune"]
+__all__ += ["Bank", "Filtered", "Fit", "FixedLag", "Forecast", "Online", "Sensor", "Smoothed", "Tuned", "fit", "tune"]
 __all__ += ["Certificate", "attack", "certify", "explain", "export_c", "report"]
 __all__ += ["EKF", "IEKF", "KF", "EnsembleFilter", "GaussianFilter", "Learned", "LowRank", "WoLF"]
 __all__ += ["IMQ", "Huber", "MahalanobisIMQ", "MahalanobisThreshold", "PerCoordinate", "PerGroup", "StudentWeight"]
@@ -87,7 +87,7 @@ _HOMES = {
     "wolf.fitting.tuning": "Tuned tune",
     "wolf.integrations.estimators": "OnlineClassifier OnlineRegressor",
     "wolf.methods": "EKF IEKF KF Learned LowRank WoLF",
-    "wolf.online": "Bank FixedLag Online",
+    "wolf.online": "Bank FixedLag Online Sensor",
     "wolf.readings.frames": "filter_frame",
     "wolf.reports": "report",
     "wolf.results": "Filtered Forecast Smoothed",

@@ -6,3 +6,4 @@ from wolf.online.lagged import FixedLag as FixedLag
 from wolf.online.lagged import Lagged as Lagged
 from wolf.online.online import Online as Online
 from wolf.online.report import Report as Report
+from wolf.online.sensors import Sensor as Sensor

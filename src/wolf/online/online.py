@@ -19,6 +19,7 @@ from wolf.numerics.fingerprints import fingerprint
 from wolf.numerics.precision import as_key, precision, to_dtype
 from wolf.numerics.pytree import from_dict, to_dict
 from wolf.online.report import Report
+from wolf.online.sensors import Sensor
 from wolf.online.stepping import make_stepper, overridden
 from wolf.protocols import Dtype, Filter, Key
 from wolf.results import count, describe_state
@@ -143,6 +144,7 @@ class Online:
         F: ArrayLike | None = None,
         Q: ArrayLike | None = None,
         dt: float | None = None,
+        sensor: Sensor | None = None,
     ) -> Report:
         """Take in one measurement.
 
@@ -155,12 +157,15 @@ class Online:
             Q: dynamics noise for this step only.
             dt: time since the measurement before, in the unit of the model's own steps, for models that know how they
                 move over any time (those of `wolf.models`, or by `model.with_motion`); instead of F and Q.
+            sensor: which one it is from, where there are several; instead of H and R.
 
         Returns:
             What the step tells about itself: weight, outlier, residual, nis, log_likelihood and more.
         """
         with self._lock:
-            given = dt is not None or R is not None or H is not None or F is not None or Q is not None
+            given = (
+                dt is not None or sensor is not None or R is not None or H is not None or F is not None or Q is not None
+            )
             if self._quick and not given and u is None and type(y) is np.ndarray and y.dtype == self._dtype:
                 report = np.empty(self._size, self._dtype)
                 if y.shape == self._shape and y.flags.c_contiguous and self._quick(self._table, y, report):
@@ -170,7 +175,17 @@ class Online:
                     raise ValueError("give either dt, or F and Q of the step")
                 F, Q = self._over(dt)
             matrices = {name: value for name, value in (("R", R), ("H", H), ("F", F), ("Q", Q)) if value is not None}
-            return self._step(y, u, matrices)
+            if sensor is not None:
+                matrices |= self._seen_by(sensor, R is not None or H is not None)
+            return self._step(y, u, matrices, self.model.obs_dim if sensor is None else len(sensor.R))
+
+    def _seen_by(self, sensor: Sensor, given: bool) -> dict[str, Any]:
+        """Give what is other with this sensor."""
+        if not isinstance(sensor, Sensor):
+            raise ValueError(f"sensor must be a wolf.Sensor(H, R); got {checks.told(sensor)}")
+        if given:
+            raise ValueError("give either sensor, or H and R of the step")
+        return sensor.changes()
 
     def _over(self, dt: float) -> tuple[np.ndarray, np.ndarray]:
         """Give F and Q of a step that takes some time."""
@@ -179,11 +194,10 @@ class Online:
         dynamics, noise = self.model.over(checks.finite("dt", dt))
         return dynamics[0], noise[0]
 
-    def _step(self, y: Any, u: Any, matrices: dict[str, Any]) -> Report:
+    def _step(self, y: Any, u: Any, matrices: dict[str, Any], size: int) -> Report:
         """Take the long way: check what came, remember what `late` needs."""
         if self._varies:
             entry.check_time_axes(self.model, self.t + 1, self.update_first, "filter")
-        size = self.model.obs_dim
         if "R" in matrices and getattr(matrices["R"], "shape", None) != (size, size):  # another sensor, or a mistake
             changed = overridden(self.model, self.method, self.t, self.update_first, matrices)
             size = changed.obs_dim

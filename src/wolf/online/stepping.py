@@ -21,7 +21,7 @@ from wolf.numerics.precision import precision
 from wolf.numerics.pytree import cast
 from wolf.numerics.xla import one_kernel, refused
 from wolf.online.report import Layout, Report, ReportSaver, lay_out, pack
-from wolf.statespace import LinearModel, Model, ParameterModel, time_axes
+from wolf.statespace import LinearModel, Model, ParameterModel, StateSpaceModel, time_axes
 
 SAVER = ReportSaver()
 
@@ -159,7 +159,7 @@ class NativeStepper:
             raise native.UnsuitedError("how many inputs a function takes is known only when they come")
         self._kind = (method, dtype, update_first, self._inputs, SAVER)
         self._usual = native.Single(suited, *self._kind)
-        self._others: dict[Any, native.Single] = {}
+        self._others: dict[Any, Any] = {}
         self.numbers, self.counts = self._usual.ready.start(1)
         self._usual.attach(self.numbers, self.counts)
         self._varies = bool(time_axes(model))
@@ -196,6 +196,8 @@ class NativeStepper:
         The code for given names and shapes is kept. New numbers that are plainly a model's are put into it without
         ado; all others go through the checks that every model gets.
         """
+        if "observe" in matrices:
+            return self._with_function(matrices)
         names = {} if self.model.linear else {"R": "obs_cov", "Q": "dynamics_cov"}
         fields = {names.get(name, name): value for name, value in matrices.items()}
         single = self._others.get(frozenset(fields))
@@ -210,6 +212,31 @@ class NativeStepper:
             self._others[frozenset(fields)] = single
         return single
 
+    def _with_function(self, matrices: dict[str, Any]) -> native.Single:
+        """Find the code for a model that is seen through another function, and put the matrices of the step there.
+
+        F is the only leaf of the dynamics then (`_seen_through`), so the place of one is that of the other.
+        """
+        names = {"F": "dynamics", "Q": "dynamics_cov", "R": "obs_cov"}
+        fields = {field: matrices[name] for name, field in names.items() if name in matrices}
+        key = (frozenset(fields), matrices["observe"], matrices["residual"])
+        single = self._others.get(key)
+        if single is not None and single.overwrite(fields) and single.renew():
+            return single
+        t = int(self.state.t) if self._varies else 0
+        model = overridden(self.model, self.method, t, self.update_first, matrices)
+        try:
+            state = self._usual.ready.code.facts.state
+            single = native.Single(model, *self._kind, general=frozenset(fields), state=state)
+        except native.UNSUITED as error:
+            raise ValueError(
+                f'native code cannot run this sensor: {error}; make the filter with engine="xla"'
+            ) from error
+        single.attach(self.numbers, self.counts)
+        if not self._varies:
+            self._others[key] = single
+        return single
+
 
 def overridden(model: Model, method: Any, t: int, update_first: bool, matrices: dict[str, Any]) -> Any:
     """Make the model of one step, with other matrices, in the form that suits the method."""
@@ -222,12 +249,32 @@ def override(model: Model, t: int, update_first: bool, matrices: dict[str, Any])
     """Copy a model with other matrices at one step, checked like a model of its own."""
     if isinstance(model, ParameterModel):
         return model.override(matrices)
+    if "observe" in matrices:
+        return _seen_through(model, t, update_first, matrices)
     names = {} if model.linear else {"R": "obs_cov", "Q": "dynamics_cov"}
     if not model.linear and not matrices.keys() <= names.keys():
-        raise ValueError("a model with functions takes R and Q for one step; F and H are functions, give them inputs u")
+        raise ValueError(
+            "a model with functions takes R and Q for one step; F and H are functions: give them inputs u, or give a "
+            "wolf.Sensor with a function"
+        )
     fields = {field.name: getattr(model, field.name) for field in dataclasses.fields(model)}
     for name in time_axes(model):
         # What leads to this step is that of the step before, if the first measurement came without one.
         lead = update_first and name in ("F", "Q", "B", "dynamics_cov")
         fields[name] = fields[name][max(t - 1, 0) if lead else t]
     return type(model)(**(fields | {names.get(name, name): value for name, value in matrices.items()}))
+
+
+def _seen_through(model: Model, t: int, update_first: bool, matrices: dict[str, Any]) -> Model:
+    """Copy a model with another observation function at one step."""
+    new = {name: matrices[name] for name in ("observe", "residual")} | {"obs_cov": matrices["R"]}
+    moved = {name: value for name, value in matrices.items() if name in ("F", "Q")}
+    if isinstance(model, LinearModel):
+        if model.takes_inputs:
+            raise ValueError("a sensor with a function does not go with a linear model that takes inputs")
+        plain = override(model, t, update_first, moved)
+        dynamics = None if plain.F is None else jax.tree_util.Partial(jnp.matmul, plain.F)
+        return StateSpaceModel(dynamics, dynamics_cov=plain.Q, prior=plain.prior, **new)
+    if not isinstance(model, StateSpaceModel) or "F" in moved:
+        raise ValueError(f"a sensor with a function goes with a LinearModel or a StateSpaceModel; got {model!r}")
+    return dataclasses.replace(override(model, t, update_first, moved), **new)
