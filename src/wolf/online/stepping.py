@@ -272,7 +272,7 @@ def _seen_through(model: Model, t: int, update_first: bool, matrices: dict[str, 
     if isinstance(model, LinearModel):
         if model.takes_inputs:
             raise ValueError("a sensor with a function does not go with a linear model that takes inputs")
-        plain = override(model, t, update_first, moved)
+        plain: Any = override(model, t, update_first, moved)
         dynamics = None if plain.F is None else jax.tree_util.Partial(jnp.matmul, plain.F)
         return StateSpaceModel(dynamics, dynamics_cov=plain.Q, prior=plain.prior, **new)
     if not isinstance(model, StateSpaceModel) or "F" in moved:
