@@ -34,7 +34,7 @@ from wolf.entry import package_version as _package_version
 from wolf.filters import EnsembleFilter, GaussianFilter
 from wolf.fitting import Fit, fit
 from wolf.fitting.tuning import Tuned, tune
-from wolf.methods import EKF, IEKF, KF, Learned, LowRank, WoLF
+from wolf.methods import EKF, IEKF, KF, Adaptive, Learned, LowRank, WoLF
 from wolf.online import FixedLag, Online
 from wolf.readings.frames import filter_frame
 from wolf.results import Filtered, Forecast, Smoothed
@@ -66,7 +66,7 @@ __all__ = ["Gaussian", "LinearModel", "ParameterModel", "StateSpaceModel"]
 __all__ += ["filter", "filter_chunks", "filter_frame", "filter_many", "forecast", "sample_paths", "smooth"]
 __all__ += ["Filtered", "Fit", "FixedLag", "Forecast", "Online", "Smoothed", "Tuned", "fit", "tune"]
 __all__ += ["Certificate", "attack", "certify", "explain"]
-__all__ += ["EKF", "IEKF", "KF", "EnsembleFilter", "GaussianFilter", "Learned", "LowRank", "WoLF"]
+__all__ += ["EKF", "IEKF", "KF", "Adaptive", "EnsembleFilter", "GaussianFilter", "Learned", "LowRank", "WoLF"]
 __all__ += ["IMQ", "Huber", "MahalanobisIMQ", "MahalanobisThreshold", "PerCoordinate", "PerGroup", "StudentWeight"]
 __all__ += ["Tukey", "Unweighted", "Welsch"]
 __all__ += ["init", "run_chunks", "run_each", "run_filter", "run_many", "step"]

@@ -12,6 +12,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from wolf.belief import Affine
 from wolf.filters import GaussianFilter
 from wolf.noise.recovery import Recovering
 from wolf.numerics.pytree import pytree
@@ -61,6 +62,10 @@ class KnownJumps(NoiseRule):
     def law(self, memory: Any) -> Any:
         """Say what the rule learned about the noise."""
         return self.rule.law(memory)
+
+    def predict(self, memory: Any, view: Affine, noise_cov: Any, t: Any) -> tuple[Any, Any]:
+        """Let the rule look on."""
+        return self.rule.predict(memory, view, noise_cov, t)
 
     def rows(self, size: int) -> list[Any]:
         """List those that vote."""

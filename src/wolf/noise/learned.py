@@ -33,10 +33,14 @@ class NoiseLaw(NamedTuple):
     Attributes:
         scales: s_k, (K,).
         counts: α_k, (K,).
+        dynamics: q, the factor on Q, of rules that learn it.
+        information: about ln r and ln q, of rules that learn levels.
     """
 
     scales: Any
     counts: Any
+    dynamics: Any = None
+    information: Any = None
 
     @property
     def probabilities(self) -> Any:
@@ -57,7 +61,7 @@ class NoiseLaw(NamedTuple):
     @property
     def outlier_share(self) -> Any:
         """Share of the measurements with noise of more than three ordinary standard deviations."""
-        return (self.probabilities * self.is_outlier).sum(-1)
+        return (self.probabilities * self.is_outlier.astype(self.probabilities.dtype)).sum(-1)
 
     @property
     def is_outlier(self) -> Any:
@@ -66,7 +70,8 @@ class NoiseLaw(NamedTuple):
 
     def __repr__(self) -> str:
         """Say it in words."""
-        return f"noise of {self.typical:.3g} times R; {float(self.outlier_share):.1%} of it outliers"
+        moves = "" if self.dynamics is None else f", dynamics of {float(self.dynamics):.3g} times Q"
+        return f"noise of {self.typical:.3g} times R{moves}; {float(self.outlier_share):.1%} of it outliers"
 
 
 class Counts(NamedTuple):
@@ -79,6 +84,15 @@ class Counts(NamedTuple):
 
     now: Array
     prior: Array
+
+
+def check_has_noise(model: Model) -> None:
+    """Refuse counts, classes and the like: their spread follows from their mean."""
+    if isinstance(model, ParameterModel) and not isinstance(model.family, families.Normal):
+        raise ValueError(
+            f"{type(model.family).__name__} measurements have no noise level to learn: their spread follows from "
+            "their mean. Use the default method"
+        )
 
 
 @pytree
@@ -117,11 +131,7 @@ class LearnedScales(NoiseRule):
 
     def check(self, model: Model) -> None:
         """Refuse counts, classes and the like: their spread follows from their mean."""
-        if isinstance(model, ParameterModel) and not isinstance(model.family, families.Normal):
-            raise ValueError(
-                f"{type(model.family).__name__} measurements have no noise level to learn: their spread follows from "
-                "their mean. Use the default method"
-            )
+        check_has_noise(model)
 
     def start(self, model: Model) -> Counts:
         """Lay counts over the sizes: a bell around 1 in ln s, on a floor."""

@@ -15,6 +15,7 @@ from wolf.statespace.arrays import count
 ARRAYS = (
     *("means", "covs", "variances", "predicted_means", "predicted_covs", "residuals", "innovation_covs"),
     *("weights", "outliers", "nis", "log_liks", "weighted_log_liks", "outlier_probabilities", "inflations"),
+    *("noise_scales", "dynamics_scales"),
 )  # that `save="all"` keeps, of methods that tell them
 
 
@@ -122,6 +123,16 @@ class Filtered:
     def inflations(self) -> np.ndarray:
         """Factor on each predicted covariance, (T,), above 1 where the state was found to have jumped."""
         return self._kept("inflations")
+
+    @property
+    def noise_scales(self) -> np.ndarray:
+        """Size of ordinary noise over R that each measurement was judged by, (T,) or (T, M), where it is learned."""
+        return self._kept("noise_scales")
+
+    @property
+    def dynamics_scales(self) -> np.ndarray:
+        """Factor on Q in each prediction, (T,), of methods that learn it."""
+        return self._kept("dynamics_scales")
 
     @property
     def log_likelihood(self) -> float | np.ndarray:
