@@ -103,7 +103,7 @@ def test_information_is_the_expected_square_of_the_scores(seed, x64):
     jac_white = np.linalg.solve(root, jac)
     ahead = slopes.Slopes(jnp.asarray(first), jnp.asarray(more)).see(jnp.asarray(jac_white))
     factor = linalg.cholesky(jnp.asarray(jac_white @ cov @ jac_white.T + np.eye(2)))
-    found = slopes.information(ahead, factor, jnp.ones(()), jnp.asarray(2.0))
+    found = slopes.information(ahead, factor, jnp.asarray(2.0))
     np.testing.assert_allclose([[found.noise, found.both], [found.both, found.dynamics]], expected, rtol=1e-9)
 
 

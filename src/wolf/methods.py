@@ -127,7 +127,7 @@ def Adaptive(
     q_uncertainty: float | None = 1.0,
     patience: int = 5,
     sensors: Sequence[int] | np.ndarray | Literal["each"] | None = None,
-    r_uncertainty: float | None = 1.0,
+    r_uncertainty: float | None = 1.5,
     *,
     moments: Moments = Linearised(),
     form: Form = "auto",
@@ -137,7 +137,7 @@ def Adaptive(
 
     Args:
         q_uncertainty: standard deviation of ln q before any measurement, where q Q is the true covariance of the
-            dynamics: 1 says that Q is known to a factor of e, 0 that it is right.
+            dynamics: 1 says that Q is known to a factor of e, 0 that it is right. It fades in some fifty steps.
         patience: how many measurements in a row may lie in the same way before they are believed, up to 5 % of
             outliers; where more are learned it grows.
         sensors: as in `Learned`; each sensor then has noise of its own, and all share r and q.

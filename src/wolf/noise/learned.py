@@ -34,13 +34,13 @@ class NoiseLaw(NamedTuple):
         scales: s_k, (K,).
         counts: α_k, (K,).
         dynamics: q, the factor on Q, of rules that learn it.
-        information: about ln r and ln q, of rules that learn levels.
+        spreads: variances of ln r and ln q, of rules that learn levels.
     """
 
     scales: Any
     counts: Any
     dynamics: Any = None
-    information: Any = None
+    spreads: Any = None
 
     @property
     def probabilities(self) -> Any:

@@ -6,8 +6,17 @@ predictive density of the robust filter itself (recursive maximum likelihood; Lj
 
     (a, b) <- (a, b) + I⁻¹ σ,    I <- I⁰ + Λ (I - I⁰) Λ + j
 
-σ and j as in `wolf.noise.slopes`. Old information is forgotten once there is enough to be worth it. The sizes are
-s_k = r t_k, with counts from two priors, one narrow and one wide, which are mixed by how well each foresaw what came.
+σ and j as in `wolf.noise.slopes`. Four things keep that from being slow, or rash:
+
+- old information is forgotten once there is enough to be worth it;
+- what is known about b was found at other levels. It depends on q/r alone, about as (q/r)^(1 - x) with x the share of
+  the residual's variance that Q explains, and is carried over to the new levels by that power;
+- the prior of b fades: a Q that shows only after hundreds of steps should be found then;
+- a Q that is too small costs more than one that is too large, so the prediction uses the expected q, `e^(b + v/2)` with
+  v the variance of b, and not its median.
+
+The sizes are s_k = r t_k, with counts from two priors, one narrow and one wide, which are mixed by how well each
+foresaw what came.
 """
 
 from typing import Any, NamedTuple
@@ -32,6 +41,7 @@ LARGEST_LEVEL = float(np.log(1e4))  # of |a| and |b|
 LARGEST_STEP = 1.0  # of a or b in one measurement
 FORGETS = Pair(0.02, 0.005)  # of the information about a and b, in a step
 WORTH_FORGETTING = Pair(40.0, 10.0)  # information from which all of that is forgotten
+FADING, FADED = 0.98, 0.2  # the prior information about b keeps so much of itself in a step, down to this share
 
 
 class Bell(NamedTuple):
@@ -58,6 +68,7 @@ class Levels(NamedTuple):
         log_noise: a, ().
         log_dynamics: b, ().
         information: I about both.
+        prior: the part of it that is prior.
         slopes: of the belief; None if they are not carried.
         width: M, coordinates of a whole measurement.
     """
@@ -65,6 +76,7 @@ class Levels(NamedTuple):
     log_noise: Array
     log_dynamics: Array
     information: Information
+    prior: Pair
     slopes: Slopes | None
     width: Array
 
@@ -92,7 +104,7 @@ class LearnedLevels(NoiseRule):
     Args:
         r_uncertainty: standard deviation of ln r before any measurement; 1 says that R is known to a factor of e, 0 or
             None that it is right.
-        q_uncertainty: the same for Q.
+        q_uncertainty: the same for Q, in the beginning.
         forgetting: ρ, what the counts keep from one measurement to the next.
         bells: priors of the counts.
 
@@ -101,7 +113,7 @@ class LearnedLevels(NoiseRule):
         True
     """
 
-    r_uncertainty: Any = 1.0
+    r_uncertainty: Any = 1.5
     q_uncertainty: Any = 1.0
     forgetting: Any = 0.998
     bells: tuple[Bell, ...] = static(default=BELLS)
@@ -135,13 +147,17 @@ class LearnedLevels(NoiseRule):
             heights = jnp.exp(-0.5 * (logs / bell.width) ** 2) + FLOOR
             rows.append(bell.strength * heights / heights.sum())
         prior, nothing = jnp.stack(rows), jnp.zeros((), dtype)
-        before = Information(self._sure(self.r_uncertainty, dtype), nothing, self._sure(self.q_uncertainty, dtype))
-        levels = Levels(nothing, nothing, before, self._slopes(model), jnp.asarray(model.obs_dim, dtype))
+        if not self._learns:
+            return Learning(prior, prior, self._odds(dtype), None)
+        sure = self._sure(dtype)
+        known = Information(sure.noise, nothing, sure.dynamics)
+        levels = Levels(nothing, nothing, known, sure, self._slopes(model), jnp.asarray(model.obs_dim, dtype))
         return Learning(prior, prior, self._odds(dtype), levels)
 
-    def _sure(self, uncertainty: Any, dtype: Any) -> Array:
-        """Turn a standard deviation into information."""
-        return jnp.ones((), dtype) if uncertainty is None else 1.0 / jnp.asarray(uncertainty, dtype) ** 2
+    def _sure(self, dtype: Any) -> Pair:
+        """Turn standard deviations into information; 1 for what is not learned, where it is not used."""
+        both = (self.r_uncertainty, self.q_uncertainty)
+        return Pair(*(jnp.ones((), dtype) if u is None else 1.0 / jnp.asarray(u, dtype) ** 2 for u in both))
 
     def _odds(self, dtype: Any) -> Array:
         weights = np.array([bell.weight for bell in self.bells])
@@ -149,7 +165,7 @@ class LearnedLevels(NoiseRule):
 
     def _slopes(self, model: Model) -> Slopes | None:
         """Carry slopes, but not for parameters: they have no dynamics, and a covariance that is large already."""
-        if isinstance(model, ParameterModel) or (self.r_uncertainty is None and self.q_uncertainty is None):
+        if isinstance(model, ParameterModel):
             return None
         size, dtype = model.state_dim, jnp.asarray(model.prior.mean).dtype
         return Slopes(jnp.zeros(size, dtype), jnp.zeros((size, size), dtype))
@@ -159,17 +175,35 @@ class LearnedLevels(NoiseRule):
         levels = memory.levels
         if levels is None or levels.slopes is None:
             return noise_cov, memory
-        used = noise_cov if noise_cov is None else jnp.exp(levels.log_dynamics) * noise_cov
+        used = noise_cov if noise_cov is None else self._expected(levels) * noise_cov
         return used, memory._replace(levels=levels._replace(slopes=levels.slopes.push(view.jac, used)))
 
     def law(self, memory: Learning) -> NoiseLaw:
         """Say what was learned."""
         xp, levels = linalg.like(memory.counts), memory.levels
-        assert levels is not None, "a sensor that shares its levels is told them first"
         scales = SCALES.astype(memory.counts.dtype)
+        if levels is None:
+            return NoiseLaw(scales, self._mixed(memory))
         if self.r_uncertainty is not None:
             scales = scales * xp.exp(levels.log_noise)
-        return NoiseLaw(scales, self._mixed(memory), xp.exp(levels.log_dynamics), levels.information)
+        return NoiseLaw(scales, self._mixed(memory), self._expected(levels), self._spreads(levels))
+
+    @property
+    def _learns(self) -> bool:
+        return self.r_uncertainty is not None or self.q_uncertainty is not None
+
+    def _expected(self, levels: Levels) -> Array:
+        """Expect q, given what is known about b."""
+        xp = linalg.like(levels.information.noise)
+        if self.q_uncertainty is None or levels.slopes is None:
+            return xp.ones_like(levels.log_dynamics)
+        return xp.exp(levels.log_dynamics + 0.5 * self._spreads(levels).dynamics)
+
+    def _spreads(self, levels: Levels) -> Pair:
+        """Give the variances of a and b."""
+        known = levels.information
+        whole = known.noise * known.dynamics - known.both**2
+        return Pair(known.dynamics / whole, known.noise / whole)
 
     def _mixed(self, memory: Learning) -> Array:
         """Mix the priors' probabilities by their odds; of one prior, the counts are as good."""
@@ -193,7 +227,7 @@ class LearnedLevels(NoiseRule):
 
     def marked(self, memory: Learning) -> tuple:
         """Keep the counts as they are before refused measurements vote."""
-        return memory.counts, memory.log_odds
+        return (memory.counts, memory.log_odds) if self._learns else ()
 
     def jumped(self, memory: Learning, marked: tuple) -> Learning:
         """Forget what refused measurements taught about the shape; where the state is now has no slopes yet."""
@@ -201,7 +235,7 @@ class LearnedLevels(NoiseRule):
         if levels is not None and levels.slopes is not None:
             blank = Slopes(*(jnp.zeros_like(each) for each in levels.slopes))
             levels = levels._replace(slopes=blank)
-        counts, log_odds = marked
+        counts, log_odds = marked or (memory.counts, memory.log_odds)
         return memory._replace(counts=counts, log_odds=log_odds, levels=levels)
 
     def __call__(self, seen: Evidence) -> Believed:
@@ -211,7 +245,7 @@ class LearnedLevels(NoiseRule):
         outlier = 1.0 - jnp.where(law.is_outlier, 0.0, matched.share).sum()
         counts, log_odds = self._count(memory, law.counts, matched)
         levels = self._follow(seen, matched, law.ordinary, 1.0 - outlier)
-        scales = (law.ordinary, law.dynamics)
+        scales = (law.ordinary, law.dynamics) if self._learns else None
         return Believed(matched.pull, Learning(counts, memory.prior, log_odds, levels), outlier, scales=scales)
 
     def _count(self, memory: Learning, mixed: Array, matched: Matched) -> tuple[Array, Array]:
@@ -229,11 +263,11 @@ class LearnedLevels(NoiseRule):
         log_odds = start + self.forgetting * (memory.log_odds - start) + gain
         return kept + shares / foreseen[:, None], log_odds
 
-    def _follow(self, seen: Evidence, matched: Matched, ordinary: Array, sure: Array) -> Levels:
+    def _follow(self, seen: Evidence, matched: Matched, ordinary: Array, sure: Array) -> Levels | None:
         """Move the levels along the score, and learn the slopes."""
         levels, pull = seen.memory.levels, matched.pull
-        if self.r_uncertainty is None and self.q_uncertainty is None:
-            return levels
+        if levels is None:
+            return None
         white = whiten(seen)
         pulled = matvec(pull.gain, white.residual)
         slopes, ahead = None, None
@@ -244,35 +278,62 @@ class LearnedLevels(NoiseRule):
         identity = linalg.eye(len(white.residual), white.signal)
         factor = linalg.cholesky(white.signal + ordinary * identity)
         slope = score(ahead, pull, white.residual, pulled, matched.share.sum(), white.num_observed)
-        more = information(ahead, factor, sure, white.num_observed)
+        more = information(ahead, factor, white.num_observed)
         part = jnp.minimum(white.num_observed / levels.width, 1.0)
-        log_noise, log_dynamics, known = self._step(levels, slope, more, part, moves=ahead is not None)
-        return Levels(log_noise, log_dynamics, known, slopes, levels.width)
+        moved = self._step(levels, slope, Information(*(sure * each for each in more)), part)
+        shown = jnp.clip(2.0 * (more.both + more.dynamics) / jnp.maximum(white.num_observed, 1.0), 0.0, 1.0)
+        return _carried_over(levels, moved, shown)._replace(slopes=slopes)
 
-    def _step(
-        self, levels: Levels, slope: Pair, more: Information, part: Array, moves: bool
-    ) -> tuple[Array, Array, Information]:
-        """Take a step of recursive maximum likelihood in (a, b)."""
-        learns_q = self.q_uncertainty is not None and moves
-        old, dtype = levels.information, levels.log_noise.dtype
-        start = Information(self._sure(self.r_uncertainty, dtype), 0.0, self._sure(self.q_uncertainty, dtype))
-        alone = old.both**2
-        known_a, known_b = old.noise - alone / old.dynamics, old.dynamics - alone / old.noise
-        keep_a = 1.0 - FORGETS.noise * part * jnp.minimum(1.0, known_a / WORTH_FORGETTING.noise)
-        keep_b = 1.0 - FORGETS.dynamics * part * jnp.minimum(1.0, known_b / WORTH_FORGETTING.dynamics)
-        aa = start.noise + keep_a * (old.noise - start.noise) + more.noise
-        bb = start.dynamics + keep_b * (old.dynamics - start.dynamics) + more.dynamics
-        ab = jnp.sqrt(keep_a * keep_b) * old.both + more.both
-        if not learns_q:
-            ab, bb, slope = 0.0 * ab, start.dynamics, slope._replace(dynamics=0.0 * slope.dynamics)
+    def _step(self, levels: Levels, slope: Pair, more: Information, part: Array) -> Levels:
+        """Take a step of recursive maximum likelihood in (a, b).
+
+        Args:
+            levels: before.
+            slope: σ.
+            more: j, of this measurement.
+            part: share of a whole measurement that it is; as much is forgotten.
+        """
+        old, sure = levels.information, self._sure(levels.log_noise.dtype)
+        faded = sure.dynamics * FADED
+        prior = Pair(sure.noise, faded + (1.0 - (1.0 - FADING) * part) * (levels.prior.dynamics - faded))
+        joint = old.both**2
+        alone = Pair(old.noise - joint / old.dynamics, old.dynamics - joint / old.noise)
+        kept = Pair(
+            *(
+                1.0 - rate * part * jnp.minimum(1.0, known / worth)
+                for rate, known, worth in zip(FORGETS, alone, WORTH_FORGETTING, strict=True)
+            )
+        )
+        aa = prior.noise + kept.noise * (old.noise - levels.prior.noise) + more.noise
+        bb = prior.dynamics + kept.dynamics * (old.dynamics - levels.prior.dynamics) + more.dynamics
+        ab = jnp.sqrt(kept.noise * kept.dynamics) * old.both + more.both
+        if self.q_uncertainty is None or levels.slopes is None:
+            ab, bb, slope = 0.0 * ab, prior.dynamics, slope._replace(dynamics=0.0 * slope.dynamics)
         if self.r_uncertainty is None:
-            ab, aa, slope = 0.0 * ab, start.noise, slope._replace(noise=0.0 * slope.noise)
+            ab, aa, slope = 0.0 * ab, prior.noise, slope._replace(noise=0.0 * slope.noise)
         whole = aa * bb - ab**2
         step = Pair((bb * slope.noise - ab * slope.dynamics) / whole, (aa * slope.dynamics - ab * slope.noise) / whole)
         short = LARGEST_STEP / jnp.maximum(LARGEST_STEP, jnp.maximum(jnp.abs(step.noise), jnp.abs(step.dynamics)))
-        log_noise = jnp.clip(levels.log_noise + short * step.noise, -LARGEST_LEVEL, LARGEST_LEVEL)
-        log_dynamics = jnp.clip(levels.log_dynamics + short * step.dynamics, -LARGEST_LEVEL, LARGEST_LEVEL)
-        return log_noise, log_dynamics, Information(aa, ab, bb)
+        log_noise, log_dynamics = (
+            jnp.clip(level + short * each, -LARGEST_LEVEL, LARGEST_LEVEL)
+            for level, each in zip(levels[:2], step, strict=True)
+        )
+        return Levels(log_noise, log_dynamics, Information(aa, ab, bb), prior, levels.slopes, levels.width)
+
+
+def _carried_over(before: Levels, after: Levels, shown: Array) -> Levels:
+    """Carry what is known about b over to new levels, by the power of q/r that it depends on.
+
+    Args:
+        before: levels at which it was found.
+        after: new levels.
+        shown: x, the share of the residual's variance that Q explains.
+    """
+    ratio = (after.log_dynamics - before.log_dynamics) - (after.log_noise - before.log_noise)
+    factor = jnp.exp((1.0 - shown) * jnp.clip(ratio, -LARGEST_STEP, LARGEST_STEP))
+    known, prior = after.information, after.prior.dynamics
+    both, dynamics = jnp.sqrt(factor) * known.both, prior + factor * (known.dynamics - prior)
+    return after._replace(information=Information(known.noise, both, dynamics))
 
 
 def _normalised(counts: Array) -> Array:

@@ -120,19 +120,18 @@ def score(seen: Seen | None, pull: Pull, error: Array, pulled: Array, sure: Arra
     return Pair(whole - dynamics, dynamics)
 
 
-def information(seen: Seen | None, innovation: linalg.Cholesky, ordinary: Array, count: Array) -> Information:
-    """Expect the squares of these slopes, for a measurement with ordinary noise and certainty `ordinary` of being one.
+def information(seen: Seen | None, innovation: linalg.Cholesky, count: Array) -> Information:
+    """Expect the squares of these slopes, for a measurement with ordinary noise.
 
     Args:
         seen: slopes of what is measured; None where none are carried.
         innovation: factor of S̄ = G + r I.
-        ordinary: w, the probability of being no outlier.
         count: how many coordinates were measured.
     """
-    whole = 0.5 * ordinary * count
+    whole = 0.5 * count
     if seen is None:
         return Information(whole, 0.0 * whole, 0.0 * whole)
     share = innovation.half(transpose(innovation.half(seen.cov)))
     square = total(innovation.half(seen.mean) ** 2) + 0.5 * total(total(share**2))
     trace = 0.5 * total(linalg.diagonal(share))
-    return Information(whole + ordinary * (square - 2.0 * trace), ordinary * (trace - square), ordinary * square)
+    return Information(whole + square - 2.0 * trace, trace - square, square)
