@@ -39,7 +39,7 @@ from wolf.statespace import Model, ParameterModel
 
 LARGEST_LEVEL = float(np.log(1e4))  # of |a| and |b|
 LARGEST_STEP = 1.0  # of a or b in one measurement
-FORGETS = Pair(0.02, 0.005)  # of the information about a and b, in a step
+FORGETS = Pair(0.02, 0.008)  # of the information about a and b, in a step
 WORTH_FORGETTING = Pair(40.0, 10.0)  # information from which all of that is forgotten
 FADING, FADED = 0.98, 0.2  # the prior information about b keeps so much of itself in a step, down to this share
 
