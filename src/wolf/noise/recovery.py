@@ -207,12 +207,13 @@ class Recovering(NoiseRule):
             jnp.maximum(1.0, float(np.log(USUAL_SHARE)) / jnp.log(jnp.minimum(law.outlier_share, MOST_SHARE)))
             for law in laws
         ]
-        grown = jnp.round(self.patience * jnp.stack(longer)) if laws else ballot.patience
+        grown = self.patience * jnp.stack(longer) if laws else ballot.patience
         patience = jnp.where(ballot.votes == 0, grown.astype(ballot.votes.dtype), ballot.patience)
         return ballot._replace(marked=marked, patience=patience)
 
     def _patience(self, ballot: Ballot, i: int) -> Array:
-        return ballot.patience[i] if self.grows else self.patience
+        # Votes are whole numbers: to reach k rounded is to reach k - 1/2.
+        return ballot.patience[i] - 0.5 if self.grows else self.patience
 
     def _ordinary(self, memory: Any, seen: Evidence) -> list[Array]:
         """Ask the rule for the size of ordinary noise, as a multiple of R."""
