@@ -1,10 +1,12 @@
 """Learned levels: the slopes are those of the density, and R and Q are found, in every form and every run."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import oracle
 
@@ -55,7 +57,7 @@ def situation(seed, size, measured):
 
 
 @pytest.mark.parametrize(("size", "measured"), [(1, 1), (4, 2), (3, 3)])
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, 1])
 def test_scores_are_the_slopes_of_the_log_predictive_density(seed, size, measured, x64):
     cov, more, noise_cov, jac, mean, first, y, probabilities = situation(seed, size, measured)
     level = 0.4
@@ -83,7 +85,7 @@ def test_scores_are_the_slopes_of_the_log_predictive_density(seed, size, measure
     np.testing.assert_allclose([found.noise, found.dynamics], [by_a, by_b], rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0])
 def test_information_is_the_expected_square_of_the_scores(seed, x64):
     """For Gaussian noise: Fisher's information, from the Hessian of the expected log density."""
     cov, more, noise_cov, jac, _, first, _, _ = situation(seed, 3, 2)
@@ -167,7 +169,7 @@ def test_a_wrong_model_is_found_out_and_said(q, r, dirty):
     assert "times R, dynamics of" in repr(law)
 
 
-@pytest.mark.parametrize("uncertainty", [0, 0.0, None])
+@pytest.mark.parametrize("uncertainty", [0, None])
 def test_a_q_that_is_right_is_not_learned(uncertainty, dirty):
     out = wolf.filter(scaled(10.0, 1.0), dirty.measurements, method=wolf.Adaptive(q_uncertainty=uncertainty))
     assert (out.dynamics_scales == 1.0).all()
@@ -175,6 +177,7 @@ def test_a_q_that_is_right_is_not_learned(uncertainty, dirty):
     assert out.noise_scales.std() > 0.01
 
 
+@settings(max_examples=10)
 @given(st.floats(-3, 3), st.floats(-3, 3), st.floats(-2, 2))
 def test_units_do_not_matter(first, second, inner):
     """Neither those of the measurement nor those of the state."""
@@ -214,7 +217,7 @@ def test_step_by_step_many_and_float32_are_the_scan(rng):
     np.testing.assert_allclose(half.means, out.means, atol=0.02)
 
 
-@pytest.mark.parametrize("form", ["joseph", "symmetric", "sqrt"])
+@pytest.mark.parametrize("form", [pytest.param("symmetric", marks=pytest.mark.thorough), "sqrt"])
 def test_forms_agree(form):
     ys = oracle.random_data(4, 40, missing=0.1, outliers=0.1)
     a, b = (wolf.filter(PLANE, ys, method=wolf.Adaptive(form=f)) for f in ("auto", form))
@@ -223,6 +226,7 @@ def test_forms_agree(form):
     np.testing.assert_allclose(a.dynamics_scales, b.dynamics_scales, rtol=1e-6)
 
 
+@pytest.mark.thorough
 def test_functions_are_learned_as_matrices_are():
     """The same model as functions, by tangents and by sigma points."""
     ys = oracle.random_data(4, 40, missing=0.1, outliers=0.1)
@@ -301,3 +305,46 @@ def test_a_won_vote_gives_the_counts_back(rng):
 def test_bad_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         wolf.methods.make("Adaptive", **options)
+
+
+def test_smoothing_goes_by_the_learned_dynamics(dirty):
+    """A filter that scales Q is one of another model: smooth that, with its noises, and compare."""
+    ys = dirty.measurements[:60]
+    smoothed = wolf.smooth(wolf.filter(scaled(10.0, 1.0), ys, method="Adaptive"))
+    out = smoothed.filtered
+    assert (out.inflations == 1.0).all()
+    noise = 10.0 * out.dynamics_scales[:, None, None] * np.asarray(PLANE.Q)[None]
+    told = wolf.LinearModel(PLANE.F, PLANE.H, noise, PLANE.R, *PLANE.prior)
+    again = dataclasses.replace(out, model=told, saved={k: v for k, v in out.saved.items() if k != "dynamics_scales"})
+    np.testing.assert_allclose(wolf.smooth(again).means, smoothed.means, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(wolf.smooth(again).covs, smoothed.covs, rtol=1e-8)
+    paths = wolf.sample_paths(out, num=400, key=0)
+    deviation = np.sqrt(np.diagonal(smoothed.covs, axis1=1, axis2=2))
+    np.testing.assert_allclose(paths.mean(0), smoothed.means, atol=5 * deviation.max() / np.sqrt(400))
+    np.testing.assert_allclose(paths.std(0) / deviation, 1.0, atol=0.25)
+
+
+@pytest.mark.parametrize("method", ["Learned", "Adaptive", "each"])
+def test_forecasts_know_the_learned_noise(method):
+    level = wolf.models.local_level(level_var=0.1, obs_var=1.0)
+    rng = np.random.default_rng(5)
+    truth = np.cumsum(np.sqrt(0.1) * rng.normal(size=(100, 320)), axis=1)
+    ys = truth + np.sqrt(6.0) * rng.normal(size=truth.shape)
+    chosen = wolf.Adaptive(sensors="each") if method == "each" else method
+    ahead = wolf.forecast(wolf.filter_many(level, ys[:, :300], method=chosen), steps=20)
+    held = (ys[:, 300:, None] > ahead.lower) & (ys[:, 300:, None] < ahead.upper)
+    low, high = (0.83, 0.97) if method == "Learned" else (0.93, 0.97)
+    assert low < held.mean() < high
+
+
+@pytest.mark.thorough
+def test_a_second_look_goes_by_the_noise_of_its_time(dirty):
+    """R ten times larger from the middle on: what is after it is not weighed by what is before."""
+    rng = np.random.default_rng(4)
+    late = np.arange(600) >= 300
+    ys = dirty.states[:600, :2] + np.sqrt(np.where(late, 100.0, 10.0))[:, None] * rng.normal(size=(600, 2))
+    again = wolf.smooth(wolf.filter(PLANE, ys, method="Adaptive"), reweigh=True)
+    assert again.weights[:280].mean() > 0.8
+    assert again.weights[350:].mean() < 0.5
+    error = np.sqrt(((again.means - dirty.states[:600])[:, :2] ** 2).mean())
+    assert error < 1.5

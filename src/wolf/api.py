@@ -253,16 +253,17 @@ def smooth(model: Models, out: Filtered, *, reweigh: bool = False) -> Smoothed:
     start = out.final.t - (out.settings["steps"] if out.lengths is None else out.lengths)  # above 0 for a chunk
     if out.num_series is not None:
         inputs_axis = 0 if out.inputs is not None and out.inputs.ndim == 3 else None
-        smoother = jax.vmap(smoother, in_axes=(0 if each else None, None, 0, 0, inputs_axis, 0, 0))
+        smoother = jax.vmap(smoother, in_axes=(0 if each else None, None, 0, 0, inputs_axis, 0, 0, 0))
     # The walk goes backward, so steps before the first change nothing, and let one program serve several lengths.
     axis, steps = 0 if out.num_series is None else 1, out.settings["steps"]
     extra = pad_steps(steps) - steps
     beliefs, lengths = pad(beliefs, axis, extra), None if out.lengths is None else out.lengths + extra
     us = None if out.inputs is None else pad(out.inputs, out.inputs.ndim - 2, extra)
+    scales = pad(out.saved.get("dynamics_scales"), axis, extra)
     bound_programs()
     with precision(dtype):
-        engine = (cast(whole, dtype), cast(out.method.moments, dtype))
-        smoothed = to_numpy(smoother(*engine, *cast(beliefs, dtype), to_dtype(us, dtype), lengths, start - extra))
+        engine = (cast(whole, dtype), cast(out.method.moments, dtype), *cast(beliefs, dtype), to_dtype(us, dtype))
+        smoothed = to_numpy(smoother(*engine, lengths, start - extra, cast(scales, dtype)))
     mean, cov = (array[extra:] if axis == 0 else array[:, extra:] for array in (smoothed.mean, smoothed.cov))
     first = Smoothed(mean, cov, out)
     return _smooth_again(model, first) if reweigh else first
@@ -286,13 +287,15 @@ def _in_hindsight(model: Any, out: Filtered) -> Filtered:
 def _with_jumps(model: Model, out: Filtered) -> Filtered:
     options: Any = {"inputs": out.inputs, "update_first": out.update_first, "dtype": out.settings["dtype"]}
 
-    def told(jumps: list[int], save: Any = "all") -> Filtered:
-        return filter(model, out.ys, method=hindsight.with_jumps(out.method, jumps, len(out)), save=save, **options)
+    def told(jumps: list[int], save: Any = "all", barred: Any = ()) -> Filtered:
+        method = hindsight.with_jumps(out.method, jumps, len(out), barred=barred)
+        return filter(model, out.ys, method=method, save=save, **options)
 
     seen = filter(model, out.ys, method=out.method, save=hindsight.save_votes, **options).saved
     starts = hindsight.possible_starts(seen["votes"], seen["inflations"], ~np.isnan(out.ys).all(1))
     jumps = hindsight.best_starts(starts, lambda jumps: float(told(jumps, "final").log_likelihood))
-    return dataclasses.replace(told(jumps), method=out.method, settings=out.settings)
+    jumps, barred = hindsight.without_bursts(jumps, lambda *given: told(given[0], "all", given[1]).outliers)
+    return dataclasses.replace(told(jumps, "all", barred), method=out.method, settings=out.settings)
 
 
 def _smooth_again(model: Any, first: Smoothed) -> Smoothed:
@@ -311,9 +314,9 @@ def _smooth_again(model: Any, first: Smoothed) -> Smoothed:
     with precision(dtype):
         engine = cast((with_matrices(model), method.moments, method.noise, out.final.memory), dtype)
         given = (to_dtype(out.ys, dtype), cast(beliefs, dtype), to_dtype(out.inputs, dtype))
-        roots = to_numpy(reweighing.weigh_again(*engine, *given))
-    inflations = out.saved.get("inflations", np.ones(len(out.ys)))
-    told = dataclasses.replace(method, noise=reweighing.Given(roots, inflations))
+        roots = to_numpy(reweighing.weigh_again(*engine, *given, cast(out.saved.get("noise_scales"), dtype)))
+    inflations, scales = (out.saved.get(name, np.ones(len(out.ys))) for name in ("inflations", "dynamics_scales"))
+    told = dataclasses.replace(method, noise=reweighing.Given(roots, inflations, scales))
     options = {"inputs": out.inputs, "update_first": out.update_first, "dtype": dtype}
     again = filter(model, out.ys, method=told, **options)
     second = smooth(model, again)
@@ -359,6 +362,7 @@ def sample_paths(model: Model, out: Filtered, num: int, key: Key) -> np.ndarray:
                 as_key(key),
                 to_dtype(out.inputs, dtype),
                 start,
+                cast(out.saved.get("dynamics_scales"), dtype),
                 num=int(num),
                 update_first=out.update_first,
             )

@@ -27,6 +27,7 @@ def run_smoother(
     inputs: Array | None = None,
     length: Array | None = None,
     start: Array | int = 0,
+    scales: Array | None = None,
     *,
     update_first: bool = False,
 ) -> Gaussian:
@@ -40,6 +41,7 @@ def run_smoother(
         inputs: (T, U).
         length: how many of the T steps the series has; what comes after is left as it is.
         start: clock of the model at the first of these steps; above 0 for a later chunk of a series.
+        scales: factor on Q that led to each step, (T,), of filters that learn it.
         update_first: as in the filter.
 
     Returns:
@@ -52,15 +54,15 @@ def run_smoother(
     leads = leads + start
 
     def back(later: Gaussian, row: tuple) -> tuple[Gaussian, Gaussian]:
-        t, here, ahead, lead, u = row
-        smoothed, _ = _step_back(model.at(lead), moments, here, ahead, later, u)
+        t, here, ahead, lead, u, scale = row
+        smoothed, _ = _step_back(model.at(lead), moments, here, ahead, later, u, scale)
         if length is not None:
             smoothed = jax.tree.map(lambda new, old: jnp.where(t < length - 1, new, old), smoothed, here)
         return smoothed, smoothed
 
     last = jax.tree.map(lambda x: x[-1], filtered)
     here, ahead = jax.tree.map(lambda x: x[:-1], filtered), jax.tree.map(lambda x: x[1:], predicted)
-    rows = (jnp.arange(steps - 1), here, ahead, leads, us)
+    rows = (jnp.arange(steps - 1), here, ahead, leads, us, None if scales is None else scales[1:])
     _, earlier = jax.lax.scan(back, last, rows, reverse=True)
     return jax.tree.map(lambda a, b: jnp.concatenate([a, b[None]]), earlier, last)
 
@@ -74,6 +76,7 @@ def run_sampler(
     key: Array,
     inputs: Array | None = None,
     start: Array | int = 0,
+    scales: Array | None = None,
     *,
     num: int,
     update_first: bool = False,
@@ -90,6 +93,7 @@ def run_sampler(
         key: of the random numbers.
         inputs: (T, U).
         start: as in `run_smoother`.
+        scales: as in `run_smoother`.
         num: number of paths.
         update_first: as in the filter.
 
@@ -103,23 +107,29 @@ def run_sampler(
     draws = jax.random.normal(key, (steps, size, num), filtered.mean.dtype)
 
     def back(later: Array, row: tuple) -> tuple[Array, Array]:
-        here, ahead, lead, u, draw = row
+        here, ahead, lead, u, draw, scale = row
         # Given the next state, this one is Gaussian: smooth against a belief that is sure of it.
         sure = Gaussian(ahead.mean, jnp.zeros_like(ahead.cov))
-        belief, gain = _step_back(model.at(lead), moments, here, ahead, sure, u)
+        belief, gain = _step_back(model.at(lead), moments, here, ahead, sure, u, scale)
         shift = matmul(gain, later - ahead.mean[:, None])
         path = belief.mean[:, None] + shift + matmul(linalg.psd_root(belief.cov), draw)
         return path, path
 
     last = filtered.mean[-1][:, None] + matmul(linalg.psd_root(filtered.cov[-1]), draws[-1])
     here, ahead = jax.tree.map(lambda x: x[:-1], filtered), jax.tree.map(lambda x: x[1:], predicted)
-    rows = (here, ahead, leads, us, draws[:-1])
+    rows = (here, ahead, leads, us, draws[:-1], None if scales is None else scales[1:])
     _, earlier = jax.lax.scan(back, last, rows, reverse=True)
     return jnp.moveaxis(jnp.concatenate([earlier, last[None]]), -1, 0)
 
 
 def _step_back(
-    now: Model, moments: Any, here: Gaussian, ahead: Gaussian, later: Gaussian, u: Array | None
+    now: Model,
+    moments: Any,
+    here: Gaussian,
+    ahead: Gaussian,
+    later: Gaussian,
+    u: Array | None,
+    scale: Array | None = None,
 ) -> tuple[Gaussian, Array]:
     """Correct one filtered belief by what was learned after it.
 
@@ -132,7 +142,8 @@ def _step_back(
     jac = jnp.eye(size, dtype=here.mean.dtype) if view.jac is None else view.jac
     gain = transpose(linalg.psd_solve(ahead.cov, matmul(jac, here.cov)))
     mean = here.mean + matvec(gain, later.mean - ahead.mean)
-    noise = now.dynamics_cov if view.root is None else now.dynamics_cov + linalg.gram(view.root)
+    noise = now.dynamics_cov if scale is None else scale * now.dynamics_cov
+    noise = noise if view.root is None else noise + linalg.gram(view.root)
     noise = noise + _surplus(linalg.sandwich(jac, here.cov) + noise, ahead.cov)
     keep = jnp.eye(size, dtype=gain.dtype) - matmul(gain, jac)
     return Gaussian(mean, linalg.sandwich(keep, here.cov) + linalg.sandwich(gain, noise + later.cov)), gain

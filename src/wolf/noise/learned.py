@@ -53,6 +53,12 @@ class NoiseLaw(NamedTuple):
         return self.counts.sum(-1) / (self.counts / self.scales).sum(-1)
 
     @property
+    def usual(self) -> Any:
+        """Mean size of noise that is no outlier: what to expect of the next measurement."""
+        kept = self.probabilities * (1.0 - self.is_outlier.astype(self.probabilities.dtype))
+        return (kept * self.scales).sum(-1) / kept.sum(-1)
+
+    @property
     def typical(self) -> float:
         """Size that half of the noise is below, between the sizes by the logarithm."""
         below = np.cumsum(self.probabilities) - 0.5 * self.probabilities

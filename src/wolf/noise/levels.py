@@ -225,6 +225,11 @@ class LearnedLevels(NoiseRule):
         """Take over levels."""
         return memory._replace(levels=shared)
 
+    def settled(self, memory: Learning) -> Learning:
+        """Give the memory to judge measurements by themselves with: what the noise is, without slopes of a state."""
+        levels = memory.levels
+        return memory if levels is None else memory._replace(levels=levels._replace(slopes=None))
+
     def marked(self, memory: Learning) -> tuple:
         """Keep the counts as they are before refused measurements vote."""
         return (memory.counts, memory.log_odds) if self._learns else ()

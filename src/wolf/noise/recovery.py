@@ -130,18 +130,19 @@ class Recovering(NoiseRule):
         """Follow the rule, unless the vote is won."""
         return self.judge(seen)
 
-    def judge(self, seen: Evidence, jumped: Array | None = None) -> Believed:
+    def judge(self, seen: Evidence, jumped: Array | None = None, barred: Any = False) -> Believed:
         """Follow the rule, unless the vote is won, or it is known that the state jumped.
 
         Args:
             seen: the measurement.
             jumped: whether it is the first after a jump of the state, (); None if nothing is known.
+            barred: whether it is known to lie, so that no vote is won by it, ().
         """
         ballot, sensors = seen.memory, self.rule.rows(len(seen.residual))
         believed = self.rule(seen._replace(memory=ballot.rule))
         ordinary = self._ordinary(ballot.rule, seen)
         if isinstance(believed.update, Finished):
-            return self._ask_all(seen, believed, believed.update, sensors, ordinary, jumped)
+            return self._ask_all(seen, believed, believed.update, sensors, ordinary, jumped, barred)
         white = whiten(seen)
         rejected = _kept(believed, slice(None), white, ordinary[0]) < REJECTED
         mine = Ballot(None, ballot.votes[0], ballot.place, ballot.slope)
@@ -153,7 +154,7 @@ class Recovering(NoiseRule):
         def vote() -> Believed:
             begun = self._begun(ballot)
             counted, won = self._count(mine, seen, white, ordinary[0], self._patience(begun, 0))
-            won = won if jumped is None else won | jumped
+            won = won if jumped is None else (won & ~barred) | jumped
             return self._decide(believed, begun, counted, won, white, ordinary[0])
 
         # A branch, not a choice between two results: most measurements are not rejected, and pay nothing.
@@ -167,6 +168,7 @@ class Recovering(NoiseRule):
         sensors: list[np.ndarray],
         ordinary: list[Array],
         jumped: Array | None,
+        barred: Any,
     ) -> Believed:
         """Let each sensor vote; one that did not measure goes on with its vote later."""
         ballot, counted, wins = self._begun(seen.memory), [], []
@@ -179,7 +181,7 @@ class Recovering(NoiseRule):
             new, came = new._replace(votes=jnp.where(rejected, new.votes, 0.0)), white.num_observed > 0
             counted.append(Ballot(None, *(jnp.where(came, a, b) for a, b in zip(new[1:4], mine[1:4], strict=True))))
             if jumped is not None:  # of a jump that is known, those speak that had no other vote going
-                won = won | (jumped & (mine.votes == 0))
+                won = (won & ~barred) | (jumped & (mine.votes == 0))
             wins.append(rejected & won & came)
         # A sensor that is stuck has agreed with itself for long, and not on what the others found just now.
         fewest = jnp.stack([jnp.where(win, each.votes, jnp.inf) for win, each in zip(wins, counted, strict=True)]).min()
