@@ -348,3 +348,13 @@ def test_a_second_look_goes_by_the_noise_of_its_time(dirty):
     assert again.weights[350:].mean() < 0.5
     error = np.sqrt(((again.means - dirty.states[:600])[:, :2] ** 2).mean())
     assert error < 1.5
+
+
+def test_a_model_that_is_far_off_is_told_in_words(dirty):
+    out = wolf.filter(scaled(1.0, 1 / 30), dirty.measurements, method="Adaptive")
+    assert any("R is far off: the noise is" in remark for remark in out.learned_noise.remarks)
+    assert "R is far off" in repr(out)
+    assert wolf.filter(PLANE, dirty.measurements, method="Adaptive").learned_noise.remarks == ()
+    few = wolf.filter(PLANE, dirty.measurements[:5], method="Adaptive")
+    assert "too few measurements to tell the level of Q" in repr(few)
+    assert "limit of what is learned" in NoiseLaw(SCALES, np.ones(12), 1e4).remarks[-1]

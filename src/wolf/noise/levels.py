@@ -186,6 +186,8 @@ class LearnedLevels(NoiseRule):
             return NoiseLaw(scales, self._mixed(memory))
         if self.r_uncertainty is not None:
             scales = scales * xp.exp(levels.log_noise)
+        if levels.slopes is None or self.q_uncertainty is None:
+            return NoiseLaw(scales, self._mixed(memory), self._expected(levels))
         return NoiseLaw(scales, self._mixed(memory), self._expected(levels), self._spreads(levels))
 
     @property

@@ -155,6 +155,18 @@ class Filtered:
             raise ValueError("pick one series, as out[0].learned_noise")
         return law
 
+    def _told(self) -> list[str]:
+        """Say what levels were learned, and what is odd about them."""
+        if not isinstance(self.saved, dict) or "dynamics_scales" not in self.saved:
+            return []
+        laws = self.learned_noise
+        laws = laws if isinstance(laws, list) else [laws]
+        remarks = dict.fromkeys(remark for law in laws for remark in law.remarks)
+        return [
+            f"  learned: {laws[0]!r}" + (", of the first sensor" if len(laws) > 1 else ""),
+            *map("  {}".format, remarks),
+        ]
+
     def _kept(self, name: str) -> np.ndarray:
         """Read an array, or say why it is not there; an AttributeError, so that `hasattr` tells."""
         saved = self.saved if isinstance(self.saved, dict) else {}
@@ -249,6 +261,7 @@ class Filtered:
             lines.append("  kept: what your save function returned, in .saved")
         if self.num_series is None:
             lines.append(f"  final state: {describe_state(self.final)}")
+            lines += self._told()
         return "\n".join(lines)
 
 
