@@ -245,7 +245,7 @@ def smooth(model: Models, out: Filtered, *, reweigh: bool = False) -> Smoothed:
     """
     checks.flag("reweigh", reweigh)
     _check_smoothable("smooth", model, out)
-    out = _in_hindsight(model, out)
+    out = in_hindsight(model, out)
     dtype = out.settings["dtype"]
     each, whole = _together(model)
     beliefs = Gaussian(out.means, out.covs), Gaussian(out.predicted_means, out.predicted_covs)
@@ -269,7 +269,7 @@ def smooth(model: Models, out: Filtered, *, reweigh: bool = False) -> Smoothed:
     return _smooth_again(model, first) if reweigh else first
 
 
-def _in_hindsight(model: Any, out: Filtered) -> Filtered:
+def in_hindsight(model: Any, out: Filtered) -> Filtered:
     """Filter once more with each jump where its vote began, if refused measurements ever won one."""
     if not hindsight.can_look_back(out.method) or not np.any(out.inflations > 1.0):
         return out
