@@ -116,7 +116,7 @@ class LearnedLevels(NoiseRule):
     r_uncertainty: Any = 1.5
     q_uncertainty: Any = 1.0
     forgetting: Any = 0.998
-    bells: tuple[Bell, ...] = static(default=BELLS)
+    bells: tuple[Bell, ...] = static(default=BELLS, repr=False)
 
     def __post_init__(self) -> None:
         """Check; what is known for sure is None, so that nothing is carried for it."""
