@@ -131,6 +131,7 @@ def test_an_error_of_the_library_is_one_line_too(monkeypatch):
     assert result.output.splitlines()[-1] == "Error: steps must be whole"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("script", "words"), [("dirty_sensor.py", "false values found"), ("tracking.py", "EKF")])
 def test_examples_run_and_draw(script, words, tmp_path, capsys):
     out = tmp_path / "picture.png"

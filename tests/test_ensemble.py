@@ -65,6 +65,7 @@ def deviations(states, ys, seed, rows, cols=None):
     return model, jnp.asarray(members), rng.normal(size=ys), rng.uniform(0, 1, ys)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("analysis", EXACT.values(), ids=EXACT.keys())
 def test_a_linear_ensemble_converges_to_the_weighted_kalman_filter_at_the_monte_carlo_rate(analysis):
     """One update of the prior; a hundredfold ensemble must be about ten times as close."""

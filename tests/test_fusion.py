@@ -105,6 +105,7 @@ MIX = np.array([[2.0, 0.5, 0.0, 0.0], [0.0, 1.0, 0.3, 0.0], [0.0, 0.0, 1.5, 0.0]
 UNMIX = np.linalg.inv(MIX)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("awkward", "plain"),
     [

@@ -59,6 +59,7 @@ CASES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", CASES)
 def test_the_size_of_pieces_changes_nothing(folder, monkeypatch, case):
     made, arguments = CASES[case]

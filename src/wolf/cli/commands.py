@@ -67,10 +67,17 @@ def _one_line(error: BaseException) -> str:
     return " ".join(words.split())
 
 
+def _found(ctx: click.Context, parameter: click.Parameter, source: str) -> str:
+    """Refuse a file that is not there before anything that takes long is imported."""
+    if source != "-" and not os.path.exists(source):
+        raise InputError(f"there is no file {source or repr(source)}")
+    return source
+
+
 def reading_options(command: Any) -> Any:
     """Add the options of every command that reads a file."""
     options = [
-        click.argument("source", metavar="FILE"),
+        click.argument("source", metavar="FILE", callback=_found),
         click.option(
             "--time", help="Name of the time column: numbers, or dates in ISO 8601. Default: found by itself."
         ),
@@ -274,6 +281,34 @@ def certify(model: str, plot: Path | None, json: str | None, seed: int, **option
             files.check_target(path)
     files.check_apart(_inputs(model), {"--json": json, "--plot": target})
     click.echo(certifying.run(model, json=json, plot=target, key=seed, **options))
+
+
+@main.command()
+@click.argument("model")
+@click.option("--set", "settings", multiple=True, metavar="NAME=NUMBER", help="Variance of the model.")
+@click.option("--method", help=METHOD_HELP)
+@click.option(
+    "--columns", type=click.IntRange(min=1), default=1, show_default=True, help="Number of coordinates of a track."
+)
+@click.option(
+    "--dtype",
+    type=click.Choice(["float32", "float64"]),
+    default="float32",
+    show_default=True,
+    help="Precision of the C.",
+)
+@click.option("--out", default="filter.c", show_default=True, help="C file to write, with its header beside it.")
+def export(model: str, settings: tuple[str, ...], columns: int, dtype: str, out: str, method: str | None) -> None:
+    """Write the filter of a MODEL as C, for a machine that has no Python.
+
+    Example: wolf export constant-velocity --columns 2 --set accel_var=0.1 --set obs_var=1 --out tracker.c
+    """
+    from wolf.cli import exporting, filtering
+    from wolf.readings import files
+
+    files.check_apart(_inputs(model), {"--out": out})
+    given = filtering.parse_settings(settings)
+    click.echo(repr(exporting.export(model, given, columns, out, method=method, dtype=dtype)))
 
 
 @main.command("models")

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolf import checks, entry
+from wolf.engine.parallel import bound_programs
 from wolf.filters import GaussianFilter
 from wolf.fitting.affine import AffineArrays
 from wolf.fitting.guesses import guesses, is_many, largest_step
@@ -93,6 +94,7 @@ def fit(
     if not is_many(ys) and not (checks.number_array("ys", ys).size and 1 <= np.ndim(ys) <= 3):
         raise ValueError(f"ys must be a series (T, M) or (T,), or many (series, T, M); got shape {np.shape(ys)}")
     transform = Transform(guesses(builder, ys, first_guesses), limits)
+    bound_programs()
     problem = _Problem(builder, transform, ys, inputs, method, score == "two-part", update_first, affine)
     return problem.solve(problem.scout(1 + restarts, seed))
 

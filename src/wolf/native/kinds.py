@@ -117,7 +117,8 @@ def take_apart(
     varying = tuple(leaf.shape[1:] != shape for leaf, shape in zip(leaves, shapes, strict=True))
     free = _free(model, method, general)
     pattern = tuple(
-        b"" if varies else _pattern(leaf.reshape(len(models), -1), i in dict(free))
+        # A number by itself is a setting: one that happens to be 1 is no reason for code of its own.
+        b"" if varies else _pattern(leaf.reshape(len(models), -1), leaf.ndim == 1 or i in dict(free))
         for i, (leaf, varies) in enumerate(zip(leaves, varying, strict=True))
     )
     kind = Signature(still_structure, shapes, varying, pattern, dtype, update_first, inputs, save, free, state)

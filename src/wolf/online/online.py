@@ -142,6 +142,7 @@ class Online:
         H: ArrayLike | None = None,
         F: ArrayLike | None = None,
         Q: ArrayLike | None = None,
+        dt: float | None = None,
     ) -> Report:
         """Take in one measurement.
 
@@ -152,18 +153,31 @@ class Online:
             H: observation matrix for this step only.
             F: dynamics matrix for this step only, say for an uneven time step.
             Q: dynamics noise for this step only.
+            dt: time since the measurement before, in the unit of the model's own steps, for models that know how they
+                move over any time (those of `wolf.models`, or by `model.with_motion`); instead of F and Q.
 
         Returns:
             What the step tells about itself: weight, outlier, residual, nis, log_likelihood and more.
         """
         with self._lock:
-            given = R is not None or H is not None or F is not None or Q is not None
+            given = dt is not None or R is not None or H is not None or F is not None or Q is not None
             if self._quick and not given and u is None and type(y) is np.ndarray and y.dtype == self._dtype:
                 report = np.empty(self._size, self._dtype)
                 if y.shape == self._shape and y.flags.c_contiguous and self._quick(self._table, y, report):
                     return Report(report, self._layout)
+            if dt is not None:
+                if F is not None or Q is not None:
+                    raise ValueError("give either dt, or F and Q of the step")
+                F, Q = self._over(dt)
             matrices = {name: value for name, value in (("R", R), ("H", H), ("F", F), ("Q", Q)) if value is not None}
             return self._step(y, u, matrices)
+
+    def _over(self, dt: float) -> tuple[np.ndarray, np.ndarray]:
+        """Give F and Q of a step that takes some time."""
+        if not isinstance(self.model, LinearModel):
+            raise ValueError("dt is for linear models; give a model of functions its time step as an input u")
+        dynamics, noise = self.model.over(checks.finite("dt", dt))
+        return dynamics[0], noise[0]
 
     def _step(self, y: Any, u: Any, matrices: dict[str, Any]) -> Report:
         """Take the long way: check what came, remember what `late` needs."""

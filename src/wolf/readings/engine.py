@@ -9,7 +9,7 @@ import numpy as np
 
 from wolf import api, fitting
 from wolf.belief import Gaussian
-from wolf.engine import parallel
+from wolf.engine import parallel, run
 from wolf.filters import GaussianFilter
 from wolf.fitting.guesses import DYNAMICS_SHARE, OBS_SHARE
 from wolf.models.named import Named
@@ -112,7 +112,7 @@ def filter_chunks(
     with precision("float64"):
         key = None if isinstance(method, GaussianFilter) else as_key(0)
         # Begin with a state, as every chunk does: without one the first would be compiled by itself.
-        state = to_numpy(cast(method, "float64").init(cast(even, "float64"), key))
+        state = to_numpy(run.init(cast(even, "float64"), cast(method, "float64"), key))
     for first in range(0, len(values), size):
         chunk = values[first : first + size]
         count = len(chunk)
