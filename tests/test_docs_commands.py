@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from wolf.cli import main
 
 DOCS = Path(__file__).parent.parent / "docs"
-PAGES = ["readings.md", "choosing-a-method.md", "certificate.md"]
+PAGES = ["readings.md", "gps-track.md", "choosing-a-method.md", "certificate.md"]
 
 
 @pytest.mark.thorough

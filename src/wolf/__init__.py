@@ -42,8 +42,9 @@ if TYPE_CHECKING:  # what a checker sees; `_HOMES` below says the same to Python
     from wolf.integrations.estimators import OnlineClassifier as OnlineClassifier
     from wolf.integrations.estimators import OnlineRegressor as OnlineRegressor
     from wolf.methods import EKF, IEKF, KF, Adaptive, Learned, LowRank, WoLF
-    from wolf.online import FixedLag, Online
+    from wolf.online import Bank, FixedLag, Online
     from wolf.readings.frames import filter_frame
+    from wolf.reports import report
     from wolf.results import Filtered, Forecast, Smoothed
     from wolf.statespace import LinearModel, ParameterModel, StateSpaceModel, families
     from wolf.weights import (
@@ -64,8 +65,8 @@ if TYPE_CHECKING:  # what a checker sees; `_HOMES` below says the same to Python
 
 __all__ = ["Gaussian", "LinearModel", "ParameterModel", "StateSpaceModel"]
 __all__ += ["filter", "filter_chunks", "filter_frame", "filter_many", "forecast", "sample_paths", "smooth"]
-__all__ += ["Filtered", "Fit", "FixedLag", "Forecast", "Online", "Smoothed", "Tuned", "fit", "tune"]
-__all__ += ["Certificate", "attack", "certify", "explain", "export_c"]
+__all__ += ["Bank", "Filtered", "Fit", "FixedLag", "Forecast", "Online", "Smoothed", "Tuned", "fit", "tune"]
+__all__ += ["Certificate", "attack", "certify", "explain", "export_c", "report"]
 __all__ += ["EKF", "IEKF", "KF", "Adaptive", "EnsembleFilter", "GaussianFilter", "Learned", "LowRank", "WoLF"]
 __all__ += ["IMQ", "Huber", "MahalanobisIMQ", "MahalanobisThreshold", "PerCoordinate", "PerGroup", "StudentWeight"]
 __all__ += ["Tukey", "Unweighted", "Welsch"]
@@ -86,8 +87,9 @@ _HOMES = {
     "wolf.fitting.tuning": "Tuned tune",
     "wolf.integrations.estimators": "OnlineClassifier OnlineRegressor",
     "wolf.methods": "EKF IEKF KF Adaptive Learned LowRank WoLF",
-    "wolf.online": "FixedLag Online",
+    "wolf.online": "Bank FixedLag Online",
     "wolf.readings.frames": "filter_frame",
+    "wolf.reports": "report",
     "wolf.results": "Filtered Forecast Smoothed",
     "wolf.statespace": "LinearModel ParameterModel StateSpaceModel families",
     "wolf.weights": (

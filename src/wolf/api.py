@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from wolf import checks, entry, native
 from wolf.belief import Gaussian
+from wolf.belief.density import deviations
 from wolf.engine import hindsight, parallel, reweighing
 from wolf.engine.forecasting import run_forecast
 from wolf.engine.measurements import is_wild
@@ -422,9 +423,7 @@ def forecast(
         states, measured = to_numpy(forecaster(*engine, *data, **ahead))
     kept = (slice(int(steps)),) if out.num_series is None else (slice(None), slice(int(steps)))
     states, measured = jax.tree.map(lambda array: array[kept], (states, measured))
-    from scipy.special import ndtri
-
-    half = ndtri(0.5 + 0.5 * level) * np.sqrt(np.diagonal(measured.cov, axis1=-2, axis2=-1))
+    half = deviations(level) * np.sqrt(np.diagonal(measured.cov, axis1=-2, axis2=-1))
     lower, upper = measured.mean - half, measured.mean + half
     return Forecast(states.mean, states.cov, measured.mean, measured.cov, lower, upper, level)
 

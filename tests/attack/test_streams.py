@@ -100,7 +100,7 @@ def test_what_nobody_foresaw_is_one_line_and_code_70(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     make(IN)
 
-    def fail(*arguments):
+    def fail(*arguments, **options):
         raise KeyError("odd\nthing")
 
     monkeypatch.setattr(files, "read_table", fail)
@@ -119,7 +119,7 @@ def test_what_the_machine_lacks_is_one_line_and_code_2(error, tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     make(IN)
 
-    def fail(*arguments):
+    def fail(*arguments, **options):
         raise error
 
     monkeypatch.setattr(files, "read_table", fail)

@@ -82,9 +82,9 @@ class Single:
             raise ValueError(f"a measurement of {len(y)} coordinates does not fit this model")
 
     def overwrite(self, values: dict[str, Any]) -> bool:
-        """Put other values into fields of the model; False if one has another shape."""
+        """Put other values into fields of the model; False if one is no array of numbers of the same shape."""
         for name, value in values.items():
-            if np.shape(value) != self.fields[name].shape:
+            if getattr(value, "shape", None) != self.fields[name].shape or value.dtype.kind != "f":
                 return False
             self.fields[name][...] = value
         return True

@@ -12,7 +12,7 @@ from wolf.engine.saving import SAVERS
 from wolf.native import composed
 from wolf.native.graph import ONCE, STEP, Graph
 from wolf.native.ids import RefusedError, kind_of
-from wolf.native.kinds import Signature, count_values
+from wolf.native.kinds import Signature, count_values, num_parameters
 from wolf.native.layout import Layout, Output, Place, Slot
 from wolf.native.translate import translate
 from wolf.numerics.linalg import few_operations
@@ -190,11 +190,15 @@ def _leaf_nodes(graph: Graph, kind: Signature, slots: Slots, rows: str | None) -
         rows: what the arrays of rows are called; None takes the first row as a part of the model, after all others.
     """
     nodes, at, row = [], 0, 0
-    behind = sum(count_values(pattern) for pattern in kind.pattern)
+    behind = num_parameters(kind)
     for shape, pattern, varies in zip(kind.shapes, kind.pattern, kind.varying, strict=True):
         size = int(np.prod(shape, dtype=int))
         if varies and rows is not None:
-            ids = [slots.input(graph, Slot(f"{rows}{row}", i)) for i in range(size)]
+            codes = np.frombuffer(pattern, np.int16).tolist()
+            ids = [
+                graph.constant(code, "f") if code < 2 else slots.input(graph, Slot(f"{rows}{row}", i))
+                for i, code in enumerate(codes)
+            ]
             row += 1
         elif varies:
             ids = [slots.input(graph, Slot("model", behind + i), block=ONCE) for i in range(size)]
@@ -237,9 +241,12 @@ def _place(kind: Signature, program: Any, shapes: list[Any], saved: Any, values:
     operations = sum(graph.nodes[n].op not in ("const", "input") and graph.nodes[n].block != ONCE for n in alive)
     groups = names + _varying_groups(kind)
     kept = _kept(graph, alive)
-    if kind.general:
-        chosen = [leaves[i] for i, _ in kind.general]
-        kept = [*kept, _surely_fine(graph, chosen, [name in COVARIANCES for _, name in kind.general])]
+    fixed = [
+        (i, name) for i, name in kind.general if not kind.varying[i]
+    ]  # a row of its own is checked by who sends it
+    if fixed:
+        covariances = [name in COVARIANCES for _, name in fixed]
+        kept = [*kept, _surely_fine(graph, [leaves[i] for i, _ in fixed], covariances)]
     layout = Layout(slots.listed(), groups, kept, places, next_state, outputs, wanted)
     return StepGraph(graph, layout, (None, (), ()), jax.tree.structure(saved), operations, (graph, layout))
 

@@ -19,7 +19,7 @@ from wolf.numerics.fingerprints import fingerprint
 from wolf.numerics.precision import as_key, precision, to_dtype
 from wolf.numerics.pytree import from_dict, to_dict
 from wolf.online.report import Report
-from wolf.online.stepping import make_stepper
+from wolf.online.stepping import make_stepper, overridden
 from wolf.protocols import Dtype, Filter, Key
 from wolf.results import count, describe_state
 from wolf.statespace import LinearModel, Model, time_axes
@@ -183,7 +183,11 @@ class Online:
         """Take the long way: check what came, remember what `late` needs."""
         if self._varies:
             entry.check_time_axes(self.model, self.t + 1, self.update_first, "filter")
-        value = self._measurement(y, (np.shape(matrices.get("R", 0.0)) or (self.model.obs_dim,))[-1])
+        size = self.model.obs_dim
+        if "R" in matrices and getattr(matrices["R"], "shape", None) != (size, size):  # another sensor, or a mistake
+            changed = overridden(self.model, self.method, self.t, self.update_first, matrices)
+            size = changed.obs_dim
+        value = self._measurement(y, size)
         us = self._inputs(u)
         return self._run(_Past(None, value, us, matrices))
 

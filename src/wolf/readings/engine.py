@@ -9,6 +9,7 @@ import numpy as np
 
 from wolf import api, fitting
 from wolf.belief import Gaussian
+from wolf.belief.density import deviations
 from wolf.engine import parallel, run
 from wolf.filters import GaussianFilter
 from wolf.fitting.guesses import DYNAMICS_SHARE, OBS_SHARE
@@ -157,7 +158,7 @@ def look_ahead(
     out = Filtered({}, final, model, method, settings, ys=np.empty((0, model.obs_dim)))
     ahead = api.forecast(out, steps=options.forecast)
     mean, variance = project(model, ahead.means, ahead.covs)
-    half = quantile(options.level) * np.sqrt(variance)
+    half = deviations(options.level) * np.sqrt(variance)
     last = count - 1 if times is None else times[-1]
     return Future(last + unit * np.arange(1, options.forecast + 1), mean, mean - half, mean + half)
 
@@ -166,13 +167,6 @@ def project(model: LinearModel, means: np.ndarray, covs: np.ndarray) -> tuple[np
     """Turn beliefs about states into mean and variance of what is measured, (T, M) each."""
     row = np.asarray(model.H)
     return means @ row.T, np.einsum("md,tde,me->tm", row, covs, row)
-
-
-def quantile(level: float) -> float:
-    """Find how many standard deviations an interval reaches to either side."""
-    from scipy.special import ndtri
-
-    return float(ndtri(0.5 + 0.5 * level))
 
 
 def bucket(count: int) -> int:

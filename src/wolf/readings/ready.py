@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from wolf.belief.density import deviations
 from wolf.fitting import Fit
 from wolf.readings import engine
 from wolf.readings.types import Future, Options, Series
@@ -73,7 +74,7 @@ class Ready:
         """
         run = engine.filter_whole if self.options.smooth else engine.filter_chunks
         self.flagged = self.judged = 0
-        reach, final = engine.quantile(self.options.level), None
+        reach, final = deviations(self.options.level), None
         for kept, state in run(self.build, self.filter, self.values, self.gaps, self.options):
             half, final = reach * np.sqrt(kept.pop("variance")), state
             self.flagged += int(kept["outlier"].sum())
