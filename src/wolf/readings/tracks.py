@@ -234,7 +234,7 @@ def _filter(
     belief: Any = api.smooth(out) if hindsight else out
     mean, variance = project(model, belief.means, belief.covs)
     half = deviations(options.level) * np.sqrt(variance)
-    deviations = np.sqrt(np.diagonal(out.innovation_covs, axis1=1, axis2=2))
+    spreads = np.sqrt(np.diagonal(out.innovation_covs, axis1=1, axis2=2))
     series = Series(
         label=label,
         rows=rows,
@@ -246,7 +246,7 @@ def _filter(
         upper=mean + half,
         weight=out.weights,
         outlier=out.outliers,
-        standardised=out.residuals / deviations,
+        standardised=out.residuals / spreads,
         nis=out.nis,
         log_density=out.log_liks,
         parameters={name: parameters[name] for name in named.parameters},
