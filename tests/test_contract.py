@@ -27,8 +27,10 @@ SIZES_TRAIL = {
     "ADF",
     "ADF-Student",
     "Learned",
+    "Adaptive",
 }  # the sizes of the noise are an axis after the coordinates, broadcast on purpose
 OPTIONS = ("c", "dof", "alpha", "scaling", "threshold", "bandwidth", "learning_rate", "shape", "beta", "strength")
+OPTIONS += ("q_uncertainty",)
 each_method = pytest.mark.parametrize("name", NAMES)
 each_row = rows(NAMES)
 each_short_row = rows(NAMES, but=LONG)
