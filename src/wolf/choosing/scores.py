@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 ROUNDS = 12  # of the search for scale, share and width: each is a step of EM
-SHARE = (1e-4, 0.3)  # of wide errors, at least and at most
+SHARE = (1e-4, 0.15)  # of wide errors, at least and at most
 WIDEN = (9.0, 1e8)  # variance of a wide error over that of another
 MAD = 1.4826  # from a median absolute deviation to the standard deviation of a Gaussian
 TINY = 1e-300

@@ -1,0 +1,176 @@
+"""Faults in hindsight: which runs of readings leave the series and come back, and which do not come back.
+
+A fault that adds 1 to the readings of a run adds a known shape to the one-step errors of the filter: that of a step up,
+less that of a step down L rows later. With g the errors that a step makes, in deviations, e the errors seen,
+
+    G(s) = Σ_k g(k) e(s + k),     τ(s, L) = (G(s) - G(s + L)) / |g(k) - g(k - L)|
+
+is the statistic of the likelihood ratio for a fault of L readings from s on, G(s) / |g| that for a shift for good (de
+Jong & Penzer 1998, *Diagnosing shocks in time series*, JASA 93). All places and lengths take one correlation.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from wolf.choosing import steady
+from wolf.statespace import LinearModel
+
+CUT = 3.0  # deviations at which errors are cut off where their usual spread is measured
+MAD = 1.4826  # from a median absolute deviation to the standard deviation of a Gaussian
+REACH = 512  # rows that the shape of a step is followed for
+FAULT = 5.0  # deviations of τ from which a run is a fault, where its tails are a Gaussian's
+LONGER = 0.01  # more for each further row of a run: of two explanations, the shorter fault
+SHIFT = 7.0  # the same for a shift
+NEAR = 101  # errors around a row that tell how large they usually are there
+CALM_TO_WILD = (0.25, 8.0)  # range of that, beside the usual
+# Of |t| with 1, 1.5, 2, 3, 5, 10 and many degrees of freedom: ratio of the 90 % and 50 % quantiles, and of the 99 %
+# quantile to a Gaussian's, the smallest first.
+RATIOS = (2.439, 2.590, 2.772, 3.077, 3.576, 4.267, 6.314)
+FACTORS = (1.0, 1.11, 1.25, 1.51, 1.96, 2.63, 4.97)
+ECHO = 200  # rows on either side of a fault in which its echo may be heard
+WEAK = 0.15  # strength beside that of another fault nearby, below which it may be an echo
+LEAST_SCALE = 0.5  # of τ, which has 1 where the model fits
+
+
+class Shape(NamedTuple):
+    """What a step makes of the errors: g, (K,), and |g(k) - g(k - L)| for L = 1, 2, ...; the last is that of a shift."""
+
+    step: np.ndarray
+    norms: np.ndarray
+
+
+class Found(NamedTuple):
+    """Runs that look like faults, and shifts.
+
+    Attributes:
+        first: row of each run, strongest first.
+        length: of each run; 0 for a shift.
+        size: by which the readings are off.
+        strength: root of the likelihood ratio.
+    """
+
+    first: np.ndarray
+    length: np.ndarray
+    size: np.ndarray
+    strength: np.ndarray
+
+
+def shape_of(model: LinearModel, longest: int) -> Shape:
+    """Find what a step of 1 in the readings makes of the errors of a settled filter.
+
+    Args:
+        model: of one column, on even steps.
+        longest: run.
+    """
+    row, noise = np.asarray(model.H)[0], np.asarray(model.R)[0]
+    dynamics = np.eye(len(row)) if model.F is None else np.asarray(model.F)
+    settled = steady.settle(dynamics, row, np.asarray(model.Q)[None], noise)
+    far = np.full(1, np.inf)
+    errors = steady.walk(np.ones(REACH), dynamics, row, settled.gain, np.zeros(len(row)), far)[:, 0]
+    step = errors / np.sqrt(settled.variance[0])
+    later = np.zeros((longest, REACH))
+    for length in range(1, longest + 1):
+        later[length - 1, length:] = step[:-length]
+    return Shape(step, np.append(np.linalg.norm(step - later, axis=1), np.linalg.norm(step)))
+
+
+def correlate(errors: np.ndarray, step: np.ndarray) -> np.ndarray:
+    """Form `G(s) = Σ_k g(k) e(s + k)` for every row, (T + 1,)."""
+    from scipy.signal import fftconvolve
+
+    told = fftconvolve(np.concatenate([errors, np.zeros(len(step))]), step[::-1], mode="full")
+    return told[len(step) - 1 : len(step) + len(errors)]
+
+
+def limits_of(errors: np.ndarray, shape: Shape) -> np.ndarray:
+    """Say from which size on the statistics of each length, and of a shift, are no chance, (longest + 1,).
+
+    Args:
+        errors: one-step errors of a filter that outliers do not move, over their deviation, (n,).
+        shape: of a step.
+    """
+    heavy = tail_factor(errors)
+    total = correlate(np.clip(errors, -CUT, CUT), shape.step)[:-1]
+    limits = np.empty(len(shape.norms))
+    for i, norm in enumerate(shape.norms):
+        last = i == len(limits) - 1
+        part = total if last else total[: -i - 1] - total[i + 1 :]
+        scale = MAD * float(np.median(np.abs(part))) / norm if part.size else 1.0
+        limits[i] = heavy * max(LEAST_SCALE, scale) * (SHIFT if last else FAULT)
+    return limits
+
+
+def find(errors: np.ndarray, usable: np.ndarray, shape: Shape, limits: np.ndarray) -> Found:
+    """Look for faults and shifts.
+
+    Args:
+        errors: one-step errors over their deviation, (T,); 0 where nothing was used.
+        usable: rows with a reading that is not yet known to be a fault, (T,).
+        shape: of a step.
+        limits: from `limits_of`.
+    """
+    count, longest = len(errors), len(shape.norms) - 1
+    total = correlate(errors, shape.step)
+    best, which, size = np.zeros(count), np.zeros(count, int), np.zeros(count)
+    for length in range(1, longest + 1):
+        rows = count - length  # a run that lasts to the end may be a shift
+        if rows <= 0:
+            break
+        norm = shape.norms[length - 1]
+        part = (total[:rows] - total[length : length + rows]) / norm
+        ratio = np.abs(part)
+        ratio[ratio < limits[length - 1]] = 0.0
+        ratio /= 1 + LONGER * (length - 1)
+        better = ratio > best[:rows]
+        best[:rows][better], which[:rows][better], size[:rows][better] = ratio[better], length, part[better] / norm
+    shift = np.abs(total[:count]) / shape.norms[-1]
+    stays = (shift > limits[-1]) & (shift > best)
+    best[stays], which[stays], size[stays] = shift[stays], 0, (total[:count] / shape.norms[-1] ** 2)[stays]
+    return _strongest(np.where(usable, best, 0.0), which, size)
+
+
+def local_scale(errors: np.ndarray, usable: np.ndarray) -> np.ndarray:
+    """Follow how large errors usually are around each row, (T,), in deviations; a fault is too short to move it."""
+    from scipy.ndimage import median_filter
+
+    rows = np.flatnonzero(usable)
+    if len(rows) < NEAR:
+        return np.ones(len(errors))
+    sizes = MAD * median_filter(np.abs(errors[rows]), NEAR, mode="reflect")
+    usual = max(float(np.median(sizes)), 1e-300)
+    return np.interp(np.arange(len(errors)), rows, np.clip(sizes / usual, *CALM_TO_WILD))
+
+
+def tail_factor(errors: np.ndarray) -> float:
+    """Say how much farther than a Gaussian's the tails reach, from how far a tenth of the errors do.
+
+    The tails are taken for those of a Student-t law, whose degrees of freedom follow from the ratio of two quantiles;
+    the factor is that of its 99 % quantiles.
+    """
+    sizes = np.abs(errors)
+    middle, tenth = np.quantile(sizes, (0.5, 0.9)) if sizes.size else (1.0, 1.0)
+    return float(np.interp(tenth / max(middle, 1e-300), RATIOS, FACTORS))
+
+
+def _strongest(strength: np.ndarray, which: np.ndarray, size: np.ndarray) -> Found:
+    """Take the strongest of those that overlap; what is far weaker than another one nearby may be its echo, and waits.
+
+    A shift waits for all faults around it.
+    """
+    from scipy.ndimage import maximum_filter1d
+
+    around = maximum_filter1d(np.where(which > 0, strength, 0.0), 2 * ECHO + 1)
+    heard = (strength > 0.0) & (strength >= np.where(which > 0, WEAK, 1.0) * around)
+    order = np.flatnonzero(heard)
+    order = order[np.argsort(-strength[order], kind="stable")]
+    taken = np.zeros(len(strength) + 1, bool)
+    kept = []
+    for row in order.tolist():
+        stop = row + max(int(which[row]), 1)
+        room = max(int(which[row]), 1)  # what lies between two faults looks like one, too: the longer, the more room
+        if not taken[max(row - room, 0) : stop + room].any():
+            taken[row:stop] = True
+            kept.append(row)
+    first = np.array(kept, int)
+    return Found(first, which[first], size[first], strength[first])
