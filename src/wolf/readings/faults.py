@@ -20,7 +20,9 @@ CUT = 3.0  # deviations at which errors are cut off where their usual spread is 
 MAD = 1.4826  # from a median absolute deviation to the standard deviation of a Gaussian
 REACH = 512  # rows that the shape of a step is followed for
 FAULT = 5.0  # deviations of τ from which a run is a fault, where its tails are a Gaussian's
-LONGER = 0.01  # more for each further row of a run: of two explanations, the shorter fault
+LONGER = 0.1  # times the root of the further rows of a run, by which a longer fault must be better than a shorter one
+SHORTEST_RAMP, RAMP_STEP = 8, 4  # rows of drifts that are looked for
+FOR_GOOD = 1.1  # by which a shift must explain more than a fault that comes back
 SHIFT = 7.0  # the same for a shift
 NEAR = 101  # errors around a row that tell how large they usually are there
 CALM_TO_WILD = (0.25, 8.0)  # range of that, beside the usual
@@ -34,10 +36,24 @@ LEAST_SCALE = 0.5  # of τ, which has 1 where the model fits
 
 
 class Shape(NamedTuple):
-    """What a step makes of the errors: g, (K,), and |g(k) - g(k - L)| for L = 1, 2, ...; the last is that of a shift."""
+    """What faults make of the errors.
+
+    Attributes:
+        step: g, what a step does, (K,).
+        norms: |g(k) - g(k - L)| for L = 1, 2, ..., and as the last |g|, that of a shift.
+        ramps: lengths of the drifts that are looked for: readings that go astray slowly and come back at once.
+        ramp_norms: of their shapes.
+    """
 
     step: np.ndarray
     norms: np.ndarray
+    ramps: np.ndarray
+    ramp_norms: np.ndarray
+
+    @property
+    def longest(self) -> int:
+        """Longest run that is looked for."""
+        return len(self.norms) - 1
 
 
 class Found(NamedTuple):
@@ -46,12 +62,14 @@ class Found(NamedTuple):
     Attributes:
         first: row of each run, strongest first.
         length: of each run; 0 for a shift.
+        drift: whether it goes astray slowly.
         size: by which the readings are off.
         strength: root of the likelihood ratio.
     """
 
     first: np.ndarray
     length: np.ndarray
+    drift: np.ndarray
     size: np.ndarray
     strength: np.ndarray
 
@@ -72,7 +90,10 @@ def shape_of(model: LinearModel, longest: int) -> Shape:
     later = np.zeros((longest, REACH))
     for length in range(1, longest + 1):
         later[length - 1, length:] = step[:-length]
-    return Shape(step, np.append(np.linalg.norm(step - later, axis=1), np.linalg.norm(step)))
+    ramps = np.arange(SHORTEST_RAMP, longest + 1, RAMP_STEP)
+    means = [(later[: length - 1].sum(0) + step) / length - later[length - 1] for length in ramps]
+    norms = np.append(np.linalg.norm(step - later, axis=1), np.linalg.norm(step))
+    return Shape(step, norms, ramps, np.array([np.linalg.norm(each) for each in means]))
 
 
 def correlate(errors: np.ndarray, step: np.ndarray) -> np.ndarray:
@@ -83,25 +104,50 @@ def correlate(errors: np.ndarray, step: np.ndarray) -> np.ndarray:
     return told[len(step) - 1 : len(step) + len(errors)]
 
 
-def limits_of(errors: np.ndarray, shape: Shape) -> np.ndarray:
-    """Say from which size on the statistics of each length, and of a shift, are no chance, (longest + 1,).
+class Limits(NamedTuple):
+    """Sizes from which on statistics are no chance: of each length and of a shift, and of each drift."""
+
+    runs: np.ndarray
+    ramps: np.ndarray
+
+    def raised(self, factor: float) -> "Limits":
+        """Multiply all."""
+        return Limits(factor * self.runs, factor * self.ramps)
+
+
+def limits_of(errors: np.ndarray, shape: Shape) -> Limits:
+    """Find the limits of a series.
 
     Args:
         errors: one-step errors of a filter that outliers do not move, over their deviation, (n,).
         shape: of a step.
     """
     heavy = tail_factor(errors)
-    total = correlate(np.clip(errors, -CUT, CUT), shape.step)[:-1]
-    limits = np.empty(len(shape.norms))
-    for i, norm in enumerate(shape.norms):
-        last = i == len(limits) - 1
-        part = total if last else total[: -i - 1] - total[i + 1 :]
-        scale = MAD * float(np.median(np.abs(part))) / norm if part.size else 1.0
-        limits[i] = heavy * max(LEAST_SCALE, scale) * (SHIFT if last else FAULT)
-    return limits
+    total = correlate(np.clip(errors, -CUT, CUT), shape.step)
+
+    def limit(parts: np.ndarray, least: float) -> float:
+        scale = MAD * float(np.median(np.abs(parts))) if parts.size else 1.0
+        return least * heavy * max(LEAST_SCALE, scale)
+
+    runs = [limit(_run_parts(total, shape, length), FAULT) for length in range(1, shape.longest + 1)]
+    ramps = [limit(_ramp_parts(total, shape, i), FAULT) for i in range(len(shape.ramps))]
+    return Limits(np.array([*runs, limit(total[:-1] / shape.norms[-1], SHIFT)]), np.array(ramps))
 
 
-def find(errors: np.ndarray, usable: np.ndarray, shape: Shape, limits: np.ndarray) -> Found:
+def _run_parts(total: np.ndarray, shape: Shape, length: int) -> np.ndarray:
+    """Form τ(s, L) for all rows; a run that lasts to the end may be a shift, and is left out."""
+    return (total[: -length - 1] - total[length:-1]) / shape.norms[length - 1]
+
+
+def _ramp_parts(total: np.ndarray, shape: Shape, i: int) -> np.ndarray:
+    length = int(shape.ramps[i])
+    sums = np.concatenate([[0.0], np.cumsum(total)])
+    rows = len(total) - length - 1
+    mean = (sums[length : length + rows] - sums[:rows]) / length
+    return (mean - total[length : length + rows]) / shape.ramp_norms[i]
+
+
+def find(errors: np.ndarray, usable: np.ndarray, shape: Shape, limits: Limits) -> Found:
     """Look for faults and shifts.
 
     Args:
@@ -110,24 +156,30 @@ def find(errors: np.ndarray, usable: np.ndarray, shape: Shape, limits: np.ndarra
         shape: of a step.
         limits: from `limits_of`.
     """
-    count, longest = len(errors), len(shape.norms) - 1
+    count = len(errors)
     total = correlate(errors, shape.step)
-    best, which, size = np.zeros(count), np.zeros(count, int), np.zeros(count)
-    for length in range(1, longest + 1):
-        rows = count - length  # a run that lasts to the end may be a shift
-        if rows <= 0:
-            break
-        norm = shape.norms[length - 1]
-        part = (total[:rows] - total[length : length + rows]) / norm
-        ratio = np.abs(part)
-        ratio[ratio < limits[length - 1]] = 0.0
-        ratio /= 1 + LONGER * (length - 1)
+    best, raw, size = np.zeros(count), np.zeros(count), np.zeros(count)
+    which, drift = np.zeros(count, int), np.zeros(count, bool)
+
+    def compare(part: np.ndarray, limit: float, norm: float, length: int, ramp: bool) -> None:
+        rows, ratio = len(part), np.abs(part)
+        ratio[ratio < limit] = 0.0
+        np.maximum(raw[:rows], ratio, out=raw[:rows])
+        ratio = ratio / (1 + LONGER * np.sqrt(length - 1))
         better = ratio > best[:rows]
-        best[:rows][better], which[:rows][better], size[:rows][better] = ratio[better], length, part[better] / norm
+        best[:rows][better], which[:rows][better], drift[:rows][better] = ratio[better], length, ramp
+        size[:rows][better] = part[better] / norm
+
+    for length in range(1, min(shape.longest, count - 1) + 1):
+        compare(_run_parts(total, shape, length), limits.runs[length - 1], shape.norms[length - 1], length, False)
+    for i, length in enumerate(shape.ramps.tolist()):
+        if length < count:
+            compare(_ramp_parts(total, shape, i), limits.ramps[i], shape.ramp_norms[i], length, True)
     shift = np.abs(total[:count]) / shape.norms[-1]
-    stays = (shift > limits[-1]) & (shift > best)
+    stays = (shift > limits.runs[-1]) & (shift > FOR_GOOD * raw)
     best[stays], which[stays], size[stays] = shift[stays], 0, (total[:count] / shape.norms[-1] ** 2)[stays]
-    return _strongest(np.where(usable, best, 0.0), which, size)
+    first = _strongest(np.where(usable, best, 0.0), which)
+    return Found(first, which[first], drift[first] & (which[first] > 0), size[first], best[first])
 
 
 def local_scale(errors: np.ndarray, usable: np.ndarray) -> np.ndarray:
@@ -153,24 +205,21 @@ def tail_factor(errors: np.ndarray) -> float:
     return float(np.interp(tenth / max(middle, 1e-300), RATIOS, FACTORS))
 
 
-def _strongest(strength: np.ndarray, which: np.ndarray, size: np.ndarray) -> Found:
+def _strongest(strength: np.ndarray, which: np.ndarray) -> np.ndarray:
     """Take the strongest of those that overlap; what is far weaker than another one nearby may be its echo, and waits.
 
     A shift waits for all faults around it.
     """
     from scipy.ndimage import maximum_filter1d
 
-    around = maximum_filter1d(np.where(which > 0, strength, 0.0), 2 * ECHO + 1)
-    heard = (strength > 0.0) & (strength >= np.where(which > 0, WEAK, 1.0) * around)
-    order = np.flatnonzero(heard)
+    around = maximum_filter1d(strength, 2 * ECHO + 1)
+    order = np.flatnonzero((strength > 0.0) & (strength >= WEAK * around))
     order = order[np.argsort(-strength[order], kind="stable")]
     taken = np.zeros(len(strength) + 1, bool)
     kept = []
     for row in order.tolist():
-        stop = row + max(int(which[row]), 1)
         room = max(int(which[row]), 1)  # what lies between two faults looks like one, too: the longer, the more room
-        if not taken[max(row - room, 0) : stop + room].any():
-            taken[row:stop] = True
+        if not taken[max(row - room, 0) : row + 2 * room].any():
+            taken[row : row + room] = True
             kept.append(row)
-    first = np.array(kept, int)
-    return Found(first, which[first], size[first], strength[first])
+    return np.array(kept, int)

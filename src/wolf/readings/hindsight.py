@@ -18,6 +18,7 @@ SHARE = 0.05  # of a series that a fault may take, at most
 LEVEL_QUANTILE = 1.96
 WINDOW, GROSS = 25, 6.0  # of a running median, and deviations from it
 BESIDE_OFF = 2.0  # deviations from which a reading beside a fault belongs to it
+LONG = 3  # readings of a run from which its ends may be soft
 HOLE = 2  # readings between faults that may be taken for faults, too
 AROUND = 8  # readings on either side, of which a quarter must be faults
 MOSTLY = 0.6  # share of a run that must be off for all of it to be a fault
@@ -65,7 +66,7 @@ def judge(build: Build, values: np.ndarray, gaps: np.ndarray | None, longest: in
         mask, offset, shifts = look(build, values, gaps, stuck, shape, limits, obs_var)
         if (mask & ~stuck).sum() <= MOST_FAULTS * known.sum():
             break
-        limits = 1.5 * limits
+        limits = limits.raised(1.5)
     mask = mask | dropouts(build, values, gaps, mask, offset, obs_var)
     used = np.where(mask, np.nan, values - offset)
     seen = sweep(build, used, ones, gaps)
@@ -96,15 +97,18 @@ def look(build: Build, values: np.ndarray, gaps: Any, stuck: np.ndarray, shape: 
         found = faults.find(seen.errors / near, known & ~mask, shape, limits)
         if not len(found.first):
             break
-        for first, length, size in zip(found.first, found.length, found.size, strict=True):
-            if length:
-                mask[first : first + length] = True
-            else:
+        runs = found.length > 0
+        for first, length in zip(found.first[runs], found.length[runs], strict=True):
+            mask[first : first + length] = True
+        if not runs.any():  # a shift waits until no fault is left: what follows a fault may look like one
+            for first, size in zip(found.first, found.size, strict=True):
                 offset[first:] += size * near[first]
                 shifts.append(int(first))
-        seen = sweep(build, np.where(mask, np.nan, values - offset), ones, gaps)
-        away = (values - offset - seen.mean) / np.sqrt(seen.variance + obs_var) / near
-        mask = prune(mask, stuck, away, longest=len(limits) - 1)
+        used = np.where(mask, np.nan, values - offset)
+        seen = sweep(build, used, ones, gaps)
+        off = (values - offset - seen.mean) / np.sqrt(seen.variance + obs_var)
+        away = np.where(mask, off, left_out(used, seen, obs_var)) / near
+        mask = prune(mask, stuck, np.nan_to_num(away), shape.longest)
     return fill(mask & ~stuck) | stuck, offset, shifts
 
 
@@ -184,12 +188,18 @@ def prune(mask: np.ndarray, stuck: np.ndarray, away: np.ndarray, longest: int) -
         if len(bad) <= MOSTLY * (high - low):
             kept[first + bad] = True
             continue
-        while low > 0 and high - low < longest and away[low - 1] * np.sign(away[low]) > BESIDE_OFF:
+        soft = BESIDE_OFF if high - low >= LONG else KEEP
+        while low > 0 and high - low < longest and _belongs(away[low - 1], away[low], soft):
             low -= 1
-        while high < len(away) and high - low < longest and away[high] * np.sign(away[high - 1]) > BESIDE_OFF:
+        while high < len(away) and high - low < longest and _belongs(away[high], away[high - 1], soft):
             high += 1
         kept[low:high] = True
     return kept
+
+
+def _belongs(away: float, beside: float, soft: float) -> bool:
+    """Say whether a reading belongs to the fault beside it: off by much, or by less to the same side."""
+    return bool(abs(away) > KEEP or away * np.sign(beside) > soft)
 
 
 def fill(mask: np.ndarray) -> np.ndarray:
