@@ -17,7 +17,7 @@ LAYERS = {  # a module imports from its own layer or from those above, never fro
         *("belief", "statespace", "protocols", "moments", "calibration", "weights"),
         *("noise", "ensembles", "filters", "methods"),
     },
-    "engine": {"engine"},
+    "engine": {"engine", "native"},
     "doors": {
         *("entry", "api", "online", "results", "storage", "models", "simulate", "twin", "datasets"),
         *("fitting", "metrics", "influence", "audit"),

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wolf import checks, entry
+from wolf import checks, entry, native
 from wolf.belief import Gaussian
 from wolf.engine import hindsight, reweighing
 from wolf.engine.forecasting import run_forecast
@@ -18,6 +18,7 @@ from wolf.engine.measurements import is_wild
 from wolf.engine.parallel import bound_programs, pad, pad_steps, run_one, run_series
 from wolf.engine.smoothing import run_sampler, run_smoother
 from wolf.filters import GaussianFilter
+from wolf.native import Engine
 from wolf.numerics.precision import as_key, precision, to_dtype, to_numpy
 from wolf.numerics.pytree import cast
 from wolf.protocols import Dtype, Filter, Key, Save
@@ -37,6 +38,7 @@ def filter(
     update_first: bool = False,
     dtype: Dtype = "float64",
     save: Save = "all",
+    engine: Engine = "auto",
 ) -> Filtered:
     """Filter one series.
 
@@ -51,6 +53,7 @@ def filter(
             do, instead of as the state one step before it.
         dtype: "float64" or "float32".
         save: "all", "means", "final", or a function of (state, info) that returns what to keep of each step.
+        engine: "native" code for what is small, "xla" for everything else; "auto" chooses, and `out.engine` tells.
 
     Example:
         >>> import wolf
@@ -68,7 +71,8 @@ def filter(
     entry.check_time_axes(model, len(array), update_first, "filter")
     entry.warn_if_large(suited, array.shape[0], save, dtype, method)
     entry.warn_if_fresh(model)
-    return _filter(model, suited, method, array, us, key, dtype, {"save": save, "update_first": update_first})
+    options = {"save": save, "update_first": update_first}
+    return _filter(model, suited, method, array, us, key, dtype, engine, options)
 
 
 def filter_many(
@@ -82,6 +86,7 @@ def filter_many(
     dtype: Dtype = "float64",
     save: Save = "all",
     threads: int | None = None,
+    engine: Engine = "auto",
 ) -> Filtered:
     """Filter many series in one compiled call, on all cores.
 
@@ -96,6 +101,7 @@ def filter_many(
         dtype: as in `wolf.filter`.
         save: as in `wolf.filter`.
         threads: number of threads; default: one for each core.
+        engine: as in `wolf.filter`.
 
     Returns:
         A `Filtered` whose arrays have a leading series axis; `out[3]` is one series, at its own length.
@@ -121,16 +127,21 @@ def filter_many(
         entry.check_time_axes(each, steps, update_first, "filter")
     entry.warn_if_large(suited[0], array.shape[0] * steps, save, dtype, method)
     entry.warn_if_fresh(first)
-    stacked = suited[0] if models is None else entry.stack_models(suited)
-    engine = (cast(stacked, dtype), cast(method, dtype), to_dtype(array, dtype), to_dtype(us, dtype))
-    options = {"save": save, "update_first": update_first, "per_series_model": models is not None}
-    bound_programs()
-    final, saved = run_series(*engine, key, lengths, dtype, threads, options)
+    data = (to_dtype(array, dtype), to_dtype(us, dtype))
+    ready, ran = _plan(engine, suited, method, dtype, update_first, us, save, key)
+    if ready is not None:
+        final, saved = native.run_many(ready, *data, lengths, threads)
+    else:
+        stacked = suited[0] if models is None else entry.stack_models(suited)
+        options = {"save": save, "update_first": update_first, "per_series_model": models is not None}
+        bound_programs()
+        whole = (cast(stacked, dtype), cast(method, dtype), *data)
+        final, saved = run_series(*whole, key, lengths, dtype, threads, options)
     if isinstance(save, str):
         saved = _mark_missing(saved, array)
     if lengths is not None:
         saved = jax.tree.map(partial(_blank_after, lengths=lengths), saved)
-    settings = _settings(method, steps, dtype, save, update_first)
+    settings = _settings(method, steps, dtype, save, update_first, ran)
     padding = 0 if lengths is None else int((steps - lengths).sum()) * first.obs_dim
     missing = int(np.isnan(array).sum()) - padding
     given = first if models is None else models
@@ -146,6 +157,7 @@ def filter_chunks(
     update_first: bool = False,
     dtype: Dtype = "float64",
     save: Save = "means",
+    engine: Engine = "auto",
 ) -> Iterator[Filtered]:
     """Filter a series that is too long for memory, or not over yet, chunk by chunk.
 
@@ -158,6 +170,7 @@ def filter_chunks(
         update_first: as in `wolf.filter`.
         dtype: as in `wolf.filter`.
         save: as in `wolf.filter`.
+        engine: as in `wolf.filter`.
 
     Yields:
         One `Filtered` for each chunk, bit for bit what `wolf.filter` gives for the whole.
@@ -180,7 +193,7 @@ def filter_chunks(
         seen += len(array)
         entry.check_time_axes(model, seen, update_first, "filter")
         options = {"state": state, "u_before": before, "save": save, "update_first": update_first}
-        out = _filter(model, suited, method, array, us, key, dtype, options)
+        out = _filter(model, suited, method, array, us, key, dtype, engine, options)
         state, before = out.final, None if us is None else to_dtype(us[-1], dtype)
         yield out
 
@@ -418,18 +431,39 @@ def _filter(
     us: np.ndarray | None,
     key: Any,
     dtype: str,
+    engine: str,
     options: dict[str, Any],
 ) -> Filtered:
     """Run one series whose door checks are done, on the model in the form that suits the method."""
-    bound_programs()
-    with precision(dtype):
-        data = (to_dtype(ys, dtype), to_dtype(us, dtype), as_key(key))
-        final, saved = run_one(cast(suited, dtype), cast(method, dtype), *data, **options)
     save, update_first = options["save"], options["update_first"]
+    data = (to_dtype(ys, dtype), to_dtype(us, dtype))
+    ready, ran = _plan(engine, (suited,), method, dtype, update_first, us, save, key)
+    if ready is not None:
+        final, saved = native.run_one(ready, *data, options.get("state"), options.get("u_before"))
+    else:
+        bound_programs()
+        with precision(dtype):
+            final, saved = run_one(cast(suited, dtype), cast(method, dtype), *data, as_key(key), **options)
     if isinstance(save, str):
         saved = _mark_missing(saved, ys)
-    settings = _settings(method, len(ys), dtype, save, update_first)
+    settings = _settings(method, len(ys), dtype, save, update_first, ran)
     return Filtered(saved, final, model, method, settings, ys, int(np.isnan(ys).sum()), us, update_first)
+
+
+def _plan(
+    engine: str,
+    models: tuple[Any, ...],
+    method: Any,
+    dtype: str,
+    update_first: bool,
+    us: np.ndarray | None,
+    save: Any,
+    key: Any,
+) -> tuple[Any, str]:
+    """Choose the engine, and get it ready."""
+    checks.choice("engine", engine, native.ENGINES)
+    inputs = None if us is None else us.shape[-1]
+    return native.plan(engine, models, method, dtype, update_first, inputs, save, key)
 
 
 def _together(model: Any) -> tuple[bool, Any]:
@@ -480,13 +514,14 @@ def _blank_after(values: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.where(inside, values, False if values.dtype == bool else np.nan)
 
 
-def _settings(method: Any, steps: int, dtype: str, save: Any, update_first: bool) -> dict[str, Any]:
+def _settings(method: Any, steps: int, dtype: str, save: Any, update_first: bool, engine: str) -> dict[str, Any]:
     return {
         "method": repr(method),
         "steps": steps,
         "dtype": dtype,
         "save": save if isinstance(save, str) else getattr(save, "__name__", repr(save)),
         "update_first": update_first,
+        "engine": engine,
         "wolf": entry.package_version(),
         "jax": jax.__version__,
         "python": platform.python_version(),

@@ -1,6 +1,7 @@
 """What every entry shares: which method is meant, what is checked and said before a run, in which precision it runs."""
 
 import warnings
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -27,7 +28,8 @@ def resolve_method(method: str | Filter | None, model: Model) -> Any:
         method = methods.default(model)
     elif isinstance(method, str):
         method = methods.make(method)
-    if isinstance(method, type) or not isinstance(method, Filter):
+    # Most filters say that they are one; only others are asked for their methods, which takes long.
+    if Filter not in type(method).__mro__ and (isinstance(method, type) or not isinstance(method, Filter)):
         raise ValueError(
             f"method must be a name or a value such as wolf.WoLF(wolf.IMQ(c=4.0)); got {checks.told(method)}. A filter "
             "of your own is a subclass of wolf.protocols.Filter"
@@ -154,8 +156,9 @@ def warn_if_fresh(model: Model) -> None:
             warnings.warn(words, stacklevel=3)
 
 
+@lru_cache(maxsize=1)
 def package_version() -> str:
-    """Read the installed version."""
+    """Read the installed version; once, since it is looked up on the disk."""
     try:
         return version("wolf-filter")
     except PackageNotFoundError:

@@ -52,7 +52,13 @@ class Needs:
 
     def __or__(self, other: "Needs") -> "Needs":
         """Join the needs of two parts."""
-        return Needs(*(a or b for a, b in zip(dataclasses.astuple(self), dataclasses.astuple(other), strict=True)))
+        return Needs(
+            self.linear or other.linear,
+            self.key or other.key,
+            self.variances or other.variances,
+            self.one_series or other.one_series,
+            self.covariances or other.covariances,
+        )
 
 
 @runtime_checkable

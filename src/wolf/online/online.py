@@ -1,9 +1,8 @@
 """Filtering as measurements come: one call for each, a state that can be saved and picked up again."""
 
-import dataclasses
 import sys
 from collections import deque
-from functools import cached_property, lru_cache, partial
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from threading import RLock
@@ -14,18 +13,16 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wolf import checks, entry, storage
-from wolf.engine import run
+from wolf import checks, entry, native, storage
+from wolf.native import Engine
 from wolf.numerics.fingerprints import fingerprint
-from wolf.numerics.linalg import few_operations
-from wolf.numerics.packing import Packing
 from wolf.numerics.precision import as_key, precision, to_dtype
-from wolf.numerics.pytree import cast, from_dict, to_dict
-from wolf.numerics.xla import one_kernel, refused
-from wolf.online.report import Layout, Report, lay_out, pack
+from wolf.numerics.pytree import from_dict, to_dict
+from wolf.online.report import Report
+from wolf.online.stepping import make_stepper
 from wolf.protocols import Dtype, Filter, Key
 from wolf.results import count, describe_state
-from wolf.statespace import LinearModel, Model, ParameterModel, time_axes
+from wolf.statespace import LinearModel, Model, time_axes
 
 FORMAT = "wolf-online"
 FORMAT_VERSION = 2
@@ -35,12 +32,10 @@ HEADER = ("dtype", "update_first", "horizon", "method", "fingerprints", "python"
 class _Past(NamedTuple):
     """One step as it was taken: the state before it and what came, so that it can be taken again."""
 
-    leaves: list
-    advance: Any
-    params: tuple
-    layout: Layout
+    snapshot: Any
     value: np.ndarray
-    extras: list
+    us: list
+    matrices: dict
 
 
 class Online:
@@ -53,6 +48,9 @@ class Online:
         update_first: as in `wolf.filter`.
         dtype: "float64" or "float32".
         horizon: how many steps back a measurement may come late; each is remembered at the price of one state.
+        state: where to go on from, as `out.final` of `wolf.filter` with the same model and method; default: the prior.
+        engine: "native" code for what is small (a step takes a microsecond), "xla" for everything else; "auto" chooses,
+            and `online.engine` tells.
 
     Example:
         >>> import wolf
@@ -72,8 +70,11 @@ class Online:
         update_first: bool = False,
         dtype: Dtype = "float64",
         horizon: int = 0,
+        state: Any = None,
+        engine: Engine = "auto",
     ):
         horizon = checks.whole("horizon", horizon)
+        checks.choice("engine", engine, native.ENGINES)
         self._lock = RLock()
         self.model = model
         self.horizon = horizon
@@ -86,24 +87,31 @@ class Online:
             entry.check_functions(model, None)
         self._key = as_key(key)
         self._u_before: np.ndarray | None = None
-        with precision(dtype):
-            state = run.init(cast(suited, dtype), cast(self.method, dtype), self._key)
-            leaves, self._structure = jax.tree.flatten(jax.tree.map(np.asarray, state))
-        entry.refuse_if_large("horizon", horizon, sum(leaf.size for leaf in leaves), dtype)
-        self._past: deque[_Past] = deque(maxlen=horizon)
-        self._packing = Packing.of(leaves, dtype)
-        self._leaves = self._packing.pack(leaves, np)
         self._with_inputs = model.takes_inputs
         self._dtype = np.dtype(dtype)
+        self._shape = (model.obs_dim,)
         self._varies = bool(time_axes(model))
-        self._usual = self._prepare(model)
+        self._stepper, self.engine = make_stepper(engine, model, suited, self.method, self._key, update_first, dtype)
+        if state is not None:
+            self.go_on_from(state)
+        size = sum(leaf.size for leaf in jax.tree.leaves(self._stepper.state))
+        entry.refuse_if_large("horizon", horizon, size, dtype)
+        self._past: deque[_Past] = deque(maxlen=horizon)
+        self._set_quick()
+
+    def _set_quick(self) -> None:
+        """Find out whether most steps can take the short way: native code, nothing to remember or to look up."""
+        quick = None if self._varies or self._with_inputs or self.horizon else self._stepper.call
+        self._quick = quick
+        self._table: int = self._stepper.table if quick else 0
+        self._size: int = self._stepper.size if quick else 0
+        self._layout = self._stepper.layout if quick else {}
 
     @property
     def state(self) -> Any:
         """State of the filter."""
         with self._lock:
-            leaves = self._leaves
-        return jax.tree.unflatten(self._structure, self._packing.unpack([np.asarray(leaf) for leaf in leaves]))
+            return self._stepper.state
 
     @property
     def mean(self) -> np.ndarray:
@@ -149,17 +157,21 @@ class Online:
             What the step tells about itself: weight, outlier, residual, nis, log_likelihood and more.
         """
         with self._lock:
-            if self._varies:
-                entry.check_time_axes(self.model, self.t + 1, self.update_first, "filter")
-            if R is None and H is None and F is None and Q is None:
-                model, usual = self.model, self._usual
-            else:
-                given = {name: value for name, value in (("R", R), ("H", H), ("F", F), ("Q", Q)) if value is not None}
-                model = override(self.model, self.t, self.update_first, given)
-                usual = self._prepare(model)
-            value = self._measurement(y, model.obs_dim)
-            extras = self._extras(u, model)
-            return self._run(_Past(self._leaves, *usual, value, extras))
+            given = R is not None or H is not None or F is not None or Q is not None
+            if self._quick and not given and u is None and type(y) is np.ndarray and y.dtype == self._dtype:
+                report = np.empty(self._size, self._dtype)
+                if y.shape == self._shape and y.flags.c_contiguous and self._quick(self._table, y, report):
+                    return Report(report, self._layout)
+            matrices = {name: value for name, value in (("R", R), ("H", H), ("F", F), ("Q", Q)) if value is not None}
+            return self._step(y, u, matrices)
+
+    def _step(self, y: Any, u: Any, matrices: dict[str, Any]) -> Report:
+        """Take the long way: check what came, remember what `late` needs."""
+        if self._varies:
+            entry.check_time_axes(self.model, self.t + 1, self.update_first, "filter")
+        value = self._measurement(y, (np.shape(matrices.get("R", 0.0)) or (self.model.obs_dim,))[-1])
+        us = self._inputs(u)
+        return self._run(_Past(None, value, us, matrices))
 
     def late(self, y: ArrayLike | None, t: int) -> Report:
         """Put in a measurement that came late or out of order, and filter on from there as if it had come in time.
@@ -181,8 +193,8 @@ class Online:
             value = self._measurement(y, len(late.value))
             redo = [self._past.pop() for _ in range(back)][::-1]
             redo[0] = late._replace(value=np.where(np.isnan(value), late.value, value))
-            self._leaves = late.leaves
-            return [self._run(past._replace(leaves=self._leaves)) for past in redo][-1]
+            self._stepper.restore(late.snapshot)
+            return [self._run(past) for past in redo][-1]
 
     def measurement(self, y: ArrayLike | None) -> np.ndarray:
         """Check one measurement, and give it as an array (M,) with NaN where something is missing."""
@@ -190,16 +202,20 @@ class Online:
 
     def go_on_from(self, state: Any) -> None:
         """Put another state, of the same shape, in the place of this one."""
-        self._leaves = self._packing.pack([np.asarray(leaf) for leaf in jax.tree.leaves(state)], np)
+        mine, theirs = self._stepper.state, state
+        shapes, given = ([np.shape(leaf) for leaf in jax.tree.leaves(each)] for each in (mine, theirs))
+        if type(mine) is not type(theirs) or shapes != given:
+            raise ValueError("state must be one of this model and method, as out.final of wolf.filter")
+        with self._lock:
+            self._stepper.go_on_from(jax.tree.leaves(state))
 
     def _run(self, now: _Past) -> Report:
-        with precision(self.dtype):
-            *self._leaves, packed = now.advance(*now.params, *now.leaves, now.value, *now.extras)
-            report = np.asarray(packed)
-        self._u_before = now.extras[0] if self._with_inputs else None
+        snapshot = self._stepper.snapshot() if self.horizon else None
+        report = self._stepper.step(now.value, now.us, now.matrices)
+        self._u_before = now.us[0] if self._with_inputs else None
         if self.horizon:
-            self._past.append(now)
-        return Report(report, now.layout)
+            self._past.append(now._replace(snapshot=snapshot))
+        return report
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the state to a file, whole or not at all: a crash leaves the old file.
@@ -267,7 +283,7 @@ class Online:
         for mine, saved in zip(expected, leaves, strict=True):
             if saved is None or mine.shape != saved.shape or mine.dtype != saved.dtype:
                 raise ValueError(f"{path} holds a state of another shape, or is damaged; expected {mine.shape}")
-        online._leaves = online._packing.pack(leaves, np)
+        online._stepper.go_on_from(leaves)
         online._u_before = arrays.get("u_before")
         return online
 
@@ -278,25 +294,24 @@ class Online:
             return f"Online: {count(int(state.t), 'measurement')}, state {describe_state(state)}"
 
     def __getstate__(self) -> dict[str, Any]:
-        """Copy without the lock, which belongs to one object."""
+        """Copy what the filter is made of and where it stands; compiled code and the lock belong to one object."""
         with self._lock:
-            return {name: value for name, value in vars(self).items() if name != "_lock"}
+            left_out = ("_lock", "_stepper", "_quick", "_table", "_key")
+            values = {name: value for name, value in vars(self).items() if name not in left_out}
+            key = None if self._key is None else np.asarray(jax.random.key_data(self._key))
+            snapshot = jax.tree.map(np.asarray, self._stepper.snapshot())
+        return values | {"key": key, "snapshot": snapshot}
 
     def __setstate__(self, values: dict[str, Any]) -> None:
-        """Take over what was copied, with a lock of its own."""
-        vars(self).update(values, _lock=RLock())
-
-    def _prepare(self, model: Model) -> tuple[Any, tuple, Layout]:
-        """Flatten the model and the method once: walking through them at each step would cost more than the step."""
-        entry.resolve_method(self.method, model)  # for one step the model may have other matrices
-        with precision(self.dtype):
-            suited = entry.suit(model, self.method, self._key)
-            leaves, structure = jax.tree.flatten((cast(suited, self.dtype), cast(self.method, self.dtype)))
-            packing = Packing.of(leaves, self.dtype)
-            params = tuple(jax.device_put(leaf) for leaf in packing.pack(leaves, np))
-        kind = (structure, packing, self._structure, self._packing, model.obs_dim)
-        advance, layout = _advance(*kind, self.update_first, self._with_inputs, self._key is not None)
-        return advance, params, layout
+        """Take over what was copied, with code and a lock of its own."""
+        key, snapshot = values.pop("key"), values.pop("snapshot")
+        vars(self).update(values, _lock=RLock(), _key=None if key is None else jax.random.wrap_key_data(key))
+        engine = "native" if self.engine == "native" else "xla"
+        suited = entry.suit(self.model, self.method, self._key)
+        order = (self._key, self.update_first, self.dtype)
+        self._stepper, _ = make_stepper(engine, self.model, suited, self.method, *order)
+        self._stepper.restore(snapshot)
+        self._set_quick()
 
     def _measurement(self, y: Any, size: int) -> np.ndarray:
         if type(y) is np.ndarray and y.dtype == self._dtype and y.shape == (size,):
@@ -310,82 +325,19 @@ class Online:
             raise ValueError(f"y must have shape ({size},) to match the model's obs_cov; got {value.shape}")
         return value if self.dtype == "float64" else to_dtype(value, self.dtype)
 
-    def _extras(self, u: Any, model: Model) -> list[Any]:
-        """Check the input, and line up what follows the measurement in the compiled call: u, u before, key."""
+    def _inputs(self, u: Any) -> list[Any]:
+        """Check the input, and give it with the one of the step before."""
         if u is None and not self._with_inputs:
-            return [] if self._key is None else [self._key]
-        if model.takes_inputs and u is None:
+            return []
+        if u is None:
             raise ValueError("the model takes inputs: pass u= with shape (U,)")
-        extras: list[Any] = []
-        if u is not None:
-            if not model.takes_inputs:
-                raise ValueError("u was given, but the model takes no inputs")
-            value = np.atleast_1d(checks.number_array("u", u)).astype(self.dtype)
-            columns = model.B.shape[-1:] if isinstance(model, LinearModel) else value.shape
-            if value.ndim != 1 or value.shape != columns:
-                wanted = f"{columns} to match B" if model.linear else "(U,)"
-                raise ValueError(f"u must have shape {wanted}; got {value.shape}")
-            if not np.all(np.isfinite(value)):
-                raise ValueError("u must be finite; a missing input has no meaning: fill it in")
-            extras = [value, value if self._u_before is None else self._u_before]
-        return extras if self._key is None else [*extras, self._key]
-
-
-def override(model: Model, t: int, update_first: bool, matrices: dict[str, Any]) -> Model:
-    """Copy a model with other matrices at one step, checked like a model of its own."""
-    if isinstance(model, ParameterModel):
-        return model.override(matrices)
-    names = {} if model.linear else {"R": "obs_cov", "Q": "dynamics_cov"}
-    if not model.linear and not matrices.keys() <= names.keys():
-        raise ValueError("a model with functions takes R and Q for one step; F and H are functions, give them inputs u")
-    fields = {field.name: getattr(model, field.name) for field in dataclasses.fields(model)}
-    for name in time_axes(model):
-        # What leads to this step is that of the step before, if the first measurement came without one.
-        lead = update_first and name in ("F", "Q", "B", "dynamics_cov")
-        fields[name] = fields[name][max(t - 1, 0) if lead else t]
-    return type(model)(**(fields | {names.get(name, name): value for name, value in matrices.items()}))
-
-
-@lru_cache(maxsize=64)
-def _advance(
-    structure: Any,
-    packing: Packing,
-    state_structure: Any,
-    state_packing: Packing,
-    obs_dim: int,
-    update_first: bool,
-    with_inputs: bool,
-    with_key: bool,
-) -> tuple[Any, Layout]:
-    """Compile one step for this kind of model, method and state; filters of one kind share it.
-
-    Its arguments are flat (parameters, state, y, u, u before, key) and packed: many take longer to hand over.
-
-    Returns:
-        The step, and where its report has what, which is known once it was traced.
-    """
-    layout: Layout = {}
-    num_params, num_state = packing.handed, state_packing.handed
-
-    def advance(*flat: Any) -> tuple:
-        model, method = jax.tree.unflatten(structure, packing.unpack(flat[:num_params]))
-        state = jax.tree.unflatten(state_structure, state_packing.unpack(flat[num_params : num_params + num_state]))
-        y, *extras = flat[num_params + num_state :]
-        u, before = extras[:2] if with_inputs else (None, None)
-        key = extras[-1] if with_key else None
-        with few_operations():
-            state, info = run.step(model, method, state, y, u, key, update_first=update_first, u_before=before)
-        layout.update(lay_out(info))
-        return (*state_packing.pack(jax.tree.leaves(state), jnp), pack(info, y.dtype))
-
-    usual, fused = jax.jit(advance), jax.jit(partial(one_kernel, advance))
-
-    def attempt(*flat: Any) -> tuple:
-        try:
-            return fused(*flat)
-        except jax.errors.JaxRuntimeError as error:
-            if not refused(error):
-                raise
-            return usual(*flat)
-
-    return attempt, layout
+        if not self._with_inputs:
+            raise ValueError("u was given, but the model takes no inputs")
+        value = np.atleast_1d(checks.number_array("u", u)).astype(self.dtype)
+        columns = self.model.B.shape[-1:] if isinstance(self.model, LinearModel) else value.shape
+        if value.ndim != 1 or value.shape != columns:
+            wanted = f"{columns} to match B" if self.model.linear else "(U,)"
+            raise ValueError(f"u must have shape {wanted}; got {value.shape}")
+        if not np.all(np.isfinite(value)):
+            raise ValueError("u must be finite; a missing input has no meaning: fill it in")
+        return [value, value if self._u_before is None else self._u_before]

@@ -32,6 +32,18 @@ def lay_out(info: Info) -> Layout:
     return layout
 
 
+class ReportSaver:
+    """Keeps the report of a step as one vector, and says how it is laid out."""
+
+    def __call__(self, state: Any, info: Info) -> Any:
+        """Pack the report."""
+        return pack(info, info.residual.dtype)
+
+    def describe(self, info: Info) -> Layout:
+        """Say where `pack` puts what."""
+        return lay_out(info)
+
+
 class Report:
     """What one online step tells about itself, cut out of one vector when it is read: to cut all would take longer.
 

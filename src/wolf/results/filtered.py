@@ -153,6 +153,11 @@ class Filtered:
             raise AttributeError(f"{describe_method(self.method)} has no {name}; it keeps {', '.join(saved)}")
         raise AttributeError(f'{name} was not kept: the run had save={self.settings["save"]!r}; use save="all"')
 
+    @property
+    def engine(self) -> str:
+        """What it was run by: "native" code, or "xla" with the reason."""
+        return self.settings["engine"]
+
     def __len__(self) -> int:
         """Count the steps of a series, or the series."""
         return len(jax.tree.leaves(self.saved)[0])

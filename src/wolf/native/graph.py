@@ -1,0 +1,278 @@
+"""A step as a graph of numbers: every entry of every array is a node, equal nodes are one, what is known is folded.
+
+Floating-point rules: nothing is reassociated and nothing is contracted, so that a graph has the bits of the operations
+that it was made of, with three exceptions. `0 * x` is 0 and `x + 0` is x (they differ where x is infinite, NaN, or a
+negative zero: states are finite, and a measurement is cleaned before it is used), and sums and products do not know
+the order of their two terms.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+MOST = 60_000  # nodes, dead ones included, at which translating is given up: a long loop would be written out
+
+Kind = str  # "f" a number of the run's precision, "i" a 32-bit integer, "b" a truth value
+
+COMMUTES = frozenset(("add", "mul", "max", "min", "eq", "ne", "and", "or", "xor"))
+
+
+class TooLargeError(Exception):
+    """The graph has grown beyond what straight-line code is good for."""
+
+
+class Node(NamedTuple):
+    """One number.
+
+    Attributes:
+        op: what makes it: an operation, "const", "input" or "phi" (what a branch comes to).
+        args: numbers of the nodes it is made of; for an input its slot, for a phi (branch, place).
+        kind: of number.
+        value: of a constant.
+        block: where it is computed: 0 once for a model, 1 in every step, above that inside a branch.
+    """
+
+    op: str
+    args: tuple
+    kind: Kind
+    value: Any
+    block: int
+
+
+@dataclasses.dataclass
+class Branch:
+    """A choice between two blocks of nodes, of which one is run.
+
+    Attributes:
+        chosen: node that decides; true takes the second block.
+        blocks: numbers of the blocks for false and true.
+        results: for each place the pair of nodes that it may come to.
+        parent: block that the choice stands in.
+    """
+
+    chosen: int
+    blocks: tuple[int, int]
+    results: list[tuple[int, int]]
+    parent: int
+
+
+ONCE, STEP = 0, 1
+
+
+class Graph:
+    """Nodes in an order in which they can be computed.
+
+    Args:
+        dtype: precision of the run.
+    """
+
+    def __init__(self, dtype: str):
+        self.dtype = np.dtype(dtype)
+        self.nodes: list[Node] = []
+        self.branches: list[Branch] = []
+        self.parents: dict[int, int] = {ONCE: -1, STEP: ONCE}
+        self._known: list[dict[tuple, int]] = [{}, {}]
+        self._block = STEP
+
+    def constant(self, value: Any, kind: Kind) -> int:
+        """Give the node of a known number; constants belong to no step."""
+        value = self.rounded(value, kind)
+        name = (value.hex() if value == value else "nan") if kind == "f" else value
+        return self._make(("const", (name,), kind), Node("const", (), kind, value, ONCE))
+
+    def rounded(self, value: Any, kind: Kind) -> Any:
+        """Turn a number into a Python one that the run's precision can hold."""
+        if kind == "f":
+            return float(self.dtype.type(value))
+        return bool(value) if kind == "b" else int(np.int32(value))
+
+    def input(self, slot: int, kind: Kind, block: int = STEP) -> int:
+        """Give the node of a number that comes from outside: once for a model, or at every step."""
+        return self._make(("input", (slot,), kind), Node("input", (slot,), kind, None, block))
+
+    def apply(self, op: str, *args: int, kind: Kind | None = None) -> int:
+        """Give the node of an operation, folded and shared where that is possible."""
+        kind = self.nodes[args[-1]].kind if kind is None else kind
+        if op in COMMUTES and args[0] > args[1]:
+            args = (args[1], args[0])
+        simple = simplify(self, op, args, kind)
+        if simple is not None:
+            return simple
+        # A constant belongs nowhere, so what is made of the model alone is made once, even inside a branch.
+        block = max((self._lowest(arg) for arg in args), default=ONCE)
+        block = ONCE if block == ONCE else self._block
+        return self._make((op, args, kind), Node(op, args, kind, None, block))
+
+    def _lowest(self, arg: int) -> int:
+        return self.nodes[arg].block
+
+    def _make(self, key: tuple, node: Node) -> int:
+        at = node.block
+        search = at
+        while search >= 0:
+            found = self._known[search].get(key)
+            if found is not None:
+                return found
+            search = self.parents[search]
+        if len(self.nodes) >= MOST:
+            raise TooLargeError(f"more than {MOST} operations")
+        self.nodes.append(node)
+        self._known[at][key] = len(self.nodes) - 1
+        return len(self.nodes) - 1
+
+    def choose(self, chosen: int, branches: Sequence[Any]) -> list[int]:
+        """Compute one of two lists of numbers.
+
+        Args:
+            chosen: node of a truth value.
+            branches: two functions without arguments, for false and true, that return as many nodes.
+        """
+        known = self.nodes[chosen]
+        if known.op == "const":
+            return branches[int(known.value)]()
+        parent, results, blocks = self._block, [], []
+        for branch in branches:
+            self._known.append({})
+            self._block = len(self._known) - 1
+            self.parents[self._block] = parent
+            blocks.append(self._block)
+            results.append(branch())
+            self._block = parent
+        pairs = list(zip(*results, strict=True))
+        self.branches.append(Branch(chosen, (blocks[0], blocks[1]), pairs, parent))
+        where = len(self.branches) - 1
+        return [a if a == b else self._phi(where, place, a) for place, (a, b) in enumerate(pairs)]
+
+    def _phi(self, branch: int, place: int, like: int) -> int:
+        return self._make(
+            ("phi", (branch, place), "p"), Node("phi", (branch, place), self.nodes[like].kind, None, self._block)
+        )
+
+    def needed(self, roots: Iterable[int]) -> set[int]:
+        """Find the nodes that these are made of, themselves included."""
+        alive: set[int] = set()
+        waiting = list(roots)
+        while waiting:
+            number = waiting.pop()
+            if number in alive:
+                continue
+            alive.add(number)
+            node = self.nodes[number]
+            if node.op == "phi":
+                branch = self.branches[node.args[0]]
+                waiting += [branch.chosen, *branch.results[node.args[1]]]
+            elif node.op != "input":
+                waiting += node.args
+        return alive
+
+    def value(self, number: int) -> Any:
+        """Give the value of a constant, or None."""
+        node = self.nodes[number]
+        return node.value if node.op == "const" else None
+
+
+def simplify(graph: Graph, op: str, args: tuple[int, ...], kind: Kind) -> int | None:
+    """Fold what is known: constants, a sum with 0, a product with 0 or 1, a choice that is none."""
+    values = [graph.value(arg) for arg in args]
+    if all(value is not None for value in values) and op in FOLDED:
+        return graph.constant(_fold(graph, op, args, values), kind)
+    if op == "select":
+        return _simplify_select(graph, args, values)
+    if len(args) == 2:
+        return _simplify_pair(graph, op, args, values, kind)
+    if op == "not" and graph.nodes[args[0]].op == "not":
+        return graph.nodes[args[0]].args[0]
+    if op == "neg" and graph.nodes[args[0]].op == "neg":
+        return graph.nodes[args[0]].args[0]
+    return None
+
+
+def _simplify_select(graph: Graph, args: tuple[int, ...], values: list[Any]) -> int | None:
+    chosen, otherwise, then = args
+    if values[0] is not None:
+        return then if values[0] else otherwise
+    if otherwise == then:
+        return then
+    if graph.nodes[then].kind == "b" and values[1] is False and values[2] is True:
+        return chosen
+    return None
+
+
+def _simplify_pair(graph: Graph, op: str, args: tuple[int, ...], values: list[Any], kind: Kind) -> int | None:
+    a, b = args
+    x, y = values
+    if op in ("and", "or") and a == b:
+        return a
+    if op in ("add", "sub", "or", "xor") and y is not None and not y:
+        return a
+    if op in ("add", "or", "xor") and x is not None and not x:
+        return b
+    if op == "sub" and x is not None and x == 0 and kind == "f":
+        return graph.apply("neg", b)
+    if op in ("mul", "and") and ((x is not None and not x) or (y is not None and not y)):
+        return graph.constant(0, kind)
+    if op in ("mul", "div") and y is not None and y == 1:
+        return a
+    if op == "mul" and x is not None and x == 1:
+        return b
+    if op in ("mul", "div") and y is not None and y == -1 and kind == "f":
+        return graph.apply("neg", a)
+    if op == "mul" and x is not None and x == -1 and kind == "f":
+        return graph.apply("neg", b)
+    if op == "and":
+        return b if x is True else a if y is True else None
+    if op == "or" and (x is True or y is True):
+        return graph.constant(True, "b")
+    return None
+
+
+def _fold(graph: Graph, op: str, args: tuple[int, ...], values: list[Any]) -> Any:
+    kinds = [graph.nodes[arg].kind for arg in args]
+    types = {"f": graph.dtype.type, "i": np.int32, "b": np.bool_}
+    with np.errstate(all="ignore"):
+        return FOLDED[op](*(types[kind](value) for kind, value in zip(kinds, values, strict=True)))
+
+
+FOLDED: dict[str, Any] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a / b if a.dtype.kind == "f" else math.trunc(a / b),
+    "rem": np.fmod,
+    "neg": lambda a: -a,
+    "abs": np.abs,
+    "sqrt": np.sqrt,
+    "exp": np.exp,
+    "log": np.log,
+    "max": np.maximum,
+    "min": np.minimum,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "not": np.logical_not,
+    "finite": np.isfinite,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "tanh": np.tanh,
+    "atan2": np.arctan2,
+    "atan": np.arctan,
+    "log1p": np.log1p,
+    "expm1": np.expm1,
+    "pow": np.power,
+    "select": lambda c, a, b: b if c else a,
+    "to_f": lambda a: a,
+    "to_i": lambda a: np.int32(a) if np.isfinite(a) else np.int32(0),
+    "to_b": lambda a: a != 0,
+}

@@ -1,0 +1,257 @@
+"""The functions around a step, in LLVM's language: one that runs once for a model, one over series and steps."""
+
+from wolf.native.graph import ONCE, STEP, Graph
+from wolf.native.layout import Layout
+from wolf.native.writing import Writer
+
+HEAD = ("states", "counts", "rows", "model", "lengths")  # what the table of addresses begins with, three numbers each
+
+
+def write_once(graph: Graph, layout: Layout, name: str = "prepare") -> str:
+    """Write the function that makes, once for a model, what its steps use.
+
+    Args:
+        graph: of the step.
+        layout: which nodes those are, and where they are kept.
+        name: of the function, `(ptr given, ptr kept)`.
+    """
+    writer = Writer(graph, 1)
+    one = writer.number
+    alive = graph.needed(layout.kept)
+    for number in sorted(alive):
+        node = graph.nodes[number]
+        if node.op == "input":
+            at = writer.define(f"getelementptr {one}, ptr %given, i64 {layout.slots[node.args[0]].offset}")
+            writer.names[number] = writer.define(f"load {one}, ptr {at}")
+    writer.block(ONCE, alive, set())
+    for offset, number in enumerate(layout.kept):
+        at = writer.define(f"getelementptr {one}, ptr %kept, i64 {offset}")
+        value, kind = writer.name(number), graph.nodes[number].kind
+        if kind != "f":
+            how = "sitofp" if kind == "i" else "uitofp"
+            value = writer.define(f"{how} {writer.types[kind]} {value} to {one}")
+        writer.add(f"store {one} {value}, ptr {at}")
+    writer.add("ret void")
+    body = "\n".join(writer.lines)
+    return "\n".join([*sorted(writer.used), f"define void @{name}(ptr %given, ptr %kept) {{", "entry:", body, "}"])
+
+
+def write_run(graph: Graph, layout: Layout, lanes: int, name: str) -> str:
+    """Write the function that filters: for each series (as many at once as there are lanes), for each step.
+
+    Args:
+        graph: of the step.
+        layout: where inputs come from and results go.
+        lanes: 1, or several.
+        name: of the function, `(i64 first, i64 last, i64 steps, ptr table)`: series from `first` up to `last`, and
+            the table of addresses and strides that `layout` describes.
+    """
+    return _Run(graph, layout, lanes).write(name)
+
+
+class _Run:
+    """Writes the two loops around a step."""
+
+    def __init__(self, graph: Graph, layout: Layout, lanes: int):
+        self.graph, self.layout, self.lanes = graph, layout, lanes
+        self.out = Writer(graph, lanes)
+        self.alive = graph.needed([*layout.results, *layout.next_state])
+
+    def write(self, name: str) -> str:
+        """Write all of it."""
+        out = self.out
+        head = ["entry:", "  br label %series"]
+        out.start("series")
+        out.add("%s = phi i64 [ %first, %entry ], [ %s.next, %done ]")
+        more = out.define("icmp slt i64 %s, %last")
+        out.add(f"br i1 {more}, label %begin, label %end")
+        out.start("begin")
+        self._addresses()
+        self._load_model()
+        before = self._load_state()
+        end = self._lengths()
+        out.add("br label %step")
+        entering = out.label
+        out.start("step")
+        phis = self._phis(before, entering)
+        more = out.define("icmp slt i64 %t, %steps")
+        out.add(f"br i1 {more}, label %body, label %finish")
+        out.start("body")
+        self._load_rows()
+        out.block(STEP, self.alive, set())
+        self._store_results()
+        after = self._next(phis, end)
+        out.add("%t.next = add i64 %t, 1")
+        latch = out.label
+        out.add("br label %step")
+        text = "\n".join(out.lines)
+        for place, value in enumerate(after):
+            text = text.replace(f"@NEXT{place}@", value)
+        text = text.replace("@LATCH@", latch)
+        out.lines = []
+        out.start("finish")
+        self._store_state(phis)
+        out.add("br label %done")
+        out.start("done")
+        out.add(f"%s.next = add i64 %s, {self.lanes}")
+        out.add("br label %series")
+        out.start("end")
+        out.add("ret void")
+        tail = "\n".join(out.lines)
+        opening = f"define void @{name}(i64 %first, i64 %last, i64 %steps, ptr noalias %table) {{"
+        return "\n".join([*sorted(out.used), opening, *head, text, tail, "}"])
+
+    def _entry(self, place: int) -> str:
+        at = self.out.define(f"getelementptr i64, ptr %table, i64 {place}")
+        return self.out.define(f"load i64, ptr {at}")
+
+    def _addresses(self) -> None:
+        """Find where each lane's state, model, rows and results lie."""
+        out, layout = self.out, self.layout
+        series = [out.define(f"add i64 %s, {lane}") for lane in range(self.lanes)]
+        self.series = series
+        index_base = out.define(f"inttoptr i64 {self._entry(3 * HEAD.index('rows'))} to ptr")
+        held = []
+        for each in series:
+            at = out.define(f"getelementptr i64, ptr {index_base}, i64 {each}")
+            held.append(out.define(f"load i64, ptr {at}"))
+        self.state = self._lane_pointers(HEAD.index("states"), held)
+        self.counts = self._lane_pointers(HEAD.index("counts"), held)
+        model_index = held if layout.own_model else [held[0]]
+        self.model = self._lane_pointers(HEAD.index("model"), model_index)
+        first = len(HEAD)
+        self.rows = [self._lane_pointers(first + g, series) for g in range(len(layout.groups))]
+        first += len(layout.groups)
+        self.outs = [self._lane_pointers(first + g, series) for g in range(len(layout.outputs))]
+        self.strides = [self._entry(3 * (len(HEAD) + g) + 2) for g in range(len(layout.groups) + len(layout.outputs))]
+
+    def _lane_pointers(self, group: int, index: list[str]) -> list[str]:
+        out = self.out
+        base, stride = self._entry(3 * group), self._entry(3 * group + 1)
+        pointers = []
+        for each in index:
+            offset = out.define(f"mul i64 {each}, {stride}")
+            address = out.define(f"add i64 {base}, {offset}")
+            pointers.append(out.define(f"inttoptr i64 {address} to ptr"))
+        return pointers
+
+    def _load(self, pointers: list[str], offset: int, memory: str, kind: str) -> str:
+        """Load a number of each lane; from one pointer, the same for all."""
+        out = self.out
+        numbers = []
+        for pointer in pointers:
+            at = out.define(f"getelementptr {memory}, ptr {pointer}, i64 {offset}")
+            value = out.define(f"load {memory}, ptr {at}")
+            if kind == "b":
+                value = out.define(f"icmp ne {memory} {value}, 0")
+            numbers.append(value)
+        scalar = {"f": out.number, "i": "i32", "b": "i1"}[kind]
+        if len(numbers) == 1:
+            return out.splat(numbers[0], scalar)
+        whole = "poison"
+        for lane, value in enumerate(numbers):
+            whole = out.define(f"insertelement {out.types[kind]} {whole}, {scalar} {value}, i32 {lane}")
+        return whole
+
+    def _store(self, pointers: list[str], offset: int, value: str, kind: str, memory: str) -> None:
+        out = self.out
+        scalar = {"f": out.number, "i": "i32", "b": "i1"}[kind]
+        for lane, pointer in enumerate(pointers):
+            one = value if self.lanes == 1 else out.define(f"extractelement {out.types[kind]} {value}, i32 {lane}")
+            if kind == "b":
+                one = out.define(f"zext i1 {one} to {memory}")
+            elif memory != scalar:
+                one = out.define(f"sext {scalar} {one} to {memory}")
+            at = out.define(f"getelementptr {memory}, ptr {pointer}, i64 {offset}")
+            out.add(f"store {memory} {one}, ptr {at}")
+
+    def _load_model(self) -> None:
+        """Load what was made once for the model; outside of the steps, for the compiler to keep what it can."""
+        out = self.out
+        for offset, number in enumerate(self.layout.kept):
+            if number not in self.alive:
+                continue
+            value = self._load(self.model, offset, out.number, "f")
+            kind = self.graph.nodes[number].kind
+            if kind == "b":
+                value = out.define(f"fcmp une {out.types['f']} {value}, {out.literal(0.0, 'f')}")
+            elif kind == "i":
+                value = out.define(f"fptosi {out.types['f']} {value} to {out.types['i']}")
+            out.names[number] = value
+
+    def _load_state(self) -> list[str]:
+        """Load where each lane's series stands."""
+        loaded = []
+        for place in self.layout.state:
+            pointers, memory = (self.state, self.out.number) if place.kind == "f" else (self.counts, "i32")
+            loaded.append(self._load(pointers, place.offset, memory, place.kind))
+        return loaded
+
+    def _lengths(self) -> str | None:
+        if not self.layout.ragged:
+            return None
+        base = self.out.define(f"inttoptr i64 {self._entry(3 * HEAD.index('lengths'))} to ptr")
+        pointers = [self.out.define(f"getelementptr i64, ptr {base}, i64 {each}") for each in self.series]
+        ends = [self.out.define(f"load i64, ptr {pointer}") for pointer in pointers]
+        if self.lanes == 1:
+            return ends[0]
+        kind, whole = self.out.wide("i64"), "poison"
+        for lane, end in enumerate(ends):
+            whole = self.out.define(f"insertelement {kind} {whole}, i64 {end}, i32 {lane}")
+        return whole
+
+    def _phis(self, before: list[str], entering: str) -> list[str]:
+        out = self.out
+        out.add(f"%t = phi i64 [ 0, %{entering} ], [ %t.next, %@LATCH@ ]")
+        names = []
+        for i, (place, value) in enumerate(zip(self.layout.state, before, strict=True)):
+            kind = out.types[place.kind]
+            names.append(out.define(f"phi {kind} [ {value}, %{entering} ], [ @NEXT{i}@, %@LATCH@ ]"))
+            if place.node in self.alive:
+                out.names[place.node] = names[-1]
+        return names
+
+    def _at_step(self, pointers: list[str], group: int) -> list[str]:
+        offset = self.out.define(f"mul i64 %t, {self.strides[group]}")
+        return [self.out.define(f"getelementptr i8, ptr {pointer}, i64 {offset}") for pointer in pointers]
+
+    def _load_rows(self) -> None:
+        for group, pointers in enumerate(self.rows):
+            slots = [
+                (number, self.layout.slots[node.args[0]])
+                for number in sorted(self.alive)
+                if (node := self.graph.nodes[number]).op == "input" and node.block == STEP
+            ]
+            mine = [(number, slot) for number, slot in slots if slot.group == self.layout.groups[group]]
+            here = self._at_step(pointers, group) if mine else []
+            for number, slot in mine:
+                self.out.names[number] = self._load(here, slot.offset, self.out.number, "f")
+
+    def _store_results(self) -> None:
+        results = iter(self.layout.results)
+        for group, output in enumerate(self.layout.outputs):
+            here = self._at_step(self.outs[group], len(self.layout.groups) + group)
+            for offset in range(output.size):
+                number = next(results)
+                memory = {"f": self.out.number, "i": output.memory, "b": "i8"}[output.kind]
+                self._store(here, offset, self.out.name(number), output.kind, memory)
+
+    def _next(self, phis: list[str], end: str | None) -> list[str]:
+        """Take over the new state, except where a series has ended."""
+        new = [self.out.name(number) for number in self.layout.next_state]
+        if end is None:
+            return new
+        out = self.out
+        now = out.splat("%t", "i64")
+        alive = out.define(f"icmp slt {out.wide('i64')} {now}, {end}")
+        kinds = [out.types[place.kind] for place in self.layout.state]
+        return [
+            out.define(f"select {out.types['b']} {alive}, {kind} {a}, {kind} {b}")
+            for kind, a, b in zip(kinds, new, phis, strict=True)
+        ]
+
+    def _store_state(self, phis: list[str]) -> None:
+        for place, value in zip(self.layout.state, phis, strict=True):
+            pointers, memory = (self.state, self.out.number) if place.kind == "f" else (self.counts, "i32")
+            for offset in place.everywhere:
+                self._store(pointers, offset, value, place.kind, memory)

@@ -1,0 +1,296 @@
+"""Compiled steps, kept by kind; models made ready for them; series run through them."""
+
+import ctypes
+import dataclasses
+import itertools
+import math
+import threading
+from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from typing import Any
+
+import jax
+import numpy as np
+
+from wolf.native import machine
+from wolf.native.calls import fastcall
+from wolf.native.graph import TooLargeError
+from wolf.native.ids import RefusedError
+from wolf.native.kinds import Arguments, Signature
+from wolf.native.loops import HEAD, write_once, write_run
+from wolf.native.tracing import StepGraph, trace
+
+LARGEST = 8_000  # operations of a step; above that XLA's loops are quicker, to compile and to run
+LANES = 8  # series in one register: 512 bits of double precision
+KEPT = 256  # compiled kinds; each takes some ten kilobytes
+
+_lock = threading.RLock()
+_steps: OrderedDict[Signature, "Compiled | str"] = OrderedDict()
+
+
+class UnsuitedError(Exception):
+    """Native code is not for this run; says why."""
+
+
+class Compiled:
+    """A step as machine code, for all models of one kind.
+
+    Attributes:
+        step: what was compiled.
+    """
+
+    def __init__(self, kind: Signature, step: StepGraph):
+        self.kind, self.step = kind, step
+        self.dtype = np.dtype(kind.dtype)
+        layout = step.layout
+        self.floats = sum(_size(s) for s, d in zip(*step.state[1:], strict=True) if d.kind == "f")
+        self.counts = sum(_size(s) for s, d in zip(*step.state[1:], strict=True) if d.kind != "f")
+        self.num_kept = len(layout.kept)
+        self._runs: dict[tuple, Any] = {}
+        self._addresses: dict[tuple, int] = {}
+
+    @cached_property
+    def _prepare_at(self) -> int:
+        return self._once(self.step.graph, self.step.layout)
+
+    @cached_property
+    def _prepare(self) -> Any:
+        return machine.function(self._prepare_at, ctypes.c_void_p, ctypes.c_void_p)
+
+    @cached_property
+    def _start(self) -> Any:
+        return machine.function(self._once(*self.step.start), ctypes.c_void_p, ctypes.c_void_p)
+
+    def _once(self, graph: Any, layout: Any) -> int:
+        name = _fresh_name()
+        return machine.addresses(write_once(graph, layout, name), [name])[name]
+
+    @cached_property
+    def call(self) -> Any:
+        """One step of one series as a quick function of Python; see `calls.fastcall`."""
+        layout, size = self.step.layout, self.dtype.itemsize
+        return fastcall(
+            _fresh_name(),
+            "double" if size == 8 else "float",
+            y_bytes=size * self.step.obs_dim,
+            report_bytes=size * layout.outputs[0].size,
+            kept_entry=3 * HEAD.index("model"),
+            y_entry=3 * (len(HEAD) + layout.groups.index("y")),
+            report_entry=3 * (len(HEAD) + len(layout.groups)),
+            fine=max(0, self.num_kept - 1),
+            prepare=self._prepare_at,
+            run=self.address(1, False, False),
+        )
+
+    def prepare(self, parameters: np.ndarray, kept: np.ndarray) -> None:
+        """Make what all steps of a model use."""
+        self._prepare(parameters.ctypes.data, kept.ctypes.data)
+
+    def begin(self, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Make the states that models start from: their numbers and their counts, one row for each."""
+        whole = np.empty((len(parameters), len(self.step.start[1].kept)), self.dtype)
+        for mine, row in zip(parameters, whole, strict=True):
+            self._start(mine.ctypes.data, row.ctypes.data)
+        ends, dtypes = self._ends, self.step.state[2]
+        return self.pack([whole[:, a:b].astype(d) for a, b, d in zip(ends, ends[1:], dtypes, strict=False)])
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        return [0, *itertools.accumulate(map(_size, self.step.state[1]))]
+
+    def pack(self, leaves: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Put the leaves of states, one state a row, into a matrix of numbers and one of counts."""
+        count = len(leaves[0])
+        numbers = [leaf.reshape(count, -1) for leaf in leaves if leaf.dtype.kind == "f"]
+        counts = [leaf.reshape(count, -1) for leaf in leaves if leaf.dtype.kind != "f"]
+        empty = [np.zeros((count, 0))]
+        return (
+            np.concatenate(numbers or empty, axis=1).astype(self.dtype, copy=False),
+            np.concatenate(counts or empty, axis=1).astype(np.int32, copy=False),
+        )
+
+    def unpack(self, numbers: np.ndarray, counts: np.ndarray) -> Any:
+        """Take a state out of its vectors, or many out of their rows."""
+        structure, shapes, dtypes = self.step.state
+        at, leaves = {"f": 0, "i": 0}, []
+        for shape, dtype in zip(shapes, dtypes, strict=True):
+            kind = "f" if dtype.kind == "f" else "i"
+            source = numbers if kind == "f" else counts
+            part = source[..., at[kind] : at[kind] + _size(shape)]
+            at[kind] += _size(shape)
+            leaves.append(part.reshape((*source.shape[:-1], *shape)).astype(dtype))
+        return jax.tree.unflatten(structure, leaves)
+
+    def run(self, lanes: int, own_model: bool, ragged: bool) -> Any:
+        """Give the function over series and steps, compiled when it is first asked for."""
+        key = (lanes, own_model, ragged)
+        with _lock:
+            if key not in self._runs:
+                self._runs[key] = machine.function(self.address(*key), *[ctypes.c_int64] * 3, ctypes.c_void_p)
+            return self._runs[key]
+
+    def address(self, lanes: int, own_model: bool, ragged: bool) -> int:
+        """Compile the function over series and steps, once."""
+        key = (lanes, own_model, ragged)
+        with _lock:
+            if key not in self._addresses:
+                layout = dataclasses.replace(self.step.layout, own_model=own_model, ragged=ragged)
+                name = _fresh_name()
+                self._addresses[key] = machine.addresses(write_run(self.step.graph, layout, lanes, name), [name])[name]
+            return self._addresses[key]
+
+
+def compiled(kind: Signature, most: float = LARGEST) -> Compiled:
+    """Give the machine code of a kind; what of it is needed is compiled at its first use.
+
+    Args:
+        kind: of model and method.
+        most: operations that a step may have.
+
+    Raises:
+        UnsuitedError: where the step is not for straight-line code.
+    """
+    with _lock:
+        found = _steps.get(kind)
+        if found is None:
+            found = _steps[kind] = _translated(kind)
+            if len(_steps) > KEPT:
+                _steps.popitem(last=False)
+        _steps.move_to_end(kind)
+    if isinstance(found, str):
+        raise UnsuitedError(found)
+    if found.step.operations > most:
+        raise UnsuitedError(f"a step takes {found.step.operations} operations, and above {LARGEST} XLA is quicker")
+    return found
+
+
+def _translated(kind: Signature) -> Compiled | str:
+    try:
+        return Compiled(kind, trace(kind))
+    except (RefusedError, TooLargeError) as error:
+        return str(error)
+
+
+_names = itertools.count()
+
+
+def _fresh_name() -> str:
+    return f"wolf{next(_names)}"
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    return math.prod(shape)
+
+
+class Prepared:
+    """Models and a method, ready to run: what is made of them once, and the states that they start from.
+
+    Args:
+        given: from `take_apart`.
+        most: operations that a step may have.
+    """
+
+    def __init__(self, given: Arguments, most: float = LARGEST):
+        self.given = given
+        self.code = compiled(given.kind, most)
+        self.parameters = given.parameters()
+        self.kept = np.empty((len(self.parameters), max(1, self.code.num_kept)), self.code.dtype)
+        for mine, kept in zip(self.parameters, self.kept, strict=True):
+            self.code.prepare(mine, kept)
+
+    def start(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Give the states at the prior, for as many series: their numbers and their counts, one row for each."""
+        numbers, counts = self.code.begin(self.parameters)
+        rows = np.zeros(count, int) if len(numbers) == 1 else slice(None)
+        return numbers[rows], counts[rows]
+
+
+def run_rows(
+    code: Compiled,
+    kept: np.ndarray,
+    numbers: np.ndarray,
+    counts: np.ndarray,
+    rows: dict[str, np.ndarray],
+    *,
+    index: np.ndarray | None = None,
+    lengths: np.ndarray | None = None,
+    threads: int = 1,
+) -> Any:
+    """Run series through a compiled step.
+
+    Args:
+        code: the step.
+        kept: what was made once of the model, (1, K), or of each series' own, (B, K).
+        numbers: of the states, (B, ...), taken to where the series end.
+        counts: of the states, (B, ...), likewise.
+        rows: for each array that has a row for each step, (B, T, ...), or (T, ...) for all series.
+        index: for each series which state (and own model) is its own; default: those in order.
+        lengths: for each series its number of steps; default: all of them.
+        threads: how many series may be taken at once, beside those in one register.
+
+    Returns:
+        What was kept of each step, (B, T, ...), as a pytree.
+    """
+    series, steps = rows["y"].shape[:2]
+    index = np.arange(series) if index is None else np.ascontiguousarray(index, np.int64)
+    lengths = None if lengths is None else np.ascontiguousarray(lengths, np.int64)
+    outputs = [np.empty((series, steps, *each.shape), each.dtype) for each in code.step.layout.outputs]
+    table = make_table(code, kept, numbers, counts, rows, outputs, index, lengths)
+    own, ragged = len(kept) > 1, lengths is not None
+    whole = series - series % LANES
+    tasks = [(LANES, a, b) for a, b in _shares(whole // LANES, threads)]
+    calls = [(code.run(lanes, own, ragged), LANES * a, LANES * b) for lanes, a, b in tasks]
+    if whole < series:
+        calls.append((code.run(1, own, ragged), whole, series))
+    at = table.ctypes.data
+    if len(calls) == 1 or threads == 1:
+        for call, a, b in calls:
+            call(a, b, steps, at)
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(lambda each: each[0](each[1], each[2], steps, at), calls))
+    return jax.tree.unflatten(code.step.saved, outputs)
+
+
+def _shares(blocks: int, threads: int) -> list[tuple[int, int]]:
+    """Share blocks of series out, a few to each thread, so that none waits long for the last."""
+    parts = min(blocks, 4 * threads if threads > 1 else 1)
+    ends = np.linspace(0, blocks, parts + 1).astype(int).tolist()
+    return list(itertools.pairwise(ends))
+
+
+def make_table(
+    code: Compiled,
+    kept: np.ndarray,
+    numbers: np.ndarray,
+    counts: np.ndarray,
+    rows: dict[str, np.ndarray],
+    outputs: list[np.ndarray],
+    index: np.ndarray,
+    lengths: np.ndarray | None,
+) -> np.ndarray:
+    """Put addresses, strides between series and strides between steps into the table that the code reads."""
+    head = {
+        "states": (numbers.ctypes.data, numbers.strides[0], 0),
+        "counts": (counts.ctypes.data, counts.strides[0], 0),
+        "rows": (index.ctypes.data, 0, 0),
+        "model": (kept.ctypes.data, kept.strides[0] if len(kept) > 1 else 0, 0),
+        "lengths": (0 if lengths is None else lengths.ctypes.data, 0, 0),
+    }
+    entries = [head[name] for name in HEAD]
+    for name in code.step.layout.groups:
+        array = rows[name]
+        shared = array.ndim - _row_axes(code, name) == 1
+        entries.append((array.ctypes.data, 0 if shared else array.strides[0], array.strides[0 if shared else 1]))
+    entries += [(array.ctypes.data, array.strides[0], array.strides[1]) for array in outputs]
+    return np.array(entries, np.int64).ravel()
+
+
+def _row_axes(code: Compiled, name: str) -> int:
+    """Say how many axes a row of an array has."""
+    if name in ("y", "u", "u_before"):
+        return 1
+    number = int(name.removeprefix("now").removeprefix("before"))
+    shapes = [s for s, varies in zip(code.kind.shapes, code.kind.varying, strict=True) if varies]
+    return len(shapes[number])

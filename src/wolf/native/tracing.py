@@ -1,0 +1,281 @@
+"""One step of a filter as a graph with a layout, traced once for a kind of model and method."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from wolf.engine import run
+from wolf.engine.saving import SAVERS
+from wolf.native import composed
+from wolf.native.graph import ONCE, STEP, Graph
+from wolf.native.ids import RefusedError, kind_of
+from wolf.native.kinds import Signature, count_values
+from wolf.native.layout import Layout, Output, Place, Slot
+from wolf.native.translate import translate
+from wolf.numerics.linalg import few_operations
+from wolf.numerics.precision import precision
+
+MOST_ENTRIES = 400_000  # numbers that a step makes, most of which may be folded
+COVARIANCES = ("Q", "R", "dynamics_cov", "obs_cov")
+
+
+@dataclasses.dataclass
+class StepGraph:
+    """A traced step.
+
+    Attributes:
+        graph: its operations.
+        layout: where its numbers come from and go to.
+        state: structure, shapes and dtypes of the state.
+        saved: structure of what is kept of each step.
+        operations: how many a step takes.
+        start: graph and layout of what makes the state that a model starts from.
+        obs_dim: number of coordinates of a measurement.
+        described: what a saver with a method `describe` said about the first step that it saw.
+    """
+
+    graph: Graph
+    layout: Layout
+    state: tuple[Any, tuple[tuple[int, ...], ...], tuple[np.dtype, ...]]
+    saved: Any
+    operations: int
+    start: tuple[Graph, Layout]
+    obs_dim: int = 0
+    described: Any = None
+
+
+def trace(kind: Signature) -> StepGraph:
+    """Trace one step of a kind of model and method into a graph.
+
+    Args:
+        kind: from `take_apart`.
+    """
+    with precision(kind.dtype), few_operations():
+        start_program, start_shapes = jax.make_jaxpr(_starting(kind), return_shape=True)(*_abstract(kind))
+        shapes, structure = jax.tree.flatten(start_shapes)
+        if kind.state is not None:
+            structure = kind.state[0]
+            shapes = [jax.ShapeDtypeStruct(*each) for each in zip(*kind.state[1:], strict=True)]
+        said: list[Any] = []
+        step_program, (_, saved) = jax.make_jaxpr(_stepping(kind, structure, said), return_shape=True)(
+            *_abstract(kind), *_abstract(kind), *shapes, *_row_shapes(kind)
+        )
+    if (entries := _entries(step_program.jaxpr)) > MOST_ENTRIES:
+        raise RefusedError(f"a step makes {entries} numbers, before any is folded")
+    step = _place(kind, step_program, shapes, saved)
+    step.described = said[0] if said else None
+    step.obs_dim = _row_shapes(kind)[0].shape[0]
+    step.state = (structure, tuple(s.shape for s in shapes), tuple(np.dtype(s.dtype) for s in shapes))
+    step.start = _place_start(kind, start_program)
+    return step
+
+
+def _entries(program: Any) -> int:
+    """Count the numbers that a program makes, loops once: a glance before each is looked at."""
+    total = 0
+    for equation in program.eqns:
+        total += sum(getattr(var.aval, "size", 1) for var in equation.outvars)
+        for value in equation.params.values():
+            for inner in value if isinstance(value, tuple | list) else (value,):
+                inner = getattr(inner, "jaxpr", inner)
+                total += _entries(inner) if hasattr(inner, "eqns") else 0
+    return total
+
+
+def _abstract(kind: Signature) -> list[Any]:
+    return [jax.ShapeDtypeStruct(shape, kind.dtype) for shape in kind.shapes]
+
+
+def _row_shapes(kind: Signature) -> list[Any]:
+    model, _ = jax.tree.unflatten(kind.structure, _abstract(kind))
+    y = [jax.ShapeDtypeStruct((model.obs_dim,), kind.dtype)]
+    return y if kind.inputs is None else y + [jax.ShapeDtypeStruct((kind.inputs,), kind.dtype)] * 2
+
+
+def _starting(kind: Signature) -> Callable:
+    def start(*leaves: Any) -> Any:
+        model, method = jax.tree.unflatten(kind.structure, leaves)
+        return run.init(model, method, None)
+
+    return start
+
+
+def _stepping(kind: Signature, structure: Any, said: list[Any]) -> Callable:
+    """Make the step as a function of flat arguments: leaves that lead to it, leaves of it, state, y, u, u before."""
+    keep: Any = SAVERS[kind.save] if isinstance(kind.save, str) else kind.save
+    describe = getattr(keep, "describe", None)
+    size = len(kind.shapes)
+
+    def step(*flat: Any) -> Any:
+        before, method = jax.tree.unflatten(kind.structure, flat[:size])
+        now, _ = jax.tree.unflatten(kind.structure, flat[size : 2 * size])
+        state = jax.tree.unflatten(structure, flat[2 * size : 2 * size + structure.num_leaves])
+        y, *us = flat[2 * size + structure.num_leaves :]
+        u, u_before = us if us else (None, None)
+        ahead = run.predict(before, method, state, u, update_first=kind.update_first, u_before=u_before)
+        new, info = run.update(now, method, ahead, y, u)
+        if describe is not None:
+            said.append(describe(info))
+        return new, keep(new, info)
+
+    return step
+
+
+class Slots:
+    """The inputs of a graph, each once."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[Slot, int] = {}
+
+    def input(self, graph: Graph, slot: Slot, kind: str = "f", block: int = STEP) -> int:
+        """Give the node of an input."""
+        return graph.input(self.numbers.setdefault(slot, len(self.numbers)), kind, block)
+
+    def listed(self) -> list[Slot]:
+        """List them by number."""
+        return list(self.numbers)
+
+
+def _leaf_nodes(graph: Graph, kind: Signature, slots: Slots, rows: str | None) -> list[np.ndarray]:
+    """Make nodes of all leaves: constants, numbers of the model, and numbers of a row.
+
+    Args:
+        graph: that nodes go into.
+        kind: of model and method.
+        slots: of the inputs.
+        rows: what the arrays of rows are called; None takes the first row as a part of the model, after all others.
+    """
+    nodes, at, row = [], 0, 0
+    behind = sum(count_values(pattern) for pattern in kind.pattern)
+    for shape, pattern, varies in zip(kind.shapes, kind.pattern, kind.varying, strict=True):
+        size = int(np.prod(shape, dtype=int))
+        if varies and rows is not None:
+            ids = [slots.input(graph, Slot(f"{rows}{row}", i)) for i in range(size)]
+            row += 1
+        elif varies:
+            ids = [slots.input(graph, Slot("model", behind + i), block=ONCE) for i in range(size)]
+            behind += size
+        else:
+            codes = np.frombuffer(pattern, np.int16).tolist()
+            ids = [
+                graph.constant(code, "f") if code < 2 else slots.input(graph, Slot("model", at + code - 2), block=ONCE)
+                for code in codes
+            ]
+            at += count_values(pattern)
+        nodes.append(np.array(ids, np.int64).reshape(shape))
+    return nodes
+
+
+def _place(kind: Signature, program: Any, shapes: list[Any], saved: Any) -> StepGraph:
+    """Translate the step, with both halves of every square array of the state as one number where that holds."""
+    symmetric = [len(s.shape) == 2 and s.shape[0] == s.shape[1] and s.shape[0] > 1 for s in shapes]
+    while True:
+        graph, slots = Graph(kind.dtype), Slots()
+        leads = "before" if kind.update_first else "now"
+        leaves = [*_leaf_nodes(graph, kind, slots, leads), *_leaf_nodes(graph, kind, slots, "now")]
+        state, places = _state_nodes(graph, slots, shapes, symmetric)
+        names = ["y"] if kind.inputs is None else ["y", "u", "u_before"]
+        sizes = [var.aval.size for var in program.jaxpr.invars[len(leaves) + len(state) :]]
+        rows = [
+            np.array([slots.input(graph, Slot(name, i)) for i in range(size)], np.int64)
+            for name, size in zip(names, sizes, strict=True)
+        ]
+        results = translate(graph, program, [*leaves, *state, *rows])
+        new, saving = results[: len(shapes)], results[len(shapes) :]
+        still = [s and bool(np.array_equal(n, n.T)) for s, n in zip(symmetric, new, strict=True)]
+        if still == symmetric:
+            break
+        symmetric = still
+    next_state = [int(number) for ids, s in zip(new, symmetric, strict=True) for number in _once(ids, s)]
+    outputs = [_output(leaf, kind.dtype) for leaf in jax.tree.leaves(saved)]
+    wanted = [number for ids in saving for number in ids.ravel().tolist()]
+    alive = graph.needed([*next_state, *wanted])
+    operations = sum(graph.nodes[n].op not in ("const", "input") and graph.nodes[n].block != ONCE for n in alive)
+    groups = names + _varying_groups(kind)
+    kept = _kept(graph, alive)
+    if kind.general:
+        chosen = [leaves[i] for i, _ in kind.general]
+        kept = [*kept, _surely_fine(graph, chosen, [name in COVARIANCES for _, name in kind.general])]
+    layout = Layout(slots.listed(), groups, kept, places, next_state, outputs, wanted)
+    return StepGraph(graph, layout, (None, (), ()), jax.tree.structure(saved), operations, (graph, layout))
+
+
+def _surely_fine(graph: Graph, leaves: list[np.ndarray], covariances: list[bool]) -> int:
+    """Say whether new values can be told to be sound at a glance: finite, and covariances with positive pivots.
+
+    What is not surely fine is looked at by the checks that every model gets, and may pass them.
+    """
+    fine = graph.constant(True, "b")
+    for leaf, covariance in zip(leaves, covariances, strict=True):
+        for number in leaf.ravel().tolist():
+            fine = graph.apply("and", fine, graph.apply("finite", number, kind="b"))
+        if covariance:
+            for a, b in zip(leaf.ravel().tolist(), leaf.T.ravel().tolist(), strict=True):
+                fine = graph.apply("and", fine, graph.apply("eq", a, b, kind="b"))
+            fine = graph.apply("and", fine, composed.definite(graph, leaf.tolist()))
+    return fine
+
+
+def _output(leaf: Any, dtype: str) -> Output:
+    kind = kind_of(leaf.dtype)
+    if kind == "f" and leaf.dtype != dtype:
+        raise RefusedError(f"results of type {leaf.dtype} in a run in {dtype}")
+    return Output(leaf.shape, np.dtype(leaf.dtype), kind)
+
+
+def _varying_groups(kind: Signature) -> list[str]:
+    count = sum(kind.varying)
+    now = [f"now{i}" for i in range(count)]
+    return now + ([f"before{i}" for i in range(count)] if kind.update_first else [])
+
+
+def _kept(graph: Graph, alive: set[int]) -> list[int]:
+    """List what steps use of what is made once for a model."""
+    used: set[int] = set()
+    for number in alive:
+        node = graph.nodes[number]
+        if node.block == ONCE:
+            continue
+        if node.op == "phi":
+            branch = graph.branches[node.args[0]]
+            used |= {branch.chosen, *branch.results[node.args[1]]}
+        elif node.op != "input":
+            used |= set(node.args)
+    return sorted(n for n in used if graph.nodes[n].block == ONCE and graph.nodes[n].op != "const")
+
+
+def _once(ids: np.ndarray, symmetric: bool) -> np.ndarray:
+    return ids[np.tril_indices(len(ids))] if symmetric else ids.ravel()
+
+
+def _state_nodes(
+    graph: Graph, slots: Slots, shapes: list[Any], symmetric: list[bool]
+) -> tuple[list[np.ndarray], list[Place]]:
+    nodes, places = [], []
+    at = {"states": 0, "counts": 0}
+    for shape, half in zip(shapes, symmetric, strict=True):
+        kind = kind_of(shape.dtype)
+        where = "states" if kind == "f" else "counts"
+        offsets = at[where] + np.arange(int(np.prod(shape.shape, dtype=int))).reshape(shape.shape)
+        at[where] += offsets.size
+        read = np.maximum(offsets, offsets.T) if half else offsets
+        ids = np.array([slots.input(graph, Slot(where, int(i)), kind) for i in read.ravel()], np.int64)
+        ids = ids.reshape(shape.shape)
+        nodes.append(ids)
+        both = [(int(o), int(n)) for o, n in zip(_once(offsets, half), _once(ids, half), strict=True)]
+        mirrored = (
+            dict(zip(_once(offsets, half).tolist(), _once(offsets.T, half).tolist(), strict=True)) if half else {}
+        )
+        places += [Place(n, kind, o, tuple(sorted({o, mirrored.get(o, o)}))) for o, n in both]
+    return nodes, places
+
+
+def _place_start(kind: Signature, program: Any) -> tuple[Graph, Layout]:
+    """Translate what a model starts from; all of it is made once."""
+    graph, slots = Graph(kind.dtype), Slots()
+    results = translate(graph, program, _leaf_nodes(graph, kind, slots, None))
+    nodes = [int(number) for ids in results for number in ids.ravel()]
+    return graph, Layout(slots.listed(), [], nodes, [], [], [], [])

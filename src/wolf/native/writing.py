@@ -1,0 +1,271 @@
+"""Nodes of a graph as instructions of LLVM, for one number or for eight in a register.
+
+The text is plain: no fast-math flag anywhere, so that nothing is contracted, reordered, or assumed to be finite.
+"""
+
+import struct
+from typing import Any
+
+from wolf.native.elementary import EXPONENTIAL, LOGARITHM
+from wolf.native.graph import Graph
+
+
+class Writer:
+    """Writes nodes as instructions.
+
+    Args:
+        graph: of the step.
+        lanes: how many series are taken at once, in one register.
+    """
+
+    def __init__(self, graph: Graph, lanes: int):
+        self.graph, self.lanes = graph, lanes
+        self.number = "double" if graph.dtype.itemsize == 8 else "float"
+        self.types = {"f": self.wide(self.number), "i": self.wide("i32"), "b": self.wide("i1")}
+        self.lines: list[str] = []
+        self.names: dict[int, str] = {}
+        self.used: set[str] = set()
+        self.label = "entry"
+        self._fresh = 0
+
+    def wide(self, one: str) -> str:
+        """Give the type of as many numbers as there are lanes."""
+        return one if self.lanes == 1 else f"<{self.lanes} x {one}>"
+
+    def add(self, text: str) -> None:
+        """Write a line."""
+        self.lines.append(f"  {text}")
+
+    def fresh(self, prefix: str = "v") -> str:
+        """Make up a name."""
+        self._fresh += 1
+        return f"%{prefix}{self._fresh}"
+
+    def define(self, text: str) -> str:
+        """Write an instruction, and give the name of its result."""
+        name = self.fresh()
+        self.add(f"{name} = {text}")
+        return name
+
+    def start(self, label: str) -> None:
+        """Begin a block of instructions."""
+        self.lines.append(f"{label}:")
+        self.label = label
+
+    def literal(self, value: Any, kind: str) -> str:
+        """Write a known number, in all lanes."""
+        if kind == "b":
+            one = "true" if value else "false"
+        else:
+            one = str(value) if kind == "i" else "0x" + struct.pack(">d", value).hex().upper()
+        scalar = {"f": self.number, "i": "i32", "b": "i1"}[kind]
+        return one if self.lanes == 1 else "<" + ", ".join([f"{scalar} {one}"] * self.lanes) + ">"
+
+    def splat(self, scalar: str, of: str) -> str:
+        """Put one number into all lanes."""
+        if self.lanes == 1:
+            return scalar
+        kind = self.wide(of)
+        first = self.define(f"insertelement {kind} poison, {of} {scalar}, i32 0")
+        return self.define(f"shufflevector {kind} {first}, {kind} poison, {self.wide('i32')} zeroinitializer")
+
+    def name(self, number: int) -> str:
+        """Give what a node is called, or its value."""
+        node = self.graph.nodes[number]
+        return self.literal(node.value, node.kind) if node.op == "const" else self.names[number]
+
+    def block(self, block: int, alive: set[int], done: set[int]) -> None:
+        """Write the nodes of one block that are needed, in their order."""
+        for number in sorted(n for n in alive if self.graph.nodes[n].block == block):
+            node = self.graph.nodes[number]
+            if node.op == "phi":
+                if node.args[0] not in done:
+                    done.add(node.args[0])
+                    self.branch(node.args[0], alive, done)
+            elif node.op not in ("const", "input"):
+                self.names[number] = self.operation(node)
+
+    def branch(self, which: int, alive: set[int], done: set[int]) -> None:
+        """Write a choice: one of two blocks, or in several lanes each block that any lane wants."""
+        branch = self.graph.branches[which]
+        phis = [n for n in sorted(alive) if self.graph.nodes[n].op == "phi" and self.graph.nodes[n].args[0] == which]
+        pairs = [branch.results[self.graph.nodes[n].args[1]] for n in phis]
+        kinds = [self.types[self.graph.nodes[n].kind] for n in phis]
+        chosen = self.name(branch.chosen)
+        ends: list[list[str]] = []
+        if self.lanes == 1:
+            labels = [self.fresh(name)[1:] for name in ("no", "yes", "join")]
+            self.add(f"br i1 {chosen}, label %{labels[1]}, label %{labels[0]}")
+            froms = []
+            for side in (0, 1):
+                self.start(labels[side])
+                self.block(branch.blocks[side], alive, done)
+                ends.append([self.name(pair[side]) for pair in pairs])
+                froms.append(self.label)
+                self.add(f"br label %{labels[2]}")
+            self.start(labels[2])
+            for n, kind, no, yes in zip(phis, kinds, *ends, strict=True):
+                self.names[n] = self.define(f"phi {kind} [ {no}, %{froms[0]} ], [ {yes}, %{froms[1]} ]")
+            return
+        for side in (0, 1):
+            ends.append(self._if_any(branch, side, pairs, kinds, chosen, alive, done))
+        for n, kind, no, yes in zip(phis, kinds, *ends, strict=True):
+            self.names[n] = self.define(f"select {self.types['b']} {chosen}, {kind} {yes}, {kind} {no}")
+
+    def _if_any(
+        self,
+        branch: Any,
+        side: int,
+        pairs: list[tuple[int, int]],
+        kinds: list[str],
+        chosen: str,
+        alive: set[int],
+        done: set[int],
+    ) -> list[str]:
+        """Write one side of a choice, skipped where no lane takes it."""
+        truth = self.types["b"]
+        everywhere = self.literal(True, "b")
+        wanted = chosen if side else self.define(f"xor {truth} {chosen}, {everywhere}")
+        suffix = f"v{self.lanes}i1"
+        any_lane = self.define(f"call i1 @llvm.vector.reduce.or.{suffix}({truth} {wanted})")
+        self.used.add(f"declare i1 @llvm.vector.reduce.or.{suffix}({truth})")
+        inside, after, before = self.fresh("side")[1:], self.fresh("after")[1:], self.label
+        self.add(f"br i1 {any_lane}, label %{inside}, label %{after}")
+        self.start(inside)
+        self.block(branch.blocks[side], alive, done)
+        values = [self.name(pair[side]) for pair in pairs]
+        end = self.label
+        self.add(f"br label %{after}")
+        self.start(after)
+        return [
+            self.define(f"phi {kind} [ {value}, %{end} ], [ zeroinitializer, %{before} ]")
+            for kind, value in zip(kinds, values, strict=True)
+        ]
+
+    def operation(self, node: Any) -> str:
+        """Write one operation."""
+        args = [self.name(arg) for arg in node.args]
+        kinds = [self.graph.nodes[arg].kind for arg in node.args]
+        of, op = kinds[-1] if kinds else node.kind, node.op
+        kind = self.types[of]
+        if op == "select":
+            return self.define(f"select {self.types['b']} {args[0]}, {kind} {args[2]}, {kind} {args[1]}")
+        if op in ARITHMETIC:
+            return self.define(f"{ARITHMETIC[op][of]} {kind} {', '.join(args)}")
+        if op in COMPARED:
+            return self.define(f"{COMPARED[op][of]} {kind} {args[0]}, {args[1]}")
+        special = getattr(self, f"_{op}", None)
+        return self._call(op, args) if special is None else special(args, of)
+
+    def _neg(self, args: list[str], of: str) -> str:
+        kind = self.types[of]
+        return self.define(f"fneg {kind} {args[0]}" if of == "f" else f"sub {kind} {self.literal(0, 'i')}, {args[0]}")
+
+    def _not(self, args: list[str], of: str) -> str:
+        ones = self.literal(True, "b") if of == "b" else self.literal(-1, "i")
+        return self.define(f"xor {self.types[of]} {args[0]}, {ones}")
+
+    def _abs(self, args: list[str], of: str) -> str:
+        if of == "f":
+            return self.intrinsic("fabs", args)
+        below = self.define(f"icmp slt {self.types[of]} {args[0]}, {self.literal(0, of)}")
+        minus = self._neg(args, of)
+        return self.define(f"select {self.types['b']} {below}, {self.types[of]} {minus}, {self.types[of]} {args[0]}")
+
+    def _sqrt(self, args: list[str], of: str) -> str:
+        return self.intrinsic("sqrt", args)
+
+    def _floor(self, args: list[str], of: str) -> str:
+        return self.intrinsic("floor", args)
+
+    def _ceil(self, args: list[str], of: str) -> str:
+        return self.intrinsic("ceil", args)
+
+    def _max(self, args: list[str], of: str) -> str:
+        return self._extreme("ogt" if of == "f" else "sgt", args, of)
+
+    def _min(self, args: list[str], of: str) -> str:
+        return self._extreme("olt" if of == "f" else "slt", args, of)
+
+    def _extreme(self, compare: str, args: list[str], of: str) -> str:
+        """Take the larger or smaller of two; NaN wins, as in XLA."""
+        kind, truth = self.types[of], self.types["b"]
+        if of == "b":
+            return self.define(f"{'or' if compare == 'sgt' else 'and'} {kind} {args[0]}, {args[1]}")
+        first = self.define(f"{'fcmp' if of == 'f' else 'icmp'} {compare} {kind} {args[0]}, {args[1]}")
+        if of == "f":
+            missing = self.define(f"fcmp uno {kind} {args[0]}, {args[0]}")
+            first = self.define(f"or {truth} {first}, {missing}")
+        return self.define(f"select {truth} {first}, {kind} {args[0]}, {kind} {args[1]}")
+
+    def _finite(self, args: list[str], of: str) -> str:
+        size = self.intrinsic("fabs", args)
+        return self.define(f"fcmp olt {self.types['f']} {size}, {self.literal(float('inf'), 'f')}")
+
+    def _to_f(self, args: list[str], of: str) -> str:
+        how = "sitofp" if of == "i" else "uitofp"
+        return self.define(f"{how} {self.types[of]} {args[0]} to {self.types['f']}")
+
+    def _to_i(self, args: list[str], of: str) -> str:
+        if of == "b":
+            return self.define(f"zext {self.types['b']} {args[0]} to {self.types['i']}")
+        name = f"@llvm.fptosi.sat.{self.suffix('i32')}.{self.suffix(self.number)}"
+        self.used.add(f"declare {self.types['i']} {name}({self.types['f']})")
+        return self.define(f"call {self.types['i']} {name}({self.types['f']} {args[0]})")
+
+    def _to_b(self, args: list[str], of: str) -> str:
+        compare = "fcmp une" if of == "f" else "icmp ne"
+        return self.define(f"{compare} {self.types[of]} {args[0]}, {self.literal(0, of)}")
+
+    def _exp(self, args: list[str], of: str) -> str:
+        return EXPONENTIAL(self, args[0]) if self.number == "double" else self._call("exp", args)
+
+    def _log(self, args: list[str], of: str) -> str:
+        return LOGARITHM(self, args[0]) if self.number == "double" else self._call("log", args)
+
+    def suffix(self, one: str) -> str:
+        """Name a type as LLVM does inside names of intrinsic functions."""
+        short = {"double": "f64", "float": "f32"}.get(one, one)
+        return short if self.lanes == 1 else f"v{self.lanes}{short}"
+
+    def intrinsic(self, name: str, args: list[str]) -> str:
+        """Call a function that LLVM itself knows."""
+        kind = self.types["f"]
+        full = f"@llvm.{name}.{self.suffix(self.number)}"
+        self.used.add(f"declare {kind} {full}({', '.join([kind] * len(args))})")
+        return self.define(f"call {kind} {full}({', '.join(f'{kind} {arg}' for arg in args)})")
+
+    def _call(self, op: str, args: list[str]) -> str:
+        """Call the C library, lane by lane."""
+        op = {"rem": "fmod"}.get(op, op)
+        name = op if self.number == "double" else op + "f"
+        self.used.add(f"declare {self.number} @{name}({', '.join([self.number] * len(args))})")
+        kind = self.types["f"]
+        if self.lanes == 1:
+            return self.define(f"call {kind} @{name}({', '.join(f'{kind} {arg}' for arg in args)})")
+        whole = "poison"
+        for lane in range(self.lanes):
+            each = [self.define(f"extractelement {kind} {arg}, i32 {lane}") for arg in args]
+            one = self.define(f"call {self.number} @{name}({', '.join(f'{self.number} {arg}' for arg in each)})")
+            whole = self.define(f"insertelement {kind} {whole}, {self.number} {one}, i32 {lane}")
+        return whole
+
+
+ARITHMETIC = {
+    "add": {"f": "fadd", "i": "add", "b": "or"},
+    "sub": {"f": "fsub", "i": "sub"},
+    "mul": {"f": "fmul", "i": "mul", "b": "and"},
+    "div": {"f": "fdiv", "i": "sdiv"},
+    "and": {"i": "and", "b": "and"},
+    "or": {"i": "or", "b": "or"},
+    "xor": {"i": "xor", "b": "xor"},
+}
+
+COMPARED = {
+    "lt": {"f": "fcmp olt", "i": "icmp slt", "b": "icmp ult"},
+    "le": {"f": "fcmp ole", "i": "icmp sle", "b": "icmp ule"},
+    "gt": {"f": "fcmp ogt", "i": "icmp sgt", "b": "icmp ugt"},
+    "ge": {"f": "fcmp oge", "i": "icmp sge", "b": "icmp uge"},
+    "eq": {"f": "fcmp oeq", "i": "icmp eq", "b": "icmp eq"},
+    "ne": {"f": "fcmp une", "i": "icmp ne", "b": "icmp ne"},
+}

@@ -1,0 +1,244 @@
+"""Native code: the same filter as by XLA, the same bits however measurements come, a reason where it is not used."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests import oracle
+
+import wolf
+from wolf import entry, native
+from wolf.native.kinds import take_apart
+from wolf.native.loops import write_run
+from wolf.native.tracing import trace
+from wolf.native.translate import translate
+
+pytest.importorskip("llvmlite")
+
+TRACK = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
+STEPS = 40
+SAVED = ("means", "covs", "predicted_means", "predicted_covs", "weights", "log_liks", "nis", "innovation_covs")
+
+
+def nasty(seed, shape):
+    """Measurements with everything that may come: holes, infinities, what is too large to square, a jump."""
+    rng = np.random.default_rng(seed)
+    ys = np.cumsum(rng.normal(size=shape), -2) + 3 * rng.normal(size=shape)
+    ys[rng.random(shape) < 0.1] += 100
+    ys[rng.random(shape) < 0.05] = np.nan
+    ys[..., 3, 0], ys[..., 5, :], ys[..., 7, 0], ys[..., 9, 0], ys[..., 11, :] = np.inf, -1e300, 1e150, 1e30, np.nan
+    ys[..., shape[-2] // 2 :, :] += 300
+    return ys
+
+
+def swing(x):
+    return jnp.array([x[0] + 0.1 * x[1], x[1] - 0.98 * jnp.sin(x[0])])
+
+
+def look(x):
+    return jnp.array([jnp.sin(x[0]), jnp.cos(x[0])])
+
+
+PENDULUM = wolf.StateSpaceModel(
+    swing, look, 0.01 * np.eye(2), 0.1 * np.eye(2), wolf.Gaussian(np.array([0.5, 0.0]), 0.1 * np.eye(2))
+)
+YS = nasty(1, (STEPS, 2))
+
+
+def assert_same(out, expected, fields, **tolerance):
+    for name in fields:
+        if name in expected.saved:
+            np.testing.assert_allclose(out.saved[name], expected.saved[name], err_msg=name, **tolerance)
+
+
+GAUSSIAN = [name for name in wolf.methods.names() if not wolf.methods.make(name).needs.key]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", GAUSSIAN)
+def test_every_method_is_the_same_filter_by_native_code_and_by_xla(name):
+    """RSTKF and IMM are chaotic after 1e150, so they are spared that."""
+    ys = np.where(np.abs(YS) > 1e20, 50.0, YS) if name in ("RSTKF", "IMM") else YS
+    expected = wolf.filter(TRACK, ys, method=name, engine="xla")
+    out = wolf.filter(TRACK, ys, method=name)
+    assert (out.engine, expected.engine) == ("native", "xla: asked for")
+    assert_same(out, expected, SAVED, rtol=1e-7, atol=1e-9)
+    np.testing.assert_array_equal(out.outliers, expected.outliers)
+
+
+@pytest.mark.parametrize("form", ["joseph", "symmetric", "sqrt"])
+def test_every_form_is_the_same_by_native_code_and_by_xla(form):
+    method = wolf.WoLF(form=form) if form == "sqrt" else wolf.Learned(form=form)
+    out, expected = (wolf.filter(TRACK, YS, method=method, engine=engine) for engine in ("native", "xla"))
+    assert_same(out, expected, SAVED, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("moments", [wolf.moments.Linearised(), wolf.moments.Unscented()], ids=["EKF", "UKF"])
+def test_functions_are_the_same_by_native_code_and_by_xla(moments):
+    method = wolf.Learned(moments=moments)
+    out, expected = (wolf.filter(PENDULUM, YS / 50, method=method, engine=engine) for engine in ("native", "xla"))
+    assert_same(out, expected, SAVED, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["KF", "WoLF", "WoLF-TMD"])
+def test_bits_are_those_of_jax_run_one_operation_at_a_time(name, x64):
+    method = entry.resolve_method(name, TRACK)
+    state, means, ys = wolf.init(TRACK, method), [], YS[:6]
+    with jax.disable_jit():
+        for y in ys:
+            state, _ = wolf.step(TRACK, method, state, jnp.asarray(y))
+            means.append(np.asarray(state.mean))
+    np.testing.assert_array_equal(wolf.filter(TRACK, ys, method=name, engine="native").means, np.stack(means))
+
+
+@pytest.mark.parametrize("model", [TRACK, PENDULUM], ids=["track", "pendulum"])
+@pytest.mark.parametrize("name", ["WoLF", None], ids=["WoLF", "default"])
+def test_however_measurements_come_the_bits_are_the_same(model, name):
+    ys = nasty(2, (9, STEPS, 2))
+    many = wolf.filter_many(model, ys, method=name, engine="native")
+    for i in (0, 7, 8):
+        out = wolf.filter(model, ys[i], method=name, engine="native")
+        for field, values in out.saved.items():
+            np.testing.assert_array_equal(many.saved[field][i], values, err_msg=field)
+        online = wolf.Online(model, name, engine="native")
+        reports = [(online.step(y).weight, online.mean, online.cov) for y in ys[i]]
+        for got, expected in zip(zip(*reports, strict=True), (out.weights, out.means, out.covs), strict=True):
+            np.testing.assert_array_equal(np.stack(got), expected)
+        parts = wolf.filter_chunks(model, np.split(ys[i], [1, 13]), method=name, engine="native")
+        np.testing.assert_array_equal(np.concatenate([part.means for part in parts]), out.means)
+
+
+@pytest.mark.parametrize("update_first", [False, True], ids=["predict first", "update first"])
+def test_a_model_that_varies_in_time_and_takes_inputs(update_first):
+    model = wolf.LinearModel(**oracle.random_system(1, states=2, steps=STEPS, controls=1))
+    us = np.random.default_rng(3).normal(size=(STEPS, 1))
+    options = {"inputs": us, "update_first": update_first}
+    out, expected = (wolf.filter(model, YS, engine=engine, **options) for engine in ("native", "xla"))
+    assert_same(out, expected, SAVED, rtol=1e-7, atol=1e-9)
+    online = wolf.Online(model, update_first=update_first, engine="native")
+    means = [(online.step(y, u=u), online.mean)[1] for y, u in zip(YS, us, strict=True)]
+    np.testing.assert_array_equal(np.stack(means), out.means)
+
+
+def test_series_of_different_lengths_and_models_of_their_own():
+    models = [wolf.models.constant_velocity(2, 0.1, var, 10.0) for var in np.linspace(0.1, 1.0, 10)]
+    series = [nasty(i, (STEPS, 2))[: STEPS - i] for i in range(10)]
+    many = wolf.filter_many(models, series, engine="native")
+    for i, (model, ys) in enumerate(zip(models, series, strict=True)):
+        out = wolf.filter(model, ys, engine="native")
+        np.testing.assert_array_equal(many[i].means, out.means)
+        for mine, alone in zip(jax.tree.leaves(many[i].final), jax.tree.leaves(out.final), strict=True):
+            np.testing.assert_array_equal(mine, alone)
+
+
+def test_matrices_for_one_step_are_those_of_another_model():
+    online, other = (wolf.Online(TRACK, "WoLF", engine=engine) for engine in ("native", "xla"))
+    rng = np.random.default_rng(4)
+    for y in YS[12:24]:
+        root = rng.normal(size=(2, 2))
+        given = {"R": root @ root.T + np.eye(2), "F": np.eye(4) + 0.1 * rng.normal(size=(4, 4))}
+        for filter in (online, other):
+            filter.step(y, **given)
+            filter.step(y, Q=np.zeros((4, 4)))  # sound, though no pivot is positive
+        np.testing.assert_allclose(online.mean, other.mean, rtol=1e-9)
+    before = online.mean
+    with pytest.raises(ValueError, match="R must be positive definite"):
+        online.step(YS[0], R=-np.eye(2), F=np.eye(4))
+    np.testing.assert_array_equal(online.mean, before)
+
+
+def test_single_precision():
+    out, expected = (wolf.filter(TRACK, YS, dtype="float32", engine=engine) for engine in ("native", "xla"))
+    assert out.means.dtype == np.float32
+    assert_same(out, expected, ("means", "covs"), rtol=2e-3, atol=2e-2)
+
+
+def test_a_covariance_is_kept_as_one_half_and_dead_parts_are_dropped():
+    suited = entry.suit(TRACK, wolf.KF(), None)
+    whole, lean = (
+        trace(take_apart([suited], wolf.KF(), "float64", False, None, save).kind) for save in ("all", "final")
+    )
+    numbers = [place for place in whole.layout.state if place.kind == "f"]
+    assert len(numbers) == 4 + 10
+    assert lean.operations < whole.operations
+
+
+def test_models_of_one_pattern_share_their_code():
+    kinds = {
+        take_apart([wolf.models.constant_velocity(2, dt, q, 1.0)], wolf.KF(), "float64", False, None, "all").kind
+        for dt, q in ((0.1, 0.3), (0.2, 0.4))
+    }
+    assert len(kinds) == 1
+
+
+def test_no_fast_math_is_asked_for():
+    suited = entry.suit(TRACK, wolf.Learned(), None)
+    step = trace(take_apart([suited], wolf.Learned(), "float64", False, None, "all").kind)
+    text = write_run(step.graph, step.layout, 8, "run")
+    assert not any(word in text for word in (" fast ", " nnan ", " contract ", " reassoc ", "fmuladd"))
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "reason"),
+    [
+        (TRACK, {"method": "EnKF", "key": 0}, "random numbers are drawn"),
+        (wolf.models.constant_velocity(40, 1.0, 1.0, 1.0), {"method": "KF"}, "80 dimensions are too many"),
+        (TRACK, {"engine": "xla"}, "asked for"),
+    ],
+)
+def test_what_is_not_native_says_why(model, options, reason):
+    out = wolf.filter(model, np.zeros((3, model.obs_dim)), save="means", **options)
+    assert reason in out.engine
+    if "engine" not in options:
+        with pytest.raises(ValueError, match="cannot run this"):
+            wolf.filter(model, np.zeros((3, model.obs_dim)), engine="native", **options)
+
+
+def test_an_engine_that_is_none_is_explained():
+    with pytest.raises(ValueError, match="engine must be one of"):
+        wolf.filter(TRACK, YS, engine="gpu")
+
+
+def test_without_llvm_the_run_goes_by_xla(monkeypatch):
+    monkeypatch.setattr(native.plan.__globals__["machine"], "available", lambda: "llvmlite is not installed")
+    assert wolf.filter(TRACK, YS[:3], save="means").engine == "xla: llvmlite is not installed"
+
+
+@given(st.floats(allow_nan=True, allow_infinity=True), st.floats(allow_nan=True, allow_infinity=True))
+def test_elementary_functions_are_those_of_numpy(a, b):
+    out = ELEMENTARY(np.array([a, b]))
+    with np.errstate(all="ignore"):
+        for got, x in zip(out, (a, b), strict=True):
+            if not 0 < abs(x) < 1e-300:  # XLA takes such numbers for zero, and nothing is promised
+                np.testing.assert_allclose(got, [np.exp(x), np.log(x)], rtol=4e-16 * 2)
+
+
+def _elementary():
+    """Make exp and log of a vector by the code generator alone."""
+    import ctypes
+
+    from wolf.native import machine
+    from wolf.native.graph import ONCE, Graph
+    from wolf.native.layout import Layout, Slot
+    from wolf.native.loops import write_once
+
+    with jax.enable_x64(True):
+        program = jax.make_jaxpr(lambda x: jnp.stack([jnp.exp(x), jnp.log(x)], 1))(np.zeros(2))
+    graph = Graph("float64")
+    inputs = np.array([graph.input(i, "f", ONCE) for i in range(2)])
+    (results,) = translate(graph, program, [inputs])
+    layout = Layout([Slot("model", 0), Slot("model", 1)], [], results.ravel().tolist(), [], [], [], [])
+    address = machine.addresses(write_once(graph, layout, "elementary_test"), ["elementary_test"])["elementary_test"]
+    call = machine.function(address, ctypes.c_void_p, ctypes.c_void_p)
+
+    def run(x):
+        kept = np.empty(4)
+        call(x.ctypes.data, kept.ctypes.data)
+        return kept.reshape(2, 2)
+
+    return run
+
+
+ELEMENTARY = _elementary()
