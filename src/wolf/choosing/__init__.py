@@ -4,6 +4,7 @@ Candidates are tried cheap ones first. Each foretells every value from those bef
 (`steady`, `trials`), and is scored by the log density of a law with outliers in it (`scores`).
 """
 
+from wolf.choosing.choice import FEWEST as FEWEST
 from wolf.choosing.choice import Candidate as Candidate
 from wolf.choosing.choice import Choice as Choice
 from wolf.choosing.choice import choose as choose

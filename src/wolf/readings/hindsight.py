@@ -1,4 +1,9 @@
-"""A series judged as a whole: faults by what came before and after, shifts as events, gaps bridged, intervals honest."""
+"""A series judged as a whole: faults by what came before and after, shifts as events, gaps bridged, honest intervals.
+
+Round by round the strongest faults are left out (`faults`), and those that all other readings speak for are taken back;
+a shift is believed when no fault is left. What remains is smoothed with less weight on what is still far off, and the
+width of a reading's interval is that which holds the stated share of readings when each is left out.
+"""
 
 from typing import Any, NamedTuple
 
@@ -6,42 +11,39 @@ import numpy as np
 
 from wolf.choosing import steady
 from wolf.readings import faults
+from wolf.readings.shapes import runs_of, stuck_rows, suspicious_values
 from wolf.readings.sweeps import Build, Sweep, sweep
 
 KINDS = ("", "spike", "burst", "stuck", "dropout", "drift", "shift", "gap")
 ROUNDS = 8  # of looking for faults
-KEEP = 3.5  # deviations from what all other readings say, from which a reading is kept a fault
-CUT = 3.0  # deviations from which a reading is believed less
-SAMPLE = 4_096  # rows that tell how heavy the tails are
-LONGEST = 30  # rows of a fault, without anything said
-SHARE = 0.05  # of a series that a fault may take, at most
-LEVEL_QUANTILE = 1.96
-WINDOW, GROSS = 25, 6.0  # of a running median, and deviations from it
-BESIDE_OFF = 2.0  # deviations from which a reading beside a fault belongs to it
-LONG = 3  # readings of a run from which its ends may be soft
-HOLE = 2  # readings between faults that may be taken for faults, too
-AROUND = 8  # readings on either side, of which a quarter must be faults
+TRIES = 4  # with higher limits each, while far too much looks like a fault
+HIGHER = 1.5
+MOST_FAULTS = 0.15  # share of the readings
+KEEP = 3.5  # deviations from what all other readings say, from which a reading stays a fault
+BESIDE_OFF = 2.0  # the same for one beside a run of faults, to their side: it belongs to them
+LONG = 3  # readings of such a run
 MOSTLY = 0.6  # share of a run that must be off for all of it to be a fault
-TRIES = 4
-MOST_FAULTS = 0.15  # share of the readings; where more look like faults, the limits are too low for the series
-SENTINELS = (0.0, -1.0, -9.0, -99.0, -999.0, -9999.0, 99.0, 999.0, 9999.0, 99999.0, -99999.0)
-FEW = 4  # times that a value must come to be looked at
-MOST_DROPOUTS = 0.2  # share of the readings
-BESIDE = 10  # values next to it that say how often a value usually comes
-MORE_OFTEN = 2.5
-MISPLACED = 1.5  # deviations from what others say, on the average over all
+HOLE, AROUND = 2, 8  # readings between faults that are taken for faults, if half as many around them as this are
+CUT = 3.0  # deviations from which a reading is believed less
+LEAST_WEIGHT = 1e-3
+MISPLACED = 1.5  # deviations from what others say, on the average over all readings of a suspicious value
+SAMPLE = 4_096  # rows that tell what usual errors are
+WINDOW, GROSS = 25, 8.0  # of a running median, and deviations from it that do not count as usual
+LONGEST, LONGEST_SHARE = 30, 0.05  # rows of a fault, and share of the series, unless something else is said
+LEAST_REST = 1e-9
 
 
 class Judged(NamedTuple):
-    """A series in hindsight.
+    """A series of one column in hindsight.
 
     Attributes:
         mean: of what a perfect sensor would say, (T,).
-        variance: of that.
+        variance: of that, (T,).
         reading_half: half the width of the interval of a reading, (T,).
         weight: how far each reading was believed, (T,).
-        kind: index into `KINDS`, (T,).
-        errors: one-step errors over their deviation, (T,).
+        kind: number in `KINDS`, (T,).
+        errors: one-step errors over their deviation, (T,); 0 where nothing was used.
+        spread: variance of the one-step errors, (T,).
         final: state after the last row.
     """
 
@@ -51,90 +53,160 @@ class Judged(NamedTuple):
     weight: np.ndarray
     kind: np.ndarray
     errors: np.ndarray
+    spread: np.ndarray
     final: Any
 
+    @property
+    def fault(self) -> np.ndarray:
+        """Which readings are faults, (T,)."""
+        return (self.kind > 0) & (self.kind < KINDS.index("shift"))
 
-def judge(build: Build, values: np.ndarray, gaps: np.ndarray | None, longest: int, level: float = 0.95) -> Judged:
-    model = build(None)
-    obs_var = float(np.asarray(model.R)[0, 0])
-    shape = faults.shape_of(model, longest)
-    limits = faults.limits_of(usual_errors(model, values), shape)
-    known = np.isfinite(values)
-    stuck = stuck_runs(values)
-    ones = np.ones(len(values))
-    for _ in range(TRIES):
-        mask, offset, shifts = look(build, values, gaps, stuck, shape, limits, obs_var)
-        if (mask & ~stuck).sum() <= MOST_FAULTS * known.sum():
-            break
-        limits = limits.raised(1.5)
-    mask = mask | dropouts(build, values, gaps, mask, offset, obs_var)
-    used = np.where(mask, np.nan, values - offset)
-    seen = sweep(build, used, ones, gaps)
-    loo = left_out(used, seen, obs_var)
-    weight = np.where(np.isfinite(loo), np.minimum(1.0, CUT / np.maximum(np.abs(loo), 1e-12)), 0.0)
-    noise = np.where(weight > 0, 1.0 / np.maximum(weight, 1e-3) ** 2, 1.0)
+
+def longest_fault(count: int) -> int:
+    """Say how many rows a fault may take if nobody does.
+
+    Example:
+        >>> longest_fault(2000), longest_fault(100)
+        (30, 5)
+    """
+    return max(1, min(LONGEST, int(LONGEST_SHARE * count)))
+
+
+def judge(build: Build, values: np.ndarray, gaps: np.ndarray | None, longest: int, level: float) -> Judged:
+    """Judge a series.
+
+    Args:
+        build: gaps -> model of one column.
+        values: (T,), NaN where missing.
+        gaps: before each row, (T,), in steps; None where all are 1.
+        longest: rows of a fault; what stays away for longer has shifted.
+        level: probability of a reading's interval.
+    """
+    case = _Case(build, values, gaps, longest)
+    case.search()
+    case.find_dropouts()
+    used = case.used
+    loo = case.left_out(case.sweep())
+    weight = np.where(np.isfinite(loo), np.minimum(1.0, CUT / np.maximum(np.abs(loo), CUT)), 0.0)
+    noise = np.where(np.isfinite(loo), np.maximum(weight, LEAST_WEIGHT) ** -2.0, 1.0)
     seen = sweep(build, used, noise, gaps)
-    loo = left_out(used, seen, obs_var, noise)
-    factor = np.nanquantile(np.abs(loo), level) if np.isfinite(loo).any() else LEVEL_QUANTILE
-    half = factor * np.sqrt(seen.variance + obs_var)
-    kind = np.zeros(len(values), int)
-    kind[stuck] = KINDS.index("stuck")
-    for first, stop in runs_of(mask & ~stuck & known):
-        kind[first:stop] = KINDS.index("spike" if stop - first < 2 else "burst")
-    kind[shifts] = KINDS.index("shift")
-    kind[~known] = KINDS.index("gap")
-    return Judged(seen.mean + offset, seen.variance, half, weight, kind, seen.errors, seen.final)
+    half = reading_factor(case.left_out(seen, noise), level) * np.sqrt(seen.variance + case.obs_var)
+    final = seen.final._replace(belief=_moved(seen.final.belief, case.offset[-1]))
+    told = (seen.mean + case.offset, seen.variance, half, weight)
+    return Judged(*told, case.kinds(), seen.errors, seen.spread, final)
 
 
-def look(build: Build, values: np.ndarray, gaps: Any, stuck: np.ndarray, shape: Any, limits: np.ndarray, obs_var: float) -> Any:
-    """Look for faults and shifts, strongest first, round by round."""
-    known, mask = np.isfinite(values), stuck.copy()
-    ones, offset = np.ones(len(values)), np.zeros(len(values))
-    shifts: list[int] = []
-    for _ in range(ROUNDS):
-        seen = sweep(build, np.where(mask, np.nan, values - offset), ones, gaps, smooth=False)
-        near = faults.local_scale(seen.errors, known & ~mask)
-        found = faults.find(seen.errors / near, known & ~mask, shape, limits)
+def reading_factor(errors: np.ndarray, level: float) -> float:
+    """Find how many deviations hold the stated share of readings, each left out."""
+    known = np.abs(errors[np.isfinite(errors)])
+    if not known.size:
+        from scipy.special import ndtri
+
+        return float(ndtri(0.5 + 0.5 * level))
+    # One more than there are: the share that a new one has (Vovk, Gammerman & Shafer 2005, split conformal).
+    return float(np.quantile(known, min(1.0, level * (len(known) + 1) / len(known))))
+
+
+class _Case:
+    """One series while it is judged: what is left out, and by how much it has shifted."""
+
+    def __init__(self, build: Build, values: np.ndarray, gaps: np.ndarray | None, longest: int):
+        self.build, self.values, self.gaps = build, values, gaps
+        model = build(None)
+        self.obs_var = float(np.asarray(model.R)[0, 0])
+        self.shape = faults.shape_of(model, longest)
+        self.limits = faults.limits_of(_usual_errors(model, values), self.shape)
+        self.known, self.stuck = np.isfinite(values), stuck_rows(values)
+        self.dropped = np.zeros(len(values), bool)
+        self.start()
+
+    def start(self) -> None:
+        """Forget what was found."""
+        self.mask, self.offset = self.stuck.copy(), np.zeros(len(self.values))
+        self.shifts: list[int] = []
+        self.near = np.ones(len(self.values))
+        self.drifts = np.zeros(len(self.values), bool)
+
+    @property
+    def used(self) -> np.ndarray:
+        """Readings that are not left out, without the shifts."""
+        return np.where(self.mask | self.dropped, np.nan, self.values - self.offset)
+
+    def sweep(self, smooth: bool = True) -> Sweep:
+        """Go over what is not left out."""
+        return sweep(self.build, self.used, np.ones(len(self.values)), self.gaps, smooth)
+
+    def left_out(self, seen: Sweep, noise: Any = 1.0) -> np.ndarray:
+        """Compare each reading with what all others say, in deviations; NaN where it was not used.
+
+        With V after all readings and R that of this one, V R / (R - V) is the variance without it, and its error is
+        that from the mean after all times R / (R - V).
+        """
+        rest = np.maximum(1.0 - seen.variance / (self.obs_var * noise), LEAST_REST)
+        return np.asarray((self.used - seen.mean) / rest / np.sqrt(seen.variance / rest + self.obs_var))
+
+    def search(self) -> None:
+        """Look for faults and shifts, with higher limits while far too much looks like one."""
+        for _ in range(TRIES):
+            for _ in range(ROUNDS):
+                if not self.look():
+                    break
+            if (self.mask & ~self.stuck).sum() <= MOST_FAULTS * self.known.sum():
+                break
+            self.limits = self.limits.raised(HIGHER)
+            self.start()
+        self.mask = _filled(self.mask & ~self.stuck) | self.stuck
+
+    def look(self) -> bool:
+        """Take one round; say whether anything was found."""
+        seen = self.sweep(smooth=False)
+        found = faults.find(seen.errors / self.near, self.known & ~self.mask, self.shape, self.limits)
         if not len(found.first):
-            break
+            return False
         runs = found.length > 0
-        for first, length in zip(found.first[runs], found.length[runs], strict=True):
-            mask[first : first + length] = True
+        for first, length, drift in zip(found.first[runs], found.length[runs], found.drift[runs], strict=True):
+            self.mask[first : first + length] = True
+            self.drifts[first : first + length] |= drift
         if not runs.any():  # a shift waits until no fault is left: what follows a fault may look like one
-            for first, size in zip(found.first, found.size, strict=True):
-                offset[first:] += size * near[first]
-                shifts.append(int(first))
-        used = np.where(mask, np.nan, values - offset)
-        seen = sweep(build, used, ones, gaps)
-        off = (values - offset - seen.mean) / np.sqrt(seen.variance + obs_var)
-        away = np.where(mask, off, left_out(used, seen, obs_var)) / near
-        mask = prune(mask, stuck, np.nan_to_num(away), shape.longest)
-    return fill(mask & ~stuck) | stuck, offset, shifts
+            for first, size in zip(found.first.tolist(), found.size, strict=True):
+                self.offset[first:] += size * self.near[first]
+                self.shifts.append(first)
+        seen = self.sweep()
+        # How wild the readings are around each row is told by what is left: a fault would make all others look calm.
+        self.near = faults.local_scale(seen.errors, self.known & ~self.mask)
+        off = (self.values - self.offset - seen.mean) / np.sqrt(seen.variance + self.obs_var)
+        away = np.nan_to_num(np.where(self.mask, off, self.left_out(seen)) / self.near)
+        self.mask = _pruned(self.mask & ~self.stuck, away, self.shape.longest) | self.stuck
+        return True
+
+    def find_dropouts(self) -> None:
+        """Leave out 0, -999 and the like where such a value comes again and again and does not belong."""
+        for value in suspicious_values(self.values):
+            same = self.values == value
+            self.dropped |= same
+            seen = self.sweep()
+            away = (value - self.offset - seen.mean)[same] / np.sqrt(seen.variance + self.obs_var)[same]
+            if np.sqrt(np.mean(away**2)) <= MISPLACED:
+                self.dropped &= ~same
+        self.mask &= ~self.dropped
+
+    def kinds(self) -> np.ndarray:
+        """Say of each row what it is."""
+        kind = np.zeros(len(self.values), np.int8)
+        for first, stop in runs_of(self.mask & ~self.stuck & self.known):
+            drift = self.drifts[first:stop].mean() > MOSTLY
+            kind[first:stop] = KINDS.index("spike" if stop - first < 2 else "drift" if drift else "burst")
+        kind[self.stuck] = KINDS.index("stuck")
+        kind[self.dropped] = KINDS.index("dropout")
+        kind[self.shifts] = KINDS.index("shift")
+        kind[~self.known] = KINDS.index("gap")
+        return kind
 
 
-def dropouts(build: Build, values: np.ndarray, gaps: Any, mask: np.ndarray, offset: np.ndarray, obs_var: float) -> np.ndarray:
-    """Find readings that say 0, -1, -999 or the like again and again, where such a value does not belong."""
-    found = np.zeros(len(values), bool)
-    for value in SENTINELS:
-        same = values == value
-        count = int(same.sum())
-        if count < FEW or count > MOST_DROPOUTS * len(values):
-            continue
-        distinct, counts = np.unique(values[np.isfinite(values) & ~same], return_counts=True)
-        closest = np.argsort(np.abs(distinct - value))[:BESIDE]
-        if count < MORE_OFTEN * max(float(counts[closest].mean()), 1.0) if len(closest) else False:
-            continue
-        seen = sweep(build, np.where(mask | same, np.nan, values - offset), np.ones(len(values)), gaps)
-        away = (value - offset - seen.mean)[same] / np.sqrt(seen.variance + obs_var)[same]
-        if np.sqrt(np.mean(away**2)) > MISPLACED:
-            found |= same
-    return found
-
-
-def usual_errors(model: Any, values: np.ndarray) -> np.ndarray:
+def _usual_errors(model: Any, values: np.ndarray) -> np.ndarray:
     """Give one-step errors on a sample, over their deviation, by a filter that outliers do not move."""
     first = max(0, (len(values) - SAMPLE) // 2)
-    some = without_gross(values[first : first + SAMPLE])
+    some = _without_gross(values[first : first + SAMPLE])
     row = np.asarray(model.H)[0]
     dynamics = np.eye(len(row)) if model.F is None else np.asarray(model.F)
     settled = steady.settle(dynamics, row, np.asarray(model.Q)[None], np.asarray(model.R)[0])
@@ -142,45 +214,30 @@ def usual_errors(model: Any, values: np.ndarray) -> np.ndarray:
     deviation = np.sqrt(settled.variance)
     errors = steady.walk(some, dynamics, row, settled.gain, start, steady.CUT * deviation)[:, 0] / deviation
     known = np.isfinite(errors)
-    return (errors / faults.local_scale(np.where(known, errors, 0.0), known))[known]
+    return np.asarray((errors / faults.local_scale(np.where(known, errors, 0.0), known))[known])
 
 
-def without_gross(values: np.ndarray) -> np.ndarray:
+def _without_gross(values: np.ndarray) -> np.ndarray:
     """Leave out what is far from its running median: what usual errors are must not depend on the faults."""
     from scipy.ndimage import median_filter
 
     known = np.flatnonzero(np.isfinite(values))
-    middle = median_filter(values[known], WINDOW, mode="nearest")
-    apart = np.abs(values[known] - middle)
+    if not len(known):
+        return values
+    apart = np.abs(values[known] - median_filter(values[known], WINDOW, mode="nearest"))
+    usual = faults.MAD * float(np.median(apart[apart > 0])) if np.any(apart > 0) else np.inf
     kept = values.copy()
-    kept[known[apart > GROSS * faults.MAD * np.median(apart[apart > 0])]] = np.nan
+    kept[known[apart > GROSS * usual]] = np.nan
     return kept
 
 
-def left_out(used: np.ndarray, seen: Sweep, obs_var: float, noise: Any = 1.0) -> np.ndarray:
-    """Compare each reading with what all others say, in deviations; NaN where none was used.
-
-    With V after all readings and R that of this one, `V₋ = V R / (R - V)` without it, and its error is that from the
-    mean after all times R / (R - V).
-    """
-    own = obs_var * noise
-    rest = np.maximum(1.0 - seen.variance / own, 1e-9)
-    return (used - seen.mean) / rest / np.sqrt(seen.variance / rest + obs_var)
-
-
-def runs_of(mask: np.ndarray) -> list[tuple[int, int]]:
-    """List runs of True as first row and the one after the last."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], mask.astype(np.int8), [0]])))
-    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
-
-
-def prune(mask: np.ndarray, stuck: np.ndarray, away: np.ndarray, longest: int) -> np.ndarray:
-    """Believe again what all other readings say is no fault: the ends of runs, and of a run that is mostly good all.
+def _pruned(mask: np.ndarray, away: np.ndarray, longest: int) -> np.ndarray:
+    """Believe again what all other readings speak for: the ends of runs, and of a run that is mostly good all.
 
     A run is longer where readings beside it are off to the same side: a drift has soft ends.
     """
-    kept = stuck.copy()
-    for first, stop in runs_of(mask & ~stuck):
+    kept = np.zeros_like(mask)
+    for first, stop in runs_of(mask):
         bad = np.flatnonzero(np.abs(away[first:stop]) > KEEP)
         if not len(bad):
             continue
@@ -202,7 +259,7 @@ def _belongs(away: float, beside: float, soft: float) -> bool:
     return bool(abs(away) > KEEP or away * np.sign(beside) > soft)
 
 
-def fill(mask: np.ndarray) -> np.ndarray:
+def _filled(mask: np.ndarray) -> np.ndarray:
     """Take single readings among many faults for faults, too: a wild sensor is right by chance."""
     filled = mask.copy()
     for first, stop in runs_of(~mask):
@@ -212,23 +269,8 @@ def fill(mask: np.ndarray) -> np.ndarray:
     return filled
 
 
-def stuck_runs(values: np.ndarray) -> np.ndarray:
-    """Find runs of one value that are longer than chance and the habits of the series explain."""
-    same = np.concatenate([[False], values[1:] == values[:-1]])
-    found = np.zeros(len(values), bool)
-    runs = runs_of(same)  # each begins one row after the first of its readings
-    if not runs:
-        return found
-    count = max(int(np.isfinite(values).sum()), 1)
-    lengths = np.array([stop - first for first, stop in runs])
-    # Chance of a repeat, from how many runs begin: one long run does not move it.
-    chance = len(runs) / max(count - lengths.sum(), 1)
-    level = np.array([values[first] for first, _ in runs])
-    for (first, stop), length, value in zip(runs, lengths, level, strict=True):
-        if length < 5 or count * chance**length > 1e-3:
-            continue
-        others = np.sort(lengths[(level == value)])[::-1]
-        if len(others) > 1 and others[others != length].size and length < 4 * others[1]:
-            continue
-        found[first:stop] = True
-    return found
+def _moved(belief: Any, offset: float) -> Any:
+    """Put the shifts back into the level, which is the first state."""
+    mean = np.array(belief.mean)
+    mean[0] += offset
+    return belief._replace(mean=mean)

@@ -30,12 +30,14 @@ class Sweep(NamedTuple):
 
     Attributes:
         errors: one-step errors over their deviation, (T,); 0 where nothing was used.
+        spread: variance of the one-step errors, (T,).
         mean: of what a perfect sensor would say, (T,): smoothed if asked for, filtered otherwise.
         variance: of that, (T,).
         final: state after the last row.
     """
 
     errors: np.ndarray
+    spread: np.ndarray
     mean: np.ndarray
     variance: np.ndarray
     final: Any
@@ -53,7 +55,7 @@ def sweep(build: Build, values: np.ndarray, noise: np.ndarray, gaps: np.ndarray 
     """
     count = len(values)
     size = min(BLOCK, _bucket(count))
-    out = Sweep(np.empty(count), np.empty(count), np.empty(count), None)
+    out = Sweep(*(np.empty(count) for _ in range(4)), None)
     even, method, state = build(None), KF(), None
     waiting: Any = None
     for first in range(0, count, size):
@@ -62,6 +64,7 @@ def sweep(build: Build, values: np.ndarray, noise: np.ndarray, gaps: np.ndarray 
         state, saved = _forward(model, method, values[rows], size, state)
         length = rows.stop - rows.start
         out.errors[rows] = _standardised(saved, values[rows])
+        out.spread[rows] = saved["innovation"][:length]
         if smooth:
             if waiting is not None:
                 _back(out, *waiting, (model, saved))

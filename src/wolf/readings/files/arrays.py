@@ -55,7 +55,7 @@ def nulls(column: Any) -> np.ndarray:
 
 
 def from_numpy(array: np.ndarray) -> Any:
-    """Turn an array of floats or truth values, (rows,), into one of pyarrow; NaN becomes null.
+    """Turn an array of floats, truth values or words, (rows,), into one of pyarrow; NaN becomes null.
 
     Example:
         >>> from_numpy(np.array([1.5, np.nan])).to_pylist(), from_numpy(np.array([True, False])).to_pylist()
@@ -64,6 +64,8 @@ def from_numpy(array: np.ndarray) -> Any:
     arrow = pyarrow()
     if array.dtype == bool:
         return arrow.Array.from_buffers(arrow.bool_(), len(array), [None, _bits(array)])
+    if array.dtype.kind == "U":
+        return arrow.array(array)
     absent = np.isnan(array)
     present = _bits(~absent) if absent.any() else None
     floats = np.ascontiguousarray(array, np.float64)
