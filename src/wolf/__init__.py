@@ -29,6 +29,7 @@ from wolf import (
 )
 from wolf.api import filter, filter_chunks, filter_many, forecast, sample_paths, smooth
 from wolf.belief import Gaussian
+from wolf.choosing import Choice, choose
 from wolf.engine.run import init, run_chunks, run_each, run_filter, run_many, step
 from wolf.entry import package_version as _package_version
 from wolf.filters import EnsembleFilter, GaussianFilter
@@ -64,6 +65,7 @@ __version__ = _package_version()
 
 __all__ = ["Gaussian", "LinearModel", "ParameterModel", "StateSpaceModel"]
 __all__ += ["filter", "filter_chunks", "filter_frame", "filter_many", "forecast", "sample_paths", "smooth"]
+__all__ += ["Choice", "choose"]
 __all__ += ["Filtered", "Fit", "FixedLag", "Forecast", "Online", "Smoothed", "Tuned", "fit", "tune"]
 __all__ += ["Certificate", "attack", "certify", "explain"]
 __all__ += ["EKF", "IEKF", "KF", "EnsembleFilter", "GaussianFilter", "Learned", "LowRank", "WoLF"]

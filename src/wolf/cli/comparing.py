@@ -44,36 +44,38 @@ def compare(readings: Readings, model: str, settings: tuple[str, ...], names: tu
         settings: variances that are known.
         names: of the methods; the usual ones without any.
     """
-    fitted = filtering.run(readings, Options(model=model, parameters=filtering.parse_settings(settings)), _silent)
+    known = filtering.parse_settings(settings)
+    fitted = filtering.run(readings, Options(model=model, parameters=known, live=True), _silent)
     rows = []
     for name in names or USUAL:
         method = filtering.parse_method(name)
-        done = [_again(readings, each, model, method) for each in fitted]
+        done = [_again(readings, each, method) for each in fitted]
         rows.append(_judge(name, done))
     return _table(readings, fitted, rows)
 
 
 def tune(readings: Readings, source: str, model: str, settings: tuple[str, ...], method: str) -> str:
     """Choose the threshold of a method for the longest series."""
-    fitted = filtering.run(readings, Options(model=model, parameters=filtering.parse_settings(settings)), _silent)
+    known = filtering.parse_settings(settings)
+    fitted = filtering.run(readings, Options(model=model, parameters=known, live=True), _silent)
     longest = max(fitted, key=lambda each: len(each.values))
     first, last = longest.fit_rows
     some = longest.values[first:last]
     gaps = gaps_of(longest.times)[1]
-    named = parse(model)
+    named = parse(longest.model)
     prior = named.start(some, float(np.nanvar(np.diff(some, axis=0))) or 1.0)
     build = named.builder(None if gaps is None else gaps[first:last], prior, len(longest.columns))
     tuned = tuning.tune(build(**longest.parameters), some, method)
     lines = [
         str(tuned),
-        f"Use it: wolf filter {source} --model {model} --method {method}:{tuned.name}={tuned.value:.4g}",
+        f"Use it: wolf filter {source} --model {longest.model} --method {method}:{tuned.name}={tuned.value:.4g}",
     ]
     return "\n".join(lines)
 
 
-def _again(readings: Readings, each: Series, model: str, method: object) -> Series:
+def _again(readings: Readings, each: Series, method: object) -> Series:
     """Run one series with its noise already known."""
-    options = Options(model=model, method=method, parameters=dict(each.parameters))
+    options = Options(model=each.model, method=method, parameters=dict(each.parameters), live=True)
     names = [readings.names[j] for j in each.columns]
     return clean(each.values, each.times, options, names=names)[0]
 

@@ -41,6 +41,7 @@ class Ready:
         future: after the last piece, the forecast, if asked for.
         choice: how the model was chosen; None if it was named.
         named: the model before its variances and times are known.
+        kind: of the rows of the pieces so far, as `Series` has it.
     """
 
     label: str
@@ -63,6 +64,7 @@ class Ready:
     future: Future | None = None
     choice: Choice | None = None
     named: Any = None
+    kind: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, WORD))
 
     @property
     def in_hindsight(self) -> bool:
@@ -87,6 +89,7 @@ class Ready:
             progress: told how many rows were done.
         """
         self.flagged = self.judged = 0
+        self.kind = np.zeros(0, WORD)
         reach, final = engine.quantile(self.options.level), None
         if self.in_hindsight:
             yield self._look_back(reach, progress)
@@ -127,6 +130,7 @@ class Ready:
         half = reach * np.sqrt(variance)
         self.flagged += int(kept["outlier"].sum())
         self.judged += kept["outlier"].size
+        self.kind = np.concatenate([self.kind, kept["kind"]])
         progress(len(half))
         ends = {"lower": kept["mean"] - half, "upper": kept["mean"] + half}
         return kept | ends | {"reading_lower": kept["mean"] - around, "reading_upper": kept["mean"] + around}
