@@ -18,6 +18,7 @@ from wolf.statespace import LinearModel
 
 CUT = 3.0  # deviations at which errors are cut off where their usual spread is measured
 MAD = 1.4826  # from a median absolute deviation to the standard deviation of a Gaussian
+BLOCK = 65_536  # rows that are correlated at once
 REACH = 512  # rows that the shape of a step is followed for
 FAULT = 5.0  # deviations of τ from which a run is a fault, where its tails are a Gaussian's
 LONGER = 0.1  # times the root of the further rows of a run, by which a longer fault must be better than a shorter one
@@ -97,11 +98,23 @@ def shape_of(model: LinearModel, longest: int) -> Shape:
 
 
 def correlate(errors: np.ndarray, step: np.ndarray) -> np.ndarray:
-    """Form `G(s) = Σ_k g(k) e(s + k)` for every row, (T + 1,)."""
-    from scipy.signal import fftconvolve
+    """Form `G(s) = Σ_k g(k) e(s + k)` for every row, (T + 1,), by Fourier transforms of blocks.
 
-    told = fftconvolve(np.concatenate([errors, np.zeros(len(step))]), step[::-1], mode="full")
-    return told[len(step) - 1 : len(step) + len(errors)]
+    Example:
+        >>> correlate(np.array([1.0, 2.0, 3.0]), np.array([1.0, 0.5])).round(6).tolist()
+        [2.0, 3.5, 3.0, 0.0]
+    """
+    count, reach = len(errors), len(step)
+    size = 1 << (min(BLOCK, count + 2 * reach) - 1).bit_length()
+    rows = size - reach + 1
+    turned = np.conj(np.fft.rfft(step, size))
+    total = np.empty(count + 1)
+    for first in range(0, count + 1, rows):
+        some = errors[first : first + size]
+        told = np.fft.irfft(np.fft.rfft(some, size) * turned, size)
+        stop = min(first + rows, count + 1)
+        total[first:stop] = told[: stop - first]
+    return total
 
 
 class Limits(NamedTuple):

@@ -158,7 +158,8 @@ class _Case:
         self.mask = _filled(self.mask & ~self.stuck) | self.stuck
 
     def look(self) -> bool:
-        """Take one round; say whether anything was found."""
+        """Take one round; say whether anything changed."""
+        before, shifts = self.mask.copy(), len(self.shifts)
         seen = self.sweep(smooth=False)
         found = faults.find(seen.errors / self.near, self.known & ~self.mask, self.shape, self.limits)
         if not len(found.first):
@@ -177,7 +178,7 @@ class _Case:
         off = (self.values - self.offset - seen.mean) / np.sqrt(seen.variance + self.obs_var)
         away = np.nan_to_num(np.where(self.mask, off, self.left_out(seen)) / self.near)
         self.mask = _pruned(self.mask & ~self.stuck, away, self.shape.longest) | self.stuck
-        return True
+        return len(self.shifts) > shifts or bool(np.any(self.mask != before))
 
     def find_dropouts(self) -> None:
         """Leave out 0, -999 and the like where such a value comes again and again and does not belong."""

@@ -65,7 +65,7 @@ def from_numpy(array: np.ndarray) -> Any:
     if array.dtype == bool:
         return arrow.Array.from_buffers(arrow.bool_(), len(array), [None, _bits(array)])
     if array.dtype.kind == "U":
-        return arrow.array(array)
+        return arrow.array(array.tolist(), arrow.string())  # of an array, it would import pandas to look at it
     absent = np.isnan(array)
     present = _bits(~absent) if absent.any() else None
     floats = np.ascontiguousarray(array, np.float64)
