@@ -88,12 +88,19 @@ JUDGING: dict[str, tuple[str, int, Callable[[], pd.Series]]] = {
     "warmest of a day Seattle": ("weather", 365, lambda: _vega("seattle_weather", "temp_max")),
     "tree rings": ("biology", 11, lambda: _r("treering", "treering", "D", "1990-01-01")),
 }
-FILES_FOR_JUDGING = ("speed_7578", "ec2_network_in_5abac7", "cpu_utilization_asg_misconfiguration", "ec2_cpu_utilization_24ae8d")
+FILES_FOR_JUDGING = (
+    "speed_7578",
+    "ec2_network_in_5abac7",
+    "cpu_utilization_asg_misconfiguration",
+    "ec2_cpu_utilization_24ae8d",
+)
 
 
 def load(judge: bool, folder: str | None) -> list[Real]:
     """Read the series, at most `ROWS` readings from the middle of each."""
-    found = [Real(name, kind, period, make()) for name, (kind, period, make) in (JUDGING if judge else DEVELOPMENT).items()]
+    found = [
+        Real(name, kind, period, make()) for name, (kind, period, make) in (JUDGING if judge else DEVELOPMENT).items()
+    ]
     for path in sorted(Path(folder).glob("*.csv")) if folder else []:
         if (path.stem in FILES_FOR_JUDGING) == judge:
             frame = pd.read_csv(path, parse_dates=["timestamp"]).sort_values("timestamp").drop_duplicates("timestamp")
@@ -269,7 +276,9 @@ def show(rows: list[dict[str, Any]], by: str | None = None) -> None:
     for value in ["f1", "at faults"]:
         print(f"\n{value}")
         print(frame.dropna(subset=[value]).pivot_table(value, by or "method", "fault", sort=False).round(2).to_string())
-    print("\nflags on the untouched series (%), held-out readings in 95 % intervals (%, worst series), their width, CPU s")
+    print(
+        "\nflags on the untouched series (%), held-out readings in 95 % intervals (%, worst series), their width, CPU s"
+    )
     none, held = frame[frame["fault"] == "none"], frame[frame["fault"] == "held out"]
     told = pd.DataFrame({
         "false flags": 100 * none.groupby(by or "method", sort=False)["flags"].mean(),

@@ -10,9 +10,8 @@ from wolf.choosing.trials import Trial
 SIMPLE = ("local-level", "local-trend")
 DAMPED = ("damped-trend:0.8", "damped-trend:0.95")
 LASTING = ("level+ar-noise:0.5", "level+ar-noise:0.9")
-TRACK = ("wiener-level", "wiener-velocity")
+TRACK = ("wiener-velocity", "constant-velocity")
 MOST_SEASONS = 2
-MOST_STATES = 16
 SECOND_WAVES = 3  # of a second season: the first has the shape
 
 

@@ -21,6 +21,8 @@ RANGES = {
     "seasonal_var": (-7.0, -2.0, 3),
     "shock_var": (-1.0, 2.5, 5),
     "accel_rate": (-6.0, 2.0, 9),
+    "dynamics_var": (-6.0, 2.0, 9),
+    "cycle_var": (-7.0, 1.0, 5),
 }
 FINER = (0.5, 0.25)  # of the first grid's step, for the rounds after it
 COARSE = 2_000  # values that the first grid sees
@@ -77,7 +79,9 @@ class _Walker:
         self.dynamics = np.eye(size) if model.F is None else np.asarray(model.F)
         self.row = np.asarray(model.H)[0]
         self.names = [name for name in self.sum.parameters if name != "obs_var"]
-        self.shares = np.stack([np.asarray(built(**(dict.fromkeys(ones, 0.0) | {each: 1.0, "obs_var": 1.0})).Q) for each in self.names])
+        self.shares = np.stack(
+            [np.asarray(built(**(dict.fromkeys(ones, 0.0) | {each: 1.0, "obs_var": 1.0})).Q) for each in self.names]
+        )
         self.starts = [steady.first_state(column[: max(warm, 3 * size)], self.dynamics, self.row) for column in columns]
 
     def _nothing(self) -> Any:

@@ -18,8 +18,8 @@ WORDS = {
     "trend": "a level with a slope",
     "damped-trend": "a level with a slope that fades",
     "ar-noise": "noise that lasts",
-    "wiener-level": "a point that wanders",
-    "wiener-velocity": "a moving point",
+    "wiener-velocity": "a moving point whose velocity wanders",
+    "constant-velocity": "a moving point that is shaken at every step",
 }
 
 
@@ -63,7 +63,9 @@ def judge(best: Trial, rows: tuple[int, int], count: int) -> str:
     pairs = errors[1:] * errors[:-1]
     lasting = float(np.nanmean(pairs) / max(np.nanmean(errors**2), 1e-300)) if np.isfinite(pairs).any() else 0.0
     if abs(lasting) > CORRELATED:
-        told.append(f"the errors are not independent (correlation {lasting:.2f} from one to the next): no candidate fits")
+        told.append(
+            f"the errors are not independent (correlation {lasting:.2f} from one to the next): no candidate fits"
+        )
     if best.share > MANY_OUTLIERS:
         told.append(f"{best.share:.0%} of the values are taken for outliers: no candidate fits well")
     return "; ".join(told)

@@ -108,7 +108,9 @@ def reading_options(command: Any) -> Any:
 @click.option("--live", is_flag=True, help="Say of each row only what could be known at its time.")
 @click.option("--smooth", is_flag=True, help="Use the whole series, and judge readings as --method does.")
 @click.option("--patience", help="With --live: how long refused readings must agree to be believed, as 2h or 12 rows.")
-@click.option("--longest-fault", help="How long a fault may last, as 2h or 12 rows; what stays away longer has shifted.")
+@click.option(
+    "--longest-fault", help="How long a fault may last, as 2h or 12 rows; what stays away longer has shifted."
+)
 @click.option("--forecast", type=click.IntRange(min=0), default=0, help="Number of steps to look ahead, added as rows.")
 @click.option("--level", type=float, default=0.95, show_default=True, help="Probability of the intervals.")
 @click.option("--out", help="File to write: .csv, .parquet or .arrow; - for standard output. Default: FILE-clean.csv.")

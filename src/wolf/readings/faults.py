@@ -190,8 +190,9 @@ def find(errors: np.ndarray, usable: np.ndarray, shape: Shape, limits: Limits) -
             compare(_ramp_parts(total, shape, i), limits.ramps[i], shape.ramp_norms[i], length, True)
     shift = np.abs(total[:count]) / shape.norms[-1]
     stays = (shift > limits.runs[-1]) & (shift > FOR_GOOD * raw)
-    best[stays], which[stays], size[stays] = shift[stays], 0, (total[:count] / shape.norms[-1] ** 2)[stays]
-    first = _strongest(np.where(usable, best, 0.0), which)
+    best[stays] = shift[stays] / (1 + LONGER * np.sqrt(shape.longest))  # no fault is as long as what lasts
+    which[stays], size[stays] = 0, (total[:count] / shape.norms[-1] ** 2)[stays]
+    first = _strongest(np.where(usable, best, 0.0), which, shape.longest)
     return Found(first, which[first], drift[first] & (which[first] > 0), size[first], best[first])
 
 
@@ -218,7 +219,7 @@ def tail_factor(errors: np.ndarray) -> float:
     return float(np.interp(tenth / max(middle, 1e-300), RATIOS, FACTORS))
 
 
-def _strongest(strength: np.ndarray, which: np.ndarray) -> np.ndarray:
+def _strongest(strength: np.ndarray, which: np.ndarray, longest: int) -> np.ndarray:
     """Take the strongest of those that overlap; what is far weaker than another one nearby may be its echo, and waits.
 
     A shift waits for all faults around it.
@@ -231,8 +232,9 @@ def _strongest(strength: np.ndarray, which: np.ndarray) -> np.ndarray:
     taken = np.zeros(len(strength) + 1, bool)
     kept = []
     for row in order.tolist():
-        room = max(int(which[row]), 1)  # what lies between two faults looks like one, too: the longer, the more room
-        if not taken[max(row - room, 0) : row + 2 * room].any():
-            taken[row : row + room] = True
+        length = int(which[row])
+        room = length or longest  # what lies between two faults looks like one, too: the longer, the more room
+        if not taken[max(row - room, 0) : row + length + room].any():
+            taken[row : row + max(length, 1)] = True
             kept.append(row)
     return np.array(kept, int)

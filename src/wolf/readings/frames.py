@@ -81,7 +81,12 @@ def filter_frame(
     groups, labels = (None, None) if by is None else _groups(wrapped.get_column(by))
     known = checks.mapping("parameters", parameters, "{'obs_var': 1.0}")
     dated = time is None or wrapped.schema[time].is_temporal()
-    how: Any = {"live": live, "patience": patience, "longest_fault": longest_fault, "dated": dated and times is not None}
+    how: Any = {
+        "live": live,
+        "patience": patience,
+        "longest_fault": longest_fault,
+        "dated": dated and times is not None,
+    }
     options = Options(model, method, known, smooth, level=level, diagnostics=False, **how)
     done = clean(data, times, options, groups=groups, labels=labels, names=names)
     added = spread_rows(done, names, len(data), set(columns))

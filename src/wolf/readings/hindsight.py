@@ -24,6 +24,7 @@ BESIDE_OFF = 2.0  # the same for one beside a run of faults, to their side: it b
 LONG = 3  # readings of such a run
 MOSTLY = 0.6  # share of a run that must be off for all of it to be a fault
 HOLE, AROUND = 2, 8  # readings between faults that are taken for faults, if half as many around them as this are
+CULPRIT = 0.4  # deviations beside the worst nearby, below which a reading may only suffer from it
 CUT = 3.0  # deviations from which a reading is believed less
 LEAST_WEIGHT = 1e-3
 MISPLACED = 1.5  # deviations from what others say, on the average over all readings of a suspicious value
@@ -33,7 +34,7 @@ LONGEST, LONGEST_SHARE = 30, 0.05  # rows of a fault, and share of the series, u
 LEAST_REST = 1e-9
 
 
-class Judged(NamedTuple):
+class InHindsight(NamedTuple):
     """A series of one column in hindsight.
 
     Attributes:
@@ -72,7 +73,7 @@ def longest_fault(count: int) -> int:
     return max(1, min(LONGEST, int(LONGEST_SHARE * count)))
 
 
-def judge(build: Build, values: np.ndarray, gaps: np.ndarray | None, longest: int, level: float) -> Judged:
+def judge(build: Build, values: np.ndarray, gaps: np.ndarray | None, longest: int, level: float) -> InHindsight:
     """Judge a series.
 
     Args:
@@ -93,7 +94,7 @@ def judge(build: Build, values: np.ndarray, gaps: np.ndarray | None, longest: in
     half = reading_factor(case.left_out(seen, noise), level) * np.sqrt(seen.variance + case.obs_var)
     final = seen.final._replace(belief=_moved(seen.final.belief, case.offset[-1]))
     told = (seen.mean + case.offset, seen.variance, half, weight)
-    return Judged(*told, case.kinds(), seen.errors, seen.spread, final)
+    return InHindsight(*told, case.kinds(), seen.errors, seen.spread, final)
 
 
 def reading_factor(errors: np.ndarray, level: float) -> float:
@@ -235,8 +236,13 @@ def _without_gross(values: np.ndarray) -> np.ndarray:
 def _pruned(mask: np.ndarray, away: np.ndarray, longest: int) -> np.ndarray:
     """Believe again what all other readings speak for: the ends of runs, and of a run that is mostly good all.
 
-    A run is longer where readings beside it are off to the same side: a drift has soft ends.
+    A run is longer where readings beside it are off to the same side: a drift has soft ends. A reading that is off
+    because a worse one nearby is still believed waits.
     """
+    from scipy.ndimage import maximum_filter1d
+
+    worst = maximum_filter1d(np.where(mask, 0.0, np.abs(away)), AROUND)
+    away = np.where(np.abs(away) >= CULPRIT * worst, away, 0.0)
     kept = np.zeros_like(mask)
     for first, stop in runs_of(mask):
         bad = np.flatnonzero(np.abs(away[first:stop]) > KEEP)

@@ -22,7 +22,14 @@ from wolf.statespace import LinearModel
 COORDINATES = {  # names of columns that are one moving point
     frozenset(names)
     for names in (
-        *({"x", "y"}, {"x", "y", "z"}, {"px", "py"}, {"px", "py", "pz"}, {"pos_x", "pos_y"}, {"pos_x", "pos_y", "pos_z"}),
+        *(
+            {"x", "y"},
+            {"x", "y", "z"},
+            {"px", "py"},
+            {"px", "py", "pz"},
+            {"pos_x", "pos_y"},
+            {"pos_x", "pos_y", "pos_z"},
+        ),
         *({"east", "north"}, {"east", "north", "up"}, {"easting", "northing"}),
     )
 }
@@ -76,7 +83,7 @@ def prepare(
     Yields:
         One series after the other, ready to be filtered.
     """
-    named = None if options.model == AUTO else parse(options.model)
+    named = _named(options)
     if named is not None:
         _known(named, options)
     names = [f"value {j}" for j in range(values.shape[1])] if names is None else names
@@ -169,6 +176,16 @@ def _patient(options: Options, unit: float) -> Any:
     if options.method is not None:
         raise ValueError("patience is that of the default method; give another one its own, as Learned:patience=12")
     return Learned(patience=max(2.0, durations.rows_in("patience", options.patience, unit, options.dated)))
+
+
+def _named(options: Options) -> Named | None:
+    """Find the model that was named, if only by its variances; None to choose one."""
+    if options.model != AUTO:
+        return parse(options.model)
+    if not options.parameters:
+        return None
+    simple = [parse(name) for name in ("local-level", "local-trend")]
+    return next((each for each in simple if set(options.parameters) <= set(each.parameters)), simple[0])
 
 
 def _known(named: Named, options: Options) -> dict[str, float]:

@@ -48,7 +48,7 @@ def stuck_rows(values: np.ndarray) -> np.ndarray:
         if length < SHORTEST_STUCK or count * chance**length > RARE:
             continue
         alike = np.sort(lengths[places == place])[::-1]
-        if len(alike) == 1 or length >= HABIT * alike[1] or length == alike[0] == alike[-1]:
+        if len(alike) == 1 or length >= HABIT * alike[1]:
             found[first:stop] = True
     return found
 

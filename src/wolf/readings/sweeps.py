@@ -126,7 +126,10 @@ def _back(out: Sweep, rows: slice, model: LinearModel, saved: dict[str, np.ndarr
     # Only the dynamics lead back, so the noise of readings, which varies, has no place in it.
     lead = replace(lead, R=np.eye(1))
     with precision("float64"):
-        beliefs = Gaussian(arrays["means"], arrays["covs"]), Gaussian(arrays["predicted_means"], arrays["predicted_covs"])
+        beliefs = (
+            Gaussian(arrays["means"], arrays["covs"]),
+            Gaussian(arrays["predicted_means"], arrays["predicted_covs"]),
+        )
         smoothed = to_numpy(run_smoother(cast(lead, "float64"), KF().moments, *beliefs))
     _put(out, rows, model, smoothed.mean[:length], smoothed.cov[:length])
 
