@@ -1,4 +1,4 @@
-"""A model chosen from the data: the settled gain against its equation, seasons that are there, simpler models on ties."""
+"""A model chosen from the data: the settled gain against its equation, seasons that are there, simpler on ties."""
 
 import numpy as np
 import pytest

@@ -139,8 +139,8 @@ def choose_rows(
     listed = tuple(
         Candidate(each.name, each.score, best.merit - each.merit, each.parameters, each.seconds) for each in trials
     )
-    gaps = None if stamps is None else {"times": stamps}
-    model = make(best.name, dims=len(columns) if len(columns) > 1 else 1, **(gaps or {}), **best.parameters)
+    given: Any = best.parameters | ({} if stamps is None else {"times": stamps})
+    model = make(best.name, dims=len(columns), **given)
     words = judge(best, rows, len(values))
     return Choice(best.name, model, best.parameters, listed, words, rows, best.share, process_time() - began)
 

@@ -118,9 +118,9 @@ def reading_options(command: Any) -> Any:
 def filter_command(source: str, method: str | None, out: str | None, report: str | None, **options: Any) -> None:
     """Clean the readings in FILE (CSV, Parquet, Arrow; - for standard input).
 
-    Writes next to the columns of FILE: mean with lower and upper, reading_lower and reading_upper (of a reading), weight,
-    outlier, kind (spike, burst, stuck, dropout, drift; shift; gap) and repaired. Each reading is judged by what came
-    before and after it. Variances that --set does not give are fitted.
+    Writes next to the columns of FILE: mean with lower and upper, reading_lower and reading_upper (of a reading),
+    weight, outlier, kind (spike, burst, stuck, dropout, drift; shift; gap) and repaired. Each reading is judged by what
+    came before and after it. Variances that --set does not give are fitted.
     """
     from wolf.cli import filtering, readings, tables
     from wolf.numerics import allocator

@@ -271,7 +271,7 @@ def _filled(mask: np.ndarray) -> np.ndarray:
     filled = mask.copy()
     for first, stop in runs_of(~mask):
         around = mask[max(0, first - AROUND) : stop + AROUND]
-        if stop - first <= HOLE and 0 < first and stop < len(mask) and around.sum() >= AROUND // 2:
+        if stop - first <= HOLE and first > 0 and stop < len(mask) and around.sum() >= AROUND // 2:
             filled[first:stop] = True
     return filled
 

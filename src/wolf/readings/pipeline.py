@@ -143,7 +143,7 @@ def _prepare_one(
         raise ValueError(f"{describe_method(method)} {words}")
     told = "the default, Learned" if options.method is None else describe_method(method)
     fit = (parameters, found, window)
-    how = (named.name, told, unit, gaps, build, method, options)
+    how: Any = (named.name, told, unit, gaps, build, method, options)
     ready = Ready(label, rows, columns, times, values, *fit, *how, choice=choice, named=named)
     return dataclasses.replace(ready, method="in hindsight") if ready.in_hindsight else ready
 
@@ -175,7 +175,7 @@ def _patient(options: Options, unit: float) -> Any:
         return options.method
     if options.method is not None:
         raise ValueError("patience is that of the default method; give another one its own, as Learned:patience=12")
-    return Learned(patience=max(2.0, durations.rows_in("patience", options.patience, unit, options.dated)))
+    return Learned(patience=max(2, round(durations.rows_in("patience", options.patience, unit, options.dated))))
 
 
 def _named(options: Options) -> Named | None:

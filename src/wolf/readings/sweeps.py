@@ -55,7 +55,7 @@ def sweep(build: Build, values: np.ndarray, noise: np.ndarray, gaps: np.ndarray 
     """
     count = len(values)
     size = min(BLOCK, _bucket(count))
-    out = Sweep(*(np.empty(count) for _ in range(4)), None)
+    out = Sweep(np.empty(count), np.empty(count), np.empty(count), np.empty(count), None)
     even, method, state = build(None), KF(), None
     waiting: Any = None
     for first in range(0, count, size):
@@ -67,12 +67,12 @@ def sweep(build: Build, values: np.ndarray, noise: np.ndarray, gaps: np.ndarray 
         out.spread[rows] = saved["innovation"][:length]
         if smooth:
             if waiting is not None:
-                _back(out, *waiting, (model, saved))
+                _back(out, waiting, (model, saved))
             waiting = (rows, model, saved)
         else:
             _put(out, rows, even, saved["means"][:length], saved["covs"][:length])
     if smooth:
-        _back(out, *waiting, None)
+        _back(out, waiting, None)
     return out._replace(final=state)
 
 
@@ -111,8 +111,9 @@ def _standardised(saved: dict[str, np.ndarray], values: np.ndarray) -> np.ndarra
     return np.where(np.isnan(values), 0.0, errors)
 
 
-def _back(out: Sweep, rows: slice, model: LinearModel, saved: dict[str, np.ndarray], after: Any) -> None:
+def _back(out: Sweep, block: tuple[slice, LinearModel, dict[str, np.ndarray]], after: Any) -> None:
     """Smooth a block with the first rows of the one after it."""
+    rows, model, saved = block
     length = rows.stop - rows.start
     names = ("means", "covs", "predicted_means", "predicted_covs")
     arrays = {name: saved[name] for name in names}
@@ -120,7 +121,7 @@ def _back(out: Sweep, rows: slice, model: LinearModel, saved: dict[str, np.ndarr
     if after is not None:
         later, told = after
         arrays = {name: np.concatenate([arrays[name], told[name][:AHEAD]]) for name in names}
-        if model.F is not None and model.F.ndim == 3 or model.Q.ndim == 3:
+        if (model.F is not None and model.F.ndim == 3) or model.Q.ndim == 3:
             joined = {name: _joined(getattr(model, name), getattr(later, name)) for name in ("F", "Q")}
             lead = replace(model, **joined)
     # Only the dynamics lead back, so the noise of readings, which varies, has no place in it.

@@ -91,8 +91,8 @@ class Series:
         reading_upper: upper end.
         weight: (T,) or (T, M).
         outlier: in the shape of the weights.
-        kind: of each row, (T,): "" for a reading, "spike", "burst", "stuck", "dropout" or "drift" for a fault, "shift" for
-            the first reading after one, "gap" where nothing was measured.
+        kind: of each row, (T,): "" for a reading, "spike", "burst", "stuck", "dropout" or "drift" for a fault, "shift"
+            for the first reading after one, "gap" where nothing was measured.
         standardised: residual over its predicted deviation, (T, M); NaN where nothing was measured.
         nis: normalised innovation squared, (T,).
         log_density: of each row under its Gaussian prediction, (T,).
