@@ -144,7 +144,8 @@ def _prepare_one(
     told = "the default, Learned" if options.method is None else describe_method(method)
     fit = (parameters, found, window)
     how: Any = (named.name, told, unit, gaps, build, method, options)
-    ready = Ready(label, rows, columns, times, values, *fit, *how, choice=choice, named=named)
+    ready = Ready(label, rows, columns, times, values, *fit, *how)
+    ready.choice, ready.named = choice, named
     return dataclasses.replace(ready, method="in hindsight") if ready.in_hindsight else ready
 
 
