@@ -1,4 +1,4 @@
-"""Draw the picture of docs/real-data.md: carbon dioxide by week with faults, cleaned. Run from the repository's root."""
+"""Draw the picture of docs/real-data.md: carbon dioxide by week with faults, cleaned. Run in the repository's root."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -31,7 +31,7 @@ def main() -> None:
         told = some[some["kind"] == kind]
         axis.plot(told.index, told["co2"], marker, color="C3", label=f"{kind} ({len(told)})")
     axis.set_ylabel("ppm")
-    axis.legend(ncols=3, fontsize="small", loc="upper left")
+    axis.legend(ncols=3, fontsize="small", loc="lower right")
     figure.savefig("docs/images/real-data.png", dpi=120)
 
 

@@ -65,11 +65,19 @@ def from_numpy(array: np.ndarray) -> Any:
     if array.dtype == bool:
         return arrow.Array.from_buffers(arrow.bool_(), len(array), [None, _bits(array)])
     if array.dtype.kind == "U":
-        return arrow.array(array.tolist(), arrow.string())  # of an array, it would import pandas to look at it
+        return _words(array)
     absent = np.isnan(array)
     present = _bits(~absent) if absent.any() else None
     floats = np.ascontiguousarray(array, np.float64)
     return arrow.Array.from_buffers(arrow.float64(), len(array), [present, arrow.py_buffer(floats)])
+
+
+def _words(array: np.ndarray) -> Any:
+    """Turn words of plain letters into pyarrow's, byte by byte: its own way would import pandas to look at them."""
+    arrow = pyarrow()
+    ends = np.concatenate([[0], np.cumsum(np.char.str_len(array))]).astype(np.int32)
+    letters = array.astype("S").tobytes().replace(b"\0", b"")
+    return arrow.Array.from_buffers(arrow.string(), len(array), [None, arrow.py_buffer(ends), arrow.py_buffer(letters)])
 
 
 def _bits(truths: np.ndarray) -> Any:
