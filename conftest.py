@@ -18,6 +18,8 @@ if version("jaxlib").startswith("0.10."):
     quick = ("backend_optimization_level=0", "cpu_use_fusion_emitters=false", "cpu_parallel_codegen_split_count=1")
     os.environ.setdefault("XLA_FLAGS", " ".join(f"--xla_{flag}" for flag in quick))
 
+os.environ.setdefault("WOLF_CACHE", "off")  # what is tested is compiled here and now
+
 ROOT = Path(__file__).parent
 QUICKSTART = ROOT / "docs" / "quickstart.md"  # it shows that two ways to run have the same bits
 

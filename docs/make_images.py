@@ -5,6 +5,7 @@ python docs/make_images.py
 
 import io
 import runpy
+import shutil
 from pathlib import Path
 
 import jax
@@ -15,6 +16,9 @@ import wolf
 from wolf.cli import demo
 from wolf.plots import style
 from wolf.plots.series_plot import band
+from wolf.readings import Options, clean
+from wolf.readings.tracks import LocalPlane, clean_track
+from wolf.reports.page import render
 
 HERE = Path(__file__).parent
 IMAGES = HERE / "images"
@@ -102,7 +106,49 @@ def draw_dirty_sensor():
     save(example["main"](out=io.BytesIO()), "dirty_sensor.png")
 
 
+def draw_gps_track():
+    """The picture of gps-track.md: a walk as GPS saw it, as it was, and as it was cleaned."""
+    walk = wolf.datasets.load("track")
+    latitude, longitude = LocalPlane(52.52, 13.40).to_globe(walk.values)
+    cleaned = clean_track(latitude, longitude, walk.times, options=Options(smooth=True))
+    true_latitude, true_longitude = LocalPlane(52.52, 13.40).to_globe(walk.truth)
+    bad = cleaned.series.outlier
+    figure = style.new_figure(8.0, 4.0)
+    ax = figure.add_subplot()
+    ax.plot(true_longitude, true_latitude, color=style.TRUTH, lw=6, solid_capstyle="round", label="where it was")
+    ax.plot(longitude[~bad], latitude[~bad], ".", color=style.DOTS, ms=4, label="positions as measured")
+    ax.plot(longitude[bad], latitude[bad], "x", color=style.KALMAN, ms=6, label="flagged")
+    ax.plot(cleaned.longitude, cleaned.latitude, color=style.ROBUST, lw=1.6, label="cleaned")
+    style.dress(ax)
+    ax.set_aspect(1 / np.cos(np.radians(52.52)))  # a degree to the east is shorter than one to the north
+    ax.ticklabel_format(useOffset=False)
+    ax.set_xlabel("longitude")
+    ax.set_ylabel("latitude")
+    figure.legend(loc="outside upper left", ncols=4, frameon=False, fontsize=9.5, labelcolor=style.INK)
+    save(figure, "gps-track.png")
+
+
+def draw_report():
+    """The upper part of the report on the thermometer, as a browser shows it; its table is cut."""
+    from playwright.sync_api import sync_playwright
+
+    data = wolf.datasets.load("thermometer")
+    series = clean(data.values, data.times, Options(), names=["value"])
+    page = render("thermometer.csv", series, Options(), names=["value"], time="time")
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    with sync_playwright() as started:
+        launched = started.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        opened = launched.new_page(viewport={"width": 1180, "height": 1340}, color_scheme="light")
+        opened.set_content(page)
+        opened.wait_for_function("window.wolfReport && window.wolfReport.ready")
+        opened.evaluate("[...document.querySelectorAll('details tbody tr')].slice(6).forEach((row) => row.remove())")
+        shot = opened.screenshot()
+        launched.close()
+    picture = Image.open(io.BytesIO(shot)).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    picture.save(IMAGES / "report.png", optimize=True)
+
+
 if __name__ == "__main__":
     IMAGES.mkdir(exist_ok=True)
-    for draw in (draw_demo, draw_weights, draw_metric, draw_dirty_sensor):
+    for draw in (draw_demo, draw_weights, draw_metric, draw_dirty_sensor, draw_gps_track, draw_report):
         draw()

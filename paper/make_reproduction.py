@@ -18,7 +18,7 @@ PAGES = DOCS / "reproduction"
 IMAGES = DOCS / "images" / "reproduction"
 WIDTH = 1300  # pixels of a picture, at most
 COLOURS = 96
-MOST_FIGURES = 80  # further ones that are listed; all are in results.json
+MOST_FIGURES = 120  # further ones that are listed; all are in results.json
 WORDS = {
     verdict.AGREES: "agrees",
     verdict.DIFFERS: "differs",
@@ -64,7 +64,8 @@ def main(folder: Path, remark: str = "") -> None:
         place.mkdir(parents=True, exist_ok=True)
         for old in place.glob(kind):
             old.unlink()
-    _write("index", [TOP + _conditions(done, remark), "", *_summary(known, done), "", *_differences(done)])
+    top = [TOP + _conditions(done, remark), "", *_summary(known, done), "", *_abstract(done)]
+    _write("index", [*top, *_differences(done)])
     for name, (results, manifest) in done.items():
         _write(name, _page(known[name], results, manifest, folder / name))
     size = sum(path.stat().st_size for path in IMAGES.glob("*.png"))
@@ -101,6 +102,20 @@ def _summary(known: dict, done: dict) -> list[str]:
         note = "" if manifest["scale"] == "paper" else f" (scale {manifest['scale']})"
         lines.append(f"| {link} | {experiment.shows} | {_time(results['seconds'])} | {_counts(results)}{note} |")
     return lines
+
+
+def _abstract(done: dict) -> list[str]:
+    """Judge what the abstract says over all experiments, in one table."""
+    lines = ["## What the abstract says", ""]
+    limit = "a match is an error at most 10 % larger (set when the results were known)"
+    lines += [f"It matches or outperforms other robust filters; {limit}.", ""]
+    lines += ["| experiment | | here | verdict |", "|---|---|---|---|"]
+    for name, (results, _) in done.items():
+        for found in results["verdicts"]:
+            if found["source"].startswith("paper, abstract"):
+                row = (f"[`{name}`]({name}.md)", found["name"], _figure(found), WORDS[found["status"]])
+                lines.append(f"| {' | '.join(row)} |")
+    return [*lines, ""]
 
 
 def _differences(done: dict) -> list[str]:

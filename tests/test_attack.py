@@ -69,6 +69,7 @@ def test_reported_damage_is_that_of_the_real_filter(model, ys, robust):
         assert found.damage[: found.times[0]].max(initial=0.0) < 1e-10
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", ["WoLF", wolf.methods.make("WoLF-TMD", c=6.0, metric="S")], ids=["soft", "hard"])
 def test_one_error_stays_below_the_certificate_and_comes_near_it(method, model, ys):
     """In the step of the error nothing can be worse than the certified shift, and the last step comes near it."""

@@ -7,7 +7,8 @@ import pytest
 from scipy import optimize, stats
 
 import wolf
-from wolf.calibration import threshold
+from wolf import calibration
+from wolf.calibration import TABLE, USUAL, threshold
 from wolf.weights import Huber, MahalanobisIMQ, MahalanobisThreshold, Tukey, Welsch
 
 TARGET = 0.95
@@ -35,6 +36,15 @@ def test_constants_are_the_published_ones(family, dim):
     half_a_digit = 0.0006 if expected == 1.465 else 0.006
     assert family.calibrated(dim).c == pytest.approx(expected, abs=half_a_digit)
     assert family.calibrated(dim).metric == "S"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_table_is_what_scipy_finds(family):
+    table = TABLE[family.__name__]
+    assert len(table) == 16
+    found = [calibration._solve(family, dim, USUAL) for dim in range(1, 17)]
+    np.testing.assert_allclose(table, found, rtol=1e-12)
+    assert [threshold(family, dim, USUAL) for dim in range(1, 17)] == list(table)
 
 
 @pytest.mark.parametrize("efficiency", [0.5, 0.95, 0.999])
@@ -100,6 +110,7 @@ def retained_share(weight, gain, dim=2, draws=200_000):
     return 1 - losses.mean(), losses.std() / draws**0.5
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("family", FAMILIES)
 def test_clean_data_keep_the_promised_share_of_variance_reduction(family):
     for gain in (1e-3, 0.3, 0.9):

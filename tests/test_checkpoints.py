@@ -13,6 +13,7 @@ from wolf.numerics.fingerprints import fingerprint
 from wolf.numerics.pytree import from_dict, to_dict
 
 SLOPE = 2.0
+FLIPS = 1000
 
 
 def steep(x):
@@ -112,14 +113,15 @@ def test_every_method_has_one_fingerprint(name):
     assert fingerprint(method) == fingerprint(wolf.methods.make(name)) == fingerprint(from_dict(to_dict(method)))
 
 
-def test_no_flipped_byte_is_loaded_silently(saved, rng):
+@pytest.mark.thorough
+def test_no_flipped_bit_is_loaded_silently(saved, rng):
     model = wolf.models.local_level(1.0, 1.0)
     path = saved(model, "WoLF")
     whole, right = path.read_bytes(), wolf.Online.load(path, model)
     refused = 0
-    for place in rng.choice(len(whole), 300, replace=False):
+    for bit in rng.choice(8 * len(whole), FLIPS, replace=False):
         flipped = bytearray(whole)
-        flipped[place] ^= 1 << rng.integers(8)
+        flipped[bit // 8] ^= 1 << (bit % 8)
         path.write_bytes(flipped)
         try:
             again = wolf.Online.load(path, model)
@@ -127,7 +129,7 @@ def test_no_flipped_byte_is_loaded_silently(saved, rng):
             refused += 1
         else:
             assert (again.t, again.mean, again.cov) == (right.t, right.mean, right.cov)
-    assert refused > 200
+    assert refused > FLIPS // 2
 
 
 def test_a_checksum_holds_where_that_of_the_container_was_made_anew(saved, tracking):

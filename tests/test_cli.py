@@ -1,9 +1,11 @@
 """The command: what it prints, what it writes, and that mistakes end in one line."""
 
+import io
 import re
 import runpy
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 import wolf
-from wolf.cli import demo, main
+from wolf.cli import demo, main, progress
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -131,6 +133,7 @@ def test_an_error_of_the_library_is_one_line_too(monkeypatch):
     assert result.output.splitlines()[-1] == "Error: steps must be whole"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("script", "words"), [("dirty_sensor.py", "false values found"), ("tracking.py", "EKF")])
 def test_examples_run_and_draw(script, words, tmp_path, capsys):
     out = tmp_path / "picture.png"
@@ -142,3 +145,34 @@ def test_examples_run_and_draw(script, words, tmp_path, capsys):
 def test_the_command_runs_as_a_module():
     run = subprocess.run([sys.executable, "-m", "wolf", "--help"], capture_output=True, text=True, check=True)
     assert run.stdout.startswith("Usage: wolf ")
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_progress_is_shown_on_a_terminal_after_a_while_and_wiped(monkeypatch):
+    screen = Terminal()
+    monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setattr(progress, "BEAT", 0.01)
+    with progress.Progress("Quick", total=10) as quick:
+        quick(5)
+    assert screen.getvalue() == ""
+    monkeypatch.setattr(progress, "SILENT", 0.01)
+    shown = threading.Event()
+    monkeypatch.setattr(screen, "flush", shown.set)
+    with progress.Progress("Fitting", total=10) as slow:
+        slow(5)
+        assert shown.wait(10)
+    assert "Fitting [##########          ] 50%" in screen.getvalue()
+    assert screen.getvalue().endswith("\r\x1b[K")
+
+
+@pytest.mark.parametrize(("quiet", "screen"), [(True, Terminal()), (False, io.StringIO())])
+def test_progress_is_silent_when_quiet_and_where_there_is_no_terminal(monkeypatch, quiet, screen):
+    monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setattr(progress, "SILENT", 0.0)
+    with progress.Progress("Fitting", quiet=quiet) as silent:
+        assert not silent.shown
+    assert screen.getvalue() == ""

@@ -138,6 +138,7 @@ def test_a_jitted_vmapped_scan_of_steps_is_the_filter(name, tracking, ys, x64):
             np.testing.assert_allclose(info.log_likelihood[i], out.saved["log_lik"], rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.thorough
 @each_short_row
 def test_gradients_match_finite_differences(name, tracking, ys, x64):
     if name in DRAWN | {"OGD"}:

@@ -29,6 +29,7 @@ def test_unknown_names_are_told():
         wolf.datasets.load("x")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "options"),
     [

@@ -10,9 +10,10 @@ from click.testing import CliRunner
 from wolf.cli import main
 
 DOCS = Path(__file__).parent.parent / "docs"
-PAGES = ["readings.md", "choosing-a-method.md", "certificate.md"]
+PAGES = ["readings.md", "gps-track.md", "choosing-a-method.md", "certificate.md"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("page", PAGES)
 def test_every_command_of_a_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.linalg import sqrtm
 from scipy.optimize import linear_sum_assignment
 
 import wolf
@@ -65,6 +66,7 @@ def deviations(states, ys, seed, rows, cols=None):
     return model, jnp.asarray(members), rng.normal(size=ys), rng.uniform(0, 1, ys)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("analysis", EXACT.values(), ids=EXACT.keys())
 def test_a_linear_ensemble_converges_to_the_weighted_kalman_filter_at_the_monte_carlo_rate(analysis):
     """One update of the prior; a hundredfold ensemble must be about ten times as close."""
@@ -480,3 +482,24 @@ def test_robust_default_keeps_ninety_seven_per_cent_of_one_observation():
     expected = wolf.MahalanobisIMQ.calibrated(dim=1, efficiency=0.97)
     np.testing.assert_allclose(ensembles.ROBUST.c, expected.c, rtol=1e-9)
     assert wolf.methods.make("WoLF-ETKF").weight == ensembles.ROBUST
+
+
+@pytest.mark.parametrize("count", [1, 5, 30])
+def test_local_transform_is_the_symmetric_root_with_fewer_observations_than_members(count, x64, rng):
+    members, degrees = 12, 11
+    local, seen, anomaly = rng.normal(size=(count, members)), rng.normal(size=count), rng.normal(size=members)
+    near = jnp.arange(count)[None], jnp.ones((1, count))
+
+    class Given:  # a sight of the observations as they are
+        def __init__(self):
+            self.degrees = degrees
+
+        def weighed(self, weight):
+            return jnp.asarray(local.T), jnp.asarray(seen)
+
+    found = ensembles.LETKF()(jnp.zeros(1), jnp.asarray(anomaly)[:, None], Given(), None, None, None, near)
+    information = np.eye(members) + local.T @ local / degrees
+    gain = np.linalg.solve(degrees * information, local.T @ seen)
+    np.testing.assert_allclose(found.mean, [gain @ anomaly], atol=1e-12)
+    root = sqrtm(np.linalg.inv(information))
+    np.testing.assert_allclose(found.anomalies[:, 0], root @ anomaly, atol=1e-12)

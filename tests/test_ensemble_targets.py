@@ -32,6 +32,7 @@ def rmse_on_lorenz96(name, weight, steps, burn_in):
     return wolf.twin.run(wolf.models.lorenz96(40), method, steps, key=1, burn_in=burn_in).scores["rmse"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "weight"), [("ETKF", wolf.Unweighted()), ("LETKF", ROBUST)])
 def test_a_short_run_reaches_the_target(name, weight):
     assert abs(rmse_on_lorenz96(name, weight, 1200, 300) - TARGETS[name][0]) < 0.03

@@ -43,6 +43,7 @@ def faulty(model, cause, seed):
     return ys, where
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("make", [level_model, track_model], ids=["level", "track"])
 @pytest.mark.parametrize("method", ["WoLF", "WoLF-TMD"])
 @pytest.mark.parametrize("cause", ["outlier", "jump", "stuck", "biased"])

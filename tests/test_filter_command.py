@@ -1,6 +1,5 @@
 """`wolf filter` end to end: what it writes, what it says, and every mistake in one line with exit code 2."""
 
-import io
 import os
 import re
 from pathlib import Path
@@ -299,7 +298,7 @@ def test_bad_input_is_one_line_and_nothing_is_written(folder, values, case):
     }
     for name, text in texts.items():
         Path(name).write_text(text)
-    Path("binary.csv").write_bytes(b"value\n1\n\xff\xfe\n")
+    Path("binary.csv").write_bytes(b"value\n1\n\x02\x00\n")
     before = sorted(os.listdir())
     result = invoke("filter", *arguments, "--report", "report.html")
     assert result.exit_code == 2, result.output
@@ -344,8 +343,7 @@ def test_a_write_that_fails_leaves_the_old_file(folder, values, monkeypatch):
     assert Path("out.csv").read_text() == "precious"
 
 
-def test_long_series_are_chunked_with_progress_and_fitted_on_a_sample(folder, monkeypatch):
-    from wolf.cli import commands
+def test_long_series_are_chunked_and_fitted_on_a_sample(folder, monkeypatch):
     from wolf.readings import engine
 
     model = wolf.models.local_level(0.1, 1.0, wolf.Gaussian([0.0], [[1.0]]))
@@ -354,10 +352,7 @@ def test_long_series_are_chunked_with_progress_and_fitted_on_a_sample(folder, mo
     known = ("--set", "level_var=0.1", "--set", "obs_var=1")
     invoke("filter", "long.csv", "--out", "whole.csv", "--live", *known)
     monkeypatch.setattr(engine, "CHUNK", 256)
-    monkeypatch.setattr(commands, "MANY_ROWS", 500)
-    result = invoke("filter", "long.csv", "--out", "chunks.csv", "--live", *known)
-    assert "1,000 rows read" in result.stderr
-    assert "Filtering" in result.stderr
+    invoke("filter", "long.csv", "--out", "chunks.csv", "--live", *known)
     np.testing.assert_allclose(read("chunks.csv")["mean"], read("whole.csv")["mean"], rtol=1e-12)
     monkeypatch.setattr(engine, "FIT_ROWS", 256)
     assert "on a sample: rows 373 to 628 of 1,000" in invoke("filter", "long.csv", *LEVEL).stdout
@@ -419,11 +414,9 @@ def test_models_are_listed():
 
 
 def test_dates_with_zones_and_semicolons_are_read(folder):
-    text = "when;y\n2024-05-01T10:00:00Z;1,5\n"
-    Path("comma.csv").write_text(text)
-    assert "'1,5'" in invoke("filter", "comma.csv", "--value", "y").stderr
+    Path("comma.csv").write_text("when;y\n2024-05-01T10:00:00Z;1,5\n")
     table = files.read_table("comma.csv")
+    assert files.number_column(table, "y").values.tolist() == [1.5]
     axis = files.time_column(table, "when")
     assert axis.zoned
     assert axis.write(np.array([3600.0])) == ["2024-05-01T11:00:00Z"]
-    assert io.StringIO(text).readline() == "when;y\n"

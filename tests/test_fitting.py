@@ -27,6 +27,7 @@ def readings(prob, seed, steps=STEPS):
     return wolf.simulate.trajectory(level_model(0.1, 1.0), steps, seed, outliers).measurements
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("prob", [0.0, 0.05, 0.1])
 def test_noise_levels_are_recovered_at_any_share_of_outliers(prob, seed):
@@ -122,6 +123,7 @@ def test_standard_error_of_a_variance_is_the_closed_form(rng):
     assert found.errors["obs_var"] == pytest.approx(np.mean(ys**2) * np.sqrt(2 / len(ys)), rel=1e-3)
 
 
+@pytest.mark.thorough
 def test_many_series_share_their_parameters():
     ys = np.stack([readings(0.05, seed, 1000) for seed in range(4)])
     together = wolf.fit(level_model, ys, restarts=0)
@@ -153,6 +155,12 @@ def test_uneven_times_are_fitted_by_the_continuous_model(rng):
     found = wolf.fit(build, ys, restarts=0)
     assert found.parameters["obs_var"] == pytest.approx(1.0, abs=3 * found.errors["obs_var"])
     assert found.parameters["var_rate"] == pytest.approx(0.1, abs=3 * found.errors["var_rate"])
+
+
+def test_a_search_begins_where_it_is_told():
+    told = {"rate": 0.3, "obs_var": 2.0, "shift": -4.0}
+    transform = Transform(told, {"rate": (-1.0, 1.0), "shift": "real"})
+    assert transform.natural(transform.start) == pytest.approx(told)
 
 
 def test_parameters_of_functions_are_fitted_too():

@@ -105,6 +105,7 @@ MIX = np.array([[2.0, 0.5, 0.0, 0.0], [0.0, 1.0, 0.3, 0.0], [0.0, 0.0, 1.5, 0.0]
 UNMIX = np.linalg.inv(MIX)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("awkward", "plain"),
     [
@@ -150,8 +151,8 @@ def test_door_takes_the_fast_path(ys, monkeypatch):
     run_filter = wolf.run_filter
     spy._cache_size, spy.clear_cache = run_filter._cache_size, run_filter.clear_cache
     monkeypatch.setattr(wolf.engine.run, "run_filter", spy)
-    out = wolf.filter(TRACK, ys)
-    own = wolf.filter(TRACK, ys, save=lambda state, info: (state.mean, info.weight)).saved
+    out = wolf.filter(TRACK, ys, engine="xla")
+    own = wolf.filter(TRACK, ys, save=lambda state, info: (state.mean, info.weight), engine="xla").saved
     assert asked == [True, True]
     _, saved = run_filter(TRACK, wolf.Learned(), ys, fused=True)
     np.testing.assert_array_equal(out.means, saved["means"])

@@ -26,6 +26,7 @@ def many():
     return truth, ys, out, wolf.smooth(out)
 
 
+@pytest.mark.thorough
 def test_the_error_around_a_jump_is_that_of_any_other_step(many):
     truth, _, out, smoothed = many
     errors = smoothed.means[:, :, 0] - truth

@@ -20,9 +20,9 @@ LAYERS = {  # a module imports from its own layer or from those above, never fro
     "engine": {"engine", "native"},
     "doors": {
         *("entry", "api", "online", "results", "storage", "models", "simulate", "twin", "datasets"),
-        *("fitting", "choosing", "metrics", "influence", "audit"),
+        *("fitting", "choosing", "metrics", "influence", "audit", "exporting"),
     },
-    "faces": {"readings", "integrations", "plots", "report", "cli"},
+    "faces": {"readings", "integrations", "plots", "reports", "cli"},
 }
 PICTURES = {("audit", "plots")}  # what draws itself when asked to, imported then
 LEVEL = {module: level for level, modules in enumerate(LAYERS.values()) for module in modules}
@@ -98,6 +98,7 @@ def test_import_wolf_leaves_jax_as_it_is():
 def test_public_functions_are_not_hidden_by_modules():
     for name in ("filter", "filter_many", "smooth", "forecast", "Online", "WoLF", "KF", "IMQ", "LinearModel"):
         assert callable(getattr(wolf, name))
+    assert callable(wolf.report)
     for name in ("certify", "attack", "explain"):  # brought in when they are asked for
         assert callable(getattr(wolf, name))
         assert getattr(wolf, name) is getattr(wolf.audit, name)  # not the folder of that name

@@ -46,6 +46,7 @@ def test_robust_influence_is_bounded(method, tracking, dirty):
     np.testing.assert_allclose(values[-1], values[-2], rtol=1e-3, atol=1e-6)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", ["WoLF", "WoLF-IMQ", "WoLF-TMD", "WoLF-UKF", "WoLF-IEKF"])
 def test_robust_influence_is_bounded_on_a_nonlinear_model(method, nonlinear):
     ys = wolf.simulate.trajectory(nonlinear, 20, key=0).measurements

@@ -206,6 +206,7 @@ def test_gradient_of_a_whole_run_is_finite(name, x64):
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(slopes))
 
 
+@pytest.mark.thorough
 def test_gradient_of_a_whole_run_is_finite_and_the_same_in_every_form(x64):
     joseph, symmetric, sqrt = (slope(cast(hard_model(), float), wolf.WoLF(form=form), hard_data())[0] for form in FORMS)
     for name in ("F", "H", "mean"):  # of a covariance the forms may read the two triangles differently

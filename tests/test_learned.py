@@ -19,6 +19,7 @@ ALONE = GaussianFilter(noise=LearnedScales())  # without the vote
 PLANE = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
 
 
+@pytest.mark.thorough
 def test_first_update_equals_quadrature_with_the_far_component():
     """p(y|x) is the prior's mixture; the improper part is constant in x, at the widest size's 99 % distance."""
     h, r, p = 1.7, 2.0, 3.0
@@ -188,6 +189,7 @@ def test_one_stuck_sensor_never_outvotes_five(six):
     assert [law.ordinary < 3 for law in out.learned_noise] == [True] * 6
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("sensors", [(0, 0, 0, 1, 1, 1), (0, 0, 0, 0, 0, 0)])
 def test_sensors_that_all_jump_are_followed(six, sensors):
     model, run = six

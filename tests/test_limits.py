@@ -78,6 +78,7 @@ def test_linear_functions_are_filtered_as_their_matrices(method, tracking, ys):
 WEIGHTED = [name for name in wolf.methods.names() if isinstance(wolf.methods.make(name).noise, Weighted)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", [name for name in WEIGHTED if not name.endswith(("UKF", "CKF", "GHKF"))])
 def test_zero_residual_leaves_the_mean_and_has_the_top_weight(name, tracking):
     out = wolf.filter(tracking, np.zeros((5, 2)), method=name)  # the prior mean is zero

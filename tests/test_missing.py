@@ -167,6 +167,7 @@ def test_infinite_and_huge_values_do_no_harm_to_nonlinear_models(name):
         check_wild(model, wolf.methods.make(name), "float64", wild)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", ["symmetric", "sqrt"])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_infinite_and_huge_values_do_no_harm_in_every_form(method, dtype):

@@ -230,7 +230,7 @@ def _elementary():
     inputs = np.array([graph.input(i, "f", ONCE) for i in range(2)])
     (results,) = translate(graph, program, [inputs])
     layout = Layout([Slot("model", 0), Slot("model", 1)], [], results.ravel().tolist(), [], [], [], [])
-    address = machine.addresses(write_once(graph, layout, "elementary_test"), ["elementary_test"])["elementary_test"]
+    address = machine.load(machine.compile(write_once(graph, layout, "elementary_test")), "elementary_test")
     call = machine.function(address, ctypes.c_void_p, ctypes.c_void_p)
 
     def run(x):
@@ -242,3 +242,24 @@ def _elementary():
 
 
 ELEMENTARY = _elementary()
+
+
+def test_code_is_kept_for_the_next_process_and_a_damaged_file_is_made_anew(tmp_path, monkeypatch):
+    from wolf.native import shelf
+
+    monkeypatch.setattr(shelf, "_folder", lambda: tmp_path)
+    made = []
+    for _ in range(2):
+        assert shelf.remembered("a", lambda: made.append(1) or b"code") == b"code"
+    assert len(made) == 1
+    (tmp_path / "a.o").write_bytes(b"x" * 40)
+    assert shelf.remembered("a", lambda: made.append(1) or b"code") == b"code"
+    assert len(made) == 2
+
+
+def test_kinds_with_functions_of_ones_own_are_not_kept(tmp_path, monkeypatch):
+    from wolf.native import shelf
+
+    monkeypatch.setattr(shelf, "_folder", lambda: tmp_path)
+    kinds = [take_apart([model], wolf.EKF(), "float64", False, None, "all").kind for model in (TRACK, PENDULUM)]
+    assert [shelf.place_of(kind, "run") is None for kind in kinds] == [False, True]

@@ -82,6 +82,7 @@ def test_network_filter_equals_a_dense_numpy_ekf(hidden, drift, examples):
     np.testing.assert_allclose(out.final.cov, cov, rtol=0, atol=1e-9)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("drift", ["none", "each"])
 def test_forms_agree(drift, examples, rng):
     xs, ys = examples
@@ -116,6 +117,7 @@ def test_linear_network_is_bayesian_regression_in_closed_form(rng):
     np.testing.assert_allclose(out.final.cov, np.linalg.inv(precision), atol=1e-12)
 
 
+@pytest.mark.thorough
 @pytest.mark.bits
 def test_nothing_usable_leaves_a_large_belief_bit_for_bit(examples):
     xs, ys = examples

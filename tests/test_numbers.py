@@ -58,6 +58,7 @@ def level_seen_by(rows, prior_var):
     return wolf.LinearModel(None, np.reshape(rows, (size, 1)), np.zeros((1, 1)), np.eye(size), [0.0], [[prior_var]])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rows", [(0.3, -1.2, 0.8), (1.0, 1.0, 1.0), (1.0, 2.0), (1.0,)])
 def test_the_default_is_the_exact_mixture_however_wide_the_prior(rows, rng, x64):
     for prior_var in 10.0 ** np.arange(0, 18, 2):
@@ -97,9 +98,18 @@ def test_a_diffuse_prior_takes_square_roots_by_itself(states, measured, prior_va
 
 def test_an_ordinary_prior_keeps_the_form(rng):
     model = diffuse(2, 1, 1e8, rng)
-    for method in (wolf.KF(), wolf.Learned(), wolf.methods.make("IMM"), wolf.methods.make("KF-Ting")):
+    for method in (wolf.KF(), wolf.Learned(), wolf.methods.make("KF-Ting")):
         inner = wolf.entry.resolve_method(method, model)
         assert getattr(inner, "form", None) == getattr(method, "form", None)
         assert getattr(getattr(inner, "filter", None), "form", "auto") == "auto"
         wide = wolf.entry.resolve_method(method, diffuse(2, 1, 1e16, rng))
         assert getattr(wide, "filter", wide).form == "sqrt"
+
+
+@pytest.mark.parametrize("name", ["IMM", "RSTKF", "Huber-KF", "MCKF"])
+def test_an_error_of_any_size_leaves_positive_variances(name, rng):
+    ys = rng.normal(size=(30, 2))
+    ys[5:8, 0] = 1e100
+    out = wolf.filter(wolf.models.constant_velocity(2, 1.0, 0.1, 1e-6), ys, method=name)
+    assert (np.diagonal(out.covs, axis1=1, axis2=2) >= 0).all()
+    assert np.isfinite(out.log_liks).all()

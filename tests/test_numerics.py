@@ -1,6 +1,7 @@
 """Numerics: hard problems against 60 digits, long runs, single precision, and the small algebra against NumPy."""
 
 import jax
+import jax.numpy as jnp
 import mpmath
 import numpy as np
 import pytest
@@ -222,3 +223,9 @@ def test_roots_of_singular_matrices_have_finite_gradients(fn, x64):
     slope = jax.jit(jax.jacobian(fn))
     for matrix in (np.zeros((3, 3)), np.ones((3, 3)), np.diag([1.0, 0.0, 2.0])):
         assert np.isfinite(slope(matrix)).all()
+
+
+def test_a_pivot_that_rounding_has_eaten_has_a_floor(x64):
+    factor = linalg.cholesky(jnp.full((3, 3), 4.0))  # three sensors that say the same, and no noise to be seen
+    assert np.isfinite(factor.log_det())
+    assert np.isfinite(factor.half(jnp.array([1.0, 2.0, 3.0]))).all()

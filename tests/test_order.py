@@ -143,6 +143,7 @@ def test_every_way_to_run_agrees_with_filter_when_updating_first(way, varying, y
     assert_same_numbers(way(varying, wolf.WoLF(), ys, us, update_first=True), out)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("update_first", [False, True], ids=["predict first", "update first"])
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 def test_every_way_to_run_agrees_with_filter_on_nonlinear_models(way, update_first, ys, us, x64):
@@ -181,6 +182,7 @@ def test_many_series_agree_with_one_when_inputs_are_shared(update_first, varying
     assert_series_agree(many, varying, ys, us, update_first=update_first)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("steps", [None, STEPS], ids=["fixed", "varying"])
 def test_many_series_with_their_own_models_agree_with_one(steps, us):
     models = [wolf.LinearModel(**oracle.random_system(seed, states=2, steps=steps, controls=1)) for seed in range(3)]
@@ -195,6 +197,7 @@ def test_many_nonlinear_series_agree_with_one(own):
     assert_series_agree(wolf.filter_many(models, ys, inputs=us), models, ys, us)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("own", [False, True], ids=["one model", "own models"])
 def test_many_large_series_agree_with_one(own):
     models = [wolf.LinearModel(**oracle.random_system(seed, states=10)) for seed in range(3)]

@@ -59,6 +59,7 @@ CASES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", CASES)
 def test_the_size_of_pieces_changes_nothing(folder, monkeypatch, case):
     made, arguments = CASES[case]
@@ -68,7 +69,7 @@ def test_the_size_of_pieces_changes_nothing(folder, monkeypatch, case):
         if size:
             monkeypatch.setattr(engine, "CHUNK", size)
             monkeypatch.setattr(tables, "PIECE", 2 * size + 1)
-            monkeypatch.setattr(files.reading, "BLOCK", 1)
+            monkeypatch.setattr(files.texts, "BLOCK", 1)
         result = invoke("filter", "readings.csv", "--time", "time", "--value", "value", *KNOWN, *arguments)
         written = next(Path().glob("readings-clean.*"))
         told.append((result.output, _content(written)))
@@ -86,7 +87,7 @@ def test_pieces_of_standard_input_and_of_compressed_files_are_those_of_the_file(
     invoke("filter", "readings.csv", "--value", "value", *KNOWN)
     expected = Path("readings-clean.csv").read_text()
     monkeypatch.setattr(engine, "CHUNK", PIECE)
-    monkeypatch.setattr(files.reading, "BLOCK", 1)
+    monkeypatch.setattr(files.texts, "BLOCK", 1)
     assert invoke("filter", "-", "--value", "value", *KNOWN, input=text).stdout == expected
     with pa.output_stream("packed.csv.gz", compression="gzip") as packed:
         packed.write(text.encode())
@@ -119,7 +120,7 @@ def test_rows_are_counted_through_all_pieces():
     table = files.Table("some.csv", pa.table({"value": cells}), "csv", ",", lambda: iter(()))
     with pytest.raises(ValueError, match=r"row 4 .*'oops'"):
         files.number_column(table, "value")
-    numbers, bad = files.number_column(table, "value", "missing")
+    numbers, bad, *_ = files.number_column(table, "value", "missing")
     np.testing.assert_array_equal(numbers, [1.0, 2.0, 3.0, np.nan, np.nan, 5.0])
     assert bad == [3]
 

@@ -41,6 +41,29 @@ def test_many_series_with_lapack_inside_end():
     assert printed == ["True"]
 
 
+@pytest.mark.thorough
+def test_two_threads_smooth_and_forecast_many_series_to_the_end():
+    printed = run_python("""
+        from concurrent.futures import ThreadPoolExecutor
+        import numpy as np, wolf
+        model = wolf.models.constant_velocity(9, 1.0, 0.05, 1.0)
+        out = wolf.filter_many(model, np.zeros((20, 30, 9)), threads=1)
+        looks = [lambda: wolf.smooth(out), lambda: wolf.forecast(out, steps=30)]
+        with ThreadPoolExecutor(4) as pool:
+            print(all(np.isfinite(seen.covs).all() for seen in pool.map(lambda i: looks[i % 2](), range(12))))
+    """)
+    assert printed == ["True"]
+
+
+def test_many_series_with_lapack_inside_are_forecast_by_one_program_at_a_time(rng, monkeypatch):
+    model = wolf.models.constant_velocity(9, 1.0, 0.05, 1.0)
+    out = wolf.filter_many(model, rng.normal(size=(2, 4, 9)), method="KF")
+    held, judge = [], parallel.to_numpy
+    monkeypatch.setattr(parallel, "to_numpy", lambda tree: held.append(parallel._pool.locked()) or judge(tree))
+    wolf.forecast(out, steps=3)
+    assert held == [True]
+
+
 @pytest.mark.parametrize(
     "operation", [jnp.linalg.cholesky, jnp.linalg.eigh, jnp.linalg.qr, jnp.linalg.inv, jnp.fft.fft]
 )

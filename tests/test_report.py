@@ -6,12 +6,14 @@ import json
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+import wolf
 from wolf.readings import Options, clean
-from wolf.report import numbers, page, write_report
+from wolf.reports import drawings, numbers, page, verdicts, write_report
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 LARGEST = 5_000_000
@@ -27,7 +29,9 @@ def series():
 
 
 def make(path, series, **options):
-    write_report(str(path), "readings.csv", series, Options(forecast=20), names=["<b>temp</b>"], time="t", **options)
+    write_report(
+        str(path), "readings.csv", series, Options(forecast=20), **({"names": ["<b>temp</b>"], "time": "t"} | options)
+    )
     return path.read_text()
 
 
@@ -92,6 +96,111 @@ def test_every_asset_is_in_the_package():
         assert page._asset(name)
 
 
+def test_every_flagged_reading_is_in_the_table_with_a_reason(tmp_path, series):
+    text = make(tmp_path / "report.html", series)
+    rows = re.findall(r'<tr><td data-title="time">([^<]*)</td><td data-title="rows">(\d+)(?: to (\d+))?<.*?</tr>', text)
+    covered = {row for _, first, last in rows for row in range(int(first), int(last or first) + 1)}
+    assert covered == set(np.flatnonzero(series[0].outlier) + 1)
+    reasons = re.findall(r'<td data-title="kind">outlier</td><td data-title="reason">([^<]*)</td>', text)
+    assert sum("sd from later measurements" in reason for reason in reasons) >= 10
+
+
+def test_kinds_events_and_the_choice_are_shown_where_they_are_known(tmp_path, series):
+    kind = np.where(series[0].outlier, "burst", "").astype(object)
+    kind[[300, 301]] = "shift"
+    candidate = SimpleNamespace(name="local-level", score=-1.5, behind=0.0, parameters={"obs_var": 1.0}, seconds=0.1)
+
+    class Choice:
+        candidates, verdict = (candidate,), "the errors are independent"
+
+        def __repr__(self):
+            return "local-level: foretells best"
+
+    values = series[0].values.copy()
+    values[100:110] = np.nan
+    known = SimpleNamespace(**{f.name: getattr(series[0], f.name) for f in dataclasses.fields(series[0])})
+    known.kind, known.choice, known.values = kind, Choice(), values
+    known.flagged, known.judged, known.missing = series[0].flagged, series[0].judged, 11
+    text = make(tmp_path / "report.html", [known])
+    assert "several readings in a row that are off" in text
+    assert "the level moved and stayed" in text
+    assert "10 rows without a reading" in text
+    assert "local-level: foretells best" in text
+    assert "All 1 candidates" in text
+    picture = told(text)["pictures"][0]
+    assert picture["kinds"] == ["burst", "shift"]
+
+
+def test_checks_are_told_in_words(tmp_path, series):
+    good = {"correlations": [0.01], "unflagged": 500, "inside": 0.95, "bias": 0.0}
+    assert verdicts.of_picture(good) == []
+    assert "intervals are too narrow" in verdicts.of_picture(good | {"correlations": [0.7]})[0]
+    assert "larger than was thought" in verdicts.of_picture(good | {"inside": 0.8})[0]
+    assert "smaller than was thought" in verdicts.of_picture(good | {"inside": 0.999})[0]
+    assert "too wide" in verdicts.of_picture(good | {"correlations": [-0.7]})[0]
+    assert verdicts.of_picture(good | {"correlations": [-0.7]}, past=False) == []
+    assert "below their prediction" in verdicts.of_picture(good | {"bias": -0.5})[0]
+    fit = SimpleNamespace(errors={"obs_var": 9.3}, converged=False, outlier_share=None)
+    unsure = dataclasses.replace(series[0], fit=fit, parameters={"level_var": 0.1, "obs_var": 0.22})
+    assert len(verdicts.of_series(unsure)) == 2
+    text = make(tmp_path / "report.html", [unsure])
+    assert "cannot be told from 0" in text
+    assert "usual error of one reading</span>" not in text
+
+
+def test_many_series_are_shown_in_little_the_most_troubled_first(tmp_path, series):
+    calm = dataclasses.replace(series[0], label="calm", outlier=np.zeros(600, bool))
+    some = [calm, dataclasses.replace(series[0], label="wild")]
+    text = make(tmp_path / "report.html", some, failed={"dead": "all 9 values are missing"})
+    places = [text.index(words) for words in ("<b>dead</b>", "<b>wild</b>", "<b>calm</b>")]
+    assert places == sorted(places)
+    assert [picture["label"] for picture in told(text)["pictures"]] == ["wild", "calm"]
+    assert text.count('role="img" aria-label="calm') == 1
+
+
+def test_the_shape_of_a_season_is_that_of_the_estimate():
+    mean = 5.0 * np.sin(2 * np.pi * np.arange(240) / 24) + 0.1 * np.arange(240)
+    known = SimpleNamespace(model="trend+seasonal:24:3", even=True, mean=mean[:, None])
+    assert "What repeats every 24 steps: from -5 to 5 around the level" in drawings.season(known)
+    assert drawings.season(SimpleNamespace(model="local-level", even=True, mean=mean[:, None])) == ""
+
+
+@pytest.mark.thorough
+def test_a_result_in_python_becomes_a_page(tmp_path):
+    model = wolf.models.constant_velocity(dims=2, dt=1.0, dynamics_var=0.1, obs_var=4.0)
+    drawn = wolf.simulate.trajectory(model, 60, 3, wolf.simulate.Additive(0.1, -60.0, 60.0))
+    out = wolf.filter(model, drawn.measurements)
+    days = np.datetime64("2024-05-01") + np.arange(60)
+    wolf.report(out, tmp_path / "track.html", times=days, names=["east", "north"], title="A track")
+    text = (tmp_path / "track.html").read_text()
+    assert 'aria-label="the track, east to the right, north upwards"' in text
+    assert "Of 60 rows of readings" in text
+    first = int(np.flatnonzero(out.outliers)[0])
+    assert str(days[first]) in text
+    mean = np.frombuffer(base64.b64decode(told(text)["pictures"][1]["mean"]["data"]), "<f4")
+    np.testing.assert_allclose(mean, out.means[:, 1], rtol=1e-5)
+    wolf.report(wolf.smooth(out), tmp_path / "smooth.html")
+    assert "the whole series (smoothed)" in (tmp_path / "smooth.html").read_text()
+    for wrong, words in ((np.zeros(3), "report takes"), (wolf.filter(model, out.ys, save="means"), "save=")):
+        with pytest.raises(ValueError, match=words):
+            wolf.report(wrong, tmp_path / "x.html")
+    with pytest.raises(ValueError, match="times must have one entry"):
+        wolf.report(out, tmp_path / "x.html", times=[1.0])
+    with pytest.raises(ValueError, match="names must be one"):
+        wolf.report(out, tmp_path / "x.html", names=["a"])
+
+
+def test_a_curved_model_is_seen_through_its_measurement(tmp_path):
+    prior = wolf.Gaussian([1.0], [[0.1]])
+    model = wolf.StateSpaceModel(
+        dynamics=lambda x: x, observe=lambda x: x**2, dynamics_cov=[[0.01]], obs_cov=[[0.1]], prior=prior
+    )
+    out = wolf.filter(model, np.ones(20))
+    wolf.report(out, tmp_path / "curved.html")
+    mean = told((tmp_path / "curved.html").read_text())["pictures"][0]["mean"]
+    np.testing.assert_allclose(np.frombuffer(base64.b64decode(mean["data"]), "<f4"), out.means[:, 0] ** 2, rtol=1e-5)
+
+
 @pytest.fixture(scope="module")
 def browser():
     playwright = pytest.importorskip("playwright.sync_api", reason="the browser tests need playwright")
@@ -110,8 +219,8 @@ def written(tmp_path_factory, series):
     return path
 
 
-def open_page(browser, path, scheme):
-    opened = browser.new_page(viewport={"width": 1200, "height": 900}, color_scheme=scheme)
+def open_page(browser, path, scheme, width=1200):
+    opened = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
     errors = []
     opened.on("pageerror", lambda error: errors.append(str(error)))
     opened.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
@@ -184,5 +293,21 @@ def test_zoom_pan_and_reset_move_all_pictures(browser, written):
     opened.click("#all")
     opened.click("#theme")
     opened.wait_for_timeout(100)
+    assert errors == []
+    opened.close()
+
+
+def test_the_page_fits_a_phone_and_the_keyboard(browser, written):
+    opened, errors = open_page(browser, written, "light", width=390)
+    assert opened.evaluate("document.documentElement.scrollWidth") <= 390
+    legend, heading = opened.locator("#legend").bounding_box(), opened.locator("h2:text('Flagged')").bounding_box()
+    assert legend["y"] + legend["height"] <= heading["y"]
+    assert all(text.strip() for text in opened.locator("#legend span").all_inner_texts())
+    whole = opened.evaluate("window.wolfReport.range()")
+    opened.focus("#series")
+    opened.keyboard.press("+")
+    opened.wait_for_timeout(100)
+    closer = opened.evaluate("window.wolfReport.range()")
+    assert closer["max"] - closer["min"] == pytest.approx(0.5 * (whole["max"] - whole["min"]), rel=1e-6)
     assert errors == []
     opened.close()

@@ -149,6 +149,7 @@ def test_rival_equals_its_plain_equations(name, ys):
         np.testing.assert_allclose(out.covs[t], cov, **near)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["KF-B", "KF-IW", "RSTKF", "MCKF", "ADF"])
 def test_square_root_form_of_a_rival_agrees(name, ys):
     plain, root = (wolf.filter(MODEL, ys, method=wolf.methods.make(name, form=form)) for form in ("joseph", "sqrt"))
@@ -441,6 +442,7 @@ def trials():
     return model, *(np.concatenate(part) for part in stack)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", STUDY)
 def test_rival_reaches_the_error_of_an_independent_study(name, trials):
     model, ys, states = trials

@@ -44,6 +44,7 @@ def bending():
     return wolf.StateSpaceModel(bend, look, 0.05 * np.eye(2), 0.2 * np.eye(1), prior)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", SIGMA)
 @pytest.mark.parametrize("prefix", ["", "WoLF-"])
 def test_sigma_points_on_linear_functions_equal_the_linear_filter(name, prefix, tracking, dirty):
@@ -98,6 +99,7 @@ def test_gauss_hermite_has_the_exact_moments_of_a_polynomial(x64):
     np.testing.assert_allclose(view.jac[0, 0] * s**2, 2 * m * s**2, rtol=1e-12)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "rule", [Unscented(), Unscented(alpha=1.0, beta=2.0, kappa=1.0), Cubature(), GaussHermite(order=5)]
 )
@@ -112,6 +114,22 @@ def test_leftover_covariance_is_what_the_line_does_not_explain(rule, x64, rng):
     assert np.all(np.linalg.eigvalsh(view.root @ view.root.T) > -1e-15)
     np.testing.assert_allclose(view.mean, values.mean(0), atol=0.05)
     np.testing.assert_allclose(np.diag(total), values.var(0), rtol=0.25)
+
+
+def test_square_roots_carry_what_a_line_leaves_over():
+    prior = wolf.Gaussian(np.array([0.5, 1.0]), np.diag([0.5, 2.0]))
+    model = wolf.StateSpaceModel(bend, look, 0.01 * np.eye(2), 0.1 * np.eye(1), prior)
+    ys = np.linspace(1.0, 2.0, 5)
+    plain, root = (wolf.filter(model, ys, method=wolf.methods.make("UKF", form=form)) for form in ("joseph", "sqrt"))
+    np.testing.assert_allclose(root.means, plain.means, rtol=1e-10)
+    np.testing.assert_allclose(root.predicted_covs, plain.predicted_covs, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("beta", [0.0, 2.0])
+def test_beta_is_extra_weight_of_the_centre_in_the_covariance(beta, x64):
+    """For x² under N(0, 1) the points have variance 2, and the centre is 1 away from their mean."""
+    view = Unscented(alpha=1.0, beta=beta, kappa=2.0)(Bound(lambda x: x**2), wolf.Gaussian(jnp.zeros(1), jnp.eye(1)))
+    np.testing.assert_allclose(view.root @ view.root.T, [[2.0 + beta]], rtol=1e-12)
 
 
 def test_singular_beliefs_have_no_slope_where_they_have_no_spread(x64):

@@ -118,6 +118,7 @@ def test_smoothing_many_equals_one_by_one():
         assert_close(1e-10, means=(many.means[i], one.means), covs=(many.covs[i], one.covs))
 
 
+@pytest.mark.thorough
 def test_smoothing_many_with_their_own_models_equals_one_by_one():
     models = [wolf.LinearModel(**oracle.random_system(seed)) for seed in range(3)]
     ys = np.stack([oracle.random_data(seed, STEPS) for seed in range(3)])
@@ -163,6 +164,7 @@ def observed_covs(system, forecast):
     return np.einsum("tij,tj->ti", H, forecast.means), H @ forecast.covs @ H.swapaxes(1, 2) + R
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("update_first", [False, True], ids=["predict first", "update first"])
 @pytest.mark.parametrize("controls", [0, 2], ids=["free", "inputs"])
 def test_forecast_equals_filtering_what_is_missing(controls, update_first):
@@ -173,6 +175,7 @@ def test_forecast_equals_filtering_what_is_missing(controls, update_first):
     assert_close(1e-10, obs_means=(forecast.obs_means, means), obs_covs=(forecast.obs_covs, covs))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("update_first", [False, True], ids=["predict first", "update first"])
 def test_nonlinear_forecast_equals_filtering_what_is_missing(update_first):
     prior = wolf.Gaussian(np.array([0.5, 0.0]), 0.1 * np.eye(2))

@@ -38,6 +38,7 @@ def pyright(_):
             yield Path(told["file"]).name, told["range"]["start"]["line"] + 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("checker", [mypy, pyright])
 def test_checkers_find_every_mistake_and_no_other(checker, tmp_path):
     found, expected = set(checker(tmp_path)), marked()

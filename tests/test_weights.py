@@ -213,6 +213,17 @@ def test_users_own_weight_does_what_the_built_in_one_does(mine, wrap, tracking, 
         np.testing.assert_array_equal(out.weights, expected.weights)
 
 
+def never_a_number(residual, obs_cov, innovation_cov):
+    return jnp.nan * residual[0]
+
+
+def test_an_update_that_breaks_down_leaves_the_prediction(tracking):
+    out = wolf.filter(tracking, np.ones((3, 2)), method=wolf.WoLF(never_a_number))
+    np.testing.assert_array_equal(out.means, out.predicted_means)
+    np.testing.assert_array_equal(out.covs, out.predicted_covs)
+    assert (out.weights == 0).all()
+
+
 @pytest.mark.parametrize("name", METRICS)
 @given(entries=arrays(np.float64, (2, 2), elements=st.floats(-3, 3)))
 def test_joint_weight_in_the_innovation_metric_ignores_the_units_of_y(name, entries):

@@ -199,6 +199,9 @@ def test_the_command_lists_and_runs(tmp_path, only):
     assert result.exit_code == 0, result.output
     assert "nothing to compare with" in result.output
     assert (tmp_path / "new" / "folder" / "made-up" / "results.json").exists()
+    assert command("--out", str(tmp_path), "--quiet").output == ""
+    told = json.loads(command("--out", str(tmp_path), "--json").output)
+    assert [each["name"] for each in told["experiments"]] == ["made-up"]
 
 
 def test_the_command_ends_with_1_if_a_difference_is_unexplained(tmp_path, only, monkeypatch):

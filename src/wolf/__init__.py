@@ -5,69 +5,70 @@ import wolf
 model = wolf.models.local_level(level_var=0.1, obs_var=1.0)
 out = wolf.filter(model, ys)          # robust, nothing to tune
 out.means, out.covs, out.outliers
+
+A name is brought in when it is first asked for: `import wolf` itself imports neither JAX nor NumPy.
 """
 
 from typing import TYPE_CHECKING
 
 from wolf import interrupts as interrupts  # before all that takes long to import
 
-# isort: split
-from wolf import (
-    datasets,
-    ensembles,
-    filters,
-    influence,
-    methods,
-    metrics,
-    models,
-    moments,
-    noise,
-    plots,
-    simulate,
-    twin,
-    weights,
-)
-from wolf.api import filter, filter_chunks, filter_many, forecast, sample_paths, smooth
-from wolf.belief import Gaussian
-from wolf.choosing import Choice, choose
-from wolf.engine.run import init, run_chunks, run_each, run_filter, run_many, step
-from wolf.entry import package_version as _package_version
-from wolf.filters import EnsembleFilter, GaussianFilter
-from wolf.fitting import Fit, fit
-from wolf.fitting.tuning import Tuned, tune
-from wolf.methods import EKF, IEKF, KF, Learned, LowRank, WoLF
-from wolf.online import FixedLag, Online
-from wolf.readings.frames import filter_frame
-from wolf.results import Filtered, Forecast, Smoothed
-from wolf.statespace import LinearModel, ParameterModel, StateSpaceModel, families
-from wolf.weights import (
-    IMQ,
-    Huber,
-    MahalanobisIMQ,
-    MahalanobisThreshold,
-    PerCoordinate,
-    PerGroup,
-    StudentWeight,
-    Tukey,
-    Unweighted,
-    Welsch,
-)
-
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # what a checker sees; `_HOMES` below says the same to Python
+    from wolf import (
+        datasets,
+        ensembles,
+        filters,
+        influence,
+        methods,
+        metrics,
+        models,
+        moments,
+        noise,
+        plots,
+        simulate,
+        twin,
+        weights,
+    )
+    from wolf.api import filter, filter_chunks, filter_many, forecast, sample_paths, smooth
     from wolf.audit.attack import attack
     from wolf.audit.certificate import Certificate, certify
     from wolf.audit.explain import explain
+    from wolf.belief import Gaussian
+    from wolf.choosing import Choice, choose
+    from wolf.engine.run import init, run_chunks, run_each, run_filter, run_many, step
+    from wolf.exporting import export_c
+    from wolf.filters import EnsembleFilter, GaussianFilter
+    from wolf.fitting import Fit, fit
+    from wolf.fitting.tuning import Tuned, tune
     from wolf.integrations.estimators import OnlineClassifier as OnlineClassifier
     from wolf.integrations.estimators import OnlineRegressor as OnlineRegressor
+    from wolf.methods import EKF, IEKF, KF, Learned, LowRank, WoLF
+    from wolf.online import Bank, FixedLag, Online
+    from wolf.readings.frames import filter_frame
+    from wolf.reports import report
+    from wolf.results import Filtered, Forecast, Smoothed
+    from wolf.statespace import LinearModel, ParameterModel, StateSpaceModel, families
+    from wolf.weights import (
+        IMQ,
+        Huber,
+        MahalanobisIMQ,
+        MahalanobisThreshold,
+        PerCoordinate,
+        PerGroup,
+        StudentWeight,
+        Tukey,
+        Unweighted,
+        Welsch,
+    )
 
-plot = plots  # wolf.plot.series(out)
-__version__ = _package_version()
+    plot = plots  # wolf.plot.series(out)
+    __version__: str
 
 __all__ = ["Gaussian", "LinearModel", "ParameterModel", "StateSpaceModel"]
 __all__ += ["filter", "filter_chunks", "filter_frame", "filter_many", "forecast", "sample_paths", "smooth"]
 __all__ += ["Choice", "choose"]
-__all__ += ["Filtered", "Fit", "FixedLag", "Forecast", "Online", "Smoothed", "Tuned", "fit", "tune"]
-__all__ += ["Certificate", "attack", "certify", "explain"]
+__all__ += ["Bank", "Filtered", "Fit", "FixedLag", "Forecast", "Online", "Smoothed", "Tuned", "fit", "tune"]
+__all__ += ["Certificate", "attack", "certify", "explain", "export_c", "report"]
 __all__ += ["EKF", "IEKF", "KF", "EnsembleFilter", "GaussianFilter", "Learned", "LowRank", "WoLF"]
 __all__ += ["IMQ", "Huber", "MahalanobisIMQ", "MahalanobisThreshold", "PerCoordinate", "PerGroup", "StudentWeight"]
 __all__ += ["Tukey", "Unweighted", "Welsch"]
@@ -75,24 +76,59 @@ __all__ += ["init", "run_chunks", "run_each", "run_filter", "run_many", "step"]
 __all__ += ["datasets", "ensembles", "families", "filters", "influence", "methods", "metrics", "models", "moments"]
 __all__ += ["noise", "plot", "plots", "simulate", "twin", "weights"]
 
-_ELSEWHERE = {
-    "attack": "wolf.audit.attack",
-    "Certificate": "wolf.audit.certificate",
-    "certify": "wolf.audit.certificate",
-    "explain": "wolf.audit.explain",
-    "OnlineClassifier": "wolf.integrations.estimators",
-    "OnlineRegressor": "wolf.integrations.estimators",
+_HOMES = {
+    "wolf.api": "filter filter_chunks filter_many forecast sample_paths smooth",
+    "wolf.audit.attack": "attack",
+    "wolf.audit.certificate": "Certificate certify",
+    "wolf.audit.explain": "explain",
+    "wolf.belief": "Gaussian",
+    "wolf.choosing": "Choice choose",
+    "wolf.engine.run": "init run_chunks run_each run_filter run_many step",
+    "wolf.exporting": "export_c",
+    "wolf.filters": "EnsembleFilter GaussianFilter",
+    "wolf.fitting": "Fit fit",
+    "wolf.fitting.tuning": "Tuned tune",
+    "wolf.integrations.estimators": "OnlineClassifier OnlineRegressor",
+    "wolf.methods": "EKF IEKF KF Learned LowRank WoLF",
+    "wolf.online": "Bank FixedLag Online",
+    "wolf.readings.frames": "filter_frame",
+    "wolf.reports": "report",
+    "wolf.results": "Filtered Forecast Smoothed",
+    "wolf.statespace": "LinearModel ParameterModel StateSpaceModel families",
+    "wolf.weights": (
+        "IMQ Huber MahalanobisIMQ MahalanobisThreshold PerCoordinate PerGroup StudentWeight Tukey Unweighted Welsch"
+    ),
 }
 
 if not TYPE_CHECKING:  # a checker would take it for leave to misspell every name
 
     def __getattr__(name):
-        """Bring in what few need, and what needs scikit-learn, only when it is asked for."""
+        """Bring in a name or a module of ours when it is first asked for."""
         from importlib import import_module
+        from importlib.util import find_spec
 
-        if name in _ELSEWHERE:
-            return getattr(import_module(_ELSEWHERE[name]), name)
-        raise AttributeError(f"module 'wolf' has no attribute {name!r}")
+        home = next((home for home, names in _HOMES.items() if name in names.split()), None)
+        if name == "__version__":
+            found = _version()
+        elif home is not None:
+            found = getattr(import_module(home), name)
+        elif name == "plot":  # wolf.plot.series(out)
+            found = import_module("wolf.plots")
+        elif not name.startswith("_") and find_spec(f"wolf.{name}"):
+            found = import_module(f"wolf.{name}")
+        else:
+            raise AttributeError(f"module 'wolf' has no attribute {name!r}")
+        globals()[name] = found
+        return found
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("wolf-filter")
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def __dir__() -> list[str]:
@@ -100,4 +136,4 @@ def __dir__() -> list[str]:
     from importlib.util import find_spec
 
     learners = ["OnlineClassifier", "OnlineRegressor"] if find_spec("sklearn") else []
-    return sorted([*__all__, *learners, *(name for name in globals() if name.startswith("__"))])
+    return sorted([*__all__, *learners, "__version__", *(name for name in globals() if name.startswith("__"))])

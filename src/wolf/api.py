@@ -12,11 +12,12 @@ from numpy.typing import ArrayLike
 
 from wolf import checks, entry, native
 from wolf.belief import Gaussian
-from wolf.engine import hindsight, reweighing
+from wolf.belief.density import deviations
+from wolf.engine import hindsight, parallel, reweighing
 from wolf.engine.forecasting import run_forecast
 from wolf.engine.measurements import is_wild
-from wolf.engine.parallel import bound_programs, pad, pad_steps, run_one, run_series
-from wolf.engine.smoothing import run_sampler, run_smoother
+from wolf.engine.parallel import bound_programs, bounded, call, pad, pad_steps, run_forecasts, run_one, run_series
+from wolf.engine.smoothing import run_sampler
 from wolf.filters import GaussianFilter
 from wolf.native import Engine
 from wolf.numerics.precision import as_key, precision, to_dtype, to_numpy
@@ -25,6 +26,7 @@ from wolf.protocols import Dtype, Filter, Key, Save
 from wolf.results import Filtered, Forecast, Smoothed, describe_method
 from wolf.statespace import Model, with_matrices
 
+_weigh_again = bounded(reweighing.weigh_again)
 Models = Model | Sequence[Model]  # one for all series, or one for each
 
 
@@ -249,11 +251,8 @@ def smooth(model: Models, out: Filtered, *, reweigh: bool = False) -> Smoothed:
     dtype = out.settings["dtype"]
     each, whole = _together(model)
     beliefs = Gaussian(out.means, out.covs), Gaussian(out.predicted_means, out.predicted_covs)
-    smoother = partial(run_smoother, update_first=out.update_first)
     start = out.final.t - (out.settings["steps"] if out.lengths is None else out.lengths)  # above 0 for a chunk
-    if out.num_series is not None:
-        inputs_axis = 0 if out.inputs is not None and out.inputs.ndim == 3 else None
-        smoother = jax.vmap(smoother, in_axes=(0 if each else None, None, 0, 0, inputs_axis, 0, 0))
+    how: Any = {"many": out.num_series is not None, "per_series_model": each, "update_first": out.update_first}
     # The walk goes backward, so steps before the first change nothing, and let one program serve several lengths.
     axis, steps = 0 if out.num_series is None else 1, out.settings["steps"]
     extra = pad_steps(steps) - steps
@@ -261,8 +260,8 @@ def smooth(model: Models, out: Filtered, *, reweigh: bool = False) -> Smoothed:
     us = None if out.inputs is None else pad(out.inputs, out.inputs.ndim - 2, extra)
     bound_programs()
     with precision(dtype):
-        engine = (cast(whole, dtype), cast(out.method.moments, dtype))
-        smoothed = to_numpy(smoother(*engine, *cast(beliefs, dtype), to_dtype(us, dtype), lengths, start - extra))
+        engine = (cast(whole, dtype), cast(out.method.moments, dtype), *cast(beliefs, dtype), to_dtype(us, dtype))
+        smoothed = parallel.smooth(*engine, lengths, start - extra, **how)
     mean, cov = (array[extra:] if axis == 0 else array[:, extra:] for array in (smoothed.mean, smoothed.cov))
     first = Smoothed(mean, cov, out)
     return _smooth_again(model, first) if reweigh else first
@@ -287,7 +286,8 @@ def _with_jumps(model: Model, out: Filtered) -> Filtered:
     options: Any = {"inputs": out.inputs, "update_first": out.update_first, "dtype": out.settings["dtype"]}
 
     def told(jumps: list[int], save: Any = "all") -> Filtered:
-        return filter(model, out.ys, method=hindsight.with_jumps(out.method, jumps, len(out)), save=save, **options)
+        method = hindsight.with_jumps(out.method, jumps, pad_steps(len(out)))
+        return filter(model, out.ys, method=method, save=save, **options)
 
     seen = filter(model, out.ys, method=out.method, save=hindsight.save_votes, **options).saved
     starts = hindsight.possible_starts(seen["votes"], seen["inflations"], ~np.isnan(out.ys).all(1))
@@ -308,11 +308,12 @@ def _smooth_again(model: Any, first: Smoothed) -> Smoothed:
         Gaussian(out.means, out.covs),
         Gaussian(first.means, first.covs),
     )
+    inflations = out.saved.get("inflations", np.ones(len(out.ys)))
+    longer = partial(pad, axis=0, after=pad_steps(len(out.ys)) - len(out.ys))  # each row is weighed by itself
     with precision(dtype):
         engine = cast((with_matrices(model), method.moments, method.noise, out.final.memory), dtype)
-        given = (to_dtype(out.ys, dtype), cast(beliefs, dtype), to_dtype(out.inputs, dtype))
-        roots = to_numpy(reweighing.weigh_again(*engine, *given))
-    inflations = out.saved.get("inflations", np.ones(len(out.ys)))
+        given = longer((to_dtype(out.ys, dtype), cast(beliefs, dtype), to_dtype(out.inputs, dtype)))
+        roots, inflations = to_numpy(_weigh_again(*engine, *given)), longer(inflations)
     told = dataclasses.replace(method, noise=reweighing.Given(roots, inflations))
     options = {"inputs": out.inputs, "update_first": out.update_first, "dtype": dtype}
     again = filter(model, out.ys, method=told, **options)
@@ -406,19 +407,18 @@ def forecast(
     last = None if out.inputs is None else out.inputs[..., -1, :]
     padded = pad_steps(int(steps))  # one program serves several lengths
     us = None if us is None else pad(us, us.ndim - 2, after=padded - int(steps))
-    forecaster = partial(run_forecast, steps=padded, update_first=out.update_first)
+    forecaster: Callable = run_forecast
     if out.num_series is not None:
         axes = (0 if us is not None and us.ndim == 3 else None, 0 if last is not None and last.ndim == 2 else None)
-        forecaster = jax.vmap(forecaster, in_axes=(0 if each else None, None, 0, *axes))
+        forecaster = partial(call, run_forecasts, axes=(0 if each else None, None, 0, *axes))
     bound_programs()
     with precision(dtype):
         engine = (cast(whole, dtype), cast(out.method, dtype), out.final)
-        states, measured = to_numpy(forecaster(*engine, to_dtype(us, dtype), to_dtype(last, dtype)))
-    ahead = (slice(int(steps)),) if out.num_series is None else (slice(None), slice(int(steps)))
-    states, measured = jax.tree.map(lambda array: array[ahead], (states, measured))
-    from scipy.special import ndtri
-
-    half = ndtri(0.5 + 0.5 * level) * np.sqrt(np.diagonal(measured.cov, axis1=-2, axis2=-1))
+        data, ahead = (to_dtype(us, dtype), to_dtype(last, dtype)), {"steps": padded, "update_first": out.update_first}
+        states, measured = to_numpy(forecaster(*engine, *data, **ahead))
+    kept = (slice(int(steps)),) if out.num_series is None else (slice(None), slice(int(steps)))
+    states, measured = jax.tree.map(lambda array: array[kept], (states, measured))
+    half = deviations(level) * np.sqrt(np.diagonal(measured.cov, axis1=-2, axis2=-1))
     lower, upper = measured.mean - half, measured.mean + half
     return Forecast(states.mean, states.cov, measured.mean, measured.cov, lower, upper, level)
 

@@ -1,8 +1,6 @@
 """What every entry shares: which method is meant, what is checked and said before a run, in which precision it runs."""
 
 import warnings
-from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import jax
@@ -156,13 +154,11 @@ def warn_if_fresh(model: Model) -> None:
             warnings.warn(words, stacklevel=3)
 
 
-@lru_cache(maxsize=1)
 def package_version() -> str:
-    """Read the installed version; once, since it is looked up on the disk."""
-    try:
-        return version("wolf-filter")
-    except PackageNotFoundError:
-        return "not installed"
+    """Read the installed version."""
+    import wolf
+
+    return wolf.__version__
 
 
 def stack_models(models: tuple[Model, ...]) -> Any:

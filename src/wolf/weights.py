@@ -28,7 +28,7 @@ from wolf.numerics.linalg import Cholesky
 from wolf.numerics.pytree import function, pytree, static
 from wolf.protocols import Metric, Number
 
-EFFICIENCY = 0.95  # of the calibrated threshold that c=None stands for
+EFFICIENCY = calibration.USUAL  # of the calibrated threshold that c=None stands for
 STUDENT_DOF = 4.0  # Lange, Little & Taylor (1989): a choice that does well over many data sets
 
 

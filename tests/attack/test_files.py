@@ -37,6 +37,7 @@ def devices(monkeypatch):
     monkeypatch.setattr(os, "replace", careful)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", CASES)
 def test_a_file_works_or_ends_in_one_line(name, tmp_path, monkeypatch):
     case = CASES[name]

@@ -83,6 +83,7 @@ def test_closed_standard_input_and_output_are_told(monkeypatch):
         files.write_table("-", table())
 
 
+@pytest.mark.thorough
 def test_a_file_gets_the_mode_that_the_umask_says(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     make(IN)
@@ -99,7 +100,7 @@ def test_what_nobody_foresaw_is_one_line_and_code_70(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     make(IN)
 
-    def fail(*arguments):
+    def fail(*arguments, **options):
         raise KeyError("odd\nthing")
 
     monkeypatch.setattr(files, "read_table", fail)
@@ -118,7 +119,7 @@ def test_what_the_machine_lacks_is_one_line_and_code_2(error, tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     make(IN)
 
-    def fail(*arguments):
+    def fail(*arguments, **options):
         raise error
 
     monkeypatch.setattr(files, "read_table", fail)

@@ -28,8 +28,10 @@ for named in ([], ["--time", "time"]):
 offsets = dated(3, "2024-05-04T01:00:00+01:00", "2024-05-{:02d}T00:00:00Z")
 run("two offsets of one moment", {"in.csv": offsets}, code=0, words="every 86400 s")
 american = text([f"01/{i + 1:02d}/2015,{y}" for i, y in enumerate(LEVEL)])
-run("American dates", {"in.csv": american}, code=0, words="'01/01/2015'")
-run("American dates by name", {"in.csv": american}, "--time", "time", words="'01/01/2015'")
+run("American dates", {"in.csv": american}, code=0, words="time, every 86400 s")
+unclear = text([f"01/{i % 3 + i // 3 + 1:02d}/2015,{y}" for i, y in enumerate(LEVEL)])
+run("dates in either order", {"in.csv": unclear}, "--value", "value", words="--day-first or --month-first")
+run("dates in either order, told", {"in.csv": unclear}, "--month-first", code=0, words="sorted for filtering")
 TIMES = {
     "date32": pa.array(range(ROWS), pa.date32()),
     "date64": pa.array([86_400_000 * i for i in range(ROWS)], pa.date64()),

@@ -5,8 +5,10 @@ from typing import Any
 
 import click
 
+from wolf.cli.options import examples, talk_options
 
-@click.command()
+
+@click.command(epilog=examples("wolf reproduce --list", "wolf reproduce intro --scale small --out reproduction"))
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @click.option("--list", "listed", is_flag=True, help="List the experiments and end.")
 @click.option(
@@ -32,6 +34,7 @@ import click
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Folder of the regression sets; default: they are downloaded.",
 )
+@talk_options
 @click.pass_context
 def reproduce(context: click.Context, names: tuple[str, ...], listed: bool, **options: Any) -> None:
     """Run the paper's experiments (all, or by NAME) and compare them with what the paper reports.

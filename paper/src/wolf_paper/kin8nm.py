@@ -13,8 +13,10 @@ import numpy as np
 from wolf_paper import learning
 from wolf_paper.learning import BOUNDS, METHODS
 from wolf_paper.protocol import Experiment, Rows, Task
+from wolf_paper.uci import RIVALS
 from wolf_paper.uci_data import AS_RUN, PRINTED, SAVED, as_saved, load, network, streams
 from wolf_paper.uci_figures import draw_draws, draw_speed, mean_by_method
+from wolf_paper.verdict import matches
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,8 @@ def measure(rows: Mapping[str, Rows], config: Settings) -> dict[str, float]:
             found[f"{method}, {word}: time over WoLF-IMQ"] = times[method]
         better = min(errors["EKF"], errors["OGD"]) / max(errors["WoLF-IMQ"], errors["WoLF-TMD"])
         found[f"WoLF is more accurate than EKF and OGD, {word}"] = better - 1.0
+        best, rivals = min(errors["WoLF-IMQ"], errors["WoLF-TMD"]), [errors[name] for name in RIVALS]
+        found[f"the better WoLF matches or outperforms every rival, {word}"] = matches(best, rivals)
     drawn = [row for part in rows if part.startswith("draw-") for row in rows[part]]
     for method in BOUNDS:
         fresh = [row.get("fresh_rmedse", np.nan) for row in drawn if row["method"] == method]

@@ -3,9 +3,11 @@
 import math
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import click
 
+from wolf.cli.options import tell
 from wolf_paper import registry, runner, verdict
 from wolf_paper.runner import Outcome, Request
 
@@ -27,24 +29,46 @@ def listing() -> str:
     )
 
 
-def reproduce(names: tuple[str, ...], scale: str, trials: int | None, seed: int, out: Path, data: Path | None) -> int:
+def reproduce(
+    names: tuple[str, ...],
+    scale: str,
+    trials: int | None,
+    seed: int,
+    out: Path,
+    data: Path | None,
+    as_json: bool = False,
+    quiet: bool = False,
+) -> int:
     """Run the experiments and print a table; 1 if a figure differs and nobody has said why, else 0."""
+    silent = quiet or as_json
     chosen = registry.choose(names)
     out.mkdir(parents=True, exist_ok=True)
     request = Request(out, scale, seed, trials, data)
     outcomes = []
     try:
         for number, experiment in enumerate(chosen, 1):
-            click.echo(f"[{number}/{len(chosen)}] {experiment.name}: {experiment.title}")
-            outcomes.append(runner.reproduce(experiment, request))
+            if not silent:
+                click.echo(f"[{number}/{len(chosen)}] {experiment.name}: {experiment.title}")
+            say = (lambda words: None) if silent else click.echo
+            outcomes.append(runner.reproduce(experiment, request, say, quiet))
     except KeyboardInterrupt:
         click.echo(f"\nInterrupted. Finished parts are kept in {out}; the same command goes on from there.", err=True)
         return 130  # as a shell reports an interrupt
-    click.echo(table(outcomes))
+    words = [table(outcomes)]
     if trials is not None:
-        click.echo("With --trials, figures that hold at one scale only were not judged.")
-    click.echo(f"Rows, figures and manifests: {out}")
+        words.append("With --trials, figures that hold at one scale only were not judged.")
+    words.append(f"Rows, figures and manifests: {out}")
+    tell("\n".join(words), facts(outcomes, out), as_json, quiet)
     return int(any(outcome.failed for outcome in outcomes))
+
+
+def facts(outcomes: list[Outcome], out: Path) -> dict[str, Any]:
+    """Say how the experiments compare with the paper in numbers, for programs."""
+    told = [
+        {"name": each.name, "seconds": each.seconds, "figures": [vars(found) for found in each.verdicts]}
+        for each in outcomes
+    ]
+    return {"experiments": told, "failed": [each.name for each in outcomes if each.failed], "wrote": str(out)}
 
 
 def table(outcomes: list[Outcome]) -> str:

@@ -19,16 +19,15 @@ import io
 import json
 import math
 import re
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
+from wolf.cli.progress import Progress
 from wolf.entry import package_version
 from wolf.plots.style import MISSING_MATPLOTLIB
 from wolf_paper import provenance, verdict
@@ -36,7 +35,6 @@ from wolf_paper import rows as files
 from wolf_paper.protocol import Experiment, NoData, Rows, Task
 from wolf_paper.verdict import Verdict
 
-TICKS = 1000  # of a progress bar
 DPI = 150  # of a picture
 SCALES = ("small", "paper")
 
@@ -88,17 +86,20 @@ class Outcome:
         return any(each.status == verdict.UNEXPLAINED for each in self.verdicts)
 
 
-def reproduce(experiment: Experiment, request: Request, say: Callable[[str], None] = click.echo) -> Outcome:
+def reproduce(
+    experiment: Experiment, request: Request, say: Callable[[str], None] = click.echo, quiet: bool = False
+) -> Outcome:
     """Run an experiment, draw it and judge it.
 
     Args:
         experiment: from the registry.
         request: what to run and where.
         say: told what happens.
+        quiet: show no progress.
     """
     config = configure(experiment, request)
     folder = request.out / experiment.name
-    ran = _run_parts(experiment, config, request, folder, say)
+    ran = _run_parts(experiment, config, request, folder, say, quiet)
     found = experiment.measure(ran.rows, config) if ran.rows else {}
     measured = {name: float(value) for name, value in found.items()}
     same = request.trials is None or config == experiment.settings[request.scale]
@@ -121,7 +122,9 @@ class _Ran(NamedTuple):
     fresh: list[str]
 
 
-def _run_parts(experiment: Experiment, config: Any, request: Request, folder: Path, say: Callable[[str], None]) -> _Ran:
+def _run_parts(
+    experiment: Experiment, config: Any, request: Request, folder: Path, say: Callable[[str], None], quiet: bool
+) -> _Ran:
     """Run what is not finished, in order; each part is kept before the next begins."""
     ran = _Ran({}, {}, [], [])
     for part in experiment.parts(config):
@@ -130,7 +133,7 @@ def _run_parts(experiment: Experiment, config: Any, request: Request, folder: Pa
         if kept is None:
             started = time.perf_counter()
             try:
-                rows = _run(experiment, Task(config, part, request.seed, request.data, earlier=dict(ran.rows)))
+                rows = _run(experiment, Task(config, part, request.seed, request.data, earlier=dict(ran.rows)), quiet)
             except NoData as reason:
                 say(f"  {part}: no data. {reason}")
                 ran.missing.append(part)
@@ -170,32 +173,18 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _run(experiment: Experiment, task: Task) -> Rows:
-    with _bar(f"  {experiment.name}: {task.part}") as tell:
+def _run(experiment: Experiment, task: Task, quiet: bool) -> Rows:
+    with Progress(f"  {experiment.name}: {task.part}", quiet=quiet) as progress:
+
+        def tell(done: int, of: int) -> None:
+            progress.done, progress.total = done, of
+
         try:
             return experiment.run(dataclasses.replace(task, tell=tell))
         except (FileNotFoundError, ConnectionError) as error:
             if experiment.needs:
                 raise NoData(str(error)) from error
             raise
-
-
-@contextmanager
-def _bar(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Show the progress of a part; it may be told in steps of any size."""
-    shown: Any = click.progressbar(length=TICKS, label=f"{label:<44}", file=sys.stderr, width=24)
-    with shown as bar:
-        reached = 0
-
-        def tell(done: int, of: int) -> None:
-            nonlocal reached
-            ticks = int(TICKS * min(done / max(of, 1), 1.0))
-            if ticks > reached:
-                bar.update(ticks - reached)
-                reached = ticks
-
-        yield tell
-        tell(1, 1)
 
 
 def _part(folder: Path, part: str, suffix: str) -> Path:

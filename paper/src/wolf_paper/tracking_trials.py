@@ -20,6 +20,7 @@ from wolf_paper import rounded, tracking, tracking_figures
 from wolf_paper.figures import group
 from wolf_paper.protocol import Experiment, Rows, Task
 from wolf_paper.tracking import SAVED, WORLD, World
+from wolf_paper.verdict import matches
 
 ALIKE = 0.25  # relative difference below which the paper would call two methods comparable
 HEAVY = 10.0  # worst trial over median that we call a heavy tail
@@ -222,6 +223,7 @@ def _claims(found: Mapping[str, float], config: Settings) -> dict[str, float]:
     kf, imq, tmd = (found[f"{name} J0"] for name in ("KF", "WoLF-IMQ", "WoLF-TMD"))
     rivals = [found[f"{name} J0"] for name in ("KF", "KF-B", "KF-IW")]
     answers = {
+        "the better WoLF matches or outperforms every rival": matches(min(imq, tmd), rivals) >= 0.0,
         "WoLF has the smallest errors": max(imq, tmd) < min(rivals),
         "WoLF beats KF": max(imq, tmd) < kf,
         "WoLF has less than half the error of KF": max(imq, tmd) < 0.5 * kf,

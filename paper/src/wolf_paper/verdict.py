@@ -15,6 +15,7 @@ above 0. An entry with neither of these says that the paper gives no number.
 
 import math
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -25,6 +26,7 @@ DIFFERS = "differs because"
 UNEXPLAINED = "differs, unexplained"
 NO_NUMBER = "paper gives no number"
 NO_DATA = "not run: no data"
+MATCH = 0.1  # a method matches another if its error is at most so much larger: the tolerance of the published tables
 KEYS = {"source", "measure", "value", "tolerance", "range", "claim", "note", "ours", "scale"}
 FILE = Path(__file__).with_name("expected.toml")
 
@@ -86,6 +88,16 @@ class Verdict:
     def text(self) -> str:
         """Write it out."""
         return f"{DIFFERS} {self.note}" if self.status == DIFFERS else self.status
+
+
+def matches(ours: float, rivals: Iterable[float]) -> float:
+    """Say by how much an error matches the smallest of others, or outperforms it; below 0 it does neither.
+
+    Example:
+        >>> matches(1.05, [1.0, 3.0]) > 0, matches(1.2, [1.0, 3.0]) > 0
+        (True, False)
+    """
+    return (1.0 + MATCH) * min(rivals) / ours - 1.0
 
 
 def judge(

@@ -50,3 +50,18 @@ def kl(first: "Gaussian", second: "Gaussian") -> Array:
     spread = (factor.half(other.matrix()) ** 2).sum((0, 1))
     distance = linalg.total(factor.half(first.mean - second.mean) ** 2)
     return 0.5 * (spread + distance - first.mean.shape[0] + factor.log_det() - other.log_det())
+
+
+def deviations(level: float) -> float:
+    """Find how many standard deviations an interval of a Gaussian reaches to either side.
+
+    Args:
+        level: its probability, between 0 and 1.
+
+    Example:
+        >>> round(deviations(0.95), 4)
+        1.96
+    """
+    from statistics import NormalDist  # scipy has it too, and takes a quarter of a second to import
+
+    return -NormalDist().inv_cdf(0.5 - 0.5 * level)

@@ -13,6 +13,7 @@ from jax import Array
 from wolf.belief.density import log_density
 from wolf.belief.gaussian import Gaussian, Step, joseph
 from wolf.belief.mixing import Sizes
+from wolf.belief.root import RootGaussian
 from wolf.belief.view import Affine
 from wolf.numerics import linalg
 from wolf.numerics.linalg import matmul, total, transpose
@@ -115,6 +116,8 @@ class Revise(NamedTuple):
         self, belief: Any, view: Affine, residual: Array, obs_cov: Array, form: str = "auto"
     ) -> tuple[Any, Array]:
         """Condition the other belief, in the form of the predicted one."""
+        if isinstance(belief, Gaussian):
+            return condition_by_root(self.prior, view, residual, obs_cov, Weigh(self.weight), form)
         return belief.replaced(self.prior).condition(view, residual, obs_cov, Weigh(self.weight), form)
 
     def masked(self, observed: Array) -> "Revise":
@@ -184,6 +187,17 @@ class Finished(NamedTuple):
 
 
 Update = Weigh | Pull | Revise | Estimate | Finished
+
+
+def condition_by_root(
+    prior: Gaussian, view: Affine, residual: Array, obs_cov: Array, update: Weigh, form: str = "auto"
+) -> tuple[Gaussian, Array]:
+    """Condition by square roots if that needs no LAPACK: a prior that a rule doubts may be as wide as an error is."""
+    if len(prior.mean) > linalg.SMALL:
+        return prior.condition(view, residual, obs_cov, update, form)
+    roots = RootGaussian(prior.mean, linalg.psd_root(prior.cov))
+    posterior, log_weighted = roots.condition(view, residual, obs_cov, update)
+    return Gaussian(posterior.mean, posterior.cov), log_weighted
 
 
 def mask(weight: Array, observed: Array) -> Array:

@@ -2,28 +2,19 @@
 
 import dataclasses
 import os
-import sys
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
 from wolf import interrupts
+from wolf.cli.options import METHOD_HELP, InputError, examples, file_options, load, model_options, talk_options, tell
 from wolf.cli.plugins import Pluggable
+from wolf.cli.progress import Progress
 
 PICTURES = (".png", ".pdf", ".svg")
-MANY_ROWS = 200_000  # from here on a run shows its progress
 TRACEBACK = "WOLF_TRACEBACK"  # set in the environment, it shows where an error comes from
-METHOD_HELP = "Name from `wolf methods`, with options as in WoLF-TMD:c=9.5. Default: the robust one."
-
-
-class InputError(click.ClickException):
-    """An input or a file is at fault: one line, exit code 2."""
-
-    exit_code = 2
 
 
 class Bug(click.ClickException):
@@ -68,42 +59,16 @@ def _one_line(error: BaseException) -> str:
     return " ".join(words.split())
 
 
-def reading_options(command: Any) -> Any:
-    """Add the options of every command that reads a file."""
-    options = [
-        click.argument("source", metavar="FILE"),
-        click.option(
-            "--time", help="Name of the time column: numbers, or dates in ISO 8601. Default: found by itself."
-        ),
-        click.option(
-            "--value", "values", multiple=True, help="Name of a value column; repeat it for several. Default: found."
-        ),
-        click.option("--by", help="Name of the column that tells series apart, such as a sensor's name."),
-        click.option(
-            "--model",
-            default="auto",
-            show_default=True,
-            help="Name of a model, or a TOML file; `wolf models` lists the names. auto chooses one from the data.",
-        ),
-        click.option(
-            "--set", "settings", multiple=True, metavar="NAME=NUMBER", help="Variance that is known and not fitted."
-        ),
-        click.option(
-            "--on-bad-cell",
-            type=click.Choice(["error", "missing"]),
-            default="error",
-            show_default=True,
-            help="Treatment of a cell that is not a number.",
-        ),
-        click.option("--no-header", is_flag=True, help="Treat the first line of a CSV file as data."),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-@main.command("filter")
-@reading_options
+@main.command(
+    "filter",
+    epilog=examples(
+        "wolf filter readings.csv --report readings.html",
+        "wolf filter readings.csv --value temperature --missing -999 --smooth",
+        "wolf filter sensors.csv --by sensor --out clean.parquet",
+    ),
+)
+@file_options
+@model_options
 @click.option("--method", help=METHOD_HELP)
 @click.option("--live", is_flag=True, help="Say of each row only what could be known at its time.")
 @click.option("--smooth", is_flag=True, help="Use the whole series, and judge readings as --method does.")
@@ -115,6 +80,8 @@ def reading_options(command: Any) -> Any:
 @click.option("--level", type=float, default=0.95, show_default=True, help="Probability of the intervals.")
 @click.option("--out", help="File to write: .csv, .parquet or .arrow; - for standard output. Default: FILE-clean.csv.")
 @click.option("--report", help="HTML page to write, in one file.")
+@click.option("--strict", is_flag=True, help="End with exit code 1 if a series of --by could not be filtered.")
+@talk_options
 def filter_command(source: str, method: str | None, out: str | None, report: str | None, **options: Any) -> None:
     """Clean the readings in FILE (CSV, Parquet, Arrow; - for standard input).
 
@@ -122,7 +89,7 @@ def filter_command(source: str, method: str | None, out: str | None, report: str
     weight, outlier, kind (spike, burst, stuck, dropout, drift; shift; gap) and repaired. Each reading is judged by what
     came before and after it. Variances that --set does not give are fitted.
     """
-    from wolf.cli import filtering, readings, tables
+    from wolf.cli import filtering
     from wolf.numerics import allocator
     from wolf.readings import Options, files
 
@@ -139,22 +106,51 @@ def filter_command(source: str, method: str | None, out: str | None, report: str
     if report is not None:
         files.check_target(report)
     files.check_apart(_inputs(options["model"], source), {"--out": target, "--report": report})
-    header = not options["no_header"]
-    read = readings.load(source, options["time"], options["values"], options["by"], options["on_bad_cell"], header)
-    _tell_size(options["model"])
+    read = load(source, options)
+    _tell_size(options["model"], options["quiet"])
     chosen = dataclasses.replace(chosen, dated=read.axis is not None and read.axis.origin is not None)
-    with _progress(read) as progress:
-        series: Any = (filtering.start if report is None else filtering.run)(read, chosen, progress)
-        tables.write(target, read, series, progress)
+    with Progress(f"Filtering {len(read.values):,} rows", read.values.size, options["quiet"]) as progress:
+        series = _clean(read, chosen, target, report is not None, progress)
     wrote = ["standard output" if target == "-" else target]
     if report is not None:
-        from wolf.report import write_report
+        from wolf.reports import write_report
 
         origin = None if read.axis is None else read.axis.origin
-        named: Any = {"names": read.names, "time": read.time, "notes": read.notes}
+        titles = read.names if read.place is None else ["metres east", "metres north"]
+        named: Any = {"names": titles, "time": read.time, "notes": read.notes, "failed": read.failed}
         write_report(report, read.table.name, series, chosen, origin=origin, **named)
         wrote.append(f"{report} (open it in a browser)")
-    click.echo(filtering.summary(read, series, chosen, wrote), err=target == "-")
+    told = (read, series, chosen, wrote)
+    how = (options["as_json"], options["quiet"])
+    tell(filtering.summary(*told), filtering.facts(*told), *how, err=target == "-")
+    if read.failed and options["strict"]:
+        raise click.exceptions.Exit(1)
+
+
+def _clean(read: Any, chosen: Any, target: str, whole: bool, progress: Progress) -> Any:
+    """Clean readings, or tracks, and write them."""
+    from wolf.cli import filtering, tables, tracking
+
+    if read.place is not None:
+        tracks = tracking.run(read, chosen, progress)
+        tracking.write(target, read, tracks)
+        return [track.series for track in tracks]
+    if Path(target).suffix.lower() == tracking.GPX:
+        raise ValueError(f"{target} is for tracks: {read.table.name} has no columns of latitude and longitude")
+    series: Any = (filtering.run if whole else filtering.start)(read, chosen, progress)
+    tables.write(target, read, series, progress)
+    return series
+
+
+@main.command(epilog=examples("wolf look readings.csv", "wolf look readings.csv --json"))
+@file_options
+@talk_options
+def look(source: str, **options: Any) -> None:
+    """Say what is in FILE and what `wolf filter` would do with it, without doing it."""
+    from wolf.cli import looking
+
+    seen = looking.look(source, options)
+    tell(looking.words(seen), seen, options["as_json"], options["quiet"])
 
 
 def _inputs(model: str, source: str | None = None) -> dict[str, str | None]:
@@ -162,57 +158,60 @@ def _inputs(model: str, source: str | None = None) -> dict[str, str | None]:
     return {"the input": source, "the model": model if model.endswith(".toml") else None}
 
 
-def _tell_size(model: str) -> None:
+def _tell_size(model: str, quiet: bool = False) -> None:
     """Say before the wait that a model is large."""
     from wolf.cli.filtering import tell_size
 
     words = tell_size(model)
-    if words:
+    if words and not quiet:
         click.echo(words, err=True)
 
 
-@contextmanager
-def _progress(read: Any) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar for many rows."""
-    rows = read.values.size
-    if rows < MANY_ROWS:
-        yield lambda done: None
-        return
-    click.echo(f"{len(read.values):,} rows read; fitting, then filtering ...", err=True)
-    shown: Any = click.progressbar(length=rows, label="Filtering", file=sys.stderr)
-    with shown as bar:
-        yield bar.update
-
-
-@main.command()
-@reading_options
+@main.command(
+    epilog=examples(
+        "wolf compare readings.csv", "wolf compare readings.csv --method KF --method WoLF --method WoLF-TMD:c=9"
+    )
+)
+@file_options
+@model_options
 @click.option(
     "--method", "names", multiple=True, help="Method to compare; repeat it for several. Default: the usual ones."
 )
+@talk_options
 def compare(source: str, names: tuple[str, ...], **options: Any) -> None:
     """Compare methods on the readings in FILE, by how well they predict the next one."""
-    from wolf.cli import comparing, readings
+    from wolf.cli import comparing
 
-    header = not options["no_header"]
-    read = readings.load(source, options["time"], options["values"], options["by"], options["on_bad_cell"], header)
-    _tell_size(options["model"])
-    click.echo(comparing.compare(read, options["model"], options["settings"], names))
+    read = load(source, options)
+    _tell_size(options["model"], options["quiet"])
+    with Progress("Fitting", quiet=options["quiet"]) as progress:
+        found = comparing.compare(read, options["model"], options["settings"], names, progress)
+    tell(comparing.table(found), comparing.facts(found), options["as_json"], options["quiet"])
 
 
-@main.command()
-@reading_options
+@main.command(epilog=examples("wolf tune readings.csv --method WoLF-TMD"))
+@file_options
+@model_options
 @click.option("--method", default="WoLF-MD", show_default=True, help="Method with a threshold.")
+@talk_options
 def tune(source: str, method: str, **options: Any) -> None:
     """Choose the threshold of a method for the readings in FILE, by how well it predicts."""
-    from wolf.cli import comparing, readings
+    from wolf.cli import comparing
 
-    header = not options["no_header"]
-    read = readings.load(source, options["time"], options["values"], options["by"], options["on_bad_cell"], header)
-    _tell_size(options["model"])
-    click.echo(comparing.tune(read, source, options["model"], options["settings"], method))
+    read = load(source, options)
+    _tell_size(options["model"], options["quiet"])
+    with Progress("Fitting", quiet=options["quiet"]) as progress:
+        tuned, command = comparing.tune(read, source, options["model"], options["settings"], method, progress)
+    facts = {"method": method, "option": tuned.name, "value": tuned.value, "score": tuned.score, "use": command}
+    tell(f"{tuned}\nUse it: {command}", facts, options["as_json"], options["quiet"])
 
 
-@main.command()
+@main.command(
+    epilog=examples(
+        "wolf simulate --steps 500 --missing 0.02 --out readings.csv",
+        "wolf simulate --model wiener-velocity --columns 2 --out track.csv",
+    )
+)
 @click.option("--model", default="local-level", show_default=True, help="Name of a model; `wolf models` lists them.")
 @click.option(
     "--set", "settings", multiple=True, metavar="NAME=NUMBER", help="Variance. Default: 1 for noise, 0.1 else."
@@ -236,7 +235,8 @@ def tune(source: str, method: str, **options: Any) -> None:
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of all random numbers.")
 @click.option("--out", default="-", show_default=True, help="File to write; - for standard output.")
-def simulate(out: str, settings: tuple[str, ...], **options: Any) -> None:
+@talk_options
+def simulate(out: str, settings: tuple[str, ...], as_json: bool, quiet: bool, **options: Any) -> None:
     """Make readings with known truth and outliers, to try things on."""
     from wolf.cli import filtering, simulating
     from wolf.readings import files
@@ -244,12 +244,18 @@ def simulate(out: str, settings: tuple[str, ...], **options: Any) -> None:
     files.check_table(out)
     files.check_apart(_inputs(options["model"]), {"--out": out})
     table = simulating.simulate(parameters=filtering.parse_settings(settings), **options)
-    files.write_table(out, table)
-    if out != "-":
-        click.echo(f"{out}: {table.num_rows:,} rows, columns {', '.join(table.column_names)}")
+    simulating.write(out, table)
+    words = f"{out}: {table.num_rows:,} rows, columns {', '.join(table.column_names)}"
+    facts = {"wrote": out, "rows": table.num_rows, "columns": table.column_names}
+    tell(words, facts, as_json, quiet or out == "-", err=out == "-")
 
 
-@main.command()
+@main.command(
+    epilog=examples(
+        "wolf certify local-level --set level_var=0.1 --set obs_var=1",
+        "wolf certify local-level --set level_var=0.1 --set obs_var=1 --json - --trials 0",
+    )
+)
 @click.argument("model")
 @click.option("--set", "settings", multiple=True, metavar="NAME=NUMBER", help="Variance of the model.")
 @click.option("--method", help=METHOD_HELP)
@@ -269,7 +275,8 @@ def simulate(out: str, settings: tuple[str, ...], **options: Any) -> None:
     "--steps", type=click.IntRange(min=20), default=300, show_default=True, help="Number of steps of a trial."
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of all random numbers.")
-def certify(model: str, plot: Path | None, json: str | None, seed: int, **options: Any) -> None:
+@click.option("--quiet", is_flag=True, help="Print no table and no progress.")
+def certify(model: str, plot: Path | None, json: str | None, seed: int, quiet: bool, **options: Any) -> None:
     """Say how robust a method is on MODEL (see `wolf models`): bounds, recovery, breakdown."""
     if plot is not None and plot.suffix.lower() not in PICTURES:
         raise InputError(f"--plot must end in {', '.join(PICTURES)}; got {plot.name}")
@@ -281,29 +288,61 @@ def certify(model: str, plot: Path | None, json: str | None, seed: int, **option
         if path is not None:
             files.check_target(path)
     files.check_apart(_inputs(model), {"--json": json, "--plot": target})
-    click.echo(certifying.run(model, json=json, plot=target, key=seed, **options))
+    with Progress("Certifying", quiet=quiet):
+        words = certifying.run(model, json=json, plot=target, key=seed, **options)
+    if not quiet or json == "-":
+        click.echo(words)
 
 
-@main.command("models")
-def list_models() -> None:
+@main.command(
+    epilog=examples("wolf export constant-velocity --columns 2 --set dynamics_var=0.1 --set obs_var=1 --out tracker.c")
+)
+@click.argument("model")
+@click.option("--set", "settings", multiple=True, metavar="NAME=NUMBER", help="Variance of the model.")
+@click.option("--method", help=METHOD_HELP)
+@click.option(
+    "--columns", type=click.IntRange(min=1), default=1, show_default=True, help="Number of coordinates of a track."
+)
+@click.option(
+    "--dtype",
+    type=click.Choice(["float32", "float64"]),
+    default="float32",
+    show_default=True,
+    help="Precision of the C.",
+)
+@click.option("--out", default="filter.c", show_default=True, help="C file to write, with its header beside it.")
+def export(model: str, settings: tuple[str, ...], columns: int, dtype: str, out: str, method: str | None) -> None:
+    """Write the filter of a MODEL as C, for a machine that has no Python."""
+    from wolf.cli import exporting, filtering
+    from wolf.readings import files
+
+    files.check_apart(_inputs(model), {"--out": out})
+    given = filtering.parse_settings(settings)
+    click.echo(repr(exporting.export(model, given, columns, out, method=method, dtype=dtype)))
+
+
+@main.command("models", epilog=examples("wolf models"))
+@click.option("--json", "as_json", is_flag=True, help="Print the names as JSON.")
+def list_models(as_json: bool) -> None:
     """List the models by name, with their parameters."""
+    from wolf.models import names
     from wolf.models.named import describe
 
-    click.echo(describe())
+    tell(describe(), {"models": names()}, as_json, False)
 
 
-@main.command("methods")
-def list_methods() -> None:
+@main.command("methods", epilog=examples("wolf methods"))
+@click.option("--json", "as_json", is_flag=True, help="Print names and descriptions as JSON.")
+def list_methods(as_json: bool) -> None:
     """List the methods by name."""
     from wolf.cli.listing import describe_methods
 
     described = describe_methods()
     width = max(map(len, described)) + 2
-    for name, words in described.items():
-        click.echo(f"{name:<{width}}{words}")
+    tell("\n".join(f"{name:<{width}}{words}" for name, words in described.items()), described, as_json, False)
 
 
-@main.command()
+@main.command(epilog=examples("wolf demo --out demo.png"))
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),

@@ -1,12 +1,13 @@
 """What `wolf compare` and `wolf tune` do: judge methods by how well they predict, without knowing the truth."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from wolf.cli import filtering
+from wolf.cli.progress import Progress
 from wolf.cli.readings import Readings
 from wolf.fitting import scores, tuning
 from wolf.models.named import parse
@@ -35,27 +36,44 @@ class Judged(NamedTuple):
     flagged: float
 
 
-def compare(readings: Readings, model: str, settings: tuple[str, ...], names: tuple[str, ...]) -> str:
-    """Run methods with the same noise, and lay out how well each predicts.
+class Compared(NamedTuple):
+    """What came of a comparison: the file, its rows, the model by name, the methods, and what a person should know."""
+
+    file: str
+    rows: int
+    model: str
+    methods: list[Judged]
+    notes: list[str]
+
+
+def compare(
+    readings: Readings, model: str, settings: tuple[str, ...], names: tuple[str, ...], progress: Progress
+) -> Compared:
+    """Run methods with the same noise, and say how well each predicts.
 
     Args:
         readings: as read.
         model: by name, or a file.
         settings: variances that are known.
         names: of the methods; the usual ones without any.
+        progress: to tell.
     """
     known = filtering.parse_settings(settings)
     fitted = filtering.run(readings, Options(model=model, parameters=known, live=True), _silent)
     rows = []
+    progress.say("Comparing", len(names or USUAL))
     for name in names or USUAL:
         method = filtering.parse_method(name)
         done = [_again(readings, each, method) for each in fitted]
         rows.append(_judge(name, done))
-    return _table(readings, fitted, rows)
+        progress(1)
+    return Compared(readings.table.name, len(readings.values), fitted[0].model, rows, readings.notes)
 
 
-def tune(readings: Readings, source: str, model: str, settings: tuple[str, ...], method: str) -> str:
-    """Choose the threshold of a method for the longest series."""
+def tune(
+    readings: Readings, source: str, model: str, settings: tuple[str, ...], method: str, progress: Progress
+) -> tuple[tuning.Tuned, str]:
+    """Choose the threshold of a method for the longest series; return it, and the command that uses it."""
     known = filtering.parse_settings(settings)
     fitted = filtering.run(readings, Options(model=model, parameters=known, live=True), _silent)
     longest = max(fitted, key=lambda each: len(each.values))
@@ -65,12 +83,9 @@ def tune(readings: Readings, source: str, model: str, settings: tuple[str, ...],
     named = parse(longest.model)
     prior = named.start(some, float(np.nanvar(np.diff(some, axis=0))) or 1.0)
     build = named.builder(None if gaps is None else gaps[first:last], prior, len(longest.columns))
+    progress.say("Tuning")
     tuned = tuning.tune(build(**longest.parameters), some, method)
-    lines = [
-        str(tuned),
-        f"Use it: wolf filter {source} --model {longest.model} --method {method}:{tuned.name}={tuned.value:.4g}",
-    ]
-    return "\n".join(lines)
+    return tuned, f"wolf filter {source} --model {longest.model} --method {method}:{tuned.name}={tuned.value:.4g}"
 
 
 def _again(readings: Readings, each: Series, method: object) -> Series:
@@ -107,13 +122,19 @@ def _judge(name: str, done: list[Series]) -> Judged:
     )
 
 
-def _table(readings: Readings, fitted: list[Series], rows: list[Judged]) -> str:
+def facts(found: Compared) -> dict[str, Any]:
+    """Say what came of a comparison in numbers, for programs."""
+    best = max(found.methods, key=lambda row: row.score)
+    return found._asdict() | {"methods": [row._asdict() for row in found.methods], "best": best.name}
+
+
+def table(found: Compared) -> str:
+    """Lay a comparison out as a table."""
+    rows = found.methods
     best = max(rows, key=lambda row: row.score)
     width = max(len(row.name) for row in rows) + 2
-    lines = [
-        f"{readings.table.name}: {len(readings.values):,} rows, model {fitted[0].model}, one noise for all methods",
-        "",
-    ]
+    lines = [f"{found.file}: {found.rows:,} rows, model {found.model}, one noise for all methods"]
+    lines += [f"note: {words}" for words in found.notes] + [""]
     lines.append(f"{'method':<{width}}{'score':>10}{'error':>9}{'coverage':>11}{'flagged':>10}")
     for row in rows:
         mark = "  best" if row is best else ""

@@ -1,5 +1,6 @@
 """What `wolf filter` does: read, clean, write, and say in a few lines what was done."""
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -84,13 +85,19 @@ def default_target(source: str) -> str:
     path = Path(source)
     if not path.name:
         raise ValueError(f"there is no file {source!r}; name one to read")
-    known = path.suffix.lower() in {*files.SUFFIXES, ".csv", ".tsv", ".txt"}
+    known = path.suffix.lower() in {*files.SUFFIXES, ".csv", ".tsv", ".txt", ".gpx"}
     return str(path.with_name(path.stem + "-clean" + (path.suffix if known else ".csv")))
 
 
 def run(readings: Readings, options: Options, progress: Callable[[int], None]) -> list[Series]:
     """Clean readings; what had to be done to them is added to their notes."""
-    return [each.whole(progress) for each in _prepare(readings, options)]
+    done = []
+    for each in _prepare(readings, options):
+        try:
+            done.append(each.whole(progress))
+        except ValueError as error:
+            readings.failed[each.label] = str(error)
+    return _some(readings, done)
 
 
 def start(readings: Readings, options: Options, progress: Callable[[int], None]) -> list[Ready] | list[Series]:
@@ -100,7 +107,7 @@ def start(readings: Readings, options: Options, progress: Callable[[int], None])
     """
     if readings.groups is not None:
         return run(readings, options, progress)
-    ready = list(_prepare(readings, options))
+    ready = _some(readings, list(_prepare(readings, options)))
     return ready if all(each.rows is None for each in ready) else [each.whole(progress) for each in ready]
 
 
@@ -113,7 +120,20 @@ def _prepare(readings: Readings, options: Options) -> Iterator[Ready]:
         labels=readings.labels,
         names=readings.names,
         note=readings.notes.append,
+        failed=readings.failed.__setitem__,
     )
+
+
+def _some(readings: Readings, done: list[Any]) -> list[Any]:
+    """Note the series that could not be filtered; an error only if there is no other."""
+    if not done:
+        label, why = next(iter(readings.failed.items()))
+        raise ValueError(f"no series could be filtered; {label or 'the first'}: {why}")
+    for label, why in list(readings.failed.items())[:LISTED]:
+        readings.notes.append(f"{label} was not filtered: {why}")
+    if len(readings.failed) > LISTED:
+        readings.notes.append(f"... and {len(readings.failed) - LISTED} more series were not filtered")
+    return done
 
 
 def summary(readings: Readings, series: Sequence[Ready] | Sequence[Series], options: Options, wrote: list[str]) -> str:
@@ -158,6 +178,43 @@ def _models(series: Sequence[Ready] | Sequence[Series], how: str) -> list[str]:
     names = Counter(each.model for each in series)
     told = ", ".join(f"{name} for {count}" for name, count in names.most_common(LISTED))
     return [_line("model", f"chosen for each series: {told}"), _line("", how)]
+
+
+def facts(
+    readings: Readings, series: Sequence[Ready] | Sequence[Series], options: Options, wrote: list[str]
+) -> dict[str, Any]:
+    """Say the same in numbers, for programs; arguments as in `summary`."""
+    judged, flagged = sum(each.judged for each in series), sum(each.flagged for each in series)
+    return {
+        "file": readings.table.name,
+        "rows": len(readings.values),
+        "values": readings.names,
+        "by": readings.by,
+        "time": readings.time,
+        "step": series[0].unit,
+        "even": all(each.even for each in series),
+        "missing": sum(each.missing for each in series),
+        "outliers": flagged,
+        "outlier_share": flagged / max(judged, 1),
+        "model": series[0].model,
+        "method": series[0].method,
+        "smoothed": not options.live,
+        "series": [_facts_of(each) for each in series],
+        "failed": dict(readings.failed),
+        "notes": readings.notes,
+        "wrote": [path.removesuffix(" (open it in a browser)") for path in wrote],
+    }
+
+
+def _facts_of(each: Ready | Series) -> dict[str, Any]:
+    """Say of one series what was found."""
+    told = {"label": each.label, "rows": len(each.values), "missing": each.missing, "outliers": each.flagged}
+    told |= {"parameters": dict(each.parameters), "errors": dict(each.fit.errors) if each.fit else {}}
+    told |= {"converged": None if each.fit is None else each.fit.converged, "model": each.model}
+    if each.choice is None:
+        return told
+    tried = [dataclasses.asdict(candidate) for candidate in each.choice.candidates]
+    return told | {"choice": each.choice.words, "verdict": each.choice.verdict, "candidates": tried}
 
 
 def _describe_time(readings: Readings, series: Sequence[Ready] | Sequence[Series]) -> str:

@@ -1,14 +1,41 @@
-"""From a file to numbers: which column is what, and what a person should know about it."""
+"""From a file to numbers: how it is read, which column is what, and what a person should know about it."""
 
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from wolf.readings import files
+from wolf.cli import columns as finding
+from wolf.readings import files, suspects
 
-TIME_NAMES = ("time", "timestamp", "datetime", "date", "ts", "t", "ds", "time_stamp", "when")
-VALUE_NAMES = ("value", "values", "y", "reading", "measurement", "x")
+HOUR = 3600.0
+SUNDAY = 6
+CHANGING = (3, 4, 9, 10, 11)  # months in which clocks are put forward or back
+NIGHT = 4  # before this hour
+
+
+class Reading(NamedTuple):
+    """How to read a file.
+
+    Attributes:
+        on_bad_cell: "error" or "missing", for cells that are no numbers and rows that have too many or too few.
+        header: whether a CSV file starts with names.
+        skip: lines above the table; None to find them.
+        comment: how lines begin that are no rows; None to find out.
+        missing: what stands for a reading that did not come, as -999 or ERR.
+        decimal: mark "." or ","; None to find out.
+        day_first: of dates such as 01/02/2024; None to find out.
+        zone: in which dates without a time zone are.
+    """
+
+    on_bad_cell: str = "error"
+    header: bool = True
+    skip: int | None = None
+    comment: str | None = None
+    missing: tuple[str, ...] = ()
+    decimal: str | None = None
+    day_first: bool | None = None
+    zone: str | None = None
 
 
 class Readings(NamedTuple):
@@ -26,6 +53,10 @@ class Readings(NamedTuple):
         labels: of the series.
         keys: as the column has them, a `pyarrow.ChunkedArray`.
         notes: what a person should know.
+        clock: column of the time of day, where `time` has only the date.
+        failed: series that could not be filtered: label -> why.
+        place: positions on the globe, where the columns are such: latitude, longitude, and as there are altitude and
+            accuracy, (rows,) each. The values are then metres on a plane.
     """
 
     table: files.Table
@@ -39,6 +70,9 @@ class Readings(NamedTuple):
     labels: list[str] | None
     keys: Any
     notes: list[str]
+    clock: str | None
+    failed: dict[str, str]
+    place: dict[str, np.ndarray] | None = None
 
     @property
     def times(self) -> np.ndarray | None:
@@ -48,41 +82,109 @@ class Readings(NamedTuple):
 
 def load(
     source: str,
-    time: str | None = None,
+    time: tuple[str, ...] = (),
     values: tuple[str, ...] = (),
     by: str | None = None,
-    on_bad_cell: str = "error",
-    header: bool = True,
+    how: Reading = Reading(),
 ) -> Readings:
     """Read a file and find its columns.
 
     Args:
         source: path, or "-".
-        time: name of the time column; default: found by itself, or none.
+        time: name of the time column, or of those with date and time of day; default: found by themselves, or none.
         values: names of the value columns; default: found by themselves.
         by: name of the column that tells series apart.
-        on_bad_cell: "error" or "missing", for cells that are no numbers.
-        header: whether a CSV file starts with names.
+        how: to read.
     """
-    table = files.read_table(source, header)
-    notes: list[str] = []
-    for name in filter(None, [time, by, *values]):
+    table = files.read_table(source, how.header, skip=how.skip, comment=how.comment, ragged=how.on_bad_cell)
+    notes: list[str] = list(table.notes)
+    if len(time) > 2:
+        raise ValueError(f"--time names one column, or one with dates and one with times of day; got {', '.join(time)}")
+    for name in filter(None, [*time, by, *values]):
         _check_name(table, name)
     _check_parts(time, by, values)
-    time = time or _find_time(table, {by, *values}, notes)
-    names = list(dict.fromkeys(values)) or [_find_value(table, {time, by}, notes)]
-    columns = []
-    for name in names:
-        numbers, bad = files.number_column(table, name, on_bad_cell)
-        columns.append(numbers)
-        if bad:
-            rows = ", ".join(str(row + 1) for row in bad[:5]) + (", ..." if len(bad) > 5 else "")
-            notes.append(f"{len(bad)} cells of {name!r} are no numbers, taken as missing (rows {rows})")
-    axis = None if time is None else files.time_column(table, time)
+    columns = finding.describe(table, how.decimal)
+    dated = time[0] if time else finding.find_time(table, columns, {by, *values}, notes)
+    clock = time[1] if len(time) > 1 else None if time else finding.find_clock(table, columns, dated, {by, *values})
+    places = finding.find_place(columns, values)
+    names = list(dict.fromkeys(values))
+    if not names and places:
+        names = [places["latitude"], places["longitude"]]
+    names = names or [finding.find_value(table, columns, {dated, clock, by}, notes)]
+    stacked = np.stack([_numbers(table, name, how, notes) for name in names], axis=1)
     groups, labels, keys = (None, None, None) if by is None else files.group_column(table, by)
-    stacked = np.stack(columns, axis=1) if len(columns) > 1 else columns[0][:, None]
+    axis = None
+    if dated is not None:
+        axis = files.time_column(table, dated, clock, day_first=how.day_first, zone=how.zone, groups=groups)
+        _note_clocks(axis, groups, notes)
     quoted = files.needs_quotes(table.data, table.delimiter)
-    return Readings(table.without_rows(), quoted, time, axis, names, stacked, by, groups, labels, keys, notes)
+    found = (dated, axis, names, stacked, by, groups, labels, keys, notes, clock)
+    place = {kind: _numbers(table, name, how, notes) for kind, name in places.items()} if places else None
+    if place:
+        told = " and ".join(f"{name!r} as {kind}" for kind, name in places.items())
+        notes.append(f"positions on the globe, {told}: cleaned in metres on a plane")
+    return Readings(table.without_rows(), quoted, *found, {}, place)
+
+
+def _numbers(table: files.Table, name: str, how: Reading, notes: list[str]) -> np.ndarray:
+    """Read the numbers of a column, and note what a person should know of them."""
+    codes, words = _split_missing(how.missing)
+    found = files.number_column(table, name, how.on_bad_cell, how.decimal, words)
+    if found.absent:
+        told = ", ".join(f"{word!r} ({count:,})" for word, count in found.absent.most_common(3))
+        notes.append(f"{found.absent.total():,} cells of {name!r} say that nothing came: {told}")
+    if found.bad:
+        rows = ", ".join(str(row + 1) for row in found.bad[:5]) + (", ..." if len(found.bad) > 5 else "")
+        notes.append(f"{len(found.bad)} cells of {name!r} are no numbers, taken as missing (rows {rows})")
+    if not found.style.plain:
+        notes.append(f"{name!r} is written with {found.style}")
+    if not found.style.sure:
+        other = "." if found.style.decimal == "," else ","
+        notes.append(f"{name!r} could also be read with --decimal {other}: nothing tells thousands from decimals")
+    marked = np.isin(found.values, codes) if codes else np.zeros(len(found.values), bool)
+    if marked.any():
+        notes.append(f"{int(marked.sum()):,} values of {name!r} taken as missing, as --missing says")
+    values = np.where(marked, np.nan, found.values) if marked.any() else found.values
+    suspected = suspects.codes(values)
+    for code, count in suspected.items():
+        notes.append(
+            f"{code:g} stands {count:,} times in {name!r}, far from all else: if it means that nothing came, "
+            f"add --missing {code:g}"
+        )
+    for limit, count in suspects.limits(values[~np.isin(values, list(suspected))]).items():
+        notes.append(
+            f"{count:,} values of {name!r} are exactly {limit:g}, the limit of what it shows: "
+            "what was measured there may lie beyond"
+        )
+    return values
+
+
+def _split_missing(given: tuple[str, ...]) -> tuple[list[float], tuple[str, ...]]:
+    """Tell codes from words."""
+    codes, words = [], []
+    for cell in given:
+        try:
+            codes.append(float(cell))
+        except ValueError:
+            words.append(cell)
+    return codes, tuple(words)
+
+
+def _note_clocks(axis: files.TimeAxis, groups: np.ndarray | None, notes: list[str]) -> None:
+    """Say so if the clock seems to have been put back for the winter."""
+    if axis.origin is None or axis.zoned or axis.zone or groups is not None or len(axis.stamps) < 2:
+        return
+    steps = np.diff(axis.stamps)
+    back = np.flatnonzero(steps <= 0)
+    if not back.size or steps[back].min() < -HOUR:
+        return
+    moments = np.datetime64(axis.origin, "ns") + (axis.stamps[back] * 1e9).astype("timedelta64[ns]")
+    days = moments.astype("datetime64[D]")
+    sundays = (days.astype(np.int64) + 3) % 7 == SUNDAY  # 1970 began on a Thursday
+    months = moments.astype("datetime64[M]").astype(np.int64) % 12 + 1
+    hours = (moments - days).astype("timedelta64[h]").astype(np.int64)
+    if np.all(sundays & np.isin(months, CHANGING) & (hours < NIGHT)):
+        notes.append("the clock seems to have been put back for the winter: --zone, as Europe/Berlin, reads that right")
 
 
 def _check_name(table: files.Table, name: str) -> None:
@@ -95,42 +197,10 @@ def _check_name(table: files.Table, name: str) -> None:
     raise ValueError(f"{table.name} has no column {name!r}.{hint} Its columns are {', '.join(map(repr, names))}")
 
 
-def _check_parts(time: str | None, by: str | None, values: tuple[str, ...]) -> None:
+def _check_parts(time: tuple[str, ...], by: str | None, values: tuple[str, ...]) -> None:
     """Refuse one column for two things."""
-    given = {"--time": [time], "--by": [by], "--value": values}
-    for name in filter(None, {time, by, *values}):
+    given = {"--time": time, "--by": [by], "--value": values}
+    for name in filter(None, {*time, by, *values}):
         options = [option for option, names in given.items() if name in names]
         if len(options) > 1:
             raise ValueError(f"column {name!r} cannot be both {' and '.join(options)}")
-
-
-def _find_time(table: files.Table, taken: set[Any], notes: list[str]) -> str | None:
-    """Look for a usual name, then for a column of dates; say so of a usual name with something else below it."""
-    names = [name for name in table.data.column_names if name not in taken]
-    for usual in TIME_NAMES:
-        for name in names:
-            if name.strip().lower() == usual and (files.is_time(table, name) or files.is_number(table, name)):
-                return str(name)
-    for name in names:
-        cell = files.example(table, name) if name.strip().lower() in TIME_NAMES else ""
-        if cell:
-            notes.append(
-                f"{name!r} was not taken for the time: {cell!r} is no date like 2024-05-01 13:45:00, nor a number"
-            )
-    return next((str(name) for name in names if files.is_time(table, name)), None)
-
-
-def _find_value(table: files.Table, taken: set[Any], notes: list[str]) -> str:
-    names = [name for name in table.data.column_names if name not in taken and files.is_number(table, name)]
-    if not names:
-        cells = {name: files.example(table, name) for name in table.data.column_names if name not in taken}
-        named = ", ".join(f"{name!r}" + (f" (as {cell!r})" if cell else "") for name, cell in cells.items())
-        comma = any(files.DECIMAL_COMMA.fullmatch(cell) for cell in cells.values())
-        words = "; a decimal comma cannot be read: write a point" if comma else ""
-        raise ValueError(f"{table.name} has no column of numbers besides the time; there are {named or 'none'}{words}")
-    usual = [name for name in names if name.strip().lower() in VALUE_NAMES]
-    chosen = str((usual or names)[0])
-    if len(names) > 1:
-        others = ", ".join(repr(name) for name in names if name != chosen)
-        notes.append(f"filtered {chosen!r}; other columns of numbers are {others} (choose with --value)")
-    return chosen

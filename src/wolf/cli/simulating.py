@@ -1,5 +1,6 @@
 """What `wolf simulate` makes: readings with the truth beside them."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,11 @@ from wolf import simulate as simulation
 from wolf.belief import Gaussian
 from wolf.models import named
 from wolf.readings import files
+from wolf.readings.tracks import LocalPlane
+from wolf.storage import atomic
 
+PLACE = LocalPlane(52.52, 13.40)  # where a track is put that is written in degrees
+START = np.datetime64("2024-05-01T10:00:00")  # and when it begins; a second for each step
 OBS_VAR, OTHER_VAR = 1.0, 0.1  # of parameters that were not set
 
 
@@ -50,3 +55,19 @@ def simulate(
     made |= {f"value{name}": arrow.array(ys[:, j], from_pandas=True) for j, name in enumerate(names)}
     made |= {f"truth{name}": truth[:, j] for j, name in enumerate(names)}
     return arrow.table(made | {"is_outlier": drawn.outliers})
+
+
+def write(path: str, table: Any) -> None:
+    """Write what was simulated: a table, or the positions of a track as GPX."""
+    if not path.lower().endswith(".gpx"):
+        files.write_table(path, table)
+        return
+    names = [name for name in table.column_names if name.startswith("value_")]
+    if len(names) != 2:
+        raise ValueError(f"{path} is for tracks of two columns: add --model wiener-velocity --columns 2")
+    metres = np.stack([np.asarray(table[name].to_pylist(), float) for name in names], axis=1)
+    there = np.isfinite(metres).all(axis=1)
+    latitude, longitude = PLACE.to_globe(metres[there])
+    time = (START + np.arange(len(metres)))[there]
+    with atomic(Path(path)) as file:
+        file.write(files.write_gpx([("simulated", {"latitude": latitude, "longitude": longitude, "time": time})]))

@@ -100,7 +100,7 @@ def _future(schema: Any, readings: Readings, each: Any) -> Any:
         if not arrow.types.is_string(schema.field(readings.time).type):
             origin = readings.axis.origin
             stamps = ahead.times if origin is None else np.round(origin + ahead.times * 1e9).astype("datetime64[ns]")
-        cells[readings.time] = stamps
+        cells |= {readings.time: stamps} if readings.clock is None else _split(readings, schema, stamps)
     if readings.by is not None and readings.groups is not None:
         cells[readings.by] = readings.keys.take([int(readings.groups[each.rows[0]])] * len(ahead.times))
     for k, j in enumerate(each.columns):
@@ -113,3 +113,15 @@ def _future(schema: Any, readings: Readings, each: Any) -> Any:
         column = blank if cell is None else cell if isinstance(cell, arrow.ChunkedArray) else arrow.array(cell)
         columns.append(column.cast(field.type))
     return arrow.table(columns, schema=schema)
+
+
+def _split(readings: Readings, schema: Any, stamps: Any) -> dict[str, Any]:
+    """Write dates and times of day into their own columns."""
+    types = files.pyarrow().types
+    cells = [str(stamp).replace("T", " ").partition(" ") for stamp in stamps]
+    dates, clocks = [cell[0] for cell in cells], [cell[2] for cell in cells]
+    if types.is_integer(schema.field(readings.time).type):  # as 20240501
+        dates = [date.replace("-", "") for date in dates]
+    if not types.is_string(schema.field(readings.clock).type):
+        clocks = [clock[: len("13:45:00")] for clock in clocks]
+    return {str(readings.time): dates, str(readings.clock): clocks}

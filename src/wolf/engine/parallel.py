@@ -1,8 +1,10 @@
 """How the door uses the machine: one series in one kernel, many series on all cores."""
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from functools import partial
 from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -12,42 +14,65 @@ import numpy as np
 
 from wolf.engine import run
 from wolf.engine.forecasting import run_forecast
-from wolf.engine.smoothing import run_sampler, run_smoother
+from wolf.engine.smoothing import run_sampler, run_smoother, run_smoothers
+from wolf.numerics import allocator
 from wolf.numerics.linalg import SMALL
 from wolf.numerics.precision import as_key, precision, to_numpy
 from wolf.numerics.xla import refused, shares_out
+from wolf.statespace import time_axes
+from wolf.statespace.arrays import replace
 
 SERIES_PER_THREAD = 64  # fewer are not worth a thread
 # A piece of work is this many measurements, of at least as many series as are worth a thread: what is saved of them is
 # put in its place while it is in the cache, and the next piece takes over its memory.
 PIECE_ROWS = 65_536
-MOST_PROGRAMS = 256
-FEWEST_STEPS = 16  # that a run is padded to
+MOST_PROGRAMS = 128  # each takes some 3 MB, and 26 of the 65,530 maps of memory that a process may have
+FEWEST_STEPS, MANY_STEPS = 16, 1024  # that a run is padded to; from which it is padded to more lengths, but by less
 LARGE = 64  # states from which one series fills the cache, and a thread: together they would wait for memory
 
 _pool = Lock()  # held by the one program that may wait inside XLA's pool of threads
 _judged: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
 
 
-def bound_programs() -> None:
-    """Forget the compiled programs when there are very many, one for each length and model: they take memory for good.
+_kept: list[Any] = [run.run_filter, run.run_many, run.run_each, run_smoother, run_smoothers, run_sampler, run_forecast]
 
-    A process may have some 65,000 maps of memory, and each program takes about 26.
+
+def bounded(compiled: Any) -> Any:
+    """Let `bound_programs` forget this function's programs, too.
+
+    Args:
+        compiled: by `jax.jit`, with a program for each length and kind of model.
     """
-    kept: tuple[Any, ...] = (run.run_filter, run.run_many, run.run_each, run_smoother, run_sampler, run_forecast)
-    if sum(each._cache_size() for each in kept) > MOST_PROGRAMS:
-        for each in kept:
+    _kept.append(compiled)
+    return compiled
+
+
+def bound_programs() -> None:
+    """Forget the compiled programs when there are very many, one for each kind of model: they take memory for good."""
+    if sum(each._cache_size() for each in _kept) > MOST_PROGRAMS:
+        for each in _kept:
             each.clear_cache()
+        allocator.hand_back()
+
+
+@bounded
+@partial(jax.jit, static_argnames=("axes", "steps", "update_first"))
+def run_forecasts(*engine: Any, axes: tuple, steps: int, update_first: bool) -> Any:
+    """Forecast many series; takes what `run_forecast` takes, and which axis of it counts the series."""
+    return jax.vmap(partial(run_forecast, steps=steps, update_first=update_first), in_axes=axes)(*engine)
 
 
 def pad_steps(count: int) -> int:
-    """Round a number of steps up to one of few, at most a quarter further, so that a few programs serve all lengths.
+    """Round a number of steps up to one of few, so that a few programs serve all lengths.
+
+    At most a quarter further, and a sixteenth where steps take longer than a call.
 
     Example:
-        >>> [pad_steps(count) for count in (1, 16, 17, 100, 1000, 10_000)]
-        [16, 16, 32, 112, 1024, 10240]
+        >>> [pad_steps(count) for count in (1, 16, 17, 100, 1000, 10_000, 100_000)]
+        [16, 16, 32, 112, 1024, 10240, 102400]
     """
-    grain = max(FEWEST_STEPS, 1 << max((count - 1).bit_length() - 3, 0))
+    parts = 2 if count <= MANY_STEPS else 4  # of an octave, as powers of two
+    grain = max(FEWEST_STEPS, 1 << max((count - 1).bit_length() - 1 - parts, 0))
     return -(-count // grain) * grain
 
 
@@ -60,6 +85,27 @@ def pad(tree: Any, axis: int, before: int = 0, after: int = 0) -> Any:
         return np.pad(array, width, mode="edge")
 
     return jax.tree.map(one, tree) if before or after else tree
+
+
+def lengthen(model: Any, ys: Any, us: Any, per_series: bool = False) -> tuple[Any, Any, Any]:
+    """Add blank steps at the end of measurements, inputs and what varies in time, so that few programs serve all.
+
+    Args:
+        model: that is filtered.
+        ys: measurements, (..., T, M).
+        us: inputs, (..., T, U), or None.
+        per_series: whether the model's arrays begin with a series axis.
+    """
+    one = jax.tree.map(lambda leaf: leaf[0], model) if per_series else model
+    varying = {name: pad_steps(length) - length for name, length in time_axes(one).items()}
+    if any(varying.values()):
+        longer = {name: pad(getattr(model, name), int(per_series), after=more) for name, more in varying.items()}
+        model = replace(model, **longer)
+    extra = pad_steps(ys.shape[-2]) - ys.shape[-2]
+    if not extra:
+        return model, ys, us
+    blank = np.full((*ys.shape[:-2], extra, ys.shape[-1]), np.nan, ys.dtype)
+    return model, np.concatenate([ys, blank], -2), None if us is None else pad(us, us.ndim - 2, after=extra)
 
 
 def call(compiled: Any, *engine: Any, **options: Any) -> Any:
@@ -78,21 +124,39 @@ def call(compiled: Any, *engine: Any, **options: Any) -> Any:
         return to_numpy(compiled(*engine, **options))
 
 
-def run_one(model: Any, method: Any, *engine: Any, **options: Any) -> tuple[Any, Any]:
+def run_one(model: Any, method: Any, ys: Any, us: Any = None, key: Any = None, **options: Any) -> tuple[Any, Any]:
     """Run in one kernel; if the compiler has no place in it for something the model does, run as usual."""
+    steps = len(ys)
+    model, ys, us = lengthen(model, ys, us)
+    options = options | {"length": np.int32(steps)}
     # A small Gaussian filter has no batch of matrices, and saves the look for one.
     plain = method.moments is not None and max(model.state_dim, model.obs_dim) <= SMALL
 
     def attempt(**fused: bool) -> Any:
-        arguments, rest = (model, method, *engine), options | fused
+        arguments, rest = (model, method, ys, us, key), options | fused
         return to_numpy(run.run_filter(*arguments, **rest)) if plain else call(run.run_filter, *arguments, **rest)
 
+    final, saved = _in_one_kernel(attempt)
+    return final, jax.tree.map(lambda array: array[:steps], saved)
+
+
+def smooth(*engine: Any, many: bool, per_series_model: bool, update_first: bool) -> Any:
+    """Walk back through one series or many, in one kernel if it can be; what it takes is what `run_smoothers` does."""
+    options = {"per_series_model": per_series_model} if many else {}
+
+    def attempt(**fused: bool) -> Any:
+        return call(run_smoothers if many else run_smoother, *engine, update_first=update_first, **options, **fused)
+
+    return _in_one_kernel(attempt)
+
+
+def _in_one_kernel(attempt: Callable) -> Any:
     try:
-        return attempt(fused=True)  # type: ignore[no-any-return]
+        return attempt(fused=True)
     except jax.errors.JaxRuntimeError as error:
         if not refused(error):
             raise
-        return attempt()  # type: ignore[no-any-return]
+        return attempt()
 
 
 def run_series(
@@ -120,7 +184,9 @@ def run_series(
     busy = max(1, min(wanted, len(ys) // fewest)) if on_cpu else 1
     rounds = max(1, min(ys.shape[0] * ys.shape[1] // (busy * PIECE_ROWS), len(ys) // (busy * SERIES_PER_THREAD)))
     parts = busy * rounds if busy > 1 else 1
-    size = -(-len(ys) // parts)
+    size, steps = -(-len(ys) // parts), ys.shape[1]
+    lengths = np.full(len(ys), steps, np.int32) if lengths is None else lengths
+    model, ys, us = lengthen(model, ys, us, per_series)
     blank = parts * size - len(ys)
     padded = np.concatenate([ys, np.full((blank, *ys.shape[1:]), np.nan, ys.dtype)]) if blank else ys
     rows = [np.minimum(np.arange(i * size, (i + 1) * size), len(ys) - 1) for i in range(parts)]
@@ -130,9 +196,9 @@ def run_series(
             some = jax.tree.map(lambda leaf: leaf[rows[i]], model) if per_series else model
             inputs = us[rows[i]] if us is not None and us.ndim == 3 else us
             seed = None if key is None else jax.random.fold_in(as_key(key), i)
-            ends = None if lengths is None else lengths[rows[i]]
             engine = (some, method, padded[i * size : (i + 1) * size], inputs, seed)
-            return _series_first(one_by_one, *engine, lengths=ends, **options)
+            final, saved = _series_first(one_by_one, *engine, lengths=lengths[rows[i]], **options)
+            return final, jax.tree.map(lambda array: array[:, :steps], saved)
 
     if parts == 1:
         return part(0)
@@ -153,8 +219,7 @@ def _series_first(one_by_one: bool, *engine: Any, **options: Any) -> tuple[Any, 
     final, saved = call(run.run_many, *engine, **options)
     final, saved = jax.tree.map(lambda leaf: leaf if leaf.ndim == 0 else np.moveaxis(leaf, -1, 0), (final, saved))
     if final.t.ndim == 0:  # one clock for all while they ran together
-        ends, count = options["lengths"], len(engine[2])
-        final = final._replace(t=np.full(count, final.t) if ends is None else ends)
+        final = final._replace(t=options["lengths"])
     return final, saved
 
 

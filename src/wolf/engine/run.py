@@ -25,8 +25,9 @@ from wolf.protocols import Info, Measurement
 from wolf.statespace import Model
 
 
+@jax.jit
 def init(model: Model, method: Any, key: Array | None = None) -> Any:
-    """Start a filter at the model's prior."""
+    """Start a filter at the model's prior: one program, since operation by operation each is compiled by itself."""
     return method.init(model, key)
 
 
@@ -114,6 +115,7 @@ def run_filter(
     *,
     state: Any = None,
     u_before: Array | None = None,
+    length: Array | int | None = None,
     save: str | Callable = "all",
     update_first: bool = False,
     fused: bool = False,
@@ -128,6 +130,8 @@ def run_filter(
         key: for filters that draw random numbers.
         state: where to go on from; default: the prior.
         u_before: the input before the first of these, to go on with `update_first`.
+        length: how many of the T steps there are; what is saved of the others means nothing. One program serves all
+            lengths up to T, and has no gradient.
         save: "all", "means", "final" or a function of (state, info): what to keep of each step.
         update_first: see `step`.
         fused: compile the loop into one CPU kernel if it can be; for small models, and not to be vmapped.
@@ -138,7 +142,8 @@ def run_filter(
     state = method.init(model, key) if state is None else state
     # A loop of one step is no loop to XLA, and what it hands through untouched the one kernel cannot hand out.
     fused = fused and max(model.state_dim, model.obs_dim) <= SMALL and len(ys) > 1
-    return _scan(model, method, ys, inputs, key, state, u_before, save, update_first, lift=False, fused=fused)
+    ends = None if length is None else state.t + length
+    return _scan(model, method, ys, inputs, key, state, u_before, save, update_first, False, fused, ends, early=True)
 
 
 @partial(jax.jit, static_argnames=("save", "update_first", "per_series_model"))
@@ -187,7 +192,7 @@ def run_many(
         spread = jax.tree.map(lambda x: jnp.broadcast_to(x[..., None], (*x.shape, series)), state)
         state = spread._replace(t=state.t)
     lift = "series" if per_series_model else "shared"
-    return _scan(model, method, ys, inputs, None, state, None, save, update_first, lift, fused=False, lengths=lengths)
+    return _scan(model, method, ys, inputs, None, state, None, save, update_first, lift, fused=False, ends=lengths)
 
 
 @partial(jax.jit, static_argnames=("save", "update_first", "per_series_model"))
@@ -220,7 +225,7 @@ def run_each(
         us = us if own_inputs else inputs
         state = method.init(mine, key)
         fused = max(mine.state_dim, mine.obs_dim) <= SMALL and len(ys) > 1
-        return _scan(mine, method, ys, us, key, state, None, save, update_first, False, fused=fused, lengths=length)
+        return _scan(mine, method, ys, us, key, state, None, save, update_first, False, fused, length, early=True)
 
     return jax.lax.map(one, rows)
 
@@ -282,27 +287,51 @@ def _scan(
     update_first: bool,
     lift: bool | str,
     fused: bool,
-    lengths: Array | None = None,
+    ends: Array | None = None,
+    early: bool = False,
 ) -> tuple[Any, Any]:
+    """Go through the rows of one series, or of many that run together.
+
+    `ends` is the clock at which a series ends, whatever rows follow: its state stays as it was then. One series can
+    stop there instead (`early`), but not in one kernel, where XLA has no loop of unknown length.
+    """
     keep = SAVERS[save] if isinstance(save, str) else save
     before = None
     if inputs is not None and update_first:
         first = inputs[:1] if u_before is None else u_before[None]
         before = jnp.concatenate([first, inputs[:-1]])
 
+    stops = early and not fused and ends is not None
+
     def loop(
-        model: Model, method: Any, key: Array | None, lengths: Array | None, state: Any, rows: tuple
+        model: Model, method: Any, key: Array | None, ends: Array | None, state: Any, rows: tuple
     ) -> tuple[Any, Any]:
         def body(state: Any, now: tuple) -> tuple[Any, Any]:
             y, u, previous = now
             new, info = _step(model, method, state, y, u, key, update_first, previous, lift)
-            new = new if lengths is None else _stay(new, state, state.t < lengths)
+            new = new if ends is None or stops else _stay(new, state, state.t < ends)
             return new, keep(new, info)
 
-        return jax.lax.scan(body, state, rows)
+        return _walk(body, state, rows, ends - state.t) if stops else jax.lax.scan(body, state, rows)
 
-    arguments = (model, method, key, lengths, state, (jax.vmap(clean)(ys), inputs, before))
+    arguments = (model, method, key, ends, state, (jax.vmap(clean)(ys), inputs, before))
     return one_kernel(loop, *arguments) if fused else loop(*arguments)
+
+
+def _walk(body: Callable, state: Any, rows: Any, length: Array) -> tuple[Any, Any]:
+    """Do what a scan does, but stop after `length` rows: their number is not known when this is compiled."""
+    total = jax.tree.leaves(rows)[0].shape[0]
+    _, shapes = jax.eval_shape(body, state, jax.tree.map(lambda leaf: leaf[0], rows))
+    blank = jax.tree.map(lambda one: jnp.zeros((total, *one.shape), one.dtype), shapes)
+
+    def go(carry: tuple) -> tuple:
+        i, state, saved = carry
+        state, kept = body(state, jax.tree.map(lambda leaf: jax.lax.dynamic_index_in_dim(leaf, i, 0, False), rows))
+        put = partial(jax.lax.dynamic_update_index_in_dim, index=i, axis=0)
+        return i + 1, state, jax.tree.map(put, saved, kept)
+
+    _, state, saved = jax.lax.while_loop(lambda carry: carry[0] < length, go, (jnp.zeros_like(length), state, blank))
+    return state, saved
 
 
 def _step(
@@ -376,7 +405,7 @@ def _run_vmapped(
     def one(model: Model, ys: Array, inputs: Array | None, key: Array | None, length: Array | None) -> tuple[Any, Any]:
         state = method.init(model, key)
         return _scan(
-            model, method, ys, inputs, key, state, None, save, update_first, lift=False, fused=False, lengths=length
+            model, method, ys, inputs, key, state, None, save, update_first, lift=False, fused=False, ends=length
         )
 
     return jax.vmap(one, in_axes=axes, out_axes=-1)(model, ys, inputs, keys, lengths)

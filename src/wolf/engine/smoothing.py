@@ -15,10 +15,11 @@ from jax import Array
 from wolf.belief import Gaussian
 from wolf.numerics import linalg
 from wolf.numerics.linalg import matmul, matvec, transpose
+from wolf.numerics.xla import one_kernel
 from wolf.statespace import Model
 
 
-@partial(jax.jit, static_argnames=("update_first",))
+@partial(jax.jit, static_argnames=("update_first", "fused"))
 def run_smoother(
     model: Model,
     moments: Any,
@@ -29,6 +30,7 @@ def run_smoother(
     start: Array | int = 0,
     *,
     update_first: bool = False,
+    fused: bool = False,
 ) -> Gaussian:
     """Walk back through a filtered series.
 
@@ -41,6 +43,7 @@ def run_smoother(
         length: how many of the T steps the series has; what comes after is left as it is.
         start: clock of the model at the first of these steps; above 0 for a later chunk of a series.
         update_first: as in the filter.
+        fused: compile the loop into one CPU kernel if it can be; for small models, and not to be vmapped.
 
     Returns:
         Smoothed means and covariances.
@@ -51,18 +54,64 @@ def run_smoother(
     us = None if inputs is None else inputs[leads]
     leads = leads + start
 
-    def back(later: Gaussian, row: tuple) -> tuple[Gaussian, Gaussian]:
-        t, here, ahead, lead, u = row
-        smoothed, _ = _step_back(model.at(lead), moments, here, ahead, later, u)
-        if length is not None:
-            smoothed = jax.tree.map(lambda new, old: jnp.where(t < length - 1, new, old), smoothed, here)
-        return smoothed, smoothed
+    def walk(model: Model, moments: Any, length: Array | None, last: Gaussian, rows: tuple) -> Gaussian:
+        def back(later: Gaussian, row: tuple) -> tuple[Gaussian, Gaussian]:
+            t, here, ahead, lead, u = row
+            smoothed, _ = _step_back(model.at(lead), moments, here, ahead, later, u)
+            if length is not None:
+                smoothed = jax.tree.map(lambda new, old: jnp.where(t < length - 1, new, old), smoothed, here)
+            return smoothed, smoothed
+
+        return jax.lax.scan(back, last, rows, reverse=True)[1]
 
     last = jax.tree.map(lambda x: x[-1], filtered)
     here, ahead = jax.tree.map(lambda x: x[:-1], filtered), jax.tree.map(lambda x: x[1:], predicted)
     rows = (jnp.arange(steps - 1), here, ahead, leads, us)
-    _, earlier = jax.lax.scan(back, last, rows, reverse=True)
+    arguments = (model, moments, length, last, rows)
+    # A loop of one step is no loop to XLA, as in the filter.
+    fused = fused and model.state_dim <= linalg.SMALL and steps > 2
+    earlier = one_kernel(walk, *arguments) if fused else walk(*arguments)
     return jax.tree.map(lambda a, b: jnp.concatenate([a, b[None]]), earlier, last)
+
+
+@partial(jax.jit, static_argnames=("update_first", "fused", "per_series_model"))
+def run_smoothers(
+    model: Model,
+    moments: Any,
+    filtered: Gaussian,
+    predicted: Gaussian,
+    inputs: Array | None,
+    lengths: Array | None,
+    starts: Array,
+    *,
+    update_first: bool = False,
+    fused: bool = False,
+    per_series_model: bool = False,
+) -> Gaussian:
+    """Walk back through many series, one after the other: together they would take both ways of every choice.
+
+    Args:
+        model: one for all series, or with a leading series axis on every leaf if `per_series_model`.
+        moments: as in `run_smoother`.
+        filtered: as in `run_smoother`, with a leading series axis.
+        predicted: the same before each measurement.
+        inputs: (T, U) for all series, or (B, T, U).
+        lengths: (B,), or None if all are whole.
+        starts: (B,).
+        update_first: as in the filter.
+        fused: as in `run_smoother`.
+        per_series_model: whether the model's leaves have a series axis.
+    """
+    own = inputs is not None and inputs.ndim == 3
+    rows = (model if per_series_model else None, filtered, predicted, inputs if own else None, lengths, starts)
+
+    def one(row: tuple) -> Gaussian:
+        mine, filtered, predicted, us, length, start = row
+        mine, us = mine if per_series_model else model, us if own else inputs
+        options: Any = {"update_first": update_first, "fused": fused}
+        return run_smoother(mine, moments, filtered, predicted, us, length, start, **options)  # type: ignore[no-any-return]
+
+    return jax.lax.map(one, rows)  # type: ignore[no-any-return]
 
 
 @partial(jax.jit, static_argnames=("update_first", "num"))
@@ -130,16 +179,21 @@ def _step_back(
     view = moments(now.transition(u), here)
     size = here.mean.shape[0]
     jac = jnp.eye(size, dtype=here.mean.dtype) if view.jac is None else view.jac
-    gain = transpose(linalg.psd_solve(ahead.cov, matmul(jac, here.cov)))
+    moved = matmul(jac, here.cov)
+    gain = transpose(linalg.psd_solve(ahead.cov, moved))
     mean = here.mean + matvec(gain, later.mean - ahead.mean)
     noise = now.dynamics_cov if view.root is None else now.dynamics_cov + linalg.gram(view.root)
-    noise = noise + _surplus(linalg.sandwich(jac, here.cov) + noise, ahead.cov)
+    noise = noise + _surplus((moved * jac).sum() + jnp.trace(noise), ahead.cov)
     keep = jnp.eye(size, dtype=gain.dtype) - matmul(gain, jac)
     return Gaussian(mean, linalg.sandwich(keep, here.cov) + linalg.sandwich(gain, noise + later.cov)), gain
 
 
-def _surplus(nominal: Array, used: Array) -> Array:
-    """Find what a filter that saw a jump added to its prediction, (κ - 1) P⁻; nothing, exactly, where it did not."""
-    ordinary = jnp.trace(nominal)
+def _surplus(ordinary: Array, used: Array) -> Array:
+    """Find what a filter that saw a jump added to its prediction, (κ - 1) P⁻; nothing, exactly, where it did not.
+
+    Args:
+        ordinary: trace of P⁻.
+        used: κ P⁻.
+    """
     factor = jnp.trace(used) / jnp.where(ordinary > 0, ordinary, 1.0)
-    return jnp.where(factor > 1.0 + jnp.finfo(used.dtype).eps ** 0.5, factor - 1.0, 0.0) * nominal
+    return jnp.where(factor > 1.0 + jnp.finfo(used.dtype).eps ** 0.5, 1.0 - 1.0 / factor, 0.0) * used

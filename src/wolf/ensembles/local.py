@@ -1,5 +1,6 @@
 """Analyses that go observation by observation, or state by state; both need independent noise (R as variances)."""
 
+import math
 from typing import Any
 
 import jax
@@ -84,6 +85,8 @@ class LETKF(Analysis):
         def one(row: tuple) -> tuple[Array, Array]:
             anomaly, which, root = row
             local, seen = columns[which] * root[:, None], error[which] * root
+            if local.shape[0] < local.shape[1]:
+                return _by_observations(anomaly, local, seen, sight.degrees)
             values, vectors = jnp.linalg.eigh(local.T @ local)
             values = jnp.maximum(values, 0.0) + sight.degrees
             inner = vectors.T @ anomaly
@@ -93,3 +96,27 @@ class LETKF(Analysis):
         size = min(STATES_AT_ONCE, anomalies.shape[1])
         steps, after = jax.lax.map(one, (anomalies.T, numbers, roots), batch_size=size)
         return Analysed(mean + steps, rotated(key, after.T) if self.rotate else after.T)
+
+
+def _by_observations(anomaly: Array, local: Array, seen: Array, degrees: int) -> tuple[Array, Array]:
+    """Solve one small problem where there are fewer observations, K, than members: the same transform of rank K.
+
+    With `L = local`, `L Lᵀ = V diag(x) Vᵀ` and n degrees of freedom, `(I + Lᵀ L / n)^(-1/2) = I - Lᵀ V diag(f(x)) Vᵀ L`
+    and `f(x) = (1 - √(n / (x + n))) / x`.
+
+    Args:
+        anomaly: of one state, (N,).
+        local: tapered signal of the observations near it, (K, N).
+        seen: their tapered errors, (K,).
+        degrees: n.
+
+    Returns:
+        Step of the mean, and the anomaly after it, (N,).
+    """
+    values, vectors = jnp.linalg.eigh(local @ local.T)
+    values = jnp.maximum(values, 0.0) + degrees
+    cross = vectors.T @ (local @ anomaly)
+    step = ((vectors.T @ seen) / values) @ cross
+    whole = jnp.sqrt(values)
+    shrink = 1.0 / (whole * (math.sqrt(degrees) + whole))  # f(x) without the division by x, which may be 0
+    return step, anomaly - (vectors @ (shrink * cross)) @ local

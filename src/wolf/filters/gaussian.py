@@ -14,7 +14,7 @@ from jax import Array
 from wolf import checks
 from wolf.belief import Affine, Belief, DeferredGaussian, Gaussian, RootGaussian, deferred, mixing
 from wolf.belief.density import log_density, weigh_constant
-from wolf.belief.gaussian import FORMS
+from wolf.belief.gaussian import FORMS, JOSEPH_UP_TO
 from wolf.belief.root import root_of
 from wolf.belief.updates import Update
 from wolf.belief.view import hide_noise
@@ -99,9 +99,13 @@ class GaussianFilter(Filter):
         self.noise.check(model)
 
     def suited(self, model: Model) -> "GaussianFilter":
-        """Take square roots by itself where the prior is so wide that a covariance loses digits that matter."""
+        """Take square roots by itself where a prior is so wide that a covariance loses digits that matter.
+
+        A rule that doubts the dynamics makes it so, as wide as an error is.
+        """
+        doubted = self.noise.doubts_dynamics and model.state_dim <= JOSEPH_UP_TO
         limit = mixing.WIDE if self.noise.mixes and model.obs_dim > 1 else WIDEST
-        wide = self.form == "auto" and prior_width(model) > limit
+        wide = self.form == "auto" and (doubted or prior_width(model) > limit)
         return dataclasses.replace(self, form="sqrt") if wide else self
 
     def init(self, model: Model, key: Array | None = None) -> GaussianState:

@@ -15,6 +15,7 @@ from jax.scipy.special import logsumexp
 
 from wolf import checks
 from wolf.belief import Gaussian
+from wolf.belief.gaussian import JOSEPH_UP_TO
 from wolf.filters.forgetful import Forgetful
 from wolf.filters.gaussian import OUTLIER_POWER, GaussianFilter, GaussianState
 from wolf.numerics import linalg
@@ -121,10 +122,15 @@ class IMM(Filter):
             self.filter.check(mode.model or model)
 
     def suited(self, model: Model) -> "IMM":
-        """Put the filter of the modes into the form that holds for all of them."""
+        """Put the filter of the modes into the form that holds for all of them.
+
+        Modes that disagree about an error make a prior that is as wide as the error is: they take square roots.
+        """
         inner = self.filter
         for mode in self.modes:
             inner = inner.suited(mode.model or model)
+        if isinstance(inner, GaussianFilter) and inner.form == "auto" and model.state_dim <= JOSEPH_UP_TO:
+            inner = dataclasses.replace(inner, form="sqrt")
         return dataclasses.replace(self, filter=inner)
 
     def init(self, model: Model, key: Array | None = None) -> MultipleState:

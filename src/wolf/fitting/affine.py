@@ -25,6 +25,7 @@ class AffineArrays:
     """
 
     def __init__(self, make: Callable[[np.ndarray], Any], start: np.ndarray):
+        self.make = make
         here, self.structure = jax.tree.flatten(make(start))
         moves = np.where(start == 0.0, 1.0, start)
         moved = [jax.tree.leaves(make(start + step)) for step in np.diag(moves)]
@@ -36,14 +37,18 @@ class AffineArrays:
             self.slopes.append(slopes)
         self.moving = [bool(slopes.any()) for slopes in self.slopes]
         elsewhere = start * np.linspace(*ELSEWHERE, len(start))
-        pairs = zip(jax.tree.leaves(make(elsewhere)), jax.tree.leaves(self.at(elsewhere)), strict=True)
-        if not all(np.allclose(leaf, ours, rtol=CLOSE, atol=0.0) for leaf, ours in pairs):
+        if not self.holds(elsewhere):
             raise ValueError(
                 "affine=True is for models whose arrays are sums of parameters times fixed arrays; not here"
             )
 
+    def holds(self, numbers: np.ndarray) -> bool:
+        """Say whether the sums are what they stand for, at some numbers (K,)."""
+        pairs = zip(jax.tree.leaves(self.make(numbers)), jax.tree.leaves(self.at(numbers)), strict=True)
+        return all(np.allclose(leaf, ours, rtol=CLOSE, atol=0.0) for leaf, ours in pairs)
+
     def at(self, numbers: np.ndarray) -> Any:
-        """Put numbers (K,) in."""
+        """Put numbers (K,) in; of many, (B, K), what moves has a leading axis."""
         parts = zip(self.moving, self.fixed, self.slopes, strict=True)
         leaves = [fixed + np.tensordot(numbers, slopes, 1) if moves else fixed for moves, fixed, slopes in parts]
         return jax.tree.unflatten(self.structure, leaves)

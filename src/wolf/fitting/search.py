@@ -1,7 +1,6 @@
-"""The search: first guesses from the data, L-BFGS from several starts, standard errors from the curvature."""
+"""The search: first guesses from the data, the way down from several starts, standard errors from the curvature."""
 
 import dataclasses
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, get_args
 
@@ -9,15 +8,17 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wolf import checks, entry
+from wolf import checks, entry, native
+from wolf.engine.parallel import bound_programs
 from wolf.filters import GaussianFilter
 from wolf.fitting.affine import AffineArrays
+from wolf.fitting.batches import Batch
+from wolf.fitting.descent import descend
 from wolf.fitting.guesses import guesses, is_many, largest_step
 from wolf.fitting.result import SHARE, Fit, Start
 from wolf.fitting.slopes import score_and_slope
 from wolf.fitting.transforms import Bounds, Transform, sigmoid
 from wolf.noise import TwoPart
-from wolf.numerics import allocator
 from wolf.numerics.linalg import SMALL
 from wolf.numerics.precision import precision
 from wolf.numerics.pytree import cast
@@ -31,6 +32,7 @@ WIDEN = (9.0, 1e12)  # an outlier's residual is at least three times as wide as 
 SHARE_START, WIDEN_START = 0.03, (20.0, 1e4)  # where a search begins; up to the largest step where that is larger
 SCOUTS = 20  # random starts that are tried before the best are followed
 STEP = 1e-5  # in a free number, for derivatives of the builder: their error is about the square of it
+DIFFERENCE = 1e-5  # in a free number, for slopes from scores: these are good to 15 digits, slopes then to ten
 HESSIAN_STEP = 1e-3  # for differences of slopes, which are good to ten digits
 LARGEST = 1e140  # of a usual measurement; its square times a thousand steps is still a number
 FAILED = 1e12  # what the search is told where the score is not a number
@@ -68,7 +70,7 @@ def fit(
         seed: of the random starts.
         update_first: as in `wolf.filter`.
         affine: the model's arrays are sums of the parameters times fixed arrays, as they are if all parameters are
-            variances. A search is then several times faster on a short series: the builder is called a few times only.
+            variances. That is found out, and then a search is many times faster; `affine=True` insists on it.
 
     Returns:
         A `Fit`; its `model` is ready for `wolf.filter`.
@@ -93,6 +95,7 @@ def fit(
     if not is_many(ys) and not (checks.number_array("ys", ys).size and 1 <= np.ndim(ys) <= 3):
         raise ValueError(f"ys must be a series (T, M) or (T,), or many (series, T, M); got shape {np.shape(ys)}")
     transform = Transform(guesses(builder, ys, first_guesses), limits)
+    bound_programs()
     problem = _Problem(builder, transform, ys, inputs, method, score == "two-part", update_first, affine)
     return problem.solve(problem.scout(1 + restarts, seed))
 
@@ -132,7 +135,29 @@ class _Problem:
         edges.append((np.log(WIDEN[0]), np.log(WIDEN[1])))
         self.limits = transform.limits + (edges if two_part else [])
         begin = np.array([*transform.natural(transform.start).values(), SHARE_START, WIDEN_START[0]])
-        self.affine = AffineArrays(self._point, begin if two_part else begin[: self.size]) if affine else None
+        self.affine = self._sums(begin if two_part else begin[: self.size], affine)
+        self.batch: Batch | None = None
+
+    def _sums(self, begin: np.ndarray, affine: bool) -> AffineArrays | None:
+        """Find out whether the model's arrays are sums of the parameters times fixed arrays, or be told so."""
+        if affine:
+            return AffineArrays(self._point, begin)
+        if any(kind != "positive" for kind in self.transform.bounds.values()):
+            return None
+        try:
+            return AffineArrays(self._point, begin)
+        except Exception:  # also where the builder does not take a number that nobody asked for
+            return None
+
+    def _make_batch(self, tried: list[np.ndarray]) -> None:
+        """Get ready to score many points at once, if native code can: XLA is for all else."""
+        if self.affine is None:
+            return
+        try:
+            options = (self.ys, self.inputs, self.two_part, self.update_first)
+            self.batch = Batch(self.affine, np.array([self._numbers(x) for x in tried]), *options)
+        except native.UNSUITED:
+            self.batch = None
 
     def scout(self, count: int, seed: int) -> list[np.ndarray]:
         """Try the first guess and others around it, once each, and return the best: there are local optima."""
@@ -142,21 +167,24 @@ class _Problem:
             top = np.clip(largest_step(self.ys), WIDEN_START[1], WIDEN[1])
             wide = rng.uniform(np.log(WIDEN_START[0]), np.log(top), len(tried))
             tried = [np.concatenate([x, [_logit(SHARE_START), w]]) for x, w in zip(tried, wide, strict=True)]
-        losses = [self._score(x) for x in tried]
+        self._make_batch(tried)
+        losses = self._losses(np.array(tried))
         return [tried[i] for i in np.argsort(losses, kind="stable")[:count]]
 
     def solve(self, starts: list[np.ndarray]) -> Fit:
-        """Search from every start, and take the best."""
-        if "scipy.optimize" not in sys.modules:  # it is large: let it come where the compiler was, not on top of it
-            allocator.hand_back()
-        from scipy.optimize import minimize
+        """Search from every start, and take the best.
 
-        found = [minimize(self.loss, begin, jac=True, method="L-BFGS-B", bounds=self.limits) for begin in starts]
+        Where arrays were found to be sums they are compared with what the builder makes of the result.
+        """
+        found = descend(self._losses, self._slopes, starts, self.limits)
         found.sort(key=lambda result: result.fun)
         best = found[0]
         if not best.fun < FAILED:
             raise ValueError("the score is not finite at any start; give other first guesses, as start=")
         values = self.transform.natural(best.x[: self.size])
+        if self.affine is not None and not self.affine.holds(self._numbers(best.x)):
+            self.affine = self.batch = None
+            return self.solve(starts)
         return Fit(
             parameters=values,
             errors=self._errors(best.x),
@@ -170,6 +198,30 @@ class _Problem:
 
     def loss(self, free: np.ndarray) -> tuple[float, np.ndarray]:
         """Evaluate minus the score of a row, and its slope."""
+        values, slopes = self._slopes(free[None])
+        return float(values[0]), slopes[0]
+
+    def _slopes(self, frees: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Evaluate minus the score of a row at some points, (P, K), and its slopes there."""
+        if self.batch is None:
+            pairs = [self._differentiate(free) for free in frees]
+            return np.array([value for value, _ in pairs]), np.array([slope for _, slope in pairs])
+        count, size = frees.shape
+        steps = np.concatenate([np.zeros((1, size)), DIFFERENCE * np.eye(size), -DIFFERENCE * np.eye(size)])
+        whole = self._losses((frees[:, None] + steps).reshape(-1, size)).reshape(count, -1)
+        slopes = (whole[:, 1 : 1 + size] - whole[:, 1 + size :]) / (2 * DIFFERENCE)
+        sound = whole.max(1) < FAILED
+        return np.where(sound, whole[:, 0], FAILED), np.where(sound[:, None], slopes, 0.0)
+
+    def _losses(self, frees: np.ndarray) -> np.ndarray:
+        """Evaluate minus the score of a row at some points, (P, K)."""
+        if self.batch is None:
+            return np.array([self._score(free) for free in frees])
+        values = self.batch.scores(np.array([self._numbers(free) for free in frees])) / self.count
+        return np.where(np.isfinite(values), -values, FAILED)
+
+    def _differentiate(self, free: np.ndarray) -> tuple[float, np.ndarray]:
+        """Evaluate minus the score of a row and its slope by differentiating the filter."""
         point = self._at(free)
         value, slope = self._run(point, self._directions(free, point))
         if not (np.isfinite(value) and np.all(np.isfinite(slope))):
@@ -242,10 +294,9 @@ class _Problem:
         lows, highs = (np.array([np.nan if x is None else x for x in ends]) for ends in zip(*self.limits, strict=True))
         outside = (free < lows + HESSIAN_STEP) | (free > highs - HESSIAN_STEP)
         inside = np.flatnonzero(~outside)
-        rows = []
-        for step in HESSIAN_STEP * np.eye(len(free))[inside]:
-            rows.append(self.loss(free + step)[1][inside] - self.loss(free - step)[1][inside])
-        curvature = self.count * np.array(rows).reshape(len(inside), -1) / (2 * HESSIAN_STEP)
+        steps = HESSIAN_STEP * np.eye(len(free))[inside]
+        slopes = self._slopes(np.concatenate([free + steps, free - steps]))[1][:, inside]
+        curvature = self.count * (slopes[: len(inside)] - slopes[len(inside) :]) / (2 * HESSIAN_STEP)
         deviations = np.full(len(free), np.nan)
         try:
             variances = np.diagonal(np.linalg.inv(0.5 * (curvature + curvature.T)))

@@ -13,10 +13,12 @@ from jax import Array
 
 from wolf.engine import run
 from wolf.engine.measurements import clean
+from wolf.engine.parallel import bounded
 from wolf.fitting import scores
 from wolf.numerics.xla import one_kernel
 
 
+@bounded
 @partial(jax.jit, static_argnames=("two_part", "update_first", "fused"))
 def score_and_slope(
     point: tuple[Any, Any],

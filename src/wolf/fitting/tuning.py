@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from wolf import calibration, checks, entry, methods
 from wolf.engine import run
 from wolf.engine.measurements import clean
+from wolf.engine.parallel import bound_programs, bounded
 from wolf.fitting import scores
 from wolf.noise import Weighted
 from wolf.numerics.precision import precision
@@ -113,6 +114,7 @@ def tune(
     us = checks.inputs(inputs, len(array), model)
     entry.check_functions(model, us)
     entry.check_time_axes(model, len(array), update_first, "tune")
+    bound_programs()
 
     def evaluate(values: np.ndarray) -> np.ndarray:
         candidates = [cast(methods.make(method, **options, **{name: value}), "float64") for value in values.tolist()]
@@ -132,6 +134,7 @@ def tune(
     return Tuned(methods.make(method, **options, **{name: value}), name, value, float(found[best]), values, found)
 
 
+@bounded
 @partial(jax.jit, static_argnames="update_first")
 def _scores(model: Model, candidates: Any, ys: Array, us: Array | None, update_first: bool) -> Array:
     count = jax.vmap(clean)(ys).num_observed

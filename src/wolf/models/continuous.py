@@ -4,6 +4,7 @@ Each step is discretised exactly over its own gap (Van Loan 1978), so uneven tim
 about the time `start`, by default the first time stamp.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,8 @@ def linear_sde(
     gaps = time_steps(times, start)
     steps, which = np.unique(gaps, return_inverse=True)  # equal gaps are discretised once
     dynamics, noise = discretise(drift, diffusion, steps)
-    return LinearModel(F=dynamics[which], H=H, Q=noise[which], R=R, mean=mean, cov=cov)
+    model = LinearModel(F=dynamics[which], H=H, Q=noise[which], R=R, mean=mean, cov=cov)
+    return model.with_motion(partial(discretise, drift, diffusion))
 
 
 def wiener_level(

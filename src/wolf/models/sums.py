@@ -4,6 +4,7 @@ A sum knows its variances by name, given or free, and builds a model for even st
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -110,7 +111,16 @@ class Sum(NamedTuple):
         given = None if prior is None else Gaussian(*checks.prior(prior, self.states(columns)))
         prior = self._prior(known, columns) if given is None else given
         built = self.builder(gaps, prior, columns)(**known)
-        return built if built.F is not None else replace(built, F=np.eye(built.state_dim))
+        whole = built if built.F is not None else replace(built, F=np.eye(built.state_dim))
+        return whole.with_motion(partial(self._motion, columns=columns, known=known))
+
+    def _motion(self, gaps: np.ndarray, columns: int, known: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+        """Give F and Q over gaps of any length, in steps."""
+        self.check_gaps(gaps)
+        axes = np.eye(columns)
+        dynamics = _kron(over.diagonal([part.dynamics(gaps) for part in self.parts]), axes)
+        noise: Any = sum(known[name] * share for name, share in self._shares(gaps, axes).items())
+        return dynamics, noise
 
     def _prior(self, known: dict[str, float], columns: int) -> Gaussian:
         """Put the priors of the parts together, vague where a part has none."""

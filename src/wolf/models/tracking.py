@@ -1,5 +1,7 @@
 """Models of things that move, and of sensors that watch them (Bar-Shalom, Li & Kirubarajan 2001, ch. 6, 10, 11)."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -37,7 +39,11 @@ def constant_velocity(
     """
     checks.positive_number("dt", dt)
     axis = straight_motion(dynamics_var, dt)
-    return _moving(dims, dt, axis.F, axis.Q, obs_var, prior)
+
+    def motion(times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return axis.dynamics(times / dt), dynamics_var * axis.noise["dynamics_var"](times / dt)
+
+    return _moving(dims, dt, (axis.F, axis.Q), motion, obs_var, prior)
 
 
 def constant_acceleration(
@@ -54,8 +60,8 @@ def constant_acceleration(
     """
     checks.variances(jerk_rate=jerk_rate)
     checks.positive_number("dt", dt)
-    dynamics, noise = discretise(np.eye(3, k=1), np.diag([0.0, 0.0, jerk_rate]), dt)
-    return _moving(dims, dt, dynamics, noise, obs_var, prior)
+    motion = partial(discretise, np.eye(3, k=1), np.diag([0.0, 0.0, jerk_rate]))
+    return _moving(dims, dt, motion(dt), motion, obs_var, prior)
 
 
 def singer(
@@ -76,8 +82,8 @@ def singer(
     checks.positive_number("maneuver_time", maneuver_time)
     drift = np.eye(3, k=1)
     drift[2, 2] = -1.0 / maneuver_time
-    dynamics, noise = discretise(drift, np.diag([0.0, 0.0, 2.0 * accel_var / maneuver_time]), dt)
-    return _moving(dims, dt, dynamics, noise, obs_var, prior)
+    motion = partial(discretise, drift, np.diag([0.0, 0.0, 2.0 * accel_var / maneuver_time]))
+    return _moving(dims, dt, motion(dt), motion, obs_var, prior)
 
 
 def coordinated_turn(dt: float, speed_var: float, turn_var: float, obs_var: float, prior: Gaussian) -> StateSpaceModel:
@@ -220,13 +226,25 @@ def wrap_second(y: Array, prediction: Array) -> Array:
 
 
 def _moving(
-    dims: int, dt: float, dynamics: np.ndarray, noise: np.ndarray, obs_var: float, prior: Gaussian | None
+    dims: int,
+    dt: float,
+    step: tuple[np.ndarray, np.ndarray],
+    motion: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
+    obs_var: float,
+    prior: Gaussian | None,
 ) -> LinearModel:
-    """Copy the motion along one axis to every axis, positions first."""
+    """Copy the motion along one axis, over a step and over any time, to every axis, positions first."""
     checks.count("dims", dims)
     checks.positive_number("dt", dt)
     checks.variances(obs_var=obs_var)
     axes = np.eye(dims)
-    size = len(dynamics) * dims
+    size = len(step[0]) * dims
     prior = Gaussian(np.zeros(size), np.eye(size)) if prior is None else Gaussian(*checks.prior(prior, size))
-    return LinearModel(np.kron(dynamics, axes), np.eye(dims, size), np.kron(noise, axes), obs_var * axes, *prior)
+    dynamics, noise = (np.kron(each, axes) for each in step)
+    model = LinearModel(dynamics, np.eye(dims, size), noise, obs_var * axes, *prior)
+
+    def moved(times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        one, two = (np.kron(each, axes) for each in motion(times))
+        return one, two
+
+    return model.with_motion(moved)

@@ -6,9 +6,12 @@ it part of Python's stable interface since 3.11.
 """
 
 import ctypes
+import hashlib
+from functools import cache
 from typing import Any
 
-from wolf.native import machine
+from wolf.native import machine, shelf
+from wolf.native.loops import HEAD
 
 FASTCALL = 0x0080
 READ, WRITE = 0, 1  # PyBUF_SIMPLE, PyBUF_WRITABLE
@@ -46,8 +49,12 @@ sizes:
   %ylen = load i64, ptr %ylen.at
   %rlen.at = getelementptr %buffer, ptr %report, i32 0, i32 2
   %rlen = load i64, ptr %rlen.at
-  %yfits = icmp eq i64 %ylen, {y_bytes}
-  %rfits = icmp eq i64 %rlen, {report_bytes}
+  %wanted.at = getelementptr i64, ptr %table, i64 {sizes}
+  %y.bytes = load i64, ptr %wanted.at
+  %r.bytes.at = getelementptr i64, ptr %wanted.at, i64 1
+  %r.bytes = load i64, ptr %r.bytes.at
+  %yfits = icmp eq i64 %ylen, %y.bytes
+  %rfits = icmp eq i64 %rlen, %r.bytes
   %fits = and i1 %yfits, %rfits
   br i1 %fits, label %renew, label %done
 renew:
@@ -57,12 +64,16 @@ prepare:
   %p3 = getelementptr ptr, ptr %args, i64 3
   %a3 = load ptr, ptr %p3
   %given = call ptr @PyLong_AsVoidPtr(ptr %a3)
-  %kept.at = getelementptr i64, ptr %table, i64 {kept_entry}
+  %kept.at = getelementptr i64, ptr %table, i64 {model}
   %kept.number = load i64, ptr %kept.at
   %kept = inttoptr i64 %kept.number to ptr
-  %preparing = inttoptr i64 {prepare} to ptr
+  %preparing.at = getelementptr i64, ptr %table, i64 {code}
+  %preparing.next = getelementptr i64, ptr %preparing.at, i64 1
+  %preparing = load ptr, ptr %preparing.next
   call void %preparing(ptr %given, ptr %kept)
-  %fine.at = getelementptr {number}, ptr %kept, i64 {fine}
+  %fine.place.at = getelementptr i64, ptr %wanted.at, i64 2
+  %fine.place = load i64, ptr %fine.place.at
+  %fine.at = getelementptr {number}, ptr %kept, i64 %fine.place
   %fine = load {number}, ptr %fine.at
   %isfine = fcmp une {number} %fine, 0.0
   br i1 %isfine, label %go, label %done
@@ -71,11 +82,14 @@ go:
   %r.address = load ptr, ptr %report
   %y.number = ptrtoint ptr %y.address to i64
   %r.number = ptrtoint ptr %r.address to i64
-  %y.entry = getelementptr i64, ptr %table, i64 {y_entry}
-  %r.entry = getelementptr i64, ptr %table, i64 {report_entry}
+  %y.entry = getelementptr i64, ptr %table, i64 {y}
+  %code.at = getelementptr i64, ptr %table, i64 {code}
+  %r.place.at = getelementptr i64, ptr %code.at, i64 2
+  %r.place = load i64, ptr %r.place.at
+  %r.entry = getelementptr i64, ptr %table, i64 %r.place
   store i64 %y.number, ptr %y.entry
   store i64 %r.number, ptr %r.entry
-  %running = inttoptr i64 {run} to ptr
+  %running = load ptr, ptr %code.at
   call void %running(i64 0, i64 1, i64 1, ptr %table)
   br label %done
 done:
@@ -102,20 +116,21 @@ class _MethodDef(ctypes.Structure):
 _kept: list[Any] = []  # the interpreter points into these for ever
 
 
-def fastcall(name: str, number: str, **places: int) -> Any:
+@cache
+def fastcall(number: str) -> Any:
     """Make the function `(table, y, report)`, or with a fourth argument the address of a model's new numbers.
 
     It answers False, and has done nothing, where y or the report have another size than the step's, or where the new
-    numbers are not surely a model's.
+    numbers are not surely a model's. Where the code is and how large things are it reads in the table.
 
     Args:
-        name: of the function, new in this process.
         number: LLVM's type of the run's numbers.
-        **places: what the wrapper fills in; see `WRAPPER`.
     """
+    name = f"wolf_call_{number}"
+    places = {field: 3 * HEAD.index(field) for field in ("model", "code", "sizes")} | {"y": 3 * len(HEAD)}
     text = WRAPPER.format(name=name, number=number, read=READ, write=WRITE, **places)
-    address = machine.addresses(text, [name])[name]
-    method = _MethodDef(name.encode(), address, FASTCALL, None)
+    code = shelf.remembered(hashlib.sha256(text.encode()).hexdigest(), lambda: machine.compile(text))
+    method = _MethodDef(name.encode(), machine.load(code, name), FASTCALL, None)
     _kept.append(method)
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]

@@ -27,7 +27,7 @@ class Signature:
         structure: of the model (without time axes) and the method, as pytrees.
         shapes: of their leaves.
         varying: which leaves have a row for each step.
-        pattern: of each leaf that is fixed in time, which entries are 0, 1, or equal.
+        pattern: of each leaf, which entries are 0, 1, or (if it is fixed in time) equal.
         dtype: precision of the run.
         update_first: the order of a step.
         inputs: number of inputs u, or None.
@@ -75,7 +75,7 @@ class Arguments:
 
     def counts(self) -> list[int]:
         """Say how many numbers of the parameters each leaf has."""
-        return [count_values(pattern) for pattern in self.kind.pattern]
+        return [_own_values(self.kind, i) for i in range(len(self.kind.pattern))]
 
     def rows(self) -> list[np.ndarray]:
         """Give the arrays that have a row for each step."""
@@ -108,7 +108,8 @@ def take_apart(
     axes = time_axes(model)
     still = replace(model, **{name: getattr(model, name)[0] for name in axes}) if axes else model
     each = [jax.tree.flatten((one, method)) for one in models]
-    if len({structure for _, structure in each}) > 1:
+    shapes_of = {(structure, tuple(map(np.shape, found))) for found, structure in each}
+    if len(shapes_of) > 1:
         raise RefusedError("models of different structure")
     with np.errstate(over="ignore"):
         leaves = [np.asarray(list(column), dtype, order="C") for column in zip(*(e[0] for e in each), strict=True)]
@@ -117,7 +118,10 @@ def take_apart(
     varying = tuple(leaf.shape[1:] != shape for leaf, shape in zip(leaves, shapes, strict=True))
     free = _free(model, method, general)
     pattern = tuple(
-        b"" if varies else _pattern(leaf.reshape(len(models), -1), i in dict(free))
+        # A number by itself is a setting: one that happens to be 1 is no reason for code of its own.
+        _row_pattern(leaf.reshape(leaf.shape[0] * leaf.shape[1], -1), i in dict(free))
+        if varies
+        else _pattern(leaf.reshape(len(models), -1), leaf.ndim == 1 or i in dict(free))
         for i, (leaf, varies) in enumerate(zip(leaves, varying, strict=True))
     )
     kind = Signature(still_structure, shapes, varying, pattern, dtype, update_first, inputs, save, free, state)
@@ -153,12 +157,30 @@ def _pattern(leaf: np.ndarray, free: bool) -> bytes:
     return np.array([seen.setdefault(column, len(seen)) for column in columns], np.int16).tobytes()
 
 
+def _row_pattern(rows: np.ndarray, free: bool) -> bytes:
+    """Mark the entries of a row that are 0 or 1 at every step; each of the others is read."""
+    codes = np.arange(2, rows.shape[1] + 2, dtype=np.int16)
+    if not free:
+        codes[(rows == 0).all(0)] = 0
+        codes[(rows == 1).all(0)] = 1
+    return codes.tobytes()
+
+
 @lru_cache(maxsize=1024)
 def first_entries(pattern: bytes) -> np.ndarray:
     """Find the first entry of each value that is neither 0 nor 1."""
     codes = np.frombuffer(pattern, np.int16)
     values, where = np.unique(codes, return_index=True)
     return where[values > 1]
+
+
+def num_parameters(kind: Signature) -> int:
+    """Count the numbers that models of a kind differ in, first rows apart."""
+    return sum(_own_values(kind, i) for i in range(len(kind.pattern)))
+
+
+def _own_values(kind: Signature, i: int) -> int:
+    return 0 if kind.varying[i] else count_values(kind.pattern[i])
 
 
 def count_values(pattern: bytes) -> int:

@@ -4,7 +4,9 @@ from wolf.native.graph import ONCE, STEP, Graph
 from wolf.native.layout import Layout
 from wolf.native.writing import Writer
 
-HEAD = ("states", "counts", "rows", "model", "lengths")  # what the table of addresses begins with, three numbers each
+# What the table of addresses begins with, three numbers each; the last two are for `calls.py`: where the code is and
+# where the report goes, sizes in bytes and the place of the number that says whether a new model is sound.
+HEAD = ("states", "counts", "rows", "model", "lengths", "code", "sizes")
 
 
 def write_once(graph: Graph, layout: Layout, name: str = "prepare") -> str:

@@ -1,4 +1,4 @@
-"""LLVM inside this process: text in, functions out. Nothing is written to a disk, and nothing is ever freed."""
+"""LLVM inside this process: text in, functions out. What was loaded is never freed."""
 
 import ctypes
 import threading
@@ -11,25 +11,45 @@ _engine: Any = None
 _target: Any = None
 
 
-def addresses(text: str, names: list[str]) -> dict[str, int]:
-    """Compile a module, and give the addresses of its functions.
+def compile(text: str) -> bytes:
+    """Compile a module into an object file.
 
     Args:
         text: in LLVM's language.
-        names: of functions in it.
     """
     import llvmlite.binding as llvm
 
     with _lock:
-        engine, target = _start()
+        _, target = _start()
         module = llvm.parse_assembly(text)
         module.triple, module.data_layout = llvm.get_process_triple(), str(target.target_data)
         module.verify()
         builder = llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options(speed_level=SPEED))
         builder.getModulePassManager().run(module, builder)
-        engine.add_module(module)
+        return target.emit_object(module)
+
+
+def load(code: bytes, name: str) -> int:
+    """Load an object file, and give the address of a function in it.
+
+    Args:
+        code: from `compile`, here or on a machine with the same processor.
+        name: of the function; no other one in this process has it.
+    """
+    import llvmlite.binding as llvm
+
+    with _lock:
+        engine, _ = _start()
+        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
-        return {name: engine.get_function_address(name) for name in names}
+        return engine.get_function_address(name)
+
+
+def processor() -> str:
+    """Name the processor that code is made for."""
+    import llvmlite.binding as llvm
+
+    return f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()} {SPEED}"
 
 
 def available() -> str | None:

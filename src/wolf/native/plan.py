@@ -4,8 +4,6 @@ import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
-import jax
-
 from wolf.native import machine
 from wolf.native.ids import RefusedError
 from wolf.native.kinds import take_apart
@@ -25,10 +23,7 @@ def why_not(engine: str, model: Any, method: Any, key: Any) -> str | None:
         return "random numbers are drawn"
     if max(model.state_dim, model.obs_dim) > MOST_STATES:
         return f"{max(model.state_dim, model.obs_dim)} dimensions are too many for straight-line code"
-    missing = machine.available()
-    if missing is not None:
-        return missing
-    return None if jax.default_backend() == "cpu" else f"JAX runs on {jax.default_backend()}"
+    return machine.available()
 
 
 def plan(

@@ -6,6 +6,7 @@ import itertools
 import math
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
@@ -13,13 +14,13 @@ from typing import Any
 import jax
 import numpy as np
 
-from wolf.native import machine
+from wolf.native import machine, shelf
 from wolf.native.calls import fastcall
 from wolf.native.graph import TooLargeError
 from wolf.native.ids import RefusedError
 from wolf.native.kinds import Arguments, Signature
 from wolf.native.loops import HEAD, write_once, write_run
-from wolf.native.tracing import StepGraph, trace
+from wolf.native.tracing import Facts, StepGraph, trace
 
 LARGEST = 8_000  # operations of a step; above that XLA's loops are quicker, to compile and to run
 LANES = 8  # series in one register: 512 bits of double precision
@@ -36,52 +37,61 @@ class UnsuitedError(Exception):
 class Compiled:
     """A step as machine code, for all models of one kind.
 
-    Attributes:
-        step: what was compiled.
+    It is traced only if something of it is not there yet from another process.
+
+    Args:
+        kind: of model and method.
+        facts: what running it needs to know.
+        step: as it was traced, if it was.
     """
 
-    def __init__(self, kind: Signature, step: StepGraph):
-        self.kind, self.step = kind, step
+    def __init__(self, kind: Signature, facts: Facts, step: StepGraph | None):
+        self.kind, self.facts, self._step = kind, facts, step
         self.dtype = np.dtype(kind.dtype)
-        layout = step.layout
-        self.floats = sum(_size(s) for s, d in zip(*step.state[1:], strict=True) if d.kind == "f")
-        self.counts = sum(_size(s) for s, d in zip(*step.state[1:], strict=True) if d.kind != "f")
-        self.num_kept = len(layout.kept)
+        self.num_kept = facts.num_kept
         self._runs: dict[tuple, Any] = {}
-        self._addresses: dict[tuple, int] = {}
+        self._addresses: dict[str, int] = {}
 
-    @cached_property
-    def _prepare_at(self) -> int:
-        return self._once(self.step.graph, self.step.layout)
+    @property
+    def step(self) -> StepGraph:
+        """The graph of a step."""
+        if self._step is None:
+            self._step = trace(self.kind)
+        return self._step
+
+    def address(self, part: str, write: Callable[[str], str]) -> int:
+        """Give the address of one of the functions, compiled or found when it is first asked for.
+
+        Args:
+            part: name of the function.
+            write: makes its text, of the name that it gets.
+        """
+        with _lock:
+            if part not in self._addresses:
+                place = shelf.place_of(self.kind, part)
+                name = f"wolf_{next(_names)}" if place is None else f"wolf_{place[:40]}"
+                code = shelf.remembered(place, lambda: machine.compile(write(name)))
+                self._addresses[part] = machine.load(code, name)
+            return self._addresses[part]
 
     @cached_property
     def _prepare(self) -> Any:
-        return machine.function(self._prepare_at, ctypes.c_void_p, ctypes.c_void_p)
+        return machine.function(self.preparing, ctypes.c_void_p, ctypes.c_void_p)
+
+    @property
+    def preparing(self) -> int:
+        """Address of what makes, once for a model, what its steps use."""
+        return self.address("prepare", lambda name: write_once(self.step.graph, self.step.layout, name))
 
     @cached_property
     def _start(self) -> Any:
-        return machine.function(self._once(*self.step.start), ctypes.c_void_p, ctypes.c_void_p)
-
-    def _once(self, graph: Any, layout: Any) -> int:
-        name = _fresh_name()
-        return machine.addresses(write_once(graph, layout, name), [name])[name]
+        address = self.address("start", lambda name: write_once(*self.step.start, name))
+        return machine.function(address, ctypes.c_void_p, ctypes.c_void_p)
 
     @cached_property
     def call(self) -> Any:
         """One step of one series as a quick function of Python; see `calls.fastcall`."""
-        layout, size = self.step.layout, self.dtype.itemsize
-        return fastcall(
-            _fresh_name(),
-            "double" if size == 8 else "float",
-            y_bytes=size * self.step.obs_dim,
-            report_bytes=size * layout.outputs[0].size,
-            kept_entry=3 * HEAD.index("model"),
-            y_entry=3 * (len(HEAD) + layout.groups.index("y")),
-            report_entry=3 * (len(HEAD) + len(layout.groups)),
-            fine=max(0, self.num_kept - 1),
-            prepare=self._prepare_at,
-            run=self.address(1, False, False),
-        )
+        return fastcall("double" if self.dtype.itemsize == 8 else "float")
 
     def prepare(self, parameters: np.ndarray, kept: np.ndarray) -> None:
         """Make what all steps of a model use."""
@@ -89,15 +99,15 @@ class Compiled:
 
     def begin(self, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Make the states that models start from: their numbers and their counts, one row for each."""
-        whole = np.empty((len(parameters), len(self.step.start[1].kept)), self.dtype)
+        whole = np.empty((len(parameters), self.facts.num_start), self.dtype)
         for mine, row in zip(parameters, whole, strict=True):
             self._start(mine.ctypes.data, row.ctypes.data)
-        ends, dtypes = self._ends, self.step.state[2]
+        ends, dtypes = self._ends, self.facts.state[2]
         return self.pack([whole[:, a:b].astype(d) for a, b, d in zip(ends, ends[1:], dtypes, strict=False)])
 
     @cached_property
     def _ends(self) -> list[int]:
-        return [0, *itertools.accumulate(map(_size, self.step.state[1]))]
+        return [0, *itertools.accumulate(map(_size, self.facts.state[1]))]
 
     def pack(self, leaves: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Put the leaves of states, one state a row, into a matrix of numbers and one of counts."""
@@ -112,7 +122,7 @@ class Compiled:
 
     def unpack(self, numbers: np.ndarray, counts: np.ndarray) -> Any:
         """Take a state out of its vectors, or many out of their rows."""
-        structure, shapes, dtypes = self.step.state
+        structure, shapes, dtypes = self.facts.state
         at, leaves = {"f": 0, "i": 0}, []
         for shape, dtype in zip(shapes, dtypes, strict=True):
             kind = "f" if dtype.kind == "f" else "i"
@@ -123,22 +133,21 @@ class Compiled:
         return jax.tree.unflatten(structure, leaves)
 
     def run(self, lanes: int, own_model: bool, ragged: bool) -> Any:
-        """Give the function over series and steps, compiled when it is first asked for."""
+        """Give the function over series and steps."""
         key = (lanes, own_model, ragged)
         with _lock:
             if key not in self._runs:
-                self._runs[key] = machine.function(self.address(*key), *[ctypes.c_int64] * 3, ctypes.c_void_p)
+                self._runs[key] = machine.function(self.running(*key), *[ctypes.c_int64] * 3, ctypes.c_void_p)
             return self._runs[key]
 
-    def address(self, lanes: int, own_model: bool, ragged: bool) -> int:
-        """Compile the function over series and steps, once."""
-        key = (lanes, own_model, ragged)
-        with _lock:
-            if key not in self._addresses:
-                layout = dataclasses.replace(self.step.layout, own_model=own_model, ragged=ragged)
-                name = _fresh_name()
-                self._addresses[key] = machine.addresses(write_run(self.step.graph, layout, lanes, name), [name])[name]
-            return self._addresses[key]
+    def running(self, lanes: int, own_model: bool, ragged: bool) -> int:
+        """Give the address of the function over series and steps."""
+
+        def write(name: str) -> str:
+            layout = dataclasses.replace(self.step.layout, own_model=own_model, ragged=ragged)
+            return write_run(self.step.graph, layout, lanes, name)
+
+        return self.address(f"run-{lanes}-{own_model:d}-{ragged:d}", write)
 
 
 def compiled(kind: Signature, most: float = LARGEST) -> Compiled:
@@ -160,23 +169,25 @@ def compiled(kind: Signature, most: float = LARGEST) -> Compiled:
         _steps.move_to_end(kind)
     if isinstance(found, str):
         raise UnsuitedError(found)
-    if found.step.operations > most:
-        raise UnsuitedError(f"a step takes {found.step.operations} operations, and above {LARGEST} XLA is quicker")
+    if found.facts.operations > most:
+        raise UnsuitedError(f"a step takes {found.facts.operations} operations, and above {LARGEST} XLA is quicker")
     return found
 
 
 def _translated(kind: Signature) -> Compiled | str:
+    place = shelf.place_of(kind, "facts")
+    facts = shelf.recalled(place)
+    if facts is not None:
+        return Compiled(kind, facts, None)
     try:
-        return Compiled(kind, trace(kind))
+        step = trace(kind)
     except (RefusedError, TooLargeError) as error:
         return str(error)
+    shelf.remember(place, step.facts)
+    return Compiled(kind, step.facts, step)
 
 
 _names = itertools.count()
-
-
-def _fresh_name() -> str:
-    return f"wolf{next(_names)}"
 
 
 def _size(shape: tuple[int, ...]) -> int:
@@ -235,7 +246,7 @@ def run_rows(
     series, steps = rows["y"].shape[:2]
     index = np.arange(series) if index is None else np.ascontiguousarray(index, np.int64)
     lengths = None if lengths is None else np.ascontiguousarray(lengths, np.int64)
-    outputs = [np.empty((series, steps, *each.shape), each.dtype) for each in code.step.layout.outputs]
+    outputs = [np.empty((series, steps, *each.shape), each.dtype) for each in code.facts.outputs]
     table = make_table(code, kept, numbers, counts, rows, outputs, index, lengths)
     own, ragged = len(kept) > 1, lengths is not None
     whole = series - series % LANES
@@ -250,7 +261,7 @@ def run_rows(
     else:
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(lambda each: each[0](each[1], each[2], steps, at), calls))
-    return jax.tree.unflatten(code.step.saved, outputs)
+    return jax.tree.unflatten(code.facts.saved, outputs)
 
 
 def _shares(blocks: int, threads: int) -> list[tuple[int, int]]:
@@ -277,9 +288,11 @@ def make_table(
         "rows": (index.ctypes.data, 0, 0),
         "model": (kept.ctypes.data, kept.strides[0] if len(kept) > 1 else 0, 0),
         "lengths": (0 if lengths is None else lengths.ctypes.data, 0, 0),
+        "code": (0, 0, 3 * (len(HEAD) + len(code.facts.groups))),
+        "sizes": (0, 0, max(0, code.num_kept - 1)),
     }
     entries = [head[name] for name in HEAD]
-    for name in code.step.layout.groups:
+    for name in code.facts.groups:
         array = rows[name]
         shared = array.ndim - _row_axes(code, name) == 1
         entries.append((array.ctypes.data, 0 if shared else array.strides[0], array.strides[0 if shared else 1]))

@@ -38,7 +38,7 @@ class Single:
         given = take_apart([model], method, dtype, update_first, inputs, save, general, state)
         self.ready = Prepared(given)
         self.call = self.ready.code.call
-        self.report_size = self.ready.code.step.layout.outputs[0].size
+        self.report_size = self.ready.code.facts.outputs[0].size
         self.fields = _fields(given, self.ready.parameters[0])
         self._varying = [rows[0] for rows in given.rows()]
         self._us = [np.zeros(inputs or 0, dtype) for _ in range(2)]
@@ -51,13 +51,17 @@ class Single:
     def attach(self, numbers: np.ndarray, counts: np.ndarray) -> None:
         """Say where the state is that is to be advanced: its numbers and its counts, (1, ...) each."""
         code, dtype = self.ready.code, numbers.dtype
-        rows = {"y": np.zeros((1, code.step.obs_dim), dtype), "u": self._us[0][None], "u_before": self._us[1][None]}
+        rows = {"y": np.zeros((1, code.facts.obs_dim), dtype), "u": self._us[0][None], "u_before": self._us[1][None]}
         rows |= {f"now{i}": array for i, array in enumerate(self._varying)}
         rows |= {f"before{i}": array for i, array in enumerate(self._varying)}
         nothing = [np.zeros((1, 1, self.report_size), dtype)]
         index = np.zeros(1, np.int64)
         self._held = (numbers, counts, rows, index, nothing)  # the table has their addresses
         self.table = make_table(code, self.ready.kept, numbers, counts, rows, nothing, index, None)
+        place = 3 * HEAD.index("code")
+        self.table[place : place + 2] = code.running(1, False, False), code.preparing
+        place = 3 * HEAD.index("sizes")
+        self.table[place : place + 2] = dtype.itemsize * code.facts.obs_dim, dtype.itemsize * self.report_size
         self.address = self.table.ctypes.data
         self.parameters = self.ready.parameters.ctypes.data
 
@@ -78,9 +82,9 @@ class Single:
             raise ValueError(f"a measurement of {len(y)} coordinates does not fit this model")
 
     def overwrite(self, values: dict[str, Any]) -> bool:
-        """Put other values into fields of the model; False if one has another shape."""
+        """Put other values into fields of the model; False if one is no array of numbers of the same shape."""
         for name, value in values.items():
-            if np.shape(value) != self.fields[name].shape:
+            if getattr(value, "shape", None) != self.fields[name].shape or value.dtype.kind != "f":
                 return False
             self.fields[name][...] = value
         return True
@@ -92,7 +96,7 @@ class Single:
 
     def _move_to(self, t: int) -> None:
         """Point at the rows of this step."""
-        groups = self.ready.code.step.layout.groups
+        groups = self.ready.code.facts.groups
         for i, array in enumerate(self._varying):
             for name, row in ((f"now{i}", t), (f"before{i}", max(t - 1, 0))):
                 if name in groups:

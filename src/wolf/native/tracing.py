@@ -12,7 +12,7 @@ from wolf.engine.saving import SAVERS
 from wolf.native import composed
 from wolf.native.graph import ONCE, STEP, Graph
 from wolf.native.ids import RefusedError, kind_of
-from wolf.native.kinds import Signature, count_values
+from wolf.native.kinds import Signature, count_values, num_parameters
 from wolf.native.layout import Layout, Output, Place, Slot
 from wolf.native.translate import translate
 from wolf.numerics.linalg import few_operations
@@ -20,6 +20,33 @@ from wolf.numerics.precision import precision
 
 MOST_ENTRIES = 400_000  # numbers that a step makes, most of which may be folded
 COVARIANCES = ("Q", "R", "dynamics_cov", "obs_cov")
+
+
+@dataclasses.dataclass
+class Facts:
+    """What running a step needs to know of it, and what can be kept without its graph.
+
+    Attributes:
+        state: structure, shapes and dtypes of the state.
+        saved: structure of what is kept of each step.
+        outputs: the arrays that a step gives out.
+        groups: names of the arrays that have a row for each step.
+        num_kept: how many numbers are made once for a model.
+        num_start: how many make up the state that a model starts from.
+        operations: how many a step takes.
+        obs_dim: number of coordinates of a measurement.
+        described: what a saver with a method `describe` said about the first step that it saw.
+    """
+
+    state: tuple[Any, tuple[tuple[int, ...], ...], tuple[np.dtype, ...]]
+    saved: Any
+    outputs: list[Output]
+    groups: list[str]
+    num_kept: int
+    num_start: int
+    operations: int
+    obs_dim: int
+    described: Any
 
 
 @dataclasses.dataclass
@@ -46,12 +73,19 @@ class StepGraph:
     obs_dim: int = 0
     described: Any = None
 
+    @property
+    def facts(self) -> Facts:
+        """What is left without the graph."""
+        sizes = (len(self.layout.kept), len(self.start[1].kept), self.operations, self.obs_dim)
+        return Facts(self.state, self.saved, self.layout.outputs, self.layout.groups, *sizes, self.described)
 
-def trace(kind: Signature) -> StepGraph:
+
+def trace(kind: Signature, values: np.ndarray | None = None) -> StepGraph:
     """Trace one step of a kind of model and method into a graph.
 
     Args:
         kind: from `take_apart`.
+        values: of the model's numbers, if they are to be a part of the code.
     """
     with precision(kind.dtype), few_operations():
         start_program, start_shapes = jax.make_jaxpr(_starting(kind), return_shape=True)(*_abstract(kind))
@@ -65,11 +99,11 @@ def trace(kind: Signature) -> StepGraph:
         )
     if (entries := _entries(step_program.jaxpr)) > MOST_ENTRIES:
         raise RefusedError(f"a step makes {entries} numbers, before any is folded")
-    step = _place(kind, step_program, shapes, saved)
+    step = _place(kind, step_program, shapes, saved, values)
     step.described = said[0] if said else None
     step.obs_dim = _row_shapes(kind)[0].shape[0]
     step.state = (structure, tuple(s.shape for s in shapes), tuple(np.dtype(s.dtype) for s in shapes))
-    step.start = _place_start(kind, start_program)
+    step.start = _place_start(kind, start_program, values)
     return step
 
 
@@ -125,13 +159,20 @@ def _stepping(kind: Signature, structure: Any, said: list[Any]) -> Callable:
 
 
 class Slots:
-    """The inputs of a graph, each once."""
+    """The inputs of a graph, each once.
 
-    def __init__(self) -> None:
+    Args:
+        values: of the model's numbers, if they are to be a part of the code.
+    """
+
+    def __init__(self, values: np.ndarray | None = None) -> None:
         self.numbers: dict[Slot, int] = {}
+        self.values = values
 
     def input(self, graph: Graph, slot: Slot, kind: str = "f", block: int = STEP) -> int:
         """Give the node of an input."""
+        if slot.group == "model" and self.values is not None:
+            return graph.constant(self.values[slot.offset], kind)
         return graph.input(self.numbers.setdefault(slot, len(self.numbers)), kind, block)
 
     def listed(self) -> list[Slot]:
@@ -149,11 +190,15 @@ def _leaf_nodes(graph: Graph, kind: Signature, slots: Slots, rows: str | None) -
         rows: what the arrays of rows are called; None takes the first row as a part of the model, after all others.
     """
     nodes, at, row = [], 0, 0
-    behind = sum(count_values(pattern) for pattern in kind.pattern)
+    behind = num_parameters(kind)
     for shape, pattern, varies in zip(kind.shapes, kind.pattern, kind.varying, strict=True):
         size = int(np.prod(shape, dtype=int))
         if varies and rows is not None:
-            ids = [slots.input(graph, Slot(f"{rows}{row}", i)) for i in range(size)]
+            codes = np.frombuffer(pattern, np.int16).tolist()
+            ids = [
+                graph.constant(code, "f") if code < 2 else slots.input(graph, Slot(f"{rows}{row}", i))
+                for i, code in enumerate(codes)
+            ]
             row += 1
         elif varies:
             ids = [slots.input(graph, Slot("model", behind + i), block=ONCE) for i in range(size)]
@@ -169,11 +214,11 @@ def _leaf_nodes(graph: Graph, kind: Signature, slots: Slots, rows: str | None) -
     return nodes
 
 
-def _place(kind: Signature, program: Any, shapes: list[Any], saved: Any) -> StepGraph:
+def _place(kind: Signature, program: Any, shapes: list[Any], saved: Any, values: np.ndarray | None) -> StepGraph:
     """Translate the step, with both halves of every square array of the state as one number where that holds."""
     symmetric = [len(s.shape) == 2 and s.shape[0] == s.shape[1] and s.shape[0] > 1 for s in shapes]
     while True:
-        graph, slots = Graph(kind.dtype), Slots()
+        graph, slots = Graph(kind.dtype), Slots(values)
         leads = "before" if kind.update_first else "now"
         leaves = [*_leaf_nodes(graph, kind, slots, leads), *_leaf_nodes(graph, kind, slots, "now")]
         state, places = _state_nodes(graph, slots, shapes, symmetric)
@@ -196,9 +241,12 @@ def _place(kind: Signature, program: Any, shapes: list[Any], saved: Any) -> Step
     operations = sum(graph.nodes[n].op not in ("const", "input") and graph.nodes[n].block != ONCE for n in alive)
     groups = names + _varying_groups(kind)
     kept = _kept(graph, alive)
-    if kind.general:
-        chosen = [leaves[i] for i, _ in kind.general]
-        kept = [*kept, _surely_fine(graph, chosen, [name in COVARIANCES for _, name in kind.general])]
+    fixed = [
+        (i, name) for i, name in kind.general if not kind.varying[i]
+    ]  # a row of its own is checked by who sends it
+    if fixed:
+        covariances = [name in COVARIANCES for _, name in fixed]
+        kept = [*kept, _surely_fine(graph, [leaves[i] for i, _ in fixed], covariances)]
     layout = Layout(slots.listed(), groups, kept, places, next_state, outputs, wanted)
     return StepGraph(graph, layout, (None, (), ()), jax.tree.structure(saved), operations, (graph, layout))
 
@@ -273,9 +321,9 @@ def _state_nodes(
     return nodes, places
 
 
-def _place_start(kind: Signature, program: Any) -> tuple[Graph, Layout]:
+def _place_start(kind: Signature, program: Any, values: np.ndarray | None) -> tuple[Graph, Layout]:
     """Translate what a model starts from; all of it is made once."""
-    graph, slots = Graph(kind.dtype), Slots()
+    graph, slots = Graph(kind.dtype), Slots(values)
     results = translate(graph, program, _leaf_nodes(graph, kind, slots, None))
     nodes = [int(number) for ids in results for number in ids.ravel()]
     return graph, Layout(slots.listed(), [], nodes, [], [], [], [])

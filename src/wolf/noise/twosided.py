@@ -15,7 +15,7 @@ from jax import Array
 
 from wolf import checks
 from wolf.belief import Belief, Gaussian, RootGaussian
-from wolf.belief.updates import Estimate, Revise, Weigh
+from wolf.belief.updates import Estimate, Revise, Weigh, condition_by_root
 from wolf.noise.whitened import iterate
 from wolf.numerics import linalg
 from wolf.numerics.linalg import Cholesky, matmul, matvec, total, transpose
@@ -121,14 +121,15 @@ class TwoSidedStudent(_DoubtsBoth):
         def update(values: tuple) -> tuple:
             scale, prior_power, power = values
             update = Weigh(linalg.safe_sqrt(power) * seen.observed)
-            posterior, _ = Gaussian(belief.mean, scale).condition(view, residual, seen.obs_cov, update)
+            prior = Gaussian(belief.mean, scale)
+            posterior, _ = condition_by_root(prior, view, residual, seen.obs_cov, update)
             moved = posterior.mean - belief.mean
             square = posterior.cov + linalg.outer(moved, moved)
             left = residual - matvec(view.jac, moved)
             error = total(noise.half(left) ** 2) + _trace_solve(noise, posterior.signal(view))
             # Û = τP + ξA with one more degree of freedom; E Σ⁻¹ = (τ + 1) Û⁻¹
             wishart = self.tuning * nominal + prior_power * square
-            distance = (self.tuning + 1.0) * _trace_solve(linalg.cholesky(wishart), square)
+            distance = (self.tuning + 1.0) * total(linalg.diagonal(linalg.psd_solve(wishart, square)))
             prior_power = (size + self.prior_dof) / (self.prior_dof + distance)
             power = (count + self.dof) / (self.dof + error)
             return wishart / ((self.tuning + 1.0) * prior_power), prior_power, power

@@ -296,17 +296,44 @@ def psd_solve(a: Array, b: Array) -> Array:
     """Solve `a x = b` for a positive semi-definite a and b in its range.
 
     Where a is singular this is one of its generalised inverses; the products that a smoother forms do not depend
-    on which one.
+    on which one. A large matrix is decomposed into eigenvectors only where a Cholesky factor has a pivot that may be
+    nothing but rounding: that takes several times longer.
     """
-    if a.ndim == 2 and a.shape[0] > SMALL:
-        units = _units(a)
-        values, vectors = jnp.linalg.eigh(a / outer(units, units))
-        floor = a.shape[0] * jnp.finfo(a.dtype).eps * values[-1]
-        inverse = jnp.where(values > floor, 1.0 / jnp.where(values > floor, values, 1.0), 0.0)
-        return vectors @ (inverse[:, None] * (vectors.T @ (b / units[:, None]))) / units[:, None]
-    lower = psd_root(a)
-    factor, alive = _living(lower)
-    return factor.back(factor.half(b) * alive[:, None])
+    if a.ndim > 2 or a.shape[0] <= SMALL:
+        return _psd_solve_entries(a, b)
+    lower = jnp.linalg.cholesky(a)
+    pivots = jnp.diagonal(lower) ** 2
+    sound = (pivots > jnp.finfo(a.dtype).eps ** 0.75 * jnp.diagonal(a)).all()  # false for NaN, the sign of a failure
+    return jax.lax.cond(sound, lambda: Cholesky(lower).solve(b), lambda: _solve_by_eigenvectors(a, b))
+
+
+def _solve_by_eigenvectors(a: Array, b: Array) -> Array:
+    units = _units(a)
+    values, vectors = jnp.linalg.eigh(a / outer(units, units))
+    floor = a.shape[0] * jnp.finfo(a.dtype).eps * values[-1]
+    inverse = jnp.where(values > floor, 1.0 / jnp.where(values > floor, values, 1.0), 0.0)
+    return vectors @ (inverse[:, None] * (vectors.T @ (b / units[:, None]))) / units[:, None]
+
+
+def _psd_solve_entries(a: Array, b: Array) -> Array:
+    """Solve with separate entries, as `Cholesky` does; a direction without spread has a zero column and no share.
+
+    A pivot is floored, not replaced where it is zero: compiled twice, it may round to zero in one place only.
+    """
+    size = a.shape[0]
+    lower: list[list[Array]] = [[a[0, 0]] * size for _ in range(size)]
+    alive: list[Array] = []
+    for j in range(size):
+        least = size * jnp.finfo(a.dtype).eps * a[j, j]
+        pivot = reduce(operator.sub, [lower[j][k] ** 2 for k in range(j)], a[j, j])
+        alive.append(pivot > least)
+        lower[j][j] = jnp.sqrt(jnp.where(least > 0, jnp.maximum(pivot, least), 1.0))
+        for i in range(j + 1, size):
+            entry = reduce(operator.sub, [lower[i][k] * lower[j][k] for k in range(j)], a[i, j])
+            lower[i][j] = jnp.where(alive[j], entry / lower[j][j], 0.0)
+    factor = Cholesky(lower)
+    half = factor.half(b)
+    return factor.back(jnp.stack([jnp.where(live, row, 0.0) for live, row in zip(alive, half, strict=True)]))
 
 
 def back_solve_psd(lower: Array, b: Array) -> Array:

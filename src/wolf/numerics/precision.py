@@ -1,19 +1,33 @@
 """Float64 without touching the user's JAX settings: NumPy outside, our own context inside, keys from seeds."""
 
-from contextlib import nullcontext
 from typing import Any
 
 import jax
 import numpy as np
 
 from wolf import checks
-from wolf.numerics import forking
+from wolf.numerics import compiled, forking
 
 
 def precision(dtype: str) -> Any:
     """Compute in float64 inside this context, on this thread only, without touching the user's settings."""
     forking.check()  # every run comes by here
-    return jax.enable_x64(True) if dtype == "float64" else nullcontext()
+    return _Float64() if dtype == "float64" else compiled.Remembered()
+
+
+class _Float64(compiled.Remembered):
+    """The context: double precision, and programs that were compiled before."""
+
+    __slots__ = ("_double",)
+
+    def __enter__(self) -> None:
+        self._double = jax.enable_x64(True)
+        self._double.__enter__()
+        super().__enter__()
+
+    def __exit__(self, *raised: Any) -> None:
+        super().__exit__(*raised)
+        self._double.__exit__(*raised)
 
 
 def to_dtype(array: Any, dtype: str) -> Any:

@@ -19,7 +19,7 @@ from wolf.numerics.fingerprints import fingerprint
 from wolf.numerics.precision import as_key, precision, to_dtype
 from wolf.numerics.pytree import from_dict, to_dict
 from wolf.online.report import Report
-from wolf.online.stepping import make_stepper
+from wolf.online.stepping import make_stepper, overridden
 from wolf.protocols import Dtype, Filter, Key
 from wolf.results import count, describe_state
 from wolf.statespace import LinearModel, Model, time_axes
@@ -142,6 +142,7 @@ class Online:
         H: ArrayLike | None = None,
         F: ArrayLike | None = None,
         Q: ArrayLike | None = None,
+        dt: float | None = None,
     ) -> Report:
         """Take in one measurement.
 
@@ -152,24 +153,41 @@ class Online:
             H: observation matrix for this step only.
             F: dynamics matrix for this step only, say for an uneven time step.
             Q: dynamics noise for this step only.
+            dt: time since the measurement before, in the unit of the model's own steps, for models that know how they
+                move over any time (those of `wolf.models`, or by `model.with_motion`); instead of F and Q.
 
         Returns:
             What the step tells about itself: weight, outlier, residual, nis, log_likelihood and more.
         """
         with self._lock:
-            given = R is not None or H is not None or F is not None or Q is not None
+            given = dt is not None or R is not None or H is not None or F is not None or Q is not None
             if self._quick and not given and u is None and type(y) is np.ndarray and y.dtype == self._dtype:
                 report = np.empty(self._size, self._dtype)
                 if y.shape == self._shape and y.flags.c_contiguous and self._quick(self._table, y, report):
                     return Report(report, self._layout)
+            if dt is not None:
+                if F is not None or Q is not None:
+                    raise ValueError("give either dt, or F and Q of the step")
+                F, Q = self._over(dt)
             matrices = {name: value for name, value in (("R", R), ("H", H), ("F", F), ("Q", Q)) if value is not None}
             return self._step(y, u, matrices)
+
+    def _over(self, dt: float) -> tuple[np.ndarray, np.ndarray]:
+        """Give F and Q of a step that takes some time."""
+        if not isinstance(self.model, LinearModel):
+            raise ValueError("dt is for linear models; give a model of functions its time step as an input u")
+        dynamics, noise = self.model.over(checks.finite("dt", dt))
+        return dynamics[0], noise[0]
 
     def _step(self, y: Any, u: Any, matrices: dict[str, Any]) -> Report:
         """Take the long way: check what came, remember what `late` needs."""
         if self._varies:
             entry.check_time_axes(self.model, self.t + 1, self.update_first, "filter")
-        value = self._measurement(y, (np.shape(matrices.get("R", 0.0)) or (self.model.obs_dim,))[-1])
+        size = self.model.obs_dim
+        if "R" in matrices and getattr(matrices["R"], "shape", None) != (size, size):  # another sensor, or a mistake
+            changed = overridden(self.model, self.method, self.t, self.update_first, matrices)
+            size = changed.obs_dim
+        value = self._measurement(y, size)
         us = self._inputs(u)
         return self._run(_Past(None, value, us, matrices))
 

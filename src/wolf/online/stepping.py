@@ -163,7 +163,7 @@ class NativeStepper:
         self.numbers, self.counts = self._usual.ready.start(1)
         self._usual.attach(self.numbers, self.counts)
         self._varies = bool(time_axes(model))
-        self.layout: Layout = self._usual.ready.code.step.described
+        self.layout: Layout = self._usual.ready.code.facts.described
         self.call, self.table, self.size = self._usual.call, self._usual.address, self._usual.report_size
 
     @property
@@ -188,7 +188,7 @@ class NativeStepper:
         single = self._with(matrices) if matrices else self._usual
         report = np.empty(single.report_size, value.dtype)
         single.advance(np.ascontiguousarray(value), us, report, int(self.state.t) if self._varies else 0)
-        return Report(report, single.ready.code.step.described)
+        return Report(report, single.ready.code.facts.described)
 
     def _with(self, matrices: dict[str, Any]) -> native.Single:
         """Find the code for a model with other matrices, and put them there.
@@ -203,7 +203,7 @@ class NativeStepper:
             return single
         t = int(self.state.t) if self._varies else 0
         model = overridden(self.model, self.method, t, self.update_first, matrices)
-        state = self._usual.ready.code.step.state
+        state = self._usual.ready.code.facts.state
         single = native.Single(model, *self._kind, general=frozenset(fields), state=state)
         single.attach(self.numbers, self.counts)
         if not self._varies:

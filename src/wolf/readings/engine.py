@@ -10,7 +10,8 @@ import numpy as np
 
 from wolf import api, fitting
 from wolf.belief import Gaussian
-from wolf.engine import parallel
+from wolf.belief.density import deviations
+from wolf.engine import parallel, run
 from wolf.filters import GaussianFilter
 from wolf.fitting.guesses import DYNAMICS_SHARE, OBS_SHARE
 from wolf.models.named import Named
@@ -115,7 +116,7 @@ def filter_chunks(
     with precision("float64"):
         key = None if isinstance(method, GaussianFilter) else as_key(0)
         # Begin with a state, as every chunk does: without one the first would be compiled by itself.
-        state = to_numpy(cast(method, "float64").init(cast(even, "float64"), key))
+        state = to_numpy(run.init(cast(even, "float64"), cast(method, "float64"), key))
     for first in range(0, len(values), size):
         chunk = values[first : first + size]
         count = len(chunk)
@@ -220,7 +221,7 @@ def look_ahead(
     out = Filtered({}, final, model, method, settings, ys=np.empty((0, model.obs_dim)))
     ahead = api.forecast(out, steps=options.forecast)
     mean, variance = project(model, ahead.means, ahead.covs)
-    half = quantile(options.level) * np.sqrt(variance)
+    half = deviations(options.level) * np.sqrt(variance)
     last = count - 1 if times is None else times[-1]
     return Future(last + unit * np.arange(1, options.forecast + 1), mean, mean - half, mean + half)
 
@@ -229,13 +230,6 @@ def project(model: LinearModel, means: np.ndarray, covs: np.ndarray) -> tuple[np
     """Turn beliefs about states into mean and variance of what is measured, (T, M) each."""
     row = np.asarray(model.H)
     return means @ row.T, np.einsum("md,tde,me->tm", row, covs, row)
-
-
-def quantile(level: float) -> float:
-    """Find how many standard deviations an interval reaches to either side."""
-    from scipy.special import ndtri
-
-    return float(ndtri(0.5 + 0.5 * level))
 
 
 def bucket(count: int) -> int:

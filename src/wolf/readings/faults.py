@@ -36,7 +36,7 @@ WEAK = 0.15  # strength beside that of another fault nearby, below which it may 
 LEAST_SCALE = 0.5  # of τ, which has 1 where the model fits
 
 
-class Shape(NamedTuple):
+class FaultShape(NamedTuple):
     """What faults make of the errors.
 
     Attributes:
@@ -75,7 +75,7 @@ class Found(NamedTuple):
     strength: np.ndarray
 
 
-def shape_of(model: LinearModel, longest: int) -> Shape:
+def shape_of(model: LinearModel, longest: int) -> FaultShape:
     """Find what a step of 1 in the readings makes of the errors of a settled filter.
 
     Args:
@@ -94,7 +94,7 @@ def shape_of(model: LinearModel, longest: int) -> Shape:
     ramps = np.arange(SHORTEST_RAMP, longest + 1, RAMP_STEP)
     means = [(later[: length - 1].sum(0) + step) / length - later[length - 1] for length in ramps]
     norms = np.append(np.linalg.norm(step - later, axis=1), np.linalg.norm(step))
-    return Shape(step, norms, ramps, np.array([np.linalg.norm(each) for each in means]))
+    return FaultShape(step, norms, ramps, np.array([np.linalg.norm(each) for each in means]))
 
 
 def correlate(errors: np.ndarray, step: np.ndarray) -> np.ndarray:
@@ -128,7 +128,7 @@ class Limits(NamedTuple):
         return Limits(factor * self.runs, factor * self.ramps)
 
 
-def limits_of(errors: np.ndarray, shape: Shape) -> Limits:
+def limits_of(errors: np.ndarray, shape: FaultShape) -> Limits:
     """Find the limits of a series.
 
     Args:
@@ -147,12 +147,12 @@ def limits_of(errors: np.ndarray, shape: Shape) -> Limits:
     return Limits(np.array([*runs, limit(total[:-1] / shape.norms[-1], SHIFT)]), np.array(ramps))
 
 
-def _run_parts(total: np.ndarray, shape: Shape, length: int) -> np.ndarray:
+def _run_parts(total: np.ndarray, shape: FaultShape, length: int) -> np.ndarray:
     """Form τ(s, L) for all rows; a run that lasts to the end may be a shift, and is left out."""
     return (total[: -length - 1] - total[length:-1]) / shape.norms[length - 1]
 
 
-def _ramp_parts(total: np.ndarray, shape: Shape, i: int) -> np.ndarray:
+def _ramp_parts(total: np.ndarray, shape: FaultShape, i: int) -> np.ndarray:
     length = int(shape.ramps[i])
     sums = np.concatenate([[0.0], np.cumsum(total)])
     rows = len(total) - length - 1
@@ -160,7 +160,7 @@ def _ramp_parts(total: np.ndarray, shape: Shape, i: int) -> np.ndarray:
     return (mean - total[length : length + rows]) / shape.ramp_norms[i]
 
 
-def find(errors: np.ndarray, usable: np.ndarray, shape: Shape, limits: Limits) -> Found:
+def find(errors: np.ndarray, usable: np.ndarray, shape: FaultShape, limits: Limits) -> Found:
     """Look for faults and shifts.
 
     Args:

@@ -1,5 +1,6 @@
 """Data frames in, the same kind of data frame out: pandas, polars and Arrow, through narwhals."""
 
+import warnings
 from difflib import get_close_matches
 from typing import Any
 
@@ -88,11 +89,16 @@ def filter_frame(
         "dated": dated and times is not None,
     }
     options = Options(model, method, known, smooth, level=level, diagnostics=False, **how)
-    done = clean(data, times, options, groups=groups, labels=labels, names=names)
+    done = clean(data, times, options, groups=groups, labels=labels, names=names, failed=_warn)
     added = spread_rows(done, names, len(data), set(columns))
     backend = nw.get_native_namespace(wrapped)
     new = [nw.new_series(name, column, backend=backend) for name, column in added.items()]
     return wrapped.with_columns(*new).to_native()
+
+
+def _warn(label: str, why: str) -> None:
+    """Say that a series is left as missing."""
+    warnings.warn(f"{label} was not filtered: {why}", stacklevel=4)
 
 
 def spread_rows(series: list[Series], names: list[str], rows: int, taken: set[str]) -> dict[str, np.ndarray]:

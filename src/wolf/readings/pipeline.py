@@ -45,6 +45,7 @@ def clean(
     names: list[str] | None = None,
     progress: Callable[[int], None] = lambda rows: None,
     note: Callable[[str], None] = lambda words: None,
+    failed: Callable[[str, str], None] | None = None,
 ) -> list[Series]:
     """Clean readings, one series after the other.
 
@@ -57,6 +58,7 @@ def clean(
         names: of the columns.
         progress: told how many rows were done, each time some are.
         note: told what was done to the data that a person should know.
+        failed: told of a series among several that cannot be filtered, and why: it is left out. None to stop there.
 
     Example:
         >>> readings = np.random.default_rng(0).normal(20.0, 1.0, (200, 1))
@@ -64,8 +66,11 @@ def clean(
         >>> np.flatnonzero(clean(readings, None, Options())[0].outlier).tolist()
         [50]
     """
-    ready = prepare(values, times, options, groups=groups, labels=labels, names=names, note=note)
-    return [each.whole(progress) for each in ready]
+    ready = prepare(values, times, options, groups=groups, labels=labels, names=names, note=note, failed=failed)
+    done = [each.whole(progress) for each in ready]
+    if not done:
+        raise ValueError("no series could be filtered: every one is constant, empty or too short")
+    return done
 
 
 def prepare(
@@ -77,6 +82,7 @@ def prepare(
     labels: list[str] | None = None,
     names: list[str] | None = None,
     note: Callable[[str], None] = lambda words: None,
+    failed: Callable[[str, str], None] | None = None,
 ) -> Iterator[Ready]:
     """Sort and fit one series after the other; arguments as in `clean`.
 
@@ -96,7 +102,12 @@ def prepare(
         for columns in blocks:
             titled = " ".join(filter(None, [label, names[columns[0]] if len(blocks) > 1 else ""]))
             some = data[:, columns[0] : columns[-1] + 1]
-            yield _prepare_one(titled, rows, tuple(columns), some, stamps, named, options)
+            try:
+                yield _prepare_one(titled, rows, tuple(columns), some, stamps, named, options)
+            except ValueError as error:
+                if failed is None or (groups is None and len(blocks) == 1):
+                    raise
+                failed(titled, str(error).removesuffix(f" (series {titled})"))
     order.tell(note)
 
 

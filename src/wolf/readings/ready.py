@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from wolf.belief.density import deviations
 from wolf.choosing import Choice
 from wolf.fitting import Fit
 from wolf.methods import KF
@@ -90,7 +91,7 @@ class Ready:
         """
         self.flagged = self.judged = 0
         self.kind = np.zeros(0, WORD)
-        reach, final = engine.quantile(self.options.level), None
+        reach, final = deviations(self.options.level), None
         if self.in_hindsight:
             yield self._look_back(reach, progress)
             return

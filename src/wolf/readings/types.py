@@ -87,12 +87,12 @@ class Series:
         mean: of what a perfect sensor would say, (T, M).
         lower: lower end of its interval.
         upper: upper end.
-        reading_lower: lower end of the interval of a reading, (T, M).
+        reading_lower: lower end of the interval of a reading, (T, M); None where readings have none, as on a globe.
         reading_upper: upper end.
         weight: (T,) or (T, M).
         outlier: in the shape of the weights.
         kind: of each row, (T,): "" for a reading, "spike", "burst", "stuck", "dropout" or "drift" for a fault, "shift"
-            for the first reading after one, "gap" where nothing was measured.
+            for the first reading after one, "gap" where nothing was measured. None where nobody told.
         standardised: residual over its predicted deviation, (T, M); NaN where nothing was measured.
         nis: normalised innovation squared, (T,).
         log_density: of each row under its Gaussian prediction, (T,).
@@ -115,11 +115,8 @@ class Series:
     mean: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
-    reading_lower: np.ndarray
-    reading_upper: np.ndarray
     weight: np.ndarray
     outlier: np.ndarray
-    kind: np.ndarray
     standardised: np.ndarray
     nis: np.ndarray
     log_density: np.ndarray
@@ -131,6 +128,9 @@ class Series:
     method: str
     even: bool
     unit: float
+    reading_lower: Any = None
+    reading_upper: Any = None
+    kind: Any = None
     choice: Choice | None = None
 
     @property

@@ -32,26 +32,26 @@ def with_variances(model: Any) -> Any:
 
 
 def prior_width(model: Any) -> float:
-    """Compare the prior of the first measurements with their noise: the largest tr(R⁻¹ H P Hᵀ) of a few steps.
+    """Compare the prior of the first measurements with their noise: the largest tr(R⁻¹ H (P + Q) Hᵀ) of a few steps.
 
     Returns:
         0 for a model of functions, or one whose numbers are not known yet.
 
     Example:
         >>> eye = np.eye(1)
-        >>> prior_width(LinearModel(None, eye, eye, 0.01 * eye, [0.0], 5.0 * eye))
+        >>> prior_width(LinearModel(None, eye, eye, 0.01 * eye, [0.0], 4.0 * eye))
         500.0
     """
     if not isinstance(model, LinearModel):
         return 0.0
-    leaves = (np.eye(model.state_dim) if model.F is None else model.F, model.H, model.R, model.cov)
+    leaves = (np.eye(model.state_dim) if model.F is None else model.F, model.H, model.R, model.cov, model.Q)
     if not all(isinstance(leaf, np.ndarray) for leaf in leaves):
         return 0.0
-    forward, seen, noise, prior = (np.diag(a) if a.ndim == 1 else a[0] if a.ndim == 3 else a for a in leaves)
+    forward, seen, noise, prior, drift = (np.diag(a) if a.ndim == 1 else a[0] if a.ndim == 3 else a for a in leaves)
     widest = 0.0
     with np.errstate(all="ignore"):
         for _ in range(min(model.state_dim, STEPS_AHEAD)):
-            widest = max(widest, float(np.trace(np.linalg.solve(noise, seen @ prior @ seen.T))))
+            widest = max(widest, float(np.trace(np.linalg.solve(noise, seen @ (prior + drift) @ seen.T))))
             seen = seen @ forward
     return widest
 

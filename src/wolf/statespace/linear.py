@@ -3,9 +3,11 @@
 Any of the matrices may have a leading time axis; `model.at(t)` slices it.
 """
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import jax
+import numpy as np
 from jax import Array
 
 from wolf import checks
@@ -107,6 +109,42 @@ class LinearModel:
     def at(self, t: Array | int) -> "LinearModel":
         """Slice the arrays that have a time axis."""
         return replace(self, **{name: slice_at(getattr(self, name), t) for name in ("F", "H", "Q", "R", "B")})
+
+    def with_motion(self, motion: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]) -> "LinearModel":
+        """Say how the state moves over any time, for measurements that come when they come.
+
+        Args:
+            motion: of times (n,), in the unit of the model's own: F (n, D, D) and Q (n, D, D).
+
+        Example:
+            >>> import numpy as np
+            >>> still = LinearModel(np.eye(1), np.eye(1), np.eye(1), np.eye(1), [0.0], np.eye(1))
+            >>> still.with_motion(lambda t: (np.ones((len(t), 1, 1)), t[:, None, None])).over([2.0])[1].tolist()
+            [[[2.0]]]
+        """
+        return replace(self, _motion=motion)
+
+    def over(self, times: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Give F and Q of steps of other lengths.
+
+        Args:
+            times: (n,), of at least 0.
+
+        Returns:
+            F and Q, (n, D, D) each.
+        """
+        motion = vars(self).get("_motion")
+        if motion is None:
+            raise ValueError(
+                "this model has no form for steps of other lengths: take one of wolf.models, tell it by "
+                "model.with_motion(...), or give F= and Q= of the step"
+            )
+        gaps = np.atleast_1d(checks.finite("dt", times))
+        if np.any(gaps < 0):
+            raise ValueError(f"a step cannot take less than no time; got {gaps.min():g}")
+        dynamics, noise = motion(gaps)
+        shape = (len(gaps), self.state_dim, self.state_dim)
+        return np.broadcast_to(dynamics, shape), np.broadcast_to(noise, shape)
 
     def scaled(self, dynamics: Any, obs: Any) -> "LinearModel":
         """Multiply the noise covariances."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from wolf.readings.files.reading import pyarrow
+from wolf.readings.files.table import pyarrow
 
 
 def numbers(column: Any, kind: str, blank: float) -> np.ndarray:

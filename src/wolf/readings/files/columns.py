@@ -1,102 +1,74 @@
-"""Columns as numbers, times and groups, with the row of a cell that is none of them."""
+"""Columns as numbers and groups, with the row of a cell that is neither."""
 
-import re
+from collections import Counter
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from wolf.readings.files.arrays import nulls, numbers
-from wolf.readings.files.reading import Table, pyarrow
+from wolf.readings.files import numerals
+from wolf.readings.files.arrays import numbers
+from wolf.readings.files.numerals import ABSENT, MOSTLY, Style
+from wolf.readings.files.table import Table, pyarrow
 
-ABSENT = ("", "na", "n/a", "nan", "null", "none", "nil", "missing", "?", "-", "--", "#n/a")
-NUMBER = r"^[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf|infinity|Inf|Infinity|INF)$"
 SAMPLE = 1000  # cells that say what a column holds
-DATE = r"^\d{4}-\d{2}-\d{2}"  # how a date begins
-DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
-ZONES = (None, "UTC")  # dates without a time zone, and with one
-MOSTLY = 0.5  # share of a column that must be numbers to be taken for a column of numbers with bad cells
 
 
-class TimeAxis(NamedTuple):
-    """Time stamps as numbers.
+class Numbers(NamedTuple):
+    """A column as numbers.
 
     Attributes:
-        stamps: (rows,), in the file's own unit, or seconds since `origin` for dates; NaN where there is none.
-        origin: nanoseconds since 1970 of the first date; None for numbers.
-        zoned: whether the dates have a time zone; they are then in UTC.
-        template: first cell as written, whose style new dates follow.
+        values: (rows,), NaN where absent.
+        bad: rows (from 0) of cells that are no numbers.
+        absent: how often each word for an empty cell stands there.
+        style: how the numbers are written.
     """
 
-    stamps: np.ndarray
-    origin: int | None
-    zoned: bool = False
-    template: str = ""
-
-    def write(self, stamps: np.ndarray) -> list[str]:
-        """Write times as the file writes them."""
-        if self.origin is None:
-            return [f"{stamp:.12g}" for stamp in stamps]
-        dates = np.datetime64(self.origin, "ns") + np.round(stamps * 1e9).astype("timedelta64[ns]")
-        whole = bool(np.all(dates == dates.astype("datetime64[s]")))
-        only_days = len(self.template) == len("2000-01-01") and bool(np.all(dates == dates.astype("datetime64[D]")))
-        unit = "D" if only_days else "s" if whole else "us"
-        written = np.datetime_as_string(dates.astype(f"datetime64[{unit}]"))
-        joined = [str(cell) if "T" in self.template else str(cell).replace("T", " ") for cell in written]
-        return [cell + ("Z" if self.zoned else "") for cell in joined]
+    values: np.ndarray
+    bad: list[int]
+    absent: Counter[str]
+    style: Style
 
 
-def number_column(table: Table, name: str, on_bad: str = "error") -> tuple[np.ndarray, list[int]]:
+def number_column(
+    table: Table, name: str, on_bad: str = "error", decimal: str | None = None, missing: tuple[str, ...] = ()
+) -> Numbers:
     """Read a column as numbers; absent ones are NaN.
 
     Args:
         table: as read.
         name: of the column.
         on_bad: "error" to stop at a cell that is no number, "missing" to take it as absent.
-
-    Returns:
-        The numbers, and the rows (from 0) of cells that are none.
+        decimal: mark "." or ",", if it is known.
+        missing: words for an empty cell, besides the usual ones.
     """
-    column = _column(table, name)
-    bad: list[int] = []
-    if _is_text(column):
-        column, bad = _parse(column)
-    elif not _is_numeric(column):
-        raise ValueError(f"column {name!r} of {table.name} holds {column.type}, not numbers")
+    column = column_of(table, name)
+    if not is_text(column):
+        if not is_numeric(column):
+            raise ValueError(f"column {name!r} of {table.name} holds {column.type}, not numbers")
+        return Numbers(numbers(column, "float64", np.nan), [], Counter(), Style())
+    style = _style(table, column, decimal)
+    parsed, bad = numerals.parse(column, style)
+    if bad and style.plain and decimal is None:  # the first cells may all be short
+        other = _style(table, column.take(bad[:SAMPLE]), None, column)
+        if not other.plain:
+            again = numerals.parse(column, other)
+            style, parsed, bad = (other, *again) if len(again[1]) < len(bad) else (style, parsed, bad)
+    told = Counter(word for row in bad if (word := column[row].as_py().strip()) in missing) if missing else Counter()
+    bad = [row for row in bad if column[row].as_py().strip() not in told] if told else bad
     if bad and on_bad == "error":
-        cell = _column(table, name)[bad[0]].as_py()
-        comma = " (a decimal comma? Write a point)" if DECIMAL_COMMA.fullmatch(cell) else ""
+        cell = column[bad[0]].as_py()
         more = f", and {len(bad) - 1} more cells are not" if len(bad) > 1 else ""
         raise ValueError(
-            f"{table.name}, {_where(table, bad[0])}: {cell!r} in column {name!r} is not a number{comma}{more}. "
-            "Use --on-bad-cell missing to take such cells as missing"
+            f"{table.name}, {where(table, bad[0])}: {cell!r} in column {name!r} is not a number{more}. "
+            "Use --on-bad-cell missing to take such cells as missing" + _hint(bad[0], cell)
         )
-    return numbers(column, "float64", np.nan), bad
-
-
-def time_column(table: Table, name: str) -> TimeAxis:
-    """Read a column as times: numbers, or dates in ISO 8601."""
-    column = _column(table, name)
-    if _is_text(column):
-        if _as_stamps(column.slice(0, SAMPLE)) is None:  # no number looks like a date
-            parsed, bad = _parse(column)
-            if not bad:
-                return TimeAxis(numbers(parsed, "float64", np.nan), None)
-            if is_number(table, name):
-                cell = column[bad[0]].as_py()
-                words = f"{cell!r} in column {name!r} is not a number, as the other times are"
-                raise ValueError(f"{table.name}, {_where(table, bad[0])}: {words}")
-        return _dates(table, name, column)
-    if _is_numeric(column):
-        return TimeAxis(numbers(column, "float64", np.nan), None)
-    stamps = _as_stamps(column)
-    if stamps is None:
-        raise ValueError(f"column {name!r} of {table.name} holds {column.type}, not times")
-    return _axis(stamps, "", getattr(column.type, "tz", None) is not None)
+    absent = _absent(column) if parsed.null_count > len(bad) else Counter()
+    return Numbers(numbers(parsed, "float64", np.nan), bad, absent + told, style)
 
 
 def group_column(table: Table, name: str) -> tuple[np.ndarray, list[str], Any]:
     """Read a column as group numbers, with the labels in the order in which they come, and the cells that they are."""
-    column, types = _column(table, name), pyarrow().types
+    column, types = column_of(table, name), pyarrow().types
     if types.is_nested(column.type):
         raise ValueError(f"column {name!r} of {table.name} holds {column.type}, which cannot tell series apart")
     if types.is_null(column.type):
@@ -109,24 +81,15 @@ def group_column(table: Table, name: str) -> tuple[np.ndarray, list[str], Any]:
     return codes, labels, table.data.column(name).take(np.unique(codes, return_index=True)[1].tolist())
 
 
-def is_number(table: Table, name: str) -> bool:
+def is_number(table: Table, name: str, decimal: str | None = None) -> bool:
     """Say whether a column holds numbers, mostly."""
-    column = _column(table, name)
-    if not _is_text(column):
-        return bool(_is_numeric(column))
+    column = column_of(table, name)
+    if not is_text(column):
+        return bool(is_numeric(column))
     some = column.slice(0, SAMPLE)
-    parsed, bad = _parse(some)
+    parsed, bad = numerals.parse(some, _style(table, some, decimal))
     good = len(some) - parsed.null_count
     return bool(good > MOSTLY * (good + len(bad)))
-
-
-def is_time(table: Table, name: str) -> bool:
-    """Say whether a column holds dates."""
-    column = _column(table, name)
-    if _is_text(column):
-        some = column.slice(0, SAMPLE)
-        return column.null_count < len(column) and (_as_stamps(some) is not None or _mostly_dates(some))
-    return "timestamp" in str(column.type) or "date" in str(column.type)
 
 
 def example(table: Table, name: str) -> str:
@@ -136,13 +99,13 @@ def example(table: Table, name: str) -> str:
         table: as read.
         name: of the column.
     """
-    column = _column(table, name).slice(0, SAMPLE)
-    if not _is_text(column):
+    column = column_of(table, name).slice(0, SAMPLE)
+    if not is_text(column):
         return ""
     return next((cell for cell in column.to_pylist() if cell and cell.strip().lower() not in ABSENT), "")
 
 
-def _column(table: Table, name: str) -> Any:
+def column_of(table: Table, name: str) -> Any:
     """Find a column; what is kept by reference, as texts often are, is written out."""
     column, types = table.data.column(name), pyarrow().types
     if types.is_dictionary(column.type):
@@ -150,130 +113,49 @@ def _column(table: Table, name: str) -> Any:
     return column.cast(pyarrow().string()) if types.is_string_view(column.type) else column
 
 
-def _mostly_dates(some: Any) -> bool:
-    """Say whether most cells begin as a date, though not all can be read: the others are then at fault."""
-    from pyarrow import compute
-
-    trimmed = compute.utf8_trim_whitespace(some)
-    dates = compute.sum(compute.match_substring_regex(trimmed, DATE)).as_py() or 0
-    absent = compute.sum(_is_absent(trimmed)).as_py() or 0
-    return bool(dates > MOSTLY * (len(some) - absent))
-
-
-def _is_text(column: Any) -> bool:
+def is_text(column: Any) -> bool:
+    """Say whether a column holds text."""
     types = pyarrow().types
     return bool(types.is_string(column.type) or types.is_large_string(column.type))
 
 
-def _is_numeric(column: Any) -> bool:
+def is_numeric(column: Any) -> bool:
+    """Say whether a column holds numbers, and not text for them."""
     types = pyarrow().types
     return bool(types.is_integer(column.type) or types.is_floating(column.type) or types.is_decimal(column.type))
 
 
-def _parse(column: Any) -> tuple[Any, list[int]]:
-    """Turn text into numbers, piece by piece; what is no number is null, and its rows are told."""
-    parsed, bad, first = [], [], 0
+def where(table: Table, row: int) -> str:
+    """Name a row, and where to find it in the file."""
+    told = {
+        "csv": f" (line {row + table.above + 1} of the file)",
+        "xlsx": f" (row {row + table.above + 1} of the sheet)",
+    }
+    return f"row {row + 1}" + told.get(table.kind, "")
+
+
+def _style(table: Table, column: Any, decimal: str | None, more: Any = None) -> Style:
+    cells = column.slice(0, SAMPLE).to_pylist()
+    if more is not None:
+        cells += more.slice(0, SAMPLE).to_pylist()
+    return numerals.find_style(cells, table.delimiter if table.kind == "csv" else ",", decimal)
+
+
+def _absent(column: Any) -> Counter[str]:
+    """Count the words for an empty cell, other than nothing at all."""
+    from pyarrow import compute
+
+    found: Counter[str] = Counter()
     for chunk in column.chunks:
-        some, rows = _parse_chunk(chunk)
-        parsed.append(some)
-        bad += [first + row for row in rows]
-        first += len(chunk)
-    return pyarrow().chunked_array(parsed, pyarrow().float64()), bad
-
-
-def _parse_chunk(chunk: Any) -> tuple[Any, list[int]]:
-    from pyarrow import compute
-
-    arrow = pyarrow()
-    try:
-        return compute.cast(chunk, arrow.float64()), []
-    except arrow.ArrowInvalid:  # not all of it is plain numbers: look at each cell
-        pass
-    trimmed = compute.utf8_trim_whitespace(chunk)
-    good = compute.match_substring_regex(trimmed, NUMBER)
-    parsed = compute.cast(_only(good, trimmed), arrow.float64())
-    bad = compute.and_(compute.invert(good), compute.invert(_is_absent(trimmed)))
-    return parsed, compute.indices_nonzero(bad).to_pylist()
-
-
-def _is_absent(trimmed: Any) -> Any:
-    """Say which cells are written as being empty."""
-    from pyarrow import compute
-
-    words = "|".join(map(re.escape, ABSENT))
-    return compute.match_substring_regex(trimmed, f"^(?:{words})$", ignore_case=True)
-
-
-def _only(chosen: Any, column: Any) -> Any:
-    """Keep the chosen cells; the others become null."""
-    from pyarrow import compute
-
-    return compute.if_else(chosen, column, pyarrow().nulls(len(column), column.type))
-
-
-def _as_stamps(column: Any) -> Any:
-    """Turn text or dates into nanoseconds since 1970, piece by piece, or None if it is neither."""
-    arrow = pyarrow()
-    for zone in ZONES:
-        kind = arrow.timestamp("ns", tz=zone)
-        try:
-            stamps = arrow.chunked_array([_stamps_of(chunk, kind) for chunk in column.chunks], kind)
-        except (arrow.ArrowInvalid, arrow.ArrowNotImplementedError):
-            continue
-        return None if _is_text(column) and stamps.null_count == len(stamps) else stamps
-    return None
-
-
-def _stamps_of(chunk: Any, kind: Any) -> Any:
-    from pyarrow import compute
-
-    if _is_text(chunk):
         trimmed = compute.utf8_trim_whitespace(chunk)
-        chunk = _only(compute.invert(_is_absent(trimmed)), trimmed)
-    return compute.cast(chunk, kind)
+        for pair in compute.value_counts(trimmed.filter(numerals.is_absent(trimmed))).to_pylist():
+            found[pair["values"]] += pair["counts"]
+    del found[""]
+    return found
 
 
-def _dates(table: Table, name: str, column: Any) -> TimeAxis:
-    stamps = _as_stamps(column)
-    if stamps is None:
-        row = max(_reach(column, pyarrow().timestamp("ns", tz=zone)) for zone in ZONES)
-        words = "is not a date like 2024-05-01 13:45:00 (ISO 8601), nor a number"
-        if row and _as_stamps(column.slice(row, 1)) is not None:
-            words = "and the cells before differ in whether they have a time zone; all need one, or none"
-        raise ValueError(f"{table.name}, {_where(table, row)}: {column[row].as_py()!r} in column {name!r} {words}")
-    return _axis(stamps, str(column[0].as_py() or ""), stamps.type.tz is not None)
-
-
-def _reach(column: Any, kind: Any) -> int:
-    """Count the cells up to the first that is no date of a kind."""
-    first = 0
-    for chunk in column.chunks:
-        size = len(chunk)
-        try:
-            _stamps_of(chunk, kind)
-        except pyarrow().ArrowInvalid:
-            if size == 1:
-                return first
-            halves = [chunk.slice(0, size // 2), chunk.slice(size // 2)]
-            return first + _reach(pyarrow().chunked_array(halves), kind)
-        first += size
-    return first
-
-
-def _axis(stamps: Any, template: str, zoned: bool) -> TimeAxis:
-    from pyarrow import compute
-
-    whole = compute.cast(stamps, pyarrow().timestamp("ns", tz=stamps.type.tz))
-    missing = nulls(whole)
-    if missing.all():
-        raise ValueError("there is no time stamp in the time column")
-    nanoseconds = numbers(whole, "int64", 0)
-    origin = int(nanoseconds[np.argmin(missing)])
-    nanoseconds -= origin
-    seconds = nanoseconds / 1e9
-    seconds[missing] = np.nan
-    return TimeAxis(seconds, origin, zoned, template)
-
-
-def _where(table: Table, row: int) -> str:
-    return f"row {row + 1} (line {row + 2} of the file)" if table.kind == "csv" else f"row {row + 1}"
+def _hint(row: int, cell: str) -> str:
+    """Say what else may be meant by a cell that is no number."""
+    if numerals.CELL.fullmatch(cell.strip()) and "," in cell:
+        return ", or --decimal , if it is a decimal comma"
+    return ", or --skip if the names stand further below" if not row else ""

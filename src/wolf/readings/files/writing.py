@@ -8,10 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from wolf.readings.files.reading import SUFFIXES, pyarrow
+from wolf.readings.files.reading import SUFFIXES
+from wolf.readings.files.table import pyarrow
 from wolf.storage import atomic, is_special
 
-TABLES = (".csv", ".tsv", ".txt", *SUFFIXES)  # endings that say how a table is written
+TABLES = (".csv", ".tsv", ".txt", *SUFFIXES, ".gpx")  # endings that say how a table is written
 ROW_GROUP = 131_072  # rows of a Parquet file that are written at once
 
 
@@ -58,7 +59,8 @@ def write_pieces(path: str, schema: Any, pieces: Iterator[Any], kind: str | None
         quoted: put the texts of a CSV file in quotes.
     """
     stream = path == "-" or is_special(path)
-    kind = SUFFIXES.get(Path(path).suffix.lower()) or (kind if stream and kind else "csv")
+    own = kind if kind is not None and stream and kind in SUFFIXES.values() else "csv"
+    kind = SUFFIXES.get(Path(path).suffix.lower()) or own
     if path == "-":
         if sys.stdout is None:
             raise ValueError("standard output is closed; name a file with --out")

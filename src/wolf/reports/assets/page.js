@@ -11,6 +11,8 @@
   const color = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
   const element = (id) => document.getElementById(id);
   let plots = [], linked = [], picture = null, showAll = false;
+  // Kinds of faults by colour and, for those who cannot tell colours, by their names in the legend and the table.
+  const palette = ["outlier", "kind2", "kind3", "kind4", "kind5", "kind6"];
 
   function decode(p) {
     if (p.x) return;
@@ -31,6 +33,13 @@
     p.high = level.map((m, i) => m + halves[i]);
     p.good = value.map((v, i) => (flags[i] ? null : v)).concat(blanks(extra));
     p.bad = value.map((v, i) => (flags[i] ? v : null)).concat(blanks(extra));
+    const kind = p.kinds ? unpack(p.kind) : null;
+    p.faults = kind === null || !p.kinds.length ? [["flagged", p.bad]] : p.kinds.map((name, k) => [
+      name, value.map((v, i) => (kind[i] === k + 1 && v !== null ? v : null)).concat(blanks(extra))]);
+    if (kind !== null && p.kinds.length) {
+      const rest = p.bad.map((v, i) => (i < kind.length && kind[i] === 0 ? v : null));
+      if (rest.some((v) => v !== null)) p.faults.push(["flagged", rest]);
+    }
     const w = Array.from(unpack(p.weight), (w, i) => (value[i] === null ? null : w / 255));
     p.believed = w.map((v, i) => (flags[i] ? null : v)).concat(blanks(extra));
     p.refused = w.map((v, i) => (flags[i] ? v : null)).concat(blanks(extra));
@@ -51,7 +60,7 @@
     font: "12px system-ui, DejaVu Sans, sans-serif",
   }, extra);
 
-  const crosses = (u, index) => {
+  const crosses = (name) => (u, index) => {
     const size = 4 * devicePixelRatio, { left, top, width, height } = u.bbox, path = new Path2D();
     const [first, last] = u.series[0].idxs, [low, high] = [u.scales.y.min, u.scales.y.max];
     for (let i = first; i <= last; i++) {
@@ -65,7 +74,7 @@
       path.moveTo(x - size, edge + size); path.lineTo(x + size, edge - size);
     }
     u.ctx.save();
-    u.ctx.strokeStyle = color("outlier");
+    u.ctx.strokeStyle = color(name);
     u.ctx.lineWidth = 1.6 * devicePixelRatio;
     u.ctx.stroke(path);
     u.ctx.restore();
@@ -119,15 +128,13 @@
   }] } };
 
   function plot(id, options, data) {
-    const place = element(id);
-    const made = new uPlot(Object.assign({
-      width: place.clientWidth, height: place.clientHeight - (options.legend && options.legend.show === false ? 0 : 34),
-    }, options), data, place);
+    const place = element(id), narrow = document.body.clientWidth < 600;
+    const height = place.classList.contains("tall") ? (narrow ? 300 : 380) : 190;
+    const made = new uPlot(Object.assign({ width: place.clientWidth, height }, options), data, place);
     plots.push(made);
     return made;
   }
 
-  const round = (u, v) => (v === null || v === undefined ? "" : Number(v.toPrecision(5)).toString());
   // Dates as the file has them: not in the viewer's time zone, and in the order of ISO 8601.
   const day = "\n{YYYY}-{MM}-{DD}", short = "\n{MM}-{DD}";
   const dates = [
@@ -138,15 +145,14 @@
     [1, "{HH}:{mm}:{ss}", day, null, short, null, null, null, 1],
     [0.001, ":{ss}.{fff}", day + " {HH}:{mm}", null, null, null, null, null, 1],
   ];
-  const moment = told.dates ? "{YYYY}-{MM}-{DD} {HH}:{mm}:{ss}" : round;
   const overTime = (p, options) => Object.assign({
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), "UTC"),
     scales: Object.assign({ x: { time: told.dates } }, options.scales),
     cursor: { sync: { key: "wolf" }, drag: { x: true, y: false, setScale: false } },
     plugins: [moves, ...(options.plugins || [])],
     axes: [axis(told.dates ? { values: dates, space: 80 } : {}), axis({ size: 64 })],
-    legend: { show: options.legend === true },
-    series: [{ label: told.time, value: moment }, ...options.series],
+    legend: { show: false },
+    series: [{ label: told.time }, ...options.series],
     bands: options.bands,
   });
 
@@ -159,29 +165,68 @@
     const invisible = { stroke: "transparent", points: { show: false } };
     const range = () => (showAll ? rangeOf([p.low, p.high, p.good, p.bad]) : visible(p));
     linked.push(plot("series", overTime(p, {
-      scales: { y: { range } }, legend: true,
+      scales: { y: { range } }, plugins: [{ hooks: { setCursor: [(u) => read(p, u.cursor.idx)] } }],
       series: [
-        Object.assign({ label: "band, upper end", value: round }, invisible), Object.assign({ label: "lower end", value: round }, invisible),
-        { label: "reading", stroke: color("dots"), paths: () => null, points: dots, value: round },
-        { label: "estimate", stroke: color("estimate"), width: 1.6, points: { show: false }, value: round },
-        { label: "flagged", stroke: color("outlier"), paths: () => null, points: { show: crosses }, value: round },
+        Object.assign({ label: "upper end" }, invisible), Object.assign({ label: "lower end" }, invisible),
+        { label: "reading", stroke: color("dots"), paths: () => null, points: dots },
+        { label: "estimate", stroke: color("estimate"), width: 1.6, points: { show: false } },
+        ...p.faults.map(([name], k) => ({ label: name, stroke: color(palette[k % 6]), paths: () => null,
+          points: { show: crosses(palette[k % 6]) } })),
       ],
       bands: [{ series: [1, 2], fill: color("band") }],
-    }), [p.x, p.high, p.low, p.good, p.level, p.bad]));
+    }), [p.x, p.high, p.low, p.good, p.level, ...p.faults.map((fault) => fault[1])]));
+    legend(p);
     linked.push(plot("weights", overTime(p, {
       scales: { y: { range: [-0.05, 1.08] } },
       series: [{ label: "weight", stroke: color("estimate"), paths: () => null, points: {
-        show: true, size: 3, stroke: color("estimate"), fill: color("estimate") }, value: round },
-        { label: "weight, flagged", stroke: color("outlier"), paths: () => null, points: { show: crosses }, value: round }],
+        show: true, size: 3, stroke: color("estimate"), fill: color("estimate") } },
+        { label: "weight, flagged", stroke: color("outlier"), paths: () => null, points: { show: crosses("outlier") } }],
     }), [p.x, p.believed, p.refused]));
     const top = 2.5 * p.band[1];
     linked.push(plot("nis", overTime(p, {
       scales: { y: { range: [-0.03 * top, top] } }, plugins: [lines(p.band)],
       series: [{ label: "surprise", stroke: color("estimate"), paths: () => null, points: {
-        show: true, size: 3, stroke: color("estimate"), fill: color("estimate") }, value: round }],
+        show: true, size: 3, stroke: color("estimate"), fill: color("estimate") } }],
     }), [p.x, p.surprise.map((v) => (v === null ? null : Math.min(v, 0.985 * top)))]));
     element("inside").textContent = p.inside === null ? "-" : (100 * p.inside).toFixed(1) + " %";
     bars(p);
+    element("judged").textContent = p.verdicts.length ? p.verdicts.map((w) => w[0].toUpperCase() + w.slice(1) + ".").join(" ")
+      : "These errors look like those of a right model.";
+    element("judged").classList.toggle("good", !p.verdicts.length);
+  }
+
+  function legend(p) {
+    const shape = (inner) => `<svg viewBox="0 0 22 12">${inner}</svg>`, line = (name) => `style="stroke:var(--${name})"`;
+    const items = [
+      [shape('<circle cx="11" cy="6" r="2.5" style="fill:var(--dots)"/>'), "reading"],
+      [shape(`<path d="M0 6h22" ${line("estimate")} stroke-width="2"/>`), told.smooth ? "estimate, from the whole series" : "estimate, from the past"],
+      [shape('<rect width="22" height="12" style="fill:var(--band)"/>'), `${Math.round(100 * told.level)} % interval`],
+      ...p.faults.map(([name, values], k) => [
+        shape(`<path d="M7 2l8 8m0 -8l-8 8" ${line(palette[k % 6])} stroke-width="1.6"/>`),
+        `${name} (${values.filter((v) => v !== null).length} shown)`, values.some((v) => v !== null)])
+        .filter((item) => item[2]),
+    ];
+    element("legend").innerHTML = "";
+    for (const [drawn, words] of items) {
+      const item = document.createElement("span");
+      item.innerHTML = drawn;
+      item.append(words);
+      element("legend").append(item);
+    }
+    element("series").setAttribute("aria-label", `${p.label || "the series"}: readings, estimate with its interval, and ` +
+      items.slice(3).map((item) => item[1]).join(", "));
+  }
+
+  function read(p, i) {
+    const show = (v) => (v === null || v === undefined ? null : Number(v.toPrecision(5)).toString());
+    if (i === null || i === undefined) { element("readout").textContent = "\u00a0"; return; }
+    const when = told.dates ? new Date(p.x[i] * 1e3).toISOString().slice(0, 19).replace("T", " ") : show(p.x[i]);
+    const fault = p.faults.find((each) => each[1][i] !== null && each[1][i] !== undefined);
+    const value = fault ? fault[1][i] : p.good[i];
+    const parts = [`${told.time} ${when}`, value === null || value === undefined ? "no reading" : `reading ${show(value)}`,
+      `estimate ${show(p.level[i])} (${show(p.low[i])} to ${show(p.high[i])})`];
+    if (fault) parts.push(fault[0]);
+    element("readout").textContent = parts.join(", ");
   }
 
   function visible(p) {
@@ -219,15 +264,19 @@
     }, [lags, p.correlations]);
   }
 
-  document.querySelectorAll("[data-zoom]").forEach((button) => button.addEventListener("click", () => {
+  function zoom(to) {
     const { min, max } = linked[0].scales.x, size = max - min, ends = [picture.x[0], picture.x[picture.x.length - 1]];
     const shift = { left: -Math.min(size / 2, min - ends[0]), right: Math.min(size / 2, ends[1] - max) };
-    const to = button.dataset.zoom;
     if (to === "in") setRange(min + size / 4, max - size / 4);
     else if (to === "out") setRange(min - size / 2, max + size / 2);
     else if (to === "reset") setRange(ends[0], ends[1]);
     else setRange(min + shift[to], max + shift[to]);
-  }));
+  }
+  document.querySelectorAll("[data-zoom]").forEach((button) => button.addEventListener("click", () => zoom(button.dataset.zoom)));
+  const keys = { "+": "in", "=": "in", "-": "out", ArrowLeft: "left", ArrowRight: "right", Home: "reset", 0: "reset" };
+  element("series").addEventListener("keydown", (event) => {
+    if (keys[event.key]) { event.preventDefault(); zoom(keys[event.key]); }
+  });
   element("all").addEventListener("change", (event) => {
     showAll = event.target.checked;
     linked[0].setData(linked[0].data, false);
@@ -238,7 +287,21 @@
   const which = element("which");
   told.pictures.forEach((p, i) => which.add(new Option(p.label || "series", String(i))));
   which.hidden = told.pictures.length < 2;
-  which.addEventListener("change", () => { picture = told.pictures[Number(which.value)]; draw(); });
+  const choices = document.querySelectorAll("[data-show]");
+  function choose(index) {
+    picture = told.pictures[index];
+    which.value = String(index);
+    choices.forEach((one) => one.setAttribute("aria-pressed", String(Number(one.dataset.show) === index)));
+    draw();
+  }
+  which.addEventListener("change", () => choose(Number(which.value)));
+  choices.forEach((one) => one.addEventListener("click", () => {
+    choose(Number(one.dataset.show));
+    element("main").scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
+  }));
+  element("print").addEventListener("click", () => print());
+  addEventListener("beforeprint", () => { document.querySelectorAll("details").forEach((one) => { one.open = true; }); draw(); });
+  addEventListener("afterprint", draw);
   element("theme").addEventListener("click", () => {
     const root = document.documentElement, dark = matchMedia("(prefers-color-scheme: dark)").matches;
     root.dataset.theme = (root.dataset.theme || (dark ? "dark" : "light")) === "dark" ? "light" : "dark";
@@ -247,7 +310,6 @@
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   let timer = null;
   addEventListener("resize", () => { clearTimeout(timer); timer = setTimeout(draw, 150); });
-  picture = told.pictures[0];
-  draw();
+  choose(0);
   window.wolfReport = { range: () => ({ min: linked[0].scales.x.min, max: linked[0].scales.x.max }), ready: true };
 })();

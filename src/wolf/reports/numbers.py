@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from wolf.readings import Series
+from wolf.reports.flagged import kinds_of
 
 MOST = 100_000  # points of all series together; more are thinned, flagged ones last
 BINS = np.linspace(-5.0, 5.0, 51)  # of standardised residuals; what lies beyond is counted at the ends
@@ -67,9 +68,21 @@ def series_numbers(each: Series, names: list[str], origin: int | None, most: int
                 "nis": pack(_bounded(each.nis[rows]), "f4"),
                 "future": _future(each, k, origin),
             }
+            | _kinds(each, rows, k)
             | _tests(each.standardised[:, k], outlier[:, own], each.nis[~outlier.any(1)], len(each.columns))
         )
     return pictures
+
+
+def _kinds(each: Series, rows: np.ndarray, column: int) -> dict[str, Any]:
+    """Number the kinds of faults, if they were told; 0 is none."""
+    found = kinds_of(each)
+    if found is None:
+        return {}
+    own = found[rows] if found.ndim == 1 else found[rows, min(column, found.shape[1] - 1)]
+    names = [name for name in np.unique(own).tolist() if name]
+    number = {name: i + 1 for i, name in enumerate(names)}
+    return {"kinds": names, "kind": pack(np.array([number.get(name, 0) for name in own.tolist()]), "u1")}
 
 
 def _tests(residuals: np.ndarray, outlier: np.ndarray, nis: np.ndarray, columns: int) -> dict[str, Any]:
@@ -89,6 +102,7 @@ def _tests(residuals: np.ndarray, outlier: np.ndarray, nis: np.ndarray, columns:
         "measured": int(measured.sum()),
         "correlations": correlations(good, LAGS).round(4).tolist(),
         "unflagged": len(good),
+        "bias": float(good.mean()) if good.size else 0.0,
         "band": band,
         "inside": float(np.mean((told >= band[0]) & (told <= band[1]))) if told.size else float("nan"),
     }

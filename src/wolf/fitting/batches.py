@@ -1,0 +1,102 @@
+"""The score at many points at once: native code runs one series under eight models in the time of one.
+
+A slope is then a difference of scores. Differentiating the filter takes a program several times its size, which a
+model of a dozen states has no place for in a cache; differences take more runs of the same small one.
+"""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from wolf import native
+from wolf.engine.measurements import is_wild
+from wolf.fitting.affine import AffineArrays
+from wolf.native.kinds import Arguments, take_apart
+from wolf.native.runner import LANES, Prepared
+from wolf.protocols import Info
+
+LARGEST = 4_000_000  # numbers in the arrays of all points; matrices that vary in time may take more
+
+
+class Batch:
+    """Scores of one or many series under many points.
+
+    Args:
+        affine: points from numbers, (K,): model and method.
+        generic: numbers of several points, (B, K), that have nothing in common: what is equal or 0 in all of them is so
+            everywhere, and folded.
+        ys: (series, T, M).
+        inputs: (T, U).
+        two_part: score by the two parts of the method's noise rule; by the Gaussian density otherwise.
+        update_first: order of the steps.
+
+    Raises:
+        native.UnsuitedError, native.RefusedError: where the model is not for native code.
+    """
+
+    def __init__(
+        self,
+        affine: AffineArrays,
+        generic: np.ndarray,
+        ys: np.ndarray,
+        inputs: np.ndarray | None,
+        two_part: bool,
+        update_first: bool,
+    ):
+        self.affine, self.two_part, self.inputs = affine, two_part, inputs
+        size = sum(fixed.size for fixed in affine.fixed)
+        if size * _padded(len(generic)) > LARGEST:
+            raise native.UnsuitedError("the arrays of all points take too much room")
+        points = [affine.at(numbers) for numbers in generic]
+        (model, method), models = points[0], [model for model, _ in points]
+        reason = native.why_not("auto", model, method, None)
+        if reason is not None:
+            raise native.UnsuitedError(reason)
+        width = None if inputs is None else inputs.shape[-1]
+        self.kind = take_apart(models, method, "float64", update_first, width, _told).kind
+        self.ys = np.ascontiguousarray(ys, float)
+        self.count = (np.isfinite(self.ys) & ~is_wild(self.ys)).sum(-1).astype(float)
+
+    def scores(self, numbers: np.ndarray) -> np.ndarray:
+        """Add the score up over all rows of all series, at each of some points.
+
+        Args:
+            numbers: (B, K); the last two are the share and the width of outliers, if these are scored.
+
+        Returns:
+            (B,).
+        """
+        blank = _padded(len(numbers)) - len(numbers)
+        numbers = np.concatenate([numbers, numbers[-1:].repeat(blank, axis=0)])  # whole registers, and one program
+        ready = Prepared(Arguments(self.kind, self._leaves(numbers)))
+        total = np.zeros(len(numbers))
+        for series, count in zip(self.ys, self.count, strict=True):
+            same = np.broadcast_to(series, (len(numbers), *series.shape))
+            nis, log_density = native.run_many(ready, same, self.inputs, None, threads=1)[1]
+            if self.two_part:
+                log_density = _two_part(log_density, nis, count, *numbers[:, -2:].T[..., None])
+            total += np.where(count > 0, log_density, 0.0).sum(1)
+        return total[: len(numbers) - blank]
+
+    def _leaves(self, numbers: np.ndarray) -> list[np.ndarray]:
+        leaves = jax.tree.leaves(self.affine.at(numbers))
+        whole = zip(leaves, self.affine.moving, strict=True)
+        return [leaf if moves else np.broadcast_to(leaf, (len(numbers), *leaf.shape)) for leaf, moves in whole]
+
+
+def _padded(count: int) -> int:
+    return -(-count // LANES) * LANES
+
+
+def _told(state: Any, info: Info) -> tuple[Any, Any]:
+    return info.nis, info.log_likelihood
+
+
+def _two_part(
+    log_density: np.ndarray, nis: np.ndarray, count: np.ndarray, share: np.ndarray, widen: np.ndarray
+) -> np.ndarray:
+    """Do what `scores.log_two_part` does, in NumPy."""
+    # log(good + bad) = log good + log1p(bad / good), and the ratio is bounded where the other way round is taken
+    odds = np.log(share) - np.log1p(-share) + 0.5 * nis * (1.0 - 1.0 / widen) - 0.5 * count * np.log(widen)
+    return log_density + np.log1p(-share) + np.maximum(odds, 0.0) + np.log1p(np.exp(-np.abs(odds)))

@@ -1,0 +1,399 @@
+"""Many filters at once, one for each key: states in one matrix, a batch of measurements in one call."""
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from os import PathLike
+from pathlib import Path
+from threading import RLock
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from numpy.typing import ArrayLike
+
+from wolf import checks, entry, native, storage
+from wolf.models.continuous import read_times
+from wolf.native import run_rows
+from wolf.native.kinds import take_apart
+from wolf.numerics.fingerprints import fingerprint
+from wolf.numerics.pytree import from_dict, to_dict
+from wolf.online import keyed
+from wolf.protocols import Dtype, Filter, Info
+from wolf.results import Filtered, count, describe_state
+from wolf.statespace import LinearModel, Model, time_axes
+from wolf.statespace.arrays import replace
+
+FORMAT = "wolf-bank"
+FORMAT_VERSION = 1
+HEADER = ("dtype", "method", "fingerprints")
+PROBES = np.array([0.37, 1.0, 2.9])  # times over which a model moves, to see which entries are always 0 or 1
+
+
+class Stepped(NamedTuple):
+    """What a batch of measurements came to, row by row in the order that they were given.
+
+    Attributes:
+        mean: of the state after the row, (n, D); NaN where the row was not used.
+        variances: of the state, (n, D).
+        weight: w of each row, or of each coordinate.
+        outlier: whether a measurement came and is more likely an outlier than not.
+        used: False for rows that came late, or twice.
+    """
+
+    mean: np.ndarray
+    variances: np.ndarray
+    weight: np.ndarray
+    outlier: np.ndarray
+    used: np.ndarray
+
+
+class _Kept:
+    """Keeps what `Stepped` shows."""
+
+    def __call__(self, state: Any, info: Info) -> dict[str, Any]:
+        """Pick it out of a step."""
+        return {"mean": state.mean, "variances": state.variances, "weight": info.weight, "outlier": info.outlier}
+
+
+KEPT = _Kept()
+
+
+class Bank:
+    """Filters of one kind for many keys: sensors, vehicles, customers.
+
+    A key that was not seen before starts at the model's prior. Rows of one key are taken in the order of their times,
+    or as they come; a batch gives the same bits as its rows one by one, in any order between keys.
+
+    Args:
+        model: one for all keys, fixed in time.
+        method: as in `wolf.filter`, one that native code can run.
+        dtype: "float64" or "float32".
+
+    Example:
+        >>> import wolf
+        >>> bank = wolf.Bank(wolf.models.local_level(level_var=0.1, obs_var=1.0))
+        >>> out = bank.step(["a", "b", "a"], [1.0, 5.0, 1.2])
+        >>> out.mean.shape, len(bank), bank["a"].t
+        ((3, 1), 2, 2)
+    """
+
+    def __init__(self, model: Model, method: str | Filter | None = None, *, dtype: Dtype = "float64"):
+        self.model, self.dtype = model, dtype
+        self.method = entry.resolve_method(method, model)
+        suited = entry.suit(model, self.method, 0)
+        entry.check_options(dtype, "all")
+        if time_axes(model):
+            raise ValueError("a bank takes models that are fixed in time; tell the times of measurements by times=")
+        if model.takes_inputs:
+            raise ValueError("a bank takes models without inputs")
+        reason = native.why_not("native", model, self.method, None)
+        if reason is not None:
+            raise ValueError(
+                f"a bank runs by native code, which is not for this filter: {reason}; use wolf.filter_many"
+            )
+        self._suited, self._lock = suited, RLock()
+        self._codes: dict[tuple[bool, bool], native.Prepared] = {}
+        usual = self._ready(False, False)
+        self._numbers, self._counts = (np.empty((0, first.shape[1]), first.dtype) for first in usual.start(1))
+        self._times = np.empty(0)
+        self._rows: dict[Hashable, int] = {}
+        self._free: list[int] = []
+        self.late = 0
+        self.repeated = 0
+
+    def _ready(self, timed: bool, noisy: bool) -> native.Prepared:
+        """Get the code for rows with or without times of their own, and noise of their own."""
+        if (timed, noisy) not in self._codes:
+            model = self._suited
+            changes: dict[str, np.ndarray] = {}
+            if timed:
+                dynamics, noise = model.over(PROBES)
+                changes |= {"F": np.array(dynamics), "Q": np.array(noise)}
+            if noisy:
+                name = "R" if model.linear else "obs_cov"
+                changes[name] = np.stack([np.asarray(model.obs_cov)] * (len(PROBES) if timed else 1))
+            general = frozenset({"R", "obs_cov"} & changes.keys())
+            model = replace(model, **changes) if changes else model
+            given = take_apart([model], self.method, self.dtype, False, None, KEPT, general)
+            try:
+                self._codes[timed, noisy] = native.Prepared(given)
+            except native.UNSUITED as error:
+                raise ValueError(f"a bank runs by native code, which is not for this filter: {error}") from error
+        return self._codes[timed, noisy]
+
+    def step(
+        self,
+        keys: Sequence[Hashable] | np.ndarray,
+        ys: ArrayLike,
+        times: ArrayLike | None = None,
+        *,
+        R: ArrayLike | None = None,
+    ) -> Stepped:
+        """Take in a batch of measurements.
+
+        Args:
+            keys: whose each row is: text or integers, (n,).
+            ys: (n, M), or (n,) if one thing is measured; NaN is missing.
+            times: of each row, (n,), numbers in the unit of the model's steps or time stamps (then in seconds). Each
+                step then takes the time since the row before it of its key; the first one of a key is at the prior.
+                A row that is older than its key's last one is late, one of the same time came twice: neither is used.
+            R: noise covariance of each row, (n, M, M), or (n, M) variances.
+
+        Returns:
+            What each row came to. A batch that is refused changes nothing.
+        """
+        names = keyed.names(keys)
+        values = checks.measurements(ys, self.model.obs_dim) if len(names) else np.empty((0, self.model.obs_dim))
+        if len(values) != len(names):
+            raise ValueError(f"keys and ys must have as many rows; got {len(names)} and {len(values)}")
+        noise = None if R is None else keyed.covariances(R, len(names), self.model.obs_dim)
+        when = None if times is None else _times(times, len(names), self.model)
+        with self._lock:
+            ready = self._ready(when is not None, noise is not None)
+            rows = self._find(names)
+            return self._advance(ready, rows, values.astype(self.dtype), when, noise)
+
+    def _advance(
+        self,
+        ready: native.Prepared,
+        rows: np.ndarray,
+        ys: np.ndarray,
+        times: np.ndarray | None,
+        noise: np.ndarray | None,
+    ) -> Stepped:
+        """Take rows round by round: in each round no key comes twice."""
+        size = len(rows)
+        outputs = {
+            name: np.full((size, *each.shape), np.nan if each.kind == "f" else False, each.dtype)
+            for name, each in jax.tree.unflatten(ready.code.facts.saved, ready.code.facts.outputs).items()
+        }
+        used, gaps = keyed.judge(rows, times, self._times)
+        self.late += int(np.sum(used == keyed.LATE))
+        self.repeated += int(np.sum(used == keyed.TWICE))
+        for some in keyed.rounds(rows, times, used == keyed.FINE):
+            given: dict[str, np.ndarray] = {"y": np.ascontiguousarray(ys[some][:, None])}
+            if times is not None:
+                dynamics, added = self._suited.over(gaps[some])
+                varying = {"F": dynamics, "Q": added}
+            else:
+                varying = {}
+            if noise is not None:
+                varying["R"] = noise[some]
+            # The fields of a linear model are in the order F, H, Q, R, and so are the rows that its code reads.
+            for i, name in enumerate(sorted(varying)):
+                given[f"now{i}"] = np.ascontiguousarray(varying[name][:, None], self.dtype)
+            saved = run_rows(ready.code, ready.kept, self._numbers, self._counts, given, index=rows[some], threads=1)
+            for name, array in saved.items():
+                outputs[name][some] = array[:, 0]
+            if times is not None:
+                self._times[rows[some]] = times[some]
+        return Stepped(**outputs, used=used == keyed.FINE)
+
+    def _find(self, names: list[Hashable]) -> np.ndarray:
+        """Find the row of each key, and make rows for new ones, at the prior."""
+        rows = self._rows
+        fresh = [name for name in dict.fromkeys(names) if name not in rows]
+        if fresh:
+            self._add(fresh, *self._ready(False, False).start(len(fresh)), np.full(len(fresh), np.nan))
+        return np.fromiter((rows[name] for name in names), np.int64, len(names))
+
+    def _add(self, names: list[Hashable], numbers: np.ndarray, counts: np.ndarray, times: np.ndarray) -> None:
+        """Put states of new keys into free rows."""
+        missing = len(names) - len(self._free)
+        if missing > 0:
+            old = len(self._numbers)
+            new = max(missing, old, 16)
+            self._numbers, self._counts = (
+                np.concatenate([each, np.zeros((new, each.shape[1]), each.dtype)])
+                for each in (self._numbers, self._counts)
+            )
+            self._times = np.concatenate([self._times, np.full(new, np.nan)])
+            self._free += range(old + new - 1, old - 1, -1)
+        where = [self._free.pop() for _ in names]
+        self._numbers[where], self._counts[where], self._times[where] = numbers, counts, times
+        self._rows |= dict(zip(names, where, strict=True))
+
+    def __len__(self) -> int:
+        """Count the keys."""
+        return len(self._rows)
+
+    def __contains__(self, key: Hashable) -> bool:
+        """Say whether a key was seen."""
+        return key in self._rows
+
+    def __iter__(self) -> Iterator[Hashable]:
+        """Go through the keys."""
+        return iter(list(self._rows))
+
+    def __getitem__(self, key: Hashable) -> "Held":
+        """Give what is known about one key."""
+        with self._lock:
+            if key not in self._rows:
+                raise KeyError(f"{key!r} is not in the bank, which has {count(len(self), 'key')}")
+            row = self._rows[key]
+            state = self._ready(False, False).code.unpack(self._numbers[row].copy(), self._counts[row].copy())
+            return Held(state, float(self._times[row]))
+
+    def forget(self, keys: Iterable[Hashable]) -> None:
+        """Drop keys; one that comes again starts at the prior.
+
+        Args:
+            keys: those to drop; unknown ones are passed over.
+        """
+        with self._lock:
+            gone = [key for key in keys if key in self._rows]
+            self._free += [self._rows.pop(key) for key in gone]
+
+    def forget_before(self, time: Any) -> int:
+        """Drop keys that were last heard of before a time.
+
+        Args:
+            time: as in `step`.
+
+        Returns:
+            How many were dropped.
+        """
+        limit = _times([time], 1, self.model)[0]
+        with self._lock:
+            idle = [key for key, row in self._rows.items() if self._times[row] < limit]
+            self.forget(idle)
+        return len(idle)
+
+    @classmethod
+    def from_filtered(cls, out: Filtered, keys: Sequence[Hashable]) -> "Bank":
+        """Go on where filtered series ended.
+
+        Args:
+            out: from `wolf.filter_many` with one model for all, or from `wolf.filter` for one key.
+            keys: one for each series.
+        """
+        if isinstance(out.model, tuple):
+            raise ValueError("a bank has one model for all keys; these series have one each")
+        names = keyed.names(keys)
+        series = out.num_series or 1
+        if len(names) != series or len(set(names)) != series:
+            raise ValueError(f"give one key for each series, all different: got {len(names)} keys, {series} series")
+        bank = cls(out.model, out.method, dtype=out.settings["dtype"])
+        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(out.final)]
+        leaves = leaves if out.num_series else [leaf[None] for leaf in leaves]
+        bank._add(names, *bank._ready(False, False).code.pack(leaves), np.full(series, np.nan))
+        return bank
+
+    def dump(self, key: Hashable) -> bytes:
+        """Give the state of one key as bytes, for a store of your own.
+
+        Args:
+            key: that was seen.
+        """
+        self[key]
+        row = self._rows[key]
+        parts = (self._stamp, self._times[row].tobytes(), self._numbers[row].tobytes(), self._counts[row].tobytes())
+        return b"".join(parts)
+
+    def restore(self, key: Hashable, state: bytes) -> None:
+        """Put back what `dump` gave, of this bank or of another one of the same model and method.
+
+        Args:
+            key: that gets the state.
+            state: from `dump`.
+        """
+        sizes = self._numbers.shape[1] * self._numbers.itemsize, 4 * self._counts.shape[1]
+        if state[:16] != self._stamp or len(state) != 24 + sum(sizes):
+            raise ValueError("these bytes are the state of another model, method or version")
+        time = np.frombuffer(state, np.float64, 1, 16)
+        numbers = np.frombuffer(state, self.dtype, self._numbers.shape[1], 24)
+        counts = np.frombuffer(state, np.int32, self._counts.shape[1], 24 + sizes[0])
+        with self._lock:
+            self.forget([key])
+            self._add([key], numbers[None], counts[None], time)
+
+    @property
+    def _stamp(self) -> bytes:
+        """Tell banks apart: model, method, precision and version of the format."""
+        told = fingerprint({"model": self.model, "method": self.method}) + f" {self.dtype} {FORMAT_VERSION}"
+        return bytes.fromhex(fingerprint(np.frombuffer(told.encode(), np.uint8)))[:16]
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write all states to one file, whole or not at all: a crash leaves the old file.
+
+        Args:
+            path: of an `.npz` file; it holds numbers and text, never code.
+        """
+        checks.path("path", path)
+        with self._lock:
+            keys, rows = list(self._rows), list(self._rows.values())
+            arrays = {"numbers": self._numbers[rows], "counts": self._counts[rows], "times": self._times[rows]}
+        header = {
+            "format": FORMAT,
+            "version": FORMAT_VERSION,
+            "wolf": entry.package_version(),
+            "dtype": self.dtype,
+            "method": to_dict(self.method),
+            "fingerprints": {"model": fingerprint(self.model), "method": fingerprint(self.method)},
+        }
+        storage.write(Path(path), header, arrays | keyed.pack(keys))
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], model: Model, method: str | Filter | None = None) -> "Bank":
+        """Pick up a saved bank.
+
+        Args:
+            path: written by `save`.
+            model: the same as when it was saved; a different one is an error.
+            method: needed only if the saved one has parts from outside wolf; a different one is an error.
+        """
+        checks.path("path", path)
+        entry.check_model(model)
+        header, arrays = storage.read(Path(path), FORMAT, FORMAT_VERSION, HEADER)
+        bank = cls(model, from_dict(header["method"]) if method is None else method, dtype=header["dtype"])
+        for name, mine in (("model", bank.model), ("method", bank.method)):
+            if fingerprint(mine) != header["fingerprints"][name]:
+                raise ValueError(f"{path} was saved with another {name}; load it with the {name} that it was made with")
+        shape = bank._numbers.shape[1], bank._counts.shape[1]
+        if (arrays["numbers"].shape[1], arrays["counts"].shape[1]) != shape:
+            raise ValueError(f"{path} holds states of another shape, or is damaged")
+        bank._add(keyed.unpack(arrays), arrays["numbers"], arrays["counts"], arrays["times"])
+        return bank
+
+    def __repr__(self) -> str:
+        """Tell how many there are."""
+        return f"Bank: {count(len(self), 'key')}, {self._numbers.nbytes + self._counts.nbytes:,} bytes of states"
+
+
+class Held(NamedTuple):
+    """What is known about one key.
+
+    Attributes:
+        state: of its filter, as `out.final` of `wolf.filter`.
+        time: of its last row; NaN where no times were told.
+    """
+
+    state: Any
+    time: float
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Mean of the state, (D,)."""
+        return np.asarray(self.state.mean)
+
+    @property
+    def cov(self) -> np.ndarray:
+        """Covariance of the state, (D, D)."""
+        return np.asarray(self.state.cov)
+
+    @property
+    def t(self) -> int:
+        """Number of measurements so far."""
+        return int(self.state.t)
+
+    def __repr__(self) -> str:
+        """Tell where the filter stands."""
+        return f"Held: {count(self.t, 'measurement')}, state {describe_state(self.state)}"
+
+
+def _times(times: Any, size: int, model: Model) -> np.ndarray:
+    if not isinstance(model, LinearModel):
+        raise ValueError("times are for linear models, which know how they move over any time")
+    read = read_times(times)
+    if read.shape != (size,) or not np.all(np.isfinite(read)):
+        raise ValueError(f"times must be finite, one for each row; got {checks.told(times)}")
+    return read

@@ -1,0 +1,106 @@
+"""Rows that belong to keys: names, order, what came late or twice."""
+
+from collections.abc import Hashable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from wolf import checks
+
+FINE, LATE, TWICE = 0, 1, 2
+
+
+def names(keys: Any) -> list[Hashable]:
+    """List keys as Python's own text and integers.
+
+    Args:
+        keys: a sequence or an array of them.
+    """
+    if isinstance(keys, str | bytes) or not hasattr(keys, "__len__"):
+        raise ValueError(f"keys must be a list or an array, one for each row; got {checks.told(keys)}")
+    listed = keys.tolist() if isinstance(keys, np.ndarray) else list(keys)
+    if not all(type(key) in (str, int) for key in listed):
+        listed = [key.item() if isinstance(key, np.generic) else key for key in listed]
+        wrong = next((key for key in listed if type(key) not in (str, int)), None)
+        if wrong is not None or None in listed:
+            raise ValueError(f"keys must be text or integers; got {checks.told(wrong)}")
+    return listed
+
+
+def covariances(R: Any, size: int, coordinates: int) -> np.ndarray:
+    """Check noise covariances, one for each row; variances are written out."""
+    array = checks.number_array("R", R)
+    if array.shape == (size, coordinates):
+        array = array[:, :, None] * np.eye(coordinates)
+    if array.shape != (size, coordinates, coordinates):
+        shapes = f"({size}, {coordinates}, {coordinates}) or ({size}, {coordinates})"
+        raise ValueError(f"R must have shape {shapes}; got {array.shape}")
+    symmetric = np.allclose(array, np.swapaxes(array, 1, 2), rtol=1e-9, atol=0.0)
+    if not symmetric or not np.all(np.isfinite(array)) or np.any(np.linalg.eigvalsh(array)[:, 0] <= 0):
+        raise ValueError("R must be symmetric and positive definite, in every row")
+    return array
+
+
+def judge(rows: np.ndarray, times: np.ndarray | None, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Say which rows are fine, late or came twice, and how long after the one before it each comes.
+
+    Args:
+        rows: of the states, (n,).
+        times: (n,), or None.
+        last: time of each state's last row; NaN for none.
+
+    Returns:
+        Verdicts, and gaps; the first row of a key has a gap of 0.
+    """
+    verdict = np.full(len(rows), FINE)
+    if times is None or not len(rows):
+        return verdict, np.zeros(len(rows))
+    order = np.lexsort((times, rows))  # stable, so of equal times the first that came is first
+    row, time = rows[order], times[order]
+    first = np.r_[True, row[1:] != row[:-1]]
+    known = last[row]
+    before = np.where(first, known, np.r_[np.nan, time[:-1]])
+    before = np.fmax(before, known)  # a late row does not set the clock back
+    some = np.where(time < known, LATE, np.where(time == before, TWICE, FINE))
+    gap = np.where(np.isnan(before), 0.0, time - before)
+    gaps = np.empty(len(rows))
+    verdict[order], gaps[order] = some, np.maximum(gap, 0.0)
+    return verdict, gaps
+
+
+def rounds(rows: np.ndarray, times: np.ndarray | None, fine: np.ndarray) -> Iterator[np.ndarray]:
+    """Split rows into rounds, in each of which no state comes twice; the rows of a state stay in order.
+
+    Args:
+        rows: of the states, (n,).
+        times: that order the rows of a state; as they come without them.
+        fine: which rows are taken at all.
+
+    Yields:
+        Positions of the rows of a round.
+    """
+    taken = np.flatnonzero(fine)
+    if not len(taken):
+        return
+    order = taken[np.lexsort((np.arange(len(taken)) if times is None else times[taken], rows[taken]))]
+    row = rows[order]
+    starts = np.flatnonzero(np.r_[True, row[1:] != row[:-1]])
+    place = np.arange(len(order)) - np.repeat(starts, np.diff(np.r_[starts, len(order)]))
+    for k in range(place.max() + 1):
+        yield order[place == k]
+
+
+def pack(keys: Sequence[Hashable]) -> dict[str, np.ndarray]:
+    """Lay keys out as arrays of numbers: the text of all, where each begins, and which were integers."""
+    texts = [str(key).encode() for key in keys]
+    ends = np.cumsum([0, *map(len, texts)])
+    integers = np.array([isinstance(key, int) for key in keys], bool)
+    return {"key_text": np.frombuffer(b"".join(texts), np.uint8), "key_ends": ends, "key_integers": integers}
+
+
+def unpack(arrays: dict[str, np.ndarray]) -> list[Hashable]:
+    """Take keys out of what `pack` made."""
+    text, ends = arrays["key_text"].tobytes(), arrays["key_ends"].tolist()
+    words = [text[a:b].decode() for a, b in pairwise(ends)]
+    return [int(word) if whole else word for word, whole in zip(words, arrays["key_integers"], strict=True)]

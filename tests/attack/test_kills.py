@@ -1,0 +1,28 @@
+"""A process that is killed while it writes leaves the old file or the whole new one."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+KILLS = Path(__file__).parent / "kills.py"
+
+
+@pytest.mark.parametrize(
+    ("kind", "count"),
+    [
+        pytest.param("save", 8, marks=pytest.mark.thorough),
+        pytest.param("filter", 8, marks=pytest.mark.thorough),
+        pytest.param("save", 200, marks=pytest.mark.slow),
+        pytest.param("filter", 50, marks=pytest.mark.slow),
+    ],
+)
+def test_nothing_is_torn(kind, count):
+    command = [sys.executable, "-W", "ignore", KILLS, kind, str(count)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=3000)
+    assert done.returncode == 0, done.stderr[-2000:]
+    told, writing, torn = done.stdout.split(", ")
+    assert told == f"{count} kills"
+    assert torn.split() == ["0", "torn"]
+    assert int(writing.split()[0]) > count // 10  # or nothing was attacked

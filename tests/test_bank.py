@@ -1,0 +1,172 @@
+"""A bank of filters: each key is a filter of its own, bit for bit, however its rows are batched."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import wolf
+
+pytest.importorskip("llvmlite")
+TRACK = wolf.models.constant_velocity(dims=2, dt=1.0, dynamics_var=0.1, obs_var=10.0)
+LEVEL = wolf.models.local_level(0.1, 1.0)
+
+
+def readings(seed, rows, keys=5):
+    rng = np.random.default_rng(seed)
+    ys = 10 * rng.standard_cauchy((rows, 2))
+    ys[rng.random(ys.shape) < 0.1] = np.nan
+    ys[rng.random(rows) < 0.05] = np.inf
+    return rng.integers(keys, size=rows), ys
+
+
+@pytest.mark.parametrize("method", ["WoLF", None], ids=["WoLF", "default"])
+@given(cuts=st.lists(st.integers(1, 59), max_size=4), seed=st.integers(0, 3))
+def test_whatever_the_batches_each_key_has_the_bits_of_its_own_filter(method, cuts, seed):
+    keys, ys = readings(seed, 60)
+    bank, means = wolf.Bank(TRACK, method), []
+    for some in np.split(np.arange(60), sorted(cuts)):
+        means.append(bank.step(keys[some], ys[some]).mean)
+    means = np.concatenate(means)
+    for key in np.unique(keys):
+        out = wolf.filter(TRACK, ys[keys == key], method=method)
+        np.testing.assert_array_equal(means[keys == key], out.means)
+        np.testing.assert_array_equal(bank[int(key)].cov, out.covs[-1])
+        assert bank[int(key)].t == np.sum(keys == key)
+
+
+@given(seed=st.integers(0, 5))
+def test_rows_shuffled_between_keys_change_nothing(seed):
+    keys, ys = readings(seed, 40)
+    times = np.arange(40) + np.random.default_rng(seed).random(40) / 2
+    order = np.random.default_rng(seed).permutation(40)
+    one, other = wolf.Bank(TRACK), wolf.Bank(TRACK)
+    straight, shuffled = one.step(keys, ys, times), other.step(keys[order], ys[order], times[order])
+    np.testing.assert_array_equal(straight.mean[order], shuffled.mean)
+
+
+def test_times_of_their_own_are_those_of_online_steps():
+    keys, ys = readings(1, 40, keys=2)
+    times = np.cumsum(np.random.default_rng(2).exponential(size=40))
+    out = wolf.Bank(TRACK).step(keys, ys, times)
+    for key in (0, 1):
+        mine, online = keys == key, wolf.Online(TRACK)
+        for y, dt, mean in zip(ys[mine], np.diff(times[mine], prepend=times[mine][0]), out.mean[mine], strict=True):
+            online.step(y, dt=dt)
+            np.testing.assert_allclose(online.mean, mean, rtol=1e-10, atol=1e-12)
+
+
+def test_noise_of_their_own_is_that_of_online_steps():
+    keys, ys = readings(3, 30, keys=1)
+    variances = np.random.default_rng(4).uniform(1, 30, (30, 2))
+    out, online = wolf.Bank(TRACK).step(keys, ys, R=variances), wolf.Online(TRACK)
+    for y, variance, mean in zip(ys, variances, out.mean, strict=True):
+        online.step(y, R=np.diag(variance))
+        np.testing.assert_allclose(online.mean, mean, rtol=1e-10, atol=1e-12)
+
+
+def test_late_and_repeated_rows_are_counted_and_change_nothing():
+    bank = wolf.Bank(LEVEL)
+    bank.step(["a", "a"], [1.0, 2.0], [1.0, 3.0])
+    before = bank["a"]
+    out = bank.step(["a", "a", "a"], [50.0, 50.0, 2.0], [2.0, 3.0, 4.0])
+    assert out.used.tolist() == [False, False, True]
+    assert np.isnan(out.mean[:2]).all()
+    assert (bank.late, bank.repeated) == (1, 1)
+    assert bank["a"].t == before.t + 1
+    assert bank.step(["b", "b"], [1.0, 9.0], [5.0, 5.0]).used.tolist() == [True, False]
+
+
+def test_time_stamps_are_seconds():
+    stamps = np.array(["2024-01-01T00:00:00", "2024-01-01T00:00:05"], "datetime64[s]")
+    one, other = wolf.Bank(LEVEL), wolf.Bank(LEVEL)
+    np.testing.assert_array_equal(
+        one.step(["a", "a"], [1.0, 2.0], stamps).mean, other.step(["a", "a"], [1.0, 2.0], [0.0, 5.0]).mean
+    )
+
+
+def test_a_saved_bank_goes_on_with_the_same_bits(tmp_path):
+    keys, ys = readings(5, 50)
+    names = np.array(["left", "right", "über", "4", "five"])[keys]
+    bank = wolf.Bank(TRACK)
+    bank.step(names[:30], ys[:30])
+    bank.step([7, "seven"], ys[:2])
+    bank.save(tmp_path / "bank.npz")
+    again = wolf.Bank.load(tmp_path / "bank.npz", TRACK)
+    assert list(again) == list(bank)
+    np.testing.assert_array_equal(again.step(names[30:], ys[30:]).mean, bank.step(names[30:], ys[30:]).mean)
+    with pytest.raises(ValueError, match="another model"):
+        wolf.Bank.load(tmp_path / "bank.npz", wolf.models.constant_velocity(2, 1.0, 0.2, 10.0))
+    with pytest.raises(ValueError, match="another method"):
+        wolf.Bank.load(tmp_path / "bank.npz", TRACK, "WoLF")
+
+
+def test_one_state_is_a_few_hundred_bytes_and_belongs_to_its_model():
+    keys, ys = readings(6, 20, keys=1)
+    bank, other = wolf.Bank(TRACK), wolf.Bank(TRACK)
+    bank.step(keys, ys)
+    state = bank.dump(0)
+    assert len(state) < 1000
+    other.restore("elsewhere", state)
+    np.testing.assert_array_equal(other["elsewhere"].cov, bank[0].cov)
+    for wrong in (state[:-1], b"x" * len(state)):
+        with pytest.raises(ValueError, match="another model, method or version"):
+            other.restore("elsewhere", wrong)
+    with pytest.raises(ValueError, match="another model, method or version"):
+        wolf.Bank(TRACK, "WoLF").restore(0, state)
+
+
+def test_a_bank_goes_on_where_series_ended():
+    ys = np.stack([readings(i, 25)[1] for i in range(3)])
+    bank = wolf.Bank.from_filtered(wolf.filter_many(TRACK, ys[:, :20]), ["a", "b", "c"])
+    out = wolf.filter_many(TRACK, ys)
+    for t in range(20, 25):
+        np.testing.assert_array_equal(bank.step(["a", "b", "c"], ys[:, t]).mean, out.means[:, t])
+    with pytest.raises(ValueError, match="one key for each series"):
+        wolf.Bank.from_filtered(out, ["a", "b"])
+
+
+def test_keys_are_forgotten_and_start_anew():
+    bank = wolf.Bank(LEVEL)
+    first = bank.step(["a", "b"], [1.0, 5.0], [0.0, 10.0])
+    assert bank.forget_before(5.0) == 1
+    assert "a" not in bank
+    np.testing.assert_array_equal(bank.step(["a"], [1.0], [20.0]).mean, first.mean[:1])
+    with pytest.raises(KeyError, match="'z' is not in the bank"):
+        bank["z"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("a", [1.0]), "keys must be a list"),
+        ((["a", None], [1.0, 2.0]), "keys must be text or integers"),
+        ((["a"], [1.0, 2.0]), "as many rows; got 1 and 2"),
+        ((["a"], [[1.0, 2.0]]), "ys must have shape"),
+        ((["a"], [1.0], [np.nan]), "times must be finite"),
+        ((["a"], [1.0], [1.0, 2.0]), "one for each row"),
+    ],
+)
+def test_what_is_no_batch_is_explained_and_changes_nothing(arguments, words):
+    bank = wolf.Bank(LEVEL)
+    with pytest.raises(ValueError, match=words):
+        bank.step(*arguments)
+    assert len(bank) == 0
+
+
+@pytest.mark.parametrize("R", [[[1.0, 1.0]], [[-1.0]], [[[np.nan]]]])
+def test_noise_that_is_none_is_explained(R):
+    with pytest.raises(ValueError, match="R must"):
+        wolf.Bank(LEVEL).step(["a"], [1.0], R=R)
+
+
+def test_what_cannot_be_banked_is_explained():
+    with pytest.raises(ValueError, match="random numbers are drawn"):
+        wolf.Bank(LEVEL, "PF")
+    varying = wolf.LinearModel(np.ones((3, 1, 1)), np.eye(1), np.eye(1), np.eye(1), [0.0], np.eye(1))
+    with pytest.raises(ValueError, match="fixed in time"):
+        wolf.Bank(varying)
+
+
+def test_an_empty_batch_is_one():
+    assert len(wolf.Bank(LEVEL).step([], []).mean) == 0

@@ -1,0 +1,132 @@
+"""A filter as C: it compiles without a warning, gives Python's numbers, and refuses what would make it wrong."""
+
+import ctypes
+import shutil
+import subprocess
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import wolf
+from wolf.cli import main
+
+pytest.importorskip("llvmlite")
+compiled = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
+TRACK = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
+STRICT = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wdouble-promotion", "-Werror", "-O1"]
+
+
+def swing(x):
+    return jnp.array([x[0] + 0.1 * x[1], x[1] - 0.98 * jnp.sin(x[0])])
+
+
+def look(x):
+    return jnp.array([jnp.arctan2(x[0], 1.0)])
+
+
+PENDULUM = wolf.StateSpaceModel(swing, look, 0.01 * np.eye(2), 0.1 * np.eye(1), wolf.Gaussian(np.zeros(2), np.eye(2)))
+DRIVEN = wolf.LinearModel(np.eye(1), np.eye(1), np.eye(1), np.eye(1), [0.0], np.eye(1), B=[[2.0]])
+
+
+def cc(*arguments):
+    return subprocess.run(["cc", *map(str, arguments)], capture_output=True, text=True)
+
+
+@compiled
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("model", "method"),
+    [(TRACK, "KF"), (TRACK, "WoLF"), (TRACK, None), (PENDULUM, None), (DRIVEN, "WoLF-TMD")],
+    ids=["KF", "WoLF", "default", "pendulum", "inputs"],
+)
+def test_the_c_compiles_without_a_warning_and_tests_itself(model, method, dtype, tmp_path):
+    wolf.export_c(model, method, tmp_path / "tracker.c", dtype=dtype)
+    options = [*STRICT, "-ffp-contract=off", "-DTRACKER_SELF_TEST"]
+    done = cc(*options, tmp_path / "tracker.c", "-o", tmp_path / "tracker", "-lm")
+    assert done.returncode == 0, done.stderr
+    ran = subprocess.run([tmp_path / "tracker"], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout
+
+
+@compiled
+@pytest.mark.parametrize("method", ["KF", "WoLF", None], ids=["KF", "WoLF", "default"])
+def test_a_library_of_it_has_the_numbers_of_python_on_mad_data(method, tmp_path):
+    exported = wolf.export_c(TRACK, method, tmp_path / "tracker.c", dtype="float64", report=("weight",))
+    assert (
+        cc(
+            "-std=c99", "-O2", "-ffp-contract=off", "-shared", "-fPIC", exported.path, "-o", tmp_path / "t.so", "-lm"
+        ).returncode
+        == 0
+    )
+    library = ctypes.CDLL(str(tmp_path / "t.so"))
+    state, weight = np.zeros(exported.state_bytes // 8), np.zeros(1)
+    ys = 30 * np.random.default_rng(0).standard_cauchy((400, 2))
+    ys[::17, 0], ys[5::31], ys[50], ys[60] = np.nan, np.nan, np.inf, 1e300
+    ys[200:] += 1000.0
+    out = wolf.filter(TRACK, ys, method=method, engine="native")
+    pointer = ctypes.c_void_p
+    library.tracker_init(pointer(state.ctypes.data))
+    for t, y in enumerate(np.ascontiguousarray(ys)):
+        library.tracker_step(pointer(state.ctypes.data), pointer(y.ctypes.data), pointer(weight.ctypes.data))
+        np.testing.assert_allclose(state[:4], out.means[t], rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(weight[0], out.weights[t], rtol=1e-7, atol=1e-12)
+
+
+@compiled
+def test_a_compiler_that_may_forget_missing_values_is_refused(tmp_path):
+    wolf.export_c(TRACK, "WoLF", tmp_path / "tracker.c")
+    done = cc("-std=c99", "-ffast-math", "-c", tmp_path / "tracker.c", "-o", tmp_path / "t.o")
+    assert "NAN means missing here" in done.stderr
+
+
+def test_the_state_is_as_small_as_it_can_be(tmp_path):
+    exported = wolf.export_c(TRACK, "WoLF", tmp_path / "tracker.c")
+    assert exported.state_bytes == 4 * (4 + 10)  # a mean and half a covariance; the clock is not read
+    assert set(exported.library) == {"fabs", "sqrt"}
+    assert "56 bytes of state" in repr(exported)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"path": "tracker.txt"}, "path must end in .c"),
+        ({"path": "2fast.c"}, "prefix of all names"),
+        ({"method": "PF"}, "cannot be written as C: random numbers are drawn"),
+        ({"report": ("wieght",)}, "report must be one of"),
+        ({"dtype": "float16"}, 'dtype must be "float64" or "float32"'),
+    ],
+)
+def test_what_cannot_be_exported_is_explained(options, words, tmp_path):
+    path = tmp_path / options.pop("path", "tracker.c")
+    with pytest.raises(ValueError, match=words):
+        wolf.export_c(TRACK, path=path, **options)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_model_that_varies_in_time_is_refused(tmp_path):
+    model = wolf.LinearModel(np.ones((3, 1, 1)), np.eye(1), np.eye(1), np.eye(1), [0.0], np.eye(1))
+    with pytest.raises(ValueError, match="fixed in time; F vary"):
+        wolf.export_c(model, path=tmp_path / "tracker.c")
+
+
+def test_the_command_writes_both_files_and_tells_sizes(tmp_path):
+    variances = ["--set", "level_var=0.1", "--set", "obs_var=1"]
+    done = CliRunner().invoke(main, ["export", "local-level", *variances, "--out", str(tmp_path / "level.c")])
+    assert done.exit_code == 0, done.output
+    assert "operations a step" in done.output
+    assert {path.name for path in tmp_path.iterdir()} == {"level.c", "level.h"}
+    done = CliRunner().invoke(main, ["export", "local-level", "--out", str(tmp_path / "level.c")])
+    assert done.exit_code == 2
+    assert "--set level_var=..." in done.output
+
+
+@pytest.mark.skipif(shutil.which("arm-none-eabi-gcc") is None, reason="no compiler for Cortex-M here")
+def test_it_compiles_for_a_cortex_m4(tmp_path):
+    wolf.export_c(TRACK, "WoLF", tmp_path / "tracker.c")
+    target = ["-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16", "-Os", "-ffp-contract=off"]
+    command = ["arm-none-eabi-gcc", *STRICT[:-1], *target, "-c", tmp_path / "tracker.c", "-o", tmp_path / "t.o"]
+    subprocess.run(command, check=True)
+    text = subprocess.run(["arm-none-eabi-size", tmp_path / "t.o"], capture_output=True, text=True, check=True).stdout
+    assert int(text.splitlines()[1].split()[0]) < 4096

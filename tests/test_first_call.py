@@ -1,0 +1,185 @@
+"""The first call of a process: what is imported for it, what it costs, and what is kept for the next process."""
+
+import ast
+import os
+import resource
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+import wolf
+from wolf.numerics import compiled
+from wolf.numerics.precision import precision
+
+FILTER = "import wolf, numpy as np; m = wolf.models.local_level(level_var=0.1, obs_var=1.0); "
+FILTER += "print(wolf.filter(m, np.arange(50.0), engine='xla').means.sum().hex())"
+
+
+def python(code, **environment):
+    """Run a program of its own; return what it printed and the CPU seconds that it took."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    run = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert run.stderr == ""
+    return run.stdout.strip(), after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def command(*words, **environment):
+    """Run the command `wolf` in a process that says which modules it has."""
+    code = f"""
+import sys
+sys.argv = ["wolf", *{words!r}]
+sys.stderr = sys.stdout
+try:
+    from wolf.cli import main
+    main()
+finally:
+    print([name for name in ("jax", "numpy", "scipy", "pyarrow") if name in sys.modules])
+"""
+    return python(code, **environment)
+
+
+def test_import_wolf_brings_nothing_but_names():
+    code = "import sys, wolf; wolf.__version__; dir(wolf); print([n for n in ('jax', 'numpy') if n in sys.modules])"
+    assert python(code)[0] == "[]"
+
+
+def test_every_name_and_every_module_is_there_when_asked_for():
+    for name in wolf.__all__:
+        assert getattr(wolf, name) is not None
+    code = "import wolf; print(wolf.models.__name__, wolf.numerics.linalg.__name__, wolf.plot is wolf.plots)"
+    assert python(code)[0] == "wolf.models wolf.numerics.linalg True"
+    with pytest.raises(AttributeError, match="no attribute 'fliter'"):
+        wolf.fliter
+    with pytest.raises(AttributeError, match="no attribute '_nothing'"):
+        wolf._nothing
+
+
+def test_names_for_python_are_those_for_checkers():
+    tree = ast.parse(Path(wolf.__file__).read_text())
+    block = next(node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    seen = {}
+    for node in block.body:
+        if isinstance(node, ast.ImportFrom) and node.module != "wolf":
+            seen.setdefault(node.module, set()).update(alias.name for alias in node.names)
+    assert seen == {home: set(names.split()) for home, names in wolf._HOMES.items()}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--help"], "Usage: wolf"),
+        (["--version"], "wolf, version"),
+        (["filter", "--help"], "Usage: wolf filter"),
+        (["filter", "nowhere.csv"], "there is no file nowhere.csv"),
+        (["filter", "nowhere.csv", "--bogus"], "No such option '--bogus'"),
+        (["nonsense"], "No such command 'nonsense'"),
+    ],
+)
+def test_command_answers_before_anything_heavy_is_imported(words, said):
+    told, _ = command(*words)
+    assert said in told
+    assert told.endswith("[]")
+
+
+def test_completion_brings_nothing_heavy():
+    told, _ = command(_WOLF_COMPLETE="bash_complete", COMP_WORDS="wolf fil", COMP_CWORD="1")
+    assert told.splitlines() == ["plain,filter", "[]"]
+
+
+def test_help_costs_a_fraction_of_importing_jax():
+    assert command("--help")[1] < 0.5 * python("import jax")[1]
+
+
+def test_first_filter_of_a_second_process_is_quicker_with_the_same_bits(tmp_path):
+    program = FILTER + "; import sys; print([n for n in ('scipy.special', 'scipy.optimize') if n in sys.modules])"
+    first, compiling = python(program, WOLF_CACHE=str(tmp_path), XLA_FLAGS="")
+    second, loading = python(program, WOLF_CACHE=str(tmp_path), XLA_FLAGS="")
+    assert first == second
+    assert first.endswith("[]")
+    assert loading < compiling
+    kept = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert kept
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o700 for path in (tmp_path, *tmp_path.glob("jax-*")))
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv(compiled.SWITCH, str(tmp_path))
+    compiled.folder.cache_clear()
+    yield tmp_path
+    compiled.folder.cache_clear()
+
+
+def test_programs_are_kept_inside_the_context_alone(folder):
+    settings = dict(jax.config.values)
+    jax.jit(lambda x: x - 41)(np.ones(3))
+    with precision("float64"):
+        jax.jit(lambda x: x + 41)(np.ones(3))
+    kept = list(folder.rglob("*-cache"))
+    assert kept
+    jax.jit(lambda x: x * 41)(np.ones(3))
+    assert list(folder.rglob("*-cache")) == kept
+    assert dict(jax.config.values) == settings
+
+
+def test_folder_of_the_user_is_used_instead(folder, tmp_path_factory):
+    own = str(tmp_path_factory.mktemp("own"))
+    jax.config.update("jax_compilation_cache_dir", own)
+    try:
+        with precision("float64"):
+            assert jax.config.jax_compilation_cache_dir == own
+    finally:
+        jax.config.update("jax_compilation_cache_dir", None)
+    assert not list(folder.rglob("*-cache"))
+
+
+@pytest.mark.parametrize("word", ["off", "0", "OFF"])
+def test_nothing_is_kept_when_switched_off(word, folder, monkeypatch):
+    monkeypatch.setenv(compiled.SWITCH, word)
+    assert compiled.folder() is None
+    with precision("float64"):
+        assert jax.config.jax_compilation_cache_dir is None
+
+
+def test_folder_that_cannot_be_had_is_done_without(folder, monkeypatch):
+    (folder / "file").write_text("")
+    monkeypatch.setenv(compiled.SWITCH, str(folder / "file"))
+    assert compiled.folder() is None
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="owners are a matter of POSIX")
+def test_folder_of_somebody_else_is_not_used(folder, monkeypatch):
+    monkeypatch.setattr(os, "getuid", lambda: 4242)
+    assert compiled.folder() is None
+
+
+def test_oldest_programs_go_when_there_are_too_many(folder, monkeypatch):
+    monkeypatch.setattr(compiled, "LARGEST", 1000)
+    place = Path(compiled.folder())
+    for age in range(20):
+        path = place / f"{age:02}-cache"
+        path.write_bytes(bytes(100))
+        os.utime(path, (1e9 - age, 1e9 - age))
+    compiled.folder.cache_clear()
+    compiled.folder()
+    assert [path.name for path in sorted(place.iterdir())] == [f"{age:02}-cache" for age in range(7)]
+
+
+def test_filtering_a_file_imports_no_scipy(tmp_path):
+    (tmp_path / "in.csv").write_text("value\n" + "\n".join(f"{3 * (i % 7) + i / 9:.2f}" for i in range(40)) + "\n")
+    code = f"""
+import sys
+sys.argv = ["wolf", "filter", {str(tmp_path / "in.csv")!r}]
+from wolf.cli import main
+main(standalone_mode=False)
+print([name for name in ("scipy.special", "scipy.optimize", "scipy.linalg") if name in sys.modules])
+"""
+    assert python(code)[0].endswith("[]")
