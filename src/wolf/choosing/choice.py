@@ -21,6 +21,7 @@ FEWEST = 12  # values below which there is nothing to choose by
 SAMPLE = 4_096  # values of a longer series that the choice is made on
 WARM = 0.15  # share of the values that only warm up
 MOST_WARM = 0.4
+LARGEST = 1e100  # of a value; beyond it is nothing that was measured
 CUT = 3.0  # deviations of a step at which first errors are cut off
 
 
@@ -125,7 +126,7 @@ def choose_rows(
     """
     began = process_time() if began is None else began
     rows = _sample(values, stamps)
-    some = values[slice(*rows)]
+    some = np.where(np.abs(values[slice(*rows)]) < LARGEST, values[slice(*rows)], np.nan)
     columns = _on_even_steps(some, None if stamps is None else stamps[slice(*rows)])
     known = np.isfinite(columns).any(0).sum()
     if known < FEWEST:

@@ -169,10 +169,9 @@ def filter_in_hindsight(
     """
     judged, ends = [], []
     for column in values.T:
-        step_var = (
-            max(float(np.nanmedian(np.diff(column[np.isfinite(column)]) ** 2)), 1e-300) if len(column) > 1 else 1.0
-        )
-        prior = named.start(column[:, None], step_var)
+        usual = column[np.abs(column) < hindsight.LARGEST]
+        step_var = max(float(np.median(np.diff(usual) ** 2)), 1e-300) if len(usual) > 1 else 1.0
+        prior = named.start(usual[:, None], step_var)
         build = partial(_one_column, named, prior, parameters)
         judged.append(hindsight.judge(build, column, gaps, longest, level))
         ends.append((build, judged[-1].final))

@@ -32,6 +32,7 @@ SAMPLE = 4_096  # rows that tell what usual errors are
 WINDOW, GROSS = 25, 8.0  # of a running median, and deviations from it that do not count as usual
 LONGEST, LONGEST_SHARE = 30, 0.05  # rows of a fault, and share of the series, unless something else is said
 LEAST_REST = 1e-9
+LARGEST = 1e100  # of a reading; beyond it is nothing that was measured
 
 
 class InHindsight(NamedTuple):
@@ -83,7 +84,8 @@ def judge(build: Build, values: np.ndarray, gaps: np.ndarray | None, longest: in
         longest: rows of a fault; what stays away for longer has shifted.
         level: probability of a reading's interval.
     """
-    case = _Case(build, values, gaps, longest)
+    wild = np.abs(values) > LARGEST
+    case = _Case(build, np.where(wild, np.nan, values), gaps, longest)
     case.search()
     case.find_dropouts()
     used = case.used
@@ -94,7 +96,8 @@ def judge(build: Build, values: np.ndarray, gaps: np.ndarray | None, longest: in
     half = reading_factor(case.left_out(seen, noise), level) * np.sqrt(seen.variance + case.obs_var)
     final = seen.final._replace(belief=_moved(seen.final.belief, case.offset[-1]))
     told = (seen.mean + case.offset, seen.variance, half, weight)
-    return InHindsight(*told, case.kinds(), seen.errors, seen.spread, final)
+    kind = np.where(wild, KINDS.index("spike"), case.kinds())
+    return InHindsight(*told, kind, seen.errors, seen.spread, final)
 
 
 def reading_factor(errors: np.ndarray, level: float) -> float:

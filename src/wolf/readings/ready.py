@@ -8,6 +8,7 @@ import numpy as np
 
 from wolf.belief.density import deviations
 from wolf.choosing import Choice
+from wolf.filters import GaussianFilter
 from wolf.fitting import Fit
 from wolf.methods import KF
 from wolf.models.sums import Sum
@@ -95,7 +96,8 @@ class Ready:
         if self.in_hindsight:
             yield self._look_back(reach, progress)
             return
-        run = engine.filter_chunks if self.options.live else engine.filter_whole
+        forward = self.options.live or not (self.options.smooth or isinstance(self.filter, GaussianFilter))
+        run = engine.filter_chunks if forward else engine.filter_whole  # samples and the like are not smoothed
         obs = np.diagonal(np.asarray(self.build(None).obs_cov), axis1=-2, axis2=-1)
         first = 0
         for kept, state in run(self.build, self.filter, self.values, self.gaps, self.options):
