@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # what a checker sees; `_HOMES` below says the same to Python
     from wolf.audit.certificate import Certificate, certify
     from wolf.audit.explain import explain
     from wolf.belief import Gaussian
+    from wolf.choosing import Choice, choose
     from wolf.engine.run import init, run_chunks, run_each, run_filter, run_many, step
     from wolf.exporting import export_c
     from wolf.filters import EnsembleFilter, GaussianFilter
@@ -65,6 +66,7 @@ if TYPE_CHECKING:  # what a checker sees; `_HOMES` below says the same to Python
 
 __all__ = ["Gaussian", "LinearModel", "ParameterModel", "StateSpaceModel"]
 __all__ += ["filter", "filter_chunks", "filter_frame", "filter_many", "forecast", "sample_paths", "smooth"]
+__all__ += ["Choice", "choose"]
 __all__ += ["Bank", "Filtered", "Fit", "FixedLag", "Forecast", "Online", "Smoothed", "Tuned", "fit", "tune"]
 __all__ += ["Certificate", "attack", "certify", "explain", "export_c", "report"]
 __all__ += ["EKF", "IEKF", "KF", "Adaptive", "EnsembleFilter", "GaussianFilter", "Learned", "LowRank", "WoLF"]
@@ -80,6 +82,7 @@ _HOMES = {
     "wolf.audit.certificate": "Certificate certify",
     "wolf.audit.explain": "explain",
     "wolf.belief": "Gaussian",
+    "wolf.choosing": "Choice choose",
     "wolf.engine.run": "init run_chunks run_each run_filter run_many step",
     "wolf.exporting": "export_c",
     "wolf.filters": "EnsembleFilter GaussianFilter",
