@@ -76,7 +76,8 @@ class SeriesAccessor:
             **options: as in `wolf.filter_frame`, without `forecast`.
         """
         out, name = _filtered(self._series, **options), self._series.name
-        return out.get_column(out.columns[-1]).alias(name).to_native()
+        title = titles([str(out.columns[0])], (0,), set(out.columns[:1]))["outlier", 0]
+        return out.get_column(title).alias(name).to_native()
 
 
 def _filtered(data: Any, **options: Any) -> Any:

@@ -15,6 +15,7 @@ from wolf.statespace.arrays import count
 ARRAYS = (
     *("means", "covs", "variances", "predicted_means", "predicted_covs", "residuals", "innovation_covs"),
     *("weights", "outliers", "nis", "log_liks", "weighted_log_liks", "outlier_probabilities", "inflations"),
+    *("noise_scales", "dynamics_scales"),
 )  # that `save="all"` keeps, of methods that tell them
 
 
@@ -126,6 +127,16 @@ class Filtered:
         return self._kept("inflations")
 
     @property
+    def noise_scales(self) -> np.ndarray:
+        """Size of ordinary noise over R that each measurement was judged by, (T,) or (T, M), where it is learned."""
+        return self._kept("noise_scales")
+
+    @property
+    def dynamics_scales(self) -> np.ndarray:
+        """Factor on Q in each prediction, (T,), of methods that learn it."""
+        return self._kept("dynamics_scales")
+
+    @property
     def log_likelihood(self) -> float | np.ndarray:
         """Log density of all measurements under the predictive Gaussians; (B,) for many series."""
         return _total(self.log_liks, self.num_series)
@@ -145,6 +156,18 @@ class Filtered:
         if self.num_series is not None:
             raise ValueError("pick one series, as out[0].learned_noise")
         return law
+
+    def _told(self) -> list[str]:
+        """Say what levels were learned, and what is odd about them."""
+        if not isinstance(self.saved, dict) or "dynamics_scales" not in self.saved:
+            return []
+        laws = self.learned_noise
+        laws = laws if isinstance(laws, list) else [laws]
+        remarks = dict.fromkeys(remark for law in laws for remark in law.remarks)
+        return [
+            f"  learned: {laws[0]!r}" + (", of the first sensor" if len(laws) > 1 else ""),
+            *map("  {}".format, remarks),
+        ]
 
     def _kept(self, name: str) -> np.ndarray:
         """Read an array, or say why it is not there; an AttributeError, so that `hasattr` tells."""
@@ -239,8 +262,9 @@ class Filtered:
 
     def __repr__(self) -> str:
         """Tell the sizes, the method, what was refused and where the state ended."""
-        lines = [f"  {words}" if name == "outliers" else f"  {name}: {words}" for name, words in self._told()]
-        return "\n".join([self._title(), *lines])
+        lines = [f"  {words}" if name == "outliers" else f"  {name}: {words}" for name, words in self._facts()]
+        more = self._told() if self.num_series is None else []
+        return "\n".join([self._title(), *lines, *more])
 
     def _repr_html_(self) -> str:
         """Tell the same in a notebook, with a small picture of the first state."""
@@ -252,13 +276,13 @@ class Filtered:
             refused = saved.get("outliers", np.zeros(len(self), bool))
             refused = refused if refused.ndim == 1 else refused.any(axis=1)
             picture = notebook.sketch(self.means[:, 0], deviation, refused, "the first state, and refused measurements")
-        return notebook.page(self._title(), self._told(), picture)
+        return notebook.page(self._title(), self._facts(), picture)
 
     def _title(self) -> str:
         many = "" if self.num_series is None else f"{self.num_series} series x "
         return f"Filtered: {many}{count(self.settings['steps'], 'step')}, method {describe_method(self.method)}"
 
-    def _told(self) -> list[tuple[str, str]]:
+    def _facts(self) -> list[tuple[str, str]]:
         """List what there is to tell, by name."""
         rows = []
         saved = self.saved if isinstance(self.saved, dict) else {}

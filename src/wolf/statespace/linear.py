@@ -3,6 +3,7 @@
 Any of the matrices may have a leading time axis; `model.at(t)` slices it.
 """
 
+import pickle
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -110,6 +111,15 @@ class LinearModel:
         """Slice the arrays that have a time axis."""
         return replace(self, **{name: slice_at(getattr(self, name), t) for name in ("F", "H", "Q", "R", "B")})
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Copy the fields, and how it moves over any time where that is a function that a pickle can hold."""
+        fields = dict(vars(self))
+        try:
+            pickle.dumps(fields.get("_motion"))
+        except (pickle.PicklingError, AttributeError, TypeError):
+            fields = {name: value for name, value in fields.items() if name not in ("_motion", "_step")}
+        return fields
+
     def with_motion(
         self, motion: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]], step: float = 1.0
     ) -> "LinearModel":
@@ -144,8 +154,8 @@ class LinearModel:
         motion = vars(self).get("_motion")
         if motion is None:
             raise ValueError(
-                "this model has no form for steps of other lengths: take one of wolf.models, tell it by "
-                "model.with_motion(...), or give F= and Q= of the step"
+                "this model has no form for steps of other lengths: take one of wolf.models (a pickled one has lost "
+                "it), tell it by model.with_motion(...), or give F= and Q= of the step"
             )
         gaps = np.atleast_1d(checks.finite("dt", times))
         if np.any(gaps < 0):
