@@ -47,6 +47,7 @@ if TYPE_CHECKING:  # what a checker sees; `_HOMES` below says the same to Python
     from wolf.reports import report
     from wolf.results import Filtered, Forecast, Smoothed
     from wolf.statespace import LinearModel, ParameterModel, StateSpaceModel, families
+    from wolf.streaming import stream
     from wolf.weights import (
         IMQ,
         Huber,
@@ -64,7 +65,7 @@ if TYPE_CHECKING:  # what a checker sees; `_HOMES` below says the same to Python
     __version__: str
 
 __all__ = ["Gaussian", "LinearModel", "ParameterModel", "StateSpaceModel"]
-__all__ += ["filter", "filter_chunks", "filter_frame", "filter_many", "forecast", "sample_paths", "smooth"]
+__all__ += ["filter", "filter_chunks", "filter_frame", "filter_many", "forecast", "sample_paths", "smooth", "stream"]
 __all__ += ["Bank", "Filtered", "Fit", "FixedLag", "Forecast", "Online", "Smoothed", "Tuned", "fit", "tune"]
 __all__ += ["Certificate", "attack", "certify", "explain", "export_c", "report"]
 __all__ += ["EKF", "IEKF", "KF", "EnsembleFilter", "GaussianFilter", "Learned", "LowRank", "WoLF"]
@@ -92,6 +93,7 @@ _HOMES = {
     "wolf.reports": "report",
     "wolf.results": "Filtered Forecast Smoothed",
     "wolf.statespace": "LinearModel ParameterModel StateSpaceModel families",
+    "wolf.streaming": "stream",
     "wolf.weights": (
         "IMQ Huber MahalanobisIMQ MahalanobisThreshold PerCoordinate PerGroup StudentWeight Tukey Unweighted Welsch"
     ),

@@ -436,7 +436,8 @@ def _times(times: Any, size: int, model: Model) -> np.ndarray:
     stamps = np.asarray(times) if hasattr(times, "dtype") or _dates(times) else None
     dated = stamps is not None and np.issubdtype(stamps.dtype, np.datetime64)
     # Since 1970, not since the first of the batch: a bank's clock goes on from batch to batch.
-    read = (stamps - EPOCH) / np.timedelta64(1, "s") if dated else checks.number_array("times", times)
+    seconds = np.asarray((stamps - EPOCH) / np.timedelta64(1, "s")) if dated else None
+    read = checks.number_array("times", times) if seconds is None else seconds
     if read.shape != (size,) or not np.all(np.isfinite(read)):
         raise ValueError(f"times must be finite, one for each row; got {checks.told(times)}")
     return read
