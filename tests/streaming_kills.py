@@ -18,6 +18,7 @@ import wolf
 import wolf.streaming
 
 SETTINGS = {"key": "id", "values": "v", "time": "t", "lateness": 3.0}
+SOON = 0.05  # seconds: about as long as an epoch takes
 VARIANCES = (0.1, 1.0)  # of the level and of the noise
 
 
@@ -48,10 +49,12 @@ def main(folder, kills, seed):
     rng, manifest, hits, torn = random.Random(seed), folder / "state" / "manifest.json", 0, 0
     for _ in range(kills):
         before = manifest.stat().st_mtime_ns if manifest.exists() else 0
-        child = start(folder, rng.randrange(50, 90))
-        while os.waitpid(child, os.WNOHANG) == (0, 0):  # let one epoch pass, so that it gets on
-            if manifest.exists() and manifest.stat().st_mtime_ns != before:
-                time.sleep(0.05 * rng.random())
+        child, end = start(folder, rng.randrange(50, 90)), time.monotonic() + 10 * SOON * rng.random()
+        anywhere = rng.random() < 0.3  # also while it starts; the others after an epoch, so that it gets on
+        while os.waitpid(child, os.WNOHANG) == (0, 0):
+            on = manifest.exists() and manifest.stat().st_mtime_ns != before
+            if (anywhere and time.monotonic() > end) or (on and not anywhere):
+                time.sleep(0 if anywhere else SOON * rng.random())
                 os.kill(child, signal.SIGKILL)
                 hits += os.waitpid(child, 0)[1] == signal.SIGKILL
                 torn += unnamed(folder)

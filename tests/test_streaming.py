@@ -20,7 +20,7 @@ import wolf
 from wolf.cli import main
 from wolf.streaming import parts
 from wolf.streaming.reorder import Reorder
-from wolf.streaming.rows import Arrived
+from wolf.streaming.rows import Arrived, Columns, Parser
 from wolf.streaming.sources import Source
 
 pytest.importorskip("llvmlite")
@@ -98,6 +98,19 @@ def test_order_and_lateness_follow_from_the_rows_alone(times, cuts, lateness):
     assert len(one_by_one) + late == len(times)
     newest = np.maximum.accumulate(times)
     assert {i for i in range(1, len(times)) if times[i] >= newest[i - 1] - lateness} <= set(one_by_one)
+
+
+CELLS = st.sampled_from(["1", "-2.5e3", "", "nan", "x", " 4 ", '"5"', "inf", "1_0", "a b", "2024-01-01"])
+
+
+@given(st.lists(st.tuples(CELLS, CELLS, CELLS).map(",".join), min_size=1, max_size=6))
+def test_many_lines_at_once_are_read_as_one_by_one(lines):
+    columns = Columns("id", ("v",), "t")
+    together, apart = Parser("id,t,v", columns, "rows"), Parser("id,t,v", columns, "rows")
+    apart.plain = None
+    for one, other in zip(together.parse(lines)[0], apart.parse(lines)[0], strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert together.dated == apart.dated
 
 
 def test_a_clock_that_is_ahead_costs_the_others_nothing(tmp_path):

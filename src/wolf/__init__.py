@@ -15,6 +15,7 @@ from wolf import interrupts as interrupts  # before all that takes long to impor
 
 if TYPE_CHECKING:  # what a checker sees; `_HOMES` below says the same to Python
     from wolf import (
+        arrow,
         datasets,
         ensembles,
         filters,
@@ -72,7 +73,18 @@ __all__ += ["EKF", "IEKF", "KF", "EnsembleFilter", "GaussianFilter", "Learned", 
 __all__ += ["IMQ", "Huber", "MahalanobisIMQ", "MahalanobisThreshold", "PerCoordinate", "PerGroup", "StudentWeight"]
 __all__ += ["Tukey", "Unweighted", "Welsch"]
 __all__ += ["init", "run_chunks", "run_each", "run_filter", "run_many", "step"]
-__all__ += ["datasets", "ensembles", "families", "filters", "influence", "methods", "metrics", "models", "moments"]
+__all__ += [
+    "arrow",
+    "datasets",
+    "ensembles",
+    "families",
+    "filters",
+    "influence",
+    "methods",
+    "metrics",
+    "models",
+    "moments",
+]
 __all__ += ["noise", "plot", "plots", "simulate", "twin", "weights"]
 
 _HOMES = {

@@ -18,7 +18,7 @@ from wolf.native.kinds import take_apart
 from wolf.numerics import linalg
 from wolf.numerics.fingerprints import fingerprint
 from wolf.numerics.pytree import from_dict, to_dict
-from wolf.online import keyed
+from wolf.online import keyed, states
 from wolf.protocols import Dtype, Filter, Info
 from wolf.results import Filtered, count, describe_state
 from wolf.statespace import LinearModel, Model, time_axes
@@ -338,7 +338,12 @@ class Bank:
         with self._lock:
             keys, rows = list(self._rows), list(self._rows.values())
             arrays = {"numbers": self._numbers[rows], "counts": self._counts[rows], "times": self._times[rows]}
-        header = {
+        storage.write(Path(path), self._header, arrays | keyed.pack(keys))
+
+    @property
+    def _header(self) -> dict[str, Any]:
+        """Say what the states are of."""
+        return {
             "format": FORMAT,
             "version": FORMAT_VERSION,
             "wolf": entry.package_version(),
@@ -346,7 +351,33 @@ class Bank:
             "method": to_dict(self.method),
             "fingerprints": {"model": fingerprint(self.model), "method": fingerprint(self.method)},
         }
-        storage.write(Path(path), header, arrays | keyed.pack(keys))
+
+    def to_arrow(self) -> Any:
+        """Give all states as an Arrow table, one row for each key: for Parquet, or another process.
+
+        Returns:
+            Columns `key` (text or integers, not both), `time`, `numbers` and `counts`; what the states are of is in the
+            schema's metadata.
+        """
+        with self._lock:
+            rows = list(self._rows.values())
+            arrays = {"numbers": self._numbers[rows], "counts": self._counts[rows], "times": self._times[rows]}
+            return states.pack(list(self._rows), arrays, self._header)
+
+    @classmethod
+    def from_arrow(cls, table: Any, model: Model, method: str | Filter | None = None) -> "Bank":
+        """Pick up a bank that `to_arrow` laid out.
+
+        Args:
+            table: a pyarrow table, or what has `__arrow_c_stream__`; any of its rows, in any order.
+            model: the same as it was; a different one is an error.
+            method: as in `load`.
+        """
+        entry.check_model(model)
+        keys, header, arrays = states.unpack(table, FORMAT, FORMAT_VERSION)
+        bank = cls(model, from_dict(header["method"]) if method is None else method, dtype=header["dtype"])
+        bank._take_over("the table", header, arrays | keyed.pack(keys))
+        return bank
 
     @classmethod
     def load(cls, path: str | PathLike[str], model: Model, method: str | Filter | None = None) -> "Bank":

@@ -63,6 +63,7 @@ class Parser:
         self.columns = columns
         self.dated: bool | None = None  # known from the first row on
         self.example = ""
+        self.plain: tuple[str, list[int], int] | None = None  # how cells without quotes are found
         self.skips_head = not head.lstrip().startswith("{")
         self.cells: Callable[[str], Sequence[Any]] = self._json if not self.skips_head else self._csv(head, source)
 
@@ -78,6 +79,8 @@ class Parser:
             absent = [name for name in self.columns.named if name not in found]
             there = ", ".join(map(repr, found[:20])) or "nothing"
             raise ValueError(f"{source} has no column {absent[0]!r}; its first line has {there}")
+
+        self.plain = mark, places, width
 
         def cells(line: str) -> list[str]:
             split = line.split(mark) if '"' not in line else next(csv.reader([line], delimiter=mark))
@@ -97,6 +100,9 @@ class Parser:
         Returns:
             The rows, and how many lines were no rows.
         """
+        quick = self._parse_plain(lines)
+        if quick is not None:
+            return quick, 0
         keys, times, values = [], [], []
         unreadable = 0
         first = 1 if self.columns.time is None else 2
@@ -115,6 +121,26 @@ class Parser:
             values.append(value)
         width = len(self.columns.values)
         return Arrived(keys, np.array(times, float), np.array(values, float).reshape(len(keys), width)), unreadable
+
+    def _parse_plain(self, lines: list[str]) -> Arrived | None:
+        """Read many lines column by column, if there is nothing about them: a third of the time of one by one."""
+        if self.plain is None or self.dated or not lines:
+            return None
+        mark, places, width = self.plain
+        text = mark.join(lines)
+        if '"' in text or LOST in text or {line.count(mark) for line in lines} != {width - 1}:
+            return None
+        cells = text.split(mark)  # all in one list: one for each row would keep the garbage collector busy
+        keys = [key.strip() for key in cells[places[0] :: width]]
+        try:
+            read = [[float(cell) if cell else math.nan for cell in cells[place::width]] for place in places[1:]]
+        except ValueError:
+            return None
+        times = np.zeros(len(lines)) if self.columns.time is None else np.array(read.pop(0))
+        if not all(keys) or not np.isfinite(times).all():
+            return None
+        self.dated = False if self.columns.time is not None else self.dated
+        return Arrived(keys, times, np.array(read).T.copy())
 
     def _time(self, cell: Any) -> float:
         """Read a number, or a date as seconds since 1970 (of Greenwich if it says no zone); all are of one kind."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from wolf import checks
+from wolf import arrow, checks
 from wolf.belief.density import deviations
 from wolf.online.bank import Bank, Stepped
 from wolf.results import count
@@ -259,21 +259,5 @@ def _table(columns: Columns, rows: Arrived, stepped: Stepped, reach: float, date
         stamps = np.round(rows.times * 1e6).astype("datetime64[us]") if dated else rows.times
         cells[columns.time] = pyarrow.array(stamps, pyarrow.timestamp("us", "UTC") if dated else pyarrow.float64())
     cells |= {name: rows.values[:, j] for j, name in enumerate(columns.values)}
-    results: dict[str, np.ndarray] = {}
-    several = len(columns.values) > 1
-    if stepped.signal is not None and stepped.signal_variances is not None:
-        half = reach * np.sqrt(stepped.signal_variances)
-        ends = {"mean": stepped.signal, "lower": stepped.signal - half, "upper": stepped.signal + half}
-        for j, name in enumerate(columns.values):
-            results |= {f"{name}_{kind}" if several else kind: each[:, j] for kind, each in ends.items()}
-    else:
-        results |= {f"state_{j}": stepped.mean[:, j] for j in range(stepped.mean.shape[1])}
-    for kind in ("weight", "outlier"):
-        each = getattr(stepped, kind)
-        named = {kind: each} if each.ndim == 1 else {f"{n}_{kind}": each[:, j] for j, n in enumerate(columns.values)}
-        results |= named
-    for title, array in results.items():
-        while title in cells:
-            title = f"wolf_{title}"
-        cells[title] = array[used]
-    return pyarrow.table(cells)
+    results = arrow.name_results(stepped, columns.values, reach, set(cells))
+    return pyarrow.table(cells | {title: array[used] for title, array in results.items()})

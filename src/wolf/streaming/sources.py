@@ -9,6 +9,7 @@ from pathlib import Path
 
 HEAD = 4096  # first bytes that tell one file from another
 CHUNK = 1 << 20  # bytes of one read
+MARK = "\ufeff"  # that some programs begin a file with
 BEAT = 0.2  # seconds between two looks at a file that may grow
 LONGEST = 1 << 24  # bytes of a line
 
@@ -80,8 +81,12 @@ class Source:
         if not self._ready and not self.ended:
             self._fill(seconds)
         lines, self._ready = self._ready[:most], self._ready[most:]
-        self.place += sum(map(len, lines))
-        return [_text(line) for line in lines]
+        whole = b"".join(lines)
+        text = whole.decode("utf-8", "replace").removesuffix("\n")
+        text = text.removeprefix(MARK) if self.place == 0 else text
+        self.place += len(whole)
+        texts = text.split("\n") if lines else []
+        return [line.rstrip("\r") for line in texts] if "\r" in text else texts
 
     def _fill(self, seconds: float | None) -> None:
         """Read on until there is a whole line, the end, or no time left; None waits as long as it takes."""
@@ -113,4 +118,4 @@ class Source:
 
 
 def _text(line: bytes) -> str:
-    return line.decode("utf-8", "replace").removeprefix("\ufeff").rstrip("\r\n")
+    return line.decode("utf-8", "replace").removeprefix(MARK).rstrip("\r\n")
