@@ -322,6 +322,16 @@ def test_a_line_without_end_is_refused(tmp_path, monkeypatch):
         Source(str(tmp_path / "rows.csv")).take(1, 0.0)
 
 
+def test_the_example_goes_on_after_its_kill_and_is_closer_than_raw(capsys):
+    from examples import fleet
+
+    done, miss, raw = fleet.main(sensors=40, rows=50)
+    assert (done.rows, done.unreadable) == (2020, 0)
+    assert done.used == 2020 - done.repeated - done.late > 1980  # 20 rows came twice
+    assert miss < 0.7 * raw
+    assert "killed after two commits" in capsys.readouterr().out
+
+
 def test_the_command_streams_a_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rows.csv").write_text("id,t,v\n" + "".join(f"a,{t},{1000 + (t == 30) * 500}\n" for t in range(40)))
