@@ -12,6 +12,7 @@ the same trials. The ceiling is a Rao-Blackwellised particle filter that is told
 import argparse
 
 import jax.numpy as jnp
+import levels
 import numpy as np
 
 import wolf
@@ -31,6 +32,7 @@ METHODS = {
     "Welsch": wolf.methods.make("WoLF-Welsch", metric="S"),
     "Learned": wolf.methods.make("Learned"),
     "Learned, factor 10": wolf.methods.make("Learned", r_uncertainty="factor 10"),
+    "Adaptive": wolf.methods.make("Adaptive"),
 }
 
 
@@ -343,7 +345,7 @@ SUITES = {
     "jumps": jumps,
     "radar": radar,
     "lorenz96": lorenz96,
-}
+} | levels.SUITES
 
 if __name__ == "__main__":
     main()

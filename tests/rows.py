@@ -6,7 +6,7 @@ same parts, and is asked of those in `make check-all` only.
 
 import pytest
 
-QUICK = {"KF", "WoLF", "KF-B", "Learned"}
+QUICK = {"KF", "WoLF", "KF-B", "Learned", "Adaptive"}
 PARTS = QUICK | {"EKF", "IEKF", "UKF", "WoLF-TMD", "WoLF-PerCoordinate", "KF-IW", "KF-Ting", "KF-Student", "KF-Huang"}
 PARTS |= {"RSTKF", "Huber-KF", "MCKF", "ADF", "IMM", "OGD", "Beta-PF", "Beta-RBPF"}
 LONG = {"RSTKF", "Huber-KF", "MCKF", "KF-Huang", "KF-Student", "KF-IW"}  # whose gradient takes seconds to compile

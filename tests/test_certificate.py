@@ -334,3 +334,19 @@ def test_every_gaussian_method_is_certified(name, level):
         assert found.bounded
     if name in ("KF", "EKF", "IEKF", "UKF", "CKF", "GHKF"):
         assert not found.bounded
+
+
+def test_what_a_won_vote_does_is_said_and_is_what_the_filter_does():
+    """Of errors that agree the certificate says that they are followed; a filter without votes has no such line."""
+    level = wolf.models.local_level(level_var=0.1, obs_var=1.0)
+    ys = np.zeros(40)
+    certificate = wolf.certify(level, "Learned", ys=ys, trials=0)
+    entry = certificate["won vote"]
+    assert not entry.bounded
+    assert certificate["influence"].bounded
+    out = wolf.filter(level, ys)
+    lied = np.append(ys[:-1], np.full(5, 1000.0 * np.sqrt(out.innovation_covs[-1, 0, 0])))
+    hit = wolf.filter(level, lied, method="Learned")
+    moved = hit.means[-1, 0] / np.sqrt(out.covs[-1, 0, 0])
+    assert entry.details["shifts"][-1] == pytest.approx(moved, rel=0.02)
+    assert "won vote" not in wolf.certify(level, "WoLF", ys=ys, trials=0).entries

@@ -27,8 +27,10 @@ SIZES_TRAIL = {
     "ADF",
     "ADF-Student",
     "Learned",
+    "Adaptive",
 }  # the sizes of the noise are an axis after the coordinates, broadcast on purpose
 OPTIONS = ("c", "dof", "alpha", "scaling", "threshold", "bandwidth", "learning_rate", "shape", "beta", "strength")
+OPTIONS += ("q_uncertainty",)
 each_method = pytest.mark.parametrize("name", NAMES)
 each_row = rows(NAMES)
 each_short_row = rows(NAMES, but=LONG)
@@ -128,7 +130,8 @@ def test_a_jitted_vmapped_scan_of_steps_is_the_filter(name, tracking, ys, x64):
     def run(method, ys):
         return jax.lax.scan(partial(wolf.step, tracking, method), wolf.init(tracking, method), ys)
 
-    both = jax.tree.map(lambda *leaves: np.stack(leaves), hyper(name, 2.0), hyper(name, 5.0))
+    one, other = (hyper(name, c).suited(tracking) for c in (2.0, 5.0))  # in the form that the door would take
+    both = jax.tree.map(lambda *leaves: np.stack(leaves), one, other)
     state, info = run(both, data)
     for i, c in enumerate((2.0, 5.0)):
         out = wolf.filter(tracking, data[i], method=hyper(name, c), save=keep)

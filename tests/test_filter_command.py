@@ -17,6 +17,8 @@ from wolf.readings import files
 
 STEPS = 200
 OUTLIERS = [40, 41, 90, 150]
+COLUMNS = "mean,lower,upper,reading_lower,reading_upper,weight,outlier,kind,repaired"
+LEVEL = ("--model", "local-level")
 
 
 @pytest.fixture
@@ -58,7 +60,7 @@ def test_csv_gains_columns_and_keeps_its_own_text(folder, values):
     result = invoke("filter", "readings.csv")
     assert result.exit_code == 0, result.output
     before, after = (Path(name).read_text().splitlines() for name in ("readings.csv", "readings-clean.csv"))
-    assert after[0] == before[0] + ",mean,lower,upper,weight,outlier"
+    assert after[0] == f"{before[0]},{COLUMNS}"
     assert all(new.startswith(old + ",") for old, new in zip(before, after, strict=True))
     out = read("readings-clean.csv")
     assert set(OUTLIERS) <= set(np.flatnonzero(out["outlier"]))
@@ -66,7 +68,10 @@ def test_csv_gains_columns_and_keeps_its_own_text(folder, values):
     assert np.all(np.array(out["lower"]) < np.array(out["mean"]))
     assert np.all(np.array(out["mean"]) < np.array(out["upper"]))
     width = np.array(out["upper"]) - np.array(out["lower"])
-    assert width[11] > width[10] > width[9]  # a gap widens the interval
+    assert width[11] > width[9]  # a gap widens the interval
+    assert [out["kind"][i] for i in (9, 10, 11, 90)] == ["", "gap", "gap", "spike"]
+    assert out["repaired"][90] == out["mean"][90]
+    assert out["repaired"][91] == pytest.approx(values[91], abs=1e-6)
     assert out["weight"][10] == 0.0
 
 
@@ -78,8 +83,9 @@ def test_summary_says_what_was_done(folder, values):
   time          time, every 60 s
   missing       3 of 200 values
   outliers      \d+ flagged \(\d\.\d%\)
-  model         local-level, filtered by the default, Learned
-  noise fitted  level_var 0\.\d+ ± 0\.\d+, obs_var \d\.\d+ ± 0\.\d+
+  model         local-level, a level that wanders: .*
+                smoothed, judged in hindsight
+  noise fitted  level_var 0\.\d+, obs_var \d\.\d+
   wrote         readings-clean\.csv
 """
     assert re.fullmatch(golden, told), told
@@ -87,7 +93,7 @@ def test_summary_says_what_was_done(folder, values):
 
 def test_results_are_those_of_the_library(folder, values):
     write_readings("readings.csv", values)
-    invoke("filter", "readings.csv", "--set", "level_var=0.1", "--set", "obs_var=1")
+    invoke("filter", "readings.csv", "--live", *LEVEL, "--set", "level_var=0.1", "--set", "obs_var=1")
     out = read("readings-clean.csv")
     some = values[np.isfinite(values)]
     first = some[:15]
@@ -121,7 +127,7 @@ def test_standard_input_goes_to_standard_output(values):
     text = "value\n" + "\n".join(map(cell, values)) + "\n"
     result = invoke("filter", "-", input=text)
     assert result.exit_code == 0, result.output
-    assert result.stdout.splitlines()[0] == "value,mean,lower,upper,weight,outlier"
+    assert result.stdout.splitlines()[0] == "value," + COLUMNS
     assert len(result.stdout.splitlines()) == STEPS + 1
     assert "even steps" in result.stderr
 
@@ -140,7 +146,7 @@ def test_forecast_is_added_below_and_widens(folder, values):
 
 def test_smoothing_narrows_the_intervals(folder, values):
     write_readings("readings.csv", values)
-    invoke("filter", "readings.csv", "--out", "filtered.csv")
+    invoke("filter", "readings.csv", "--live", "--out", "filtered.csv")
     invoke("filter", "readings.csv", "--smooth", "--out", "smoothed.csv")
     widths = [
         np.mean(np.subtract(read(name)["upper"], read(name)["lower"])) for name in ("filtered.csv", "smoothed.csv")
@@ -165,14 +171,20 @@ def test_several_values_get_columns_each_and_a_track_shares_its_weight(folder, v
     track = invoke("filter", "two.csv", "--value", "a", "--value", "b", "--model", "wiener-velocity")
     assert track.exit_code == 0, track.output
     assert set(read("two-clean.csv")) == {
-        *("a", "b", "a_mean", "a_lower", "a_upper", "b_mean", "b_lower", "b_upper", "weight", "outlier")
+        *("a", "b", "weight", "outlier", "kind"),
+        *(
+            f"{name}_{each}"
+            for name in "ab"
+            for each in COLUMNS.split(",")
+            if each not in ("weight", "outlier", "kind")
+        ),
     }
 
 
 def test_uneven_times_use_the_continuous_model(folder, values):
     times = np.cumsum(np.random.default_rng(1).exponential(10.0, STEPS)).round(3)
     write_readings("uneven.csv", values, times)
-    told = invoke("filter", "uneven.csv", "--set", "level_var=0.1", "--set", "obs_var=1").output
+    told = invoke("filter", "uneven.csv", "--live", *LEVEL, "--set", "level_var=0.1", "--set", "obs_var=1").output
     assert "continuous-time" in told
     unit = np.median(np.diff(times))
     gaps = np.concatenate([[1.0], np.diff(times) / unit])
@@ -219,7 +231,7 @@ def test_a_model_from_a_file(folder, values):
     assert "obs_var 1" in result.output
     assert "level_var" in result.output
     Path("matrices.toml").write_text("F=[[1.0]]\nH=[[1.0]]\nQ=[[0.1]]\nR=[[1.0]]\nmean=[20.0]\ncov=[[10.0]]\n")
-    result = invoke("filter", "readings.csv", "--model", "matrices.toml", "--method", "KF")
+    result = invoke("filter", "readings.csv", "--model", "matrices.toml", "--method", "KF", "--live")
     assert result.exit_code == 0, result.output
     model = wolf.models.local_level(0.1, 1.0, wolf.Gaussian([20.0], [[10.0]]))
     expected = wolf.filter(model, np.round(values, 6), method="KF").means[:, 0]
@@ -246,7 +258,7 @@ BAD = {
     "bad option": (["good.csv", "--method", "WoLF-TMD:c"], "NAME:c=4.0"),
     "bad season": (["good.csv", "--model", "seasonal:x"], "written seasonal:PERIOD"),
     "bad setting": (["good.csv", "--set", "obs_var"], "--set obs_var=2.5"),
-    "unknown parameter": (["good.csv", "--set", "slope_var=1"], "it has level_var, obs_var"),
+    "unknown parameter": (["good.csv", *LEVEL, "--set", "slope_var=1"], "it has level_var, obs_var"),
     "negative variance": (["good.csv", "--set", "obs_var=-1"], "must be a positive number; got -1.0"),
     "bad level": (["good.csv", "--level", "95"], "between 0 and 1"),
     "no folder": (["good.csv", "--out", "deep/out.csv"], "the folder deep does not exist"),
@@ -337,12 +349,13 @@ def test_long_series_are_chunked_and_fitted_on_a_sample(folder, monkeypatch):
     model = wolf.models.local_level(0.1, 1.0, wolf.Gaussian([0.0], [[1.0]]))
     ys = wolf.simulate.trajectory(model, 1000, 1, wolf.simulate.Additive(0.05, -50.0, 50.0)).measurements
     Path("long.csv").write_text("\n".join(["value", *map(cell, ys[:, 0])]))
-    invoke("filter", "long.csv", "--out", "whole.csv", "--set", "level_var=0.1", "--set", "obs_var=1")
+    known = ("--set", "level_var=0.1", "--set", "obs_var=1")
+    invoke("filter", "long.csv", "--out", "whole.csv", "--live", *known)
     monkeypatch.setattr(engine, "CHUNK", 256)
-    invoke("filter", "long.csv", "--out", "chunks.csv", "--set", "level_var=0.1", "--set", "obs_var=1")
+    invoke("filter", "long.csv", "--out", "chunks.csv", "--live", *known)
     np.testing.assert_allclose(read("chunks.csv")["mean"], read("whole.csv")["mean"], rtol=1e-12)
     monkeypatch.setattr(engine, "FIT_ROWS", 256)
-    assert "on a sample: rows 373 to 628 of 1,000" in invoke("filter", "long.csv").stdout
+    assert "on a sample: rows 373 to 628 of 1,000" in invoke("filter", "long.csv", *LEVEL).stdout
 
 
 def test_compare_ranks_methods_by_prediction(folder, values):

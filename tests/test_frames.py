@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import wolf
 
-NEW = ["mean", "lower", "upper", "weight", "outlier"]
+NEW = ["mean", "lower", "upper", "reading_lower", "reading_upper", "weight", "outlier", "kind", "repaired"]
 KNOWN = {"level_var": 0.1, "obs_var": 1.0}
 MAKE = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
 
@@ -108,7 +108,8 @@ def test_integers_with_nulls_are_numbers_with_gaps():
 def test_tracks_and_smoothing(readings):
     frame = pd.DataFrame({"x": readings, "y": -readings})
     track = wolf.filter_frame(frame, values=["x", "y"], model="wiener-velocity", smooth=True)
-    assert list(track)[2:] == ["x_mean", "x_lower", "x_upper", "weight", "outlier", "y_mean", "y_lower", "y_upper"]
+    joint = {"weight", "outlier", "kind"}
+    assert set(track) == {"x", "y", *joint, *(f"{axis}_{name}" for axis in "xy" for name in set(NEW) - joint)}
     np.testing.assert_allclose(track["x_mean"], -track["y_mean"], atol=1e-6)
 
 

@@ -102,3 +102,42 @@ def test_sensors_that_vote_each_for_itself_jump_together():
     ys[30:, 2] = -40.0  # one of them is stuck
     smoothed = wolf.smooth(wolf.filter(model, ys, method=wolf.Learned(sensors="each")))
     assert np.abs(smoothed.means[:, 0] - truth)[JUMP - 3 : JUMP + 10].max() < 3.0
+
+
+@pytest.fixture(scope="module")
+def burst():
+    """A level that stays, and ten measurements of it that lie in the same way."""
+    rng = np.random.default_rng(3)
+    truth = np.cumsum(rng.normal(0, 0.1**0.5, STEPS))
+    ys = truth + rng.normal(0, 1, STEPS)
+    lies = (np.arange(STEPS) >= JUMP) & (np.arange(STEPS) < JUMP + 10)
+    return truth, np.where(lies, ys + SIZE, ys), lies
+
+
+@pytest.mark.parametrize("method", ["Learned", "Adaptive"])
+@pytest.mark.parametrize("reweigh", [False, True])
+def test_a_burst_that_came_back_is_undone(method, reweigh, burst):
+    truth, ys, lies = burst
+    out = wolf.filter(LEVEL, ys, method=method)
+    assert np.abs(out.means[lies, 0] - truth[lies]).max() > 15.0  # while it filters it cannot know
+    smoothed = wolf.smooth(out, reweigh=reweigh)
+    assert np.abs(smoothed.means[:, 0] - truth).max() < 3.0
+    if not reweigh:
+        assert smoothed.filtered.outliers[lies].all()
+        assert not (smoothed.filtered.inflations > 1).any()
+
+
+def test_a_fixed_lag_undoes_a_burst_within_its_lag(burst):
+    truth, ys, _ = burst
+    late, means = wolf.FixedLag(LEVEL, lag=25), {}
+    for y in ys:
+        answer = late.step(y)
+        means[answer.t] = answer.mean[0]
+    errors = np.array([means[t] - truth[t] for t in range(STEPS - 26)])
+    assert np.abs(errors).max() < 3.0
+
+
+def test_who_comes_back_after_long_was_away():
+    assert hindsight.without_bursts([20, 60], lambda jumps, bursts: np.zeros(80, bool)) == ([20, 60], [])
+    refuted = np.ones(80, bool)
+    assert hindsight.without_bursts([20, 30], lambda jumps, bursts: refuted) == ([20, 30], [])

@@ -68,7 +68,7 @@ def test_counts_add_up_as_long_as_nothing_is_missing(rng):
     np.testing.assert_allclose(gone.memory.now.sum(), 10.0 + (1 - 0.9**20) / (1 - 0.9), rtol=1e-7)
 
 
-@pytest.mark.parametrize("name", ["Learned", "alone"])
+@pytest.mark.parametrize("name", ["Learned", "Adaptive", "alone"])
 def test_one_outlier_of_any_size_moves_little_and_beyond_all_sizes_nothing(name, rng):
     method = ALONE if name == "alone" else wolf.methods.make(name)
     ys = np.sqrt(10.0) * rng.normal(size=(60, 2))

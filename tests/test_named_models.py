@@ -241,7 +241,10 @@ def test_a_file_means_what_the_name_means(text, name, tmp_path):
     ("text", "words"),
     [
         ('[[parts]]\nkind = "level"\nslope_var = 1', "has no slope_var; it has kind, level_var"),
-        ('[[parts]]\nkind = "levl"', "a part is of kind level, trend, seasonal, cycle; got 'levl'"),
+        (
+            '[[parts]]\nkind = "levl"',
+            "a part is of kind level, trend, damped-trend, ar-noise, seasonal, cycle; got 'levl'",
+        ),
         ('[[parts]]\nkind = "seasonal"', "needs its period"),
         ('[[parts]]\nkind = "seasonal"\nperiod = 1', "at least 2"),
         ('[[parts]]\nkind = "level"\nlevel_var = -1', "mine.toml: level_var is a variance"),

@@ -276,7 +276,8 @@ def test_new_values_do_not_compile_anew(examples):
     for key, noise, drift in ((0, 0.1, 1e-3), (1, 0.2, 1e-4)):
         model = wolf.models.mlp(3, (32,), key=key, obs_var=noise, drift_var=drift)
         wolf.filter(model, ys, inputs=xs, save=count)
-    assert len(traces) == 1
+        first = len(traces) if key == 0 else first
+    assert len(traces) == first
 
 
 def test_one_step_at_a_time_gives_the_same_and_takes_another_noise(examples):

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from pyarrow import feather, parquet
 
 from wolf.cli import main, tables
-from wolf.readings import engine, files
+from wolf.readings import engine, files, ready
 
 ROWS = 300
 PIECE = 16  # rows; missing values, doubled times and a text with a line end lie at its borders
@@ -159,13 +159,13 @@ def test_rows_that_were_added_are_left_out_and_changes_are_told(folder):
 
 def test_a_file_that_changes_under_way_leaves_nothing_written(folder, monkeypatch):
     write_readings("readings.csv")
-    start = engine.quantile
+    start = ready.deviations
 
     def meddle(level):
         Path("readings.csv").write_text(Path("readings.csv").read_text().replace("A", "B"))
         return start(level)
 
-    monkeypatch.setattr(engine, "quantile", meddle)
+    monkeypatch.setattr(ready, "deviations", meddle)
     result = CliRunner().invoke(main, ["filter", "readings.csv", "--value", "value", *KNOWN])
     assert result.exit_code == 2
     assert "was changed while it was filtered" in result.stderr

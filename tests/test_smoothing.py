@@ -150,6 +150,8 @@ AHEAD = 5
 
 
 def check_forecast(model, ys, us=None, **options):
+    """Compare with filtering on, by a method that learns nothing about the noise."""
+    options |= {"method": "WoLF"}
     seen, future = (None, None) if us is None else (us[: len(ys)], us[len(ys) :])
     forecast = wolf.forecast(model, wolf.filter(model, ys, inputs=seen, **options), AHEAD, inputs=future)
     blind = np.concatenate([ys, np.full((AHEAD, ys.shape[1]), np.nan)])

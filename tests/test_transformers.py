@@ -34,7 +34,8 @@ def readings():
 
 def test_level_is_what_filter_frame_gives(readings):
     fitted = RobustLevel().fit(readings[:, :1])
-    frame = wolf.filter_frame(pd.DataFrame({"a": readings[:, 0]}), parameters=fitted.parameters_[0])
+    known = {"model": fitted.models_[0], "parameters": fitted.parameters_[0]}
+    frame = wolf.filter_frame(pd.DataFrame({"a": readings[:, 0]}), live=True, **known)
     np.testing.assert_allclose(fitted.transform(readings[:, :1])[:, 0], frame["mean"], rtol=1e-9)
 
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # what a checker sees; `_HOMES` below says the same to Python
     from wolf.audit.certificate import Certificate, certify
     from wolf.audit.explain import explain
     from wolf.belief import Gaussian
+    from wolf.choosing import Choice, choose
     from wolf.engine.run import init, run_chunks, run_each, run_filter, run_many, step
     from wolf.exporting import export_c
     from wolf.filters import EnsembleFilter, GaussianFilter
@@ -42,7 +43,7 @@ if TYPE_CHECKING:  # what a checker sees; `_HOMES` below says the same to Python
     from wolf.fitting.tuning import Tuned, tune
     from wolf.integrations.estimators import OnlineClassifier as OnlineClassifier
     from wolf.integrations.estimators import OnlineRegressor as OnlineRegressor
-    from wolf.methods import EKF, IEKF, KF, Learned, LowRank, WoLF
+    from wolf.methods import EKF, IEKF, KF, Adaptive, Learned, LowRank, WoLF
     from wolf.online import Bank, FixedLag, Online
     from wolf.readings.frames import filter_frame
     from wolf.reports import report
@@ -67,9 +68,10 @@ if TYPE_CHECKING:  # what a checker sees; `_HOMES` below says the same to Python
 
 __all__ = ["Gaussian", "LinearModel", "ParameterModel", "StateSpaceModel"]
 __all__ += ["filter", "filter_chunks", "filter_frame", "filter_many", "forecast", "sample_paths", "smooth", "stream"]
+__all__ += ["Choice", "choose"]
 __all__ += ["Bank", "Filtered", "Fit", "FixedLag", "Forecast", "Online", "Smoothed", "Tuned", "fit", "tune"]
 __all__ += ["Certificate", "attack", "certify", "explain", "export_c", "report"]
-__all__ += ["EKF", "IEKF", "KF", "EnsembleFilter", "GaussianFilter", "Learned", "LowRank", "WoLF"]
+__all__ += ["EKF", "IEKF", "KF", "Adaptive", "EnsembleFilter", "GaussianFilter", "Learned", "LowRank", "WoLF"]
 __all__ += ["IMQ", "Huber", "MahalanobisIMQ", "MahalanobisThreshold", "PerCoordinate", "PerGroup", "StudentWeight"]
 __all__ += ["Tukey", "Unweighted", "Welsch"]
 __all__ += ["init", "run_chunks", "run_each", "run_filter", "run_many", "step"]
@@ -93,13 +95,14 @@ _HOMES = {
     "wolf.audit.certificate": "Certificate certify",
     "wolf.audit.explain": "explain",
     "wolf.belief": "Gaussian",
+    "wolf.choosing": "Choice choose",
     "wolf.engine.run": "init run_chunks run_each run_filter run_many step",
     "wolf.exporting": "export_c",
     "wolf.filters": "EnsembleFilter GaussianFilter",
     "wolf.fitting": "Fit fit",
     "wolf.fitting.tuning": "Tuned tune",
     "wolf.integrations.estimators": "OnlineClassifier OnlineRegressor",
-    "wolf.methods": "EKF IEKF KF Learned LowRank WoLF",
+    "wolf.methods": "EKF IEKF KF Adaptive Learned LowRank WoLF",
     "wolf.online": "Bank FixedLag Online",
     "wolf.readings.frames": "filter_frame",
     "wolf.reports": "report",

@@ -247,7 +247,7 @@ def smooth(model: Models, out: Filtered, *, reweigh: bool = False) -> Smoothed:
     """
     checks.flag("reweigh", reweigh)
     _check_smoothable("smooth", model, out)
-    out = _in_hindsight(model, out)
+    out = in_hindsight(model, out)
     dtype = out.settings["dtype"]
     each, whole = _together(model)
     beliefs = Gaussian(out.means, out.covs), Gaussian(out.predicted_means, out.predicted_covs)
@@ -258,16 +258,17 @@ def smooth(model: Models, out: Filtered, *, reweigh: bool = False) -> Smoothed:
     extra = pad_steps(steps) - steps
     beliefs, lengths = pad(beliefs, axis, extra), None if out.lengths is None else out.lengths + extra
     us = None if out.inputs is None else pad(out.inputs, out.inputs.ndim - 2, extra)
+    scales = pad(out.saved.get("dynamics_scales"), axis, extra)
     bound_programs()
     with precision(dtype):
         engine = (cast(whole, dtype), cast(out.method.moments, dtype), *cast(beliefs, dtype), to_dtype(us, dtype))
-        smoothed = parallel.smooth(*engine, lengths, start - extra, **how)
+        smoothed = parallel.smooth(*engine, lengths, start - extra, cast(scales, dtype), **how)
     mean, cov = (array[extra:] if axis == 0 else array[:, extra:] for array in (smoothed.mean, smoothed.cov))
     first = Smoothed(mean, cov, out)
     return _smooth_again(model, first) if reweigh else first
 
 
-def _in_hindsight(model: Any, out: Filtered) -> Filtered:
+def in_hindsight(model: Any, out: Filtered) -> Filtered:
     """Filter once more with each jump where its vote began, if refused measurements ever won one."""
     if not hindsight.can_look_back(out.method) or not np.any(out.inflations > 1.0):
         return out
@@ -285,14 +286,15 @@ def _in_hindsight(model: Any, out: Filtered) -> Filtered:
 def _with_jumps(model: Model, out: Filtered) -> Filtered:
     options: Any = {"inputs": out.inputs, "update_first": out.update_first, "dtype": out.settings["dtype"]}
 
-    def told(jumps: list[int], save: Any = "all") -> Filtered:
-        method = hindsight.with_jumps(out.method, jumps, pad_steps(len(out)))
+    def told(jumps: list[int], save: Any = "all", barred: Any = ()) -> Filtered:
+        method = hindsight.with_jumps(out.method, jumps, pad_steps(len(out)), barred=barred)
         return filter(model, out.ys, method=method, save=save, **options)
 
     seen = filter(model, out.ys, method=out.method, save=hindsight.save_votes, **options).saved
     starts = hindsight.possible_starts(seen["votes"], seen["inflations"], ~np.isnan(out.ys).all(1))
     jumps = hindsight.best_starts(starts, lambda jumps: float(told(jumps, "final").log_likelihood))
-    return dataclasses.replace(told(jumps), method=out.method, settings=out.settings)
+    jumps, barred = hindsight.without_bursts(jumps, lambda *given: told(given[0], "all", given[1]).outliers)
+    return dataclasses.replace(told(jumps, "all", barred), method=out.method, settings=out.settings)
 
 
 def _smooth_again(model: Any, first: Smoothed) -> Smoothed:
@@ -312,9 +314,11 @@ def _smooth_again(model: Any, first: Smoothed) -> Smoothed:
     longer = partial(pad, axis=0, after=pad_steps(len(out.ys)) - len(out.ys))  # each row is weighed by itself
     with precision(dtype):
         engine = cast((with_matrices(model), method.moments, method.noise, out.final.memory), dtype)
-        given = longer((to_dtype(out.ys, dtype), cast(beliefs, dtype), to_dtype(out.inputs, dtype)))
-        roots, inflations = to_numpy(_weigh_again(*engine, *given)), longer(inflations)
-    told = dataclasses.replace(method, noise=reweighing.Given(roots, inflations))
+        sizes = cast(out.saved.get("noise_scales"), dtype)
+        given = longer((to_dtype(out.ys, dtype), cast(beliefs, dtype), to_dtype(out.inputs, dtype), sizes))
+        roots = to_numpy(_weigh_again(*engine, *given))
+    scales = out.saved.get("dynamics_scales", np.ones(len(out.ys)))
+    told = dataclasses.replace(method, noise=reweighing.Given(roots, longer(inflations), longer(scales)))
     options = {"inputs": out.inputs, "update_first": out.update_first, "dtype": dtype}
     again = filter(model, out.ys, method=told, **options)
     second = smooth(model, again)
@@ -360,6 +364,7 @@ def sample_paths(model: Model, out: Filtered, num: int, key: Key) -> np.ndarray:
                 as_key(key),
                 to_dtype(out.inputs, dtype),
                 start,
+                cast(out.saved.get("dynamics_scales"), dtype),
                 num=int(num),
                 update_first=out.update_first,
             )

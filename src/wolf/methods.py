@@ -119,11 +119,47 @@ def Learned(
         >>> Learned(patience=8).noise.patience
         8.0
     """
-    rule: Any = noise.LearnedScales(r_uncertainty, strength)
-    if sensors is not None:
-        named = None if isinstance(sensors, str) and sensors == "each" else checks.groups("sensors", sensors)
-        rule = noise.SensorBySensor(rule, named)
+    rule = _by_sensor(noise.LearnedScales(r_uncertainty, strength), sensors)
     return GaussianFilter(moments, Recovering(rule, patience), form, iterations)
+
+
+def Adaptive(
+    q_uncertainty: float | None = 1.0,
+    patience: int = 5,
+    sensors: Sequence[int] | np.ndarray | Literal["each"] | None = None,
+    r_uncertainty: float | None = 1.5,
+    *,
+    moments: Moments = Linearised(),
+    form: Form = "auto",
+    iterations: int = 1,
+) -> GaussianFilter:
+    """Make a filter that learns the levels of R and of Q, the shape of the noise, and ends its lock-outs.
+
+    Args:
+        q_uncertainty: standard deviation of ln q before any measurement, where q Q is the true covariance of the
+            dynamics: 1 says that Q is known to a factor of e, 0 that it is right. It fades in some fifty steps.
+        patience: how many measurements in a row may lie in the same way before they are believed, up to 5 % of
+            outliers; where more are learned it grows.
+        sensors: as in `Learned`; each sensor then has noise of its own, and all share r and q.
+        r_uncertainty: the same as `q_uncertainty`, for R.
+        moments: of `GaussianFilter`.
+        form: of `GaussianFilter`.
+        iterations: of `GaussianFilter`.
+
+    Example:
+        >>> Adaptive(q_uncertainty=0).noise.rule.q_uncertainty is None
+        True
+    """
+    rule = _by_sensor(noise.LearnedLevels(r_uncertainty, q_uncertainty), sensors)
+    return GaussianFilter(moments, Recovering(rule, patience, grows=True), form, iterations)
+
+
+def _by_sensor(rule: NoiseRule, sensors: Any) -> NoiseRule:
+    """Give each sensor noise of its own, where sensors are named."""
+    if sensors is None:
+        return rule
+    named = None if isinstance(sensors, str) and sensors == "each" else checks.groups("sensors", sensors)
+    return noise.SensorBySensor(rule, named)
 
 
 def LowRank(weight: WeightFunction | None = None, rank: int = 10) -> LowRankFilter:
@@ -270,6 +306,7 @@ TABLE: dict[str, Callable[..., Any]] = {
     "ADF": _ruled(noise.ScaleMixture),
     "ADF-Student": _student_mixture,
     "Learned": Learned,
+    "Adaptive": Adaptive,
     "IMM": IMM,
     "OGD": GradientFilter,
     "PF": _with(ParticleFilter, law=noise.GaussianLaw()),

@@ -107,6 +107,33 @@ class NoiseRule(Protocol):
         """Say what a memory has learned about the noise; None for rules that learn nothing."""
         return None
 
+    def predict(self, memory: Any, view: Affine, noise_cov: Any, t: Any) -> tuple[Any, Any]:
+        """Look on as the state goes forward: give the Q to use, and the memory.
+
+        Args:
+            memory: what the rule returned last.
+            view: the dynamics seen by the belief.
+            noise_cov: Q of the model, a matrix, variances, or None for nothing.
+            t: how many measurements came before.
+        """
+        return noise_cov, memory
+
+    def shared(self, memory: Any) -> Any:
+        """Take out of a memory what several sensors share; nothing by default."""
+        return None
+
+    def with_shared(self, memory: Any, shared: Any) -> Any:
+        """Put into a memory what several sensors share."""
+        return memory
+
+    def marked(self, memory: Any) -> Any:
+        """Take out of a memory what is to be kept while refused measurements vote; nothing by default."""
+        return ()
+
+    def jumped(self, memory: Any, marked: Any) -> Any:
+        """Give the memory to go on with after a jump of the state, given what was kept when the vote began."""
+        return memory
+
     def rows(self, size: int) -> list[Any]:
         """List the coordinates of each sensor that the rule judges by itself: all of them, as one, by default."""
         return [slice(None)]
@@ -248,12 +275,15 @@ class Believed(NamedTuple):
         memory: what the rule carries to its next measurement, for rules that learn the noise.
         outlier: probability of being an outlier, for rules that work it out. None leaves it to the weight.
         inflation: factor on the predicted covariance, for rules that let the state jump. None stands for 1.
+        scales: size of ordinary noise over R, () or (M,), and factor on Q, by which this measurement was judged, for
+            rules that learn these levels.
     """
 
     update: Update
     memory: Any = ()
     outlier: Array | None = None
     inflation: Array | None = None
+    scales: tuple[Array, Array] | None = None
 
 
 class Info(NamedTuple):
@@ -271,6 +301,8 @@ class Info(NamedTuple):
             tune by: a weight of zero always costs nothing.
         outlier_probability: for methods that learn the noise.
         inflation: factor on the predicted covariance; above 1 where the state was found to have jumped.
+        noise_scale: size of ordinary noise over R, () or (M,), for methods that learn levels.
+        dynamics_scale: factor on Q in the prediction, for methods that learn it.
     """
 
     predicted: Any = None
@@ -283,3 +315,5 @@ class Info(NamedTuple):
     weighted_log_likelihood: Any = None
     outlier_probability: Any = None
     inflation: Any = None
+    noise_scale: Any = None
+    dynamics_scale: Any = None

@@ -4,6 +4,7 @@ Every case has a seed of its own, which a failure prints: `case(seed, D, M)` mak
 cases there are in all (`make fuzz`: 100,000); they share the programs of a method, one for each shape and form.
 """
 
+import math
 import os
 
 import jax
@@ -11,7 +12,9 @@ import numpy as np
 import pytest
 
 import wolf
+from wolf import entry, native
 from wolf.filters import Forgetful
+from wolf.native.kinds import take_apart
 
 CASES = int(os.environ.get("WOLF_FUZZ", "2000"))
 SHAPES = [(1, 3), (2, 2), (4, 2), (3, 1), (1, 1), (4, 3)]  # states, coordinates of a measurement
@@ -90,4 +93,22 @@ def test_no_model_and_no_data_break_a_filter(number, x64):
             failed += [(f"case({seed}, {states}, {measured})", found)] if found else []
         if len(shapes) > 1:
             jax.clear_caches()  # hundreds of programs would fill the memory
+    assert not failed, f"{name}: {len(failed)} cases, as {failed[:5]}"
+
+
+def run_native(model, method, ys):
+    """Filter by native code in which nothing of the model is folded, so that one program serves all of a shape."""
+    suited = entry.suit(model, method, 0)
+    given = take_apart([suited], method, "float64", False, None, "all", general=frozenset(("F", "H", "Q", "R")))
+    return native.run_one(native.Prepared(given, math.inf), ys, None)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", METHODS if "WOLF_FUZZ" in os.environ else ["WoLF", "Learned", "IMM"])
+def test_no_model_and_no_data_break_a_filter_in_native_code(name):
+    failed = []
+    for seed in range(max(20, CASES // (2 * len(METHODS)))):
+        model, ys = case(seed, 4, 2, each=name == "Learned-each")
+        found = complaints(*run_native(model, METHODS[name].suited(model), ys))
+        failed += [(f"case({seed}, 4, 2)", found)] if found else []
     assert not failed, f"{name}: {len(failed)} cases, as {failed[:5]}"

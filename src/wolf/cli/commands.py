@@ -1,5 +1,6 @@
 """What a person types. Commands read options and print; the work is done elsewhere and imported when it is needed."""
 
+import dataclasses
 import os
 import traceback
 from pathlib import Path
@@ -79,7 +80,12 @@ def _one_line(error: BaseException) -> str:
 @file_options
 @model_options
 @click.option("--method", help=METHOD_HELP)
-@click.option("--smooth", is_flag=True, help="Use the whole series for each row, not only its past.")
+@click.option("--live", is_flag=True, help="Say of each row only what could be known at its time.")
+@click.option("--smooth", is_flag=True, help="Use the whole series, and judge readings as --method does.")
+@click.option("--patience", help="With --live: how long refused readings must agree to be believed, as 2h or 12 rows.")
+@click.option(
+    "--longest-fault", help="How long a fault may last, as 2h or 12 rows; what stays away longer has shifted."
+)
 @click.option("--forecast", type=click.IntRange(min=0), default=0, help="Number of steps to look ahead, added as rows.")
 @click.option("--level", type=float, default=0.95, show_default=True, help="Probability of the intervals.")
 @click.option("--out", help="File to write: .csv, .parquet or .arrow; - for standard output. Default: FILE-clean.csv.")
@@ -89,15 +95,16 @@ def _one_line(error: BaseException) -> str:
 def filter_command(source: str, method: str | None, out: str | None, report: str | None, **options: Any) -> None:
     """Clean the readings in FILE (CSV, Parquet, Arrow; - for standard input).
 
-    Writes mean, lower, upper, weight and outlier next to the columns of FILE. Variances that --set does not
-    give are fitted.
+    Writes next to the columns of FILE: mean with lower and upper, reading_lower and reading_upper (of a reading),
+    weight, outlier, kind (spike, burst, stuck, dropout, drift; shift; gap) and repaired. Each reading is judged by what
+    came before and after it. Variances that --set does not give are fitted.
     """
     from wolf.cli import filtering
     from wolf.numerics import allocator
     from wolf.readings import Options, files
 
     allocator.share_arena()
-    names = ("smooth", "forecast", "level", "model")
+    names = ("smooth", "forecast", "level", "model", "live", "patience", "longest_fault")
     chosen = Options(
         **{name: options[name] for name in names},
         method=filtering.parse_method(method),
@@ -111,6 +118,7 @@ def filter_command(source: str, method: str | None, out: str | None, report: str
     files.check_apart(_inputs(options["model"], source), {"--out": target, "--report": report})
     read = load(source, options)
     _tell_size(options["model"], options["quiet"])
+    chosen = dataclasses.replace(chosen, dated=read.axis is not None and read.axis.origin is not None)
     with Progress(f"Filtering {len(read.values):,} rows", read.values.size, options["quiet"]) as progress:
         series = _clean(read, chosen, target, report is not None, progress)
     wrote = ["standard output" if target == "-" else target]

@@ -58,12 +58,13 @@ def compare(
         names: of the methods; the usual ones without any.
         progress: to tell.
     """
-    fitted = filtering.run(readings, Options(model=model, parameters=filtering.parse_settings(settings)), _silent)
+    known = filtering.parse_settings(settings)
+    fitted = filtering.run(readings, Options(model=model, parameters=known, live=True), _silent)
     rows = []
     progress.say("Comparing", len(names or USUAL))
     for name in names or USUAL:
         method = filtering.parse_method(name)
-        done = [_again(readings, each, model, method) for each in fitted]
+        done = [_again(readings, each, method) for each in fitted]
         rows.append(_judge(name, done))
         progress(1)
     return Compared(readings.table.name, len(readings.values), fitted[0].model, rows, readings.notes)
@@ -73,22 +74,23 @@ def tune(
     readings: Readings, source: str, model: str, settings: tuple[str, ...], method: str, progress: Progress
 ) -> tuple[tuning.Tuned, str]:
     """Choose the threshold of a method for the longest series; return it, and the command that uses it."""
-    fitted = filtering.run(readings, Options(model=model, parameters=filtering.parse_settings(settings)), _silent)
+    known = filtering.parse_settings(settings)
+    fitted = filtering.run(readings, Options(model=model, parameters=known, live=True), _silent)
     longest = max(fitted, key=lambda each: len(each.values))
     first, last = longest.fit_rows
     some = longest.values[first:last]
     gaps = gaps_of(longest.times)[1]
-    named = parse(model)
+    named = parse(longest.model)
     prior = named.start(some, float(np.nanvar(np.diff(some, axis=0))) or 1.0)
     build = named.builder(None if gaps is None else gaps[first:last], prior, len(longest.columns))
     progress.say("Tuning")
     tuned = tuning.tune(build(**longest.parameters), some, method)
-    return tuned, f"wolf filter {source} --model {model} --method {method}:{tuned.name}={tuned.value:.4g}"
+    return tuned, f"wolf filter {source} --model {longest.model} --method {method}:{tuned.name}={tuned.value:.4g}"
 
 
-def _again(readings: Readings, each: Series, model: str, method: object) -> Series:
+def _again(readings: Readings, each: Series, method: object) -> Series:
     """Run one series with its noise already known."""
-    options = Options(model=model, method=method, parameters=dict(each.parameters))
+    options = Options(model=each.model, method=method, parameters=dict(each.parameters), live=True)
     names = [readings.names[j] for j in each.columns]
     return clean(each.values, each.times, options, names=names)[0]
 

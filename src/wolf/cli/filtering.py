@@ -1,5 +1,7 @@
 """What `wolf filter` does: read, clean, write, and say in a few lines what was done."""
 
+import dataclasses
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from wolf.cli.readings import Readings
 from wolf.methods import make
 from wolf.models.named import parse
 from wolf.readings import Options, Ready, Series, files, prepare
+from wolf.readings.types import AUTO
 
 MANY_STATES = 32  # from here on a person should know before the wait
 LISTED = 5  # series whose parameters a summary shows one by one
@@ -65,7 +68,7 @@ def tell_size(model: str) -> str:
         >>> tell_size("seasonal:288:3")
         ''
     """
-    states = parse(model).states(1)
+    states = 0 if model == AUTO else parse(model).states(1)
     slow = f"{model} has {states} states, which takes long; a few waves are faster: seasonal:PERIOD:3"
     return slow if states > MANY_STATES else ""
 
@@ -144,12 +147,37 @@ def summary(readings: Readings, series: Sequence[Ready] | Sequence[Series], opti
     lines.append(_line("time", _describe_time(readings, series)))
     lines.append(_line("missing", f"{missing:,} of {count:,} values"))
     lines.append(_line("outliers", f"{flagged:,} flagged ({flagged / max(judged, 1):.1%})"))
-    how = "smoothed" if options.smooth else "filtered"
-    lines.append(_line("model", f"{series[0].model}, {how} by {series[0].method}"))
+    lines += _events(series)
+    judged_by = series[0].method if series[0].method == "in hindsight" else f"by {series[0].method}"
+    how = "filtered" if options.live else "smoothed"
+    lines += _models(series, f"{how}, judged {judged_by}" if judged_by == "in hindsight" else f"{how} {judged_by}")
     lines += _noise(series)
     lines += [_line("note" if i == 0 else "", words) for i, words in enumerate(readings.notes)]
     lines += [_line("wrote" if i == 0 else "", words) for i, words in enumerate(wrote)]
     return "\n".join(lines)
+
+
+def _events(series: Sequence[Ready] | Sequence[Series]) -> list[str]:
+    """Count the shifts, which are no faults, and say where the first of them are."""
+    found = [(each.label, int(row)) for each in series for row in np.flatnonzero(each.kind == "shift")[:LISTED]]
+    if not found:
+        return []
+    places = ", ".join(f"{label + ' ' if label else ''}row {row + 1:,}" for label, row in found[:LISTED])
+    more = ", ..." if len(found) > LISTED else ""
+    return [_line("shifts", f"at {places}{more}: the level changed for good, which is no fault")]
+
+
+def _models(series: Sequence[Ready] | Sequence[Series], how: str) -> list[str]:
+    """Say which model each series has, and why if it was chosen."""
+    choices = [each.choice for each in series]
+    if choices[0] is None:
+        return [_line("model", f"{series[0].model}, {how}")]
+    if len(series) == 1:
+        verdict = [_line("", choices[0].verdict)] if choices[0].verdict else []
+        return [_line("model", f"{choices[0].words}"), *verdict, _line("", how)]
+    names = Counter(each.model for each in series)
+    told = ", ".join(f"{name} for {count}" for name, count in names.most_common(LISTED))
+    return [_line("model", f"chosen for each series: {told}"), _line("", how)]
 
 
 def facts(
@@ -170,7 +198,7 @@ def facts(
         "outlier_share": flagged / max(judged, 1),
         "model": series[0].model,
         "method": series[0].method,
-        "smoothed": options.smooth,
+        "smoothed": not options.live,
         "series": [_facts_of(each) for each in series],
         "failed": dict(readings.failed),
         "notes": readings.notes,
@@ -182,7 +210,11 @@ def _facts_of(each: Ready | Series) -> dict[str, Any]:
     """Say of one series what was found."""
     told = {"label": each.label, "rows": len(each.values), "missing": each.missing, "outliers": each.flagged}
     told |= {"parameters": dict(each.parameters), "errors": dict(each.fit.errors) if each.fit else {}}
-    return told | {"converged": None if each.fit is None else each.fit.converged}
+    told |= {"converged": None if each.fit is None else each.fit.converged, "model": each.model}
+    if each.choice is None:
+        return told
+    tried = [dataclasses.asdict(candidate) for candidate in each.choice.candidates]
+    return told | {"choice": each.choice.words, "verdict": each.choice.verdict, "candidates": tried}
 
 
 def _describe_time(readings: Readings, series: Sequence[Ready] | Sequence[Series]) -> str:

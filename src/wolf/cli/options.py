@@ -92,9 +92,9 @@ def model_options(command: Any) -> Any:
         [
             click.option(
                 "--model",
-                default="local-level",
+                default="auto",
                 show_default=True,
-                help="Name of a model, or a TOML file; `wolf models` lists the names.",
+                help="Name of a model, or a TOML file; `wolf models` lists them. auto chooses one from the data.",
             ),
             click.option(
                 "--set", "settings", multiple=True, metavar="NAME=NUMBER", help="Variance that is known and not fitted."

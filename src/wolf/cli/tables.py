@@ -49,7 +49,8 @@ def _schema(readings: Readings, series: Sequence[Any]) -> Any:
     for each in series:
         for (kind, _), name in _titles(readings, each).items():
             if name not in schema.names:
-                schema = schema.append(arrow.field(name, arrow.bool_() if kind == "outlier" else arrow.float64()))
+                special = {"outlier": arrow.bool_(), "kind": arrow.string()}
+                schema = schema.append(arrow.field(name, special.get(kind, arrow.float64())))
     return schema
 
 
@@ -57,14 +58,24 @@ def _filtered(
     readings: Readings, series: Sequence[Ready], progress: Callable[[int], None]
 ) -> Iterator[dict[str, np.ndarray]]:
     """Filter series that have all rows, in step."""
+    first = 0
     for pieces in zip(*(each.pieces(progress) for each in series), strict=True):
-        added = {}
+        added: dict[str, np.ndarray] = {}
         for each, piece in zip(series, pieces, strict=True):
             title = _titles(readings, each)
+            piece["repaired"] = _repaired(each, piece, first)
             for k, j in enumerate(each.columns):
                 for kind in KINDS:
                     added[title[kind, j]] = piece[kind] if piece[kind].ndim == 1 else piece[kind][:, k]
+        first += len(pieces[0]["mean"])
         yield added
+
+
+def _repaired(each: Ready, piece: dict[str, np.ndarray], first: int) -> np.ndarray:
+    """Put the estimate where a reading was false or missing."""
+    values = each.values[first : first + len(piece["mean"])]
+    outlier = piece["outlier"] if piece["outlier"].ndim == 2 else piece["outlier"][:, None]
+    return np.where(outlier | ~np.isfinite(values), piece["mean"], values)
 
 
 def _cleaned(readings: Readings, series: Sequence[Series]) -> Iterator[dict[str, np.ndarray]]:

@@ -3,15 +3,20 @@
 While it filters, a rule that lets refused measurements vote (`wolf.noise.recovery`) learns of a jump when the vote is
 won, several steps late. Afterwards it is known where the vote began. The series is filtered once more with the jump in
 its place: there the measurement wins at once, and those after it are ordinary.
+
+Two votes shortly after each other, there and back, may have been a burst of lies that agreed. If the measurements after
+it fit to where the state was before it, as if nothing had happened, that is what it was, and neither vote counts.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
+from wolf.belief import Affine
 from wolf.filters import GaussianFilter
 from wolf.noise.recovery import Recovering
 from wolf.numerics.pytree import pytree
@@ -19,6 +24,8 @@ from wolf.protocols import Believed, Evidence, Info, Needs, NoiseRule
 from wolf.statespace import Model
 
 MOST_STARTS = 4  # of one vote, that are tried
+LONGEST_BURST = 25  # measurements; who comes back after more was away
+BACK, FITS = 5, 0.6  # of so many measurements after a burst, this share must fit to what was before it
 
 
 @pytree
@@ -27,7 +34,7 @@ class KnownJumps(NoiseRule):
 
     Args:
         rule: that lets refused measurements vote.
-        jumps: (T,), 1 where the state has jumped, 0 elsewhere.
+        jumps: (T,), 1 where the state has jumped, -1 where measurements lie, 0 elsewhere.
         first: number of the first of these steps.
     """
 
@@ -62,13 +69,18 @@ class KnownJumps(NoiseRule):
         """Say what the rule learned about the noise."""
         return self.rule.law(memory)
 
+    def predict(self, memory: Any, view: Affine, noise_cov: Any, t: Any) -> tuple[Any, Any]:
+        """Let the rule look on."""
+        return self.rule.predict(memory, view, noise_cov, t)
+
     def rows(self, size: int) -> list[Any]:
         """List those that vote."""
         return self.rule.rows(size)
 
     def __call__(self, seen: Evidence) -> Believed:
         """Follow the rule, and believe the first measurement after a jump."""
-        return self.rule.judge(seen, self.jumps[seen.t - jnp.asarray(self.first, seen.t.dtype)] > 0)
+        mark = self.jumps[seen.t - jnp.asarray(self.first, seen.t.dtype)]
+        return self.rule.judge(seen, mark > 0, mark < 0)
 
 
 def can_look_back(method: Any) -> bool:
@@ -76,11 +88,23 @@ def can_look_back(method: Any) -> bool:
     return isinstance(method, GaussianFilter) and isinstance(method.noise, Recovering)
 
 
-def with_jumps(method: GaussianFilter, jumps: list[int], steps: int, first: int = 0) -> GaussianFilter:
-    """Tell a method at which of so many steps the state jumped, counted from the first of them."""
+def with_jumps(
+    method: GaussianFilter, jumps: list[int], steps: int, first: int = 0, barred: Sequence[tuple[int, int]] = ()
+) -> GaussianFilter:
+    """Tell a method at which of so many steps the state jumped, counted from the first of them.
+
+    Args:
+        method: with votes.
+        jumps: steps.
+        steps: how many there are.
+        first: clock of the first of them.
+        barred: first step of each burst of lies, and the first after it.
+    """
     assert isinstance(method.noise, Recovering), "only a rule with votes is told of jumps"
     marks = np.zeros(steps)
     marks[jumps] = 1.0
+    for start, end in barred:
+        marks[start : end + BACK] = -1.0
     return dataclasses.replace(method, noise=KnownJumps(method.noise, marks, float(first)))
 
 
@@ -134,3 +158,33 @@ def best_starts(starts: list[list[int]], score: Callable[[list[int]], float]) ->
             scores = [score([*chosen[:i], start, *chosen[i + 1 :]]) for start in each]
             chosen[i] = each[int(np.argmax(scores))]
     return chosen
+
+
+def without_bursts(
+    jumps: list[int], outliers: Callable[[list[int], list[tuple[int, int]]], np.ndarray]
+) -> tuple[list[int], list[tuple[int, int]]]:
+    """Take back pairs of jumps, there and back, that were a burst of lies.
+
+    Args:
+        jumps: where the state is said to have jumped, in order.
+        outliers: which measurements are refused, (T,) or (T, M), if the state jumped at some steps and what is between
+            pairs of others was lies.
+
+    Returns:
+        The jumps that remain, and the bursts: the first step of each and the first after it.
+
+    Example:
+        >>> refused = np.isin(np.arange(40), [20, 21, 22, 23, 24, 25])
+        >>> without_bursts([20, 26], lambda jumps, bursts: refused)
+        ([], [(20, 26)])
+    """
+    kept: list[int] = list(jumps)
+    bursts: list[tuple[int, int]] = []
+    for start, end in pairwise(jumps):
+        if start not in kept or end - start > LONGEST_BURST:
+            continue
+        rest = [jump for jump in kept if jump not in (start, end)]
+        after = outliers(rest, [*bursts, (start, end)])[end : end + BACK]
+        if len(after) and 1.0 - np.mean(after) >= FITS:
+            kept, bursts = rest, [*bursts, (start, end)]
+    return kept, bursts

@@ -20,7 +20,7 @@ from wolf.belief import Affine, Gaussian
 from wolf.belief.updates import Pull, Weigh
 from wolf.belief.view import hide_noise
 from wolf.engine.measurements import clean
-from wolf.noise import SensorBySensor, sensors
+from wolf.noise import LearnedLevels, SensorBySensor, sensors
 from wolf.noise.recovery import Recovering
 from wolf.numerics import linalg
 from wolf.numerics.pytree import pytree
@@ -47,14 +47,22 @@ class Given(NoiseRule):
     Args:
         weights: W with information Wᵀ W, (T, M, M).
         inflations: of the predicted covariance, (T,).
+        scales: factors on Q, (T,).
     """
 
     weights: Any
     inflations: Any
+    scales: Any
+
+    def predict(self, memory: Any, view: Affine, noise_cov: Any, t: Any) -> tuple[Any, Any]:
+        """Look up the factor on Q."""
+        return None if noise_cov is None else self.scales[t] * noise_cov, memory
 
     def __call__(self, seen: Evidence) -> Believed:
         """Look up what was told."""
-        return Believed(Weigh(self.weights[seen.t]), inflation=self.inflations[seen.t])
+        ones = jnp.ones_like(self.scales[seen.t])
+        inflation = self.inflations[seen.t]
+        return Believed(Weigh(self.weights[seen.t]), inflation=inflation, scales=(ones, self.scales[seen.t]))
 
 
 @jax.jit
@@ -66,6 +74,7 @@ def weigh_again(
     ys: Array,
     beliefs: tuple[Gaussian, Gaussian, Gaussian],
     inputs: Array | None = None,
+    sizes: Array | None = None,
 ) -> Array:
     """Weigh each measurement by its cavity.
 
@@ -77,14 +86,19 @@ def weigh_again(
         ys: measurements, (T, M), NaN where there was none.
         beliefs: predicted, filtered and smoothed, each with means (T, D) and covariances (T, D, D).
         inputs: (T, U).
+        sizes: of ordinary noise when each of them came, (T,) or (T, M), where the rule learns it; the last of them is
+            what the memory says.
 
     Returns:
         W for each, (T, M, M).
     """
     steps = jnp.arange(len(ys))
+    change = jnp.ones_like(ys) if sizes is None else jnp.sqrt(sizes / sizes[-1])
+    change = jnp.broadcast_to(change if change.ndim == 2 else change[:, None], ys.shape)
 
-    def one(t: Array, y: Array, belief: tuple, u: Array | None) -> Array:
+    def one(t: Array, y: Array, belief: tuple, u: Array | None, change: Array) -> Array:
         cavity, observed, obs_cov = look(model.at(t), moments, y, belief, u)
+        obs_cov = hide_noise(obs_cov * linalg.outer(change, change), observed)
         seen = Evidence(
             cavity.residual,
             Affine(jnp.zeros_like(y), linalg.eye(len(y), cavity.cov)),
@@ -97,7 +111,8 @@ def weigh_again(
         )
         return _root_of_information(rule, seen) * observed[None]
 
-    return jax.vmap(one, in_axes=(0, 0, 0, None if inputs is None else 0))(steps, ys, beliefs, inputs)
+    axes = (0, 0, 0, None if inputs is None else 0, 0)
+    return jax.vmap(one, in_axes=axes)(steps, ys, beliefs, inputs, change)
 
 
 def look(now: Model, moments: Any, y: Array, belief: tuple, u: Array | None) -> tuple[Cavity, Array, Array]:
@@ -129,10 +144,12 @@ def _root_of_information(rule: Any, seen: Evidence) -> Array:
         return _root_of_information(rule.rule, seen._replace(memory=seen.memory.rule))
     if isinstance(rule, SensorBySensor):
         root = jnp.zeros_like(seen.obs_cov)
-        for rows, memory in zip(rule.rows(len(seen.residual)), seen.memory, strict=True):
+        for rows, memory in zip(rule.rows(len(seen.residual)), rule.each(seen.memory), strict=True):
             part = sensors.look(seen, rows, seen.belief)._replace(memory=memory)
             root = root.at[jnp.ix_(rows, rows)].set(_root_of_information(rule.rule, part))
         return root
+    if isinstance(rule, LearnedLevels):  # a cavity has no dynamics, and so no slopes
+        seen = seen._replace(memory=rule.settled(seen.memory))
     update = rule(seen).update
     weight = update.as_weight(seen.belief.cov).weight if isinstance(update, Pull) else update.weight
     if weight.ndim == 2:

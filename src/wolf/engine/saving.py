@@ -50,4 +50,6 @@ def _everything(info: Info) -> dict[str, Any]:
         "weighted_log_liks": info.weighted_log_likelihood,
         "outlier_probabilities": info.outlier_probability,
         "inflations": info.inflation,
+        "noise_scales": info.noise_scale,
+        "dynamics_scales": info.dynamics_scale,
     }

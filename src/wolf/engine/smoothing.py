@@ -28,6 +28,7 @@ def run_smoother(
     inputs: Array | None = None,
     length: Array | None = None,
     start: Array | int = 0,
+    scales: Array | None = None,
     *,
     update_first: bool = False,
     fused: bool = False,
@@ -42,6 +43,7 @@ def run_smoother(
         inputs: (T, U).
         length: how many of the T steps the series has; what comes after is left as it is.
         start: clock of the model at the first of these steps; above 0 for a later chunk of a series.
+        scales: factor on Q that led to each step, (T,), of filters that learn it.
         update_first: as in the filter.
         fused: compile the loop into one CPU kernel if it can be; for small models, and not to be vmapped.
 
@@ -56,8 +58,8 @@ def run_smoother(
 
     def walk(model: Model, moments: Any, length: Array | None, last: Gaussian, rows: tuple) -> Gaussian:
         def back(later: Gaussian, row: tuple) -> tuple[Gaussian, Gaussian]:
-            t, here, ahead, lead, u = row
-            smoothed, _ = _step_back(model.at(lead), moments, here, ahead, later, u)
+            t, here, ahead, lead, u, scale = row
+            smoothed, _ = _step_back(model.at(lead), moments, here, ahead, later, u, scale)
             if length is not None:
                 smoothed = jax.tree.map(lambda new, old: jnp.where(t < length - 1, new, old), smoothed, here)
             return smoothed, smoothed
@@ -66,7 +68,7 @@ def run_smoother(
 
     last = jax.tree.map(lambda x: x[-1], filtered)
     here, ahead = jax.tree.map(lambda x: x[:-1], filtered), jax.tree.map(lambda x: x[1:], predicted)
-    rows = (jnp.arange(steps - 1), here, ahead, leads, us)
+    rows = (jnp.arange(steps - 1), here, ahead, leads, us, None if scales is None else scales[1:])
     arguments = (model, moments, length, last, rows)
     # A loop of one step is no loop to XLA, as in the filter.
     fused = fused and model.state_dim <= linalg.SMALL and steps > 2
@@ -83,6 +85,7 @@ def run_smoothers(
     inputs: Array | None,
     lengths: Array | None,
     starts: Array,
+    scales: Array | None = None,
     *,
     update_first: bool = False,
     fused: bool = False,
@@ -98,18 +101,19 @@ def run_smoothers(
         inputs: (T, U) for all series, or (B, T, U).
         lengths: (B,), or None if all are whole.
         starts: (B,).
+        scales: as in `run_smoother`, (B, T).
         update_first: as in the filter.
         fused: as in `run_smoother`.
         per_series_model: whether the model's leaves have a series axis.
     """
     own = inputs is not None and inputs.ndim == 3
-    rows = (model if per_series_model else None, filtered, predicted, inputs if own else None, lengths, starts)
+    rows = (model if per_series_model else None, filtered, predicted, inputs if own else None, lengths, starts, scales)
 
     def one(row: tuple) -> Gaussian:
-        mine, filtered, predicted, us, length, start = row
+        mine, filtered, predicted, us, length, start, scale = row
         mine, us = mine if per_series_model else model, us if own else inputs
         options: Any = {"update_first": update_first, "fused": fused}
-        return run_smoother(mine, moments, filtered, predicted, us, length, start, **options)  # type: ignore[no-any-return]
+        return run_smoother(mine, moments, filtered, predicted, us, length, start, scale, **options)  # type: ignore[no-any-return]
 
     return jax.lax.map(one, rows)  # type: ignore[no-any-return]
 
@@ -123,6 +127,7 @@ def run_sampler(
     key: Array,
     inputs: Array | None = None,
     start: Array | int = 0,
+    scales: Array | None = None,
     *,
     num: int,
     update_first: bool = False,
@@ -139,6 +144,7 @@ def run_sampler(
         key: of the random numbers.
         inputs: (T, U).
         start: as in `run_smoother`.
+        scales: as in `run_smoother`.
         num: number of paths.
         update_first: as in the filter.
 
@@ -152,23 +158,29 @@ def run_sampler(
     draws = jax.random.normal(key, (steps, size, num), filtered.mean.dtype)
 
     def back(later: Array, row: tuple) -> tuple[Array, Array]:
-        here, ahead, lead, u, draw = row
+        here, ahead, lead, u, draw, scale = row
         # Given the next state, this one is Gaussian: smooth against a belief that is sure of it.
         sure = Gaussian(ahead.mean, jnp.zeros_like(ahead.cov))
-        belief, gain = _step_back(model.at(lead), moments, here, ahead, sure, u)
+        belief, gain = _step_back(model.at(lead), moments, here, ahead, sure, u, scale)
         shift = matmul(gain, later - ahead.mean[:, None])
         path = belief.mean[:, None] + shift + matmul(linalg.psd_root(belief.cov), draw)
         return path, path
 
     last = filtered.mean[-1][:, None] + matmul(linalg.psd_root(filtered.cov[-1]), draws[-1])
     here, ahead = jax.tree.map(lambda x: x[:-1], filtered), jax.tree.map(lambda x: x[1:], predicted)
-    rows = (here, ahead, leads, us, draws[:-1])
+    rows = (here, ahead, leads, us, draws[:-1], None if scales is None else scales[1:])
     _, earlier = jax.lax.scan(back, last, rows, reverse=True)
     return jnp.moveaxis(jnp.concatenate([earlier, last[None]]), -1, 0)
 
 
 def _step_back(
-    now: Model, moments: Any, here: Gaussian, ahead: Gaussian, later: Gaussian, u: Array | None
+    now: Model,
+    moments: Any,
+    here: Gaussian,
+    ahead: Gaussian,
+    later: Gaussian,
+    u: Array | None,
+    scale: Array | None = None,
 ) -> tuple[Gaussian, Array]:
     """Correct one filtered belief by what was learned after it.
 
@@ -182,7 +194,8 @@ def _step_back(
     moved = matmul(jac, here.cov)
     gain = transpose(linalg.psd_solve(ahead.cov, moved))
     mean = here.mean + matvec(gain, later.mean - ahead.mean)
-    noise = now.dynamics_cov if view.root is None else now.dynamics_cov + linalg.gram(view.root)
+    noise = now.dynamics_cov if scale is None else scale * now.dynamics_cov
+    noise = noise if view.root is None else noise + linalg.gram(view.root)
     noise = noise + _surplus((moved * jac).sum() + jnp.trace(noise), ahead.cov)
     keep = jnp.eye(size, dtype=gain.dtype) - matmul(gain, jac)
     return Gaussian(mean, linalg.sandwich(keep, here.cov) + linalg.sandwich(gain, noise + later.cov)), gain

@@ -132,7 +132,8 @@ class GaussianFilter(Filter):
             key: not used.
         """
         view = self.moments(now.transition(u), state.belief)
-        return GaussianState(state.belief.push(view, now.step_cov), state.t, state.memory)
+        noise_cov, memory = self.noise.predict(state.memory, view, now.step_cov, state.t)
+        return GaussianState(state.belief.push(view, noise_cov), state.t, memory)
 
     def update(
         self, now: Model, state: GaussianState, y: Measurement, u: Array | None, key: Array | None = None
@@ -173,6 +174,8 @@ class GaussianFilter(Filter):
             info = _say_outlier(info, believed.outlier, used, y)
         if believed.inflation is not None:
             info = info._replace(inflation=inflation)
+        if believed.scales is not None:
+            info = info._replace(noise_scale=believed.scales[0], dynamics_scale=believed.scales[1])
         memory = jax.tree.map(lambda new, old: jnp.where(used, new, old), believed.memory, state.memory)
         return GaussianState(belief, state.t + 1, memory), info
 

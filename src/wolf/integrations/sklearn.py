@@ -28,13 +28,15 @@ class RobustLevel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     `fit` finds the noise of every column; `transform` filters with it. NaN is missing.
 
     Args:
-        model: "local-level", "local-trend" or "seasonal:24", as in `wolf.filter_frame`.
+        model: "auto" to choose one for each column from its data, "local-level", "local-trend" or "seasonal:24", as in
+            `wolf.filter_frame`.
         method: as in `wolf.filter`.
         smooth: use the whole series for each row; a filter sees only the past, as it must for prediction.
         output: "level" for the estimate in every row, "repaired" for the readings with the estimate in place of
             outliers and missing ones.
 
     Attributes:
+        models_: name of the model of each column.
         parameters_: fitted variances of each column, a list of dicts.
 
     Example:
@@ -45,7 +47,7 @@ class RobustLevel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         (True, True)
     """
 
-    def __init__(self, model: str = "local-level", method: Any = None, smooth: bool = False, output: str = "level"):
+    def __init__(self, model: str = "auto", method: Any = None, smooth: bool = False, output: str = "level"):
         self.model = model
         self.method = method
         self.smooth = smooth
@@ -61,7 +63,8 @@ class RobustLevel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if self.output not in OUTPUTS:
             raise ValueError(f"output must be one of {', '.join(map(repr, OUTPUTS))}; got {self.output!r}")
         values = self._validate(X, reset=True)
-        self.parameters_ = [self._fit_column(column) for column in values.T]
+        fitted = [self._fit_column(column) for column in values.T]
+        self.models_, self.parameters_ = [name for name, _ in fitted], [variances for _, variances in fitted]
         return self
 
     def transform(self, X: Any) -> np.ndarray:
@@ -84,18 +87,20 @@ class RobustLevel(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         options: dict[str, Any] = {"reset": reset, "dtype": np.float64, "ensure_all_finite": "allow-nan"}
         return np.asarray(validate_data(self, X, **options))
 
-    def _fit_column(self, column: np.ndarray) -> dict[str, float]:
+    def _fit_column(self, column: np.ndarray) -> tuple[str, dict[str, float]]:
         known = column[np.isfinite(column)]
-        options = Options(model=self.model, method=self.method, diagnostics=False)
         if known.size and np.all(known == known[0]):
-            return _quiet(self.model, float(known[0]))
-        return clean(column[:, None], None, options)[0].parameters
+            name = "local-level" if self.model == "auto" else self.model
+            return name, _quiet(name, float(known[0]))
+        options = Options(model=self.model, method=self.method, diagnostics=False, live=True)
+        found = clean(column[:, None], None, options)[0]
+        return found.model, found.parameters
 
     def _column(self, j: int, column: np.ndarray) -> np.ndarray:
         if not np.isfinite(column).any():
             return column
-        parameters = self.parameters_[j]
-        options = Options(self.model, self.method, parameters, self.smooth, diagnostics=False)
+        how: Any = {"smooth": self.smooth, "live": not self.smooth, "diagnostics": False}
+        options = Options(self.models_[j], self.method, self.parameters_[j], **how)
         found = clean(column[:, None], None, options)[0]
         if self.output == "level":
             return found.mean[:, 0]

@@ -22,7 +22,7 @@ class RobustLevelTransformer(BaseTransformer):
     Parameters
     ----------
     model : str, default="local-level"
-        "local-level", "local-trend" or "seasonal:24", as in `wolf.filter_frame`.
+        "auto" to choose one from the data, "local-level", "local-trend" or "seasonal:24", as in `wolf.filter_frame`.
     method : str or method, optional
         As in `wolf.filter`; default: robust.
     smooth : bool, default=False
@@ -57,7 +57,7 @@ class RobustLevelTransformer(BaseTransformer):
         "transform-returns-same-time-index": True,
     }
 
-    def __init__(self, model: str = "local-level", method: Any = None, smooth: bool = False, output: str = "level"):
+    def __init__(self, model: str = "auto", method: Any = None, smooth: bool = False, output: str = "level"):
         self.model = model
         self.method = method
         self.smooth = smooth
@@ -76,7 +76,8 @@ class RobustLevelTransformer(BaseTransformer):
         known = column[np.isfinite(column)]
         if known.size < 5 or np.all(known == known[0]):  # too little to fit a noise to
             return np.where(np.isfinite(column), column, np.median(known)) if known.size else column
-        options = Options(self.model, self.method, {}, self.smooth, diagnostics=False)
+        how: Any = {"smooth": self.smooth, "live": not self.smooth, "diagnostics": False}
+        options = Options(self.model, self.method, {}, **how)
         found = clean(column[:, None], None, options)[0]
         if self.output == "level":
             return found.mean[:, 0]

@@ -18,8 +18,10 @@ from wolf.models.network import glm as glm
 from wolf.models.network import mlp as mlp
 from wolf.models.parts import Part as Part
 from wolf.models.parts import ar as ar
+from wolf.models.parts import ar_noise as ar_noise
 from wolf.models.parts import arma as arma
 from wolf.models.parts import cycle as cycle
+from wolf.models.parts import damped_trend as damped_trend
 from wolf.models.parts import level as level
 from wolf.models.parts import regression as regression
 from wolf.models.parts import seasonal as seasonal

@@ -79,12 +79,52 @@ def turning(angle: float, damping: float = 1.0) -> Motion:
     return move
 
 
-def fading(damping: float) -> Motion:
-    """Add up the noise of a pair of states that turn and fade; turning leaves it as it is."""
+def fading(damping: float, size: int = 2) -> Motion:
+    """Add up the noise of states that fade, a pair that turns or one; turning leaves it as it is."""
+    shape = np.eye(size)
     if damping == 1:
-        return growing(np.eye(2))
+        return growing(shape)
     share = 1 - damping**2
-    return lambda gaps: np.eye(2) if gaps is None else np.multiply.outer((1 - damping ** (2 * gaps)) / share, np.eye(2))
+    return lambda gaps: shape if gaps is None else np.multiply.outer((1 - damping ** (2 * gaps)) / share, shape)
+
+
+def shrinking(damping: float) -> Motion:
+    """Let one state fade."""
+    return lambda gaps: _matrices([[damping ** (np.ones(()) if gaps is None else gaps)]])
+
+
+def fading_shear(damping: float) -> Motion:
+    """Move a level on by a slope that fades: over k steps by φ + φ² + ... + φᵏ of it."""
+
+    def move(gaps: Gaps) -> np.ndarray:
+        g = np.ones(()) if gaps is None else gaps
+        left = damping**g
+        return _matrices([[np.ones_like(left), damping * (1 - left) / (1 - damping)], [np.zeros_like(left), left]])
+
+    return move
+
+
+def faded(damping: float) -> Motion:
+    """Add up what shocks of a fading slope do to it and to the level, over k steps: geometric sums.
+
+    A shock j steps ago has left φʲ on the slope and a = φ (1 - φʲ) / (1 - φ) on the level.
+
+    Example:
+        >>> faded(0.5)(np.array([2.0])).tolist()
+        [[[0.25, 0.25], [0.25, 1.25]]]
+    """
+    f, ratio = damping, damping / (1 - damping)
+
+    def noise(gaps: Gaps) -> np.ndarray:
+        if gaps is None:
+            return np.diag([0.0, 1.0])
+        once, twice = (1 - f**gaps) / (1 - f), (1 - f ** (2 * gaps)) / (1 - f**2)
+        # Below one step the sums are no covariance any more: bring them back to one.
+        both = ratio * (once - twice)
+        least = both**2 / np.where(twice > 0, twice, 1.0)
+        return _matrices([[np.maximum(ratio**2 * (gaps - 2 * once + twice), least), both], [both, twice]])
+
+    return noise
 
 
 def stepping(dynamics: np.ndarray) -> Motion:

@@ -9,7 +9,17 @@ from collections.abc import Callable
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from wolf.models.parts import Part, cycle, level, seasonal, straight_motion, trend, wiener_motion
+from wolf.models.parts import (
+    Part,
+    ar_noise,
+    cycle,
+    damped_trend,
+    level,
+    seasonal,
+    straight_motion,
+    trend,
+    wiener_motion,
+)
 from wolf.models.sums import Sum, add_up
 
 
@@ -77,6 +87,20 @@ MODELS = (
 PARTS = (
     Word(level, "a level that wanders", "level"),
     Word(trend, "a level with a slope that wanders", "trend"),
+    Word(
+        damped_trend,
+        "a level with a slope of which DAMPING (below 1) is left after a step",
+        "damped-trend:0.9",
+        ("damping",),
+        required=1,
+    ),
+    Word(
+        ar_noise,
+        "noise that lasts: DAMPING (below 1) is its correlation from step to step",
+        "ar-noise:0.5",
+        ("damping",),
+        required=1,
+    ),
     Word(
         seasonal,
         "a pattern that repeats every PERIOD steps, in full or (smaller, faster) of HARMONICS waves",

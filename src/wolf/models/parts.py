@@ -98,6 +98,47 @@ def trend(level_var: float | None = None, slope_var: float | None = None) -> Par
     return Part("trend", np.eye(1, 2), gaps.shear(), noise, known, ("level", "slope"))
 
 
+def damped_trend(damping: float, level_var: float | None = None, slope_var: float | None = None) -> Part:
+    """Make a level whose slope fades (Gardner & McKenzie 1985); state (level, slope).
+
+    Args:
+        damping: what is left of the slope after a step, between 0 and 1.
+        level_var: variance of the step of the level beyond the slope.
+        slope_var: variance of the step of the slope.
+
+    Example:
+        >>> damped_trend(0.5, 0.1, 0.01).F.tolist()
+        [[1.0, 0.5], [0.0, 0.5]]
+    """
+    if not 0 < checks.number("damping", damping) < 1:
+        raise ValueError(f"damping must be between 0 and 1; got {damping!r}")
+    noise = {"level_var": gaps.growing(np.diag([1.0, 0.0])), "slope_var": gaps.faded(damping)}
+    known = _known(level_var=level_var, slope_var=slope_var)
+    return Part("damped trend", np.eye(1, 2), gaps.fading_shear(damping), noise, known, ("level", "slope"))
+
+
+def ar_noise(damping: float, var: float | None = None) -> Part:
+    """Make noise that is like the one before it: an autoregression of one step, at gaps of any length.
+
+    Args:
+        damping: its correlation from one step to the next, between 0 and 1.
+        var: variance of the shocks, `shock_var`.
+
+    Example:
+        >>> ar_noise(0.5, 3.0).prior.cov.tolist()
+        [[4.0]]
+    """
+    if not 0 < checks.number("damping", damping) < 1:
+        raise ValueError(f"damping must be between 0 and 1; got {damping!r}")
+
+    def settled(var: float) -> Gaussian:
+        return Gaussian(np.zeros(1), var / (1 - damping**2) * np.eye(1))
+
+    noise = {"shock_var": gaps.fading(damping, 1)}
+    part = Part("noise that lasts", np.eye(1), gaps.shrinking(damping), noise, _known(shock_var=var), ("swing",))
+    return part._replace(settled=settled) if var is None else part._replace(prior=settled(var))
+
+
 def seasonal(period: float, var: float | None = None, harmonics: int | None = None) -> Part:
     """Make a pattern that repeats.
 

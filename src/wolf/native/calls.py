@@ -130,8 +130,9 @@ def fastcall(number: str) -> Any:
     places = {field: 3 * HEAD.index(field) for field in ("model", "code", "sizes")} | {"y": 3 * len(HEAD)}
     text = WRAPPER.format(name=name, number=number, read=READ, write=WRITE, **places)
     code = shelf.remembered(hashlib.sha256(text.encode()).hexdigest(), lambda: machine.compile(text))
-    method = _MethodDef(name.encode(), machine.load(code, name), FASTCALL, None)
-    _kept.append(method)
+    loaded = machine.load(code, name)
+    method = _MethodDef(name.encode(), loaded.address, FASTCALL, None)
+    _kept.append((method, loaded))
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
     return make(ctypes.addressof(method), None, None)

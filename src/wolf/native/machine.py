@@ -1,14 +1,13 @@
-"""LLVM inside this process: text in, functions out. What was loaded is never freed."""
+"""LLVM inside this process: text in, functions out."""
 
 import ctypes
 import threading
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 SPEED = 2  # level of optimisation; 3 takes longer and brings nothing for straight-line code
 
 _lock = threading.Lock()
-_engine: Any = None
-_target: Any = None
 
 
 def compile(text: str) -> bytes:
@@ -20,7 +19,7 @@ def compile(text: str) -> bytes:
     import llvmlite.binding as llvm
 
     with _lock:
-        _, target = _start()
+        target = _target()
         module = llvm.parse_assembly(text)
         module.triple, module.data_layout = llvm.get_process_triple(), str(target.target_data)
         module.verify()
@@ -29,27 +28,33 @@ def compile(text: str) -> bytes:
         return target.emit_object(module)
 
 
-def load(code: bytes, name: str) -> int:
-    """Load an object file, and give the address of a function in it.
+class Loaded(NamedTuple):
+    """A function in memory: where it is, and what holds it there; it goes when nobody keeps this any more."""
+
+    address: int
+    engine: Any
+
+
+def load(code: bytes, name: str) -> Loaded:
+    """Load an object file, and find a function in it.
 
     Args:
         code: from `compile`, here or on a machine with the same processor.
-        name: of the function; no other one in this process has it.
+        name: of the function.
     """
     import llvmlite.binding as llvm
 
     with _lock:
-        engine, _ = _start()
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target())  # takes the target over
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
-        return engine.get_function_address(name)
+        return Loaded(engine.get_function_address(name), engine)
 
 
 def processor() -> str:
     """Name the processor that code is made for."""
-    import llvmlite.binding as llvm
-
-    return f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()} {SPEED}"
+    _, name, features = _host()
+    return f"{name} {features} {SPEED}"
 
 
 def available() -> str | None:
@@ -68,15 +73,16 @@ def function(address: int, *kinds: Any) -> Any:
     return ctypes.CFUNCTYPE(None, *kinds)(address)
 
 
-def _start() -> tuple[Any, Any]:
-    global _engine, _target
-    if _engine is None:
-        import llvmlite.binding as llvm
+@cache
+def _host() -> tuple[Any, str, str]:
+    import llvmlite.binding as llvm
 
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-        features = llvm.get_host_cpu_features().flatten()
-        target = llvm.Target.from_default_triple()
-        _target = target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=SPEED)
-        _engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target)
-    return _engine, _target
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.Target.from_default_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
+def _target() -> Any:
+    """Describe this machine to the compiler."""
+    target, name, features = _host()
+    return target.create_target_machine(cpu=name, features=features, opt=SPEED)

@@ -50,7 +50,7 @@ class Compiled:
         self.dtype = np.dtype(kind.dtype)
         self.num_kept = facts.num_kept
         self._runs: dict[tuple, Any] = {}
-        self._addresses: dict[str, int] = {}
+        self._loaded: dict[str, machine.Loaded] = {}
 
     @property
     def step(self) -> StepGraph:
@@ -67,12 +67,12 @@ class Compiled:
             write: makes its text, of the name that it gets.
         """
         with _lock:
-            if part not in self._addresses:
+            if part not in self._loaded:
                 place = shelf.place_of(self.kind, part)
                 name = f"wolf_{next(_names)}" if place is None else f"wolf_{place[:40]}"
                 code = shelf.remembered(place, lambda: machine.compile(write(name)))
-                self._addresses[part] = machine.load(code, name)
-            return self._addresses[part]
+                self._loaded[part] = machine.load(code, name)
+            return self._loaded[part].address
 
     @cached_property
     def _prepare(self) -> Any:

@@ -3,6 +3,7 @@
 from wolf.noise.adaptive import UnknownStudentNoise
 from wolf.noise.laws import BetaLaw, GaussianLaw, MixtureLaw, StudentLaw
 from wolf.noise.learned import LearnedScales, NoiseLaw
+from wolf.noise.levels import LearnedLevels
 from wolf.noise.mixture import ScaleMixture
 from wolf.noise.sensors import SensorBySensor
 from wolf.noise.two_part import TwoPart
@@ -18,6 +19,7 @@ __all__ = [
     "GaussianLaw",
     "HuberRegression",
     "InverseWishart",
+    "LearnedLevels",
     "LearnedScales",
     "MixtureLaw",
     "NoiseLaw",

@@ -24,6 +24,9 @@ from wolf.statespace import Model, ParameterModel, families
 WIDTHS = {"factor 2": 0.5, "factor 10": 1.0}  # of the bell, in ln s
 SCALES = np.logspace(-1.5, 4.0, 12)  # half decades; twelve, since processors add in fours
 FLOOR = 0.002  # of each size, beside a bell of height 1: what an outlier finds before any was seen
+FAR_OFF = 10.0  # factor from which R or Q is called far off
+LIMIT = 9e3  # factor at which levels stop
+UNKNOWN = 0.7  # standard deviation of ln q from which Q is said not to be known: a factor of 4 either way
 OUTLIER_SCALE = 9.0  # noise of more than this many ordinary variances is an outlier's
 
 
@@ -33,10 +36,14 @@ class NoiseLaw(NamedTuple):
     Attributes:
         scales: s_k, (K,).
         counts: α_k, (K,).
+        dynamics: q, the factor on Q, of rules that learn it.
+        spreads: variances of ln r and ln q, of rules that learn levels.
     """
 
     scales: Any
     counts: Any
+    dynamics: Any = None
+    spreads: Any = None
 
     @property
     def probabilities(self) -> Any:
@@ -49,6 +56,12 @@ class NoiseLaw(NamedTuple):
         return self.counts.sum(-1) / (self.counts / self.scales).sum(-1)
 
     @property
+    def usual(self) -> Any:
+        """Mean size of noise that is no outlier: what to expect of the next measurement."""
+        kept = self.probabilities * (1.0 - self.is_outlier.astype(self.probabilities.dtype))
+        return (kept * self.scales).sum(-1) / kept.sum(-1)
+
+    @property
     def typical(self) -> float:
         """Size that half of the noise is below, between the sizes by the logarithm."""
         below = np.cumsum(self.probabilities) - 0.5 * self.probabilities
@@ -57,16 +70,33 @@ class NoiseLaw(NamedTuple):
     @property
     def outlier_share(self) -> Any:
         """Share of the measurements with noise of more than three ordinary standard deviations."""
-        return (self.probabilities * self.is_outlier).sum(-1)
+        return (self.probabilities * self.is_outlier.astype(self.probabilities.dtype)).sum(-1)
 
     @property
     def is_outlier(self) -> Any:
         """Which of the sizes are those of outliers, (K,)."""
         return self.scales > OUTLIER_SCALE * self.ordinary
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a person should know: that R or Q is far off, or that the measurements cannot tell Q."""
+        said = []
+        levels = {"R": (self.typical, "noise")}
+        if self.dynamics is not None:
+            levels["Q"] = (float(self.dynamics), "dynamics noise")
+        for name, (level, what) in levels.items():
+            if not 1.0 / FAR_OFF <= level <= FAR_OFF:
+                limit = ", the limit of what is learned" if not 1.0 / LIMIT <= level <= LIMIT else ""
+                said.append(f"{name} is far off: the {what} is {level:.3g} times what it says{limit}. Mend the model")
+        if self.spreads is not None and float(self.spreads.dynamics) > UNKNOWN**2:
+            factor = float(np.exp(2.0 * np.sqrt(self.spreads.dynamics)))
+            said.append(f"too few measurements to tell the level of Q: it may be {factor:.2g} times larger or smaller")
+        return tuple(said)
+
     def __repr__(self) -> str:
         """Say it in words."""
-        return f"noise of {self.typical:.3g} times R; {float(self.outlier_share):.1%} of it outliers"
+        moves = "" if self.dynamics is None else f", dynamics of {float(self.dynamics):.3g} times Q"
+        return f"noise of {self.typical:.3g} times R{moves}; {float(self.outlier_share):.1%} of it outliers"
 
 
 class Counts(NamedTuple):
@@ -79,6 +109,15 @@ class Counts(NamedTuple):
 
     now: Array
     prior: Array
+
+
+def check_has_noise(model: Model) -> None:
+    """Refuse counts, classes and the like: their spread follows from their mean."""
+    if isinstance(model, ParameterModel) and not isinstance(model.family, families.Normal):
+        raise ValueError(
+            f"{type(model.family).__name__} measurements have no noise level to learn: their spread follows from "
+            "their mean. Use the default method"
+        )
 
 
 @pytree
@@ -117,11 +156,7 @@ class LearnedScales(NoiseRule):
 
     def check(self, model: Model) -> None:
         """Refuse counts, classes and the like: their spread follows from their mean."""
-        if isinstance(model, ParameterModel) and not isinstance(model.family, families.Normal):
-            raise ValueError(
-                f"{type(model.family).__name__} measurements have no noise level to learn: their spread follows from "
-                "their mean. Use the default method"
-            )
+        check_has_noise(model)
 
     def start(self, model: Model) -> Counts:
         """Lay counts over the sizes: a bell around 1 in ln s, on a floor."""

@@ -8,8 +8,11 @@ ordinary noise,
     e agrees with a place c moving by b per step if  |e - c|² or |e - c - b|²  in the metric (G + 2 r I)⁻¹
         is below the 99 % quantile of χ²
 
-After `patience` votes the covariance is inflated by κ = (zᵀ G z - r tr G) / tr G², the factor that makes the residual
-an ordinary one, and the measurement is believed. One accepted measurement ends the vote.
+After k votes, the patience, the covariance is inflated by κ = (zᵀ G z - r tr G) / tr G², the factor that makes the
+residual an ordinary one, and the measurement is believed. One accepted measurement ends the vote.
+
+Outliers win by chance in about T (1 - ε) ε^k of T steps, if a share ε of all measurements is wrong in one way. A
+patience that grows as ln 0.05 / ln ε keeps that rate what it is with 5 % of outliers.
 """
 
 from typing import Any, NamedTuple
@@ -20,6 +23,7 @@ import numpy as np
 from jax import Array
 
 from wolf import checks
+from wolf.belief import Affine
 from wolf.belief.mixing import Sizes
 from wolf.belief.updates import Finished, Pull, Update, Weigh
 from wolf.belief.view import hide_noise
@@ -27,12 +31,14 @@ from wolf.noise.sensors import look
 from wolf.noise.whitened import Whitened, far_distance, whiten
 from wolf.numerics import linalg
 from wolf.numerics.linalg import matmul, matvec, total
-from wolf.numerics.pytree import pytree
+from wolf.numerics.pytree import pytree, static
 from wolf.protocols import Believed, Evidence, Needs, NoiseRule
 from wolf.statespace import Model
 
 REJECTED = 0.2  # a measurement of which less than this share is believed votes
 LONGER = 2.0  # times as many votes as another winner has, and a sensor votes on something else
+USUAL_SHARE = 0.05  # of outliers, up to which patience need not grow
+MOST_SHARE = 0.5  # of outliers, beyond which it grows no more
 FARTHEST = 1e8  # standard deviations of ordinary noise; nothing that far away is gone to
 
 
@@ -44,12 +50,16 @@ class Ballot(NamedTuple):
         votes: how many agree, (1,), or one count for each of several sensors.
         place: c, the residual they agree on, (M,).
         slope: b, what it changes by in a step, (M,).
+        marked: what the rule wants back if the vote is won, as it was when the vote began.
+        patience: k, one for each count of votes, for a patience that grows.
     """
 
     rule: Any
     votes: Array
     place: Array
     slope: Array
+    marked: Any = ()
+    patience: Any = ()
 
 
 @pytree
@@ -60,10 +70,12 @@ class Recovering(NoiseRule):
         rule: any noise rule; one that never rejects never votes.
         patience: k, how many have to agree. In other words: a sensor that lies in the same way for k measurements
             is believed. More patience, later recovery: k is about what a true jump costs.
+        grows: whether the patience grows with the share of outliers that the rule has learned.
     """
 
     rule: Any
     patience: Any = 5
+    grows: bool = static(default=False)
 
     def __post_init__(self) -> None:
         """Check the patience."""
@@ -93,8 +105,9 @@ class Recovering(NoiseRule):
     def start(self, model: Model) -> Ballot:
         """Start without a vote."""
         nothing = jnp.zeros(model.obs_dim, jnp.asarray(model.prior.mean).dtype)
-        votes = nothing[: len(self.rule.rows(model.obs_dim))]
-        return Ballot(self.rule.start(model), votes, nothing, nothing)
+        votes, memory = nothing[: len(self.rule.rows(model.obs_dim))], self.rule.start(model)
+        patience = votes + self.patience if self.grows else ()
+        return Ballot(memory, votes, nothing, nothing, self.rule.marked(memory), patience)
 
     def check(self, model: Model) -> None:
         """Let the rule check."""
@@ -104,6 +117,11 @@ class Recovering(NoiseRule):
         """Say what the rule learned about the noise."""
         return self.rule.law(memory.rule)
 
+    def predict(self, memory: Ballot, view: Affine, noise_cov: Any, t: Any) -> tuple[Any, Ballot]:
+        """Let the rule look on."""
+        noise_cov, rule = self.rule.predict(memory.rule, view, noise_cov, t)
+        return noise_cov, memory._replace(rule=rule)
+
     def rows(self, size: int) -> list[Any]:
         """List those that vote: each sensor, or the measurement as one."""
         return self.rule.rows(size)
@@ -112,18 +130,19 @@ class Recovering(NoiseRule):
         """Follow the rule, unless the vote is won."""
         return self.judge(seen)
 
-    def judge(self, seen: Evidence, jumped: Array | None = None) -> Believed:
+    def judge(self, seen: Evidence, jumped: Array | None = None, barred: Any = False) -> Believed:
         """Follow the rule, unless the vote is won, or it is known that the state jumped.
 
         Args:
             seen: the measurement.
             jumped: whether it is the first after a jump of the state, (); None if nothing is known.
+            barred: whether it is known to lie, so that no vote is won by it, ().
         """
         ballot, sensors = seen.memory, self.rule.rows(len(seen.residual))
         believed = self.rule(seen._replace(memory=ballot.rule))
         ordinary = self._ordinary(ballot.rule, seen)
         if isinstance(believed.update, Finished):
-            return self._ask_all(seen, believed, believed.update, sensors, ordinary, jumped)
+            return self._ask_all(seen, believed, believed.update, sensors, ordinary, jumped, barred)
         white = whiten(seen)
         rejected = _kept(believed, slice(None), white, ordinary[0]) < REJECTED
         mine = Ballot(None, ballot.votes[0], ballot.place, ballot.slope)
@@ -133,9 +152,10 @@ class Recovering(NoiseRule):
             return quiet._replace(memory=over._replace(votes=jnp.where(rejected, ballot.votes, 0.0)))
 
         def vote() -> Believed:
-            counted, won = self._count(mine, seen, white, ordinary[0])
-            won = won if jumped is None else won | jumped
-            return _decide(believed, ballot, counted, won, white, ordinary[0])
+            begun = self._begun(ballot)
+            counted, won = self._count(mine, seen, white, ordinary[0], self._patience(begun, 0))
+            won = won if jumped is None else (won & ~barred) | jumped
+            return self._decide(believed, begun, counted, won, white, ordinary[0])
 
         # A branch, not a choice between two results: most measurements are not rejected, and pay nothing.
         return jax.lax.cond(rejected if jumped is None else rejected | jumped, vote, lambda: quiet)
@@ -148,30 +168,54 @@ class Recovering(NoiseRule):
         sensors: list[np.ndarray],
         ordinary: list[Array],
         jumped: Array | None,
+        barred: Any,
     ) -> Believed:
         """Let each sensor vote; one that did not measure goes on with its vote later."""
-        ballot, counted, wins = seen.memory, [], []
+        ballot, counted, wins = self._begun(seen.memory), [], []
         for i, rows in enumerate(sensors):
             part = look(seen, rows, seen.belief)
             white = whiten(part)
             rejected = _kept(believed, rows, white, ordinary[i]) < REJECTED
             mine = Ballot(None, ballot.votes[i], ballot.place[rows], ballot.slope[rows])
-            new, won = self._count(mine, part, white, ordinary[i])
+            new, won = self._count(mine, part, white, ordinary[i], self._patience(ballot, i))
             new, came = new._replace(votes=jnp.where(rejected, new.votes, 0.0)), white.num_observed > 0
-            counted.append(Ballot(None, *(jnp.where(came, a, b) for a, b in zip(new[1:], mine[1:], strict=True))))
+            counted.append(Ballot(None, *(jnp.where(came, a, b) for a, b in zip(new[1:4], mine[1:4], strict=True))))
             if jumped is not None:  # of a jump that is known, those speak that had no other vote going
-                won = won | (jumped & (mine.votes == 0))
+                won = (won & ~barred) | (jumped & (mine.votes == 0))
             wins.append(rejected & won & came)
         # A sensor that is stuck has agreed with itself for long, and not on what the others found just now.
         fewest = jnp.stack([jnp.where(win, each.votes, jnp.inf) for win, each in zip(wins, counted, strict=True)]).min()
         wins = [win & (each.votes <= LONGER * fewest) for win, each in zip(wins, counted, strict=True)]
-        return _decide_by_majority(seen, believed, followed, ballot, counted, wins, sensors, ordinary)
+        return self._decide_by_majority(seen, believed, followed, ballot, counted, wins, sensors, ordinary)
 
-    def _count(self, mine: Ballot, seen: Evidence, white: Whitened, ordinary: Array) -> tuple[Ballot, Array]:
+    def _count(
+        self, mine: Ballot, seen: Evidence, white: Whitened, ordinary: Array, patience: Array
+    ) -> tuple[Ballot, Array]:
         """Let a rejected residual vote, and say whether the vote is won."""
         counted, agrees = _cast(mine, seen, white, ordinary)
         near = total(white.residual**2) < ordinary * FARTHEST**2
-        return counted, agrees & near & (counted.votes >= self.patience)
+        return counted, agrees & near & (counted.votes >= patience)
+
+    def _begun(self, ballot: Ballot) -> Ballot:
+        """Mark what is known where no vote is under way: this measurement may begin one."""
+        fresh = linalg.every(ballot.votes == 0)
+        now = self.rule.marked(ballot.rule)
+        marked = jax.tree.map(lambda new, old: jnp.where(fresh, new, old), now, ballot.marked)
+        if not self.grows:
+            return ballot._replace(marked=marked)
+        laws = self.rule.law(ballot.rule)
+        laws = [] if laws is None else laws if isinstance(laws, list) else [laws]
+        longer = [
+            jnp.maximum(1.0, float(np.log(USUAL_SHARE)) / jnp.log(jnp.minimum(law.outlier_share, MOST_SHARE)))
+            for law in laws
+        ]
+        grown = self.patience * jnp.stack(longer) if laws else ballot.patience
+        patience = jnp.where(ballot.votes == 0, grown.astype(ballot.votes.dtype), ballot.patience)
+        return ballot._replace(marked=marked, patience=patience)
+
+    def _patience(self, ballot: Ballot, i: int) -> Array:
+        # Votes are whole numbers: to reach k rounded is to reach k - 1/2.
+        return ballot.patience[i] - 0.5 if self.grows else self.patience
 
     def _ordinary(self, memory: Any, seen: Evidence) -> list[Array]:
         """Ask the rule for the size of ordinary noise, as a multiple of R."""
@@ -180,66 +224,65 @@ class Recovering(NoiseRule):
             return [jnp.ones_like(seen.residual[0])] * len(self.rule.rows(len(seen.residual)))
         return [law.ordinary for law in (laws if isinstance(laws, list) else [laws])]
 
+    def _decide(
+        self, believed: Believed, ballot: Ballot, counted: Ballot, won: Array, white: Whitened, ordinary: Array
+    ) -> Believed:
+        """Believe the measurement as one if it has won."""
+        return believed._replace(
+            update=_trusting(believed.update, won, white, ordinary),
+            inflation=jnp.where(won, _inflation(white, ordinary), 1.0),
+            memory=self._remember(ballot, believed.memory, [counted], won),
+            outlier=None if believed.outlier is None else jnp.where(won, 0.0, believed.outlier),
+        )
 
-def _decide(
-    believed: Believed, ballot: Ballot, counted: Ballot, won: Array, white: Whitened, ordinary: Array
-) -> Believed:
-    """Believe the measurement as one if it has won."""
-    return believed._replace(
-        update=_trusting(believed.update, won, white, ordinary),
-        inflation=jnp.where(won, _inflation(white, ordinary), 1.0),
-        memory=_remember(ballot, believed.memory, [counted], won),
-        outlier=None if believed.outlier is None else jnp.where(won, 0.0, believed.outlier),
-    )
+    def _decide_by_majority(
+        self,
+        seen: Evidence,
+        believed: Believed,
+        followed: Finished,
+        ballot: Ballot,
+        counted: list[Ballot],
+        wins: list[Array],
+        sensors: list[np.ndarray],
+        ordinary: list[Array],
+    ) -> Believed:
+        """Believe those sensors that won, and no other, if they are more than half of those that measured."""
+        winners, noise = jnp.zeros_like(seen.residual), jnp.ones_like(seen.residual)
+        for rows, won, size in zip(sensors, wins, ordinary, strict=True):
+            winners = winners.at[rows].set(jnp.where(won, seen.observed[rows], 0.0))
+            noise = noise.at[rows].set(jnp.sqrt(size))
+        present = jnp.stack([seen.observed[rows].max() for rows in sensors]).sum()
+        won = 2 * jnp.stack(wins).sum() > present
+        # What the winners see, with the noise that is ordinary for each of them.
+        obs_cov = hide_noise(seen.obs_cov * linalg.outer(noise, noise), winners)
+        heard = seen._replace(
+            view=seen.view.hide(winners), residual=winners * seen.residual, obs_cov=obs_cov, observed=winners
+        )
+        inflation = jnp.where(won, _inflation(whiten(heard), jnp.ones_like(noise[0])), 1.0)
+        jumped, log_jumped = Weigh(winners).apply(seen.belief.inflate(inflation), heard.view, heard.residual, obs_cov)
+        return believed._replace(
+            update=Finished(
+                jumped.where(won, followed.belief),
+                jnp.where(won, log_jumped, followed.log_density),
+                jnp.where(won, winners / noise, followed.weight),
+            ),
+            inflation=inflation,
+            memory=self._remember(ballot, believed.memory, counted, won, sensors),
+            outlier=None if believed.outlier is None else jnp.where(won, 1.0 - winners, believed.outlier),
+        )
 
-
-def _decide_by_majority(
-    seen: Evidence,
-    believed: Believed,
-    followed: Finished,
-    ballot: Ballot,
-    counted: list[Ballot],
-    wins: list[Array],
-    sensors: list[np.ndarray],
-    ordinary: list[Array],
-) -> Believed:
-    """Believe those sensors that won, and no other, if they are more than half of those that measured."""
-    winners, noise = jnp.zeros_like(seen.residual), jnp.ones_like(seen.residual)
-    for rows, won, size in zip(sensors, wins, ordinary, strict=True):
-        winners = winners.at[rows].set(jnp.where(won, seen.observed[rows], 0.0))
-        noise = noise.at[rows].set(jnp.sqrt(size))
-    present = jnp.stack([seen.observed[rows].max() for rows in sensors]).sum()
-    won = 2 * jnp.stack(wins).sum() > present
-    # What the winners see, with the noise that is ordinary for each of them.
-    obs_cov = hide_noise(seen.obs_cov * linalg.outer(noise, noise), winners)
-    heard = seen._replace(
-        view=seen.view.hide(winners), residual=winners * seen.residual, obs_cov=obs_cov, observed=winners
-    )
-    inflation = jnp.where(won, _inflation(whiten(heard), jnp.ones_like(noise[0])), 1.0)
-    jumped, log_jumped = Weigh(winners).apply(seen.belief.inflate(inflation), heard.view, heard.residual, obs_cov)
-    return believed._replace(
-        update=Finished(
-            jumped.where(won, followed.belief),
-            jnp.where(won, log_jumped, followed.log_density),
-            jnp.where(won, winners / noise, followed.weight),
-        ),
-        inflation=inflation,
-        memory=_remember(ballot, believed.memory, counted, won, sensors),
-        outlier=None if believed.outlier is None else jnp.where(won, 1.0 - winners, believed.outlier),
-    )
-
-
-def _remember(
-    ballot: Ballot, learned: Any, counted: list[Ballot], won: Array, sensors: list[np.ndarray] | None = None
-) -> Ballot:
-    """Go on with the count; a vote that is won ends it, and teaches nothing about the noise."""
-    place, slope = counted[0].place, counted[0].slope
-    if sensors is not None:
-        order = np.argsort(np.concatenate(sensors))
-        place, slope = (jnp.concatenate([getattr(c, n) for c in counted])[order] for n in ("place", "slope"))
-    votes = jnp.where(won, 0.0, jnp.stack([each.votes for each in counted]))
-    rule = jax.tree.map(lambda old, new: jnp.where(won, old, new), ballot.rule, learned)
-    return Ballot(rule, votes, place, slope)
+    def _remember(
+        self, ballot: Ballot, learned: Any, counted: list[Ballot], won: Array, sensors: list[np.ndarray] | None = None
+    ) -> Ballot:
+        """Go on with the count; a vote that is won ends it, and teaches nothing about the noise."""
+        place, slope = counted[0].place, counted[0].slope
+        if sensors is not None:
+            order = np.argsort(np.concatenate(sensors))
+            place, slope = (jnp.concatenate([getattr(c, n) for c in counted])[order] for n in ("place", "slope"))
+        votes = jnp.where(won, 0.0, jnp.stack([each.votes for each in counted]))
+        after = self.rule.jumped(ballot.rule, ballot.marked)
+        rule = jax.tree.map(lambda old, new: jnp.where(won, old, new), after, learned)
+        return ballot._replace(rule=rule, votes=votes, place=place, slope=slope)
 
 
 def _kept(believed: Believed, rows: Any, white: Whitened, ordinary: Array) -> Array:

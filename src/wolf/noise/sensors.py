@@ -77,13 +77,32 @@ class SensorBySensor(NoiseRule):
             raise ValueError("sensors must be independent: their noise in R is correlated; put those into one sensor")
 
     def start(self, model: Model) -> tuple:
-        """Start each sensor's memory."""
-        return tuple(self.rule.start(model) for _ in self.rows(model.obs_dim))
+        """Start each sensor's memory; what all share is with the first."""
+        first, *others = (self.rule.start(model) for _ in self.rows(model.obs_dim))
+        return (first, *(self.rule.with_shared(each, None) for each in others))
+
+    def each(self, memory: tuple) -> list:
+        """List the memory of each sensor, complete with what all share."""
+        shared = self.rule.shared(memory[0])
+        return [self.rule.with_shared(each, shared) for each in memory]
 
     def law(self, memory: tuple) -> list | None:
         """Say what was learned about the noise of each sensor."""
-        laws = [self.rule.law(each) for each in memory]
-        return None if None in laws else laws
+        laws = [self.rule.law(each) for each in self.each(memory)]
+        return None if any(law is None for law in laws) else laws
+
+    def predict(self, memory: tuple, view: Affine, noise_cov: Any, t: Any) -> tuple[Any, tuple]:
+        """Let what all share go forward."""
+        noise_cov, first = self.rule.predict(memory[0], view, noise_cov, t)
+        return noise_cov, (first, *memory[1:])
+
+    def marked(self, memory: tuple) -> tuple:
+        """Mark each sensor's memory."""
+        return tuple(map(self.rule.marked, memory))
+
+    def jumped(self, memory: tuple, marked: tuple) -> tuple:
+        """Let each sensor go on after a jump."""
+        return tuple(map(self.rule.jumped, memory, marked))
 
     def __call__(self, seen: Evidence) -> Believed:
         """Learn from one sensor after the other."""
@@ -95,7 +114,9 @@ class SensorBySensor(NoiseRule):
                 f"each of the model's {len(seen.memory)} sensors has noise of its own, and this step has "
                 f"{len(sensors)}: write NaN for a sensor that did not measure, instead of another H and R"
             )
-        for rows, memory in zip(sensors, seen.memory, strict=True):
+        shared, scales, dynamics = self.rule.shared(seen.memory[0]), jnp.zeros_like(seen.residual), None
+        for rows, own in zip(sensors, seen.memory, strict=True):
+            memory = self.rule.with_shared(own, shared)
             here = look(seen, rows, belief)._replace(memory=memory)
             believed = self.rule(here)
             came = here.observed.sum() > 0
@@ -106,11 +127,16 @@ class SensorBySensor(NoiseRule):
             weights = weights.at[rows].set(believed.update.readable(here.obs_cov, here.observed))
             if believed.outlier is not None:
                 outliers = outliers.at[rows].set(believed.outlier * here.observed)
-            memories.append(
-                jax.tree.map(lambda new, old, came=came: jnp.where(came, new, old), believed.memory, memory)
-            )
+            if believed.scales is not None:
+                scales = scales.at[rows].set(believed.scales[0])
+                dynamics = believed.scales[1] if dynamics is None else dynamics
+            new = jax.tree.map(lambda new, old, came=came: jnp.where(came, new, old), believed.memory, memory)
+            shared = self.rule.shared(new)
+            memories.append(self.rule.with_shared(new, None))
+        memories[0] = self.rule.with_shared(memories[0], shared)
         outlier = None if believed.outlier is None else outliers
-        return Believed(Finished(belief, log_weighted, weights), tuple(memories), outlier)
+        levels = None if dynamics is None else (scales, dynamics)
+        return Believed(Finished(belief, log_weighted, weights), tuple(memories), outlier, scales=levels)
 
 
 def look(seen: Evidence, rows: np.ndarray, belief: Belief) -> Evidence:

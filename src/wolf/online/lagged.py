@@ -6,10 +6,12 @@ Where refused measurements win a vote, these steps are filtered once more with t
 """
 
 from collections import deque
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -82,6 +84,7 @@ class FixedLag:
         self.lag = lag
         self._past: deque[_Past] = deque(maxlen=lag + 1)
         self._votes = hindsight.can_look_back(self.online.method)
+        self._jumped: int | None = None  # the step at which the last jump began
         with precision(self.online.dtype):
             self._model, moments = cast((with_matrices(model), self.online.method.moments), self.online.dtype)
         self._smooth = partial(_oldest, self._model, moments, update_first=self.online.update_first)
@@ -100,43 +103,68 @@ class FixedLag:
             report = self.online.step(y)
             votes = self.online.state.memory.votes if self._votes else None
             value = self.online.measurement(y)
-            self._past.append(_Past((self.online.mean, self.online.cov, *report.predicted), state, value, votes))
+            scale = np.asarray(1.0 if report.dynamics_scale is None else report.dynamics_scale)
+            beliefs = (self.online.mean, self.online.cov, *report.predicted, scale)
+            self._past.append(_Past(beliefs, state, value, votes))
             if self._votes and report.inflation is not None and report.inflation > 1.0:
                 self._look_back()
             now, past = self.online.t - 1, [each.beliefs for each in self._past]
         there = len(past)
         # Padded to one length, so that one compiled program serves from the first step on.
         rows = [*past, *[past[-1]] * (self.lag + 1 - there)]
-        means, covs, before, before_covs = (np.stack(column) for column in zip(*rows, strict=True))
+        means, covs, before, before_covs, scales = (np.stack(column) for column in zip(*rows, strict=True))
         with precision(self.online.dtype):
             beliefs = cast((Gaussian(means, covs), Gaussian(before, before_covs)), self.online.dtype)
-            mean, cov = self._smooth(*beliefs, np.int32(there), np.int32(now - there + 1))
+            told = cast(scales, self.online.dtype)
+            mean, cov = self._smooth(*beliefs, np.int32(there), np.int32(now - there + 1), told)
         return Lagged(now - there + 1, np.asarray(mean), np.asarray(cov), report)
 
     def _look_back(self) -> None:
-        """Filter the last steps again, with the jump where the vote that was won just now began."""
-        past, online = list(self._past), self.online
+        """Filter the last steps again, with the jump where the vote that was won just now began.
+
+        If that leads back to where the state was before another jump, both were a burst of lies.
+        """
+        past = list(self._past)
         ys, votes = np.stack([each.value for each in past]), np.stack([each.votes for each in past])
         won = np.where(np.arange(len(past)) < len(past) - 1, 1.0, np.inf)
         (starts,) = hindsight.possible_starts(votes, won, ~np.isnan(ys).all(1))
-        first, there = min(starts), len(past) - min(starts)
-        rows = np.full((self.lag + 1, ys.shape[1]), np.nan, ys.dtype)  # one length, one compiled program
-        rows[:there] = ys[first:]
+        first, oldest = min(starts), self.online.t - len(past)
+        best = max(starts, key=lambda start: float(self._again(first, [start]).log_liks[: len(past) - first].sum()))
+        before = None if self._jumped is None else self._jumped - oldest
+        if before is not None and before >= 0:
 
-        def again(start: int) -> tuple[Any, Gaussian, np.ndarray]:
-            told = hindsight.with_jumps(online.method, [start - first], len(rows), online.t - there)
-            engine = (self._model, cast(told, online.dtype), rows)
-            order = {"state": past[first].state, "update_first": online.update_first}
-            return to_numpy(run_filter(*engine, **order, save=_keep)[1])
+            def refused(jumps: list[int], bursts: list[tuple[int, int]]) -> np.ndarray:
+                found = self._again(before, jumps, bursts).outliers[: len(past) - before]
+                return np.concatenate([np.zeros((before, *found.shape[1:]), bool), found])
 
+            jumps, bursts = hindsight.without_bursts([before, best], refused)
+            if bursts:
+                self._jumped = None
+                self._take_over(before, self._again(before, jumps, bursts))
+                return
+        self._jumped = oldest + best
+        self._take_over(first, self._again(first, [best]))
+
+    def _again(self, first: int, jumps: list[int], bursts: Sequence[tuple[int, int]] = ()) -> "_Run":
+        """Filter again from one of the last steps on, with jumps and bursts at some of them."""
+        past, online = list(self._past), self.online
+        there = len(past) - first
+        rows = np.full((self.lag + 1, len(past[0].value)), np.nan, past[0].value.dtype)  # one length, one program
+        rows[:there] = np.stack([each.value for each in past[first:]])
+        barred = [(start - first, end - first) for start, end in bursts]
+        told = hindsight.with_jumps(online.method, [j - first for j in jumps], len(rows), online.t - there, barred)
+        order = {"state": past[first].state, "update_first": online.update_first}
         with precision(online.dtype):
-            best = max(starts, key=lambda start: float(again(start)[2][:there].sum()))
-            states, predicted, _ = again(best)
-            for i in range(there):
-                state, before = jax.tree.map(lambda leaf, i=i: leaf[i], (states, predicted))
-                beliefs = (np.asarray(state.mean), np.asarray(state.cov), *before)
-                self._past[first + i] = past[first + i]._replace(beliefs=beliefs, votes=state.memory.votes)
-        online.go_on_from(state)
+            found = run_filter(self._model, cast(told, online.dtype), rows, **order, save=_keep)[1]
+            return to_numpy(found)  # type: ignore[no-any-return]
+
+    def _take_over(self, first: int, found: "_Run") -> None:
+        """Put steps that were filtered again in the place of the old ones."""
+        for i in range(len(self._past) - first):
+            state, before = jax.tree.map(lambda leaf, i=i: leaf[i], (found.states, found.predicted))
+            beliefs = (np.asarray(state.mean), np.asarray(state.cov), *before, found.scales[i])
+            self._past[first + i] = self._past[first + i]._replace(beliefs=beliefs, votes=state.memory.votes)
+        self.online.go_on_from(state)
 
 
 class _Past(NamedTuple):
@@ -148,13 +176,32 @@ class _Past(NamedTuple):
     votes: Any
 
 
-def _keep(state: Any, info: Info) -> tuple[Any, Any, Any]:
-    return state, info.predicted, info.log_likelihood
+class _Run(NamedTuple):
+    """The last steps, filtered again."""
+
+    states: Any
+    predicted: Gaussian
+    log_liks: np.ndarray
+    scales: np.ndarray
+    outliers: np.ndarray
+
+
+def _keep(state: Any, info: Info) -> _Run:
+    scale: Any = jnp.ones_like(info.log_likelihood) if info.dynamics_scale is None else info.dynamics_scale
+    return _Run(state, info.predicted, info.log_likelihood, scale, info.outlier)
 
 
 @partial(jax.jit, static_argnames=("update_first",))
 def _oldest(
-    model: Any, moments: Any, filtered: Gaussian, predicted: Gaussian, length: Any, start: Any, *, update_first: bool
+    model: Any,
+    moments: Any,
+    filtered: Gaussian,
+    predicted: Gaussian,
+    length: Any,
+    start: Any,
+    scales: Any,
+    *,
+    update_first: bool,
 ) -> tuple[Any, Any]:
-    smoothed = run_smoother(model, moments, filtered, predicted, length=length, start=start, update_first=update_first)
+    smoothed = run_smoother(model, moments, filtered, predicted, None, length, start, scales, update_first=update_first)
     return smoothed.mean[0], smoothed.cov[0]

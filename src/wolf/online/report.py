@@ -107,6 +107,16 @@ class Report:
         """Factor on the predicted covariance; above 1 where the state was found to have jumped."""
         return self._cut("inflation")
 
+    @property
+    def noise_scale(self) -> float | np.ndarray | None:
+        """Size of ordinary noise over R, of methods that learn it."""
+        return self._cut("noise_scale")
+
+    @property
+    def dynamics_scale(self) -> float | None:
+        """Factor on Q in the prediction, of methods that learn it."""
+        return self._cut("dynamics_scale")
+
     def _cut(self, name: str) -> Any:
         if name not in self._layout:
             return None

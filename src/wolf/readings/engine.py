@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -14,9 +15,11 @@ from wolf.engine import parallel, run
 from wolf.filters import GaussianFilter
 from wolf.fitting.guesses import DYNAMICS_SHARE, OBS_SHARE
 from wolf.models.named import Named
+from wolf.models.sums import Sum
 from wolf.numerics import allocator, linalg
 from wolf.numerics.precision import as_key, precision, to_numpy
 from wolf.numerics.pytree import cast
+from wolf.readings import hindsight
 from wolf.readings.types import Future, Options
 from wolf.results import Filtered
 from wolf.statespace import LinearModel
@@ -145,6 +148,65 @@ def filter_whole(
     kept = {"mean": mean, "variance": variance, "standardised": out.residuals / deviations}
     told = {"weight": out.weights, "outlier": out.outliers, "nis": out.nis, "log_density": out.log_liks}
     yield kept | told, out.final
+
+
+def filter_in_hindsight(
+    named: Sum, parameters: dict[str, float], values: np.ndarray, gaps: np.ndarray | None, longest: int, level: float
+) -> tuple[dict[str, np.ndarray], list[Any]]:
+    """Judge each column of a series as a whole.
+
+    Args:
+        named: model.
+        parameters: its variances.
+        values: (T, M).
+        gaps: (T,), or None.
+        longest: rows of a fault.
+        level: probability of the intervals.
+
+    Returns:
+        What `filter_whole` keeps, with half the width of a reading's interval and the kinds of rows; and for each
+        column its model on even steps with the state after the last row.
+    """
+    judged, ends = [], []
+    for column in values.T:
+        usual = column[np.abs(column) < hindsight.LARGEST]
+        step_var = max(float(np.median(np.diff(usual) ** 2)), 1e-300) if len(usual) > 1 else 1.0
+        prior = named.start(usual[:, None], step_var)
+        build = partial(_one_column, named, prior, parameters)
+        judged.append(hindsight.judge(build, column, gaps, longest, level))
+        ends.append((build, judged[-1].final))
+    joint = len(judged) > 1
+    faults = np.stack([each.fault for each in judged], axis=1)
+    weights = np.stack([each.weight for each in judged], axis=1)
+    kinds = np.stack([each.kind for each in judged], axis=1)
+    stacked = {
+        "mean": np.stack([each.mean for each in judged], axis=1),
+        "variance": np.stack([each.variance for each in judged], axis=1),
+        "reading_half": np.stack([each.reading_half for each in judged], axis=1),
+        "weight": weights.min(1) if joint else weights[:, 0],
+        "outlier": faults.any(1) if joint else faults[:, 0],
+        # Of several columns: the fault of any, or what the first says.
+        "kind": np.where(faults.any(1), np.where(faults, kinds, 0).max(1), kinds.min(1)),
+        "standardised": np.stack([each.errors for each in judged], axis=1),
+    }
+    stacked["nis"] = (stacked["standardised"] ** 2).sum(1)
+    spread = np.stack([np.log(2 * np.pi * each.spread) for each in judged], axis=1)
+    used = np.isfinite(values) & ~faults
+    stacked["log_density"] = -0.5 * (np.where(used, spread, 0.0).sum(1) + stacked["nis"])
+    return stacked, ends
+
+
+def _one_column(named: Sum, prior: Gaussian, parameters: dict[str, float], gaps: np.ndarray | None) -> LinearModel:
+    return named.builder(gaps, prior, 1)(**parameters)
+
+
+def join_futures(futures: list[Future | None]) -> Future | None:
+    """Put the forecasts of columns side by side."""
+    known = [each for each in futures if each is not None]
+    if not known:
+        return None
+    side = (np.concatenate([getattr(each, name) for each in known], axis=1) for name in ("mean", "lower", "upper"))
+    return Future(known[0].times, *side)
 
 
 def look_ahead(

@@ -8,9 +8,11 @@ import numpy as np
 
 from wolf import checks
 from wolf.readings import Options, Series, clean
+from wolf.readings.types import AUTO
 from wolf.results.tabular import narwhals
 
-KINDS = ("mean", "lower", "upper", "weight", "outlier")
+KINDS = ("mean", "lower", "upper", "reading_lower", "reading_upper", "weight", "outlier", "kind", "repaired")
+JOINT = ("weight", "outlier", "kind")  # of which a track has one for all its columns
 
 
 def filter_frame(
@@ -19,11 +21,14 @@ def filter_frame(
     time: str | None = None,
     values: str | list[str] | None = None,
     by: str | None = None,
-    model: str = "local-level",
+    model: str = AUTO,
     method: Any = None,
     parameters: dict[str, float] | None = None,
     smooth: bool = False,
     level: float = 0.95,
+    live: bool = False,
+    patience: str | float | None = None,
+    longest_fault: str | float | None = None,
 ) -> Any:
     """Clean the readings in a data frame.
 
@@ -33,24 +38,30 @@ def filter_frame(
             steps otherwise.
         values: column of readings, or several. Default: the only column of numbers.
         by: column that tells series apart.
-        model: "local-level", "local-trend", "seasonal:24", "wiener-velocity" (several values are then one track) or a
-            TOML file; see `wolf models`.
-        method: as in `wolf.filter`.
+        model: "auto" to choose one from the data (`wolf.choose`), "local-level", "local-trend", "seasonal:24",
+            "wiener-velocity" (several values are then one track) or a TOML file; see `wolf models`.
+        method: as in `wolf.filter`, which then judges the readings. Without one, and unless `live`, each reading is
+            judged by what came before and after it.
         parameters: variances that are known, by name; the others are fitted.
-        smooth: use the whole series for each row, not only its past.
+        smooth: use the whole series for each row, and judge readings as the method does.
         level: probability of the intervals.
+        live: say of each row only what could be known at its time.
+        patience: how long refused readings must agree to be believed, live: "2h", or a number of rows.
+        longest_fault: how long a fault may last: "2h", or a number of rows. What stays away for longer has shifted.
 
     Returns:
-        The frame with its rows, index and columns as they were, and `mean`, `lower`, `upper`, `weight` and `outlier`
-        behind them (with the name of the value before them where there are several).
+        The frame with its rows, index and columns as they were, and behind them `mean` with `lower` and `upper`,
+        `reading_lower` and `reading_upper` (of a reading), `weight`, `outlier`, `kind` (spike, burst, stuck, dropout,
+        drift; shift, which is no fault; gap) and `repaired` (the readings, with the estimate where one was false or
+        missing); with the name of the value before them where there are several.
 
     Example:
         >>> import numpy as np, pandas, wolf
         >>> readings = np.random.default_rng(0).normal(20.0, 1.0, 200)
         >>> readings[50] = 999.0
         >>> out = wolf.filter_frame(pandas.DataFrame({"temperature": readings}))
-        >>> list(out), np.flatnonzero(out["outlier"]).tolist()
-        (['temperature', 'mean', 'lower', 'upper', 'weight', 'outlier'], [50])
+        >>> np.flatnonzero(out["outlier"]).tolist(), out["kind"][50], bool(abs(out["repaired"][50] - 20.0) < 1.0)
+        ([50], 'spike', True)
     """
     nw = narwhals()
     try:
@@ -70,7 +81,14 @@ def filter_frame(
     times = _times(frame, wrapped, time)
     groups, labels = (None, None) if by is None else _groups(wrapped.get_column(by))
     known = checks.mapping("parameters", parameters, "{'obs_var': 1.0}")
-    options = Options(model, method, known, smooth, level=level, diagnostics=False)
+    dated = time is None or wrapped.schema[time].is_temporal()
+    how: Any = {
+        "live": live,
+        "patience": patience,
+        "longest_fault": longest_fault,
+        "dated": dated and times is not None,
+    }
+    options = Options(model, method, known, smooth, level=level, diagnostics=False, **how)
     done = clean(data, times, options, groups=groups, labels=labels, names=names, failed=_warn)
     added = spread_rows(done, names, len(data), set(columns))
     backend = nw.get_native_namespace(wrapped)
@@ -102,9 +120,13 @@ def spread_rows(series: list[Series], names: list[str], rows: int, taken: set[st
                 if len(each.rows) == rows and _in_order(each.rows):
                     added[title[kind, j]] = array
                     continue
-                blank = np.zeros(rows, bool) if array.dtype == bool else np.full(rows, np.nan)
-                added.setdefault(title[kind, j], blank)[each.rows] = array
+                added.setdefault(title[kind, j], _blank(rows, array.dtype))[each.rows] = array
     return added
+
+
+def _blank(rows: int, dtype: Any) -> np.ndarray:
+    """Make a column with nothing in it."""
+    return np.full(rows, np.nan) if dtype.kind == "f" else np.zeros(rows, dtype)
 
 
 def _in_order(rows: np.ndarray) -> bool:
@@ -121,7 +143,7 @@ def titles(names: list[str], columns: tuple[int, ...], taken: set[str]) -> dict[
     named = {}
     for j in columns:
         for kind in KINDS:
-            joint = kind in ("weight", "outlier") and len(columns) > 1
+            joint = kind in JOINT and len(columns) > 1
             title = kind if len(names) == 1 or joint else f"{names[j]}_{kind}"
             while title in taken:
                 title = f"wolf_{title}"

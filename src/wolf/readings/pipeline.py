@@ -1,18 +1,38 @@
 """From rows to series and through them: sort, guess the start, fit, filter."""
 
+import dataclasses
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
 from wolf import checks, entry
+from wolf.choosing import FEWEST, Choice, choose_rows
+from wolf.fitting import Fit, Start
 from wolf.fitting.guesses import difference_var
+from wolf.methods import Learned
 from wolf.models.named import Named, check_parameters, parse
-from wolf.readings import engine
+from wolf.readings import durations, engine
 from wolf.readings.ready import Ready
 from wolf.readings.timing import Order, gaps_of
-from wolf.readings.types import Options, Series
+from wolf.readings.types import AUTO, Options, Series
 from wolf.results import describe_method
 from wolf.statespace import LinearModel
+
+COORDINATES = {  # names of columns that are one moving point
+    frozenset(names)
+    for names in (
+        *(
+            {"x", "y"},
+            {"x", "y", "z"},
+            {"px", "py"},
+            {"px", "py", "pz"},
+            {"pos_x", "pos_y"},
+            {"pos_x", "pos_y", "pos_z"},
+        ),
+        *({"east", "north"}, {"east", "north", "up"}, {"easting", "northing"}),
+    )
+}
 
 
 def clean(
@@ -69,10 +89,11 @@ def prepare(
     Yields:
         One series after the other, ready to be filtered.
     """
-    named = parse(options.model)
-    known = _known(named, options)
+    named = _named(options)
+    if named is not None:
+        _known(named, options)
     names = [f"value {j}" for j in range(values.shape[1])] if names is None else names
-    blocks = _blocks(named, names)
+    blocks = _blocks(named, names) if named is not None else _guessed_blocks(names)
     order = Order(times)
     members = [None] if groups is None else _members(groups, len(labels or []))
     for label, rows in zip(labels or [""], members, strict=True):
@@ -82,7 +103,7 @@ def prepare(
             titled = " ".join(filter(None, [label, names[columns[0]] if len(blocks) > 1 else ""]))
             some = data[:, columns[0] : columns[-1] + 1]
             try:
-                yield _prepare_one(titled, rows, tuple(columns), some, stamps, named, known, options)
+                yield _prepare_one(titled, rows, tuple(columns), some, stamps, named, options)
             except ValueError as error:
                 if failed is None or (groups is None and len(blocks) == 1):
                     raise
@@ -96,14 +117,17 @@ def _prepare_one(
     columns: tuple[int, ...],
     values: np.ndarray,
     times: np.ndarray | None,
-    named: Named,
-    known: dict[str, float],
+    named: Named | None,
     options: Options,
 ) -> Ready:
     which = f" (series {label})" if label else ""
     if not np.isfinite(values).any():
         raise ValueError(f"all {len(values)} values are missing{which}")
     unit, gaps = gaps_of(times)
+    choice = None
+    if named is None:
+        choice, named = _choose(values, unit if options.dated else None, gaps, which)
+    known = _known(named, options)
     named.check_gaps(gaps)
     fitted = any(name not in known for name in named.parameters)
     try:
@@ -114,21 +138,66 @@ def _prepare_one(
         step_var = known.get("obs_var", 1.0)
     prior = named.start(values, step_var)
     found, window = None, (0, len(values))
-    if fitted:
+    if choice is not None:
+        found, window = _fit_of(choice, known), choice.rows
+    elif fitted:
         found, window = engine.fit_noise(named, values, gaps, prior, known, step_var, options.restarts)
-    parameters = known | (found.parameters if found else {})
+    parameters = (found.parameters if found else {}) | known
     parameters = {name: parameters[name] for name in named.parameters}
 
     def build(gaps: np.ndarray | None) -> LinearModel:
         return named.builder(gaps, prior, len(columns))(**parameters)
 
-    method = entry.resolve_method(options.method, build(None))
+    method = entry.resolve_method(_patient(options, unit), build(None))
     if not method.needs.covariances:
         words = "has no covariance and so no intervals to write; choose another, as KF, WoLF or Learned"
         raise ValueError(f"{describe_method(method)} {words}")
     told = "the default, Learned" if options.method is None else describe_method(method)
     fit = (parameters, found, window)
-    return Ready(label, rows, columns, times, values, *fit, named.name, told, unit, gaps, build, method, options)
+    how: Any = (named.name, told, unit, gaps, build, method, options)
+    ready = Ready(label, rows, columns, times, values, *fit, *how)
+    ready.choice, ready.named = choice, named
+    return dataclasses.replace(ready, method="in hindsight") if ready.in_hindsight else ready
+
+
+def _choose(values: np.ndarray, unit: float | None, gaps: np.ndarray | None, which: str) -> tuple[Choice | None, Named]:
+    """Choose a model; a level for a series too short to choose by."""
+    known = int(np.isfinite(values).any(1).sum())
+    if known < FEWEST:
+        return None, parse("local-level")
+    stamps = None if gaps is None else np.cumsum(gaps) - gaps[0]
+    try:
+        choice = choose_rows(values, stamps, unit)
+    except ValueError as error:
+        raise ValueError(f"{error}{which}") from error
+    return choice, parse(choice.name)
+
+
+def _fit_of(choice: Choice, known: dict[str, float]) -> Fit:
+    """Tell of the variances of a choice as a fit does; their errors are not known."""
+    best, count = choice.candidates[0], choice.rows[1] - choice.rows[0]
+    start = Start(best.score, True, len(choice.candidates), "a grid", choice.parameters)
+    errors = {name: float("nan") for name in choice.parameters}
+    return Fit(choice.parameters | known, errors, choice.model, choice.outlier_share, None, best.score, count, (start,))
+
+
+def _patient(options: Options, unit: float) -> Any:
+    """Give the default method the patience that was asked for."""
+    if options.patience is None:
+        return options.method
+    if options.method is not None:
+        raise ValueError("patience is that of the default method; give another one its own, as Learned:patience=12")
+    return Learned(patience=max(2, round(durations.rows_in("patience", options.patience, unit, options.dated))))
+
+
+def _named(options: Options) -> Named | None:
+    """Find the model that was named, if only by its variances; None to choose one."""
+    if options.model != AUTO:
+        return parse(options.model)
+    if not options.parameters:
+        return None
+    simple = [parse(name) for name in ("local-level", "local-trend")]
+    return next((each for each in simple if set(options.parameters) <= set(each.parameters)), simple[0])
 
 
 def _known(named: Named, options: Options) -> dict[str, float]:
@@ -146,6 +215,12 @@ def _blocks(named: Named, names: list[str]) -> list[list[int]]:
     if named.columns == 1:
         return [[j] for j in range(len(names))]
     raise ValueError(f"{named.name} measures {named.columns} columns; got {len(names)}: {', '.join(names)}")
+
+
+def _guessed_blocks(names: list[str]) -> list[list[int]]:
+    """Take columns whose names are those of coordinates together, as a track, and all others by themselves."""
+    track = len(names) > 1 and frozenset(name.strip().lower() for name in names) in COORDINATES
+    return [list(range(len(names)))] if track else [[j] for j in range(len(names))]
 
 
 def _members(groups: np.ndarray, count: int) -> list[np.ndarray]:

@@ -7,9 +7,15 @@ from typing import Any
 import numpy as np
 
 from wolf.belief.density import deviations
+from wolf.choosing import Choice
+from wolf.filters import GaussianFilter
 from wolf.fitting import Fit
-from wolf.readings import engine
+from wolf.methods import KF
+from wolf.models.sums import Sum
+from wolf.readings import durations, engine, hindsight
 from wolf.readings.types import Future, Options, Series
+
+WORD = np.array(hindsight.KINDS).dtype  # of kinds
 
 
 @dataclasses.dataclass
@@ -35,6 +41,9 @@ class Ready:
         flagged: outliers in the pieces so far.
         judged: weights in the pieces so far.
         future: after the last piece, the forecast, if asked for.
+        choice: how the model was chosen; None if it was named.
+        named: the model before its variances and times are known.
+        kind: of the rows of the pieces so far, as `Series` has it.
     """
 
     label: str
@@ -55,6 +64,15 @@ class Ready:
     flagged: int = 0
     judged: int = 0
     future: Future | None = None
+    choice: Choice | None = None
+    named: Any = None
+    kind: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, WORD))
+
+    @property
+    def in_hindsight(self) -> bool:
+        """Whether readings are judged by what came before and after: unless a method is to judge, or the past alone."""
+        plain = not (self.options.live or self.options.smooth) and self.options.method is None
+        return plain and isinstance(self.named, Sum)
 
     @property
     def even(self) -> bool:
@@ -72,17 +90,53 @@ class Ready:
         Args:
             progress: told how many rows were done.
         """
-        run = engine.filter_whole if self.options.smooth else engine.filter_chunks
         self.flagged = self.judged = 0
+        self.kind = np.zeros(0, WORD)
         reach, final = deviations(self.options.level), None
+        if self.in_hindsight:
+            yield self._look_back(reach, progress)
+            return
+        forward = self.options.live or not (self.options.smooth or isinstance(self.filter, GaussianFilter))
+        run = engine.filter_chunks if forward else engine.filter_whole  # samples and the like are not smoothed
+        obs = np.diagonal(np.asarray(self.build(None).obs_cov), axis1=-2, axis2=-1)
+        first = 0
         for kept, state in run(self.build, self.filter, self.values, self.gaps, self.options):
-            half, final = reach * np.sqrt(kept.pop("variance")), state
-            self.flagged += int(kept["outlier"].sum())
-            self.judged += kept["outlier"].size
-            progress(len(half))
-            yield kept | {"lower": kept["mean"] - half, "upper": kept["mean"] + half}
+            variance, final = kept.pop("variance"), state
+            some = self.values[first : first + len(variance)]
+            kept["kind"] = _plain_kinds(kept["outlier"], some)
+            first += len(variance)
+            yield self._finished(kept, variance, reach, reach * np.sqrt(variance + obs), progress)
         ends = (self.times, self.unit, len(self.values), self.options)
         self.future = engine.look_ahead(self.build, self.filter, final, *ends)
+
+    def _look_back(self, reach: float, progress: Callable[[int], None]) -> dict[str, np.ndarray]:
+        """Judge the series as a whole."""
+        told, count = self.options.longest_fault, len(self.values)
+        longest = hindsight.longest_fault(count)
+        if told is not None:
+            longest = round(durations.rows_in("longest_fault", told, self.unit, self.options.dated))
+            if longest >= count:
+                raise ValueError(f"longest_fault is {longest} rows, as long as the series of {count}: say less")
+        level = self.options.level
+        kept, ends = engine.filter_in_hindsight(self.named, self.parameters, self.values, self.gaps, longest, level)
+        kept["kind"] = np.array(hindsight.KINDS)[kept["kind"]]
+        futures = [
+            engine.look_ahead(build, KF(), final, self.times, self.unit, count, self.options) for build, final in ends
+        ]
+        self.future = engine.join_futures(futures)
+        return self._finished(kept, kept.pop("variance"), reach, kept.pop("reading_half"), progress)
+
+    def _finished(
+        self, kept: dict[str, Any], variance: np.ndarray, reach: float, around: np.ndarray, progress: Any
+    ) -> dict[str, np.ndarray]:
+        """Put intervals on a piece, and count what is in it."""
+        half = reach * np.sqrt(variance)
+        self.flagged += int(kept["outlier"].sum())
+        self.judged += kept["outlier"].size
+        self.kind = np.concatenate([self.kind, kept["kind"]])
+        progress(len(half))
+        ends = {"lower": kept["mean"] - half, "upper": kept["mean"] + half}
+        return kept | ends | {"reading_lower": kept["mean"] - around, "reading_upper": kept["mean"] + around}
 
     def whole(self, progress: Callable[[int], None]) -> Series:
         """Filter all of it.
@@ -107,8 +161,11 @@ class Ready:
             mean=kept["mean"],
             lower=kept["lower"],
             upper=kept["upper"],
+            reading_lower=kept["reading_lower"],
+            reading_upper=kept["reading_upper"],
             weight=kept["weight"],
             outlier=kept["outlier"],
+            kind=kept["kind"],
             standardised=_where_measured(kept.get("standardised"), np.isfinite(self.values)),
             nis=_where_measured(kept.get("nis"), np.isfinite(self.values).any(1)),
             log_density=kept.get("log_density", np.zeros(0)),
@@ -120,7 +177,14 @@ class Ready:
             method=self.method,
             even=self.even,
             unit=self.unit,
+            choice=self.choice,
         )
+
+
+def _plain_kinds(outlier: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Say of rows that a method judged what they are: it knows of outliers alone."""
+    flagged = outlier if outlier.ndim == 1 else outlier.any(1)
+    return np.where(np.isfinite(values).any(1), np.where(flagged, "spike", ""), "gap").astype(WORD)
 
 
 def _where_measured(array: np.ndarray | None, measured: np.ndarray) -> np.ndarray:

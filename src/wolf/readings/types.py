@@ -7,9 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wolf import checks
+from wolf.choosing import Choice
 from wolf.fitting import Fit
+from wolf.readings import durations
 
 MOST_AHEAD = 1_000_000  # steps of a forecast, which is there as a whole before it is written
+AUTO = "auto"  # in the place of a model's name: choose one
 LEVEL = 0.95  # probability of the intervals
 
 
@@ -18,17 +21,22 @@ class Options:
     """How to clean.
 
     Attributes:
-        model: by name, or a TOML file; see `wolf.models.make`.
-        method: as in `wolf.filter`.
+        model: "auto" to choose one from the data, a name, or a TOML file; see `wolf.models.make`.
+        method: as in `wolf.filter`; without one, what the whole series says (`wolf.readings.hindsight`).
         parameters: variances that are known; the others are fitted.
-        smooth: use the whole series for each row, not only its past.
+        smooth: use the whole series for each row, not only its past, and judge readings as the method does.
         forecast: steps beyond the end.
         level: probability of the intervals.
         restarts: of the fit.
         diagnostics: keep residuals, NIS and log densities, for a report; empty arrays otherwise.
+        live: say of each row only what could be known at its time.
+        patience: how long refused readings must agree to be believed, live: "2h", or a number of rows.
+        longest_fault: how long a fault may last, in hindsight: "2h", or a number of rows; what stays away for longer
+            has shifted. Default: 30 rows, at most a twentieth of the series.
+        dated: whether times are seconds of a clock, so that days and weeks mean something.
     """
 
-    model: str = "local-level"
+    model: str = AUTO
     method: Any = None
     parameters: dict[str, float] = dataclasses.field(default_factory=dict)
     smooth: bool = False
@@ -36,11 +44,20 @@ class Options:
     level: float = LEVEL
     restarts: int = 2
     diagnostics: bool = True
+    live: bool = False
+    patience: str | float | None = None
+    longest_fault: str | float | None = None
+    dated: bool = False
 
     def __post_init__(self) -> None:
         """Check what can be checked before the data come."""
         checks.level(self.level)
         checks.flag("smooth", self.smooth)
+        checks.flag("live", self.live)
+        if self.live and self.smooth:
+            raise ValueError("live and smooth exclude each other: live uses the past of each row, smooth all of it")
+        durations.check("patience", self.patience)
+        durations.check("longest_fault", self.longest_fault)
         if isinstance(self.forecast, int) and self.forecast > MOST_AHEAD:
             raise ValueError(f"a forecast has at most {MOST_AHEAD:,} steps; got {self.forecast:,}")
         checks.whole("forecast", self.forecast)
@@ -70,8 +87,12 @@ class Series:
         mean: of what a perfect sensor would say, (T, M).
         lower: lower end of its interval.
         upper: upper end.
+        reading_lower: lower end of the interval of a reading, (T, M); None where readings have none, as on a globe.
+        reading_upper: upper end.
         weight: (T,) or (T, M).
         outlier: in the shape of the weights.
+        kind: of each row, (T,): "" for a reading, "spike", "burst", "stuck", "dropout" or "drift" for a fault, "shift"
+            for the first reading after one, "gap" where nothing was measured. None where nobody told.
         standardised: residual over its predicted deviation, (T, M); NaN where nothing was measured.
         nis: normalised innovation squared, (T,).
         log_density: of each row under its Gaussian prediction, (T,).
@@ -83,6 +104,7 @@ class Series:
         method: as run.
         even: whether the steps are even.
         unit: the typical step, in the unit of the times.
+        choice: how the model was chosen, with its candidates; None if it was named.
     """
 
     label: str
@@ -106,6 +128,16 @@ class Series:
     method: str
     even: bool
     unit: float
+    reading_lower: Any = None
+    reading_upper: Any = None
+    kind: Any = None
+    choice: Choice | None = None
+
+    @property
+    def repaired(self) -> np.ndarray:
+        """The readings, with the estimate where one was false or missing, (T, M)."""
+        outlier = self.outlier if self.outlier.ndim == 2 else self.outlier[:, None]
+        return np.where(outlier | ~np.isfinite(self.values), self.mean, self.values)
 
     @property
     def missing(self) -> int:

@@ -52,7 +52,7 @@ def flags_of(each: Series, options: Options, filtered: Any = None) -> list[Flag]
         options: how.
         filtered: the run, if it is at hand: a `Filtered` with `save="all"`.
     """
-    kinds = kinds_of(each)
+    kinds = None if options.live else kinds_of(each)  # live, a kind is a guess: `explain` says more
     told = None if kinds is not None else _explained(each, options, filtered)
     outlier = each.outlier if each.outlier.ndim == 2 else each.outlier[:, None]
     single: list[Flag] = []

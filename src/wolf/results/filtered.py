@@ -15,6 +15,7 @@ from wolf.statespace.arrays import count
 ARRAYS = (
     *("means", "covs", "variances", "predicted_means", "predicted_covs", "residuals", "innovation_covs"),
     *("weights", "outliers", "nis", "log_liks", "weighted_log_liks", "outlier_probabilities", "inflations"),
+    *("noise_scales", "dynamics_scales"),
 )  # that `save="all"` keeps, of methods that tell them
 
 
@@ -124,6 +125,16 @@ class Filtered:
         return self._kept("inflations")
 
     @property
+    def noise_scales(self) -> np.ndarray:
+        """Size of ordinary noise over R that each measurement was judged by, (T,) or (T, M), where it is learned."""
+        return self._kept("noise_scales")
+
+    @property
+    def dynamics_scales(self) -> np.ndarray:
+        """Factor on Q in each prediction, (T,), of methods that learn it."""
+        return self._kept("dynamics_scales")
+
+    @property
     def log_likelihood(self) -> float | np.ndarray:
         """Log density of all measurements under the predictive Gaussians; (B,) for many series."""
         return _total(self.log_liks, self.num_series)
@@ -143,6 +154,18 @@ class Filtered:
         if self.num_series is not None:
             raise ValueError("pick one series, as out[0].learned_noise")
         return law
+
+    def _told(self) -> list[str]:
+        """Say what levels were learned, and what is odd about them."""
+        if not isinstance(self.saved, dict) or "dynamics_scales" not in self.saved:
+            return []
+        laws = self.learned_noise
+        laws = laws if isinstance(laws, list) else [laws]
+        remarks = dict.fromkeys(remark for law in laws for remark in law.remarks)
+        return [
+            f"  learned: {laws[0]!r}" + (", of the first sensor" if len(laws) > 1 else ""),
+            *map("  {}".format, remarks),
+        ]
 
     def _kept(self, name: str) -> np.ndarray:
         """Read an array, or say why it is not there; an AttributeError, so that `hasattr` tells."""
@@ -238,6 +261,7 @@ class Filtered:
             lines.append("  kept: what your save function returned, in .saved")
         if self.num_series is None:
             lines.append(f"  final state: {describe_state(self.final)}")
+            lines += self._told()
         return "\n".join(lines)
 
 

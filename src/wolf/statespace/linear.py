@@ -110,6 +110,10 @@ class LinearModel:
         """Slice the arrays that have a time axis."""
         return replace(self, **{name: slice_at(getattr(self, name), t) for name in ("F", "H", "Q", "R", "B")})
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Copy the fields; how it moves over any time is a function, which a pickle cannot hold."""
+        return {name: value for name, value in vars(self).items() if name != "_motion"}
+
     def with_motion(self, motion: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]) -> "LinearModel":
         """Say how the state moves over any time, for measurements that come when they come.
 
@@ -136,8 +140,8 @@ class LinearModel:
         motion = vars(self).get("_motion")
         if motion is None:
             raise ValueError(
-                "this model has no form for steps of other lengths: take one of wolf.models, tell it by "
-                "model.with_motion(...), or give F= and Q= of the step"
+                "this model has no form for steps of other lengths: take one of wolf.models (a pickled one has lost "
+                "it), tell it by model.with_motion(...), or give F= and Q= of the step"
             )
         gaps = np.atleast_1d(checks.finite("dt", times))
         if np.any(gaps < 0):

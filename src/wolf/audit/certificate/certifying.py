@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from wolf import calibration, checks, entry, weights
-from wolf.audit.certificate import situation, stress, worst_error
+from wolf.audit.certificate import situation, stress, votes, worst_error
 from wolf.audit.certificate.entries import Certificate, Entry, neat
 from wolf.audit.certificate.influences import WorstError
 from wolf.audit.certificate.trials import GROSS
@@ -79,6 +79,8 @@ def certify(
         stress.check_spread(np.asarray(expected.posterior.cov))
         found = worst_error.find(suited, cast_method, situations, expected)
         entries, curves = _one_step(found, places, expected, along=ys is not None)
+        last = jax.tree.map(lambda leaf: leaf[-1], situations)
+        entries += votes.won_vote(suited, cast_method, last, np.asarray(expected.innovation_cov)[-1])
         entries += _step_efficiency(method, model)
         remarks = _remarks(steady, varies, trials, _seed(key))
         if steady is not None and trials:

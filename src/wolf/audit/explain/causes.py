@@ -3,7 +3,9 @@
 What one step cannot tell, later steps can. A doubtful measurement is compared with what the measurements after it say
 (`windows.py`): if they agree with it and not with those before, the state jumped; if those before and after agree with
 each other and not with it, it was false, and then its neighbours tell whether it was alone, or the sensor stuck or
-biased for a while.
+biased for a while. Where the filter lets refused measurements vote, what they won is known from
+`wolf.engine.hindsight`: jumps where they began, and bursts that came back. A sensor that repeats one value is stuck,
+refused or not.
 """
 
 from collections.abc import Iterator
@@ -11,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from wolf.api import in_hindsight
 from wolf.audit.explain.evidence import (
     BROKEN,
     Run,
@@ -63,12 +66,14 @@ def explain(out: Filtered) -> Explained:
         (20, 'outlier', 40, 'jump')
     """
     _check(out)
+    out = in_hindsight(out.model, out)
     dtype = out.settings["dtype"]
     with precision(dtype):
         run = read(out, dtype)
         verdicts = _judge_all(run, [Stretch(j, *ends) for j in run.channels for ends in _stretches(run, j)])
         verdicts = _close_excursions(run, verdicts)
-    findings = [*_missing(run), *(finding for one in verdicts for finding in one.findings)]
+    findings = [*_missing(run), *(finding for one in verdicts for finding in one.findings), *_jumps(run, out)]
+    findings += _stuck(run, {(finding.step, finding.sensor) for finding in findings})
     order = sorted(findings, key=lambda f: (f.step, -1 if f.sensor is None else f.sensor))
     return Explained(tuple(order), len(out))
 
@@ -95,6 +100,32 @@ def _missing(run: Run) -> Iterator[Finding]:
         yield Finding(int(t), None, "missing", np.nan, (int(t), int(t)), "nothing was measured", {})
     for t, j in np.argwhere(gone & ~gone.all(axis=1, keepdims=True)):
         yield Finding(int(t), int(j), "missing", np.nan, (int(t), int(t)), "this coordinate was not measured", {})
+
+
+def _jumps(run: Run, out: Filtered) -> Iterator[Finding]:
+    """List the jumps that refused measurements voted for, each at the step where their vote began."""
+    inflations = out.saved.get("inflations", np.ones(len(out)))
+    frozen = run.repeats.max(axis=1) > 0  # one value, again and again, agrees with itself
+    for t in np.flatnonzero((inflations > 1.0) & ~frozen).tolist():
+        moved = out.means[t] - out.predicted_means[t]
+        words = f"measurements from here on agree with each other: the state moved by ({_numbers(moved)})"
+        size = float(np.sqrt(run.nis[t])) if np.isfinite(run.nis[t]) else np.nan
+        yield Finding(t, None, "jump", size, (t, t), words, {"inflation": float(inflations[t])})
+
+
+def _stuck(run: Run, known: set[tuple[int, int | None]]) -> Iterator[Finding]:
+    """List values that a sensor repeated and that were believed; they may look right for long."""
+    for channel in run.channels:
+        repeats = run.repeats[:, run.all_columns(channel)].max(axis=1)
+        groups = np.split(np.arange(len(repeats)), np.flatnonzero(np.diff(repeats) != 0) + 1)
+        for group in groups:
+            ends = (int(group[0]), int(group[-1]))
+            for t in group[repeats[group] > 0].tolist():
+                if (t, channel) not in known:
+                    words = f"the same value for {repeats[t]} steps"
+                    yield Finding(
+                        t, channel, "stuck", run.size(channel, t), ends, words, {"repeats": float(repeats[t])}
+                    )
 
 
 def _stretches(run: Run, channel: int | None) -> Iterator[tuple[int, int]]:

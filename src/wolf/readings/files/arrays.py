@@ -55,7 +55,7 @@ def nulls(column: Any) -> np.ndarray:
 
 
 def from_numpy(array: np.ndarray) -> Any:
-    """Turn an array of floats or truth values, (rows,), into one of pyarrow; NaN becomes null.
+    """Turn an array of floats, truth values or words, (rows,), into one of pyarrow; NaN becomes null.
 
     Example:
         >>> from_numpy(np.array([1.5, np.nan])).to_pylist(), from_numpy(np.array([True, False])).to_pylist()
@@ -64,10 +64,20 @@ def from_numpy(array: np.ndarray) -> Any:
     arrow = pyarrow()
     if array.dtype == bool:
         return arrow.Array.from_buffers(arrow.bool_(), len(array), [None, _bits(array)])
+    if array.dtype.kind == "U":
+        return _words(array)
     absent = np.isnan(array)
     present = _bits(~absent) if absent.any() else None
     floats = np.ascontiguousarray(array, np.float64)
     return arrow.Array.from_buffers(arrow.float64(), len(array), [present, arrow.py_buffer(floats)])
+
+
+def _words(array: np.ndarray) -> Any:
+    """Turn words of plain letters into pyarrow's, byte by byte: its own way would import pandas to look at them."""
+    arrow = pyarrow()
+    ends = np.concatenate([[0], np.cumsum(np.char.str_len(array))]).astype(np.int32)
+    letters = array.astype("S").tobytes().replace(b"\0", b"")
+    return arrow.Array.from_buffers(arrow.string(), len(array), [None, arrow.py_buffer(ends), arrow.py_buffer(letters)])
 
 
 def _bits(truths: np.ndarray) -> Any:

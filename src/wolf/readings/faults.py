@@ -1,0 +1,240 @@
+"""Faults in hindsight: which runs of readings leave the series and come back, and which do not come back.
+
+A fault that adds 1 to the readings of a run adds a known shape to the one-step errors of the filter: that of a step up,
+less that of a step down L rows later. With g the errors that a step makes, in deviations, e the errors seen,
+
+    G(s) = Σ_k g(k) e(s + k),     τ(s, L) = (G(s) - G(s + L)) / |g(k) - g(k - L)|
+
+is the statistic of the likelihood ratio for a fault of L readings from s on, G(s) / |g| that for a shift for good (de
+Jong & Penzer 1998, *Diagnosing shocks in time series*, JASA 93). All places and lengths take one correlation.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from wolf.choosing import steady
+from wolf.statespace import LinearModel
+
+CUT = 3.0  # deviations at which errors are cut off where their usual spread is measured
+MAD = 1.4826  # from a median absolute deviation to the standard deviation of a Gaussian
+BLOCK = 65_536  # rows that are correlated at once
+REACH = 512  # rows that the shape of a step is followed for
+FAULT = 5.0  # deviations of τ from which a run is a fault, where its tails are a Gaussian's
+LONGER = 0.1  # times the root of the further rows of a run, by which a longer fault must be better than a shorter one
+SHORTEST_RAMP, RAMP_STEP = 8, 4  # rows of drifts that are looked for
+FOR_GOOD = 1.1  # by which a shift must explain more than a fault that comes back
+SHIFT = 7.0  # the same for a shift
+NEAR = 101  # errors around a row that tell how large they usually are there
+CALM_TO_WILD = (0.25, 8.0)  # range of that, beside the usual
+# Of |t| with 1, 1.5, 2, 3, 5, 10 and many degrees of freedom: ratio of the 90 % and 50 % quantiles, and of the 99 %
+# quantile to a Gaussian's, the smallest first.
+RATIOS = (2.439, 2.590, 2.772, 3.077, 3.576, 4.267, 6.314)
+FACTORS = (1.0, 1.11, 1.25, 1.51, 1.96, 2.63, 4.97)
+ECHO = 200  # rows on either side of a fault in which its echo may be heard
+WEAK = 0.15  # strength beside that of another fault nearby, below which it may be an echo
+LEAST_SCALE = 0.5  # of τ, which has 1 where the model fits
+
+
+class FaultShape(NamedTuple):
+    """What faults make of the errors.
+
+    Attributes:
+        step: g, what a step does, (K,).
+        norms: |g(k) - g(k - L)| for L = 1, 2, ..., and as the last |g|, that of a shift.
+        ramps: lengths of the drifts that are looked for: readings that go astray slowly and come back at once.
+        ramp_norms: of their shapes.
+    """
+
+    step: np.ndarray
+    norms: np.ndarray
+    ramps: np.ndarray
+    ramp_norms: np.ndarray
+
+    @property
+    def longest(self) -> int:
+        """Longest run that is looked for."""
+        return len(self.norms) - 1
+
+
+class Found(NamedTuple):
+    """Runs that look like faults, and shifts.
+
+    Attributes:
+        first: row of each run, strongest first.
+        length: of each run; 0 for a shift.
+        drift: whether it goes astray slowly.
+        size: by which the readings are off.
+        strength: root of the likelihood ratio.
+    """
+
+    first: np.ndarray
+    length: np.ndarray
+    drift: np.ndarray
+    size: np.ndarray
+    strength: np.ndarray
+
+
+def shape_of(model: LinearModel, longest: int) -> FaultShape:
+    """Find what a step of 1 in the readings makes of the errors of a settled filter.
+
+    Args:
+        model: of one column, on even steps.
+        longest: run.
+    """
+    row, noise = np.asarray(model.H)[0], np.asarray(model.R)[0]
+    dynamics = np.eye(len(row)) if model.F is None else np.asarray(model.F)
+    settled = steady.settle(dynamics, row, np.asarray(model.Q)[None], noise)
+    far = np.full(1, np.inf)
+    errors = steady.walk(np.ones(REACH), dynamics, row, settled.gain, np.zeros(len(row)), far)[:, 0]
+    step = errors / np.sqrt(settled.variance[0])
+    later = np.zeros((longest, REACH))
+    for length in range(1, longest + 1):
+        later[length - 1, length:] = step[:-length]
+    ramps = np.arange(SHORTEST_RAMP, longest + 1, RAMP_STEP)
+    means = [(later[: length - 1].sum(0) + step) / length - later[length - 1] for length in ramps]
+    norms = np.append(np.linalg.norm(step - later, axis=1), np.linalg.norm(step))
+    return FaultShape(step, norms, ramps, np.array([np.linalg.norm(each) for each in means]))
+
+
+def correlate(errors: np.ndarray, step: np.ndarray) -> np.ndarray:
+    """Form `G(s) = Σ_k g(k) e(s + k)` for every row, (T + 1,), by Fourier transforms of blocks.
+
+    Example:
+        >>> correlate(np.array([1.0, 2.0, 3.0]), np.array([1.0, 0.5])).round(6)[:3].tolist()
+        [2.0, 3.5, 3.0]
+    """
+    count, reach = len(errors), len(step)
+    size = 1 << (min(BLOCK, count + 2 * reach) - 1).bit_length()
+    rows = size - reach + 1
+    turned = np.conj(np.fft.rfft(step, size))
+    total = np.empty(count + 1)
+    for first in range(0, count + 1, rows):
+        some = errors[first : first + size]
+        told = np.fft.irfft(np.fft.rfft(some, size) * turned, size)
+        stop = min(first + rows, count + 1)
+        total[first:stop] = told[: stop - first]
+    return total
+
+
+class Limits(NamedTuple):
+    """Sizes from which on statistics are no chance: of each length and of a shift, and of each drift."""
+
+    runs: np.ndarray
+    ramps: np.ndarray
+
+    def raised(self, factor: float) -> "Limits":
+        """Multiply all."""
+        return Limits(factor * self.runs, factor * self.ramps)
+
+
+def limits_of(errors: np.ndarray, shape: FaultShape) -> Limits:
+    """Find the limits of a series.
+
+    Args:
+        errors: one-step errors of a filter that outliers do not move, over their deviation, (n,).
+        shape: of a step.
+    """
+    heavy = tail_factor(errors)
+    total = correlate(np.clip(errors, -CUT, CUT), shape.step)
+
+    def limit(parts: np.ndarray, least: float) -> float:
+        scale = MAD * float(np.median(np.abs(parts))) if parts.size else 1.0
+        return least * heavy * max(LEAST_SCALE, scale)
+
+    runs = [limit(_run_parts(total, shape, length), FAULT) for length in range(1, shape.longest + 1)]
+    ramps = [limit(_ramp_parts(total, shape, i), FAULT) for i in range(len(shape.ramps))]
+    return Limits(np.array([*runs, limit(total[:-1] / shape.norms[-1], SHIFT)]), np.array(ramps))
+
+
+def _run_parts(total: np.ndarray, shape: FaultShape, length: int) -> np.ndarray:
+    """Form τ(s, L) for all rows; a run that lasts to the end may be a shift, and is left out."""
+    return (total[: -length - 1] - total[length:-1]) / shape.norms[length - 1]
+
+
+def _ramp_parts(total: np.ndarray, shape: FaultShape, i: int) -> np.ndarray:
+    length = int(shape.ramps[i])
+    sums = np.concatenate([[0.0], np.cumsum(total)])
+    rows = len(total) - length - 1
+    mean = (sums[length : length + rows] - sums[:rows]) / length
+    return (mean - total[length : length + rows]) / shape.ramp_norms[i]
+
+
+def find(errors: np.ndarray, usable: np.ndarray, shape: FaultShape, limits: Limits) -> Found:
+    """Look for faults and shifts.
+
+    Args:
+        errors: one-step errors over their deviation, (T,); 0 where nothing was used.
+        usable: rows with a reading that is not yet known to be a fault, (T,).
+        shape: of a step.
+        limits: from `limits_of`.
+    """
+    count = len(errors)
+    total = correlate(errors, shape.step)
+    best, raw, size = np.zeros(count), np.zeros(count), np.zeros(count)
+    which, drift = np.zeros(count, int), np.zeros(count, bool)
+
+    def compare(part: np.ndarray, limit: float, norm: float, length: int, ramp: bool) -> None:
+        rows, ratio = len(part), np.abs(part)
+        ratio[ratio < limit] = 0.0
+        np.maximum(raw[:rows], ratio, out=raw[:rows])
+        ratio = ratio / (1 + LONGER * np.sqrt(length - 1))
+        better = ratio > best[:rows]
+        best[:rows][better], which[:rows][better], drift[:rows][better] = ratio[better], length, ramp
+        size[:rows][better] = part[better] / norm
+
+    for length in range(1, min(shape.longest, count - 1) + 1):
+        compare(_run_parts(total, shape, length), limits.runs[length - 1], shape.norms[length - 1], length, False)
+    for i, length in enumerate(shape.ramps.tolist()):
+        if length < count:
+            compare(_ramp_parts(total, shape, i), limits.ramps[i], shape.ramp_norms[i], length, True)
+    shift = np.abs(total[:count]) / shape.norms[-1]
+    stays = (shift > limits.runs[-1]) & (shift > FOR_GOOD * raw)
+    best[stays] = shift[stays] / (1 + LONGER * np.sqrt(shape.longest))  # no fault is as long as what lasts
+    which[stays], size[stays] = 0, (total[:count] / shape.norms[-1] ** 2)[stays]
+    first = _strongest(np.where(usable, best, 0.0), which, shape.longest)
+    return Found(first, which[first], drift[first] & (which[first] > 0), size[first], best[first])
+
+
+def local_scale(errors: np.ndarray, usable: np.ndarray) -> np.ndarray:
+    """Follow how large errors usually are around each row, (T,), in deviations; a fault is too short to move it."""
+    from scipy.ndimage import median_filter
+
+    rows = np.flatnonzero(usable)
+    if len(rows) < NEAR:
+        return np.ones(len(errors))
+    sizes = MAD * median_filter(np.abs(errors[rows]), NEAR, mode="reflect")
+    usual = max(float(np.median(sizes)), 1e-300)
+    return np.interp(np.arange(len(errors)), rows, np.clip(sizes / usual, *CALM_TO_WILD))
+
+
+def tail_factor(errors: np.ndarray) -> float:
+    """Say how much farther than a Gaussian's the tails reach, from how far a tenth of the errors do.
+
+    The tails are taken for those of a Student-t law, whose degrees of freedom follow from the ratio of two quantiles;
+    the factor is that of its 99 % quantiles.
+    """
+    sizes = np.abs(errors)
+    middle, tenth = np.quantile(sizes, (0.5, 0.9)) if sizes.size else (1.0, 1.0)
+    return float(np.interp(tenth / max(middle, 1e-300), RATIOS, FACTORS))
+
+
+def _strongest(strength: np.ndarray, which: np.ndarray, longest: int) -> np.ndarray:
+    """Take the strongest of those that overlap; what is far weaker than another one nearby may be its echo, and waits.
+
+    A shift waits for all faults around it.
+    """
+    from scipy.ndimage import maximum_filter1d
+
+    around = maximum_filter1d(strength, 2 * ECHO + 1)
+    order = np.flatnonzero((strength > 0.0) & (strength >= WEAK * around))
+    order = order[np.argsort(-strength[order], kind="stable")]
+    taken = np.zeros(len(strength) + 1, bool)
+    kept = []
+    for row in order.tolist():
+        length = int(which[row])
+        room = length or longest  # what lies between two faults looks like one, too: the longer, the more room
+        if not taken[max(row - room, 0) : row + length + room].any():
+            taken[row : row + max(length, 1)] = True
+            kept.append(row)
+    return np.array(kept, int)

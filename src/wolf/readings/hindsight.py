@@ -1,0 +1,286 @@
+"""A series judged as a whole: faults by what came before and after, shifts as events, gaps bridged, honest intervals.
+
+Round by round the strongest faults are left out (`faults`), and those that all other readings speak for are taken back;
+a shift is believed when no fault is left. What remains is smoothed with less weight on what is still far off, and the
+width of a reading's interval is that which holds the stated share of readings when each is left out.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wolf.choosing import steady
+from wolf.readings import faults
+from wolf.readings.shapes import runs_of, stuck_rows, suspicious_values
+from wolf.readings.sweeps import Build, Sweep, sweep
+
+KINDS = ("", "spike", "burst", "stuck", "dropout", "drift", "shift", "gap")
+ROUNDS = 8  # of looking for faults
+TRIES = 4  # with higher limits each, while far too much looks like a fault
+HIGHER = 1.5
+MOST_FAULTS = 0.15  # share of the readings
+KEEP = 3.5  # deviations from what all other readings say, from which a reading stays a fault
+BESIDE_OFF = 2.0  # the same for one beside a run of faults, to their side: it belongs to them
+LONG = 3  # readings of such a run
+MOSTLY = 0.6  # share of a run that must be off for all of it to be a fault
+HOLE, AROUND = 2, 8  # readings between faults that are taken for faults, if half as many around them as this are
+CULPRIT = 0.4  # deviations beside the worst nearby, below which a reading may only suffer from it
+CUT = 3.0  # deviations from which a reading is believed less
+LEAST_WEIGHT = 1e-3
+MISPLACED = 1.5  # deviations from what others say, on the average over all readings of a suspicious value
+SAMPLE = 4_096  # rows that tell what usual errors are
+WINDOW, GROSS = 25, 8.0  # of a running median, and deviations from it that do not count as usual
+LONGEST, LONGEST_SHARE = 30, 0.05  # rows of a fault, and share of the series, unless something else is said
+LEAST_REST = 1e-9
+LARGEST = 1e100  # of a reading; beyond it is nothing that was measured
+
+
+class InHindsight(NamedTuple):
+    """A series of one column in hindsight.
+
+    Attributes:
+        mean: of what a perfect sensor would say, (T,).
+        variance: of that, (T,).
+        reading_half: half the width of the interval of a reading, (T,).
+        weight: how far each reading was believed, (T,).
+        kind: number in `KINDS`, (T,).
+        errors: one-step errors over their deviation, (T,); 0 where nothing was used.
+        spread: variance of the one-step errors, (T,).
+        final: state after the last row.
+    """
+
+    mean: np.ndarray
+    variance: np.ndarray
+    reading_half: np.ndarray
+    weight: np.ndarray
+    kind: np.ndarray
+    errors: np.ndarray
+    spread: np.ndarray
+    final: Any
+
+    @property
+    def fault(self) -> np.ndarray:
+        """Which readings are faults, (T,)."""
+        return (self.kind > 0) & (self.kind < KINDS.index("shift"))
+
+
+def longest_fault(count: int) -> int:
+    """Say how many rows a fault may take if nobody does.
+
+    Example:
+        >>> longest_fault(2000), longest_fault(100)
+        (30, 5)
+    """
+    return max(1, min(LONGEST, int(LONGEST_SHARE * count)))
+
+
+def judge(build: Build, values: np.ndarray, gaps: np.ndarray | None, longest: int, level: float) -> InHindsight:
+    """Judge a series.
+
+    Args:
+        build: gaps -> model of one column.
+        values: (T,), NaN where missing.
+        gaps: before each row, (T,), in steps; None where all are 1.
+        longest: rows of a fault; what stays away for longer has shifted.
+        level: probability of a reading's interval.
+    """
+    wild = np.abs(values) > LARGEST
+    case = _Case(build, np.where(wild, np.nan, values), gaps, longest)
+    case.search()
+    case.find_dropouts()
+    used = case.used
+    loo = case.left_out(case.sweep())
+    weight = np.where(np.isfinite(loo), np.minimum(1.0, CUT / np.maximum(np.abs(loo), CUT)), 0.0)
+    noise = np.where(np.isfinite(loo), np.maximum(weight, LEAST_WEIGHT) ** -2.0, 1.0)
+    seen = sweep(build, used, noise, gaps)
+    half = reading_factor(case.left_out(seen, noise), level) * np.sqrt(seen.variance + case.obs_var)
+    final = seen.final._replace(belief=_moved(seen.final.belief, case.offset[-1]))
+    told = (seen.mean + case.offset, seen.variance, half, weight)
+    kind = np.where(wild, KINDS.index("spike"), case.kinds())
+    return InHindsight(*told, kind, seen.errors, seen.spread, final)
+
+
+def reading_factor(errors: np.ndarray, level: float) -> float:
+    """Find how many deviations hold the stated share of readings, each left out."""
+    known = np.abs(errors[np.isfinite(errors)])
+    if not known.size:
+        from scipy.special import ndtri
+
+        return float(ndtri(0.5 + 0.5 * level))
+    # One more than there are: the share that a new one has (Vovk, Gammerman & Shafer 2005, split conformal).
+    return float(np.quantile(known, min(1.0, level * (len(known) + 1) / len(known))))
+
+
+class _Case:
+    """One series while it is judged: what is left out, and by how much it has shifted."""
+
+    def __init__(self, build: Build, values: np.ndarray, gaps: np.ndarray | None, longest: int):
+        self.build, self.values, self.gaps = build, values, gaps
+        model = build(None)
+        self.obs_var = float(np.asarray(model.R)[0, 0])
+        self.shape = faults.shape_of(model, longest)
+        self.limits = faults.limits_of(_usual_errors(model, values), self.shape)
+        self.known, self.stuck = np.isfinite(values), stuck_rows(values)
+        self.dropped = np.zeros(len(values), bool)
+        self.start()
+
+    def start(self) -> None:
+        """Forget what was found."""
+        self.mask, self.offset = self.stuck.copy(), np.zeros(len(self.values))
+        self.shifts: list[int] = []
+        self.near = np.ones(len(self.values))
+        self.drifts = np.zeros(len(self.values), bool)
+
+    @property
+    def used(self) -> np.ndarray:
+        """Readings that are not left out, without the shifts."""
+        return np.where(self.mask | self.dropped, np.nan, self.values - self.offset)
+
+    def sweep(self, smooth: bool = True) -> Sweep:
+        """Go over what is not left out."""
+        return sweep(self.build, self.used, np.ones(len(self.values)), self.gaps, smooth)
+
+    def left_out(self, seen: Sweep, noise: Any = 1.0) -> np.ndarray:
+        """Compare each reading with what all others say, in deviations; NaN where it was not used.
+
+        With V after all readings and R that of this one, V R / (R - V) is the variance without it, and its error is
+        that from the mean after all times R / (R - V).
+        """
+        rest = np.maximum(1.0 - seen.variance / (self.obs_var * noise), LEAST_REST)
+        return np.asarray((self.used - seen.mean) / rest / np.sqrt(seen.variance / rest + self.obs_var))
+
+    def search(self) -> None:
+        """Look for faults and shifts, with higher limits while far too much looks like one."""
+        for _ in range(TRIES):
+            for _ in range(ROUNDS):
+                if not self.look():
+                    break
+            if (self.mask & ~self.stuck).sum() <= MOST_FAULTS * self.known.sum():
+                break
+            self.limits = self.limits.raised(HIGHER)
+            self.start()
+        self.mask = _filled(self.mask & ~self.stuck) | self.stuck
+
+    def look(self) -> bool:
+        """Take one round; say whether anything changed."""
+        before, shifts = self.mask.copy(), len(self.shifts)
+        seen = self.sweep(smooth=False)
+        found = faults.find(seen.errors / self.near, self.known & ~self.mask, self.shape, self.limits)
+        if not len(found.first):
+            return False
+        runs = found.length > 0
+        for first, length, drift in zip(found.first[runs], found.length[runs], found.drift[runs], strict=True):
+            self.mask[first : first + length] = True
+            self.drifts[first : first + length] |= drift
+        if not runs.any():  # a shift waits until no fault is left: what follows a fault may look like one
+            for first, size in zip(found.first.tolist(), found.size, strict=True):
+                self.offset[first:] += size * self.near[first]
+                self.shifts.append(first)
+        seen = self.sweep()
+        # How wild the readings are around each row is told by what is left: a fault would make all others look calm.
+        self.near = faults.local_scale(seen.errors, self.known & ~self.mask)
+        off = (self.values - self.offset - seen.mean) / np.sqrt(seen.variance + self.obs_var)
+        away = np.nan_to_num(np.where(self.mask, off, self.left_out(seen)) / self.near)
+        self.mask = _pruned(self.mask & ~self.stuck, away, self.shape.longest) | self.stuck
+        return len(self.shifts) > shifts or bool(np.any(self.mask != before))
+
+    def find_dropouts(self) -> None:
+        """Leave out 0, -999 and the like where such a value comes again and again and does not belong."""
+        for value in suspicious_values(self.values):
+            same = self.values == value
+            self.dropped |= same
+            seen = self.sweep()
+            away = (value - self.offset - seen.mean)[same] / np.sqrt(seen.variance + self.obs_var)[same]
+            if np.sqrt(np.mean(away**2)) <= MISPLACED:
+                self.dropped &= ~same
+        self.mask &= ~self.dropped
+
+    def kinds(self) -> np.ndarray:
+        """Say of each row what it is."""
+        kind = np.zeros(len(self.values), np.int8)
+        for first, stop in runs_of(self.mask & ~self.stuck & self.known):
+            drift = self.drifts[first:stop].mean() > MOSTLY
+            kind[first:stop] = KINDS.index("spike" if stop - first < 2 else "drift" if drift else "burst")
+        kind[self.stuck] = KINDS.index("stuck")
+        kind[self.dropped] = KINDS.index("dropout")
+        kind[self.shifts] = KINDS.index("shift")
+        kind[~self.known] = KINDS.index("gap")
+        return kind
+
+
+def _usual_errors(model: Any, values: np.ndarray) -> np.ndarray:
+    """Give one-step errors on a sample, over their deviation, by a filter that outliers do not move."""
+    first = max(0, (len(values) - SAMPLE) // 2)
+    some = _without_gross(values[first : first + SAMPLE])
+    row = np.asarray(model.H)[0]
+    dynamics = np.eye(len(row)) if model.F is None else np.asarray(model.F)
+    settled = steady.settle(dynamics, row, np.asarray(model.Q)[None], np.asarray(model.R)[0])
+    start = steady.first_state(some[: max(len(some) // 8, 3 * len(row))], dynamics, row)
+    deviation = np.sqrt(settled.variance)
+    errors = steady.walk(some, dynamics, row, settled.gain, start, steady.CUT * deviation)[:, 0] / deviation
+    known = np.isfinite(errors)
+    return np.asarray((errors / faults.local_scale(np.where(known, errors, 0.0), known))[known])
+
+
+def _without_gross(values: np.ndarray) -> np.ndarray:
+    """Leave out what is far from its running median: what usual errors are must not depend on the faults."""
+    from scipy.ndimage import median_filter
+
+    known = np.flatnonzero(np.isfinite(values))
+    if not len(known):
+        return values
+    apart = np.abs(values[known] - median_filter(values[known], WINDOW, mode="nearest"))
+    usual = faults.MAD * float(np.median(apart[apart > 0])) if np.any(apart > 0) else np.inf
+    kept = values.copy()
+    kept[known[apart > GROSS * usual]] = np.nan
+    return kept
+
+
+def _pruned(mask: np.ndarray, away: np.ndarray, longest: int) -> np.ndarray:
+    """Believe again what all other readings speak for: the ends of runs, and of a run that is mostly good all.
+
+    A run is longer where readings beside it are off to the same side: a drift has soft ends. A reading that is off
+    because a worse one nearby is still believed waits.
+    """
+    from scipy.ndimage import maximum_filter1d
+
+    worst = maximum_filter1d(np.where(mask, 0.0, np.abs(away)), AROUND)
+    away = np.where(np.abs(away) >= CULPRIT * worst, away, 0.0)
+    kept = np.zeros_like(mask)
+    for first, stop in runs_of(mask):
+        bad = np.flatnonzero(np.abs(away[first:stop]) > KEEP)
+        if not len(bad):
+            continue
+        low, high = first + int(bad[0]), first + int(bad[-1]) + 1
+        if len(bad) <= MOSTLY * (high - low):
+            kept[first + bad] = True
+            continue
+        soft = BESIDE_OFF if high - low >= LONG else KEEP
+        while low > 0 and high - low < longest and _belongs(away[low - 1], away[low], soft):
+            low -= 1
+        while high < len(away) and high - low < longest and _belongs(away[high], away[high - 1], soft):
+            high += 1
+        kept[low:high] = True
+    return kept
+
+
+def _belongs(away: float, beside: float, soft: float) -> bool:
+    """Say whether a reading belongs to the fault beside it: off by much, or by less to the same side."""
+    return bool(abs(away) > KEEP or away * np.sign(beside) > soft)
+
+
+def _filled(mask: np.ndarray) -> np.ndarray:
+    """Take single readings among many faults for faults, too: a wild sensor is right by chance."""
+    filled = mask.copy()
+    for first, stop in runs_of(~mask):
+        around = mask[max(0, first - AROUND) : stop + AROUND]
+        if stop - first <= HOLE and first > 0 and stop < len(mask) and around.sum() >= AROUND // 2:
+            filled[first:stop] = True
+    return filled
+
+
+def _moved(belief: Any, offset: float) -> Any:
+    """Put the shifts back into the level, which is the first state."""
+    mean = np.array(belief.mean)
+    mean[0] += offset
+    return belief._replace(mean=mean)

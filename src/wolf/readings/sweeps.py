@@ -1,0 +1,155 @@
+"""One pass over a series of one column: forward, and back where asked for, in blocks of bounded memory.
+
+The Kalman filter with a variance of its own for every reading, infinite where a reading is left out: what hindsight
+needs, again and again, while it judges which readings are faults.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wolf.belief import Gaussian
+from wolf.engine import parallel
+from wolf.engine.smoothing import run_smoother
+from wolf.methods import KF
+from wolf.numerics.precision import precision, to_numpy
+from wolf.numerics.pytree import cast
+from wolf.statespace import LinearModel
+from wolf.statespace.arrays import replace
+
+BLOCK = 16_384  # rows of one compiled call
+SMALLEST = 256  # rows that a shorter series is padded to, so that many short ones share a program
+AHEAD = 1_024  # rows beyond a block that its smoothing looks at
+
+Build = Callable[[np.ndarray | None], LinearModel]  # gaps -> model of one column
+
+
+class Sweep(NamedTuple):
+    """What a pass says.
+
+    Attributes:
+        errors: one-step errors over their deviation, (T,); 0 where nothing was used.
+        spread: variance of the one-step errors, (T,).
+        mean: of what a perfect sensor would say, (T,): smoothed if asked for, filtered otherwise.
+        variance: of that, (T,).
+        final: state after the last row.
+    """
+
+    errors: np.ndarray
+    spread: np.ndarray
+    mean: np.ndarray
+    variance: np.ndarray
+    final: Any
+
+
+def sweep(build: Build, values: np.ndarray, noise: np.ndarray, gaps: np.ndarray | None, smooth: bool = True) -> Sweep:
+    """Filter a series, and smooth it.
+
+    Args:
+        build: gaps -> model of one column.
+        values: (T,), NaN where missing or left out.
+        noise: variance of each reading over the model's, (T,).
+        gaps: before each row, (T,), in steps; None where all are 1.
+        smooth: whether to go back.
+    """
+    count = len(values)
+    size = min(BLOCK, _bucket(count))
+    out = Sweep(np.empty(count), np.empty(count), np.empty(count), np.empty(count), None)
+    even, method, state = build(None), KF(), None
+    waiting: Any = None
+    for first in range(0, count, size):
+        rows = slice(first, min(first + size, count))
+        model = _block_model(build, even, gaps, noise, rows, size)
+        state, saved = _forward(model, method, values[rows], size, state)
+        length = rows.stop - rows.start
+        out.errors[rows] = _standardised(saved, values[rows])
+        out.spread[rows] = saved["innovation"][:length]
+        if smooth:
+            if waiting is not None:
+                _back(out, waiting, (model, saved))
+            waiting = (rows, model, saved)
+        else:
+            _put(out, rows, even, saved["means"][:length], saved["covs"][:length])
+    if smooth:
+        _back(out, waiting, None)
+    return out._replace(final=state)
+
+
+def _block_model(
+    build: Build, even: LinearModel, gaps: np.ndarray | None, noise: np.ndarray, rows: slice, size: int
+) -> LinearModel:
+    model = even if gaps is None else build(_pad(gaps[rows], size, 1.0))
+    ratio = _pad(noise[rows], size, 1.0)
+    return replace(model, R=ratio[:, None, None] * np.asarray(even.R))  # type: ignore[no-any-return]
+
+
+def _forward(model: LinearModel, method: Any, values: np.ndarray, size: int, state: Any) -> tuple[Any, Any]:
+    with precision("float64"):
+        cast_model, cast_method = cast(model, "float64"), cast(method, "float64")
+        if state is None:
+            state = to_numpy(cast_method.init(cast_model, None))
+        state = state._replace(t=np.zeros_like(state.t))
+        padded = _pad(values[:, None], size, np.nan)
+        return parallel.run_one(cast_model, cast_method, padded, None, None, state=state, save=_kept)
+
+
+def _kept(state: Any, info: Any) -> dict[str, Any]:
+    return {
+        "means": state.mean,
+        "covs": state.cov,
+        "predicted_means": info.predicted.mean,
+        "predicted_covs": info.predicted.cov,
+        "residual": info.residual[0],
+        "innovation": info.innovation_cov[0, 0],
+    }
+
+
+def _standardised(saved: dict[str, np.ndarray], values: np.ndarray) -> np.ndarray:
+    count = len(values)
+    errors = saved["residual"][:count] / np.sqrt(saved["innovation"][:count])
+    return np.where(np.isnan(values), 0.0, errors)
+
+
+def _back(out: Sweep, block: tuple[slice, LinearModel, dict[str, np.ndarray]], after: Any) -> None:
+    """Smooth a block with the first rows of the one after it."""
+    rows, model, saved = block
+    length = rows.stop - rows.start
+    names = ("means", "covs", "predicted_means", "predicted_covs")
+    arrays = {name: saved[name] for name in names}
+    lead = model
+    if after is not None:
+        later, told = after
+        arrays = {name: np.concatenate([arrays[name], told[name][:AHEAD]]) for name in names}
+        if (model.F is not None and model.F.ndim == 3) or model.Q.ndim == 3:
+            joined = {name: _joined(getattr(model, name), getattr(later, name)) for name in ("F", "Q")}
+            lead = replace(model, **joined)
+    # Only the dynamics lead back, so the noise of readings, which varies, has no place in it.
+    lead = replace(lead, R=np.eye(1))
+    with precision("float64"):
+        beliefs = (
+            Gaussian(arrays["means"], arrays["covs"]),
+            Gaussian(arrays["predicted_means"], arrays["predicted_covs"]),
+        )
+        smoothed = to_numpy(run_smoother(cast(lead, "float64"), KF().moments, *beliefs))
+    _put(out, rows, model, smoothed.mean[:length], smoothed.cov[:length])
+
+
+def _joined(first: Any, second: Any) -> Any:
+    return first if first is None or first.ndim == 2 else np.concatenate([first, second[:AHEAD]])
+
+
+def _put(out: Sweep, rows: slice, model: LinearModel, means: np.ndarray, covs: np.ndarray) -> None:
+    row = np.asarray(model.H)[0]
+    out.mean[rows] = means @ row
+    out.variance[rows] = np.maximum((covs @ row) @ row, 0.0)
+
+
+def _bucket(count: int) -> int:
+    return max(SMALLEST, 1 << (count - 1).bit_length())
+
+
+def _pad(array: np.ndarray, length: int, blank: float) -> np.ndarray:
+    if len(array) == length:
+        return array
+    return np.concatenate([array, np.full((length - len(array), *array.shape[1:]), blank)])

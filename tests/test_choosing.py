@@ -1,0 +1,130 @@
+"""A model chosen from the data: the settled gain against its equation, seasons that are there, simpler on ties."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.linalg import solve_discrete_are
+
+import wolf
+from wolf.choosing import scores, steady
+from wolf.choosing.periods import find_seasons
+from wolf.models.named import parse
+
+
+def noisy(seed=0, count=600):
+    return np.random.default_rng(seed).normal(size=count)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.floats(-4, 3), st.floats(-5, 1))
+def test_the_settled_gain_solves_the_riccati_equation(level, slope):
+    dynamics, row = np.array([[1.0, 1.0], [0.0, 1.0]]), np.array([1.0, 0.0])
+    noise = np.diag([10.0**level, 10.0**slope])
+    found = steady.settle(dynamics, row, noise[None], np.ones(1))
+    cov = solve_discrete_are(dynamics.T, row[:, None], noise, np.eye(1))
+    np.testing.assert_allclose(found.variance[0], cov[0, 0] + 1, rtol=1e-6)
+    np.testing.assert_allclose(found.gain[0], cov @ row / (cov[0, 0] + 1), rtol=1e-6)
+
+
+def test_the_walk_is_the_kalman_filter_once_it_has_settled():
+    ys = np.cumsum(0.3 * noisy()) + noisy(1)
+    model = wolf.models.local_level(0.09, 1.0)
+    expected = wolf.filter(model, ys, method="KF").residuals[:, 0]
+    found = steady.settle(np.eye(1), np.ones(1), np.array([[[0.09]]]), np.ones(1))
+    errors = steady.walk(ys, np.eye(1), np.ones(1), found.gain, np.zeros(1), np.full(1, np.inf))[:, 0]
+    np.testing.assert_allclose(errors[300:], expected[300:], atol=1e-9)
+
+
+def test_the_score_of_gaussian_errors_is_their_log_density_up_to_the_price_of_outliers():
+    from scipy.stats import norm
+
+    errors = noisy(3, 4000)[:, None]
+    told = scores.score(errors).total[0]
+    assert told == pytest.approx(norm.logpdf(errors, scale=errors.std()).sum(), abs=4.0)
+
+
+SERIES = {
+    "local-level": lambda: np.cumsum(0.3 * noisy(0)) + noisy(1),
+    "local-trend": lambda: np.cumsum(np.cumsum(0.02 * noisy(0))) + noisy(1),
+    "level+seasonal:24:1": lambda: 10 * np.sin(2 * np.pi * np.arange(600) / 24) + noisy(1),
+}
+
+
+@pytest.mark.parametrize("name", SERIES)
+def test_what_made_a_series_is_chosen_with_and_without_outliers(name):
+    ys = SERIES[name]()
+    choice = wolf.choose(ys)
+    assert choice.name == name
+    assert choice.candidates[0].name == name
+    assert name in repr(choice)
+    assert "second" in repr(choice)
+    dirty = ys.copy()
+    dirty[::31] += 40.0
+    assert wolf.choose(dirty).name == name
+    obs_var = wolf.choose(dirty).parameters["obs_var"]
+    assert 0.6 < obs_var < 1.6
+    assert wolf.filter(choice.model, ys).means.shape[0] == 600
+
+
+def test_variances_are_close_to_those_of_a_fit():
+    ys = SERIES["local-level"]()
+    found, fitted = wolf.choose(ys, candidates=["local-level"]), wolf.fit(wolf.models.local_level, ys)
+    assert found.parameters["obs_var"] == pytest.approx(fitted.parameters["obs_var"], rel=0.2)
+    assert np.log(found.parameters["level_var"] / fitted.parameters["level_var"]) == pytest.approx(0.0, abs=0.6)
+
+
+def test_two_seasons_are_found_and_a_calendar_names_them():
+    hours = np.arange(24 * 7 * 6)
+    ys = 5 * np.sin(2 * np.pi * hours / 24) + 4 * np.sin(2 * np.pi * hours / 168) + noisy(2, len(hours))
+    assert {(season.period, season.name) for season in find_seasons(ys, 3600.0)} == {(24, "day"), (168, "week")}
+    dates = np.datetime64("2024-01-01") + hours * np.timedelta64(1, "h")
+    assert wolf.choose(ys, dates).name.count("seasonal") == 2
+
+
+def test_noise_has_no_season():
+    assert all("seasonal" not in wolf.choose(noisy(seed)).name for seed in range(3))
+
+
+def test_coordinates_of_a_moving_point_are_a_track():
+    t = np.arange(300.0)
+    track = np.stack([10 * np.sin(t / 30), 10 * np.cos(t / 30)], axis=1) + 0.1 * np.random.default_rng(0).normal(
+        size=(300, 2)
+    )
+    choice = wolf.choose(track)
+    assert choice.name == "wiener-velocity"
+    assert choice.model.obs_dim == 2
+
+
+def test_a_long_series_is_chosen_on_a_sample_and_says_so():
+    choice = wolf.choose(np.cumsum(noisy(0, 9000)), candidates=["local-level"])
+    assert choice.rows == (2452, 6548)
+    assert "chosen on rows 2,453 to 6,548 of 9,000" in choice.verdict
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"ys": np.arange(5.0)}, "at least 12 values"),
+        ({"ys": noisy(), "candidates": "local-level"}, "list of names"),
+        ({"ys": noisy(), "candidates": ["lokal-level"]}, "no model is called"),
+        ({"ys": noisy(), "candidates": ["local-level"], "times": np.zeros(3)}, "one for each of the 600 rows"),
+        ({"ys": np.ones(50)}, "constant"),
+        ({"ys": np.zeros((2, 3, 4))}, "shape"),
+    ],
+)
+def test_mistakes_are_told(arguments, words):
+    with pytest.raises(ValueError, match=words):
+        wolf.choose(**arguments)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.floats(0.05, 0.95), st.integers(2, 9))
+def test_a_gap_of_fading_parts_is_what_as_many_steps_would_have_been(damping, steps):
+    for name in ("damped-trend", "ar-noise"):
+        part = parse(f"{name}:{damping}").parts[-1]
+        gap, one = np.array([float(steps)]), part.dynamics(None)
+        np.testing.assert_allclose(part.dynamics(gap)[0], np.linalg.matrix_power(one, steps), atol=1e-12)
+        for noise in part.noise.values():
+            powers = [np.linalg.matrix_power(one, j) for j in range(steps)]
+            np.testing.assert_allclose(noise(gap)[0], sum(p @ noise(None) @ p.T for p in powers), rtol=1e-7, atol=1e-10)

@@ -1,0 +1,126 @@
+"""Files in hindsight: whole bursts, stuck runs, dropouts and shifts by kind; gaps bridged; intervals of readings."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wolf.readings import Options, clean, durations, faults
+from wolf.readings.shapes import stuck_rows, suspicious_values
+
+STEPS = 500
+LEVEL = {"level_var": 0.05, "obs_var": 1.0}
+
+
+@pytest.fixture(scope="module")
+def values():
+    rng = np.random.default_rng(5)
+    return 20.0 + np.cumsum(np.sqrt(0.05) * rng.normal(size=STEPS)) + rng.normal(size=STEPS)
+
+
+def judged(values, **options):
+    return clean(values[:, None], None, Options(parameters=LEVEL, diagnostics=False, **options))[0]
+
+
+def test_a_burst_is_found_whole_and_undone(values):
+    dirty = values.copy()
+    dirty[100:112] += 15.0
+    found = judged(dirty)
+    assert np.flatnonzero(found.outlier).tolist() == list(range(100, 112))
+    assert set(found.kind[100:112]) == {"burst"}
+    assert np.abs(found.mean[100:112, 0] - values[100:112]).mean() < 1.2
+    np.testing.assert_array_equal(found.repaired[100:112], found.mean[100:112])
+    np.testing.assert_array_equal(found.repaired[:100, 0], values[:100])
+
+
+def test_a_shift_is_an_event_and_no_fault(values):
+    moved = values.copy()
+    moved[250:] += 15.0
+    found = judged(moved)
+    assert np.flatnonzero(found.kind == "shift").tolist() == [250]
+    assert not found.outlier.any()
+    assert np.abs(found.mean[:, 0] - judged(values).mean[:, 0] - 15.0 * (np.arange(STEPS) >= 250)).max() < 1.0
+
+
+def test_what_is_longer_than_the_longest_fault_has_shifted(values):
+    dirty = values.copy()
+    dirty[100:112] += 15.0
+    found = judged(dirty, longest_fault=5)
+    assert not found.outlier[100:112].any()
+    assert np.flatnonzero(found.kind == "shift").tolist() == [100, 112]
+
+
+def test_stuck_runs_dropouts_and_spikes_are_told_apart(values):
+    dirty = values.copy()
+    dirty[100:124] = dirty[99]
+    dirty[[200, 230, 260, 290, 320]] = -999.0
+    dirty[400] += 30.0
+    kind = judged(dirty).kind
+    assert set(kind[100:124]) == {"stuck"}
+    assert set(kind[[200, 230, 260, 290, 320]]) == {"dropout"}
+    assert kind[400] == "spike"
+    assert (kind != "").sum() == 24 + 5 + 1
+
+
+def test_an_untouched_series_has_hardly_a_fault(values):
+    assert judged(values).outlier.mean() < 0.005
+
+
+def test_held_out_readings_lie_in_their_interval(values):
+    hidden = np.random.default_rng(1).random(STEPS) < 0.2
+    found = judged(np.where(hidden, np.nan, values))
+    inside = (found.reading_lower[:, 0] < values) & (values < found.reading_upper[:, 0])
+    assert 0.89 < inside[hidden].mean() <= 0.99
+    assert set(found.kind[hidden]) == {"gap"}
+
+
+def test_live_knows_nothing_of_the_future(values):
+    changed = values.copy()
+    changed[300:] += 50.0
+    before, after = judged(values, live=True), judged(changed, live=True)
+    np.testing.assert_allclose(before.mean[:300], after.mean[:300], atol=1e-3)  # the prior is guessed from all rows
+    np.testing.assert_array_equal(before.outlier[:300], after.outlier[:300])
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(1, 30), st.integers(60, 400), st.floats(10.0, 1e4))
+def test_the_statistic_of_a_run_is_largest_where_it_is(length, first, size):
+    from wolf.models import local_level
+
+    shape = faults.shape_of(local_level(0.05, 1.0), 30)
+    errors = np.zeros(600)
+    step = np.concatenate([shape.step, np.zeros(600)])
+    errors[first:] += size * step[: 600 - first]
+    errors[first + length :] -= size * step[: 600 - first - length]
+    limits = faults.Limits(np.full(31, 5.0), np.full(len(shape.ramps), 5.0))
+    found = faults.find(errors, np.ones(600, bool), shape, limits)
+    assert (found.first[0], found.length[0]) == (first, length)
+    assert found.size[0] == pytest.approx(size, rel=0.05)
+
+
+def test_repeats_that_a_series_often_has_are_not_stuck():
+    rng = np.random.default_rng(0)
+    zeros = np.where(np.arange(400) % 40 < 20, 0.0, rng.normal(size=400))
+    assert not stuck_rows(zeros).any()
+    counts = rng.poisson(2.0, 400).astype(float)
+    assert not stuck_rows(counts).any()
+
+
+def test_a_value_that_belongs_is_not_suspicious():
+    assert suspicious_values(np.random.default_rng(0).poisson(3.0, 400).astype(float)) == []
+
+
+@pytest.mark.parametrize("told", ["2 fortnights", "-3", 0, "soon", True])
+def test_what_is_no_duration_is_refused(told):
+    with pytest.raises(ValueError, match="must be a duration such as 2h"):
+        Options(patience=told)
+
+
+def test_time_without_dates_is_refused():
+    with pytest.raises(ValueError, match="no column of dates"):
+        durations.rows_in("longest_fault", "2h", 1.0, dated=False)
+
+
+def test_live_and_smooth_exclude_each_other():
+    with pytest.raises(ValueError, match="exclude each other"):
+        Options(live=True, smooth=True)

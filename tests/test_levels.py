@@ -1,0 +1,360 @@
+"""Learned levels: the slopes are those of the density, and R and Q are found, in every form and every run."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests import oracle
+
+import wolf
+from wolf.belief import Affine, Gaussian
+from wolf.filters import GaussianFilter
+from wolf.noise import LearnedLevels, slopes
+from wolf.noise.learned import SCALES, NoiseLaw
+from wolf.noise.mixture import match
+from wolf.noise.recovery import Ballot, Recovering
+from wolf.noise.whitened import whiten
+from wolf.numerics import linalg
+from wolf.protocols import Evidence
+
+PLANE = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
+OFF = GaussianFilter(noise=Recovering(LearnedLevels(0, 0, bells=((0.5, 10.0, 1.0),))))
+
+
+def scaled(q, r, prior=1.0):
+    return wolf.LinearModel(PLANE.F, PLANE.H, q * PLANE.Q, r * PLANE.R, PLANE.mean, prior * np.asarray(PLANE.cov))
+
+
+@pytest.fixture(scope="module")
+def dirty():
+    """A thousand steps, 5 % of them gross outliers, by the model PLANE."""
+    return wolf.simulate.trajectory(PLANE, 1000, 11, wolf.simulate.Additive(0.05, -100.0, 100.0))
+
+
+def log_density(y, mean, cov, noise_cov, scales, probabilities):
+    """Write the predictive density of a mixture of sizes down, term by term."""
+    terms = []
+    for s, p in zip(scales, probabilities, strict=True):
+        whole = cov + s * noise_cov
+        e = y - mean
+        distance = e @ np.linalg.solve(whole, e) + np.linalg.slogdet(2 * np.pi * whole)[1]
+        terms.append(np.log(p) - 0.5 * distance)
+    return np.logaddexp.reduce(terms)
+
+
+def situation(seed, size, measured):
+    """Draw a belief, its slopes, a measurement, and sizes of the noise."""
+    rng = np.random.default_rng(seed)
+    roots = [rng.normal(size=(n, n)) for n in (size, size, measured)]
+    cov, more, noise_cov = (root @ root.T + 0.3 * np.eye(len(root)) for root in roots)
+    jac, mean, first = rng.normal(size=(measured, size)), rng.normal(size=size), rng.normal(size=size)
+    y = jac @ mean + 2.0 * rng.normal(size=measured)
+    return cov, more, noise_cov, jac, mean, first, y, rng.dirichlet(np.ones(len(SCALES)))
+
+
+@pytest.mark.parametrize(("size", "measured"), [(1, 1), (4, 2), (3, 3)])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_scores_are_the_slopes_of_the_log_predictive_density(seed, size, measured, x64):
+    cov, more, noise_cov, jac, mean, first, y, probabilities = situation(seed, size, measured)
+    level = 0.4
+
+    def density(a, b):
+        """Move mean and covariance along their slopes, and the sizes."""
+        moved = mean + (b - a) * first
+        spread = cov + b * more + a * (cov - more)
+        return log_density(y, jac @ moved, jac @ spread @ jac.T, noise_cov, np.exp(level + a) * SCALES, probabilities)
+
+    ones = jnp.ones(measured)
+    view, belief, obs_cov = (
+        Affine(jac @ mean, jnp.asarray(jac)),
+        Gaussian(mean, jnp.asarray(cov)),
+        jnp.asarray(noise_cov),
+    )
+    seen = Evidence(y - jac @ mean, view, belief, obs_cov, ones, None)
+    matched = match(seen, np.exp(level) * SCALES, probabilities, far=False)
+    white = whiten(seen)
+    ahead = slopes.Slopes(jnp.asarray(first), jnp.asarray(more)).see(matched.pull.whitening @ jac)
+    pulled = matched.pull.gain @ white.residual
+    found = slopes.score(ahead, matched.pull, white.residual, pulled, matched.share.sum(), white.num_observed)
+    step = 1e-5
+    by_a, by_b = ((density(*(step * d)) - density(*(-step * d))) / (2 * step) for d in np.eye(2))
+    np.testing.assert_allclose([found.noise, found.dynamics], [by_a, by_b], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", [0])
+def test_information_is_the_expected_square_of_the_scores(seed, x64):
+    """For Gaussian noise: Fisher's information, from the Hessian of the expected log density."""
+    cov, more, noise_cov, jac, _, first, _, _ = situation(seed, 3, 2)
+    whole = jac @ cov @ jac.T + noise_cov
+
+    def moments(ab):
+        a, b = ab
+        return (b - a) * jac @ first, jac @ (cov + b * more + a * (cov - more)) @ jac.T + (1.0 + a) * noise_cov
+
+    def divergence(ab):  # KL from here to there: its Hessian is the information
+        shift, there = moments(ab)
+        inverse = jnp.linalg.inv(there)
+        return 0.5 * (jnp.trace(inverse @ whole) + shift @ inverse @ shift + jnp.linalg.slogdet(there)[1])
+
+    expected = jax.hessian(divergence)(jnp.zeros(2))
+    root = np.linalg.cholesky(noise_cov)
+    jac_white = np.linalg.solve(root, jac)
+    ahead = slopes.Slopes(jnp.asarray(first), jnp.asarray(more)).see(jnp.asarray(jac_white))
+    factor = linalg.cholesky(jnp.asarray(jac_white @ cov @ jac_white.T + np.eye(2)))
+    found = slopes.information(ahead, factor, jnp.asarray(2.0))
+    np.testing.assert_allclose([[found.noise, found.both], [found.both, found.dynamics]], expected, rtol=1e-9)
+
+
+def test_slopes_are_those_of_automatic_differentiation(x64):
+    """A Kalman filter, whose weights are fixed; with a step without a measurement."""
+    F, H, Q = (jnp.asarray(each) for each in (PLANE.F, PLANE.H, PLANE.Q))
+    root = np.sqrt(10.0)
+    ys = 3.0 * np.random.default_rng(2).normal(size=(12, 2)) / root
+
+    def run(b, carries):
+        mean, cov = jnp.asarray(PLANE.mean), jnp.asarray(PLANE.cov)
+        slope = slopes.Slopes(0.0 * mean, 0.0 * cov)
+        for i, y in enumerate(ys):
+            mean, cov, used = F @ mean, F @ cov @ F.T + jnp.exp(b) * Q, jnp.exp(b) * Q
+            slope = slope.push(F, used)
+            if i == 5:
+                continue
+            jac = H / root
+            gain = jnp.linalg.inv(jac @ cov @ jac.T + jnp.eye(2))
+            pulled = gain @ (y - jac @ mean)
+            slope = slope.condition(slope.see(jac), jac @ cov, gain, pulled)
+            mean, cov = mean + cov @ jac.T @ pulled, cov - cov @ jac.T @ gain @ jac @ cov
+        return (mean, cov, slope) if carries else (mean, cov)
+
+    *_, carried = run(0.3, carries=True)
+    _, exact = jax.jvp(lambda b: run(b, carries=False), (0.3,), (1.0,))
+    np.testing.assert_allclose(carried.mean, exact[0], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(carried.cov, exact[1], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("factor", [0.01, 30.0])
+def test_scaling_all_covariances_together_scales_the_covariance_and_nothing_else(factor, dirty):
+    """Given the levels; learned ones differ, since R and Q are not where they were believed."""
+    fixed = wolf.Adaptive(q_uncertainty=0, r_uncertainty=0)
+    ys = dirty.measurements[:60]
+    a = wolf.filter(PLANE, ys, method=fixed)
+    root = np.sqrt(factor)
+    b = wolf.filter(scaled(factor, factor, factor), root * (ys - PLANE.mean[:2]) + PLANE.mean[:2], method=fixed)
+    np.testing.assert_allclose(b.covs, factor * a.covs, rtol=1e-9)
+    np.testing.assert_allclose(b.means - PLANE.mean, root * (a.means - PLANE.mean), rtol=1e-7, atol=1e-7 * root)
+
+
+@pytest.mark.bits
+def test_switched_off_it_is_learned_bit_for_bit(dirty):
+    a, b = (wolf.filter(PLANE, dirty.measurements, method=method) for method in ("Learned", OFF))
+    for name in ("means", "covs", "weights", "outlier_probabilities", "inflations"):
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
+
+
+@pytest.mark.parametrize(("q", "r"), [(0.1, 1.0), (10.0, 1.0), (1.0, 0.1), (1.0, 10.0), (0.1, 10.0)])
+def test_a_wrong_model_is_found_out_and_said(q, r, dirty):
+    out = wolf.filter(scaled(q, r), dirty.measurements, method="Adaptive")
+    law = out.learned_noise
+    assert 0.4 < law.dynamics * q < 2.5
+    assert 0.6 < law.typical * r < 1.6
+    assert 0.03 < law.outlier_share < 0.09
+    assert out.noise_scales.shape == out.dynamics_scales.shape == (1000,)
+    np.testing.assert_allclose(out.dynamics_scales[-1], law.dynamics, rtol=0.1)
+    held = np.abs(out.means - dirty.states)[:, 0] < 1.96 * np.sqrt(out.covs[:, 0, 0])
+    assert held.mean() > 0.9
+    assert "times R, dynamics of" in repr(law)
+
+
+@pytest.mark.parametrize("uncertainty", [0, None])
+def test_a_q_that_is_right_is_not_learned(uncertainty, dirty):
+    out = wolf.filter(scaled(10.0, 1.0), dirty.measurements, method=wolf.Adaptive(q_uncertainty=uncertainty))
+    assert (out.dynamics_scales == 1.0).all()
+    assert out.learned_noise.dynamics == 1.0
+    assert out.noise_scales.std() > 0.01
+
+
+@settings(max_examples=10)
+@given(st.floats(-3, 3), st.floats(-3, 3), st.floats(-2, 2))
+def test_units_do_not_matter(first, second, inner):
+    """Neither those of the measurement nor those of the state."""
+    ys = oracle.random_data(3, 25, outliers=0.1)
+    units, turn = np.diag([10.0**first, 10.0**second]), np.diag(10.0 ** np.array([inner, 0.0, -inner, inner]))
+    back = np.linalg.inv(turn)
+    F, H = turn @ PLANE.F @ back, units @ PLANE.H @ back
+    Q, R, cov = turn @ PLANE.Q @ turn, units @ PLANE.R @ units, turn @ np.asarray(PLANE.cov) @ turn
+    other = wolf.LinearModel(F, H, Q, R, turn @ PLANE.mean, cov)
+    a, b = wolf.filter(PLANE, ys, method="Adaptive"), wolf.filter(other, ys @ units, method="Adaptive")
+    np.testing.assert_allclose(a.means @ turn, b.means, rtol=1e-6, atol=1e-8 * 10 ** abs(inner))
+    np.testing.assert_allclose(a.dynamics_scales, b.dynamics_scales, rtol=1e-6)
+
+
+@pytest.mark.bits
+def test_chunks_are_the_whole(rng):
+    ys = 3 * rng.normal(size=(40, 2))
+    ys[25:] += 90.0  # a jump, and a vote across the cut
+    whole = wolf.filter(PLANE, ys, method="Adaptive")
+    parts = list(wolf.filter_chunks(PLANE, [ys[:28], ys[28:]], method="Adaptive", save="all"))
+    np.testing.assert_array_equal(np.concatenate([part.means for part in parts]), whole.means)
+    assert (whole.inflations > 1).sum() == 1
+
+
+def test_step_by_step_many_and_float32_are_the_scan(rng):
+    ys = 3 * rng.normal(size=(40, 2))
+    ys[10], ys[11, 0], ys[25:] = np.nan, np.nan, ys[25:] + 90.0
+    out = wolf.filter(PLANE, ys, method="Adaptive")
+    online = wolf.Online(PLANE, "Adaptive")
+    means = [(online.step(y), online.mean)[1] for y in ys]
+    np.testing.assert_allclose(means, out.means, rtol=1e-9, atol=1e-10)
+    many = wolf.filter_many(PLANE, np.stack([ys, ys[::-1]]), method="Adaptive")
+    np.testing.assert_allclose(many.means[0], out.means, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(many.dynamics_scales[0], out.dynamics_scales, rtol=1e-9)
+    half = wolf.filter(PLANE, ys, method="Adaptive", dtype="float32")
+    assert half.dynamics_scales.dtype == np.float32
+    np.testing.assert_allclose(half.means, out.means, atol=0.02)
+
+
+@pytest.mark.parametrize("form", [pytest.param("symmetric", marks=pytest.mark.thorough), "sqrt"])
+def test_forms_agree(form):
+    ys = oracle.random_data(4, 40, missing=0.1, outliers=0.1)
+    a, b = (wolf.filter(PLANE, ys, method=wolf.Adaptive(form=f)) for f in ("auto", form))
+    np.testing.assert_allclose(a.means, b.means, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(a.covs, b.covs, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(a.dynamics_scales, b.dynamics_scales, rtol=1e-6)
+
+
+@pytest.mark.thorough
+def test_functions_are_learned_as_matrices_are():
+    """The same model as functions, by tangents and by sigma points."""
+    ys = oracle.random_data(4, 40, missing=0.1, outliers=0.1)
+    F, H = jnp.asarray(PLANE.F), jnp.asarray(PLANE.H)
+    same = wolf.StateSpaceModel(lambda x: F @ x, lambda x: H @ x, PLANE.Q, PLANE.R, PLANE.prior)
+    out = wolf.filter(PLANE, ys, method="Adaptive")
+    for moments in (wolf.moments.Linearised(), wolf.moments.Unscented()):
+        other = wolf.filter(same, ys, method=wolf.Adaptive(moments=moments))
+        np.testing.assert_allclose(other.means, out.means, rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(other.dynamics_scales, out.dynamics_scales, rtol=1e-5)
+
+
+def test_sensors_of_their_own_share_the_levels():
+    rows = np.repeat(np.asarray(PLANE.H), 2, axis=0)
+    model = wolf.LinearModel(PLANE.F, rows, PLANE.Q, 10 * np.eye(4), *PLANE.prior)
+    run = wolf.simulate.trajectory(model, 600, 8)
+    ys = run.measurements.copy()
+    ys[100:400, 0] += 60.0
+    wrong = wolf.LinearModel(PLANE.F, rows, 10 * PLANE.Q, np.eye(4), *PLANE.prior)
+    out = wolf.filter(wrong, ys, method=wolf.Adaptive(sensors="each"))
+    laws = out.learned_noise
+    assert len(laws) == 4
+    assert len({float(law.dynamics) for law in laws}) == 1
+    assert 0.03 < laws[0].dynamics < 0.4
+    assert all(5 < law.ordinary < 20 for law in laws)
+    assert out.noise_scales.shape == (600, 4)
+    assert out.dynamics_scales.shape == (600,)
+    assert out.outliers[120:400, 0].mean() > 0.95
+    assert out.outliers[:, 1:].mean() < 0.05
+    held = np.abs(out.means - run.states)[:, :2] < 1.96 * np.sqrt(out.variances[:, :2])
+    assert held.mean() > 0.9
+
+
+def test_networks_learn_r_and_carry_no_slopes(rng):
+    features = rng.uniform(-1, 1, (400, 2))
+    targets = features[:, 0] + 0.1 * rng.normal(size=400)
+    model = wolf.models.mlp(2, (4,), obs_var=1.0)
+    out = wolf.filter(model, targets, inputs=features, method="Adaptive", save=lambda state, info: info.noise_scale)
+    assert out.final.memory.rule.levels.slopes is None
+    assert out.saved[-1] < 0.1
+
+
+@pytest.mark.parametrize(("share", "patience"), [(0.01, 5), (0.05, 5), (0.1, 7), (0.2, 9), (0.3, 12), (0.9, 22)])
+def test_patience_reads_the_share_of_outliers(share, patience, x64):
+    counts = np.full(len(SCALES), 1e-12)
+    counts[[3, -1]] = 1 - share, share  # sizes 1 and 10,000
+    np.testing.assert_allclose(NoiseLaw(SCALES, counts).outlier_share, share)
+    method = GaussianFilter(noise=Recovering(LearnedLevels(0, 0, bells=((0.5, 10.0, 1.0),)), grows=True))
+    state = method.init(PLANE)
+    rule = state.memory.rule._replace(counts=jnp.asarray(100 * counts)[None])
+    begun = method.noise._begun(state.memory._replace(rule=rule))
+    assert np.ceil(method.noise._patience(begun, 0)) == patience
+
+
+def test_a_won_vote_gives_the_counts_back(rng):
+    ys = np.sqrt(10.0) * rng.normal(size=(60, 2))
+    ys[40:] += 500.0
+    kept = wolf.filter(PLANE, ys, method="Adaptive", save=lambda state, info: (state.memory, info.inflation)).saved
+    memory, inflations = kept
+    (won,) = np.flatnonzero(inflations > 1)
+    assert isinstance(memory, Ballot)
+    np.testing.assert_array_equal(memory.rule.counts[won], memory.rule.counts[39])
+    assert (memory.rule.counts[won - 1] != memory.rule.counts[39]).any()
+    assert (memory.rule.levels.slopes.cov[won] == 0.0).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"q_uncertainty": -1.0}, "q_uncertainty"),
+        ({"r_uncertainty": "factor 2"}, "r_uncertainty"),
+        ({"patience": 1}, "patience must be at least 2"),
+        ({"sensors": "all"}, "sensors must be one whole number"),
+    ],
+)
+def test_bad_options_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        wolf.methods.make("Adaptive", **options)
+
+
+def test_smoothing_goes_by_the_learned_dynamics(dirty):
+    """A filter that scales Q is one of another model: smooth that, with its noises, and compare."""
+    ys = dirty.measurements[:60]
+    smoothed = wolf.smooth(wolf.filter(scaled(10.0, 1.0), ys, method="Adaptive"))
+    out = smoothed.filtered
+    assert (out.inflations == 1.0).all()
+    noise = 10.0 * out.dynamics_scales[:, None, None] * np.asarray(PLANE.Q)[None]
+    told = wolf.LinearModel(PLANE.F, PLANE.H, noise, PLANE.R, *PLANE.prior)
+    again = dataclasses.replace(out, model=told, saved={k: v for k, v in out.saved.items() if k != "dynamics_scales"})
+    np.testing.assert_allclose(wolf.smooth(again).means, smoothed.means, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(wolf.smooth(again).covs, smoothed.covs, rtol=1e-8)
+    paths = wolf.sample_paths(out, num=400, key=0)
+    deviation = np.sqrt(np.diagonal(smoothed.covs, axis1=1, axis2=2))
+    np.testing.assert_allclose(paths.mean(0), smoothed.means, atol=5 * deviation.max() / np.sqrt(400))
+    np.testing.assert_allclose(paths.std(0) / deviation, 1.0, atol=0.25)
+
+
+@pytest.mark.parametrize("method", ["Learned", "Adaptive", "each"])
+def test_forecasts_know_the_learned_noise(method):
+    level = wolf.models.local_level(level_var=0.1, obs_var=1.0)
+    rng = np.random.default_rng(5)
+    truth = np.cumsum(np.sqrt(0.1) * rng.normal(size=(100, 320)), axis=1)
+    ys = truth + np.sqrt(6.0) * rng.normal(size=truth.shape)
+    chosen = wolf.Adaptive(sensors="each") if method == "each" else method
+    ahead = wolf.forecast(wolf.filter_many(level, ys[:, :300], method=chosen), steps=20)
+    held = (ys[:, 300:, None] > ahead.lower) & (ys[:, 300:, None] < ahead.upper)
+    low, high = (0.83, 0.97) if method == "Learned" else (0.93, 0.97)
+    assert low < held.mean() < high
+
+
+@pytest.mark.thorough
+def test_a_second_look_goes_by_the_noise_of_its_time(dirty):
+    """R ten times larger from the middle on: what is after it is not weighed by what is before."""
+    rng = np.random.default_rng(4)
+    late = np.arange(600) >= 300
+    ys = dirty.states[:600, :2] + np.sqrt(np.where(late, 100.0, 10.0))[:, None] * rng.normal(size=(600, 2))
+    again = wolf.smooth(wolf.filter(PLANE, ys, method="Adaptive"), reweigh=True)
+    assert again.weights[:280].mean() > 0.8
+    assert again.weights[350:].mean() < 0.5
+    error = np.sqrt(((again.means - dirty.states[:600])[:, :2] ** 2).mean())
+    assert error < 1.5
+
+
+def test_a_model_that_is_far_off_is_told_in_words(dirty):
+    out = wolf.filter(scaled(1.0, 1 / 30), dirty.measurements, method="Adaptive")
+    assert any("R is far off: the noise is" in remark for remark in out.learned_noise.remarks)
+    assert "R is far off" in repr(out)
+    assert wolf.filter(PLANE, dirty.measurements, method="Adaptive").learned_noise.remarks == ()
+    few = wolf.filter(PLANE, dirty.measurements[:5], method="Adaptive")
+    assert "too few measurements to tell the level of Q" in repr(few)
+    assert "limit of what is learned" in NoiseLaw(SCALES, np.ones(12), 1e4).remarks[-1]
