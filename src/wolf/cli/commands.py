@@ -168,7 +168,13 @@ def _clean(read: Any, chosen: Any, target: str, whole: bool, progress: Progress)
     "--state", required=True, help="Folder for states and the place in SOURCE; start again with the same one."
 )
 @click.option("--out", required=True, help="Folder for the output, a file for each commit.")
-@model_options
+@click.option(
+    "--model",
+    default="local-level",
+    show_default=True,
+    help="Name of a model, or a TOML file; `wolf models` lists them.",
+)
+@click.option("--set", "settings", multiple=True, metavar="NAME=NUMBER", help="Variance of the model; all are needed.")
 @click.option("--method", help=METHOD_HELP)
 @click.option(
     "--lateness", type=float, default=0.0, show_default=True, help="Seconds that a row may come out of order."
