@@ -206,11 +206,12 @@ class Bank:
 
     def _find(self, names: list[Hashable]) -> np.ndarray:
         """Find the row of each key, and make rows for new ones, at the prior."""
-        rows = self._rows
-        fresh = [name for name in dict.fromkeys(names) if name not in rows]
-        if fresh:
-            self._add(fresh, *self._ready(False, False).start(len(fresh)), np.full(len(fresh), np.nan))
-        return np.fromiter((rows[name] for name in names), np.int64, len(names))
+        try:
+            return np.fromiter(map(self._rows.__getitem__, names), np.int64, len(names))
+        except KeyError:
+            fresh = [name for name in dict.fromkeys(names) if name not in self._rows]
+        self._add(fresh, *self._ready(False, False).start(len(fresh)), np.full(len(fresh), np.nan))
+        return self._find(names)
 
     def _add(self, names: list[Hashable], numbers: np.ndarray, counts: np.ndarray, times: np.ndarray) -> None:
         """Put states of new keys into free rows."""

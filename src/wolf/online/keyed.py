@@ -20,7 +20,7 @@ def names(keys: Any) -> list[Hashable]:
     if isinstance(keys, str | bytes) or not hasattr(keys, "__len__"):
         raise ValueError(f"keys must be a list or an array, one for each row; got {checks.told(keys)}")
     listed = keys.tolist() if isinstance(keys, np.ndarray) else list(keys)
-    if not all(type(key) in (str, int) for key in listed):
+    if not set(map(type, listed)) <= {str, int}:
         listed = [key.item() if isinstance(key, np.generic) else key for key in listed]
         wrong = next((key for key in listed if type(key) not in (str, int)), None)
         if wrong is not None or None in listed:
