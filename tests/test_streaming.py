@@ -284,6 +284,14 @@ def test_what_cannot_be_streamed_is_explained(tmp_path, options, words):
         run(tmp_path, **options)
 
 
+def test_a_model_without_steps_of_other_lengths_is_refused_before_anything_is_made(tmp_path):
+    write_rows(tmp_path / "rows.csv", rows=5)
+    still = wolf.LinearModel(np.eye(1), np.eye(1), np.eye(1), np.eye(1), [0.0], np.eye(1))
+    with pytest.raises(ValueError, match="no form for steps of other lengths"):
+        wolf.stream(tmp_path / "rows.csv", wolf.Bank(still), tmp_path / "out", state=tmp_path / "state", **NAMES)
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.csv"]
+
+
 def test_a_state_goes_on_only_with_what_made_it(tmp_path):
     write_rows(tmp_path / "rows.csv", rows=50)
     run(tmp_path)

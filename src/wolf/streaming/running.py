@@ -245,6 +245,8 @@ def _columns(bank: Bank, key: str, values: str | Sequence[str], time: str | None
         raise ValueError(f"key, values and time must be different columns; got {', '.join(columns.named)}")
     if len(names) != bank.model.obs_dim:
         raise ValueError(f"the model measures {count(bank.model.obs_dim, 'thing')}; values names {len(names)}")
+    if time is not None:  # a model that knows no steps of other lengths is refused now, not with the first row
+        bank.step([], np.empty((0, len(names))), np.empty(0))
     return columns
 
 
