@@ -267,7 +267,7 @@ def test_noise_can_be_scaled_for_modes_of_a_filter():
 
 def test_new_values_do_not_compile_anew(examples):
     xs, ys = examples
-    traces = []
+    traces, first = [], 0
 
     def count(state, info):
         traces.append(1)

@@ -160,17 +160,26 @@ class Online:
             What the step tells about itself: weight, outlier, residual, nis, log_likelihood and more.
         """
         with self._lock:
-            given = dt is not None or R is not None or H is not None or F is not None or Q is not None
-            if self._quick and not given and u is None and type(y) is np.ndarray and y.dtype == self._dtype:
-                report = np.empty(self._size, self._dtype)
-                if y.shape == self._shape and y.flags.c_contiguous and self._quick(self._table, y, report):
-                    return Report(report, self._layout)
+            plain = type(y) is np.ndarray and y.dtype == self._dtype and y.ndim == 1 and y.flags.c_contiguous
+            if plain and dt is None and u is None:
+                report = self._step_quick(y, R, H, F, Q)  # type: ignore[arg-type]
+                if report is not None:
+                    return report
             if dt is not None:
                 if F is not None or Q is not None:
                     raise ValueError("give either dt, or F and Q of the step")
                 F, Q = self._over(dt)
             matrices = {name: value for name, value in (("R", R), ("H", H), ("F", F), ("Q", Q)) if value is not None}
             return self._step(y, u, matrices)
+
+    def _step_quick(self, y: np.ndarray, R: Any, H: Any, F: Any, Q: Any) -> Report | None:
+        """Take the short way, if there is nothing that has to be checked; None if nothing was done."""
+        if self._quick is None:
+            return None
+        if R is None and H is None and F is None and Q is None:
+            report = np.empty(self._size, self._dtype)
+            return Report(report, self._layout) if self._quick(self._table, y, report) else None
+        return self._stepper.quick(y, R, H, F, Q)
 
     def _over(self, dt: float) -> tuple[np.ndarray, np.ndarray]:
         """Give F and Q of a step that takes some time."""

@@ -160,6 +160,7 @@ class NativeStepper:
         self._kind = (method, dtype, update_first, self._inputs, SAVER)
         self._usual = native.Single(suited, *self._kind)
         self._others: dict[Any, native.Single] = {}
+        self._quick: dict[tuple, tuple[native.Single, tuple]] = {}
         self.numbers, self.counts = self._usual.ready.start(1)
         self._usual.attach(self.numbers, self.counts)
         self._varies = bool(time_axes(model))
@@ -208,7 +209,35 @@ class NativeStepper:
         single.attach(self.numbers, self.counts)
         if not self._varies:
             self._others[frozenset(fields)] = single
+            slots = tuple(single.fields.get(names.get(name, name)) if name in matrices else None for name in "RHFQ")
+            self._quick[tuple(name in matrices for name in "RHFQ")] = (single, slots)
         return single
+
+    def quick(self, y: np.ndarray, R: Any, H: Any, F: Any, Q: Any) -> Report | None:
+        """Take the short way with other matrices for this step, of the shapes of an earlier step's, and plainly sound.
+
+        Args:
+            y: (M,), contiguous, in the precision of the run.
+            R: noise covariance, or None; so are the others.
+            H: observation matrix.
+            F: dynamics matrix.
+            Q: dynamics noise.
+
+        Returns:
+            The report, or None where the long way has to be taken; nothing has happened then.
+        """
+        found = self._quick.get((R is not None, H is not None, F is not None, Q is not None))
+        if found is None:
+            return None
+        single, slots = found
+        for slot, value in zip(slots, (R, H, F, Q), strict=True):
+            if slot is not None:
+                if type(value) is not np.ndarray or value.shape != slot.shape or value.dtype.kind != "f":
+                    return None
+                slot[...] = value
+        report = np.empty(single.report_size, y.dtype)
+        done = single.call(single.address, y, report, single.parameters)
+        return Report(report, single.ready.code.facts.described) if done else None
 
 
 def overridden(model: Model, method: Any, t: int, update_first: bool, matrices: dict[str, Any]) -> Any:
