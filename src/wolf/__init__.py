@@ -75,19 +75,8 @@ __all__ += ["EKF", "IEKF", "KF", "Adaptive", "EnsembleFilter", "GaussianFilter",
 __all__ += ["IMQ", "Huber", "MahalanobisIMQ", "MahalanobisThreshold", "PerCoordinate", "PerGroup", "StudentWeight"]
 __all__ += ["Tukey", "Unweighted", "Welsch"]
 __all__ += ["init", "run_chunks", "run_each", "run_filter", "run_many", "step"]
-__all__ += [
-    "arrow",
-    "datasets",
-    "ensembles",
-    "families",
-    "filters",
-    "influence",
-    "methods",
-    "metrics",
-    "models",
-    "moments",
-]
-__all__ += ["noise", "plot", "plots", "simulate", "twin", "weights"]
+__all__ += ["datasets", "ensembles", "families", "filters", "influence", "methods", "metrics", "models", "moments"]
+__all__ += ["arrow", "noise", "plot", "plots", "simulate", "twin", "weights"]
 
 _HOMES = {
     "wolf.api": "filter filter_chunks filter_many forecast sample_paths smooth",
