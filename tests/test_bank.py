@@ -85,6 +85,26 @@ def test_time_stamps_are_seconds():
     )
 
 
+def test_time_stamps_go_on_from_batch_to_batch():
+    stamps = np.datetime64("2024-01-01T00:00:00") + np.arange(4) * np.timedelta64(90, "s")
+    whole, cut = wolf.Bank(LEVEL), wolf.Bank(LEVEL)
+    ys = [1.0, 2.0, 1.5, 1.0]
+    together = whole.step(["a"] * 4, ys, stamps).mean
+    apart = np.concatenate([cut.step(["a"], [y], [stamp]).mean for y, stamp in zip(ys, stamps, strict=True)])
+    np.testing.assert_array_equal(together, apart)
+    assert cut.forget_before(stamps[3]) == 0
+    assert cut.forget_before(stamps[3] + np.timedelta64(1, "s")) == 1
+
+
+def test_the_signal_is_what_a_perfect_sensor_would_say():
+    model = wolf.models.make("trend+seasonal:4", level_var=0.1, slope_var=0.01, seasonal_var=0.1, obs_var=1.0)
+    ys = readings(2, 12)[1][:, 0]
+    stepped, out = wolf.Bank(model).step(["a"] * 12, ys), wolf.filter(model, ys)
+    H = np.asarray(model.H)
+    np.testing.assert_allclose(stepped.signal, out.means @ H.T, rtol=1e-12)
+    np.testing.assert_allclose(stepped.signal_variances[:, 0], (H @ out.covs @ H.T)[:, 0, 0], rtol=1e-9)
+
+
 def test_a_saved_bank_goes_on_with_the_same_bits(tmp_path):
     keys, ys = readings(5, 50)
     names = np.array(["left", "right", "über", "4", "five"])[keys]
@@ -97,6 +117,11 @@ def test_a_saved_bank_goes_on_with_the_same_bits(tmp_path):
     np.testing.assert_array_equal(again.step(names[30:], ys[30:]).mean, bank.step(names[30:], ys[30:]).mean)
     with pytest.raises(ValueError, match="another model"):
         wolf.Bank.load(tmp_path / "bank.npz", wolf.models.constant_velocity(2, 1.0, 0.2, 10.0))
+    other = wolf.Bank(TRACK)
+    other.step(["gone"], ys[:1])
+    other.read(tmp_path / "bank.npz")
+    assert "gone" not in other
+    np.testing.assert_array_equal(other.last_times(["left", "gone"]), [np.nan, np.nan])
     with pytest.raises(ValueError, match="another method"):
         wolf.Bank.load(tmp_path / "bank.npz", TRACK, "WoLF")
 

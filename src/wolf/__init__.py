@@ -15,6 +15,7 @@ from wolf import interrupts as interrupts  # before all that takes long to impor
 
 if TYPE_CHECKING:  # what a checker sees; `_HOMES` below says the same to Python
     from wolf import (
+        arrow,
         datasets,
         ensembles,
         filters,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:  # what a checker sees; `_HOMES` below says the same to Python
     from wolf.reports import report
     from wolf.results import Filtered, Forecast, Smoothed
     from wolf.statespace import LinearModel, ParameterModel, StateSpaceModel, families
+    from wolf.streaming import stream
     from wolf.weights import (
         IMQ,
         Huber,
@@ -65,7 +67,7 @@ if TYPE_CHECKING:  # what a checker sees; `_HOMES` below says the same to Python
     __version__: str
 
 __all__ = ["Gaussian", "LinearModel", "ParameterModel", "StateSpaceModel"]
-__all__ += ["filter", "filter_chunks", "filter_frame", "filter_many", "forecast", "sample_paths", "smooth"]
+__all__ += ["filter", "filter_chunks", "filter_frame", "filter_many", "forecast", "sample_paths", "smooth", "stream"]
 __all__ += ["Choice", "choose"]
 __all__ += ["Bank", "Filtered", "Fit", "FixedLag", "Forecast", "Online", "Sensor", "Smoothed", "Tuned", "fit", "tune"]
 __all__ += ["Certificate", "attack", "certify", "explain", "export_c", "report"]
@@ -74,7 +76,7 @@ __all__ += ["IMQ", "Huber", "MahalanobisIMQ", "MahalanobisThreshold", "PerCoordi
 __all__ += ["Tukey", "Unweighted", "Welsch"]
 __all__ += ["init", "run_chunks", "run_each", "run_filter", "run_many", "step"]
 __all__ += ["datasets", "ensembles", "families", "filters", "influence", "methods", "metrics", "models", "moments"]
-__all__ += ["noise", "plot", "plots", "simulate", "twin", "weights"]
+__all__ += ["arrow", "noise", "plot", "plots", "simulate", "twin", "weights"]
 
 _HOMES = {
     "wolf.api": "filter filter_chunks filter_many forecast sample_paths smooth",
@@ -95,6 +97,7 @@ _HOMES = {
     "wolf.reports": "report",
     "wolf.results": "Filtered Forecast Smoothed",
     "wolf.statespace": "LinearModel ParameterModel StateSpaceModel families",
+    "wolf.streaming": "stream",
     "wolf.weights": (
         "IMQ Huber MahalanobisIMQ MahalanobisThreshold PerCoordinate PerGroup StudentWeight Tukey Unweighted Welsch"
     ),

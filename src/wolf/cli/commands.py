@@ -9,7 +9,17 @@ from typing import Any
 import click
 
 from wolf import interrupts
-from wolf.cli.options import METHOD_HELP, InputError, examples, file_options, load, model_options, talk_options, tell
+from wolf.cli.options import (
+    METHOD_HELP,
+    InputError,
+    examples,
+    file_options,
+    found,
+    load,
+    model_options,
+    talk_options,
+    tell,
+)
 from wolf.cli.plugins import Pluggable
 from wolf.cli.progress import Progress
 
@@ -140,6 +150,56 @@ def _clean(read: Any, chosen: Any, target: str, whole: bool, progress: Progress)
     series: Any = (filtering.run if whole else filtering.start)(read, chosen, progress)
     tables.write(target, read, series, progress)
     return series
+
+
+@main.command(
+    epilog=examples(
+        "wolf stream readings.csv --key id --value v --set level_var=0.1 --set obs_var=1 --state state --out clean",
+        "... | wolf stream - --key id --value v --time t --lateness 5 --set ... --state state --out clean",
+    )
+)
+@click.argument("source", metavar="SOURCE", callback=found)
+@click.option("--key", required=True, help="Name of the column that says whose a row is, such as a sensor's name.")
+@click.option("--value", "values", multiple=True, required=True, help="Name of a value column; repeat it for several.")
+@click.option(
+    "--time", help="Name of the time column: numbers, or dates, which count as seconds. Default: as they come."
+)
+@click.option(
+    "--state", required=True, help="Folder for states and the place in SOURCE; start again with the same one."
+)
+@click.option("--out", required=True, help="Folder for the output, a file for each commit.")
+@click.option(
+    "--model",
+    default="local-level",
+    show_default=True,
+    help="Name of a model, or a TOML file; `wolf models` lists them.",
+)
+@click.option("--set", "settings", multiple=True, metavar="NAME=NUMBER", help="Variance of the model; all are needed.")
+@click.option("--method", help=METHOD_HELP)
+@click.option(
+    "--lateness", type=float, default=0.0, show_default=True, help="Seconds that a row may come out of order."
+)
+@click.option("--step", type=float, default=1.0, show_default=True, help="Seconds of a step of the model.")
+@click.option("--batch", type=click.IntRange(min=1), default=100_000, show_default=True, help="Rows of a commit.")
+@click.option("--every", type=float, default=5.0, show_default=True, help="Seconds between commits, if rows are few.")
+@click.option("--follow", is_flag=True, help="Wait for more at the end of a file.")
+@click.option("--level", type=float, default=0.95, show_default=True, help="Probability of the intervals.")
+@click.option(
+    "--kind", type=click.Choice(["parquet", "csv"]), default="parquet", show_default=True, help="Of the output."
+)
+@talk_options
+def stream(source: str, settings: tuple[str, ...], as_json: bool, quiet: bool, **options: Any) -> None:
+    """Filter the rows of SOURCE as they come, each key by itself, exactly once.
+
+    SOURCE is CSV with a header or JSON lines, a file that may grow or - for standard input. After a crash, or a kill,
+    the same command goes on: output and states are those of a run that nothing disturbed.
+    """
+    from wolf.cli import streaming
+
+    _tell_size(options["model"], quiet)
+    bank = streaming.make_bank(options.pop("model"), settings, options.pop("method"), len(options["values"]))
+    done = streaming.run(source, bank, **options)
+    tell(str(done), streaming.facts(done), as_json, quiet)
 
 
 @main.command(epilog=examples("wolf look readings.csv", "wolf look readings.csv --json"))

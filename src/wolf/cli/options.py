@@ -26,7 +26,7 @@ def _add(options: list[Any], command: Any) -> Any:
     return command
 
 
-def _found(ctx: click.Context, parameter: click.Parameter, source: str) -> str:
+def found(ctx: click.Context, parameter: click.Parameter, source: str) -> str:
     """Refuse a file that is not there before anything that takes long is imported."""
     try:
         if source != "-":
@@ -42,7 +42,7 @@ def file_options(command: Any) -> Any:
     """Add the options of every command that reads a file: where it is, and how it is written."""
     return _add(
         [
-            click.argument("source", metavar="FILE", callback=_found),
+            click.argument("source", metavar="FILE", callback=found),
             click.option("--time", multiple=True, help=TIME_HELP),
             click.option(
                 "--value",

@@ -1,5 +1,6 @@
 """Many filters at once, one for each key: states in one matrix, a batch of measurements in one call."""
 
+import dataclasses
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
@@ -7,16 +8,17 @@ from threading import RLock
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
 from wolf import checks, entry, native, storage
-from wolf.models.continuous import read_times
 from wolf.native import run_rows
 from wolf.native.kinds import take_apart
+from wolf.numerics import linalg
 from wolf.numerics.fingerprints import fingerprint
 from wolf.numerics.pytree import from_dict, to_dict
-from wolf.online import keyed
+from wolf.online import keyed, states
 from wolf.protocols import Dtype, Filter, Info
 from wolf.results import Filtered, count, describe_state
 from wolf.statespace import LinearModel, Model, time_axes
@@ -25,6 +27,7 @@ from wolf.statespace.arrays import replace
 FORMAT = "wolf-bank"
 FORMAT_VERSION = 1
 HEADER = ("dtype", "method", "fingerprints")
+EPOCH = np.datetime64("1970-01-01T00:00:00")
 PROBES = np.array([0.37, 1.0, 2.9])  # times over which a model moves, to see which entries are always 0 or 1
 
 
@@ -37,6 +40,8 @@ class Stepped(NamedTuple):
         weight: w of each row, or of each coordinate.
         outlier: whether a measurement came and is more likely an outlier than not.
         used: False for rows that came late, or twice.
+        signal: mean of what a perfect sensor would say, H times the mean, (n, M); None if the model is not linear.
+        signal_variances: its variances, (n, M).
     """
 
     mean: np.ndarray
@@ -44,17 +49,24 @@ class Stepped(NamedTuple):
     weight: np.ndarray
     outlier: np.ndarray
     used: np.ndarray
+    signal: np.ndarray | None = None
+    signal_variances: np.ndarray | None = None
 
 
+@dataclasses.dataclass(frozen=True)
 class _Kept:
-    """Keeps what `Stepped` shows."""
+    """Keeps what `Stepped` shows; `rows` are those of H, if the model is linear."""
+
+    rows: tuple[tuple[float, ...], ...] | None
 
     def __call__(self, state: Any, info: Info) -> dict[str, Any]:
         """Pick it out of a step."""
-        return {"mean": state.mean, "variances": state.variances, "weight": info.weight, "outlier": info.outlier}
-
-
-KEPT = _Kept()
+        kept = {"mean": state.mean, "variances": state.variances, "weight": info.weight, "outlier": info.outlier}
+        if self.rows is None or state.cov is None:
+            return kept
+        row = jnp.asarray(self.rows, state.mean.dtype)
+        seen = {"signal": linalg.matvec(row, state.mean)}
+        return kept | seen | {"signal_variances": linalg.diagonal(linalg.sandwich(row, state.cov))}
 
 
 class Bank:
@@ -91,6 +103,8 @@ class Bank:
                 f"a bank runs by native code, which is not for this filter: {reason}; use wolf.filter_many"
             )
         self._suited, self._lock = suited, RLock()
+        rows = np.asarray(suited.H).tolist() if isinstance(suited, LinearModel) else None
+        self._kept = _Kept(None if rows is None else tuple(map(tuple, rows)))
         self._codes: dict[tuple[bool, bool], native.Prepared] = {}
         usual = self._ready(False, False)
         self._numbers, self._counts = (np.empty((0, first.shape[1]), first.dtype) for first in usual.start(1))
@@ -113,7 +127,7 @@ class Bank:
                 changes[name] = np.stack([np.asarray(model.obs_cov)] * (len(PROBES) if timed else 1))
             general = frozenset({"R", "obs_cov"} & changes.keys())
             model = replace(model, **changes) if changes else model
-            given = take_apart([model], self.method, self.dtype, False, None, KEPT, general)
+            given = take_apart([model], self.method, self.dtype, False, None, self._kept, general)
             try:
                 self._codes[timed, noisy] = native.Prepared(given)
             except native.UNSUITED as error:
@@ -160,7 +174,7 @@ class Bank:
         times: np.ndarray | None,
         noise: np.ndarray | None,
     ) -> Stepped:
-        """Take rows round by round: in each round no key comes twice."""
+        """Take rows group by group: the keys of a group have as many rows each."""
         size = len(rows)
         outputs = {
             name: np.full((size, *each.shape), np.nan if each.kind == "f" else False, each.dtype)
@@ -169,32 +183,35 @@ class Bank:
         used, gaps = keyed.judge(rows, times, self._times)
         self.late += int(np.sum(used == keyed.LATE))
         self.repeated += int(np.sum(used == keyed.TWICE))
-        for some in keyed.rounds(rows, times, used == keyed.FINE):
-            given: dict[str, np.ndarray] = {"y": np.ascontiguousarray(ys[some][:, None])}
+        for some in keyed.groups(rows, times, used == keyed.FINE):
+            given: dict[str, np.ndarray] = {"y": np.ascontiguousarray(ys[some])}
+            varying = {}
             if times is not None:
-                dynamics, added = self._suited.over(gaps[some])
-                varying = {"F": dynamics, "Q": added}
-            else:
-                varying = {}
+                moved = self._suited.over(gaps[some.ravel()])
+                varying = {
+                    name: each.reshape(*some.shape, *each.shape[1:]) for name, each in zip("FQ", moved, strict=True)
+                }
             if noise is not None:
                 varying["R"] = noise[some]
             # The fields of a linear model are in the order F, H, Q, R, and so are the rows that its code reads.
             for i, name in enumerate(sorted(varying)):
-                given[f"now{i}"] = np.ascontiguousarray(varying[name][:, None], self.dtype)
-            saved = run_rows(ready.code, ready.kept, self._numbers, self._counts, given, index=rows[some], threads=1)
+                given[f"now{i}"] = np.ascontiguousarray(varying[name], self.dtype)
+            index = rows[some[:, 0]]
+            saved = run_rows(ready.code, ready.kept, self._numbers, self._counts, given, index=index, threads=1)
             for name, array in saved.items():
-                outputs[name][some] = array[:, 0]
+                outputs[name][some] = array
             if times is not None:
-                self._times[rows[some]] = times[some]
+                self._times[index] = times[some[:, -1]]
         return Stepped(**outputs, used=used == keyed.FINE)
 
     def _find(self, names: list[Hashable]) -> np.ndarray:
         """Find the row of each key, and make rows for new ones, at the prior."""
-        rows = self._rows
-        fresh = [name for name in dict.fromkeys(names) if name not in rows]
-        if fresh:
-            self._add(fresh, *self._ready(False, False).start(len(fresh)), np.full(len(fresh), np.nan))
-        return np.fromiter((rows[name] for name in names), np.int64, len(names))
+        try:
+            return np.fromiter(map(self._rows.__getitem__, names), np.int64, len(names))
+        except KeyError:
+            fresh = [name for name in dict.fromkeys(names) if name not in self._rows]
+        self._add(fresh, *self._ready(False, False).start(len(fresh)), np.full(len(fresh), np.nan))
+        return self._find(names)
 
     def _add(self, names: list[Hashable], numbers: np.ndarray, counts: np.ndarray, times: np.ndarray) -> None:
         """Put states of new keys into free rows."""
@@ -322,7 +339,12 @@ class Bank:
         with self._lock:
             keys, rows = list(self._rows), list(self._rows.values())
             arrays = {"numbers": self._numbers[rows], "counts": self._counts[rows], "times": self._times[rows]}
-        header = {
+        storage.write(Path(path), self._header, arrays | keyed.pack(keys))
+
+    @property
+    def _header(self) -> dict[str, Any]:
+        """Say what the states are of."""
+        return {
             "format": FORMAT,
             "version": FORMAT_VERSION,
             "wolf": entry.package_version(),
@@ -330,7 +352,33 @@ class Bank:
             "method": to_dict(self.method),
             "fingerprints": {"model": fingerprint(self.model), "method": fingerprint(self.method)},
         }
-        storage.write(Path(path), header, arrays | keyed.pack(keys))
+
+    def to_arrow(self) -> Any:
+        """Give all states as an Arrow table, one row for each key: for Parquet, or another process.
+
+        Returns:
+            Columns `key` (text or integers, not both), `time`, `numbers` and `counts`; what the states are of is in the
+            schema's metadata.
+        """
+        with self._lock:
+            rows = list(self._rows.values())
+            arrays = {"numbers": self._numbers[rows], "counts": self._counts[rows], "times": self._times[rows]}
+            return states.pack(list(self._rows), arrays, self._header)
+
+    @classmethod
+    def from_arrow(cls, table: Any, model: Model, method: str | Filter | None = None) -> "Bank":
+        """Pick up a bank that `to_arrow` laid out.
+
+        Args:
+            table: a pyarrow table, or what has `__arrow_c_stream__`; any of its rows, in any order.
+            model: the same as it was; a different one is an error.
+            method: as in `load`.
+        """
+        entry.check_model(model)
+        keys, header, arrays = states.unpack(table, FORMAT, FORMAT_VERSION)
+        bank = cls(model, from_dict(header["method"]) if method is None else method, dtype=header["dtype"])
+        bank._take_over("the table", header, arrays | keyed.pack(keys))
+        return bank
 
     @classmethod
     def load(cls, path: str | PathLike[str], model: Model, method: str | Filter | None = None) -> "Bank":
@@ -345,14 +393,38 @@ class Bank:
         entry.check_model(model)
         header, arrays = storage.read(Path(path), FORMAT, FORMAT_VERSION, HEADER)
         bank = cls(model, from_dict(header["method"]) if method is None else method, dtype=header["dtype"])
-        for name, mine in (("model", bank.model), ("method", bank.method)):
+        bank._take_over(path, header, arrays)
+        return bank
+
+    def read(self, path: str | PathLike[str]) -> None:
+        """Replace all states by saved ones.
+
+        Args:
+            path: written by `save` of a bank of the same model and method.
+        """
+        checks.path("path", path)
+        self._take_over(path, *storage.read(Path(path), FORMAT, FORMAT_VERSION, HEADER))
+
+    def _take_over(self, path: Any, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+        for name, mine in (("model", self.model), ("method", self.method)):
             if fingerprint(mine) != header["fingerprints"][name]:
                 raise ValueError(f"{path} was saved with another {name}; load it with the {name} that it was made with")
-        shape = bank._numbers.shape[1], bank._counts.shape[1]
-        if (arrays["numbers"].shape[1], arrays["counts"].shape[1]) != shape:
-            raise ValueError(f"{path} holds states of another shape, or is damaged")
-        bank._add(keyed.unpack(arrays), arrays["numbers"], arrays["counts"], arrays["times"])
-        return bank
+        shape = self._numbers.shape[1], self._counts.shape[1]
+        if (arrays["numbers"].shape[1], arrays["counts"].shape[1]) != shape or header["dtype"] != self.dtype:
+            raise ValueError(f"{path} holds states of another shape or precision, or is damaged")
+        with self._lock:
+            self.forget(list(self._rows))
+            self._add(keyed.unpack(arrays), arrays["numbers"], arrays["counts"], arrays["times"])
+
+    def last_times(self, keys: Sequence[Hashable]) -> np.ndarray:
+        """Give the time of the last row of each key, (n,); NaN for a key that is not there.
+
+        Args:
+            keys: of any number.
+        """
+        with self._lock:
+            rows = np.fromiter((self._rows.get(key, -1) for key in keyed.names(keys)), np.int64)
+            return np.where(rows < 0, np.nan, self._times[rows]) if len(self._times) else np.full(len(rows), np.nan)
 
     def __repr__(self) -> str:
         """Tell how many there are."""
@@ -393,7 +465,15 @@ class Held(NamedTuple):
 def _times(times: Any, size: int, model: Model) -> np.ndarray:
     if not isinstance(model, LinearModel):
         raise ValueError("times are for linear models, which know how they move over any time")
-    read = read_times(times)
+    stamps = np.asarray(times) if hasattr(times, "dtype") or _dates(times) else None
+    dated = stamps is not None and np.issubdtype(stamps.dtype, np.datetime64)
+    # Since 1970, not since the first of the batch: a bank's clock goes on from batch to batch.
+    seconds = np.asarray((stamps - EPOCH) / np.timedelta64(1, "s")) if dated else None
+    read = checks.number_array("times", times) if seconds is None else seconds
     if read.shape != (size,) or not np.all(np.isfinite(read)):
         raise ValueError(f"times must be finite, one for each row; got {checks.told(times)}")
     return read
+
+
+def _dates(times: Any) -> bool:
+    return isinstance(times, list | tuple) and len(times) > 0 and all(isinstance(t, np.datetime64) for t in times)

@@ -20,7 +20,7 @@ def names(keys: Any) -> list[Hashable]:
     if isinstance(keys, str | bytes) or not hasattr(keys, "__len__"):
         raise ValueError(f"keys must be a list or an array, one for each row; got {checks.told(keys)}")
     listed = keys.tolist() if isinstance(keys, np.ndarray) else list(keys)
-    if not all(type(key) in (str, int) for key in listed):
+    if not set(map(type, listed)) <= {str, int}:
         listed = [key.item() if isinstance(key, np.generic) else key for key in listed]
         wrong = next((key for key in listed if type(key) not in (str, int)), None)
         if wrong is not None or None in listed:
@@ -69,8 +69,10 @@ def judge(rows: np.ndarray, times: np.ndarray | None, last: np.ndarray) -> tuple
     return verdict, gaps
 
 
-def rounds(rows: np.ndarray, times: np.ndarray | None, fine: np.ndarray) -> Iterator[np.ndarray]:
-    """Split rows into rounds, in each of which no state comes twice; the rows of a state stay in order.
+def groups(rows: np.ndarray, times: np.ndarray | None, fine: np.ndarray) -> Iterator[np.ndarray]:
+    """Split rows into groups of states that have as many rows each; the rows of a state stay in order.
+
+    There are at most sqrt(2 n) groups of n rows, whether few keys come often or many once.
 
     Args:
         rows: of the states, (n,).
@@ -78,7 +80,7 @@ def rounds(rows: np.ndarray, times: np.ndarray | None, fine: np.ndarray) -> Iter
         fine: which rows are taken at all.
 
     Yields:
-        Positions of the rows of a round.
+        Positions of the rows of a group, (states, rows of each).
     """
     taken = np.flatnonzero(fine)
     if not len(taken):
@@ -86,9 +88,9 @@ def rounds(rows: np.ndarray, times: np.ndarray | None, fine: np.ndarray) -> Iter
     order = taken[np.lexsort((np.arange(len(taken)) if times is None else times[taken], rows[taken]))]
     row = rows[order]
     starts = np.flatnonzero(np.r_[True, row[1:] != row[:-1]])
-    place = np.arange(len(order)) - np.repeat(starts, np.diff(np.r_[starts, len(order)]))
-    for k in range(place.max() + 1):
-        yield order[place == k]
+    lengths = np.diff(np.r_[starts, len(order)])
+    for length in np.unique(lengths):
+        yield order[starts[lengths == length][:, None] + np.arange(length)]
 
 
 def pack(keys: Sequence[Hashable]) -> dict[str, np.ndarray]:

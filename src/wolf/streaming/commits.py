@@ -1,0 +1,178 @@
+"""What is done and never undone: output, states and place in the source, named together by one manifest.
+
+An epoch writes its part of the output under a hidden name, the states and the rows that wait, each flushed to disk, and
+then replaces the manifest. What the manifest does not name never happened; the next start wipes it away.
+"""
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wolf import storage
+from wolf.online import keyed
+from wolf.online.bank import Bank
+from wolf.streaming.rows import Arrived
+
+FORMAT, VERSION = "wolf-stream", 1
+MANIFEST = "manifest.json"
+
+
+class Commits:
+    """The folder of a stream's state, and that of its output.
+
+    Args:
+        state: folder, made if it is not there.
+        out: folder of the parts, likewise.
+        kind: "parquet" or "csv".
+        settings: of the stream; those of an earlier start must be the same.
+    """
+
+    def __init__(self, state: Path, out: Path, kind: str, settings: dict[str, Any]):
+        self.state, self.out, self.kind = state, out, kind
+        self.settings = settings | {"kind": kind, "out": str(out.resolve())}
+        state.mkdir(parents=True, exist_ok=True)
+        out.mkdir(parents=True, exist_ok=True)
+        self._lock = _lock(state)
+        self.manifest: dict[str, Any] = {"epoch": 0, "parts": 0}
+        try:
+            self._recover()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let another process have the folder."""
+        if self._lock is not None:
+            os.close(self._lock)
+
+    def _check(self) -> None:
+        for name, mine in self.settings.items():
+            before = self.manifest["settings"].get(name)
+            if before != json.loads(json.dumps(mine)):
+                raise ValueError(
+                    f"{self.state} is the state of a stream with {name} {before!r}, not {mine!r}: go on with the same "
+                    "settings, or begin anew with another state folder"
+                )
+
+    def _recover(self) -> None:
+        """Finish what the manifest names, and wipe away what it does not."""
+        if (self.state / MANIFEST).exists():
+            self.manifest = read_manifest(self.state)
+            self._check()
+        elif any(self.out.glob("part-*")):
+            words = "holds parts of another stream; give an empty folder, or the state that made them"
+            raise ValueError(f"{self.out} {words}")
+        done = self._part(self.manifest["parts"])
+        staged = _hidden(done)
+        if staged.exists():
+            os.replace(staged, done)
+        for left in self.out.glob(".*part-*"):
+            left.unlink(missing_ok=True)
+        self._sweep()
+
+    def _sweep(self) -> None:
+        epoch = self.manifest["epoch"]
+        kept = {MANIFEST, "lock", f"states-{epoch}.npz", f"waiting-{epoch}.npz"}
+        ours = [path for pattern in ("*.npz", ".*.part") for path in self.state.glob(pattern)]
+        for path in ours:
+            if path.name not in kept:
+                path.unlink(missing_ok=True)
+
+    def _part(self, number: int) -> Path:
+        return self.out / f"part-{number:08d}.{self.kind}"
+
+    def restore(self, bank: Bank, width: int) -> Arrived | None:
+        """Put back the states of the last epoch; give the rows that waited, or None at the very beginning."""
+        epoch = self.manifest["epoch"]
+        if not epoch:
+            return None
+        bank.read(self.state / f"states-{epoch}.npz")
+        _, arrays = storage.read(self.state / f"waiting-{epoch}.npz", FORMAT, VERSION, ())
+        return Arrived([str(key) for key in keyed.unpack(arrays)], arrays["times"], arrays["values"].reshape(-1, width))
+
+    def commit(self, bank: Bank, waiting: Arrived, table: Any, facts: dict[str, Any]) -> None:
+        """Make an epoch happen, or nothing of it.
+
+        Args:
+            bank: with the states after it.
+            waiting: rows that were not let go yet.
+            table: a pyarrow table of the output; None if there is none.
+            facts: place in the source, counts.
+        """
+        epoch = self.manifest["epoch"] + 1
+        part = self._part(self.manifest["parts"] + (table is not None))
+        if table is not None:
+            with storage.atomic(_hidden(part)) as file:
+                _write(file, table, self.kind)
+        bank.save(self.state / f"states-{epoch}.npz")
+        arrays: dict[str, np.ndarray] = {"times": waiting.times, "values": waiting.values}
+        header = {"format": FORMAT, "version": VERSION}
+        storage.write(self.state / f"waiting-{epoch}.npz", header, arrays | keyed.pack(waiting.keys))
+        told = {"epoch": epoch, "parts": self.manifest["parts"] + (table is not None), "settings": self.settings}
+        with storage.atomic(self.state / MANIFEST) as file:
+            file.write(json.dumps(header | told | facts, indent=1).encode())
+        self.manifest = header | told | facts
+        if table is not None:
+            os.replace(_hidden(part), part)
+        self._sweep()
+
+
+def parts(state: str | os.PathLike[str]) -> list[Path]:
+    """List the files of a stream's output that are committed, in order.
+
+    Args:
+        state: folder of the stream's state.
+    """
+    manifest = read_manifest(Path(state))
+    out, kind = Path(manifest["settings"]["out"]), manifest["settings"]["kind"]
+    return [out / f"part-{number:08d}.{kind}" for number in range(1, manifest["parts"] + 1)]
+
+
+def read_manifest(state: Path) -> dict[str, Any]:
+    """Read what a stream has committed, or say what the folder is instead."""
+    path = state / MANIFEST
+    try:
+        manifest = dict(json.loads(path.read_text()))
+    except FileNotFoundError:
+        raise ValueError(f"{state} is no state of a stream: it has no {MANIFEST}") from None
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged ({error})") from error
+    if (manifest.get("format"), manifest.get("version")) != (FORMAT, VERSION):
+        found = f"{manifest.get('format')} {manifest.get('version')}"
+        raise ValueError(f"{path} has format {found}; this wolf reads {FORMAT} {VERSION}")
+    return manifest
+
+
+def _hidden(part: Path) -> Path:
+    return part.with_name(f".{part.name}")
+
+
+def _write(file: Any, table: Any, kind: str) -> None:
+    if kind == "csv":
+        from pyarrow import csv
+
+        csv.write_csv(table, file, csv.WriteOptions(quoting_style="needed"))
+    else:
+        from pyarrow import parquet
+
+        parquet.write_table(table, file)
+
+
+def _lock(state: Path) -> int | None:
+    """Keep other processes out of a folder, as long as this one lives; only POSIX has such locks."""
+    try:
+        import fcntl
+    except ImportError:
+        return None
+    handle = os.open(state / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        with suppress(OSError):
+            os.close(handle)
+        raise ValueError(f"another process is running a stream with the state {state}") from None
+    return handle
