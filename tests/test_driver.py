@@ -13,7 +13,11 @@ from wolf.engine import run
 from wolf.engine.measurements import clean, is_wild
 
 ROOT = Path(wolf.__file__).parent
-CALLERS = ("engine", "filters")  # the driver, and filters that wrap filters
+CALLERS = (
+    "engine",
+    "filters",
+    "noise",
+)  # the driver, filters that wrap filters, rules that have a predict of their own
 FEWEST = {"predict": 2, "update": 3}  # arguments; a dict's update and an estimator's predict(X) have fewer
 
 

@@ -173,11 +173,11 @@ def test_oldest_programs_go_when_there_are_too_many(folder, monkeypatch):
     assert [path.name for path in sorted(place.iterdir())] == [f"{age:02}-cache" for age in range(7)]
 
 
-def test_filtering_a_file_imports_no_scipy(tmp_path):
+def test_filtering_a_file_by_a_known_model_imports_no_scipy(tmp_path):
     (tmp_path / "in.csv").write_text("value\n" + "\n".join(f"{3 * (i % 7) + i / 9:.2f}" for i in range(40)) + "\n")
     code = f"""
 import sys
-sys.argv = ["wolf", "filter", {str(tmp_path / "in.csv")!r}]
+sys.argv = ["wolf", "filter", "--live", "--model", "local-level", {str(tmp_path / "in.csv")!r}]
 from wolf.cli import main
 main(standalone_mode=False)
 print([name for name in ("scipy.special", "scipy.optimize", "scipy.linalg") if name in sys.modules])

@@ -104,11 +104,11 @@ def run_native(model, method, ys):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", METHODS if "WOLF_FUZZ" in os.environ else ["WoLF", "Learned", "IMM"])
+@pytest.mark.parametrize("name", METHODS if "WOLF_FUZZ" in os.environ else ["WoLF", "Learned"])
 def test_no_model_and_no_data_break_a_filter_in_native_code(name):
     failed = []
     for seed in range(max(20, CASES // (2 * len(METHODS)))):
-        model, ys = case(seed, 4, 2, each=name == "Learned-each")
+        model, ys = case(seed, 2, 2, each=name == "Learned-each")
         found = complaints(*run_native(model, METHODS[name].suited(model), ys))
-        failed += [(f"case({seed}, 4, 2)", found)] if found else []
+        failed += [(f"case({seed}, 2, 2)", found)] if found else []
     assert not failed, f"{name}: {len(failed)} cases, as {failed[:5]}"
