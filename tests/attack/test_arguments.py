@@ -164,7 +164,7 @@ FRAMES = odd.table(
     ("filter_frame", "time", odd.ODD | {"absent": "zz", "number": 3}, lambda v: wolf.filter_frame(FRAME, time=v, values="y")),
     ("filter_frame", "values", odd.ODD | {"absent": "zz", "number": 3, "empty": [], "text column": "who", "numbers": [1]}, lambda v: wolf.filter_frame(FRAME, values=v)),
     ("filter_frame", "by", odd.ODD | {"absent": "zz", "number": 3}, lambda v: wolf.filter_frame(FRAME, by=v, values="y")),
-    ("filter_frame", "model", odd.CHOICE | {"value": LEVEL}, lambda v: wolf.filter_frame(FRAME, values="y", model=v)),
+    ("filter_frame", "model", odd.CHOICE | {"class": wolf.LinearModel}, lambda v: wolf.filter_frame(FRAME, values="y", model=v)),
     ("filter_frame", "method", odd.METHOD, lambda v: wolf.filter_frame(FRAME, values="y", parameters=KNOWN, method=v)),
     ("filter_frame", "parameters", odd.MAPPING, lambda v: wolf.filter_frame(FRAME, values="y", parameters=v)),
     ("filter_frame", "obs_var", odd.NOISE, lambda v: wolf.filter_frame(FRAME, values="y", parameters=KNOWN | {"obs_var": v})),

@@ -25,4 +25,5 @@ def test_nothing_is_torn(kind, count):
     told, writing, torn = done.stdout.split(", ")
     assert told == f"{count} kills"
     assert torn.split() == ["0", "torn"]
-    assert int(writing.split()[0]) > count // 10  # or nothing was attacked
+    if count > 20:  # few may all miss
+        assert int(writing.split()[0]) > count // 10  # or nothing was attacked
