@@ -12,6 +12,8 @@ import wolf
 from wolf.audit.certificate import sphere, stress
 from wolf.noise import ScaleMixture
 
+pytestmark = pytest.mark.thorough  # a part that the quick tests touch elsewhere
+
 LEVEL_VAR, OBS_VAR = 0.3, 2.0
 MANY = 100_000
 GATE = 9.0  # squared distance

@@ -14,6 +14,8 @@ from sklearn.utils.estimator_checks import check_estimator  # noqa: E402
 
 import wolf  # noqa: E402
 
+pytestmark = pytest.mark.thorough  # a part that the quick tests touch elsewhere
+
 
 @pytest.fixture
 def waves(rng):

@@ -8,6 +8,8 @@ import pytest
 import wolf
 from wolf.audit.explain.findings import KINDS
 
+pytestmark = pytest.mark.thorough  # a part that the quick tests touch elsewhere
+
 STEPS = 160
 SIZE = 10.0  # of a fault, in deviations of the noise
 SEEDS = range(12)

@@ -9,6 +9,8 @@ from scipy import integrate, special, stats
 import wolf
 from wolf.statespace import families
 
+pytestmark = pytest.mark.thorough  # a part that the quick tests touch elsewhere
+
 ETAS = (-1.3, 0.0, 0.8)
 
 

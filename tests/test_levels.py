@@ -21,6 +21,8 @@ from wolf.noise.whitened import whiten
 from wolf.numerics import linalg
 from wolf.protocols import Evidence
 
+pytestmark = pytest.mark.thorough  # a part that the quick tests touch elsewhere
+
 PLANE = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
 OFF = GaussianFilter(noise=Recovering(LearnedLevels(0, 0, bells=((0.5, 10.0, 1.0),))))
 

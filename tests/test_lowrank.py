@@ -5,6 +5,8 @@ import pytest
 
 import wolf
 
+pytestmark = pytest.mark.thorough  # a part that the quick tests touch elsewhere
+
 STEPS = 40
 
 

@@ -12,6 +12,8 @@ from wolf.belief import deferred
 from wolf.numerics.pytree import cast
 from wolf.statespace import families
 
+pytestmark = pytest.mark.thorough  # a part that the quick tests touch elsewhere
+
 STEPS = 60
 FORMS = ("auto", "symmetric", "joseph", "sqrt")
 

@@ -10,6 +10,8 @@ from wolf.filters import ParticleFilter, RaoBlackwellFilter
 from wolf.filters.particle import ParticleState, resample
 from wolf.noise import BetaLaw, GaussianLaw, MixtureLaw, StudentLaw
 
+pytestmark = pytest.mark.thorough  # a part that the quick tests touch elsewhere
+
 LEVEL = wolf.models.local_level(level_var=0.5, obs_var=1.0, prior=wolf.Gaussian(np.zeros(1), np.eye(1)))
 both = pytest.mark.parametrize("kind", [ParticleFilter, RaoBlackwellFilter])
 

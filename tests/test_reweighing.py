@@ -8,6 +8,8 @@ import wolf
 from wolf.filters import GaussianFilter
 from wolf.noise import Weighted
 
+pytestmark = pytest.mark.thorough  # a part that the quick tests touch elsewhere
+
 PLANE = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
 
 

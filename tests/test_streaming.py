@@ -23,6 +23,8 @@ from wolf.streaming.reorder import Reorder
 from wolf.streaming.rows import Arrived, Columns, Parser
 from wolf.streaming.sources import Source
 
+pytestmark = pytest.mark.thorough  # a part that the quick tests touch elsewhere
+
 pytest.importorskip("llvmlite")
 LEVEL = wolf.models.local_level(0.1, 1.0)
 NAMES = {"key": "id", "values": "v", "time": "t"}
