@@ -124,7 +124,7 @@ class Flow:
         self.count.repeated += self.bank.repeated - repeated
         if not stepped.used.all():
             used = np.flatnonzero(stepped.used)
-            rows, stepped = rows.take(used), Stepped(*(None if each is None else each[used] for each in stepped))
+            rows, stepped = rows.take(used), take(stepped, used)
         self.count.used += len(rows.keys)
         outlier = stepped.outlier
         self.count.outliers += int(outlier.any(axis=1).sum() if outlier.ndim == 2 else outlier.sum())
@@ -146,6 +146,11 @@ class Flow:
         """Give the counts so far."""
         waiting, keys = len(self.reorder.pending.keys), len(self.bank)
         return dataclasses.replace(self.count, waiting=waiting, keys=keys, epoch=epoch)
+
+
+def take(stepped: Stepped, index: np.ndarray) -> Stepped:
+    """Pick rows by their positions."""
+    return Stepped._make(None if each is None else each[index] for each in stepped)
 
 
 def name_columns(key: str, values: str | Sequence[str], time: str | None) -> Columns:

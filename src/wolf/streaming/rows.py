@@ -91,7 +91,9 @@ class Parser:
         return cells
 
     def _json(self, line: str) -> list[Any]:
-        read = json.loads(line)
+        return self._object(json.loads(line))
+
+    def _object(self, read: dict[str, Any]) -> list[Any]:
         return [read[name] if name == self.columns.key else read.get(name) for name in self.columns.named]
 
     def parse(self, lines: list[str]) -> tuple[Arrived, int]:
@@ -103,19 +105,24 @@ class Parser:
         quick = self._parse_plain(lines)
         if quick is not None:
             return quick, 0
+        return self._parse_each([line for line in lines if line and not line.isspace()], self.cells)
+
+    def parse_objects(self, objects: list[Any]) -> tuple[Arrived, int]:
+        """Read what was JSON, as `parse` does."""
+        return self._parse_each(objects, self._object)
+
+    def _parse_each(self, lines: list[Any], read: Callable[[Any], Sequence[Any]]) -> tuple[Arrived, int]:
         keys, times, values = [], [], []
         unreadable = 0
         first = 1 if self.columns.time is None else 2
         for line in lines:
-            if not line or line.isspace():
-                continue
             try:
-                cells = self.cells(line)
+                cells = read(line)
                 key, value = _key(cells[0]), [_number(cell) for cell in cells[first:]]
                 times.append(0.0 if first == 1 else self._time(cells[1]))
             except (ValueError, KeyError, TypeError, AttributeError, OverflowError, csv.Error, RecursionError) as error:
                 unreadable += 1
-                self.example = self.example or f"{line[:80]!r} ({type(error).__name__}: {str(error)[:80]})"
+                self.example = self.example or f"{str(line)[:80]!r} ({type(error).__name__}: {str(error)[:80]})"
                 continue
             keys.append(key)
             values.append(value)
