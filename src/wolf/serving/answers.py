@@ -15,7 +15,7 @@ from wolf.filters.gaussian import GaussianFilter
 from wolf.numerics.precision import precision
 from wolf.numerics.pytree import cast
 from wolf.results import count
-from wolf.serving.history import Rows
+from wolf.serving.history import Shown
 from wolf.serving.service import Service
 from wolf.serving.watch import RECENT
 
@@ -43,7 +43,7 @@ def short(value: float) -> str:
     return f"{value:.4g}"
 
 
-def why(service: Service, rows: Rows, i: int) -> str:
+def why(service: Service, rows: Shown, i: int) -> str:
     """Say why a row was flagged."""
     flagged = np.flatnonzero(rows.outliers[i])
     value, mean, half = (each[i, flagged] for each in (rows.values, rows.means, rows.halves))
@@ -58,7 +58,7 @@ def why(service: Service, rows: Rows, i: int) -> str:
     return f"{name}{short(abs(off))} {'above' if off > 0 else 'below'} {estimate}"
 
 
-def row_facts(service: Service, key: str, rows: Rows, i: int) -> dict[str, Any]:
+def row_facts(service: Service, key: str, rows: Shown, i: int) -> dict[str, Any]:
     """Tell one row."""
     columns = service.columns
     told: dict[str, Any] = {columns.key: key, columns.time or "arrived": when(service, float(rows.times[i]))}

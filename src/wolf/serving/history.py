@@ -10,8 +10,8 @@ import numpy as np
 from wolf.streaming.flow import Passed
 
 
-class Rows(NamedTuple):
-    """Rows of keys, or of one key, in order.
+class Shown(NamedTuple):
+    """Rows of keys, or of one key, in order, as they are shown.
 
     Attributes:
         times: (n,); when rows came, in seconds since 1970, where they have no time of their own.
@@ -30,7 +30,7 @@ class Rows(NamedTuple):
     outliers: np.ndarray
 
 
-def lay_out(passed: Passed, reach: float, at: float, timed: bool) -> Rows:
+def lay_out(passed: Passed, reach: float, at: float, timed: bool) -> Shown:
     """Lay out rows that passed.
 
     Args:
@@ -46,7 +46,7 @@ def lay_out(passed: Passed, reach: float, at: float, timed: bool) -> Rows:
     outliers = stepped.outlier if stepped.outlier.ndim == 2 else stepped.outlier[:, None]
     outliers = np.broadcast_to(outliers, rows.values.shape)
     times = rows.times if timed else np.full(len(rows.keys), at)
-    return Rows(times, rows.values, stepped.signal, reach * np.sqrt(stepped.signal_variances), weights, outliers)
+    return Shown(times, rows.values, stepped.signal, reach * np.sqrt(stepped.signal_variances), weights, outliers)
 
 
 class History:
@@ -62,12 +62,12 @@ class History:
         shapes = {"times": (keep,), "weights": (keep,)}
         kinds = {"outliers": bool}
         # Memory that was not written to yet takes no room.
-        made = (np.empty(shapes.get(name, (keep, width)), kinds.get(name, float)) for name in Rows._fields)
-        self._rows = Rows._make(made)
+        made = (np.empty(shapes.get(name, (keep, width)), kinds.get(name, float)) for name in Shown._fields)
+        self._rows = Shown._make(made)
         self._before = np.empty(keep, np.int64)  # number of the row before it of the same key; -1 for none
         self._last: dict[str, int] = {}
 
-    def add(self, keys: list[str], rows: Rows) -> None:
+    def add(self, keys: list[str], rows: Shown) -> None:
         """Put rows in, in order.
 
         Args:
@@ -75,7 +75,7 @@ class History:
             rows: of as many.
         """
         if len(keys) > self.keep:
-            keys, rows = keys[-self.keep :], Rows(*(each[-self.keep :] for each in rows))
+            keys, rows = keys[-self.keep :], Shown(*(each[-self.keep :] for each in rows))
         before = np.empty(len(keys), np.int64)
         last, number = self._last, self.next
         for i, key in enumerate(keys):
@@ -87,7 +87,7 @@ class History:
         self._before[where] = before
         self.next += len(keys)
 
-    def of(self, key: str, most: int, after: int = -1) -> tuple[Rows, int]:
+    def of(self, key: str, most: int, after: int = -1) -> tuple[Shown, int]:
         """Give the last rows of a key.
 
         Args:
@@ -105,7 +105,7 @@ class History:
             found.append(number % self.keep)
             number = int(self._before[number % self.keep])
         index = np.array(found[::-1], np.int64)
-        return Rows(*(ring[index] for ring in self._rows)), last if found else after
+        return Shown(*(ring[index] for ring in self._rows)), last if found else after
 
     def forget(self, keys: list[str]) -> None:
         """Drop keys."""

@@ -21,8 +21,9 @@ def page() -> tuple[str, str]:
     }
     text = re.sub(r"\{\{([A-Z]+)\}\}", lambda found: fields[found[1]], _asset("serving", "live.html"))
     known = " ".join(f"'sha256-{_digest(script)}'" for script in scripts.values())
-    rules = ("default-src 'none'", f"script-src {known}", "style-src 'unsafe-inline'", "connect-src 'self'")
-    return text, "; ".join([*rules, "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"])
+    rules = [f"script-src {known}", "style-src 'unsafe-inline'", "connect-src 'self'", "img-src data:"]
+    rules += [f"{name} 'none'" for name in ("default-src", "base-uri", "form-action", "frame-ancestors")]
+    return text, "; ".join(rules)
 
 
 def _asset(part: str, name: str) -> str:

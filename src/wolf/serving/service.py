@@ -20,7 +20,7 @@ from wolf.online.bank import Bank
 from wolf.results import count
 from wolf.serving import bodies
 from wolf.serving.answered import Answered
-from wolf.serving.history import History, Rows, lay_out
+from wolf.serving.history import History, Shown, lay_out
 from wolf.serving.journal import Journal, Record
 from wolf.serving.watch import Watch
 from wolf.statespace import LinearModel
@@ -36,11 +36,11 @@ ARRIVED = "arrived"  # column of the output: when a row came
 
 
 class Flagged(NamedTuple):
-    """A flagged row: its key, its number in the order of flags, and what it came to, as `Rows` of one."""
+    """A flagged row: its key, its number in the order of flags, and what it came to, as `Shown` of one."""
 
     key: str
     number: int
-    row: Rows
+    row: Shown
 
 
 class Service:
@@ -178,7 +178,7 @@ class Service:
         for part in parts[first:]:
             self._remember(*self._unfold(parquet.read_table(part)))
 
-    def _unfold(self, table: Any) -> tuple[list[str], Rows]:
+    def _unfold(self, table: Any) -> tuple[list[str], Shown]:
         """Take a part of the output apart."""
         width, columns = len(self.columns.values), self.columns
         arrays = [table.column(i) for i in range(table.num_columns)]
@@ -192,7 +192,7 @@ class Service:
         rest = results[3 * width :]
         weights, outliers = (np.column_stack(some) for some in (rest[: len(rest) // 2], rest[len(rest) // 2 :]))
         outliers = np.broadcast_to(outliers, values.shape)
-        return keys, Rows(times, values, means, uppers - means, weights.min(axis=1), outliers)
+        return keys, Shown(times, values, means, uppers - means, weights.min(axis=1), outliers)
 
     # What comes in.
 
@@ -258,7 +258,7 @@ class Service:
         self.version += 1
         return told if passed is None or laid is None else told | {"passed": (passed.rows.keys, laid)}
 
-    def _show(self, passed: Passed, at: float) -> Rows:
+    def _show(self, passed: Passed, at: float) -> Shown:
         """Put rows that passed into the history, the watch and the part to come."""
         import pyarrow
 
@@ -274,11 +274,11 @@ class Service:
         self._remember(passed.rows.keys, rows)
         return rows
 
-    def _remember(self, keys: list[str], rows: Rows) -> None:
+    def _remember(self, keys: list[str], rows: Shown) -> None:
         self.history.add(keys, rows)
         where = np.flatnonzero(rows.outliers.any(axis=1))
         for i in where[-LATEST:].tolist():
-            self.latest.append(Flagged(keys[i], self.flags, Rows(*(each[i : i + 1] for each in rows))))
+            self.latest.append(Flagged(keys[i], self.flags, Shown(*(each[i : i + 1] for each in rows))))
             self.flags += 1
 
     # Commits.

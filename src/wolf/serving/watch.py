@@ -9,7 +9,7 @@ import numpy as np
 
 from wolf.online import keyed
 from wolf.readings.shapes import HABIT, RARE, SHORTEST_STUCK
-from wolf.serving.history import Rows
+from wolf.serving.history import Shown
 
 RECENT = 20  # rows that are judged; a bit for each is kept
 FEW = 2  # flagged rows of those that are trouble: one may be chance
@@ -56,7 +56,7 @@ class Watch:
             raise AttributeError(name)
         return self._arrays[name][: len(self.keys)]
 
-    def add(self, keys: list[str], rows: Rows, at: float) -> None:
+    def add(self, keys: list[str], rows: Shown, at: float) -> None:
         """Take in rows that passed, in order.
 
         Args:
@@ -66,7 +66,7 @@ class Watch:
         """
         self._grow(dict.fromkeys(key for key in keys if key not in self._places))
         places = np.fromiter(map(self._places.__getitem__, keys), np.int64, len(keys))
-        flagged, blank = rows.outliers.any(axis=1), np.isfinite(rows.values).sum(axis=1) == 0
+        flagged, blank = np.asarray(rows.outliers.any(axis=1)), np.isfinite(rows.values).sum(axis=1) == 0
         for some in keyed.groups(places, None, np.ones(len(keys), bool)):
             self._advance(places[some[:, 0]], flagged[some], blank[some], rows.values[some])
         present = np.unique(places)

@@ -21,6 +21,13 @@
   };
   const stamp = (time) => (dated ? new Date(time * 1e3).toISOString().slice(0, 19).replace("T", " ") : show(time));
 
+  // Dates in the order of ISO 8601, of Greenwich as in the answers.
+  const day = "\n{YYYY}-{MM}-{DD}", none = [null, null, null, null, 1];
+  const dates = [
+    [86400, "{MM}-{DD}", "\n{YYYY}", null, ...none], [60, "{HH}:{mm}", day, null, day, null, null, null, 1],
+    [1, "{HH}:{mm}:{ss}", day, null, day, null, null, null, 1], [0.001, ":{ss}.{fff}", day, null, day, null, null, null, 1],
+  ];
+
   function listen() {
     if (source) source.close();
     source = new EventSource("events" + (key === null ? "" : "?key=" + encodeURIComponent(key)));
@@ -87,7 +94,8 @@
     document.title = (told.in_trouble.trouble ? `(${told.in_trouble.trouble}) ` : "") + "WoLF live";
     worst(told.worst);
     latest(told.latest);
-    if (key === null && told.worst.length) choose(told.worst[0].key);
+    // Until somebody chooses, what is shown is one that has to be looked at.
+    if (!chosen && told.worst.length && !told.worst.some((each) => each.key === key)) choose(told.worst[0].key);
     mood();
   }
 
@@ -117,13 +125,11 @@
     if (newest === shownFlag || element("latest").contains(document.activeElement)) return;
     shownFlag = newest;
     element("latest").replaceChildren(...flags.slice(0, 12).map((flag) => {
-      const row = make("tr"), button = make("button", String(flag[about.key])), cell = make("td"), words = make("td");
+      const item = make("li"), button = make("button", String(flag[about.key]));
       button.type = "button";
       button.addEventListener("click", () => choose(String(flag[about.key]), true));
-      cell.append(button);
-      words.append(make("div", clock(flag[about.time || "arrived"]), "status-time"), make("div", flag.reason));
-      row.append(cell, words);
-      return row;
+      item.append(button, make("span", clock(flag[about.time || "arrived"]), "quiet"), make("div", flag.reason));
+      return item;
     }));
   }
 
@@ -134,19 +140,19 @@
     element("reasons").replaceChildren(...(mine ? mine.reasons : []).map((words) => make("li", words)));
   }
 
-  function choose(name, scroll) {
+  function choose(name, byHand) {
+    chosen = chosen || Boolean(byHand);
+    if (byHand) location.hash = encodeURIComponent(name);
     if (name === key) return;
     key = name;
-    chosen = chosen || Boolean(scroll);
     series = null;
-    location.hash = encodeURIComponent(name);
     element("name").textContent = name;
     element("flags").replaceChildren();
     if (plot) { plot.destroy(); plot = null; }
     document.querySelectorAll("#worst button").forEach((one) => one.setAttribute("aria-pressed", String(one.dataset.key === key)));
     mood();
     listen();
-    if (scroll && innerWidth <= 900) element("name").scrollIntoView();
+    if (byHand && innerWidth <= 900) element("name").scrollIntoView();
   }
 
   function columns() {
@@ -175,10 +181,13 @@
     for (let i = series.times.length - 1; i >= 0 && flags.length < 20; i--) {
       if (!series.reasons[i]) continue;
       const row = make("tr");
-      row.append(make("td", stamp(series.times[i])), make("td", series.values.map((each) => show(each[i])).join(", ")), make("td", series.reasons[i]));
+      const [date, time] = stamp(series.times[i]).split(" "), when = make("td", undefined, "quiet");
+      when.append(make("span", time ? date + " " : "", "date"), time || date);
+      row.append(when, make("td", series.values.map((each) => show(each[i])).join(", ")), make("td", series.reasons[i]));
       flags.push(row);
     }
     element("flags").replaceChildren(...flags);
+    element("some").hidden = !flags.length;
   }
 
   function lists() {
@@ -242,7 +251,7 @@
       width: place.clientWidth, height: innerWidth <= 900 ? 280 : 380, legend: { show: false }, cursor: { drag: { x: false, y: false } },
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), "UTC"),
       scales: { x: { time: dated, range: (u) => span(u.data[0]) }, y: { range: (u) => visible(u.data) } },
-      axes: [{ ...axis, space: 80 }, { ...axis, size: 64 }],
+      axes: [{ ...axis, space: 80, ...(dated ? { values: dates } : {}) }, { ...axis, size: 64 }],
       hooks: { setCursor: [(u) => read(u.cursor.idx)] },
       series: [{}, { ...invisible }, { ...invisible },
         { stroke: dots, paths: () => null, points: { show: true, size: 4, stroke: dots, fill: dots } },
@@ -280,5 +289,5 @@
   let timer = null;
   addEventListener("resize", () => { clearTimeout(timer); timer = setTimeout(redraw, 150); });
   const wanted = decodeURIComponent(location.hash.slice(1));
-  if (wanted) choose(wanted); else listen();
+  if (wanted) choose(wanted, true); else listen();
 })();
