@@ -86,8 +86,8 @@ def service_costs(rng, folder):
         many, single = (
             [[post(rows) for _ in range(times)] for _ in range(ROUNDS)] for rows, times in ((KEYS, 10), (1, 200))
         )
-        yield f"service, requests of {KEYS:,} rows, us a row", cost(lambda: run(many.pop())) / KEYS / 10 * 1e6
-        yield "service, requests of one row, us a request", cost(lambda: run(single.pop())) / 200 * 1e6
+        yield f"service, requests of {KEYS:,} rows, us a row", cost(lambda: run(many.pop(0))) / KEYS / 10 * 1e6
+        yield "service, requests of one row, us a request", cost(lambda: run(single.pop(0))) / 200 * 1e6
         assert service.counts.used == KEYS * (10 * ROUNDS + 1) + 200 * ROUNDS
 
 

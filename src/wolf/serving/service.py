@@ -32,6 +32,7 @@ EVERY = 60.0  # seconds after which there is one, if some have come; until then 
 KEEP = 2_000_000  # rows of the history, about 45 bytes each
 KEYS = 1_000_000  # filters at most: who can send rows must not be able to fill the memory
 LATEST = 50  # flagged rows that are remembered for the page
+PIECES = 500  # small tables that are put together: each has a cost of its own
 ARRIVED = "arrived"  # column of the output: when a row came
 
 
@@ -269,6 +270,8 @@ class Service:
             title = f"wolf_{title}"
         stamp = pyarrow.scalar(round(at * 1e6), pyarrow.timestamp("us", "UTC"))
         self._fresh.append(table.append_column(title, pyarrow.repeat(stamp, table.num_rows)))
+        if len(self._fresh) > PIECES:
+            self._fresh = [pyarrow.concat_tables(self._fresh).combine_chunks()]
         self._fresh_rows += len(passed.rows.keys)
         self.watch.add(passed.rows.keys, rows, at)
         self._remember(passed.rows.keys, rows)
