@@ -92,6 +92,7 @@ def _one_line(error: BaseException) -> str:
     "--longest-fault", help="How long a fault may last, as 2h or 12 rows; what stays away longer has shifted."
 )
 @click.option("--forecast", type=click.IntRange(min=0), default=0, help="Number of steps to look ahead, added as rows.")
+@click.option("--step", type=float, help="Seconds of a step of the model, for --live from a pipe with a --time.")
 @click.option("--level", type=float, default=0.95, show_default=True, help="Probability of the intervals.")
 @click.option("--out", help="File to write: .csv, .parquet or .arrow; - for standard output. Default: FILE-clean.csv.")
 @click.option("--report", help="HTML page to write, in one file.")
@@ -102,9 +103,10 @@ def filter_command(source: str, method: str | None, out: str | None, report: str
 
     Writes next to the columns of FILE: mean with lower and upper, reading_lower and reading_upper (of a reading),
     weight, outlier, kind (spike, burst, stuck, dropout, drift; shift; gap) and repaired. Each reading is judged by what
-    came before and after it. Variances that --set does not give are fitted.
+    came before and after it. Variances that --set does not give are fitted. With --live, a --model, all its variances
+    and a --value, rows of a pipe are written as they come.
     """
-    from wolf.cli import filtering
+    from wolf.cli import filtering, live
     from wolf.numerics import allocator
     from wolf.readings import Options, files
 
@@ -118,6 +120,10 @@ def filter_command(source: str, method: str | None, out: str | None, report: str
     )
     target = filtering.default_target(source) if out is None else out
     files.check_table(target)
+    if live.suits(source, target, report, options):
+        words, counted = live.run(options, method)
+        tell(words, counted, options["as_json"], options["quiet"], err=True)
+        return
     if report is not None:
         files.check_target(report)
     files.check_apart(_inputs(options["model"], source), {"--out": target, "--report": report})
