@@ -102,15 +102,23 @@ def test_order_and_lateness_follow_from_the_rows_alone(times, cuts, lateness):
     assert {i for i in range(1, len(times)) if times[i] >= newest[i - 1] - lateness} <= set(one_by_one)
 
 
-CELLS = st.sampled_from(["1", "-2.5e3", "", "nan", "x", " 4 ", '"5"', "inf", "1_0", "a b", "2024-01-01"])
+ODD = ["nan", "x", " 4 ", '"5"', "inf", "1_0", "a b", "2024-01-01", "NULL", "0x1", "1e999", "Infinity", "-", "\xa01"]
+CELLS = st.sampled_from(["1", "-2.5e3", "0.1", "", "+7", "1.7976931348623157e308", *ODD])
+PLAIN = st.sampled_from(["1", "-2.5e3", "0.1", "3.14159265358979", "1e-320", "+7", ".5", "5."])
 
 
-@given(st.lists(st.tuples(CELLS, CELLS, CELLS).map(",".join), min_size=1, max_size=6))
-def test_many_lines_at_once_are_read_as_one_by_one(lines):
+@pytest.mark.parametrize("few", [0, 200])
+@given(
+    st.lists(st.tuples(CELLS, PLAIN, PLAIN | CELLS).map(",".join) | CELLS.map("a,1,{}".format), min_size=1, max_size=6)
+)
+def test_many_lines_at_once_are_read_as_one_by_one(few, lines):
     columns = Columns("id", ("v",), "t")
     together, apart = Parser("id,t,v", columns, "rows"), Parser("id,t,v", columns, "rows")
     apart.plain = None
-    for one, other in zip(together.parse(lines)[0], apart.parse(lines)[0], strict=True):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("wolf.streaming.rows.FEW", few)
+        quick = together.parse(lines)[0]
+    for one, other in zip(quick, apart.parse(lines)[0], strict=True):
         np.testing.assert_array_equal(one, other)
     assert together.dated == apart.dated
 

@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -10,6 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 DELIMITERS = ",;\t|"
+FEW = 200  # lines for which Arrow is not worth its start
+ODD = re.compile(r'["\x00-\x09\x0b-\x20\x7f]')  # quotes, and what may be space to one and not to the other
 LOST = "\ufffd"  # what stands for bytes that are no text
 
 
@@ -134,6 +137,10 @@ class Parser:
         if self.plain is None or self.dated or not lines:
             return None
         mark, places, width = self.plain
+        if len(lines) > FEW:
+            many = self._parse_many("\n".join(lines))
+            if many is not None:
+                return many
         text = mark.join(lines)
         if '"' in text or LOST in text or {line.count(mark) for line in lines} != {width - 1}:
             return None
@@ -148,6 +155,36 @@ class Parser:
             return None
         self.dated = False if self.columns.time is not None else self.dated
         return Arrived(keys, times, np.array(read).T.copy())
+
+    def _parse_many(self, text: str) -> Arrived | None:
+        """Read very many lines by Arrow, if what it takes for a number and for space is what Python does."""
+        from pyarrow import ArrowInvalid, csv, float64, py_buffer, string
+
+        assert self.plain is not None
+        mark, places, width = self.plain
+        if not text.isascii() or ODD.search(text):
+            return None
+        names = [str(i) for i in range(width)]
+        wanted = [names[place] for place in places]
+        types = dict.fromkeys(wanted, float64()) | {wanted[0]: string()}
+        try:
+            table = csv.read_csv(
+                py_buffer(text.encode()),
+                csv.ReadOptions(use_threads=False, column_names=names, block_size=len(text) + 1),
+                csv.ParseOptions(delimiter=mark, quote_char=False),
+                csv.ConvertOptions(
+                    column_types=types, include_columns=wanted, null_values=[""], strings_can_be_null=False
+                ),
+            )
+        except ArrowInvalid:
+            return None
+        keys = table.column(0).to_numpy().tolist()
+        read = [column.fill_null(math.nan).to_numpy() for column in table.columns[1:]]
+        times = np.zeros(len(keys)) if self.columns.time is None else read.pop(0)
+        if not all(keys) or not np.isfinite(times).all():
+            return None
+        self.dated = False if self.columns.time is not None else self.dated
+        return Arrived(keys, times, np.column_stack(read))
 
     def _time(self, cell: Any) -> float:
         """Read a number, or a date as seconds since 1970 (of Greenwich if it says no zone); all are of one kind."""
