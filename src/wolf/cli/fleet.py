@@ -77,8 +77,9 @@ def keyed_options(command: Any) -> Any:
 def stream(source: str, settings: tuple[str, ...], as_json: bool, quiet: bool, **options: Any) -> None:
     """Filter the rows of SOURCE as they come, each key by itself, exactly once.
 
-    SOURCE is CSV with a header or JSON lines, a file that may grow or - for standard input. After a crash, or a kill,
-    the same command goes on: output and states are those of a run that nothing disturbed.
+    SOURCE is CSV with a header or JSON lines, a file that may grow or - for standard input; or messages of a broker, as
+    nats://localhost:4222/STREAM, redis://, kafka:// or mqtt://. After a crash, or a kill, the same command goes on:
+    output and states are those of a run that nothing disturbed.
     """
     from wolf.cli import streaming
 

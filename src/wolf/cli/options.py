@@ -30,7 +30,7 @@ def add_options(options: list[Any], command: Any) -> Any:
 def found(ctx: click.Context, parameter: click.Parameter, source: str) -> str:
     """Refuse a file that is not there before anything that takes long is imported."""
     try:
-        if source != "-":
+        if source != "-" and not (ctx.command.name == "stream" and "://" in source):
             os.stat(source)
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"there is no file {source or repr(source)}") from None

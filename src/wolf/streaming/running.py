@@ -8,6 +8,8 @@ from typing import Any
 
 from wolf import checks
 from wolf.online.bank import Bank
+from wolf.streaming.brokers import is_address, open_broker
+from wolf.streaming.brokers.messages import Messages
 from wolf.streaming.commits import Commits
 from wolf.streaming.flow import Flow, Passed, Streamed, name_columns
 from wolf.streaming.rows import Parser
@@ -39,11 +41,13 @@ def stream(
     """Filter rows as they come, exactly once: whatever happens to the process, call it again and it goes on.
 
     Output and states are those of a run that nothing disturbed, bit for bit, for a source that can be read again: a
-    file. Of standard input, what was not committed is lost with the process; where the sender repeats it and rows have
-    times, what was used before is recognised.
+    file, a stream of NATS or Redis, a topic of Kafka. Of standard input and MQTT, what was not committed is lost with
+    the process; where the sender repeats it and rows have times, what was used before is recognised.
 
     Args:
-        source: file of CSV with a header, or of JSON lines; "-" is standard input.
+        source: file of CSV with a header, or of JSON lines; "-" is standard input. Or the address of a broker, whose
+            messages are JSON objects: `nats://localhost:4222/STREAM`, `redis://localhost:6379/STREAM`,
+            `kafka://localhost:9092/TOPIC`, `mqtt://localhost:1883/TOPIC`.
         bank: with the model and the method; its states are replaced by those of an earlier start.
         out: folder for the output, in files `part-00000001.parquet` and so on: key, time, values, then mean and
             interval of the signal, weight and outlier. Rows of a key are in the order of time.
@@ -81,7 +85,10 @@ class _Running:
         self.flow, self.commits, self.told = flow, commits, told
         done = commits.manifest
         flow.resume(commits.restore(flow.bank, len(flow.columns.values)), done)
-        self.source = Source(path, 0 if path == "-" else done.get("place", 0), follow)
+        place = 0 if path == "-" else done.get("place", 0)
+        self.source: Source | Messages = (
+            open_broker(path, place, follow) if is_address(path) else Source(path, place, follow)
+        )
         if done.get("head", "") not in ("", self.source.head(done.get("place", 0))) and path != "-":
             raise ValueError(f"{path} does not begin as the file that was read before: it was replaced. {ANEW}")
 
