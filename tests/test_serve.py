@@ -442,6 +442,18 @@ def test_rows_without_times_and_late_rows(tmp_path):
         assert (told["used"], told["late"], told["waiting"]) == (2, 1, 1)
 
 
+def test_keys_that_are_forgotten_leave_the_page_too(tmp_path):
+    with open_service(tmp_path, forget=50.0) as service:
+        service.post("json", body([("old", float(t), 90.0 * (t % 7 == 6)) for t in range(20)]))
+        service.post("json", body([("new", 100.0, 1.0)]))
+        assert answers.keys(service)[0]["key"] == "old"
+        service.commit()
+        assert answers.keys(service) == []
+        assert (list(service.flow.bank), service.watch.keys) == (["new"], ["new"])
+        service.post("json", body([("old", 101.0, 1.0), ("third", 101.0, 1.0)]))
+        assert answers.state(service, "old")["measurements"] == 1
+
+
 def test_limits_and_settings_are_held(tmp_path):
     with open_service(tmp_path, most_keys=2) as service:
         service.post("json", body([("a", 1.0, 1.0), ("b", 1.0, 1.0)]))

@@ -265,6 +265,30 @@ def test_without_times_rows_are_taken_as_they_come(tmp_path):
     np.testing.assert_array_equal(output(tmp_path / "a")["mean"], expected)
 
 
+@pytest.mark.parametrize("batch", [1, 3, 100])
+def test_a_key_that_was_silent_for_too_long_starts_anew_whatever_the_batches(tmp_path, batch):
+    rows = [("a", 0, 1.0), ("b", 1, 5.0), ("a", 2, 1.5), ("b", 30, 7.0), ("a", 31, 9.0), ("a", 32, 9.5), ("c", 60, 1.0)]
+    rows += [("a", 61, 2.0), ("a", 90, 2.0)]
+    (tmp_path / "rows.csv").write_text("id,t,v\n" + "".join(f"{key},{t},{v}\n" for key, t, v in rows))
+    done, out = run(tmp_path, lateness=0.0, forget=20.0, batch=batch), output(tmp_path / "a")
+    lives = {
+        ("a", 0): 0,
+        ("a", 2): 0,
+        ("a", 31): 1,
+        ("a", 32): 1,
+        ("a", 61): 2,
+        ("a", 90): 3,
+        ("b", 1): 4,
+        ("b", 30): 5,
+    }
+    want = wolf.Bank(LEVEL)
+    expected = [want.step([lives.get((key, t), 6)], [v], [float(t)]).signal[0, 0] for key, t, v in rows]
+    np.testing.assert_array_equal(out["mean"], expected)
+    assert done.keys == 1  # the others are forgotten
+    with pytest.raises(ValueError, match="forget is about times"):
+        run(tmp_path, "c", time=None, lateness=0.0, forget=1.0)
+
+
 def test_standard_input_that_is_sent_again_is_recognised(tmp_path, monkeypatch):
     write_rows(tmp_path / "rows.csv", rows=60)
     run(tmp_path)

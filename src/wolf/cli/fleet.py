@@ -47,6 +47,9 @@ def keyed_options(command: Any) -> Any:
                 help="Seconds that a row may come out of order.",
             ),
             click.option("--step", type=float, default=1.0, show_default=True, help="Seconds of a step of the model."),
+            click.option(
+                "--forget", type=float, help="Seconds of silence after which a key starts anew. Default: never."
+            ),
             click.option("--level", type=float, default=0.95, show_default=True, help="Probability of the intervals."),
             click.option(
                 "--batch", type=click.IntRange(min=1), default=100_000, show_default=True, help="Rows of a commit."

@@ -56,6 +56,7 @@ class Service:
             without it.
         lateness: how much older than the newest row one may be and still be put in order, in the unit of the times.
         step: length of a step of the model, in that unit.
+        forget: a key that was silent for longer than this, in that unit, starts anew, and takes no room meanwhile.
         level: probability of the intervals.
         out: folder for all rows with what they came to, as `wolf.stream` writes them. By default only those that the
             history needs are kept, in the state's folder.
@@ -82,6 +83,7 @@ class Service:
         time: str | None = None,
         lateness: float = 0.0,
         step: float = 1.0,
+        forget: float | None = None,
         level: float = 0.95,
         out: str | PathLike[str] | None = None,
         batch: int = BATCH,
@@ -94,7 +96,7 @@ class Service:
         checks.positive_number("every", every)
         checks.path("state", state)
         self.columns = name_columns(key, values, time)
-        self.flow, self.level = Flow(bank, self.columns, lateness, step, level), level
+        self.flow, self.level = Flow(bank, self.columns, lateness, step, level, forget), level
         if not isinstance(bank.model, LinearModel):
             raise ValueError(
                 "a service is for linear models: it shows what a perfect sensor would say, with an interval"
@@ -110,10 +112,9 @@ class Service:
         self._lengths: list[int] = []  # rows of the parts that are kept
         self._retain = out is not None
         settings = {"key": key, "values": list(self.columns.values), "time": time, "lateness": lateness, "step": step}
+        settings |= {"level": level, "forget": forget}
         folder = Path(state)
-        self._commits = Commits(
-            folder, folder / "out" if out is None else Path(out), "parquet", settings | {"level": level}, SERVICE
-        )
+        self._commits = Commits(folder, folder / "out" if out is None else Path(out), "parquet", settings, SERVICE)
         try:
             self._recover()
         except BaseException:
@@ -304,6 +305,10 @@ class Service:
 
         with self.lock:
             self._tried_at = clocks.time()
+            gone = self.flow.tidy()
+            if gone:
+                self.watch.forget(gone)
+                self.history.forget(gone)
             table = pyarrow.concat_tables(self._fresh) if self._fresh else None
             lengths = [*self._lengths, *([] if table is None else [table.num_rows])]
             drop = 0

@@ -79,7 +79,7 @@ class Watch:
         self.keys += fresh
         have = len(self._arrays["rows"])
         if len(self.keys) > have:
-            more = self._empty(max(len(self.keys) - have, have))
+            more = self._empty(max(len(self.keys) - have, have, 16))
             self._arrays = {name: np.concatenate([array, more[name]]) for name, array in self._arrays.items()}
 
     def _advance(self, where: np.ndarray, flagged: np.ndarray, blank: np.ndarray, values: np.ndarray) -> None:
@@ -146,6 +146,14 @@ class Watch:
     def place(self, key: str) -> int:
         """Give the place of a key in the arrays; -1 if nobody has heard of it."""
         return self._places.get(key, -1)
+
+    def forget(self, keys: list[str]) -> None:
+        """Drop keys."""
+        gone = set(keys)
+        kept = [place for place, key in enumerate(self.keys) if key not in gone]
+        self._arrays = {name: array[kept] for name, array in self._arrays.items()}
+        self.keys = [self.keys[place] for place in kept]
+        self._places = {key: place for place, key in enumerate(self.keys)}
 
     def pack(self) -> dict[str, np.ndarray]:
         """Lay everything out as arrays."""

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ from wolf import arrow, checks
 from wolf.belief.density import deviations
 from wolf.online.bank import Bank, Stepped
 from wolf.results import count
-from wolf.streaming.reorder import Reorder
+from wolf.streaming.reorder import Reorder, newest_before
 from wolf.streaming.rows import Arrived, Columns
 
 TOTALS = ("rows", "used", "outliers", "late", "repeated", "unreadable")
@@ -62,6 +62,16 @@ class Passed(NamedTuple):
     rows: Arrived
     stepped: Stepped
 
+    def join(self, others: "list[Passed]") -> "Passed":
+        """Put others behind these."""
+        rows, stepped = self
+        for other in others:
+            rows = rows.join(other.rows)
+        if not others:
+            return self
+        whole = zip(stepped, *(other.stepped for other in others), strict=True)
+        return Passed(rows, Stepped._make(None if some[0] is None else np.concatenate(some) for some in whole))
+
 
 class Flow:
     """A reorder buffer before a bank.
@@ -72,12 +82,15 @@ class Flow:
         lateness: how much older than the newest row one may be, in the unit of the times.
         step: length of a step of the model, in that unit.
         level: probability of the intervals.
+        forget: a key that was silent for longer than this is forgotten, in the unit of the times; None for never.
     """
 
-    def __init__(self, bank: Bank, columns: Columns, lateness: float, step: float, level: float):
-        check(bank, columns, lateness, step)
-        self.bank, self.columns, self.step = bank, columns, step
-        self.reach = deviations(checks.level(level))
+    def __init__(
+        self, bank: Bank, columns: Columns, lateness: float, step: float, level: float, forget: float | None = None
+    ):
+        check(bank, columns, lateness, step, forget)
+        self.bank, self.columns, self.step, self.forget = bank, columns, step, forget
+        self.reach, self.lateness = deviations(checks.level(level)), lateness
         self.reorder = Reorder(lateness, len(columns.values), step)
         self.count = Streamed()
         self.dated: bool | None = None  # known from the first row on
@@ -115,6 +128,42 @@ class Flow:
         return self._pass(self.reorder.flush())
 
     def _pass(self, rows: Arrived) -> Passed | None:
+        if not len(rows.keys):
+            return None
+        if self.forget is None:
+            return self._step(rows)
+        some = [self._step(rows.take(piece)) for piece in self._pieces(rows)]
+        passed = [each for each in some if each is not None]
+        return passed[0].join(passed[1:]) if passed else None
+
+    def _pieces(self, rows: Arrived) -> Iterator[np.ndarray]:
+        """Cut rows before each that finds its key forgotten, so that it starts anew whatever the batches are."""
+        assert self.forget is not None
+        clock, limit = rows.times / self.step, self.forget / self.step
+        gaps = clock - newest_before(rows.keys, clock, self.bank.last_times)
+        stale = np.flatnonzero(np.isfinite(gaps) & (gaps > limit))
+        begun = {key: i for i, key in reversed(list(enumerate(rows.keys)))} if len(stale) else {}
+        self.bank.forget(
+            rows.keys[i] for i in stale.tolist() if begun[rows.keys[i]] == i
+        )  # before any row of the batch
+        first = 0
+        for i in [*(i for i in stale.tolist() if begun[rows.keys[i]] != i), len(rows.keys)]:
+            yield np.arange(first, i)
+            if i < len(rows.keys):
+                self.bank.forget([rows.keys[i]])
+            first = i
+
+    def tidy(self) -> list[str]:
+        """Drop keys that are forgotten already; give them."""
+        if self.forget is None or math.isinf(self.reorder.latest):
+            return []
+        limit = self.reorder.latest - (self.forget + self.lateness) / self.step
+        keys = [str(key) for key in self.bank]
+        gone = [key for key, time in zip(keys, self.bank.last_times(keys).tolist(), strict=True) if time < limit]
+        self.bank.forget(gone)
+        return gone
+
+    def _step(self, rows: Arrived) -> Passed | None:
         if not len(rows.keys):
             return None
         late, repeated = self.bank.late, self.bank.repeated
@@ -164,7 +213,7 @@ def name_columns(key: str, values: str | Sequence[str], time: str | None) -> Col
     return columns
 
 
-def check(bank: Bank, columns: Columns, lateness: float, step: float) -> None:
+def check(bank: Bank, columns: Columns, lateness: float, step: float, forget: float | None) -> None:
     """Refuse what does not go together."""
     if not isinstance(bank, Bank):
         raise ValueError(f"bank must be a wolf.Bank; got {checks.told(bank)}")
@@ -176,5 +225,9 @@ def check(bank: Bank, columns: Columns, lateness: float, step: float) -> None:
         raise ValueError(f"lateness must be at least 0; got {lateness}")
     if lateness and columns.time is None:
         raise ValueError("lateness is about times: name their column with time=")
+    if forget is not None:
+        checks.positive_number("forget", forget)
+        if columns.time is None:
+            raise ValueError("forget is about times: name their column with time=")
     if columns.time is not None:  # a model that knows no steps of other lengths is refused now, not with the first row
         bank.step([], np.empty((0, len(names))), np.empty(0))

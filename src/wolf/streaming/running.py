@@ -31,6 +31,7 @@ def stream(
     time: str | None = None,
     lateness: float = 0.0,
     step: float = 1.0,
+    forget: float | None = None,
     batch: int = BATCH,
     every: float = EVERY,
     follow: bool = False,
@@ -58,6 +59,7 @@ def stream(
             without it.
         lateness: how much older than the newest row one may be and still be put in order, in the unit of the times.
         step: length of a step of the model, in that unit.
+        forget: a key that was silent for longer than this, in that unit, starts anew, and takes no room meanwhile.
         batch: number of rows after which there is a commit.
         every: seconds after which there is a commit if some rows have come.
         follow: wait for more at the end of a file, for ever. Without it rows that wait are let go at the end.
@@ -69,9 +71,9 @@ def stream(
     checks.choice("kind", kind, KINDS)
     checks.count("batch", batch)
     checks.positive_number("every", every)
-    flow = Flow(bank, columns, lateness, step, level)
+    flow = Flow(bank, columns, lateness, step, level, forget)
     settings = {"key": key, "values": list(columns.values), "time": time, "lateness": lateness, "step": step}
-    commits = Commits(Path(state), Path(out), kind, settings | {"level": level})
+    commits = Commits(Path(state), Path(out), kind, settings | {"level": level, "forget": forget})
     try:
         return _Running(fspath(source), flow, commits, follow, told).run(batch, every)
     finally:
@@ -134,6 +136,7 @@ class _Running:
         import pyarrow
 
         place = self.source.place
+        self.flow.tidy()
         facts = {"place": place, "head": self.source.head(place)} | self.flow.facts
         table = pyarrow.concat_tables(tables) if tables else None
         self.commits.commit(self.flow.bank, self.flow.reorder.pending, table, facts)
