@@ -1,6 +1,7 @@
 """What a person types. Commands read options and print; the work is done elsewhere and imported when it is needed."""
 
 import dataclasses
+import gc
 import os
 import traceback
 from pathlib import Path
@@ -22,8 +23,10 @@ from wolf.cli.options import (
 )
 from wolf.cli.plugins import Pluggable
 from wolf.cli.progress import Progress
+from wolf.numerics.importing import uncollected
 
 PICTURES = (".png", ".pdf", ".svg")
+SELDOM = 50_000  # new objects between two looks for cycles: the imports of a command make many that stay
 TRACEBACK = "WOLF_TRACEBACK"  # set in the environment, it shows where an error comes from
 
 
@@ -60,6 +63,7 @@ class OneLineErrors(Pluggable):
 def main() -> None:
     """Filter time series with Kalman filters that outliers do not break."""
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # the other pools keep what they once had
+    gc.set_threshold(SELDOM)
 
 
 def _one_line(error: BaseException) -> str:
@@ -99,9 +103,10 @@ def filter_command(source: str, method: str | None, out: str | None, report: str
     weight, outlier, kind (spike, burst, stuck, dropout, drift; shift; gap) and repaired. Each reading is judged by what
     came before and after it. Variances that --set does not give are fitted.
     """
-    from wolf.cli import filtering
-    from wolf.numerics import allocator
-    from wolf.readings import Options, files
+    with uncollected():
+        from wolf.cli import filtering
+        from wolf.numerics import allocator
+        from wolf.readings import Options, files
 
     allocator.share_arena()
     names = ("smooth", "forecast", "level", "model", "live", "patience", "longest_fault")
