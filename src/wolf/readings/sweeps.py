@@ -94,9 +94,9 @@ def _forward(model: LinearModel, method: Any, values: np.ndarray, size: int, sta
         final, saved = native.run_one(ready, padded, None, state)
     else:
         with precision("float64"):
-            engine = cast((model, method), "float64")
-            state = engine[1].init(engine[0], None) if state is None else state
-            final, saved = parallel.run_one(*engine, padded, None, None, state=state, save=_kept)
+            model, method = cast(model, "float64"), cast(method, "float64")
+            state = method.init(model, None) if state is None else state
+            final, saved = parallel.run_one(model, method, padded, state=state, save=_kept)
     # The rows beyond the last one are there to share programs: what is known after them is less than at the end.
     last = len(values) - 1
     return final._replace(belief=final.belief._replace(mean=saved["means"][last], cov=saved["covs"][last])), saved
