@@ -9,7 +9,6 @@ out. The tables go into docs/benchmarks.md.
 """
 
 import json
-import os
 import sys
 import warnings
 from collections.abc import Callable
@@ -23,7 +22,20 @@ import numpy as np
 import waiting
 from floor import Floor
 from libraries import LIBRARIES, installed
-from timing import OURS, STORE, Run, Section, check_agreement, cpu_times, keep, machine, table, write_page
+from timing import (
+    OURS,
+    STORE,
+    Others,
+    Run,
+    Section,
+    check_agreement,
+    cpu_times,
+    keep,
+    machine,
+    table,
+    wrapped,
+    write_page,
+)
 
 import wolf
 
@@ -254,17 +266,18 @@ def main() -> None:
     chosen = sys.argv[1:] or [*PARTS, "growth"]
     with jax.enable_x64(True):
         for name in chosen:
-            load = os.getloadavg()[0]
+            around = Others()
             if name == "growth":
                 write_page("growth", growth.lines())
             else:
-                keep(name, PARTS[name](), load)
+                section = PARTS[name]()
+                keep(name, section, around.share())
     known = json.loads(STORE.read_text()) if STORE.exists() else {}
-    loads = [part["load"] for part in known.values()]
+    loads = ", ".join(f"{part['load']} ({name})" for name, part in known.items())
     days = sorted({part["date"] for part in known.values()})
     versions = {name: version(name) for name in ("jax", "numpy", "llvmlite")} | installed()
-    told = f"{' and '.join(days)}, load of the machine {min(loads):.1f} to {max(loads):.1f}. {machine(versions)}."
-    write_page("table", [*table(known, [*PARTS]), told])
+    told = f"{' and '.join(days)}. Of the machine's time others took {loads}. {machine(versions)}."
+    write_page("table", [*table(known, [*PARTS]), *wrapped(told)])
     print("\n" + "\n".join(claims(known)))
 
 

@@ -7,6 +7,7 @@ read the ratios.
 import json
 import os
 import platform
+import textwrap
 import time
 from collections.abc import Callable
 from datetime import date
@@ -19,6 +20,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 STORE = Path(__file__).parents[1] / "build" / "bench.json"
 OURS = ("KF", "WoLF", "default")
 OTHERS = ("C++", "OpenCV", "filterpy", "simdkalman", "statsmodels", "dynamax", "pykalman")
+WIDTH = 120  # of lines in the documentation
 CLOSE = 1e-6  # of the largest number, within which those who compute the same must agree
 
 
@@ -76,7 +78,30 @@ class Section(NamedTuple):
     note: str = ""
 
 
-def keep(name: str, section: Section, load: float) -> None:
+class Others:
+    """How much of the machine's time others take from here on; of a machine that does not tell, the load average."""
+
+    def __init__(self) -> None:
+        self.begun = self._seconds()
+
+    def _seconds(self) -> tuple[float, float, float] | None:
+        """Give the CPU seconds of all processes, those there were, and our own."""
+        if not Path("/proc/stat").exists():
+            return None
+        counts = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+        ticks, idle = os.sysconf("SC_CLK_TCK"), counts[3] + counts[4]
+        return (sum(counts) - idle) / ticks, sum(counts) / ticks, sum(os.times()[:4])
+
+    def share(self) -> str:
+        """Say it in words."""
+        now = self._seconds()
+        if self.begun is None or now is None:
+            return f"load {os.getloadavg()[0]:.1f}"
+        busy, whole, own = (b - a for a, b in zip(self.begun, now, strict=True))
+        return f"{100 * max(busy - own, 0.0) / max(whole, 1e-9):.0f} %"
+
+
+def keep(name: str, section: Section, load: str) -> None:
     """Put a part into the store, and show it."""
     STORE.parent.mkdir(exist_ok=True)
     known = json.loads(STORE.read_text()) if STORE.exists() else {}
@@ -104,7 +129,7 @@ def part_lines(section: Section) -> list[str]:
 
 def number(value: float) -> str:
     """Write a number with two digits, or all those before its point."""
-    if value >= 10:
+    if value >= 9.95:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 1 else f"{value:.2g}"
 
@@ -117,8 +142,13 @@ def table(known: dict[str, Any], order: list[str]) -> list[str]:
         if name in known:
             section = Section(**{field: known[name][field] for field in Section._fields})
             lines += part_lines(section)
-            notes += [f"**{section.title}.** {section.note}"] if section.note else []
-    return [*lines, "", *[line for note in notes for line in (note, "")]]
+            notes += [*wrapped(f"**{section.title}.** {section.note}"), ""] if section.note else []
+    return [*lines, "", *notes]
+
+
+def wrapped(text: str) -> list[str]:
+    """Break a paragraph into lines."""
+    return textwrap.wrap(text, WIDTH, break_on_hyphens=False)
 
 
 def machine(versions: dict[str, str]) -> str:
