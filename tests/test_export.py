@@ -1,6 +1,7 @@
 """A filter as C: it compiles without a warning, gives Python's numbers, and refuses what would make it wrong."""
 
 import ctypes
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -118,6 +119,8 @@ def test_the_command_writes_both_files_and_tells_sizes(tmp_path):
     assert done.exit_code == 0, done.output
     assert "operations a step" in done.output
     assert {path.name for path in tmp_path.iterdir()} == {"level.c", "level.h"}
+    done = CliRunner().invoke(main, ["export", "local-level", *variances, "--out", str(tmp_path / "level.c"), "--json"])
+    assert json.loads(done.output)["path"] == str(tmp_path / "level.c")
     done = CliRunner().invoke(main, ["export", "local-level", "--out", str(tmp_path / "level.c")])
     assert done.exit_code == 2
     assert "--set level_var=..." in done.output

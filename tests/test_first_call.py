@@ -95,6 +95,8 @@ def test_command_answers_before_anything_heavy_is_imported(words, said):
 def test_completion_brings_nothing_heavy():
     told, _ = command(_WOLF_COMPLETE="bash_complete", COMP_WORDS="wolf fil", COMP_CWORD="1")
     assert told.splitlines() == ["plain,filter", "[]"]
+    told, _ = command(_WOLF_COMPLETE="bash_complete", COMP_WORDS="wolf filter --method WoLF-TM", COMP_CWORD="3")
+    assert told.splitlines() == ["plain,WoLF-TMD", "[]"]
 
 
 def test_help_costs_a_fraction_of_importing_jax():
