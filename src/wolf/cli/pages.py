@@ -20,7 +20,7 @@ CODES = {
 }
 
 
-class Entry(NamedTuple):
+class CommandEntry(NamedTuple):
     """One command.
 
     Attributes:
@@ -37,7 +37,7 @@ class Entry(NamedTuple):
     examples: list[str]
 
 
-def entries(group: click.Group) -> Iterator[Entry]:
+def entries(group: click.Group) -> Iterator[CommandEntry]:
     """Go through the commands of a group, those of other packages aside."""
     for name in sorted(group.commands):
         command = group.commands[name]
@@ -45,7 +45,7 @@ def entries(group: click.Group) -> Iterator[Entry]:
         paragraphs = re.split(r"\n\s*\n", (command.help or "").strip())
         told = [parameter.get_help_record(ctx) for parameter in command.get_params(ctx)]
         lines = (command.epilog or "").splitlines()
-        yield Entry(
+        yield CommandEntry(
             name,
             " ".join(command.collect_usage_pieces(ctx)),
             [" ".join(each.replace("\b", "").split()) for each in paragraphs],
