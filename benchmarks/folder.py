@@ -7,13 +7,13 @@ command with a bound of 1 GB, and prints the time, the CPU time and the peak mem
 Linux and psutil).
 """
 
-import contextlib
 import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -42,10 +42,8 @@ def memory_of(process):
     """Sum the memory of a process and those that it started; pages that they share count once."""
     total = 0
     for each in [process, *process.children(recursive=True)]:
-        try:
+        with suppress(psutil.Error):  # it has ended meanwhile
             total += each.memory_full_info().pss
-        except psutil.Error:  # it has ended meanwhile
-            pass
     return total
 
 
@@ -60,7 +58,7 @@ def main():
     begun, peak = time.monotonic(), 0
     running = subprocess.Popen(command)
     while running.poll() is None:
-        with contextlib.suppress(psutil.Error):
+        with suppress(psutil.Error):
             peak = max(peak, memory_of(psutil.Process(running.pid)))
         time.sleep(0.2)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
