@@ -19,7 +19,7 @@ ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvide
 def session(master):
     from pyspark.sql import SparkSession
 
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     builder = SparkSession.builder.master(master).appName("wolf-tests")
     settings = {
         "spark.driver.host": "127.0.0.1",
@@ -30,6 +30,8 @@ def session(master):
         "spark.sql.streaming.stateStore.providerClass": ROCKS,
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
         "spark.executor.memory": "1g",
+        "spark.worker.timeout": "600",  # a machine with other work may stand still for a while
+        "spark.network.timeout": "600s",
     }
     for name, value in settings.items():
         builder = builder.config(name, value)

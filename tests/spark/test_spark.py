@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -87,18 +88,32 @@ def place(rows, tmp_path):
     return tmp_path
 
 
+def end(process):
+    """End a job that this file has started, with all its processes, which are one group."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+@contextmanager
 def start(master, root, what):
+    """Start a job; it does not outlive the block."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, str(JOB), master, str(root), what]
     with (root / "log").open("a") as log:
-        return subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
+        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
+    try:
+        yield process
+    finally:
+        end(process)
 
 
 def finish(master, root, what):
     """Run a job to its end; a start that failed is repeated, as a supervisor would."""
     for _ in range(TRIES):
-        if start(master, root, what).wait(timeout=400) == 0:
-            return
+        with start(master, root, what) as process:
+            if process.wait(timeout=500) == 0:
+                return
     pytest.fail((root / "log").read_text()[-3000:])
 
 
@@ -202,14 +217,11 @@ def test_three_kills_of_the_driver_lose_and_double_nothing(rows, tmp_path):
     root, rng, kills = place(rows, tmp_path), np.random.default_rng(0), []
     while len(kills) < 3:
         before = committed(root)
-        process = start("local[2]", root, "stream")
-        if wait_for(lambda b=before: committed(root) >= b + 2, process):
-            time.sleep(float(rng.uniform(0.0, 2.0)))
-            kills.append(committed(root))
-        # All of it: Python, Java and the workers are one group, which this test has started.
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        with start("local[2]", root, "stream") as process:
+            if wait_for(lambda b=before: committed(root) >= b + 2, process):
+                time.sleep(float(rng.uniform(0.0, 2.0)))
+                kills.append(committed(root))
+                end(process)
         assert not (root / "done-stream").exists(), "it was over before it was killed"
     finish("local[2]", root, "stream")
     same(sink(root), rows[1])
@@ -217,18 +229,18 @@ def test_three_kills_of_the_driver_lose_and_double_nothing(rows, tmp_path):
 
 def test_two_kills_of_executors_lose_and_double_nothing(rows, tmp_path):
     root, rng = place(rows, tmp_path), np.random.default_rng(1)
+    killed = []
     for _ in range(TRIES):
-        process, killed = start("local-cluster[2,1,1024]", root, "stream"), []
-        for _ in range(2):
-            before = committed(root)
-            if not wait_for(lambda b=before, p=process: committed(root) >= b + 2 and executors(p.pid), process):
+        with start("local-cluster[2,1,1024]", root, "stream") as process:
+            while len(killed) < 2:
+                before = committed(root)
+                if not wait_for(lambda b=before, p=process: committed(root) >= b + 2 and executors(p.pid), process):
+                    break
+                time.sleep(float(rng.uniform(0.0, 1.0)))
+                killed.append(executors(process.pid)[0])
+                os.kill(killed[-1], signal.SIGKILL)
+            if process.wait(timeout=500) == 0:
                 break
-            time.sleep(float(rng.uniform(0.0, 1.0)))
-            victim = executors(process.pid)[0]
-            os.kill(victim, signal.SIGKILL)
-            killed.append(victim)
-        if process.wait(timeout=400) == 0:
-            break
     assert (root / "done-stream").exists(), (root / "log").read_text()[-3000:]
     assert len(killed) == 2
     same(sink(root), rows[1])
