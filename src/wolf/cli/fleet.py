@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from wolf.cli import completing
 from wolf.cli.options import METHOD_HELP, add_options, examples, found, talk_options, tell, tell_size
 
 
@@ -30,6 +31,7 @@ def keyed_options(command: Any) -> Any:
                 default="local-level",
                 show_default=True,
                 help="Name of a model, or a TOML file; `wolf models` lists them.",
+                shell_complete=completing.models,
             ),
             click.option(
                 "--set",
@@ -38,7 +40,7 @@ def keyed_options(command: Any) -> Any:
                 metavar="NAME=NUMBER",
                 help="Variance of the model; all are needed.",
             ),
-            click.option("--method", help=METHOD_HELP),
+            click.option("--method", help=METHOD_HELP, shell_complete=completing.methods),
             click.option(
                 "--lateness",
                 type=float,
@@ -65,12 +67,14 @@ def keyed_options(command: Any) -> Any:
         "... | wolf stream - --key id --value v --time t --lateness 5 --set ... --state state --out clean",
     )
 )
-@click.argument("source", metavar="SOURCE", callback=found)
+@click.argument("source", metavar="SOURCE", callback=found, shell_complete=completing.files)
 @keyed_options
 @click.option(
     "--state", required=True, help="Folder for states and the place in SOURCE; start again with the same one."
 )
-@click.option("--out", required=True, help="Folder for the output, a file for each commit.")
+@click.option(
+    "--out", required=True, help="Folder for the output, a file for each commit.", shell_complete=completing.files
+)
 @click.option("--every", type=float, default=5.0, show_default=True, help="Seconds between commits, if rows are few.")
 @click.option("--follow", is_flag=True, help="Wait for more at the end of a file.")
 @click.option(
