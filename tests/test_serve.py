@@ -478,6 +478,17 @@ def test_limits_and_settings_are_held(tmp_path):
         Service(wolf.Bank(curved), tmp_path / "other", key="id", values="v")
 
 
+@pytest.mark.slow
+def test_the_example_finds_the_sensors_that_break():
+    from examples import fleet_live
+
+    rows, false = fleet_live.main(sensors=300, every=1.0, minutes=0.8, share=0.1, port=0)
+    spikes, stuck = rows["spikes"], rows["stuck"]
+    assert spikes[1] > 2
+    assert spikes[0] + stuck[0] >= 0.5 * (spikes[1] + stuck[1])
+    assert false <= 5
+
+
 ARRIVALS = st.lists(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.booleans()), max_size=30), max_size=4)
 
 
