@@ -45,6 +45,7 @@ if TYPE_CHECKING:  # what a checker sees; `_HOMES` below says the same to Python
     from wolf.integrations.estimators import OnlineRegressor as OnlineRegressor
     from wolf.methods import EKF, IEKF, KF, Adaptive, Learned, LowRank, WoLF
     from wolf.online import Bank, FixedLag, Online, Sensor
+    from wolf.readings.folders import filter_folder
     from wolf.readings.frames import filter_frame
     from wolf.reports import report
     from wolf.results import Filtered, Forecast, Smoothed
@@ -67,7 +68,8 @@ if TYPE_CHECKING:  # what a checker sees; `_HOMES` below says the same to Python
     __version__: str
 
 __all__ = ["Gaussian", "LinearModel", "ParameterModel", "StateSpaceModel"]
-__all__ += ["filter", "filter_chunks", "filter_frame", "filter_many", "forecast", "sample_paths", "smooth", "stream"]
+__all__ += ["filter", "filter_chunks", "filter_folder", "filter_frame", "filter_many", "forecast", "sample_paths"]
+__all__ += ["smooth", "stream"]
 __all__ += ["Choice", "choose"]
 __all__ += ["Bank", "Filtered", "Fit", "FixedLag", "Forecast", "Online", "Sensor", "Smoothed", "Tuned", "fit", "tune"]
 __all__ += ["Certificate", "attack", "certify", "explain", "export_c", "report"]
@@ -93,6 +95,7 @@ _HOMES = {
     "wolf.integrations.estimators": "OnlineClassifier OnlineRegressor",
     "wolf.methods": "EKF IEKF KF Adaptive Learned LowRank WoLF",
     "wolf.online": "Bank FixedLag Online Sensor",
+    "wolf.readings.folders": "filter_folder",
     "wolf.readings.frames": "filter_frame",
     "wolf.reports": "report",
     "wolf.results": "Filtered Forecast Smoothed",

@@ -80,6 +80,7 @@ def _one_line(error: BaseException) -> str:
         "wolf filter readings.csv --report readings.html",
         "wolf filter readings.csv --value temperature --missing -999 --smooth",
         "wolf filter sensors.csv --by sensor --out clean.parquet",
+        "wolf filter dataset/ --by sensor --out clean/",
     ),
 )
 @file_options
@@ -99,20 +100,31 @@ def _one_line(error: BaseException) -> str:
     shell_complete=completing.files,
 )
 @click.option("--report", help="HTML page to write, in one file.", shell_complete=completing.files)
+@click.option("--bank", is_flag=True, help="Of a folder: filter live, as `wolf stream` does, all variances by --set.")
+@click.option("--step", type=float, default=1.0, show_default=True, help="With --bank: seconds of a step of the model.")
+@click.option(
+    "--memory", type=float, help="Of a folder: GB that all processes may take. Default: half of what is there."
+)
+@click.option("--workers", type=click.IntRange(min=1), help="Of a folder: number of processes. Default: one a core.")
 @click.option("--strict", is_flag=True, help="End with exit code 1 if a series of --by could not be filtered.")
 @talk_options
 def filter_command(source: str, method: str | None, out: str | None, report: str | None, **options: Any) -> None:
-    """Clean the readings in FILE (CSV, Parquet, Arrow; - for standard input).
+    """Clean the readings in FILE (CSV, Parquet, Arrow; - for standard input; or a folder of Parquet, with --by).
 
     Writes next to the columns of FILE: mean with lower and upper, reading_lower and reading_upper (of a reading),
     weight, outlier, kind (spike, burst, stuck, dropout, drift; shift; gap) and repaired. Each reading is judged by what
     came before and after it. Variances that --set does not give are fitted.
     """
+    if os.path.isdir(source):
+        _filter_folder(source, method, out, report, options)
+        return
     with uncollected():
         from wolf.cli import filtering
         from wolf.numerics import allocator
         from wolf.readings import Options, files
 
+    if options["bank"] or options["memory"] or options["workers"]:
+        raise InputError("--bank, --memory and --workers are for a folder of Parquet files; `wolf stream` reads a file")
     allocator.share_arena()
     names = ("smooth", "forecast", "level", "model", "live", "patience", "longest_fault")
     chosen = Options(
@@ -144,6 +156,23 @@ def filter_command(source: str, method: str | None, out: str | None, report: str
     how = (options["as_json"], options["quiet"])
     tell(filtering.summary(*told), filtering.facts(*told), *how, err=target == "-")
     if read.failed and options["strict"]:
+        raise click.exceptions.Exit(1)
+
+
+def _filter_folder(
+    source: str, method: str | None, out: str | None, report: str | None, options: dict[str, Any]
+) -> None:
+    """Clean a folder, and say what was done."""
+    from wolf.cli import folders
+
+    if report is not None or out is None:
+        raise InputError("a folder is filtered into another one: name it with --out; a page is for a file")
+    _tell_size(options["model"], options["quiet"])
+    with Progress("Reading", quiet=options["quiet"], unit="rows") as progress:
+        done, notes = folders.run(source, out, method, options, progress)
+    words = "\n".join([str(done), *(f"note: {note}" for note in notes)])
+    tell(words, folders.facts(done, notes), options["as_json"], options["quiet"])
+    if done.failed and options["strict"]:
         raise click.exceptions.Exit(1)
 
 
