@@ -34,9 +34,8 @@ fuzz: $(VENV)/dev.done  ## 150,000 random models and series, over all filters wi
 reproduce: $(VENV)/paper.done  ## the paper's experiments, small, with verdicts: minutes
 	$(BIN)/wolf reproduce
 
-bench: $(VENV)/bench.done  ## speed against dynamax and filterpy, side by side in one run
+bench: $(VENV)/bench.done  ## speed beside six libraries and C++ in one run, into docs/benchmarks.md: under ten minutes
 	$(BIN)/python benchmarks/speed.py
-	$(BIN)/python benchmarks/learning.py
 
 docs: $(VENV)/docs.done  ## the documentation as a site, in site/
 	$(BIN)/mkdocs build --strict

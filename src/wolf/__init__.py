@@ -113,15 +113,19 @@ if not TYPE_CHECKING:  # a checker would take it for leave to misspell every nam
         from importlib import import_module
         from importlib.util import find_spec
 
+        from wolf.numerics.importing import uncollected
+
         home = next((home for home, names in _HOMES.items() if name in names.split()), None)
         if name == "__version__":
             found = _version()
         elif home is not None:
-            found = getattr(import_module(home), name)
+            with uncollected():
+                found = getattr(import_module(home), name)
         elif name == "plot":  # wolf.plot.series(out)
             found = import_module("wolf.plots")
         elif not name.startswith("_") and find_spec(f"wolf.{name}"):
-            found = import_module(f"wolf.{name}")
+            with uncollected():
+                found = import_module(f"wolf.{name}")
         else:
             raise AttributeError(f"module 'wolf' has no attribute {name!r}")
         globals()[name] = found
