@@ -260,8 +260,9 @@ def run(real: Real, method: str, seed: int, kinds: list[str]) -> list[dict[str, 
         width = float(np.median((upper - lower)[hidden])) / sd
         rows.append(base | {"fault": "held out", "inside": float(inside[hidden].mean()), "width": width,
                             "error": float(np.sqrt(np.mean((estimate - values)[hidden] ** 2))) / sd})  # fmt: skip
-    for i, kind in enumerate(kinds):
-        damaged, places = put_in(values, FAULTS[kind], np.random.default_rng([seed, 2 + i]))
+    for kind in kinds:
+        draws = np.random.default_rng([seed, 2 + list(FAULTS).index(kind)])  # the same whichever faults are asked for
+        damaged, places = put_in(values, FAULTS[kind], draws)
         (flags, estimate, _, _), seconds = timed(damaged)
         precision, recall, both = f1(flags, places)
         away = np.abs(estimate - values) / sd

@@ -16,7 +16,7 @@ import numpy as np
 from wolf.choosing import steady
 from wolf.statespace import LinearModel
 
-CUT = 3.0  # deviations at which errors are cut off where their usual spread is measured
+WIDE = 8.0  # deviations at which errors are cut off where their usual reach is measured
 MAD = 1.4826  # from a median absolute deviation to the standard deviation of a Gaussian
 BLOCK = 65_536  # rows that are correlated at once
 REACH = 512  # rows that the shape of a step is followed for
@@ -27,10 +27,7 @@ FOR_GOOD = 1.1  # by which a shift must explain more than a fault that comes bac
 SHIFT = 7.0  # the same for a shift
 NEAR = 101  # errors around a row that tell how large they usually are there
 CALM_TO_WILD = (0.25, 8.0)  # range of that, beside the usual
-# Of |t| with 1, 1.5, 2, 3, 5, 10 and many degrees of freedom: ratio of the 90 % and 50 % quantiles, and of the 99 %
-# quantile to a Gaussian's, the smallest first.
-RATIOS = (2.439, 2.590, 2.772, 3.077, 3.576, 4.267, 6.314)
-FACTORS = (1.0, 1.11, 1.25, 1.51, 1.96, 2.63, 4.97)
+TAIL, GAUSSIAN = 0.95, 2.906  # quantile that tells how far tails reach, and how far a Gaussian's does, in medians
 ECHO = 200  # rows on either side of a fault in which its echo may be heard
 WEAK = 0.15  # strength beside that of another fault nearby, below which it may be an echo
 LEAST_SCALE = 0.5  # of τ, which has 1 where the model fits
@@ -118,7 +115,10 @@ def correlate(errors: np.ndarray, step: np.ndarray) -> np.ndarray:
 
 
 class Limits(NamedTuple):
-    """Sizes from which on statistics are no chance: of each length and of a shift, and of each drift."""
+    """Sizes from which on statistics are no chance: of each length and of a shift, (L + 1, 2), and of each drift, (., 2).
+
+    Each downwards and upwards: counts and prices leap up by themselves, and hardly ever down.
+    """
 
     runs: np.ndarray
     ramps: np.ndarray
@@ -135,16 +135,15 @@ def limits_of(errors: np.ndarray, shape: FaultShape) -> Limits:
         errors: one-step errors of a filter that outliers do not move, over their deviation, (n,).
         shape: of a step.
     """
-    heavy = tail_factor(errors)
-    total = correlate(np.clip(errors, -CUT, CUT), shape.step)
+    total = correlate(np.clip(errors, -WIDE, WIDE), shape.step)
 
-    def limit(parts: np.ndarray, least: float) -> float:
+    def limit(parts: np.ndarray, least: float) -> np.ndarray:
         scale = MAD * float(np.median(np.abs(parts))) if parts.size else 1.0
-        return least * heavy * max(LEAST_SCALE, scale)
+        return least * tail_factors(parts) * max(LEAST_SCALE, scale)
 
     runs = [limit(_run_parts(total, shape, length), FAULT) for length in range(1, shape.longest + 1)]
     ramps = [limit(_ramp_parts(total, shape, i), FAULT) for i in range(len(shape.ramps))]
-    return Limits(np.array([*runs, limit(total[:-1] / shape.norms[-1], SHIFT)]), np.array(ramps))
+    return Limits(np.array([*runs, limit(total[:-1] / shape.norms[-1], SHIFT)]), np.array(ramps).reshape(-1, 2))
 
 
 def _run_parts(total: np.ndarray, shape: FaultShape, length: int) -> np.ndarray:
@@ -174,9 +173,9 @@ def find(errors: np.ndarray, usable: np.ndarray, shape: FaultShape, limits: Limi
     best, raw, size = np.zeros(count), np.zeros(count), np.zeros(count)
     which, drift = np.zeros(count, int), np.zeros(count, bool)
 
-    def compare(part: np.ndarray, limit: float, norm: float, length: int, ramp: bool) -> None:
+    def compare(part: np.ndarray, limit: np.ndarray, norm: float, length: int, ramp: bool) -> None:
         rows, ratio = len(part), np.abs(part)
-        ratio[ratio < limit] = 0.0
+        ratio[(part > -limit[0]) & (part < limit[1])] = 0.0
         np.maximum(raw[:rows], ratio, out=raw[:rows])
         ratio = ratio / (1 + LONGER * np.sqrt(length - 1))
         better = ratio > best[:rows]
@@ -189,7 +188,7 @@ def find(errors: np.ndarray, usable: np.ndarray, shape: FaultShape, limits: Limi
         if length < count:
             compare(_ramp_parts(total, shape, i), limits.ramps[i], shape.ramp_norms[i], length, True)
     shift = np.abs(total[:count]) / shape.norms[-1]
-    stays = (shift > limits.runs[-1]) & (shift > FOR_GOOD * raw)
+    stays = (shift > limits.runs[-1][(total[:count] > 0).astype(int)]) & (shift > FOR_GOOD * raw)
     best[stays] = shift[stays] / (1 + LONGER * np.sqrt(shape.longest))  # no fault is as long as what lasts
     which[stays], size[stays] = 0, (total[:count] / shape.norms[-1] ** 2)[stays]
     first = _strongest(np.where(usable, best, 0.0), which, shape.longest)
@@ -208,15 +207,12 @@ def local_scale(errors: np.ndarray, usable: np.ndarray) -> np.ndarray:
     return np.interp(np.arange(len(errors)), rows, np.clip(sizes / usual, *CALM_TO_WILD))
 
 
-def tail_factor(errors: np.ndarray) -> float:
-    """Say how much farther than a Gaussian's the tails reach, from how far a tenth of the errors do.
-
-    The tails are taken for those of a Student-t law, whose degrees of freedom follow from the ratio of two quantiles;
-    the factor is that of its 99 % quantiles.
-    """
-    sizes = np.abs(errors)
-    middle, tenth = np.quantile(sizes, (0.5, 0.9)) if sizes.size else (1.0, 1.0)
-    return float(np.interp(tenth / max(middle, 1e-300), RATIOS, FACTORS))
+def tail_factors(errors: np.ndarray) -> np.ndarray:
+    """Say how much farther than a Gaussian's the tails reach, downwards and upwards, (2,); 1 at least."""
+    middle = float(np.median(np.abs(errors))) if errors.size else 1.0
+    sides = [side[side > 0] for side in (-errors, errors)]
+    reach = [float(np.quantile(side, TAIL)) if side.size else 0.0 for side in sides]
+    return np.maximum(np.array(reach) / max(GAUSSIAN * middle, 1e-300), 1.0)
 
 
 def _strongest(strength: np.ndarray, which: np.ndarray, longest: int) -> np.ndarray:

@@ -21,6 +21,7 @@ HIGHER = 1.5
 MOST_FAULTS = 0.15  # share of the readings
 KEEP = 3.5  # deviations from what all other readings say, from which a reading stays a fault
 BESIDE_OFF = 2.0  # the same for one beside a run of faults, to their side: it belongs to them
+FADES = 0.35  # of the reading beside it, that it must be off by at least: a drift fades slowly
 LONG = 3  # readings of such a run
 MOSTLY = 0.6  # share of a run that must be off for all of it to be a fault
 HOLE, AROUND = 2, 8  # readings between faults that are taken for faults, if half as many around them as this are
@@ -266,7 +267,7 @@ def _pruned(mask: np.ndarray, away: np.ndarray, longest: int) -> np.ndarray:
 
 def _belongs(away: float, beside: float, soft: float) -> bool:
     """Say whether a reading belongs to the fault beside it: off by much, or by less to the same side."""
-    return bool(abs(away) > KEEP or away * np.sign(beside) > soft)
+    return bool(abs(away) > KEEP or away * np.sign(beside) > max(soft, FADES * abs(beside)))
 
 
 def _filled(mask: np.ndarray) -> np.ndarray:
