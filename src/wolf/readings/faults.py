@@ -16,7 +16,7 @@ import numpy as np
 from wolf.choosing import steady
 from wolf.statespace import LinearModel
 
-WIDE = 8.0  # deviations at which errors are cut off where their usual reach is measured
+CUT, WIDE = 3.0, 8.0  # deviations at which errors are cut off where their usual reach is measured
 MAD = 1.4826  # from a median absolute deviation to the standard deviation of a Gaussian
 BLOCK = 65_536  # rows that are correlated at once
 REACH = 512  # rows that the shape of a step is followed for
@@ -28,6 +28,7 @@ SHIFT = 7.0  # the same for a shift
 NEAR = 101  # errors around a row that tell how large they usually are there
 CALM_TO_WILD = (0.25, 8.0)  # range of that, beside the usual
 TAIL, GAUSSIAN = 0.95, 2.906  # quantile that tells how far tails reach, and how far a Gaussian's does, in medians
+MOST_HEAVY = 3.0  # times as far as a Gaussian's that tails may reach; beyond it are the faults themselves
 ECHO = 200  # rows on either side of a fault in which its echo may be heard
 WEAK = 0.15  # strength beside that of another fault nearby, below which it may be an echo
 LEAST_SCALE = 0.5  # of τ, which has 1 where the model fits
@@ -135,15 +136,19 @@ def limits_of(errors: np.ndarray, shape: FaultShape) -> Limits:
         errors: one-step errors of a filter that outliers do not move, over their deviation, (n,).
         shape: of a step.
     """
-    total = correlate(np.clip(errors, -WIDE, WIDE), shape.step)
+    total, calm = (correlate(np.clip(errors, -cut, cut), shape.step) for cut in (WIDE, CUT))
 
-    def limit(parts: np.ndarray, least: float) -> np.ndarray:
-        scale = MAD * float(np.median(np.abs(parts))) if parts.size else 1.0
-        return least * tail_factors(parts) * max(LEAST_SCALE, scale)
+    def scale(parts: np.ndarray) -> float:
+        return max(LEAST_SCALE, MAD * float(np.median(np.abs(parts))) if parts.size else 1.0)
 
-    runs = [limit(_run_parts(total, shape, length), FAULT) for length in range(1, shape.longest + 1)]
-    ramps = [limit(_ramp_parts(total, shape, i), FAULT) for i in range(len(shape.ramps))]
-    return Limits(np.array([*runs, limit(total[:-1] / shape.norms[-1], SHIFT)]), np.array(ramps).reshape(-1, 2))
+    def limit(parts: np.ndarray) -> np.ndarray:
+        return FAULT * scale(parts) * tail_factors(parts)
+
+    runs = [limit(_run_parts(total, shape, length)) for length in range(1, shape.longest + 1)]
+    ramps = [limit(_ramp_parts(total, shape, i)) for i in range(len(shape.ramps))]
+    # A single shift is felt in many rows of its statistic, and would pass for a tail of it: that of the errors is taken.
+    shift = SHIFT * scale(calm[:-1] / shape.norms[-1]) * tail_factors(errors)
+    return Limits(np.array([*runs, shift]), np.array(ramps).reshape(-1, 2))
 
 
 def _run_parts(total: np.ndarray, shape: FaultShape, length: int) -> np.ndarray:
@@ -208,11 +213,11 @@ def local_scale(errors: np.ndarray, usable: np.ndarray) -> np.ndarray:
 
 
 def tail_factors(errors: np.ndarray) -> np.ndarray:
-    """Say how much farther than a Gaussian's the tails reach, downwards and upwards, (2,); 1 at least."""
+    """Say how much farther than a Gaussian's the tails reach, downwards and upwards, (2,)."""
     middle = float(np.median(np.abs(errors))) if errors.size else 1.0
     sides = [side[side > 0] for side in (-errors, errors)]
     reach = [float(np.quantile(side, TAIL)) if side.size else 0.0 for side in sides]
-    return np.maximum(np.array(reach) / max(GAUSSIAN * middle, 1e-300), 1.0)
+    return np.clip(np.array(reach) / max(GAUSSIAN * middle, 1e-300), 1.0, MOST_HEAVY)
 
 
 def _strongest(strength: np.ndarray, which: np.ndarray, longest: int) -> np.ndarray:
