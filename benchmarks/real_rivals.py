@@ -14,6 +14,7 @@ MEDIAN = 101  # readings of the running median that is taken off where a detecto
 SHARE = 0.02  # of the readings that are damaged, about
 LAGS = 24  # readings that a forecast sees
 MAD = 1.4826
+MOST_LASTING = 0.95  # correlation from one reading to the next
 FAR = 4.0  # deviations at which an error of a forecast is flagged
 
 Flags = Callable[[np.ndarray], np.ndarray]
@@ -26,10 +27,18 @@ def _rest(values: np.ndarray) -> np.ndarray:
 
 
 def sktime_capa(values: np.ndarray) -> np.ndarray:
-    """Find points and runs that are off: CAPA (Fisch, Eckley & Fearnhead 2022), up to 30 readings."""
+    """Find points and runs that are off: CAPA (Fisch, Eckley & Fearnhead 2022), up to 30 readings.
+
+    It takes readings for independent; the variance of a mean of correlated ones, (1 + ρ) / (1 - ρ) times as large, is
+    put in, without which it flags a fifth of an untouched series.
+    """
     from sktime.detection.capa import CAPA
 
-    found = CAPA(max_segment_length=30).fit_predict(pd.DataFrame(_rest(values)))
+    rest = np.clip(_rest(values), -FAR, FAR)
+    lasting = min(max(float(np.corrcoef(rest[1:], rest[:-1])[0, 1]), 0.0), MOST_LASTING)
+    found = CAPA(max_segment_length=30).fit_predict(
+        pd.DataFrame(_rest(values) / np.sqrt((1 + lasting) / (1 - lasting)))
+    )
     flags = np.zeros(len(values), bool)
     for place in found["ilocs"]:
         flags[place.left : place.right] = True

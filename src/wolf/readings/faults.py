@@ -116,7 +116,7 @@ def correlate(errors: np.ndarray, step: np.ndarray) -> np.ndarray:
 
 
 class Limits(NamedTuple):
-    """Sizes from which on statistics are no chance: of each length and of a shift, (L + 1, 2), and of each drift, (., 2).
+    """Sizes from which on statistics are no chance: of each length and of a shift, (L + 1, 2), and of drifts, (n, 2).
 
     Each downwards and upwards: counts and prices leap up by themselves, and hardly ever down.
     """
@@ -146,7 +146,7 @@ def limits_of(errors: np.ndarray, shape: FaultShape) -> Limits:
 
     runs = [limit(_run_parts(total, shape, length)) for length in range(1, shape.longest + 1)]
     ramps = [limit(_ramp_parts(total, shape, i)) for i in range(len(shape.ramps))]
-    # A single shift is felt in many rows of its statistic, and would pass for a tail of it: that of the errors is taken.
+    # A single shift is felt in many rows of its statistic, and would pass for its tail: that of the errors is taken.
     shift = SHIFT * scale(calm[:-1] / shape.norms[-1]) * tail_factors(errors)
     return Limits(np.array([*runs, shift]), np.array(ramps).reshape(-1, 2))
 
