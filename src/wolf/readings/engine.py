@@ -151,7 +151,13 @@ def filter_whole(
 
 
 def filter_in_hindsight(
-    named: Sum, parameters: dict[str, float], values: np.ndarray, gaps: np.ndarray | None, longest: int, level: float
+    named: Sum,
+    parameters: dict[str, float],
+    values: np.ndarray,
+    gaps: np.ndarray | None,
+    longest: int,
+    level: float,
+    diagnostics: bool = True,
 ) -> tuple[dict[str, np.ndarray], list[Any]]:
     """Judge each column of a series as a whole.
 
@@ -162,6 +168,7 @@ def filter_in_hindsight(
         gaps: (T,), or None.
         longest: rows of a fault.
         level: probability of the intervals.
+        diagnostics: whether to keep how each reading was foretold.
 
     Returns:
         What `filter_whole` keeps, with half the width of a reading's interval and the kinds of rows; and for each
@@ -176,23 +183,27 @@ def filter_in_hindsight(
         judged.append(hindsight.judge(build, column, gaps, longest, level))
         ends.append((build, judged[-1].final))
     joint = len(judged) > 1
-    faults = np.stack([each.fault for each in judged], axis=1)
-    weights = np.stack([each.weight for each in judged], axis=1)
-    kinds = np.stack([each.kind for each in judged], axis=1)
+
+    def side_by_side(name: str) -> np.ndarray:
+        columns = [getattr(each, name) for each in judged]
+        return np.stack(columns, axis=1) if joint else columns[0][:, None]
+
+    faults, weights, kinds = side_by_side("fault"), side_by_side("weight"), side_by_side("kind")
     stacked = {
-        "mean": np.stack([each.mean for each in judged], axis=1),
-        "variance": np.stack([each.variance for each in judged], axis=1),
-        "reading_half": np.stack([each.reading_half for each in judged], axis=1),
+        "mean": side_by_side("mean"),
+        "variance": side_by_side("variance"),
+        "reading_half": side_by_side("reading_half"),
         "weight": weights.min(1) if joint else weights[:, 0],
         "outlier": faults.any(1) if joint else faults[:, 0],
         # Of several columns: the fault of any, or what the first says.
         "kind": np.where(faults.any(1), np.where(faults, kinds, 0).max(1), kinds.min(1)),
-        "standardised": np.stack([each.errors for each in judged], axis=1),
     }
-    stacked["nis"] = (stacked["standardised"] ** 2).sum(1)
-    spread = np.stack([np.log(2 * np.pi * each.spread) for each in judged], axis=1)
-    used = np.isfinite(values) & ~faults
-    stacked["log_density"] = -0.5 * (np.where(used, spread, 0.0).sum(1) + stacked["nis"])
+    if diagnostics:
+        errors, spread = side_by_side("errors"), np.log(2 * np.pi * side_by_side("spread"))
+        nis = (errors**2).sum(1)
+        used = np.isfinite(values) & ~faults
+        density = -0.5 * (np.where(used, spread, 0.0).sum(1) + nis)
+        stacked |= {"standardised": errors, "nis": nis, "log_density": density}
     return stacked, ends
 
 

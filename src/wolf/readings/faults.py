@@ -14,11 +14,13 @@ from typing import NamedTuple
 import numpy as np
 
 from wolf.choosing import steady
+from wolf.readings.shapes import runs_of
 from wolf.statespace import LinearModel
 
 CUT, WIDE = 3.0, 8.0  # deviations at which errors are cut off where their usual reach is measured
 MAD = 1.4826  # from a median absolute deviation to the standard deviation of a Gaussian
 BLOCK = 65_536  # rows that are correlated at once
+ROWS = 16_384  # rows that are compared at once: few enough for a processor's own memory
 REACH = 512  # rows that the shape of a step is followed for
 FAULT = 5.0  # deviations of τ from which a run is a fault, where its tails are a Gaussian's
 LONGER = 0.1  # times the root of the further rows of a run, by which a longer fault must be better than a shorter one
@@ -175,41 +177,76 @@ def find(errors: np.ndarray, usable: np.ndarray, shape: FaultShape, limits: Limi
     """
     count = len(errors)
     total = correlate(errors, shape.step)
+    best = np.zeros(count)
+    told = []
+    for first in range(0, count, ROWS):
+        stop = min(first + ROWS, count)
+        ahead = total[first : min(stop + shape.longest, count) + 1]
+        strength, which, drift, size = _compare(ahead, stop - first, shape, limits)
+        best[first:stop] = strength
+        rows = np.flatnonzero(strength)
+        told.append((first + rows, which[rows], drift[rows], size[rows]))
+    rows, which, drift, size = (np.concatenate(each) for each in zip(*told, strict=True))
+    best[~usable] = 0.0
+    taken = _strongest(best, rows, which, shape.longest)
+    chosen = np.searchsorted(rows, taken)
+    return Found(taken, which[chosen], drift[chosen] & (which[chosen] > 0), size[chosen], best[taken])
+
+
+def _compare(
+    total: np.ndarray, count: int, shape: FaultShape, limits: Limits
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Find for each of some rows what explains most: strength, length (0 for a shift), whether it drifts, and size.
+
+    Args:
+        total: G of these rows, and of those after them that a run may end at.
+        count: of rows.
+        shape: of a step.
+        limits: from `limits_of`.
+    """
     best, raw, size = np.zeros(count), np.zeros(count), np.zeros(count)
     which, drift = np.zeros(count, int), np.zeros(count, bool)
 
     def compare(part: np.ndarray, limit: np.ndarray, norm: float, length: int, ramp: bool) -> None:
+        part = part[:count]
         rows, ratio = len(part), np.abs(part)
         ratio[(part > -limit[0]) & (part < limit[1])] = 0.0
         np.maximum(raw[:rows], ratio, out=raw[:rows])
-        ratio = ratio / (1 + LONGER * np.sqrt(length - 1))
+        ratio /= 1 + LONGER * np.sqrt(length - 1)
         better = ratio > best[:rows]
         best[:rows][better], which[:rows][better], drift[:rows][better] = ratio[better], length, ramp
         size[:rows][better] = part[better] / norm
 
-    for length in range(1, min(shape.longest, count - 1) + 1):
+    for length in range(1, min(shape.longest, len(total) - 2) + 1):
         compare(_run_parts(total, shape, length), limits.runs[length - 1], shape.norms[length - 1], length, False)
     for i, length in enumerate(shape.ramps.tolist()):
-        if length < count:
+        if length < len(total) - 1:
             compare(_ramp_parts(total, shape, i), limits.ramps[i], shape.ramp_norms[i], length, True)
-    shift = np.abs(total[:count]) / shape.norms[-1]
-    stays = (shift > limits.runs[-1][(total[:count] > 0).astype(int)]) & (shift > FOR_GOOD * raw)
+    total = total[:count]
+    shift = np.abs(total) / shape.norms[-1]
+    stays = (shift > limits.runs[-1][(total > 0).astype(int)]) & (shift > FOR_GOOD * raw)
     best[stays] = shift[stays] / (1 + LONGER * np.sqrt(shape.longest))  # no fault is as long as what lasts
-    which[stays], size[stays] = 0, (total[:count] / shape.norms[-1] ** 2)[stays]
-    first = _strongest(np.where(usable, best, 0.0), which, shape.longest)
-    return Found(first, which[first], drift[first] & (which[first] > 0), size[first], best[first])
+    which[stays], size[stays] = 0, (total / shape.norms[-1] ** 2)[stays]
+    return best, which, drift, size
 
 
 def local_scale(errors: np.ndarray, usable: np.ndarray) -> np.ndarray:
     """Follow how large errors usually are around each row, (T,), in deviations; a fault is too short to move it."""
     from scipy.ndimage import median_filter
 
-    rows = np.flatnonzero(usable)
-    if len(rows) < NEAR:
+    if usable.sum() < NEAR:
         return np.ones(len(errors))
-    sizes = MAD * median_filter(np.abs(errors[rows]), NEAR, mode="reflect")
-    usual = max(float(np.median(sizes)), 1e-300)
-    return np.interp(np.arange(len(errors)), rows, np.clip(sizes / usual, *CALM_TO_WILD))
+    sizes = errors[usable]
+    sizes = median_filter(np.abs(sizes, out=sizes), NEAR, mode="reflect")
+    sizes /= max(float(np.median(sizes)), 1e-300)
+    np.clip(sizes, *CALM_TO_WILD, out=sizes)
+    scale = np.empty(len(errors))
+    scale[usable] = sizes
+    for first, stop in runs_of(~usable):
+        scale[first:stop] = 0.5 * (
+            scale[first - 1 if first else stop] + scale[stop if stop < len(scale) else first - 1]
+        )
+    return scale
 
 
 def tail_factors(errors: np.ndarray) -> np.ndarray:
@@ -220,20 +257,26 @@ def tail_factors(errors: np.ndarray) -> np.ndarray:
     return np.clip(np.array(reach) / max(GAUSSIAN * middle, 1e-300), 1.0, MOST_HEAVY)
 
 
-def _strongest(strength: np.ndarray, which: np.ndarray, longest: int) -> np.ndarray:
+def _strongest(strength: np.ndarray, rows: np.ndarray, lengths: np.ndarray, longest: int) -> np.ndarray:
     """Take the strongest of those that overlap; what is far weaker than another one nearby may be its echo, and waits.
 
     A shift waits for all faults around it.
+
+    Args:
+        strength: of what begins at each row, (T,); 0 for nothing.
+        rows: at which something may begin.
+        lengths: of it, 0 for a shift.
+        longest: run.
     """
     from scipy.ndimage import maximum_filter1d
 
-    around = maximum_filter1d(strength, 2 * ECHO + 1)
-    order = np.flatnonzero((strength > 0.0) & (strength >= WEAK * around))
-    order = order[np.argsort(-strength[order], kind="stable")]
+    around = maximum_filter1d(strength, 2 * ECHO + 1)[rows]
+    strengths = strength[rows]
+    order = np.flatnonzero((strengths > 0.0) & (strengths >= WEAK * around))
+    order = order[np.argsort(-strengths[order], kind="stable")]
     taken = np.zeros(len(strength) + 1, bool)
     kept = []
-    for row in order.tolist():
-        length = int(which[row])
+    for row, length in zip(rows[order].tolist(), lengths[order].tolist(), strict=True):
         room = length or longest  # what lies between two faults looks like one, too: the longer, the more room
         if not taken[max(row - room, 0) : row + length + room].any():
             taken[row : row + max(length, 1)] = True

@@ -89,27 +89,39 @@ def judge(build: Build, values: np.ndarray, gaps: np.ndarray | None, longest: in
     case = _Case(build, np.where(wild, np.nan, values), gaps, longest)
     case.search()
     case.find_dropouts()
-    used = case.used
-    loo = case.left_out(case.sweep())
-    weight = np.where(np.isfinite(loo), np.minimum(1.0, CUT / np.maximum(np.abs(loo), CUT)), 0.0)
-    noise = np.where(np.isfinite(loo), np.maximum(weight, LEAST_WEIGHT) ** -2.0, 1.0)
-    seen = sweep(build, used, noise, gaps)
-    half = reading_factor(case.left_out(seen, noise), level) * np.sqrt(seen.variance + case.obs_var)
+    weight, noise = _weights(case.left_out(case.sweep()))
+    seen = sweep(build, case.used, noise, gaps)
+    factor = reading_factor(case.left_out(seen, noise), level)
+    del noise
+    half = seen.variance + case.obs_var
+    np.sqrt(half, out=half)
+    half *= factor
     final = seen.final._replace(belief=_moved(seen.final.belief, case.offset[-1]))
-    told = (seen.mean + case.offset, seen.variance, half, weight)
+    np.add(seen.mean, case.offset, out=seen.mean)
+    told = (seen.mean, seen.variance, half, weight)
     kind = np.where(wild, KINDS.index("spike"), case.kinds())
     return InHindsight(*told, kind, seen.errors, seen.spread, final)
 
 
+def _weights(away: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Believe readings less the farther off they are; return weights, and the variances that belong to them."""
+    left = ~np.isfinite(away)
+    weight = CUT / np.maximum(np.abs(away, out=away), CUT)
+    noise = np.maximum(weight, LEAST_WEIGHT) ** -2.0
+    weight[left], noise[left] = 0.0, 1.0
+    return weight, noise
+
+
 def reading_factor(errors: np.ndarray, level: float) -> float:
     """Find how many deviations hold the stated share of readings, each left out."""
-    known = np.abs(errors[np.isfinite(errors)])
+    known = errors[np.isfinite(errors)]
+    np.abs(known, out=known)
     if not known.size:
         from scipy.special import ndtri
 
         return float(ndtri(0.5 + 0.5 * level))
     # One more than there are: the share that a new one has (Vovk, Gammerman & Shafer 2005, split conformal).
-    return float(np.quantile(known, min(1.0, level * (len(known) + 1) / len(known))))
+    return float(np.quantile(known, min(1.0, level * (len(known) + 1) / len(known)), overwrite_input=True))
 
 
 class _Case:
@@ -147,8 +159,17 @@ class _Case:
         With V after all readings and R that of this one, V R / (R - V) is the variance without it, and its error is
         that from the mean after all times R / (R - V).
         """
-        rest = np.maximum(1.0 - seen.variance / (self.obs_var * noise), LEAST_REST)
-        return np.asarray((self.used - seen.mean) / rest / np.sqrt(seen.variance / rest + self.obs_var))
+        rest = seen.variance / noise
+        rest *= -1.0 / self.obs_var
+        rest += 1.0
+        np.maximum(rest, LEAST_REST, out=rest)
+        away = self.used
+        away -= seen.mean
+        away /= rest
+        np.divide(seen.variance, rest, out=rest)  # in place throughout: a series may have millions of rows
+        rest += self.obs_var
+        away /= np.sqrt(rest, out=rest)
+        return away
 
     def search(self) -> None:
         """Look for faults and shifts, with higher limits while far too much looks like one."""
@@ -161,12 +182,15 @@ class _Case:
             self.limits = self.limits.raised(HIGHER)
             self.start()
         self.mask = _filled(self.mask & ~self.stuck) | self.stuck
+        self.near = np.ones(0)  # done with
 
     def look(self) -> bool:
         """Take one round; say whether anything changed."""
         before, shifts = self.mask.copy(), len(self.shifts)
-        seen = self.sweep(smooth=False)
-        found = faults.find(seen.errors / self.near, self.known & ~self.mask, self.shape, self.limits)
+        errors = self.sweep(smooth=False).errors
+        errors /= self.near
+        found = faults.find(errors, self.known & ~self.mask, self.shape, self.limits)
+        del errors
         if not len(found.first):
             return False
         runs = found.length > 0
@@ -180,8 +204,13 @@ class _Case:
         seen = self.sweep()
         # How wild the readings are around each row is told by what is left: a fault would make all others look calm.
         self.near = faults.local_scale(seen.errors, self.known & ~self.mask)
-        off = (self.values - self.offset - seen.mean) / np.sqrt(seen.variance + self.obs_var)
-        away = np.nan_to_num(np.where(self.mask, off, self.left_out(seen)) / self.near)
+        away = self.left_out(seen)
+        out = np.flatnonzero(self.mask)
+        off = (self.values - self.offset)[out] - seen.mean[out]
+        away[out] = off / np.sqrt(seen.variance[out] + self.obs_var)
+        del seen
+        away /= self.near
+        np.nan_to_num(away, copy=False)
         self.mask = _pruned(self.mask & ~self.stuck, away, self.shape.longest) | self.stuck
         return len(self.shifts) > shifts or bool(np.any(self.mask != before))
 
@@ -245,8 +274,11 @@ def _pruned(mask: np.ndarray, away: np.ndarray, longest: int) -> np.ndarray:
     """
     from scipy.ndimage import maximum_filter1d
 
-    worst = maximum_filter1d(np.where(mask, 0.0, np.abs(away)), AROUND)
-    away = np.where(np.abs(away) >= CULPRIT * worst, away, 0.0)
+    worst = np.abs(away)
+    worst[mask] = 0.0
+    worst = maximum_filter1d(worst, AROUND)
+    worst *= CULPRIT
+    away = np.where(np.abs(away) >= worst, away, 0.0)
     kept = np.zeros_like(mask)
     for first, stop in runs_of(mask):
         bad = np.flatnonzero(np.abs(away[first:stop]) > KEEP)

@@ -13,6 +13,7 @@ from wolf.belief import Gaussian
 from wolf.engine import parallel
 from wolf.engine.smoothing import run_smoother
 from wolf.methods import KF
+from wolf.numerics import allocator
 from wolf.numerics.precision import precision, to_numpy
 from wolf.numerics.pytree import cast
 from wolf.statespace import LinearModel
@@ -62,6 +63,8 @@ def sweep(build: Build, values: np.ndarray, noise: np.ndarray, gaps: np.ndarray 
         rows = slice(first, min(first + size, count))
         model = _block_model(build, even, gaps, noise, rows, size)
         state, saved = _forward(model, method, values[rows], size, state)
+        if not first and count > BLOCK:
+            allocator.hand_back()
         length = rows.stop - rows.start
         out.errors[rows] = _standardised(saved, values[rows])
         out.spread[rows] = saved["innovation"][:length]
