@@ -1,10 +1,13 @@
 """Files in hindsight: whole bursts, stuck runs, dropouts and shifts by kind; gaps bridged; intervals of readings."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import wolf
 from wolf.readings import Options, clean, durations, faults
 from wolf.readings.shapes import stuck_rows, suspicious_values
 
@@ -48,6 +51,36 @@ def test_what_is_longer_than_the_longest_fault_has_shifted(values):
     found = judged(dirty, longest_fault=5)
     assert not found.outlier[100:112].any()
     assert np.flatnonzero(found.kind == "shift").tolist() == [100, 112]
+
+
+@pytest.mark.parametrize(("size", "shifts"), [(10.0, [249]), (6.0, [])])
+def test_what_comes_before_a_shift_is_no_drift(values, size, shifts):
+    moved = values.copy()
+    moved[249:] += size
+    found = judged(moved)
+    assert np.flatnonzero(found.kind == "shift").tolist() == shifts
+    assert not found.outlier.any()
+
+
+@pytest.mark.parametrize("count", [500, 470])
+def test_a_forecast_goes_on_from_the_last_row(values, count):
+    """Against the same model filtered by the engine: no row of a filled block comes after the last one."""
+    known = {"level_var": 0.05, "obs_var": 1.0, "seasonal_var": 1e-6}
+    wave = 5.0 * np.sin(2 * np.pi * np.arange(STEPS) / 24)
+    some = (values + wave)[:count, None]
+    options = Options(model="level+seasonal:24:1", parameters=known, forecast=12, diagnostics=False)
+    ahead = clean(some, None, options)[0].future
+    live = clean(some, None, dataclasses.replace(options, live=True, method=wolf.KF()))[0].future
+    np.testing.assert_allclose(ahead.mean, live.mean, atol=0.2)
+    np.testing.assert_allclose(ahead.upper - ahead.mean, live.upper - live.mean, rtol=0.02)
+
+
+def test_a_fault_is_as_surprising_as_it_is_large(values):
+    dirty = values.copy()
+    dirty[300] += 30.0
+    found = clean(dirty[:, None], None, Options(parameters=LEVEL))[0]
+    assert found.standardised[300, 0] == pytest.approx(30.0 / 1.2, rel=0.2)
+    assert found.log_density[300] == 0.0  # it says nothing about the model
 
 
 def test_stuck_runs_dropouts_and_spikes_are_told_apart(values):

@@ -202,7 +202,7 @@ def filter_in_hindsight(
         errors, spread = side_by_side("errors"), np.log(2 * np.pi * side_by_side("spread"))
         nis = (errors**2).sum(1)
         used = np.isfinite(values) & ~faults
-        density = -0.5 * (np.where(used, spread, 0.0).sum(1) + nis)
+        density = -0.5 * np.where(used, spread + errors**2, 0.0).sum(1)
         stacked |= {"standardised": errors, "nis": nis, "log_density": density}
     return stacked, ends
 

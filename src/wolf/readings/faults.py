@@ -190,7 +190,30 @@ def find(errors: np.ndarray, usable: np.ndarray, shape: FaultShape, limits: Limi
     best[~usable] = 0.0
     taken = _strongest(best, rows, which, shape.longest)
     chosen = np.searchsorted(rows, taken)
-    return Found(taken, which[chosen], drift[chosen] & (which[chosen] > 0), size[chosen], best[taken])
+    found = Found(taken, which[chosen], drift[chosen] & (which[chosen] > 0), size[chosen], best[taken])
+    return _or_shifts(found, total, shape, limits)
+
+
+def _or_shifts(found: Found, total: np.ndarray, shape: FaultShape, limits: Limits) -> Found:
+    """Take runs for shifts that explain more and begin where the run ends: what comes before a step looks off, too.
+
+    If such a shift is too small to be told, there is neither.
+    """
+    ends = found.first + found.length
+    inside = (found.length > 0) & (ends < len(total) - 1)
+    ends = np.where(inside, ends, 0)
+    run = found.strength * (1 + LONGER * np.sqrt(np.maximum(found.length - 1, 0)))
+    shift = np.abs(total[ends]) / shape.norms[-1]
+    better = inside & (shift > FOR_GOOD * run)
+    kept = ~better | (shift > limits.runs[-1][(total[ends] > 0).astype(int)])
+    changed = Found(
+        np.where(better, ends, found.first),
+        np.where(better, 0, found.length),
+        found.drift & ~better,
+        np.where(better, total[ends] / shape.norms[-1] ** 2, found.size),
+        found.strength,
+    )
+    return Found(*(each[kept] for each in changed))
 
 
 def _compare(

@@ -45,7 +45,7 @@ class InHindsight(NamedTuple):
         reading_half: half the width of the interval of a reading, (T,).
         weight: how far each reading was believed, (T,).
         kind: number in `KINDS`, (T,).
-        errors: one-step errors over their deviation, (T,); 0 where nothing was used.
+        errors: one-step errors over their deviation, (T,); of a fault, that from the mean; 0 where nothing came.
         spread: variance of the one-step errors, (T,).
         final: state after the last row.
     """
@@ -91,15 +91,23 @@ def judge(build: Build, values: np.ndarray, gaps: np.ndarray | None, longest: in
     case.find_dropouts()
     weight, noise = _weights(case.left_out(case.sweep()))
     seen = sweep(build, case.used, noise, gaps)
-    factor = reading_factor(case.left_out(seen, noise), level)
+    away = case.left_out(seen, noise)
     del noise
+    # Where readings are wild for a while, so are those that are not there: intervals follow.
+    near = faults.local_scale(np.nan_to_num(away), np.isfinite(away))
+    away /= near
     half = seen.variance + case.obs_var
     np.sqrt(half, out=half)
-    half *= factor
+    half *= near
+    half *= reading_factor(away, level)
     final = seen.final._replace(belief=_moved(seen.final.belief, case.offset[-1]))
     np.add(seen.mean, case.offset, out=seen.mean)
     told = (seen.mean, seen.variance, half, weight)
     kind = np.where(wild, KINDS.index("spike"), case.kinds())
+    out = np.flatnonzero(
+        (case.mask | case.dropped) & case.known
+    )  # foretold by nobody: compared with what all others say
+    seen.errors[out] = (values[out] - seen.mean[out]) / np.sqrt(seen.spread[out])
     return InHindsight(*told, kind, seen.errors, seen.spread, final)
 
 

@@ -76,7 +76,9 @@ def sweep(build: Build, values: np.ndarray, noise: np.ndarray, gaps: np.ndarray 
             _put(out, rows, even, saved["means"][:length], saved["covs"][:length])
     if smooth:
         _back(out, waiting, None)
-    return out._replace(final=state)
+    # The state after the last row, not after the rows that fill the last block.
+    last = Gaussian(saved["means"][length - 1], saved["covs"][length - 1])
+    return out._replace(final=state._replace(belief=last))
 
 
 def _block_model(
