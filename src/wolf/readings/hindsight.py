@@ -94,7 +94,7 @@ def judge(build: Build, values: np.ndarray, gaps: np.ndarray | None, longest: in
     away = case.left_out(seen, noise)
     del noise
     # Where readings are wild for a while, so are those that are not there: intervals follow.
-    near = faults.local_scale(np.nan_to_num(away), np.isfinite(away))
+    near = faults.local_scale(away, np.isfinite(away))
     away /= near
     half = seen.variance + case.obs_var
     np.sqrt(half, out=half)

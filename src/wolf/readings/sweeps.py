@@ -57,7 +57,8 @@ def sweep(build: Build, values: np.ndarray, noise: np.ndarray, gaps: np.ndarray 
     count = len(values)
     size = min(BLOCK, _bucket(count))
     out = Sweep(np.empty(count), np.empty(count), np.empty(count), np.empty(count), None)
-    even, method, state = build(None), KF(), None
+    even, method = build(None), KF()
+    state: Any = None
     waiting: Any = None
     for first in range(0, count, size):
         rows = slice(first, min(first + size, count))
