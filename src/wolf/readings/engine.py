@@ -26,6 +26,7 @@ from wolf.statespace import LinearModel
 
 CHUNK = 16_384  # rows of one compiled call, and the step of a progress bar
 SMALLEST = 256  # rows that a shorter series is padded to, so that many short ones share a program
+TOGETHER = 3  # rounds in which coordinates tell each other which rows are false
 FIT_ROWS = 20_000  # of a longer series that its noise is fitted on
 
 Build = Callable[[np.ndarray | None], LinearModel]
@@ -158,6 +159,7 @@ def filter_in_hindsight(
     longest: int,
     level: float,
     diagnostics: bool = True,
+    ratio: np.ndarray | float = 1.0,
 ) -> tuple[dict[str, np.ndarray], list[Any]]:
     """Judge each column of a series as a whole.
 
@@ -169,19 +171,20 @@ def filter_in_hindsight(
         longest: rows of a fault.
         level: probability of the intervals.
         diagnostics: whether to keep how each reading was foretold.
+        ratio: variance of each row's readings over the model's, (T,), if it is known.
 
     Returns:
         What `filter_whole` keeps, with half the width of a reading's interval and the kinds of rows; and for each
         column its model on even steps with the state after the last row.
     """
-    judged, ends = [], []
-    for column in values.T:
-        usual = column[np.abs(column) < hindsight.LARGEST]
-        step_var = max(float(np.median(np.diff(usual) ** 2)), 1e-300) if len(usual) > 1 else 1.0
-        prior = named.start(usual[:, None], step_var)
-        build = partial(_one_column, named, prior, parameters)
-        judged.append(hindsight.judge(build, column, gaps, longest, level))
-        ends.append((build, judged[-1].final))
+    builds = [_column_build(named, parameters, column) for column in values.T]
+    judged = [
+        hindsight.judge(build, column, gaps, longest, level, ratio)
+        for build, column in zip(builds, values.T, strict=True)
+    ]
+    if len(judged) > 1:
+        judged = _judged_together(judged, builds, values, gaps, longest, level, ratio)
+    ends = [(build, each.final) for build, each in zip(builds, judged, strict=True)]
     joint = len(judged) > 1
 
     def side_by_side(name: str) -> np.ndarray:
@@ -205,6 +208,34 @@ def filter_in_hindsight(
         density = -0.5 * np.where(used, spread + errors**2, 0.0).sum(1)
         stacked |= {"standardised": errors, "nis": nis, "log_density": density}
     return stacked, ends
+
+
+def _column_build(named: Sum, parameters: dict[str, float], column: np.ndarray) -> Build:
+    usual = column[np.abs(column) < hindsight.LARGEST]
+    step_var = max(float(np.median(np.diff(usual) ** 2)), 1e-300) if len(usual) > 1 else 1.0
+    return partial(_one_column, named, named.start(usual[:, None], step_var), parameters)
+
+
+def _judged_together(
+    judged: list[hindsight.InHindsight],
+    builds: list[Build],
+    values: np.ndarray,
+    gaps: np.ndarray | None,
+    longest: int,
+    level: float,
+    ratio: np.ndarray | float,
+) -> list[hindsight.InHindsight]:
+    """Leave out all coordinates of a row if one of them is a fault: a position is false as a whole."""
+    for _ in range(TOGETHER):
+        false = np.any([each.fault for each in judged], axis=0)
+        known = np.isfinite(values).T
+        if all(np.array_equal(false[some], each.weight[some] == 0.0) for some, each in zip(known, judged, strict=True)):
+            break
+        for i, each in enumerate(judged):
+            told = hindsight.judge(builds[i], np.where(false, np.nan, values[:, i]), gaps, longest, level, ratio)
+            kind, errors = np.where(false, each.kind, told.kind), np.where(false, each.errors, told.errors)
+            judged[i] = told._replace(kind=kind, errors=errors)
+    return judged
 
 
 def _one_column(named: Sum, prior: Gaussian, parameters: dict[str, float], gaps: np.ndarray | None) -> LinearModel:

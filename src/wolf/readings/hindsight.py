@@ -75,7 +75,14 @@ def longest_fault(count: int) -> int:
     return max(1, min(LONGEST, int(LONGEST_SHARE * count)))
 
 
-def judge(build: Build, values: np.ndarray, gaps: np.ndarray | None, longest: int, level: float) -> InHindsight:
+def judge(
+    build: Build,
+    values: np.ndarray,
+    gaps: np.ndarray | None,
+    longest: int,
+    level: float,
+    ratio: np.ndarray | float = 1.0,
+) -> InHindsight:
     """Judge a series.
 
     Args:
@@ -84,19 +91,20 @@ def judge(build: Build, values: np.ndarray, gaps: np.ndarray | None, longest: in
         gaps: before each row, (T,), in steps; None where all are 1.
         longest: rows of a fault; what stays away for longer has shifted.
         level: probability of a reading's interval.
+        ratio: variance of each reading over the model's, (T,), if it is known.
     """
     wild = np.abs(values) > LARGEST
-    case = _Case(build, np.where(wild, np.nan, values), gaps, longest)
+    case = _Case(build, np.where(wild, np.nan, values), gaps, longest, ratio)
     case.search()
     case.find_dropouts()
     weight, noise = _weights(case.left_out(case.sweep()))
-    seen = sweep(build, case.used, noise, gaps)
+    seen = sweep(build, case.used, noise * case.ratio, gaps)
     away = case.left_out(seen, noise)
     del noise
     # Where readings are wild for a while, so are those that are not there: intervals follow.
     near = faults.local_scale(away, np.isfinite(away))
     away /= near
-    half = seen.variance + case.obs_var
+    half = seen.variance + case.obs_var * case.ratio
     np.sqrt(half, out=half)
     half *= near
     half *= reading_factor(away, level)
@@ -135,8 +143,10 @@ def reading_factor(errors: np.ndarray, level: float) -> float:
 class _Case:
     """One series while it is judged: what is left out, and by how much it has shifted."""
 
-    def __init__(self, build: Build, values: np.ndarray, gaps: np.ndarray | None, longest: int):
-        self.build, self.values, self.gaps = build, values, gaps
+    def __init__(
+        self, build: Build, values: np.ndarray, gaps: np.ndarray | None, longest: int, ratio: np.ndarray | float
+    ):
+        self.build, self.values, self.gaps, self.ratio = build, values, gaps, ratio
         model = build(None)
         self.obs_var = float(np.asarray(model.R)[0, 0])
         self.shape = faults.shape_of(model, longest)
@@ -159,7 +169,7 @@ class _Case:
 
     def sweep(self, smooth: bool = True) -> Sweep:
         """Go over what is not left out."""
-        return sweep(self.build, self.used, np.ones(len(self.values)), self.gaps, smooth)
+        return sweep(self.build, self.used, np.ones(len(self.values)) * self.ratio, self.gaps, smooth)
 
     def left_out(self, seen: Sweep, noise: Any = 1.0) -> np.ndarray:
         """Compare each reading with what all others say, in deviations; NaN where it was not used.
@@ -168,14 +178,14 @@ class _Case:
         that from the mean after all times R / (R - V).
         """
         rest = seen.variance / noise
-        rest *= -1.0 / self.obs_var
+        rest *= -1.0 / (self.obs_var * self.ratio)
         rest += 1.0
         np.maximum(rest, LEAST_REST, out=rest)
         away = self.used
         away -= seen.mean
         away /= rest
         np.divide(seen.variance, rest, out=rest)  # in place throughout: a series may have millions of rows
-        rest += self.obs_var
+        rest += self.obs_var * self.ratio
         away /= np.sqrt(rest, out=rest)
         return away
 
@@ -215,7 +225,7 @@ class _Case:
         away = self.left_out(seen)
         out = np.flatnonzero(self.mask)
         off = (self.values - self.offset)[out] - seen.mean[out]
-        away[out] = off / np.sqrt(seen.variance[out] + self.obs_var)
+        away[out] = off / np.sqrt((seen.variance + self.obs_var * self.ratio)[out])
         del seen
         away /= self.near
         np.nan_to_num(away, copy=False)
@@ -228,7 +238,7 @@ class _Case:
             same = self.values == value
             self.dropped |= same
             seen = self.sweep()
-            away = (value - self.offset - seen.mean)[same] / np.sqrt(seen.variance + self.obs_var)[same]
+            away = (value - self.offset - seen.mean)[same] / np.sqrt(seen.variance + self.obs_var * self.ratio)[same]
             if np.sqrt(np.mean(away**2)) <= MISPLACED:
                 self.dropped &= ~same
         self.mask &= ~self.dropped

@@ -119,12 +119,8 @@ class Ready:
 
     def _look_back(self, reach: float, progress: Callable[[int], None]) -> Iterator[dict[str, np.ndarray]]:
         """Judge the series as a whole, and hand it out in pieces: a table is written without all of it in memory."""
-        told, count = self.options.longest_fault, len(self.values)
-        longest = hindsight.longest_fault(count)
-        if told is not None:
-            longest = round(durations.rows_in("longest_fault", told, self.unit, self.options.dated))
-            if longest >= count:
-                raise ValueError(f"longest_fault is {longest} rows, as long as the series of {count}: say less")
+        count = len(self.values)
+        longest = longest_rows(self.options, self.unit, count)
         given = (self.named, self.parameters, self.values, self.gaps, longest, self.options.level)
         kept, ends = engine.filter_in_hindsight(*given, self.options.diagnostics)
         futures = [
@@ -190,6 +186,22 @@ class Ready:
             unit=self.unit,
             choice=self.choice,
         )
+
+
+def longest_rows(options: Options, unit: float, count: int) -> int:
+    """Say how many of `count` rows a fault may take.
+
+    Args:
+        options: how.
+        unit: the typical step, in the unit of the times.
+        count: of rows.
+    """
+    if options.longest_fault is None:
+        return hindsight.longest_fault(count)
+    longest = round(durations.rows_in("longest_fault", options.longest_fault, unit, options.dated))
+    if longest >= count:
+        raise ValueError(f"longest_fault is {longest} rows, as long as the series of {count}: say less")
+    return longest
 
 
 def _plain_kinds(outlier: np.ndarray, values: np.ndarray) -> np.ndarray:
