@@ -20,6 +20,7 @@ from wolf.numerics import allocator, linalg
 from wolf.numerics.precision import as_key, precision, to_numpy
 from wolf.numerics.pytree import cast
 from wolf.readings import hindsight
+from wolf.readings.shapes import runs_of
 from wolf.readings.types import Future, Options
 from wolf.results import Filtered
 from wolf.statespace import LinearModel
@@ -201,6 +202,8 @@ def filter_in_hindsight(
         # Of several columns: the fault of any, or what the first says.
         "kind": np.where(faults.any(1), np.where(faults, kinds, 0).max(1), kinds.min(1)),
     }
+    if joint:
+        _name_together(stacked["kind"], stacked["outlier"])
     if diagnostics:
         errors, spread = side_by_side("errors"), np.log(2 * np.pi * side_by_side("spread"))
         nis = (errors**2).sum(1)
@@ -236,6 +239,14 @@ def _judged_together(
             kind, errors = np.where(false, each.kind, told.kind), np.where(false, each.errors, told.errors)
             judged[i] = told._replace(kind=kind, errors=errors)
     return judged
+
+
+def _name_together(kind: np.ndarray, false: np.ndarray) -> None:
+    """Call faults that follow each other a burst, whichever coordinates they are in."""
+    spike, burst = (hindsight.KINDS.index(name) for name in ("spike", "burst"))
+    for first, stop in runs_of(false):
+        if stop - first > 1:
+            kind[first:stop][kind[first:stop] == spike] = burst
 
 
 def _one_column(named: Sum, prior: Gaussian, parameters: dict[str, float], gaps: np.ndarray | None) -> LinearModel:
