@@ -63,7 +63,7 @@ def test_what_comes_before_a_shift_is_no_drift(values, size, shifts):
 
 
 @pytest.mark.parametrize("count", [500, 470])
-def test_a_forecast_goes_on_from_the_last_row(values, count):
+def test_a_forecast_is_that_of_the_engine(values, count):
     """Against the same model filtered by the engine: no row of a filled block comes after the last one."""
     known = {"level_var": 0.05, "obs_var": 1.0, "seasonal_var": 1e-6}
     wave = 5.0 * np.sin(2 * np.pi * np.arange(STEPS) / 24)
@@ -105,6 +105,16 @@ def test_held_out_readings_lie_in_their_interval(values):
     inside = (found.reading_lower[:, 0] < values) & (values < found.reading_upper[:, 0])
     assert 0.89 < inside[hidden].mean() <= 0.99
     assert set(found.kind[hidden]) == {"gap"}
+
+
+def test_a_forecast_goes_on_from_the_last_row(values):
+    rising = 5.0 * np.arange(STEPS) + values
+    told = {"model": "trend", "parameters": {"level_var": 0.05, "slope_var": 1e-4, "obs_var": 1.0}, "forecast": 3}
+    found = clean(rising[:, None], None, Options(diagnostics=False, **told))[0]
+    ahead = found.mean[-1, 0] + 5.0 * np.arange(1, 4)
+    np.testing.assert_allclose(found.future.mean[:, 0], ahead, atol=1.5)
+    width = (found.future.upper - found.future.lower)[:, 0]
+    assert 1.0 < width[0] / (found.upper - found.lower)[-1, 0] < 2.0
 
 
 def test_live_knows_nothing_of_the_future(values):

@@ -5,6 +5,8 @@ import threading
 from functools import cache
 from typing import Any, NamedTuple
 
+from wolf.numerics.importing import uncollected
+
 SPEED = 2  # level of optimisation; 3 takes longer and brings nothing for straight-line code
 
 _lock = threading.Lock()
@@ -60,7 +62,8 @@ def processor() -> str:
 def available() -> str | None:
     """Say why there is no compiler, or None if there is one."""
     try:
-        import llvmlite.binding  # noqa: F401
+        with uncollected():
+            import llvmlite.binding  # noqa: F401
     except ImportError:
         return "llvmlite is not installed: pip install llvmlite"
     except OSError as error:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wolf.choosing import steady
+from wolf.numerics.running import running_maximum, running_median
 from wolf.readings.shapes import runs_of
 from wolf.statespace import LinearModel
 
@@ -255,12 +256,10 @@ def _compare(
 
 def local_scale(errors: np.ndarray, usable: np.ndarray) -> np.ndarray:
     """Follow how large errors usually are around each row, (T,), in deviations; a fault is too short to move it."""
-    from scipy.ndimage import median_filter
-
     if usable.sum() < NEAR:
         return np.ones(len(errors))
     sizes = errors[usable]
-    sizes = median_filter(np.abs(sizes, out=sizes), NEAR, mode="reflect")
+    sizes = running_median(np.abs(sizes, out=sizes), NEAR, "reflect")
     sizes /= max(float(np.median(sizes)), 1e-300)
     np.clip(sizes, *CALM_TO_WILD, out=sizes)
     scale = np.empty(len(errors))
@@ -291,9 +290,7 @@ def _strongest(strength: np.ndarray, rows: np.ndarray, lengths: np.ndarray, long
         lengths: of it, 0 for a shift.
         longest: run.
     """
-    from scipy.ndimage import maximum_filter1d
-
-    around = maximum_filter1d(strength, 2 * ECHO + 1)[rows]
+    around = running_maximum(strength, 2 * ECHO + 1)[rows]
     strengths = strength[rows]
     order = np.flatnonzero((strengths > 0.0) & (strengths >= WEAK * around))
     order = order[np.argsort(-strengths[order], kind="stable")]

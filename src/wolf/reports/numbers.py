@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from wolf.numerics.running import running_median
 from wolf.readings import Series
 from wolf.reports.flagged import kinds_of
 
@@ -103,17 +104,10 @@ def _noise(residuals: np.ndarray, outlier: np.ndarray, times: np.ndarray) -> dic
     usable = np.isfinite(residuals) & ~outlier
     if usable.sum() < FEWEST:
         return {"noise": None, "loudest": None}
-    sizes = MAD * running_median(np.abs(residuals[usable]), NEAR)
+    sizes = MAD * running_median(np.abs(residuals[usable]), NEAR, "reflect")
     noise = np.interp(np.arange(len(residuals)), np.flatnonzero(usable), sizes)
     rows = thin(np.zeros(len(noise), bool), NOISE_POINTS)
     return {"noise": {"time": pack(times[rows], "f8"), "size": pack(noise[rows], "f4")}, "loudest": _loudest(noise)}
-
-
-def running_median(values: np.ndarray, size: int) -> np.ndarray:
-    """Take the median of the values around each."""
-    from scipy.ndimage import median_filter
-
-    return np.asarray(median_filter(values, size, mode="reflect"))
 
 
 def _loudest(noise: np.ndarray) -> dict[str, Any]:
