@@ -14,6 +14,7 @@ on the untouched series; held-out readings inside the 95 % interval of a reading
 
 import argparse
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from time import process_time
@@ -327,6 +328,7 @@ def main() -> None:
         for method in chosen.methods:
             for seed in range(chosen.first_seed, chosen.first_seed + chosen.seeds):
                 rows += run(real, method, seed, chosen.faults)
+            print(f"{real.name}: {method}", file=sys.stderr)  # what takes minutes says how far it is
     show(rows)
     if chosen.by_series:
         show([row for row in rows if row["method"] == chosen.methods[0]], by="series")
