@@ -1,5 +1,6 @@
 """Filters: one file each, with a state, a config and init / predict / update."""
 
+from wolf.filters.curved import ErrorState
 from wolf.filters.ensemble import EnsembleFilter, EnsembleState
 from wolf.filters.forgetful import Forgetful
 from wolf.filters.gaussian import GaussianFilter, GaussianState
@@ -12,6 +13,7 @@ __all__ = [
     "IMM",
     "EnsembleFilter",
     "EnsembleState",
+    "ErrorState",
     "Forgetful",
     "GaussianFilter",
     "GaussianState",

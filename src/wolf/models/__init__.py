@@ -1,5 +1,7 @@
 """The model zoo: functions that return a model. Noise variances are yours to say; priors have stated defaults."""
 
+from wolf.models.attitude import attitude as attitude
+from wolf.models.attitude import quaternions as quaternions
 from wolf.models.chaos import kuramoto_sivashinsky as kuramoto_sivashinsky
 from wolf.models.chaos import linear_advection as linear_advection
 from wolf.models.chaos import lorenz63 as lorenz63
