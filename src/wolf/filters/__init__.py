@@ -1,5 +1,6 @@
 """Filters: one file each, with a state, a config and init / predict / update."""
 
+from wolf.filters.bounded import Bounded
 from wolf.filters.curved import ErrorState
 from wolf.filters.ensemble import EnsembleFilter, EnsembleState
 from wolf.filters.forgetful import Forgetful
@@ -11,6 +12,7 @@ from wolf.filters.particle import ParticleFilter, RaoBlackwellFilter
 
 __all__ = [
     "IMM",
+    "Bounded",
     "EnsembleFilter",
     "EnsembleState",
     "ErrorState",
