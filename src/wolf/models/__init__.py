@@ -29,6 +29,7 @@ from wolf.models.parts import regression as regression
 from wolf.models.parts import seasonal as seasonal
 from wolf.models.parts import trend as trend
 from wolf.models.priors import diffuse_prior as diffuse_prior
+from wolf.models.processes import matern as matern
 from wolf.models.series import local_level as local_level
 from wolf.models.series import local_trend as local_trend
 from wolf.models.series import structural as structural
