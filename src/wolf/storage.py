@@ -18,12 +18,12 @@ from wolf.numerics.fingerprints import fingerprint
 
 def write(path: Path, header: dict[str, Any], arrays: dict[str, Any]) -> None:
     """Write numbers and a header of JSON values to an `.npz` file, whole or not at all."""
-    buffer = io.BytesIO()
     text = np.frombuffer(json.dumps(header, default=repr).encode(), np.uint8)
     whole = {"header": text} | {name: np.asarray(array) for name, array in arrays.items()}
+    buffer = io.BytesIO()
     np.savez(buffer, checksum=_checksum(whole), **whole)
     with atomic(path) as file:
-        file.write(buffer.getvalue())
+        file.write(buffer.getbuffer())  # in one piece, without a copy
 
 
 @contextmanager
