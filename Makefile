@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # A file stays with one worker: its tests share compiled programs, which are most of the time.
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile
 
-.PHONY: demo test check check-all test-spark fuzz reproduce bench docs clean
+.PHONY: demo test check check-all test-spark fuzz reproduce bench docs notebooks clean
 
 demo: $(VENV)/demo.done  ## a robust filter against a Kalman filter on dirty data: a table and a picture
 	$(BIN)/wolf demo
@@ -40,6 +40,11 @@ bench: $(VENV)/bench.done  ## speed beside six libraries and C++ in one run, int
 docs: $(VENV)/docs.done  ## the documentation as a site, in site/
 	$(BIN)/mkdocs build --strict
 
+notebooks: $(VENV)/docs.done  ## the examples as notebooks, in notebooks/
+	mkdir -p notebooks
+	for each in $$(grep -l "^# %%" examples/*.py); do \
+	    $(BIN)/jupytext --quiet --to ipynb $$each --output notebooks/$$(basename $$each .py).ipynb || exit 1; done
+
 $(VENV)/bin/python:
 	@echo "Making an environment in $(VENV) ..."
 	$(PYTHON) -m venv $(VENV)
@@ -73,4 +78,4 @@ $(VENV)/docs.done: $(VENV)/dev.done docs/requirements.txt
 	@touch $@
 
 clean:
-	rm -rf $(VENV) site
+	rm -rf $(VENV) site notebooks
