@@ -19,7 +19,7 @@ check: $(VENV)/dev.done  ## what CI runs: format, lint, types, all but the slow 
 	$(BIN)/mypy
 	$(PYTEST) -m "not slow and not spark"
 
-check-all: $(VENV)/dev.done  ## the slow tests too, all of them with the compiler that users have
+check-all: $(VENV)/docs.done  ## the slow tests too, all of them with the compiler that users have
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy

@@ -24,7 +24,39 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         markdown = markdown.replace(COMMANDS, pages.markdown(main))
     if page.file.src_uri == GALLERY.name:
         markdown = re.sub(r"\(\.\./examples/(\w+)\.py\)", r"(gallery/\1.md)", markdown)
-    return markdown.replace("```python\n>>>", "```pycon\n>>>")
+    return with_mathematics(markdown.replace("```python\n>>>", "```pycon\n>>>"))
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Keep the folded source of the reference out of the search: its words would hide those of the pages.
+
+    Args:
+        html: of a page.
+    """
+    return html.replace(
+        '<details class="mkdocstrings-source">', '<details class="mkdocstrings-source" data-search-exclude>'
+    )
+
+
+def with_mathematics(markdown: str) -> str:
+    """Write formulas as MathML, which browsers draw by themselves: nothing is loaded, and no script runs.
+
+    Formulas are in LaTeX, in blocks called `math` or between $` and `$, which code hosts show as well.
+
+    Args:
+        markdown: of a page.
+    """
+    if "```math\n" not in markdown and "$`" not in markdown:
+        return markdown
+    from latex2mathml.converter import convert
+
+    markdown = re.sub(
+        r"^```math\n(.*?)^```$",
+        lambda found: f'<div class="formula">{convert(found[1].strip(), display="block")}</div>',
+        markdown,
+        flags=re.DOTALL | re.MULTILINE,
+    )
+    return re.sub(r"\$`([^`]+)`\$", lambda found: convert(found[1]), markdown)
 
 
 def on_files(files: Any, config: Any) -> Any:

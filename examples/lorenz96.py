@@ -4,6 +4,7 @@
 # Forty grid points of a chaotic weather, measured every six hours, and now and then a sensor says 100. Twenty members
 # carry the belief, a little inflated. The robust ensemble refuses single sensors; the plain one is thrown off its
 # track.
+
 # %%
 import matplotlib.pyplot as plt
 import numpy as np
