@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # A file stays with one worker: its tests share compiled programs, which are most of the time.
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile
 
-.PHONY: demo test check check-all test-spark fuzz reproduce bench docs clean
+.PHONY: demo test check check-all test-spark fuzz reproduce bench docs notebooks clean
 
 demo: $(VENV)/demo.done  ## a robust filter against a Kalman filter on dirty data: a table and a picture
 	$(BIN)/wolf demo
@@ -19,7 +19,7 @@ check: $(VENV)/dev.done  ## what CI runs: format, lint, types, all but the slow 
 	$(BIN)/mypy
 	$(PYTEST) -m "not slow and not spark"
 
-check-all: $(VENV)/dev.done  ## the slow tests too, all of them with the compiler that users have
+check-all: $(VENV)/docs.done  ## the slow tests too, all of them with the compiler that users have
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -42,6 +42,11 @@ bench: $(VENV)/bench.done  ## speed beside six libraries and C++ in one run, int
 
 docs: $(VENV)/docs.done  ## the documentation as a site, in site/
 	$(BIN)/mkdocs build --strict
+
+notebooks: $(VENV)/docs.done  ## the examples as notebooks, in notebooks/
+	mkdir -p notebooks
+	for each in $$(grep -l "^# %%" examples/*.py); do \
+	    $(BIN)/jupytext --quiet --to ipynb $$each --output notebooks/$$(basename $$each .py).ipynb || exit 1; done
 
 $(VENV)/bin/python:
 	@echo "Making an environment in $(VENV) ..."
@@ -80,4 +85,4 @@ $(VENV)/docs.done: $(VENV)/dev.done docs/requirements.txt
 	@touch $@
 
 clean:
-	rm -rf $(VENV) site
+	rm -rf $(VENV) site notebooks
