@@ -42,10 +42,24 @@ def bank_costs(rng):
     size = KEYS * STEPS / 1e6
     yield f"bank, batches of {KEYS:,} keys, us a row", cost(feed) / size
     yield "the same steps in filter_many, us a row", cost(lambda: wolf.filter_many(TRACK, ys, save="means")) / size
-    large = wolf.Bank(TRACK)
-    large.step(np.arange(MANY), rng.normal(size=(MANY, 2)))
-    with tempfile.TemporaryDirectory() as folder:
-        yield f"bank of {MANY:,} keys saved, s", cost(lambda: large.save(Path(folder) / "bank.npz"))
+    timed, clock = wolf.Bank(TRACK), iter(range(10**6))
+
+    def feed_timed():
+        for t in range(STEPS):
+            assert timed.step(keys, ys[:, t], np.full(KEYS, float(next(clock)))).used.all()
+
+    feed_timed()
+    yield "the same with times, us a row", cost(feed_timed) / size
+    for many in (MANY, 10 * MANY):
+        large = wolf.Bank(TRACK)
+        large.step(np.arange(many), rng.normal(size=(many, 2)))
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "bank.npz"
+            begun = time.monotonic()
+            yield f"bank of {many:,} keys saved, s of CPU", cost(lambda b=large, p=path: b.save(p))
+            yield "  and s until it was on disk", (time.monotonic() - begun) / ROUNDS
+            yield "  and MB", path.stat().st_size / 1e6
+            yield "  read again, s of CPU", cost(lambda b=large, p=path: b.read(p))
 
 
 def stream_costs(rng, folder):

@@ -40,6 +40,14 @@ class Bug(click.ClickException):
 class OneLineErrors(Pluggable):
     """A group whose commands end in one line, not in a traceback, whatever happens."""
 
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Run as a program."""
+        try:
+            return super().main(*args, **options)
+        except SystemExit as ended:
+            interrupts.leave(ended.code)
+            raise
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         try:

@@ -19,6 +19,7 @@ from wolf.belief.density import deviations
 from wolf.cli import filtering, streaming
 from wolf.models.named import parse
 from wolf.online.bank import Stepped
+from wolf.readings import hindsight
 from wolf.readings.frames import KINDS, titles
 from wolf.readings.ready import plain_kinds
 from wolf.readings.types import AUTO
@@ -130,7 +131,7 @@ class Lines:
         ends = (m - self.reach * half, m + self.reach * half, m - self.reach * around, m + self.reach * around)
         self.outliers += int(stepped.outlier.sum())
         repaired = np.where(stepped.outlier | ~np.isfinite(values[:, 0]), m, values[:, 0])
-        kinds = plain_kinds(stepped.outlier, values)
+        kinds = np.array(hindsight.KINDS)[plain_kinds(stepped.outlier, values)]
         return zip(m, *ends, stepped.weight, stepped.outlier, kinds, repaired, strict=True)
 
     def _step(self, keys: list[str], values: np.ndarray, clock: np.ndarray) -> Stepped:
