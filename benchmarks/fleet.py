@@ -1,4 +1,4 @@
-"""What a bank and a stream cost a row, in CPU time of the process.
+"""What a bank, a stream and a service cost a row, in CPU time of the process.
 
     python benchmarks/fleet.py
 
@@ -80,13 +80,39 @@ def stream_costs(rng, folder):
         yield f"stream, {KEYS:,} keys, commits of {batch:,} rows, us a row", cost(lambda b=batch: run(b)) / ROWS * 1e6
 
 
+def service_costs(rng, folder):
+    """Requests without HTTP: many rows in each, and one; the flush to disk included."""
+    from wolf.serving import Service
+
+    with Service(wolf.Bank(LEVEL), folder / "service", key="id", values="v", time="t") as service:
+        clock = iter(range(1, 10**6))
+
+        def post(rows):
+            t, values = next(clock), rng.normal(size=rows)
+            body = "id,t,v\n" + "".join(f"sensor{k},{t},{v:.3f}\n" for k, v in enumerate(values))
+            return body.encode()
+
+        def run(bodies):
+            for body in bodies:
+                service.post("csv", body)
+
+        run([post(KEYS)])
+        many, single = (
+            [[post(rows) for _ in range(times)] for _ in range(ROUNDS)] for rows, times in ((KEYS, 10), (1, 200))
+        )
+        yield f"service, requests of {KEYS:,} rows, us a row", cost(lambda: run(many.pop(0))) / KEYS / 10 * 1e6
+        yield "service, requests of one row, us a request", cost(lambda: run(single.pop(0))) / 200 * 1e6
+        assert service.counts.used == KEYS * (10 * ROUNDS + 1) + 200 * ROUNDS
+
+
 def main():
     rng = np.random.default_rng(0)
     for name, figure in bank_costs(rng):
         print(f"{name:<60}{figure:8.2f}")
     with tempfile.TemporaryDirectory() as folder:
-        for name, figure in stream_costs(rng, Path(folder)):
-            print(f"{name:<60}{figure:8.2f}")
+        for costs in (stream_costs, service_costs):
+            for name, figure in costs(rng, Path(folder)):
+                print(f"{name:<60}{figure:8.2f}")
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ def atomic(path: Path) -> Iterator[BinaryIO]:
         raise
     finally:
         interrupts.unfinished.discard(str(beside))
-    _flush_folder(path.parent)
+    flush_folder(path.parent)
 
 
 def hold(path: Path, refusal: str) -> int | None:
@@ -92,7 +92,7 @@ def is_special(path: str | Path) -> bool:
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
-def _flush_folder(folder: Path) -> None:
+def flush_folder(folder: Path) -> None:
     """Put the new name on disk too; only POSIX lets a folder be opened for it."""
     if os.name == "posix":
         handle = os.open(folder, os.O_RDONLY)
