@@ -13,7 +13,7 @@ from scipy.spatial.transform import Rotation
 
 import wolf
 from wolf.filters import ErrorState
-from wolf.models.attitude import Turning, ReferenceVectors, compose
+from wolf.models.attitude import ReferenceVectors, Turning, compose
 
 EXAMPLE = runpy.run_path(str(Path(__file__).parent.parent / "examples" / "attitude.py"))
 TURNING = Turning(0.02)
