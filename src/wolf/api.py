@@ -250,6 +250,35 @@ def smooth(model: Models, out: Filtered, *, reweigh: bool = False) -> Smoothed:
     checks.flag("reweigh", reweigh)
     _check_smoothable("smooth", model, out)
     out = in_hindsight(model, out)
+    mean, cov = _walk_back_native(model, out) or _walk_back(model, out)
+    first = Smoothed(mean, cov, out)
+    return _smooth_again(model, first) if reweigh else first
+
+
+def _walk_back_native(model: Any, out: Filtered) -> tuple[np.ndarray, np.ndarray] | None:
+    """Smooth by native code; None where that is for XLA."""
+    one, dtype = out.num_series is None, out.settings["dtype"]
+    start = np.unique(out.final.t - (out.settings["steps"] if out.lengths is None else out.lengths))
+    if out.engine == "xla: asked for" or len(start) > 1 or out.settings["steps"] < 2:
+        return None
+    models = tuple(map(with_matrices, model if isinstance(model, list | tuple) else (model,)))
+    scales = out.saved.get("dynamics_scales")
+    back = native.Back(scales is not None, out.lengths is not None)
+    inputs = None if out.inputs is None else out.inputs.shape[-1]
+    ready = native.plan_back(models, out.method.moments, dtype, inputs, back)
+    if ready is None:
+        return None
+    beliefs = Gaussian(out.means, out.covs), Gaussian(out.predicted_means, out.predicted_covs)
+    beliefs, scales = jax.tree.map(lambda a: to_dtype(a[None] if one else a, dtype), (beliefs, scales))
+    us = to_dtype(out.inputs, dtype)
+    smoothed = native.walk_back(ready, *beliefs, us, out.lengths, int(start[0]), scales, out.update_first)
+    if not np.isfinite(smoothed.cov[:, 0]).all():  # a direction without spread, which takes eigenvectors
+        return None
+    return (smoothed.mean[0], smoothed.cov[0]) if one else tuple(smoothed)
+
+
+def _walk_back(model: Any, out: Filtered) -> tuple[np.ndarray, np.ndarray]:
+    """Smooth by XLA."""
     dtype = out.settings["dtype"]
     each, whole = _together(model)
     beliefs = Gaussian(out.means, out.covs), Gaussian(out.predicted_means, out.predicted_covs)
@@ -265,9 +294,7 @@ def smooth(model: Models, out: Filtered, *, reweigh: bool = False) -> Smoothed:
     with precision(dtype):
         engine = (cast(whole, dtype), cast(out.method.moments, dtype), *cast(beliefs, dtype), to_dtype(us, dtype))
         smoothed = parallel.smooth(*engine, lengths, start - extra, cast(scales, dtype), **how)
-    mean, cov = (array[extra:] if axis == 0 else array[:, extra:] for array in (smoothed.mean, smoothed.cov))
-    first = Smoothed(mean, cov, out)
-    return _smooth_again(model, first) if reweigh else first
+    return tuple(array[extra:] if axis == 0 else array[:, extra:] for array in (smoothed.mean, smoothed.cov))
 
 
 def in_hindsight(model: Any, out: Filtered) -> Filtered:

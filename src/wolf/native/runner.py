@@ -20,7 +20,7 @@ from wolf.native.graph import TooLargeError
 from wolf.native.ids import RefusedError
 from wolf.native.kinds import Arguments, Signature
 from wolf.native.loops import HEAD, write_once, write_run
-from wolf.native.tracing import Facts, StepGraph, trace
+from wolf.native.tracing import Facts, StepGraph, row_shapes, trace
 
 LARGEST = 8_000  # operations of a step; above that XLA's loops are quicker, to compile and to run
 LANES = 8  # series in one register: 512 bits of double precision
@@ -132,6 +132,13 @@ class Compiled:
             leaves.append(part.reshape((*source.shape[:-1], *shape)).astype(dtype))
         return jax.tree.unflatten(structure, leaves)
 
+    @cached_property
+    def row_axes(self) -> dict[str, int]:
+        """How many axes a row has, of each array that has a row for each step."""
+        own = {name: len(shape) for name, shape in row_shapes(self.kind).items()}
+        shapes = [s for s, varies in zip(self.kind.shapes, self.kind.varying, strict=True) if varies]
+        return own | {f"{when}{i}": len(s) for i, s in enumerate(shapes) for when in ("now", "before")}
+
     def run(self, lanes: int, own_model: bool, ragged: bool) -> Any:
         """Give the function over series and steps."""
         key = (lanes, own_model, ragged)
@@ -227,6 +234,7 @@ def run_rows(
     index: np.ndarray | None = None,
     lengths: np.ndarray | None = None,
     threads: int = 1,
+    outputs: list[np.ndarray] | None = None,
 ) -> Any:
     """Run series through a compiled step.
 
@@ -239,14 +247,16 @@ def run_rows(
         index: for each series which state (and own model) is its own; default: those in order.
         lengths: for each series its number of steps; default: all of them.
         threads: how many series may be taken at once, beside those in one register.
+        outputs: where to put what is kept, (B, T, ...) each, of any strides between series and steps.
 
     Returns:
         What was kept of each step, (B, T, ...), as a pytree.
     """
-    series, steps = rows["y"].shape[:2]
+    series, steps = rows[code.facts.groups[0]].shape[:2]
     index = np.arange(series) if index is None else np.ascontiguousarray(index, np.int64)
     lengths = None if lengths is None else np.ascontiguousarray(lengths, np.int64)
-    outputs = [np.empty((series, steps, *each.shape), each.dtype) for each in code.facts.outputs]
+    if outputs is None:
+        outputs = [np.empty((series, steps, *each.shape), each.dtype) for each in code.facts.outputs]
     table = make_table(code, kept, numbers, counts, rows, outputs, index, lengths)
     own, ragged = len(kept) > 1, lengths is not None
     whole = series - series % LANES
@@ -294,16 +304,7 @@ def make_table(
     entries = [head[name] for name in HEAD]
     for name in code.facts.groups:
         array = rows[name]
-        shared = array.ndim - _row_axes(code, name) == 1
+        shared = array.ndim - code.row_axes[name] == 1
         entries.append((array.ctypes.data, 0 if shared else array.strides[0], array.strides[0 if shared else 1]))
     entries += [(array.ctypes.data, array.strides[0], array.strides[1]) for array in outputs]
     return np.array(entries, np.int64).ravel()
-
-
-def _row_axes(code: Compiled, name: str) -> int:
-    """Say how many axes a row of an array has."""
-    if name in ("y", "u", "u_before"):
-        return 1
-    number = int(name.removeprefix("now").removeprefix("before"))
-    shapes = [s for s, varies in zip(code.kind.shapes, code.kind.varying, strict=True) if varies]
-    return len(shapes[number])

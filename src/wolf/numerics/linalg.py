@@ -139,8 +139,20 @@ def few_operations() -> Iterator[None]:
         _mode.few_operations = before
 
 
+@contextmanager
+def straight_line() -> Iterator[None]:
+    """Trace what will be written as straight-line code: few operations, products as such, no eigenvectors."""
+    before, _mode.straight_line = _mode.straight_line, True
+    try:
+        with few_operations():
+            yield
+    finally:
+        _mode.straight_line = before
+
+
 class _Mode(threading.local):
     few_operations = False
+    straight_line = False
 
 
 _mode = _Mode()
@@ -304,6 +316,8 @@ def psd_solve(a: Array, b: Array) -> Array:
     lower = jnp.linalg.cholesky(a)
     pivots = jnp.diagonal(lower) ** 2
     sound = (pivots > jnp.finfo(a.dtype).eps ** 0.75 * jnp.diagonal(a)).all()  # false for NaN, the sign of a failure
+    if _mode.straight_line:  # who runs it sees NaN, and runs it by XLA
+        return jnp.where(sound, Cholesky(lower).solve(b), jnp.nan)
     return jax.lax.cond(sound, lambda: Cholesky(lower).solve(b), lambda: _solve_by_eigenvectors(a, b))
 
 
