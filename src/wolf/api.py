@@ -258,8 +258,8 @@ def smooth(model: Models, out: Filtered, *, reweigh: bool = False) -> Smoothed:
 def _walk_back_native(model: Any, out: Filtered) -> tuple[np.ndarray, np.ndarray] | None:
     """Smooth by native code; None where that is for XLA."""
     one, dtype = out.num_series is None, out.settings["dtype"]
-    start = np.unique(out.final.t - (out.settings["steps"] if out.lengths is None else out.lengths))
-    if out.engine == "xla: asked for" or len(start) > 1 or out.settings["steps"] < 2:
+    start = np.asarray(out.final.t - (out.settings["steps"] if out.lengths is None else out.lengths))
+    if out.engine == "xla: asked for" or start.min() < start.max() or out.settings["steps"] < 2:
         return None
     models = tuple(map(with_matrices, model if isinstance(model, list | tuple) else (model,)))
     scales = out.saved.get("dynamics_scales")
@@ -269,9 +269,9 @@ def _walk_back_native(model: Any, out: Filtered) -> tuple[np.ndarray, np.ndarray
     if ready is None:
         return None
     beliefs = Gaussian(out.means, out.covs), Gaussian(out.predicted_means, out.predicted_covs)
-    beliefs, scales = jax.tree.map(lambda a: to_dtype(a[None] if one else a, dtype), (beliefs, scales))
-    us = to_dtype(out.inputs, dtype)
-    smoothed = native.walk_back(ready, *beliefs, us, out.lengths, int(start[0]), scales, out.update_first)
+    (filtered, predicted), scales = jax.tree.map(lambda a: to_dtype(a[None] if one else a, dtype), (beliefs, scales))
+    how: Any = {"lengths": out.lengths, "start": int(start.min()), "update_first": out.update_first}
+    smoothed = native.walk_back(ready, filtered, predicted, to_dtype(out.inputs, dtype), scales=scales, **how)
     if not np.isfinite(smoothed.cov[:, 0]).all():  # a direction without spread, which takes eigenvectors
         return None
     return (smoothed.mean[0], smoothed.cov[0]) if one else tuple(smoothed)

@@ -12,7 +12,7 @@ from wolf.belief import Gaussian
 from wolf.engine import run
 from wolf.engine.saving import SAVERS
 from wolf.native import backward, composed
-from wolf.native.graph import ONCE, STEP, Graph
+from wolf.native.graph import ONCE, STEP, Graph, Node
 from wolf.native.ids import RefusedError, kind_of
 from wolf.native.kinds import Signature, count_values, num_parameters
 from wolf.native.layout import Layout, Output, Place, Slot
@@ -132,8 +132,8 @@ def row_shapes(kind: Signature) -> dict[str, tuple[int, ...]]:
     model, _ = jax.tree.unflatten(kind.structure, _abstract(kind))
     if kind.back is not None:
         return backward.row_shapes(kind, model.state_dim)
-    inputs = {} if kind.inputs is None else {"u": (kind.inputs,), "u_before": (kind.inputs,)}
-    return {"y": (model.obs_dim,)} | inputs
+    shapes: dict[str, tuple[int, ...]] = {"y": (model.obs_dim,)}
+    return shapes if kind.inputs is None else shapes | {"u": (kind.inputs,), "u_before": (kind.inputs,)}
 
 
 def _starting(kind: Signature) -> Callable:
@@ -227,7 +227,7 @@ def _place(kind: Signature, program: Any, shapes: list[Any], saved: Any, values:
     """Translate the step, with both halves of every square array of the state as one number where that holds."""
     symmetric = [len(s.shape) == 2 and s.shape[0] == s.shape[1] and s.shape[0] > 1 for s in shapes]
     while True:
-        graph, slots = Graph(kind.dtype), Slots(values)
+        graph, slots = Graph(kind.dtype, loops=values is None), Slots(values)
         leads = "before" if kind.update_first else "now"
         leaves = [*_leaf_nodes(graph, kind, slots, leads), *_leaf_nodes(graph, kind, slots, "now")]
         state, places = _state_nodes(graph, slots, shapes, symmetric)
@@ -242,7 +242,7 @@ def _place(kind: Signature, program: Any, shapes: list[Any], saved: Any, values:
     outputs = [_output(leaf, kind.dtype) for leaf in jax.tree.leaves(saved)]
     wanted = [number for ids in saving for number in ids.ravel().tolist()]
     alive = graph.needed([*next_state, *wanted])
-    operations = sum(graph.nodes[n].op not in ("const", "input") and graph.nodes[n].block != ONCE for n in alive)
+    operations = sum(map(_cost, (graph.nodes[n] for n in alive)))
     groups = [*row_shapes(kind), *_varying_groups(kind)]
     kept = _kept(graph, alive)
     fixed = [
@@ -253,6 +253,13 @@ def _place(kind: Signature, program: Any, shapes: list[Any], saved: Any, values:
         kept = [*kept, _surely_fine(graph, [leaves[i] for i, _ in fixed], covariances)]
     layout = Layout(slots.listed(), groups, kept, places, next_state, outputs, wanted)
     return StepGraph(graph, layout, (None, (), ()), jax.tree.structure(saved), operations, (graph, layout))
+
+
+def _cost(node: Node) -> int:
+    """Count the lines of a node in every step; what a loop takes and gives is counted with it, at half the price."""
+    if node.op in ("const", "input", "part") or node.block == ONCE:
+        return 0
+    return int(node.value.moved) // 2 if node.op == "dense" else 1
 
 
 def _row_nodes(graph: Graph, slots: Slots, name: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -301,7 +308,7 @@ def _kept(graph: Graph, alive: set[int]) -> list[int]:
         if node.op == "phi":
             branch = graph.branches[node.args[0]]
             used |= {branch.chosen, *branch.results[node.args[1]]}
-        elif node.op != "input":
+        elif node.op not in ("input", "part"):
             used |= set(node.args)
     return sorted(n for n in used if graph.nodes[n].block == ONCE and graph.nodes[n].op != "const")
 
@@ -334,7 +341,7 @@ def _state_nodes(
 
 def _place_start(kind: Signature, program: Any, values: np.ndarray | None) -> tuple[Graph, Layout]:
     """Translate what a model starts from; all of it is made once."""
-    graph, slots = Graph(kind.dtype), Slots(values)
+    graph, slots = Graph(kind.dtype, loops=values is None), Slots(values)
     results = translate(graph, program, _leaf_nodes(graph, kind, slots, None))
     nodes = [int(number) for ids in results for number in ids.ravel()]
     return graph, Layout(slots.listed(), [], nodes, [], [], [], [])
