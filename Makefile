@@ -25,8 +25,8 @@ check-all: $(VENV)/dev.done  ## the slow tests too, all of them with the compile
 	$(BIN)/mypy
 	XLA_FLAGS= $(PYTEST)
 
-fuzz: $(VENV)/dev.done  ## 100,000 random models and series, over all filters with a Gaussian belief
-	WOLF_FUZZ=100000 $(BIN)/pytest tests/attack/test_fuzz.py
+fuzz: $(VENV)/dev.done  ## 150,000 random models and series, over all filters with a Gaussian belief, and 34,000 at the doors
+	WOLF_FUZZ=100000 $(BIN)/pytest tests/attack/test_fuzz.py tests/attack/test_doors.py
 
 reproduce: $(VENV)/paper.done  ## the paper's experiments, small, with verdicts: minutes
 	$(BIN)/wolf reproduce

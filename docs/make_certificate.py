@@ -55,18 +55,19 @@ def compare(model):
 
 
 def attack_all(model):
-    """Attack the methods with 1 and 4 errors of two sizes; the attack on a gate as a picture."""
+    """Attack with 1, 4, 5 (the patience of a vote) and 8 errors of two sizes; the attack on a gate as a picture."""
     ys = wolf.simulate.trajectory(model, ATTACKED, key=3).measurements
     print("| errors, size | " + " | ".join(METHODS) + " |\n|---|" + "---|" * len(METHODS))
     found = {}
-    for count in (1, 4):
+    for count in (1, 4, 5, 8):
         for size in (10.0, 1000.0):
             for method in METHODS:
                 found[method] = wolf.attack(model, method, ys, count, size=size)
             each = [found[method] for method in METHODS]
             cells = " | ".join(f"{neat(one.damage.max())} / {neat(one.total, 2)}" for one in each)
             print(f"| {count}, {size:g} sd | {cells} |", flush=True)
-    draw_attack({method: found[method] for method in ("WoLF", "WoLF-TMD")})
+        if count == 4:
+            draw_attack({method: found[method] for method in ("WoLF", "WoLF-TMD")})
 
 
 def draw_attack(found):

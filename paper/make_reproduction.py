@@ -21,6 +21,7 @@ COLOURS = 96
 MOST_FIGURES = 120  # further ones that are listed; all are in results.json
 WORDS = {
     verdict.AGREES: "agrees",
+    verdict.AFTERWARDS: verdict.AFTERWARDS,
     verdict.DIFFERS: "differs",
     verdict.UNEXPLAINED: "**differs, unexplained**",
     verdict.NO_NUMBER: "paper gives no number",

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from filterpy.kalman import KalmanFilter
 from tests import oracle
 
 import wolf
@@ -72,6 +73,31 @@ def test_a_burst_below_the_patience_is_ignored_and_one_of_its_length_is_not(pati
         lie[:, 100 : 100 + length] += 90.0
         inflations = wolf.filter_many(PLANE, lie, method=method).inflations
         assert (inflations[:, 100 : 101 + length] > 1).any(1).mean() == pytest.approx(float(followed), abs=0.1)
+
+
+@pytest.mark.parametrize("method", [voting(GATE), wolf.methods.make("Learned")], ids=["gate", "Learned"])
+def test_a_won_vote_goes_no_farther_than_a_kalman_filter_that_believes_it(method):
+    """The prediction is widened by what the residual needs and by no more, and what follows is an ordinary update."""
+    for seed, size in ((0, 30.0), (1, 1e3), (2, 1e6)):
+        system = oracle.random_system(seed)
+        model = wolf.LinearModel(*(system[name] for name in ("F", "H", "Q", "R", "mean", "cov")))
+        quiet = wolf.simulate.trajectory(model, 30, key=seed).measurements
+        lies = quiet + np.where(np.arange(30)[:, None] >= 20, size, 0.0) * [1.0, -0.5]
+        out = wolf.filter(model, lies, method=method)
+        t = np.flatnonzero(out.inflations > 1)[0]
+        assert t >= 24  # the fifth of them
+        prior, white = out.predicted_covs[t] / out.inflations[t], np.linalg.inv(np.linalg.cholesky(system["R"]))
+        before, after = (white @ (lies[t] - system["H"] @ each[t]) for each in (out.predicted_means, out.means))
+        assert np.linalg.norm(after) <= np.linalg.norm(before)
+        assert np.linalg.norm(before - after) <= np.linalg.norm(before)
+        G = white @ system["H"] @ prior @ system["H"].T @ white.T
+        needed = before @ G @ before / np.trace(G @ G)
+        assert 1.0 < out.inflations[t] <= needed * (1 + 1e-9)
+        kalman = KalmanFilter(dim_x=3, dim_z=2)
+        kalman.x, kalman.P, kalman.H = out.predicted_means[t], needed * prior, system["H"]
+        kalman.update(lies[t], R=1e-9 * system["R"])  # one that believes all of it
+        shift, farthest = (np.abs(mean - out.predicted_means[t]) for mean in (out.means[t], kalman.x))
+        assert (shift <= 1.01 * farthest + 1e-6 * size).all()
 
 
 def test_outliers_that_disagree_never_win(walks):

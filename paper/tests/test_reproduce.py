@@ -79,6 +79,8 @@ def judged(measured, **fields):
         ({"range": [1, 2]}, 2.0, "agrees"),
         ({"range": [1, 2]}, 2.1, "differs, unexplained"),
         ({"claim": True}, 1.0, "agrees"),
+        ({"claim": True, "afterwards": True}, 1.0, "within a limit set afterwards"),
+        ({"claim": True, "afterwards": True}, -1.0, "differs, unexplained"),
         ({"claim": True}, 0.0, "differs, unexplained"),
         ({"claim": True, "note": "of rounding"}, 0.0, "differs because of rounding"),
         ({"range": [1, 2], "note": "of rounding"}, 3.0, "differs because of rounding"),

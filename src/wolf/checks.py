@@ -60,7 +60,9 @@ def _cell(cell: Any, dims: int) -> float:
     """Read one number among objects; text that could be read as one is a mistake all the same."""
     if (cell is None and dims) or type(cell).__name__ == "NAType":  # that of pandas
         return np.nan
-    if isinstance(cell, Real | Decimal | np.bool_) or (np.ndim(cell) == 0 and np.asarray(cell).dtype.kind in "biuf"):
+    if isinstance(cell, Real | Decimal | np.bool_):
+        return float(cell)
+    if getattr(cell, "ndim", None) == 0 and np.asarray(cell).dtype.kind in "biuf":  # a scalar of another library
         return float(cell)
     raise TypeError
 

@@ -13,6 +13,7 @@ from wolf_paper.runner import Outcome, Request
 
 SHORT = {
     verdict.AGREES: "agrees",
+    verdict.AFTERWARDS: verdict.AFTERWARDS,
     verdict.DIFFERS: "differs, and why is known",
     verdict.UNEXPLAINED: "differs, unexplained",
     verdict.NO_NUMBER: "no number in the paper",

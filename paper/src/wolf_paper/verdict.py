@@ -8,6 +8,7 @@ An entry stands under the name of its experiment and of its measure::
     note = "why it differs, if it does"
     ours = [40, 42]         # where our figure must lie for the note to explain it
     scale = "paper"         # judged at that scale only
+    afterwards = true       # the limit was set when the result was known: met, it is counted by itself
 
 ``measure = "..."`` names the measure where two entries speak of the same one. A `claim` holds if the measure is
 above 0. An entry with neither of these says that the paper gives no number.
@@ -22,12 +23,13 @@ from pathlib import Path
 from typing import Any
 
 AGREES = "agrees"
+AFTERWARDS = "within a limit set afterwards"
 DIFFERS = "differs because"
 UNEXPLAINED = "differs, unexplained"
 NO_NUMBER = "paper gives no number"
 NO_DATA = "not run: no data"
 MATCH = 0.1  # a method matches another if its error is at most so much larger: the tolerance of the published tables
-KEYS = {"source", "measure", "value", "tolerance", "range", "claim", "note", "ours", "scale"}
+KEYS = {"source", "measure", "value", "tolerance", "range", "claim", "note", "ours", "scale", "afterwards"}
 FILE = Path(__file__).with_name("expected.toml")
 
 
@@ -45,6 +47,7 @@ class Expected:
     note: str = ""
     ours: tuple[float, float] | None = None
     scale: str | None = None
+    afterwards: bool = False
 
     def text(self) -> str:
         """Say what was expected."""
@@ -73,7 +76,7 @@ class Verdict:
         source: who reported it.
         expected: what, in words.
         measured: ours; NaN if there is none.
-        status: one of `AGREES`, `DIFFERS`, `UNEXPLAINED`, `NO_NUMBER`, `NO_DATA`.
+        status: one of `AGREES`, `AFTERWARDS`, `DIFFERS`, `UNEXPLAINED`, `NO_NUMBER`, `NO_DATA`.
         note: why it differs.
     """
 
@@ -138,7 +141,7 @@ def _judge(entry: Expected, measured: dict[str, float], complete: bool) -> Verdi
     if entry.measure not in measured:
         return say(UNEXPLAINED, "nothing was measured under this name")
     if entry.met_by(figure):
-        return say(AGREES)
+        return say(AFTERWARDS if entry.afterwards else AGREES)
     explained = bool(entry.note) and (entry.ours is None or entry.ours[0] <= figure <= entry.ours[1])
     return say(DIFFERS, entry.note) if explained and not math.isnan(figure) else say(UNEXPLAINED)
 

@@ -100,7 +100,7 @@ def load(
     notes: list[str] = list(table.notes)
     if len(time) > 2:
         raise ValueError(f"--time names one column, or one with dates and one with times of day; got {', '.join(time)}")
-    for name in filter(None, [*time, by, *values]):
+    for name in (*time, *(() if by is None else (by,)), *values):
         _check_name(table, name)
     _check_parts(time, by, values)
     columns = finding.describe(table, how.decimal)
