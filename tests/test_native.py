@@ -360,3 +360,58 @@ def test_a_walk_back_that_needs_eigenvectors_goes_by_xla():
     means, covs = oracle.batch(system, YS[12:20])
     smoothed = wolf.smooth(out)
     oracle.assert_close(1e-8, means=(smoothed.means, means), covs=(smoothed.covs, covs))
+
+
+def test_what_is_made_later_has_the_bits_of_what_is_kept_at_once():
+    """Series of different lengths, with holes; the caller's array is overwritten in between."""
+    series = [nasty(i, (STEPS, 2))[: STEPS - i] for i in range(9)]
+    given = [np.array(ys) for ys in series]
+    out = wolf.filter_many(TRACK, given)
+    assert out.saved.waits
+    assert (len(out), "residuals" in out.saved, "9 series" in repr(out)) == (9, True, True)
+    assert out.saved.waits
+    for ys in given:
+        ys[:] = 0.0
+    for i in (0, 8):
+        alone = wolf.filter(TRACK, series[i])
+        assert list(out[i].saved) == list(alone.saved)
+        for field, values in alone.saved.items():
+            np.testing.assert_array_equal(out[i].saved[field], values, err_msg=field)
+            np.testing.assert_array_equal(out[i][5:9].saved[field], values[5:9], err_msg=field)
+    assert not out.saved.waits
+
+
+def test_what_is_made_later_is_a_dictionary_to_everybody():
+    import copy
+    import pickle
+
+    def run():
+        return wolf.filter_many(TRACK, nasty(3, (2, STEPS, 2)))
+
+    whole = dict(run().saved)
+    for other in (
+        pickle.loads(pickle.dumps(run())).saved,
+        copy.deepcopy(run().saved),
+        jax.tree.map(lambda values: values, run().saved),
+        {**run().saved},
+        run().saved | {},
+    ):
+        assert (type(other), other.keys()) == (dict, whole.keys())
+        for name, values in other.items():
+            np.testing.assert_array_equal(values, whole[name])
+    assert (run().saved.get("nothing"), len(run().saved)) == (None, len(whole))
+    with pytest.raises(KeyError):
+        run().saved["nothing"]
+    frame = run().to_frame()
+    assert (len(frame), "residual_0" in frame) == (2 * STEPS, True)
+
+
+def test_a_model_that_was_written_into_is_another_one():
+    model = wolf.LinearModel(**{name: np.array(part) for name, part in oracle.random_system(2).items()})
+    before = wolf.filter(model, YS[12:]).means
+    np.testing.assert_array_equal(wolf.filter(model, YS[12:]).means, before)
+    model.R[...] *= 4.0
+    again = wolf.LinearModel(F=model.F, H=model.H, Q=model.Q, R=model.R, mean=model.mean, cov=model.cov)
+    changed = wolf.filter(model, YS[12:]).means
+    assert not np.array_equal(changed, before)
+    np.testing.assert_array_equal(changed, wolf.filter(again, YS[12:]).means)

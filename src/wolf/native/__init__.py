@@ -3,6 +3,7 @@
 `runner` runs series, `single` one measurement at a time; `plan` says whether a run is for native code at all.
 """
 
+from wolf.native import recent as recent
 from wolf.native.ids import RefusedError as RefusedError
 from wolf.native.kinds import Back as Back
 from wolf.native.plan import ENGINES as ENGINES

@@ -158,6 +158,18 @@ _HERE = object()  # stands in for a leaf
 
 
 def _pattern(leaf: np.ndarray, free: bool) -> bytes:
+    """Give the pattern of a leaf; that of one model's is often the same as in the last run."""
+    if leaf.size > LARGEST_LEAF:
+        return _number(leaf, free)
+    return _number_again(leaf.tobytes(), leaf.dtype.str, leaf.shape, free)
+
+
+@lru_cache(maxsize=1024)
+def _number_again(entries: bytes, dtype: str, shape: tuple[int, int], free: bool) -> bytes:
+    return _number(np.frombuffer(entries, dtype).reshape(shape), free)
+
+
+def _number(leaf: np.ndarray, free: bool) -> bytes:
     """Number the entries that differ: 0 for zeros, 1 for ones, then one number for each other value.
 
     Args:

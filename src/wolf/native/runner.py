@@ -6,7 +6,7 @@ import itertools
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
@@ -217,6 +217,11 @@ class Prepared:
         for mine, kept in zip(self.parameters, self.kept, strict=True):
             self.code.prepare(mine, kept)
 
+    def keeping(self, save: Hashable) -> "Callable[[], Prepared]":
+        """Say how to get the same models ready for a run that keeps something else of each step."""
+        given = Arguments(dataclasses.replace(self.given.kind, save=save), self.given.leaves)
+        return lambda: Prepared(given, math.inf)
+
     def start(self, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Give the states at the prior, for as many series: their numbers and their counts, one row for each."""
         numbers, counts = self.code.begin(self.parameters)
@@ -277,6 +282,8 @@ def run_rows(
 def _shares(blocks: int, threads: int) -> list[tuple[int, int]]:
     """Share blocks of series out, a few to each thread, so that none waits long for the last."""
     parts = min(blocks, 4 * threads if threads > 1 else 1)
+    if parts < 2:
+        return [(0, blocks)] * parts
     ends = np.linspace(0, blocks, parts + 1).astype(int).tolist()
     return list(itertools.pairwise(ends))
 
