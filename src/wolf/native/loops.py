@@ -37,7 +37,30 @@ def write_once(graph: Graph, layout: Layout, name: str = "prepare") -> str:
     writer.add("ret void")
     body = "\n".join(writer.lines)
     opening = f"define void @{name}(ptr %given, ptr %kept) {{"
-    return "\n".join([*sorted(writer.used), opening, "entry:", *writer.room, body, "}"])
+    once = [*sorted(writer.used), opening, "entry:", *writer.room, body, "}"]
+    return "\n".join([*once, _for_each(name)])
+
+
+def _for_each(name: str) -> str:
+    """Write the function that does the same for many models, `(ptr given, i64 step, ptr kept, i64 step, i64 count)`."""
+    return f"""define void @{name}_each(ptr %given, i64 %from, ptr %kept, i64 %to, i64 %count) {{
+entry:
+  br label %check
+check:
+  %i = phi i64 [ 0, %entry ], [ %next, %one ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %one, label %end
+one:
+  %read = mul i64 %i, %from
+  %write = mul i64 %i, %to
+  %source = getelementptr i8, ptr %given, i64 %read
+  %target = getelementptr i8, ptr %kept, i64 %write
+  call void @{name}(ptr %source, ptr %target)
+  %next = add i64 %i, 1
+  br label %check
+end:
+  ret void
+}}"""
 
 
 def write_run(graph: Graph, layout: Layout, width: int, name: str) -> str:

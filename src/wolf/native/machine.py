@@ -37,6 +37,11 @@ class Loaded(NamedTuple):
 
     address: int
     engine: Any
+    name: str
+
+    def beside(self, suffix: str) -> int:
+        """Give the address of another function of the same module, whose name goes on like this."""
+        return int(self.engine.get_function_address(self.name + suffix))
 
 
 def load(code: bytes, name: str) -> Loaded:
@@ -52,7 +57,7 @@ def load(code: bytes, name: str) -> Loaded:
         engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target())  # takes the target over
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
-        return Loaded(engine.get_function_address(name), engine)
+        return Loaded(engine.get_function_address(name), engine, name)
 
 
 def processor() -> str:

@@ -78,15 +78,23 @@ class Compiled:
     def _prepare(self) -> Any:
         return machine.function(self.preparing, ctypes.c_void_p, ctypes.c_void_p)
 
+    def _each(self, part: str) -> Any:
+        """Give the function that does for many models what is done once for each."""
+        kinds = (ctypes.c_void_p, ctypes.c_int64) * 2
+        return machine.function(self._loaded[part].beside("_each"), *kinds, ctypes.c_int64)
+
+    @cached_property
+    def _prepare_each(self) -> Any:
+        return self.preparing and self._each("prepare")
+
     @property
     def preparing(self) -> int:
         """Address of what makes, once for a model, what its steps use."""
         return self.address("prepare", lambda name: write_once(self.step.graph, self.step.layout, name))
 
     @cached_property
-    def _start(self) -> Any:
-        address = self.address("start", lambda name: write_once(*self.step.start, name))
-        return machine.function(address, ctypes.c_void_p, ctypes.c_void_p)
+    def _start_each(self) -> Any:
+        return self.address("start", lambda name: write_once(*self.step.start, name)) and self._each("start")
 
     @cached_property
     def call(self) -> Any:
@@ -97,11 +105,14 @@ class Compiled:
         """Make what all steps of a model use."""
         self._prepare(parameters.ctypes.data, kept.ctypes.data)
 
+    def prepare_each(self, parameters: np.ndarray, kept: np.ndarray) -> None:
+        """Make what all steps of each model use, a row for each."""
+        _for_rows(self._prepare_each, parameters, kept)
+
     def begin(self, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Make the states that models start from: their numbers and their counts, one row for each."""
         whole = np.empty((len(parameters), self.facts.num_start), self.dtype)
-        for mine, row in zip(parameters, whole, strict=True):
-            self._start(mine.ctypes.data, row.ctypes.data)
+        _for_rows(self._start_each, parameters, whole)
         ends, dtypes = self._ends, self.facts.state[2]
         return self.pack([whole[:, a:b].astype(d) for a, b, d in zip(ends, ends[1:], dtypes, strict=False)])
 
@@ -197,6 +208,10 @@ def _translated(kind: Signature) -> Compiled | str:
 _names = itertools.count()
 
 
+def _for_rows(call: Any, source: np.ndarray, target: np.ndarray) -> None:
+    call(source.ctypes.data, source.strides[0], target.ctypes.data, target.strides[0], len(source))
+
+
 def _size(shape: tuple[int, ...]) -> int:
     return math.prod(shape)
 
@@ -214,8 +229,7 @@ class Prepared:
         self.code = compiled(given.kind, most)
         self.parameters = given.parameters()
         self.kept = np.empty((len(self.parameters), max(1, self.code.num_kept)), self.code.dtype)
-        for mine, kept in zip(self.parameters, self.kept, strict=True):
-            self.code.prepare(mine, kept)
+        self.code.prepare_each(self.parameters, self.kept)
 
     def keeping(self, save: Hashable) -> "Callable[[], Prepared]":
         """Say how to get the same models ready for a run that keeps something else of each step."""
