@@ -5,25 +5,28 @@ BIN := $(VENV)/bin
 # A file stays with one worker: its tests share compiled programs, which are most of the time.
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile
 
-.PHONY: demo test check check-all fuzz reproduce bench docs clean
+.PHONY: demo test check check-all test-spark fuzz reproduce bench docs clean
 
 demo: $(VENV)/demo.done  ## a robust filter against a Kalman filter on dirty data: a table and a picture
 	$(BIN)/wolf demo
 
 test: $(VENV)/dev.done  ## the quick tests, with the snippets of README and the quickstart: a few minutes
-	$(PYTEST) -m "not slow and not thorough"
+	$(PYTEST) -m "not slow and not thorough and not spark"
 
 check: $(VENV)/dev.done  ## what CI runs: format, lint, types, all but the slow tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -m "not slow and not spark"
 
 check-all: $(VENV)/dev.done  ## the slow tests too, all of them with the compiler that users have
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	XLA_FLAGS= $(PYTEST)
+	XLA_FLAGS= $(PYTEST) -m "not spark"
+
+test-spark: $(VENV)/spark.done  ## the tests on Spark, with kills of its processes; needs Java 17, takes minutes
+	$(BIN)/pytest -m spark tests/spark
 
 fuzz: $(VENV)/dev.done  ## 150,000 random models and series, over all filters with a Gaussian belief, and 34,000 at the doors
 	WOLF_FUZZ=100000 $(BIN)/pytest tests/attack/test_fuzz.py tests/attack/test_doors.py
@@ -31,9 +34,8 @@ fuzz: $(VENV)/dev.done  ## 150,000 random models and series, over all filters wi
 reproduce: $(VENV)/paper.done  ## the paper's experiments, small, with verdicts: minutes
 	$(BIN)/wolf reproduce
 
-bench: $(VENV)/bench.done  ## speed against dynamax and filterpy, side by side in one run
+bench: $(VENV)/bench.done  ## speed beside six libraries and C++ in one run, into docs/benchmarks.md: under ten minutes
 	$(BIN)/python benchmarks/speed.py
-	$(BIN)/python benchmarks/learning.py
 
 docs: $(VENV)/docs.done  ## the documentation as a site, in site/
 	$(BIN)/mkdocs build --strict
@@ -56,6 +58,10 @@ $(VENV)/paper.done: pyproject.toml paper/pyproject.toml | $(VENV)/bin/python
 $(VENV)/dev.done: pyproject.toml paper/pyproject.toml | $(VENV)/bin/python
 	@echo "Installing wolf and the paper's experiments with what their tests need ..."
 	$(BIN)/python -m pip install --quiet -e ".[dev]" -e ./paper
+	@touch $@
+
+$(VENV)/spark.done: $(VENV)/dev.done
+	$(BIN)/python -m pip install --quiet -e ".[spark]"
 	@touch $@
 
 $(VENV)/bench.done: $(VENV)/dev.done benchmarks/requirements.txt

@@ -1,206 +1,284 @@
-"""Speed of wolf beside dynamax and filterpy, on the paper's 2-D tracking problem in float64.
+"""Speed of wolf beside other libraries and a floor written by hand in C++: one table, ratios in one run.
 
     make bench
+    python benchmarks/speed.py online series     # some parts of it; the others are those of the last run
 
-Everything that is compared runs in turn in one process, after a warm-up, waiting for results; the smallest of several
-times counts. Read the ratios: seconds depend on the machine, and on what else it does.
+Everybody runs in turn in one process after a warm-up, double precision, and those who compute the same are checked to
+agree (`timing.py`). Other libraries are used as their users use them (`libraries.py`); what is not installed is left
+out. The tables go into docs/benchmarks.md.
 """
 
-import os
-import subprocess
+import json
 import sys
-import time
 import warnings
 from collections.abc import Callable
 from functools import partial
+from importlib.metadata import version
+from typing import Any
 
+import growth
 import jax
-import jax.numpy as jnp
 import numpy as np
+import waiting
+from floor import Floor
+from libraries import LIBRARIES, installed
+from timing import (
+    OURS,
+    STORE,
+    Others,
+    Run,
+    Section,
+    check_agreement,
+    cpu_times,
+    keep,
+    machine,
+    table,
+    wrapped,
+    write_page,
+)
 
 import wolf
-from wolf.numerics.pytree import cast
 
 warnings.filterwarnings("ignore")
-STEPS = 10_000
-SERIES = 1_000
-SERIES_STEPS = 1_000
-FILTERPY_STEPS = 2_000
-ROUNDS = 15
+ROUNDS = 7
+STEPS = {"C++": 10_000, "OpenCV": 2_000, "filterpy": 1_000, "simdkalman": 500, "pykalman": 200}  # of a series; else all
+ALL_STEPS = 10_000
+ONLINE_STEPS = 500
+SERIES, SERIES_STEPS = 1_000, 1_000
+ONE_BY_ONE = 20  # series, for libraries that take them one after the other
+KEYS = 10_000
 
-MODEL = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
-
-
-def best_times(runs: dict[str, Callable], rounds: int = ROUNDS) -> dict[str, float]:
-    """Time every run once in each round, so that a slow moment of the machine hits all alike."""
-    for run in runs.values():
-        run()
-    best = dict.fromkeys(runs, np.inf)
-    for _ in range(rounds):
-        for name, run in runs.items():
-            start = time.perf_counter()
-            result = run()
-            best[name] = min(best[name], time.perf_counter() - start)
-            del result  # after the clock: handing a large result back to the system is not part of making it
-    return best
+TRACK = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
 
 
-def means_and_covs(state, info):
+def seasonal(period: int) -> wolf.LinearModel:
+    """A trend with a season: 1 + period states."""
+    parts = wolf.models.trend(level_var=0.1, slope_var=0.01), wolf.models.seasonal(period, var=0.01)
+    return wolf.models.structural(*parts, obs_var=1.0)
+
+
+MODELS = {
+    "(2, 1)": wolf.models.constant_velocity(dims=1, dt=0.1, dynamics_var=0.1, obs_var=10.0),
+    "(4, 2)": TRACK,
+    "(9, 3)": wolf.models.constant_acceleration(dims=3, dt=0.1, jerk_rate=0.1, obs_var=10.0),
+    "(13, 1)": seasonal(12),
+    "(25, 1)": seasonal(24),
+}
+
+
+def methods() -> dict[str, Any]:
+    """What is measured of ours: the Kalman filter, a weighted one, and what a person gets who asks for nothing."""
+    return {"KF": wolf.KF(), "WoLF": wolf.WoLF(), "default": None}
+
+
+def others() -> dict[str, Callable]:
+    """List the libraries that are there."""
+    return {name: LIBRARIES[name] for name in installed()}
+
+
+def floor(sizes: list[tuple[int, int]]) -> Floor | None:
+    """Compile the floor; None where there is no compiler, with a word."""
+    try:
+        return Floor(sizes)
+    except RuntimeError as error:
+        print(error, file=sys.stderr)
+        return None
+
+
+def measurements(model: wolf.LinearModel, *shape: int) -> np.ndarray:
+    """Make measurements of about the right size, without outliers: all methods then do their usual work."""
+    return 3.0 * np.random.default_rng(0).normal(size=(*shape, model.obs_dim))
+
+
+def online() -> Section:
+    """One measurement at a time, with and without a noise of its own."""
+    ys = measurements(TRACK, ONLINE_STEPS)
+    noises = [np.eye(2) * (10.0 + i % 7) for i in range(ONLINE_STEPS)]
+    stepping = {name: make for name, make in others().items() if hasattr(make, "step")}
+
+    def plain(live: Any) -> Any:
+        for y in ys:
+            last = live.step(y)
+        return last
+
+    def noisy(live: Any) -> Any:
+        for y, noise in zip(ys, noises, strict=True):
+            last = live.step(y, R=noise)
+        return last
+
+    rows = {}
+    for label, feed in (("(4, 2)", plain), ("(4, 2), each with its own R", noisy)):
+        runs = {name: Run(feed, ONLINE_STEPS, partial(wolf.Online, TRACK, m)) for name, m in methods().items()}
+        runs |= {name: Run(feed, ONLINE_STEPS, partial(make, TRACK)) for name, make in stepping.items()}
+        live = wolf.Online(TRACK, "KF")
+        feed(live)
+        check_agreement(label, live.mean, {name: feed(make(TRACK)) for name, make in stepping.items()})
+        rows[label] = cpu_times(runs, 2 * ROUNDS)
+    note = "`wolf.Online.step` from Python; statsmodels and dynamax have no such call, C++ would be called from C++."
+    return Section("One measurement at a time", "us", 1e6, rows, note)
+
+
+def means_and_covs(state: Any, info: Any) -> Any:
+    """Keep what every library keeps."""
     return state.mean, state.cov
 
 
-def dynamax_params():
-    from dynamax.linear_gaussian_ssm import LinearGaussianSSM
-
-    ssm = LinearGaussianSSM(4, 2)
-    params, _ = ssm.initialize(
-        jax.random.PRNGKey(0),
-        initial_mean=jnp.asarray(MODEL.mean),
-        initial_covariance=jnp.asarray(MODEL.cov),
-        dynamics_weights=jnp.asarray(MODEL.F),
-        dynamics_covariance=jnp.asarray(MODEL.Q),
-        emission_weights=jnp.asarray(MODEL.H),
-        emission_covariance=jnp.asarray(MODEL.R),
-    )
-    return params
-
-
-def filterpy_filter():
-    from filterpy.kalman import KalmanFilter
-
-    kf = KalmanFilter(4, 2)
-    kf.x, kf.P = MODEL.mean.copy(), MODEL.cov.copy()
-    kf.F, kf.H, kf.Q, kf.R = MODEL.F, MODEL.H, MODEL.Q, MODEL.R
-    return kf
-
-
-def one_series() -> dict[str, float]:
-    """Nanoseconds for each step of one series."""
-    from dynamax.linear_gaussian_ssm import lgssm_filter
-
-    ys = wolf.simulate.trajectory(MODEL, STEPS, key=0, outliers=wolf.simulate.StudentT(dof=2.01)).measurements
-    engine = partial(wolf.run_filter, cast(MODEL, "float64"), fused=True, save=means_and_covs)
-    params, compiled = dynamax_params(), jax.jit(lgssm_filter)
-    methods = {
-        name: cast(wolf.methods.make(name, **o), "float64")
-        for name, o in (("KF", {}), ("WoLF-IMQ", {"c": 4.0}), ("Learned", {}))
-    }
-
-    def filterpy_run() -> None:
-        kf = filterpy_filter()
-        for y in ys[:FILTERPY_STEPS]:
-            kf.predict()
-            kf.update(y)
-
-    times = best_times(
-        {
-            "KF": lambda: jax.block_until_ready(engine(methods["KF"], ys)),
-            "WoLF-IMQ": lambda: jax.block_until_ready(engine(methods["WoLF-IMQ"], ys)),
-            "Learned": lambda: jax.block_until_ready(engine(methods["Learned"], ys)),
-            "WoLF-IMQ, not fused": lambda: jax.block_until_ready(engine(methods["WoLF-IMQ"], ys, fused=False)),
-            "wolf.filter, everything saved": lambda: wolf.filter(MODEL, ys),
-            "dynamax KF": lambda: jax.block_until_ready(compiled(params, ys)),
+def series() -> Section:
+    """One series, by the size of the model."""
+    compiled, rows = floor([(m.state_dim, m.obs_dim) for m in MODELS.values()]), {}
+    for label, model in MODELS.items():
+        ys = measurements(model, ALL_STEPS)
+        runs = {
+            name: Run(partial(wolf.filter, model, ys, method=method), ALL_STEPS) for name, method in methods().items()
         }
-    )
-    per_step = {name: seconds / STEPS * 1e9 for name, seconds in times.items()}
-    per_step["filterpy KF"] = best_times({"filterpy": filterpy_run}, 3)["filterpy"] / FILTERPY_STEPS * 1e9
-    return per_step
+        for name, make in others().items():
+            some = ys[: STEPS.get(name, ALL_STEPS)]
+            runs[name] = Run(lambda library, some=some: library.filter(some), len(some), partial(make, model))
+        expected = wolf.filter(model, ys, method="KF").means
+        found = {name: runs[name].call(runs[name].start()) for name in others()}
+        if compiled is not None:
+            runs["C++"] = Run(partial(compiled.filter, model, ys), ALL_STEPS)
+            found["C++"] = compiled.filter(model, ys)[:, : model.state_dim]
+        check_agreement(label, expected, found)
+        rows[label] = cpu_times(runs, ROUNDS)
+        if model is TRACK:
+            kept = {
+                name: Run(partial(wolf.filter, model, ys, method=method, save=means_and_covs), ALL_STEPS)
+                for name, method in methods().items()
+            }
+            kept |= {"C++": runs["C++"]} if compiled is not None else {}
+            rows[f"{label}, means and covariances kept"] = cpu_times(kept, ROUNDS)
+    note = f"`wolf.filter` of {ALL_STEPS:,} steps with everything it keeps; sizes are (states, measured)."
+    return Section("One series", "ns a step", 1e9, rows, note)
 
 
-def many_series() -> dict[str, float]:
-    """Nanoseconds for each step of each of many series."""
-    from dynamax.linear_gaussian_ssm import lgssm_filter
-
-    ys = np.random.default_rng(0).normal(size=(SERIES, SERIES_STEPS, 2)) * 3.0
-    params = dynamax_params()
-    compiled = jax.jit(jax.vmap(lambda params, ys: lgssm_filter(params, ys)[:3], in_axes=(None, 0)))
-    method = wolf.methods.make("WoLF-IMQ", c=4.0)
-    times = best_times(
-        {
-            "WoLF-IMQ means + covariances": lambda: wolf.filter_many(MODEL, ys, method=method, save=means_and_covs),
-            "KF means + covariances": lambda: wolf.filter_many(MODEL, ys, method="KF", save=means_and_covs),
-            "Learned means + covariances": lambda: wolf.filter_many(MODEL, ys, method="Learned", save=means_and_covs),
-            "WoLF-IMQ means + covariances, one thread": lambda: wolf.filter_many(
-                MODEL, ys, method=method, save=means_and_covs, threads=1
-            ),
-            'WoLF-IMQ save="means"': lambda: wolf.filter_many(MODEL, ys, method=method, save="means"),
-            "dynamax KF under vmap": lambda: jax.block_until_ready(compiled(params, ys)),
-        },
-        rounds=15,
-    )
-    return {name: seconds / ys[..., 0].size * 1e9 for name, seconds in times.items()}
-
-
-def online() -> dict[str, float]:
-    """Microseconds for one measurement at a time."""
-    ys = np.random.default_rng(0).normal(size=(FILTERPY_STEPS, 2)) * 3.0
-    weighted, learned, kf = wolf.Online(MODEL, "WoLF"), wolf.Online(MODEL), filterpy_filter()
-
-    def steps(live: wolf.Online) -> None:
-        for y in ys:
-            live.step(y)
-
-    def filterpy_run() -> None:
-        for y in ys:
-            kf.predict()
-            kf.update(y)
-
-    times = best_times(
-        {
-            "wolf.Online.step, WoLF": partial(steps, weighted),
-            "wolf.Online.step, default": partial(steps, learned),
-            "filterpy predict + update": filterpy_run,
+def many() -> Section:
+    """Many series of one model."""
+    ys = measurements(TRACK, SERIES, SERIES_STEPS)
+    size, rows = SERIES * SERIES_STEPS, {}
+    compiled = floor([(4, 2)])
+    for label, options in (("means and covariances", {"save": means_and_covs}), ("as it is called", {})):
+        rows[label] = {
+            name: Run(partial(wolf.filter_many, TRACK, ys, method=method, **options), size)
+            for name, method in methods().items()
         }
+    both = rows["means and covariances"]
+    both |= {name: Run(partial(make(TRACK).filter, ys), size) for name, make in others().items() if name in TOGETHER}
+    for name, make in others().items():
+        if name not in TOGETHER:
+            few = ys[:ONE_BY_ONE, : STEPS.get(name, SERIES_STEPS)]
+            both[name] = Run(partial(one_by_one, make, few), few.shape[0] * few.shape[1])
+    if compiled is not None:
+        both["C++"] = Run(lambda: [compiled.filter(TRACK, each) for each in ys], size)
+    expected = wolf.filter_many(TRACK, ys[:5], method="KF").means[:, -1]
+    check_agreement("many", expected, {name: both[name].call()[:5, -1] for name in TOGETHER if name in both})
+    times = {label: cpu_times(runs, ROUNDS) for label, runs in rows.items()}
+    note = (
+        "CPU time of all threads; simdkalman and dynamax (under `vmap`) take all series at once, the others one by "
+        "one. `wolf.filter_many`, with `save=` for means and covariances alone and without."
     )
-    return {name: seconds / len(ys) * 1e6 for name, seconds in times.items()}
+    return Section(f"{SERIES:,} series of {SERIES_STEPS:,} steps, (4, 2)", "ns a series-step", 1e9, times, note)
 
 
-def import_seconds(statement: str) -> float:
-    # With bytecode, as an installed package has it, whatever this shell says.
-    variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-
-    def run() -> None:
-        subprocess.run([sys.executable, "-c", statement], check=True, env=variables)
-
-    return best_times({statement: run}, 5)[statement]
+TOGETHER = ("simdkalman", "dynamax")  # take many series at once
 
 
-def show(title: str, rows: dict[str, float], unit: str) -> None:
-    print(f"\n{title}")
-    for name, value in rows.items():
-        print(f"  {name:<44}{value:>10.1f} {unit}")
+def one_by_one(make: Callable, series: np.ndarray) -> list[Any]:
+    """Filter series one after the other."""
+    return [make(TRACK).filter(each) for each in series]
 
 
-def claim(text: str, value: float, bound: float, at_least: bool) -> None:
-    holds = value >= bound if at_least else value <= bound
-    print(f"  {'yes' if holds else 'NO ':<4}{text}: {value:.2f} ({'at least' if at_least else 'at most'} {bound})")
+def keys() -> Section:
+    """One measurement for each of many filters."""
+    ys, names = measurements(TRACK, KEYS), np.arange(KEYS)
+    runs: dict[str, Run] = {}
+    for name, method in methods().items():
+        bank = wolf.Bank(TRACK, method)
+        bank.step(names, ys)
+        runs[name] = Run(partial(bank.step, names, ys), KEYS)
+    available = others()
+    if "simdkalman" in available:
+        library = LIBRARIES["simdkalman"](TRACK)
+        library.start_many(KEYS)
+        runs["simdkalman"] = Run(partial(library.step, ys), KEYS)
+    for name, count in (("OpenCV", 2_000), ("filterpy", 1_000), ("pykalman", 100)):
+        if name in available:
+            each = [LIBRARIES[name](TRACK) for _ in range(count)]
+            runs[name] = Run(partial(feed_each, each, ys), count)
+    compiled = floor([(4, 2)])
+    if compiled is not None:
+        states = np.tile(np.concatenate([TRACK.mean, TRACK.cov.ravel()]), (KEYS, 1))
+        runs["C++"] = Run(partial(compiled.step_keys, TRACK, ys, states), KEYS)
+    rows = {f"{KEYS:,} keys, (4, 2)": cpu_times(runs, 2 * ROUNDS)}
+    note = "`wolf.Bank.step` of a measurement for each key; of the others one object for each, simdkalman all at once."
+    return Section("Many filters, one measurement each", "us a key", 1e6, rows, note)
+
+
+def feed_each(filters: list[Any], ys: np.ndarray) -> None:
+    """Give each filter a measurement."""
+    for one, y in zip(filters, ys, strict=False):
+        one.step(y)
+
+
+PARTS: dict[str, Callable[[], Section]] = {
+    "online": online,
+    "series": series,
+    "many": many,
+    "keys": keys,
+    "smooth": waiting.smooth,
+    "fit": waiting.fit,
+    "first": waiting.first,
+}
+
+
+def claims(known: dict[str, Any]) -> list[str]:
+    """Say of each thing that is promised whether it held."""
+
+    def ratio(part: str, row: str, above: str, below: str) -> float | None:
+        times = known.get(part, {}).get("rows", {}).get(row, {})
+        return times[above] / times[below] if above in times and below in times else None
+
+    found = []
+    for name in OURS:
+        found += [(f"filterpy over an online step of {name}", ratio("online", "(4, 2)", "filterpy", name), 5.0)]
+        found += [(f"OpenCV over an online step of {name}", ratio("online", "(4, 2)", "OpenCV", name), 1.0)]
+    for name in ("KF", "WoLF"):
+        row = "(4, 2), means and covariances kept"
+        found += [(f"C++ over one series by {name}", ratio("series", row, "C++", name), 0.5)]
+    for row in known.get("smooth", {}).get("rows", {}):
+        found += [(f"{name} over smoothing, {row}", ratio("smooth", row, name, "KF"), 1.0) for name in RIVALS]
+    for row in known.get("fit", {}).get("rows", {}):
+        found += [(f"statsmodels over a robust fit, {row}", ratio("fit", row, "statsmodels", "default"), 1.0)]
+    first = "import and filter 50 values"
+    for name in OURS:
+        found += [(f"1.3 import jax over a first call of {name}", ratio("first", first, "jax", name), 1 / 1.3)]
+    return [
+        f"{'yes' if value >= bound else 'NO ':<4}{text}: {value:.2f} (at least {bound:.2g})"
+        for text, value, bound in found
+        if value is not None
+    ]
+
+
+RIVALS = ("statsmodels", "dynamax")
 
 
 def main() -> None:
+    chosen = sys.argv[1:] or [*PARTS, "growth"]
     with jax.enable_x64(True):
-        one, many = one_series(), many_series()
-    live = online()
-    imports = {name: import_seconds(f"import {name}") for name in ("jax", "wolf")}
-    show(f"One series, {STEPS} steps", one, "ns/step")
-    show(f"{SERIES} series x {SERIES_STEPS} steps", many, "ns/series-step")
-    show("One measurement at a time", live, "us")
-    show("Import", {name: 1e3 * seconds for name, seconds in imports.items()}, "ms")
-    both, means = many["WoLF-IMQ means + covariances"], many['WoLF-IMQ save="means"']
-    print("\nClaims")
-    claim("WoLF-IMQ over our KF, one series", one["WoLF-IMQ"] / one["KF"], 1.1, at_least=False)
-    claim("dynamax over our KF, one series", one["dynamax KF"] / one["KF"], 3.0, at_least=True)
-    claim("filterpy over WoLF-IMQ, one series", one["filterpy KF"] / one["WoLF-IMQ"], 25.0, at_least=True)
-    claim("ns for a series-step with covariances", both, 150.0, at_least=False)
-    claim("WoLF means over dynamax's KF under vmap", means / many["dynamax KF under vmap"], 1.2, at_least=False)
-    claim("Learned over our KF, one series", one["Learned"] / one["KF"], 3.0, at_least=False)
-    claim(
-        "Learned over our KF, many series",
-        many["Learned means + covariances"] / many["KF means + covariances"],
-        2.0,
-        at_least=False,
-    )
-    claim("us for Online.step of WoLF", live["wolf.Online.step, WoLF"], 25.0, at_least=False)
-    claim("import wolf over import jax", imports["wolf"] / imports["jax"], 1.3, at_least=False)
+        for name in chosen:
+            around = Others()
+            if name == "growth":
+                write_page("growth", growth.lines())
+            else:
+                section = PARTS[name]()
+                keep(name, section, around.share())
+    known = json.loads(STORE.read_text()) if STORE.exists() else {}
+    loads = ", ".join(f"{part['load']} ({name})" for name, part in known.items())
+    days = sorted({part["date"] for part in known.values()})
+    versions = {name: version(name) for name in ("jax", "numpy", "llvmlite")} | installed()
+    told = f"{' and '.join(days)}. Of the machine's time others took {loads}. {machine(versions)}."
+    write_page("table", [*table(known, [*PARTS]), *wrapped(told)])
+    print("\n" + "\n".join(claims(known)))
 
 
 if __name__ == "__main__":

@@ -1,126 +1,67 @@
-"""What a person waits for: the first call of a process, smoothing, fitting; CPU time beside others, ratios in one run.
-
-    python benchmarks/waiting.py first smooth fit
-
-CPU time of the process, all threads, the smallest of several runs in turn: a busy machine slows all alike, so read the
-ratios. Needs dynamax and statsmodels.
-"""
+"""What a person waits for: smoothing, fitting, and the first call of a process, beside others; parts of `speed.py`."""
 
 import os
 import resource
 import subprocess
 import sys
 import tempfile
-import time
-import warnings
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
+from floor import Floor
+from libraries import LIBRARIES, installed
+from timing import Run, Section, check_agreement, cpu_times
 
 import wolf
 
-warnings.filterwarnings("ignore")
-STEPS = 5_000
-STATES = (1, 2, 4, 6, 8, 10, 13, 16, 25)
+SMOOTHED = 2_000  # steps
+FEWER = {"filterpy": 500, "simdkalman": 200, "pykalman": 100}  # of them, for those that take long
+CHECKED = 200  # steps of a series on which all must agree
+STATES = (2, 4, 6, 8, 12, 16)
 LENGTHS = (200, 1_000, 10_000)
-FILTER = "import wolf, numpy as np; wolf.filter(wolf.models.local_level(level_var=0.1, obs_var=1.0), np.arange(50.0))"
+SMALL = 300  # rows of a file
+PROCESSES = 3  # of each kind; the first one may compile
 
 
-def cpu_times(runs: dict[str, Callable], rounds: int) -> dict[str, float]:
-    """Take the smallest CPU time of every run, all in turn."""
-    best = dict.fromkeys(runs, np.inf)
-    for run in runs.values():
-        jax.block_until_ready(run())
-    for _ in range(rounds):
-        for name, run in runs.items():
-            start = time.process_time()
-            jax.block_until_ready(run())
-            best[name] = min(best[name], time.process_time() - start)
-    return best
-
-
-def first() -> None:
-    """CPU seconds of whole processes, the second of each kind, with programs kept from the one before."""
-    with tempfile.TemporaryDirectory() as folder:
-        table = os.path.join(folder, "small.csv")
-        with open(table, "w") as file:
-            file.write("value\n" + "\n".join(f"{np.sin(i) + i / 50:.3f}" for i in range(300)))
-        commands = {
-            "import jax": ["-c", "import jax"],
-            "import wolf": ["-c", "import wolf"],
-            "wolf --help": ["-m", "wolf", "--help"],
-            "first wolf.filter": ["-c", FILTER],
-            "wolf filter small.csv": ["-m", "wolf", "filter", table],
-        }
-        variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-        variables["WOLF_CACHE"] = os.path.join(folder, "cache")
-
-        def run(words: list[str]) -> float:
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            subprocess.run([sys.executable, *words], check=True, env=variables, capture_output=True)
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-        times = {name: min(run(words) for _ in range(4)) for name, words in commands.items()}
-    print("\nThe first call, CPU seconds of a process, and over `import jax`")
-    for name, seconds in times.items():
-        print(f"  {name:<24}{seconds:8.2f}{seconds / times['import jax']:8.2f}")
-
-
-def linear_model(size: int) -> wolf.LinearModel:
+def linear_model(size: int, measured: int | None = None) -> wolf.LinearModel:
     """Make a model of any size: a damped rotation, half of it measured."""
     rng = np.random.default_rng(size)
     turn, _ = np.linalg.qr(rng.normal(size=(size, size)))
-    measured = max(1, size // 2)
+    measured = max(1, size // 2) if measured is None else measured
     noise = {"Q": 0.1 * np.eye(size), "R": np.eye(measured), "mean": np.zeros(size), "cov": np.eye(size)}
     return wolf.LinearModel(F=0.95 * turn, H=rng.normal(size=(measured, size)), **noise)
 
 
-def dynamax_smoother(model: wolf.LinearModel, ys: np.ndarray) -> Callable:
-    from dynamax.linear_gaussian_ssm import LinearGaussianSSM, lgssm_smoother
-
-    parts = {"dynamics_weights": model.F, "dynamics_covariance": model.Q, "emission_weights": model.H}
-    parts |= {"emission_covariance": model.R, "initial_mean": model.mean, "initial_covariance": model.cov}
-    ssm = LinearGaussianSSM(model.state_dim, model.obs_dim)
-    params, _ = ssm.initialize(jax.random.PRNGKey(0), **{name: jnp.asarray(part) for name, part in parts.items()})
-    compiled = jax.jit(lgssm_smoother)
-    return lambda: compiled(params, ys)
+def filter_and_smooth(model: wolf.LinearModel, ys: np.ndarray, method: Any) -> np.ndarray:
+    return wolf.smooth(wolf.filter(model, ys, method=method)).means
 
 
-def statsmodels_smoother(model: wolf.LinearModel, ys: np.ndarray) -> Callable:
-    import statsmodels.api as sm
-
-    other = sm.tsa.statespace.MLEModel(ys, k_states=model.state_dim)
-    parts = {"design": model.H, "transition": model.F, "state_cov": model.Q, "obs_cov": model.R}
-    for name, part in (parts | {"selection": np.eye(model.state_dim)}).items():
-        other[name] = np.asarray(part)
-    other.ssm.initialize_known(np.asarray(model.mean), np.asarray(model.cov))
-    return lambda: bool(other.ssm.smooth())
-
-
-def smooth() -> None:
-    """Microseconds of CPU for a step of one series: our filter and our smoother, and both together of others."""
-    print(f"\nSmoothing {STEPS} steps, us of CPU a step; filter and smoother together beside others")
-    print(f"  {'states':>6}{'filter':>9}{'smoother':>9}{'dynamax':>9}{'statsmodels':>12}{'over ours':>16}  engine")
-    for size in STATES:
-        model = linear_model(size)
-        ys = np.random.default_rng(0).normal(size=(STEPS, model.obs_dim))
-        out = wolf.filter(model, ys, method="KF")
-        runs = {
-            "filter": lambda model=model, ys=ys: bool(wolf.filter(model, ys, method="KF")),
-            "smoother": lambda out=out: bool(wolf.smooth(out)),
-            "dynamax": dynamax_smoother(model, ys),
-            "statsmodels": statsmodels_smoother(model, ys),
-        }
-        us = {name: seconds / STEPS * 1e6 for name, seconds in cpu_times(runs, 5).items()}
-        both = us["filter"] + us["smoother"]
-        print(
-            f"  {size:6d}{us['filter']:9.2f}{us['smoother']:9.2f}{us['dynamax']:9.2f}{us['statsmodels']:12.2f}"
-            f"{us['dynamax'] / both:8.1f}{us['statsmodels'] / both:8.1f}  {out.engine[:6]}",
-            flush=True,
-        )
+def smooth() -> Section:
+    """Filter and smooth one series, by the number of states."""
+    sizes = {size: linear_model(size) for size in STATES}
+    compiled, rows = None, {}
+    try:
+        compiled = Floor([(model.state_dim, model.obs_dim) for model in sizes.values()])
+    except RuntimeError as error:
+        print(error, file=sys.stderr)
+    smoothing = {name: LIBRARIES[name] for name in installed() if hasattr(LIBRARIES[name], "smooth")}
+    for size, model in sizes.items():
+        ys = np.random.default_rng(0).normal(size=(SMOOTHED, model.obs_dim))
+        ours = {"KF": wolf.KF(), "WoLF": wolf.WoLF(), "default": None}
+        runs = {name: Run(partial(filter_and_smooth, model, ys, m), SMOOTHED) for name, m in ours.items()}
+        for name, make in smoothing.items():
+            some = ys[: FEWER.get(name, SMOOTHED)]
+            runs[name] = Run(lambda library, some=some: library.smooth(some), len(some), partial(make, model))
+        found = {name: make(model).smooth(ys[:CHECKED]) for name, make in smoothing.items()}
+        if compiled is not None:
+            runs["C++"] = Run(partial(compiled.filter, model, ys, smooth=True), SMOOTHED)
+            found["C++"] = compiled.filter(model, ys[:CHECKED], smooth=True)[:, :size]
+        check_agreement(f"smoothing {size}", filter_and_smooth(model, ys[:CHECKED], "KF"), found)
+        rows[f"{size} states"] = cpu_times(runs, 3)
+    note = f"`wolf.smooth(wolf.filter(...))` of {SMOOTHED:,} steps, dense models of which half is measured."
+    return Section("Filter and smoother", "us a step", 1e6, rows, note)
 
 
 def builders() -> dict[str, tuple[Callable, Callable]]:
@@ -129,13 +70,13 @@ def builders() -> dict[str, tuple[Callable, Callable]]:
 
     models, uc = wolf.models, tsa.UnobservedComponents
 
-    def trend(level_var, slope_var, obs_var):
+    def trend(level_var: float, slope_var: float, obs_var: float) -> wolf.LinearModel:
         return models.structural(models.trend(level_var=level_var, slope_var=slope_var), obs_var=obs_var)
 
-    def season(level_var, season_var, obs_var):
+    def season(level_var: float, season_var: float, obs_var: float) -> wolf.LinearModel:
         return models.structural(models.level(var=level_var), models.seasonal(12, var=season_var), obs_var=obs_var)
 
-    def seasons(level_var, long_var, short_var, obs_var):
+    def seasons(level_var: float, long_var: float, short_var: float, obs_var: float) -> wolf.LinearModel:
         both = models.seasonal(12, var=long_var), models.seasonal(7, var=short_var)
         return models.structural(models.level(var=level_var), *both, obs_var=obs_var)
 
@@ -148,37 +89,87 @@ def builders() -> dict[str, tuple[Callable, Callable]]:
     }
 
 
-def fit() -> None:
-    """CPU seconds of a fit that has been compiled: robust, Gaussian, and by statsmodels, which is Gaussian."""
-    print("\nFitting, CPU seconds; statsmodels over ours")
-    print(f"  {'model':<14}{'steps':>7}{'two-part':>10}{'gaussian':>10}{'statsmodels':>13}{'over ours':>16}")
+def fit() -> Section:
+    """Fit variances: Gaussian as statsmodels does, and robust."""
+    if "statsmodels" not in installed():
+        raise SystemExit("the part fit compares with statsmodels: pip install -r benchmarks/requirements.txt")
+    rows = {}
     for steps in LENGTHS:
         rng, t = np.random.default_rng(0), np.arange(steps)
         waves = 3 * np.sin(2 * np.pi * t / 12) + 1.5 * np.cos(2 * np.pi * t / 7)
         ys = np.cumsum(0.3 * rng.normal(size=steps)) + waves + rng.normal(size=steps)
         for name, (ours, theirs) in builders().items():
             runs = {
-                "two-part": lambda ours=ours, ys=ys: bool(wolf.fit(ours, ys)),
-                "gaussian": lambda ours=ours, ys=ys: bool(wolf.fit(ours, ys, score="gaussian")),
-                "statsmodels": lambda theirs=theirs, ys=ys: bool(theirs(ys)),
+                "KF": Run(partial(wolf.fit, ours, ys, score="gaussian")),
+                "default": Run(partial(wolf.fit, ours, ys)),
+                "statsmodels": Run(partial(theirs, ys)),
             }
-            s = cpu_times(runs, 1 if steps > 1_000 else 3)
-            ratios = s["statsmodels"] / s["two-part"], s["statsmodels"] / s["gaussian"]
-            print(
-                f"  {name:<14}{steps:7d}{s['two-part']:10.3f}{s['gaussian']:10.3f}{s['statsmodels']:13.3f}"
-                f"{ratios[0]:8.1f}{ratios[1]:8.1f}",
-                flush=True,
-            )
+            rows[f"{name}, {steps:,} steps"] = cpu_times(runs, 1 if steps > 1_000 else 3)
+    note = (
+        "`wolf.fit` of all variances after a first fit: with the Gaussian score under KF, with the robust one, which "
+        "is the usual, under default. The first fit of a model in a process compiles it, whatever the length."
+    )
+    return Section("Fit", "s", 1.0, rows, note)
 
 
-PARTS = {"first": first, "smooth": smooth, "fit": fit}
+START = "import numpy as np; ys = np.arange(50.0); "
+LEVEL = "import wolf; m = wolf.models.local_level(level_var=0.1, obs_var=1.0); wolf.filter(m, ys"
+FIRST_CALLS = {
+    "jax": "import jax",
+    "KF": START + LEVEL + ", method='KF')",
+    "WoLF": START + LEVEL + ", method='WoLF')",
+    "default": START + LEVEL + ")",
+    "OpenCV": START
+    + """
+import cv2
+kf = cv2.KalmanFilter(1, 1, 0, cv2.CV_64F)
+for y in ys:
+    kf.predict()
+    kf.correct(np.array([[y]]))""",
+    "filterpy": START + "from filterpy.kalman import KalmanFilter; k = KalmanFilter(1, 1); k.batch_filter(ys)",
+    "simdkalman": START
+    + "import simdkalman; k = simdkalman.KalmanFilter([[1]], [[0.1]], [[1]], 1.0); k.smooth(ys[None])",
+    "statsmodels": START + "import statsmodels.api as sm; sm.tsa.UnobservedComponents(ys, 'llevel').filter([1.0, 0.1])",
+    "dynamax": START
+    + """
+import jax
+from dynamax.linear_gaussian_ssm import LinearGaussianSSM
+ssm = LinearGaussianSSM(1, 1)
+params, _ = ssm.initialize(jax.random.PRNGKey(0))
+jax.block_until_ready(ssm.filter(params, jax.numpy.asarray(ys)[:, None]))""",
+    "pykalman": START + "from pykalman import KalmanFilter; KalmanFilter([[1.0]], [[1.0]]).filter(ys)",
+}
 
 
-def main() -> None:
-    with jax.enable_x64(True):
-        for name in sys.argv[1:] or PARTS:
-            PARTS[name]()
+def first() -> Section:
+    """CPU seconds of whole processes, the best of each kind, with programs kept from those before."""
+    with tempfile.TemporaryDirectory() as folder:
+        table = os.path.join(folder, "small.csv")
+        with open(table, "w") as file:
+            file.write("value\n" + "\n".join(f"{np.sin(i) + i / 50:.3f}" for i in range(SMALL)))
+        variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        variables["WOLF_CACHE"] = os.path.join(folder, "cache")
 
+        def seconds(words: list[str]) -> float:
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            subprocess.run([sys.executable, *words], check=True, env=variables, capture_output=True)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-if __name__ == "__main__":
-    main()
+        there = {"jax", "KF", "WoLF", "default", *installed()}
+        words = {name: ["-c", code] for name, code in FIRST_CALLS.items() if name in there}
+        words |= {"file": ["-m", "wolf", "filter", table], "help": ["-m", "wolf", "--help"]}
+        words["name"] = ["-c", "import wolf"]
+        best = dict.fromkeys(words, np.inf)
+        for name in [*words] * (PROCESSES + 1):
+            best[name] = min(best[name], seconds(words[name]))
+    rows = {
+        "import and filter 50 values": {name: best[name] for name in FIRST_CALLS if name in there},
+        f"`wolf filter` of a file of {SMALL} rows": {"default": best["file"]},
+        "`wolf --help`": {"default": best["help"]},
+    }
+    note = (
+        f"Whole processes, with programs that an earlier one compiled; `import jax` alone takes {best['jax']:.2f} s, "
+        f"`import wolf` {best['name']:.2f} s. The file's model is chosen, its variances fitted, its rows judged."
+    )
+    return Section("First call", "s", 1.0, rows, note)

@@ -1,8 +1,10 @@
 """A filter as C: it compiles without a warning, gives Python's numbers, and refuses what would make it wrong."""
 
 import ctypes
+import json
 import shutil
 import subprocess
+from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
@@ -117,16 +119,57 @@ def test_the_command_writes_both_files_and_tells_sizes(tmp_path):
     assert done.exit_code == 0, done.output
     assert "operations a step" in done.output
     assert {path.name for path in tmp_path.iterdir()} == {"level.c", "level.h"}
+    done = CliRunner().invoke(main, ["export", "local-level", *variances, "--out", str(tmp_path / "level.c"), "--json"])
+    assert json.loads(done.output)["path"] == str(tmp_path / "level.c")
     done = CliRunner().invoke(main, ["export", "local-level", "--out", str(tmp_path / "level.c")])
     assert done.exit_code == 2
     assert "--set level_var=..." in done.output
 
 
-@pytest.mark.skipif(shutil.which("arm-none-eabi-gcc") is None, reason="no compiler for Cortex-M here")
-def test_it_compiles_for_a_cortex_m4(tmp_path):
+@pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler here")
+def test_a_program_in_cpp_takes_the_header_as_it_is(tmp_path):
     wolf.export_c(TRACK, "WoLF", tmp_path / "tracker.c")
-    target = ["-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16", "-Os", "-ffp-contract=off"]
-    command = ["arm-none-eabi-gcc", *STRICT[:-1], *target, "-c", tmp_path / "tracker.c", "-o", tmp_path / "t.o"]
-    subprocess.run(command, check=True)
-    text = subprocess.run(["arm-none-eabi-size", tmp_path / "t.o"], capture_output=True, text=True, check=True).stdout
-    assert int(text.splitlines()[1].split()[0]) < 4096
+    (tmp_path / "main.cpp").write_text(
+        """#include "tracker.h"
+int main() {
+    tracker_state state;
+    tracker_report report;
+    const float y[2] = {1.0f, 2.0f};
+    tracker_init(&state);
+    tracker_step(&state, y, &report);
+    return report.outlier || !(state.mean[0] > 0.0f);
+}"""
+    )
+    assert cc("-c", tmp_path / "tracker.c", "-o", tmp_path / "tracker.o").returncode == 0
+    command = ["c++", "-Wall", "-Werror", tmp_path / "main.cpp", tmp_path / "tracker.o", "-o", tmp_path / "main", "-lm"]
+    assert subprocess.run(command).returncode == 0
+    assert subprocess.run([tmp_path / "main"]).returncode == 0
+
+
+@pytest.fixture
+def cortex(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+    import cortex
+
+    reason = cortex.missing()
+    if reason is not None:
+        pytest.skip(reason)
+    return cortex
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("method", ["WoLF", None], ids=["WoLF", "default"])
+def test_it_runs_on_a_cortex_m4_with_the_numbers_of_python(method, cortex):
+    told = cortex.cost(TRACK, method)
+    assert told.flash < 12_288
+    assert told.stack < 1024
+    assert 100 < told.instructions < 10_000
+    assert float(told.self_test.split()[-1]) == (pytest.approx(0, abs=1e-5) if method is None else 0)
+
+
+def test_a_self_test_that_fails_on_a_cortex_m4_is_told(cortex, tmp_path):
+    wolf.export_c(TRACK, "KF", tmp_path / "tracker.c")
+    text = (tmp_path / "tracker.c").read_text()
+    (tmp_path / "tracker.c").write_text(text.replace("expected_means[] = {", "expected_means[] = { 1.0f +", 1))
+    with pytest.raises(subprocess.CalledProcessError):
+        cortex.run(cortex.build(tmp_path, [tmp_path / "tracker.c"], "-DTRACKER_SELF_TEST"))

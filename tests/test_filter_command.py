@@ -240,7 +240,7 @@ def test_a_model_from_a_file(folder, values):
 
 BAD = {
     "missing file": (["nowhere.csv"], "there is no file nowhere.csv"),
-    "folder": (["sub"], "is a folder"),
+    "folder": (["sub"], "a folder is filtered into another one"),
     "empty file": (["empty.csv"], "empty.csv is empty"),
     "header only": (["header.csv"], "no rows"),
     "no numbers": (["words.csv"], "no column of numbers"),

@@ -1,11 +1,13 @@
 """The first call of a process: what is imported for it, what it costs, and what is kept for the next process."""
 
 import ast
+import gc
 import os
 import resource
 import stat
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import jax
@@ -14,6 +16,7 @@ import pytest
 
 import wolf
 from wolf.numerics import compiled
+from wolf.numerics.importing import uncollected
 from wolf.numerics.precision import precision
 
 FILTER = "import wolf, numpy as np; m = wolf.models.local_level(level_var=0.1, obs_var=1.0); "
@@ -92,6 +95,8 @@ def test_command_answers_before_anything_heavy_is_imported(words, said):
 def test_completion_brings_nothing_heavy():
     told, _ = command(_WOLF_COMPLETE="bash_complete", COMP_WORDS="wolf fil", COMP_CWORD="1")
     assert told.splitlines() == ["plain,filter", "[]"]
+    told, _ = command(_WOLF_COMPLETE="bash_complete", COMP_WORDS="wolf filter --method WoLF-TM", COMP_CWORD="3")
+    assert told.splitlines() == ["plain,WoLF-TMD", "[]"]
 
 
 def test_help_costs_a_fraction_of_importing_jax():
@@ -108,6 +113,38 @@ def test_first_filter_of_a_second_process_is_quicker_with_the_same_bits(tmp_path
     kept = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert kept
     assert all(stat.S_IMODE(path.stat().st_mode) == 0o700 for path in (tmp_path, *tmp_path.glob("jax-*")))
+
+
+def test_small_file_is_filtered_without_scipy(tmp_path):
+    (tmp_path / "small.csv").write_text("value\n" + "\n".join(f"{np.sin(i) + i / 50:.3f}" for i in range(300)))
+    told, _ = command("filter", str(tmp_path / "small.csv"), "--quiet")
+    assert told.endswith("['jax', 'numpy', 'pyarrow']")
+
+
+def test_imports_leave_the_collector_as_it_was():
+    with pytest.raises(ImportError), uncollected():
+        import_module("wolf.nothing")
+    assert gc.isenabled()
+    with uncollected():
+        assert not gc.isenabled()
+    gc.disable()
+    try:
+        with uncollected():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_what_somebody_froze_stays_frozen():
+    gc.freeze()
+    try:
+        frozen = gc.get_freeze_count()
+        with uncollected():
+            assert gc.isenabled()
+        assert gc.get_freeze_count() >= frozen > 0
+    finally:
+        gc.unfreeze()
 
 
 @pytest.fixture

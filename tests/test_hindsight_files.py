@@ -74,6 +74,16 @@ def test_held_out_readings_lie_in_their_interval(values):
     assert set(found.kind[hidden]) == {"gap"}
 
 
+def test_a_forecast_goes_on_from_the_last_row(values):
+    rising = 5.0 * np.arange(STEPS) + values
+    told = {"model": "trend", "parameters": {"level_var": 0.05, "slope_var": 1e-4, "obs_var": 1.0}, "forecast": 3}
+    found = clean(rising[:, None], None, Options(diagnostics=False, **told))[0]
+    ahead = found.mean[-1, 0] + 5.0 * np.arange(1, 4)
+    np.testing.assert_allclose(found.future.mean[:, 0], ahead, atol=1.5)
+    width = (found.future.upper - found.future.lower)[:, 0]
+    assert 1.0 < width[0] / (found.upper - found.lower)[-1, 0] < 2.0
+
+
 def test_live_knows_nothing_of_the_future(values):
     changed = values.copy()
     changed[300:] += 50.0

@@ -22,7 +22,7 @@ LAYERS = {  # a module imports from its own layer or from those above, never fro
         *("entry", "api", "online", "results", "storage", "models", "simulate", "twin", "datasets"),
         *("fitting", "choosing", "metrics", "influence", "audit", "exporting", "arrow", "streaming"),
     },
-    "faces": {"readings", "integrations", "plots", "reports", "cli"},
+    "faces": {"readings", "integrations", "plots", "reports", "cli", "spark"},
 }
 PICTURES = {("audit", "plots"), ("results", "plots")}  # what draws itself when asked to, imported then
 LEVEL = {module: level for level, modules in enumerate(LAYERS.values()) for module in modules}
@@ -39,6 +39,7 @@ HEAVY = (
     "pyarrow",
     "bayes_opt",
     "wolf_paper",
+    "pyspark",
 )
 
 

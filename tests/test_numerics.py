@@ -5,9 +5,13 @@ import jax.numpy as jnp
 import mpmath
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.ndimage import maximum_filter1d, median_filter
 
 import wolf
 from wolf.numerics import linalg
+from wolf.numerics.running import running_maximum, running_median
 
 VELOCITY = np.kron([[1.0, 0.1], [0.0, 1.0]], np.eye(2))
 
@@ -229,3 +233,13 @@ def test_a_pivot_that_rounding_has_eaten_has_a_floor(x64):
     factor = linalg.cholesky(jnp.full((3, 3), 4.0))  # three sensors that say the same, and no noise to be seen
     assert np.isfinite(factor.log_det())
     assert np.isfinite(factor.half(jnp.array([1.0, 2.0, 3.0]))).all()
+
+
+@given(
+    st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40), st.integers(0, 8), st.sampled_from(["nearest", "reflect"])
+)
+def test_running_median_and_maximum_are_those_of_scipy(values, half, beyond):
+    series, size = np.array(values), 2 * half + 1
+    np.testing.assert_array_equal(running_median(series, size, beyond), median_filter(series, size, mode=beyond))
+    for each in (size, size + 1):
+        np.testing.assert_array_equal(running_maximum(series, each), maximum_filter1d(series, each))

@@ -45,6 +45,7 @@ if TYPE_CHECKING:  # what a checker sees; `_HOMES` below says the same to Python
     from wolf.integrations.estimators import OnlineRegressor as OnlineRegressor
     from wolf.methods import EKF, IEKF, KF, Adaptive, Learned, LowRank, WoLF
     from wolf.online import Bank, FixedLag, Online, Sensor
+    from wolf.readings.folders import filter_folder
     from wolf.readings.frames import filter_frame
     from wolf.reports import report
     from wolf.results import Filtered, Forecast, Smoothed
@@ -67,7 +68,8 @@ if TYPE_CHECKING:  # what a checker sees; `_HOMES` below says the same to Python
     __version__: str
 
 __all__ = ["Gaussian", "LinearModel", "ParameterModel", "StateSpaceModel"]
-__all__ += ["filter", "filter_chunks", "filter_frame", "filter_many", "forecast", "sample_paths", "smooth", "stream"]
+__all__ += ["filter", "filter_chunks", "filter_folder", "filter_frame", "filter_many", "forecast", "sample_paths"]
+__all__ += ["smooth", "stream"]
 __all__ += ["Choice", "choose"]
 __all__ += ["Bank", "Filtered", "Fit", "FixedLag", "Forecast", "Online", "Sensor", "Smoothed", "Tuned"]
 __all__ += ["fit", "fit_many", "tune"]
@@ -94,6 +96,7 @@ _HOMES = {
     "wolf.integrations.estimators": "OnlineClassifier OnlineRegressor",
     "wolf.methods": "EKF IEKF KF Adaptive Learned LowRank WoLF",
     "wolf.online": "Bank FixedLag Online Sensor",
+    "wolf.readings.folders": "filter_folder",
     "wolf.readings.frames": "filter_frame",
     "wolf.reports": "report",
     "wolf.results": "Filtered Forecast Smoothed",
@@ -111,15 +114,19 @@ if not TYPE_CHECKING:  # a checker would take it for leave to misspell every nam
         from importlib import import_module
         from importlib.util import find_spec
 
+        from wolf.numerics.importing import uncollected
+
         home = next((home for home, names in _HOMES.items() if name in names.split()), None)
         if name == "__version__":
             found = _version()
         elif home is not None:
-            found = getattr(import_module(home), name)
+            with uncollected():
+                found = getattr(import_module(home), name)
         elif name == "plot":  # wolf.plot.series(out)
             found = import_module("wolf.plots")
         elif not name.startswith("_") and find_spec(f"wolf.{name}"):
-            found = import_module(f"wolf.{name}")
+            with uncollected():
+                found = import_module(f"wolf.{name}")
         else:
             raise AttributeError(f"module 'wolf' has no attribute {name!r}")
         globals()[name] = found

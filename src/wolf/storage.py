@@ -57,6 +57,27 @@ def atomic(path: Path) -> Iterator[BinaryIO]:
     _flush_folder(path.parent)
 
 
+def hold(path: Path, refusal: str) -> int | None:
+    """Keep other processes out, as long as this one lives or until the handle is closed; only POSIX has such locks.
+
+    Args:
+        path: of the file that stands for the right.
+        refusal: what to say if another process has it.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return None
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        with suppress(OSError):
+            os.close(handle)
+        raise ValueError(refusal) from None
+    return handle
+
+
 def is_special(path: str | Path) -> bool:
     """Say whether a path leads to a pipe, a device or a socket: nothing that can be replaced or read twice.
 

@@ -104,7 +104,7 @@ def run_native(model, method, ys):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", METHODS if "WOLF_FUZZ" in os.environ else ["WoLF"])
+@pytest.mark.parametrize("name", METHODS if "WOLF_FUZZ" in os.environ else ["WoLF", "Forgetful"])
 def test_no_model_and_no_data_break_a_filter_in_native_code(name):
     failed = []
     for seed in range(max(20, CASES // (2 * len(METHODS)))):

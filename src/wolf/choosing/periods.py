@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from wolf.numerics.running import running_median
+
 MAD = 1.4826  # from a median absolute deviation to the standard deviation of a Gaussian
 FAR = 4.0  # deviations from the running median beyond which a value is replaced by it
 NEAR = 7  # values of that running median
@@ -74,11 +76,9 @@ def find_seasons(values: np.ndarray, unit: float | None = None) -> list[Season]:
 
 def _without_spikes(values: np.ndarray) -> np.ndarray:
     """Fill gaps by straight lines, and replace what is far from its neighbours by their median."""
-    from scipy.ndimage import median_filter
-
     known = np.flatnonzero(np.isfinite(values))
     filled = np.interp(np.arange(len(values)), known, values[known])
-    middle = median_filter(filled, NEAR, mode="nearest")
+    middle = running_median(filled, NEAR, "nearest")
     apart = np.abs(filled - middle)
     spread = MAD * np.median(apart)
     return np.where(apart > FAR * max(spread, 1e-12 * np.abs(filled).max()), middle, filled)

@@ -1,6 +1,7 @@
 """What a person types. Commands read options and print; the work is done elsewhere and imported when it is needed."""
 
 import dataclasses
+import gc
 import os
 import traceback
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import click
 
 from wolf import interrupts
+from wolf.cli import completing
 from wolf.cli.options import (
     METHOD_HELP,
     InputError,
@@ -22,8 +24,10 @@ from wolf.cli.options import (
 )
 from wolf.cli.plugins import Pluggable
 from wolf.cli.progress import Progress
+from wolf.numerics.importing import uncollected
 
 PICTURES = (".png", ".pdf", ".svg")
+SELDOM = 50_000  # new objects between two looks for cycles: the imports of a command make many that stay
 TRACEBACK = "WOLF_TRACEBACK"  # set in the environment, it shows where an error comes from
 
 
@@ -60,6 +64,7 @@ class OneLineErrors(Pluggable):
 def main() -> None:
     """Filter time series with Kalman filters that outliers do not break."""
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # the other pools keep what they once had
+    gc.set_threshold(SELDOM)
 
 
 def _one_line(error: BaseException) -> str:
@@ -75,11 +80,12 @@ def _one_line(error: BaseException) -> str:
         "wolf filter readings.csv --report readings.html",
         "wolf filter readings.csv --value temperature --missing -999 --smooth",
         "wolf filter sensors.csv --by sensor --out clean.parquet",
+        "wolf filter dataset/ --by sensor --out clean/",
     ),
 )
 @file_options
 @model_options
-@click.option("--method", help=METHOD_HELP)
+@click.option("--method", help=METHOD_HELP, shell_complete=completing.methods)
 @click.option("--live", is_flag=True, help="Say of each row only what could be known at its time.")
 @click.option("--smooth", is_flag=True, help="Use the whole series, and judge readings as --method does.")
 @click.option("--patience", help="With --live: how long refused readings must agree to be believed, as 2h or 12 rows.")
@@ -88,21 +94,37 @@ def _one_line(error: BaseException) -> str:
 )
 @click.option("--forecast", type=click.IntRange(min=0), default=0, help="Number of steps to look ahead, added as rows.")
 @click.option("--level", type=float, default=0.95, show_default=True, help="Probability of the intervals.")
-@click.option("--out", help="File to write: .csv, .parquet or .arrow; - for standard output. Default: FILE-clean.csv.")
-@click.option("--report", help="HTML page to write, in one file.")
+@click.option(
+    "--out",
+    help="File to write: .csv, .parquet or .arrow; - for standard output. Default: FILE-clean.csv.",
+    shell_complete=completing.files,
+)
+@click.option("--report", help="HTML page to write, in one file.", shell_complete=completing.files)
+@click.option("--bank", is_flag=True, help="Of a folder: filter live, as `wolf stream` does, all variances by --set.")
+@click.option("--step", type=float, default=1.0, show_default=True, help="With --bank: seconds of a step of the model.")
+@click.option(
+    "--memory", type=float, help="Of a folder: GB that all processes may take. Default: half of what is there."
+)
+@click.option("--workers", type=click.IntRange(min=1), help="Of a folder: number of processes. Default: one a core.")
 @click.option("--strict", is_flag=True, help="End with exit code 1 if a series of --by could not be filtered.")
 @talk_options
 def filter_command(source: str, method: str | None, out: str | None, report: str | None, **options: Any) -> None:
-    """Clean the readings in FILE (CSV, Parquet, Arrow; - for standard input).
+    """Clean the readings in FILE (CSV, Parquet, Arrow; - for standard input; or a folder of Parquet, with --by).
 
     Writes next to the columns of FILE: mean with lower and upper, reading_lower and reading_upper (of a reading),
     weight, outlier, kind (spike, burst, stuck, dropout, drift; shift; gap) and repaired. Each reading is judged by what
     came before and after it. Variances that --set does not give are fitted.
     """
-    from wolf.cli import filtering
-    from wolf.numerics import allocator
-    from wolf.readings import Options, files
+    if os.path.isdir(source):
+        _filter_folder(source, method, out, report, options)
+        return
+    with uncollected():
+        from wolf.cli import filtering
+        from wolf.numerics import allocator
+        from wolf.readings import Options, files
 
+    if options["bank"] or options["memory"] or options["workers"]:
+        raise InputError("--bank, --memory and --workers are for a folder of Parquet files; `wolf stream` reads a file")
     allocator.share_arena()
     names = ("smooth", "forecast", "level", "model", "live", "patience", "longest_fault")
     chosen = Options(
@@ -137,6 +159,23 @@ def filter_command(source: str, method: str | None, out: str | None, report: str
         raise click.exceptions.Exit(1)
 
 
+def _filter_folder(
+    source: str, method: str | None, out: str | None, report: str | None, options: dict[str, Any]
+) -> None:
+    """Clean a folder, and say what was done."""
+    from wolf.cli import folders
+
+    if report is not None or out is None:
+        raise InputError("a folder is filtered into another one: name it with --out; a page is for a file")
+    _tell_size(options["model"], options["quiet"])
+    with Progress("Reading", quiet=options["quiet"], unit="rows") as progress:
+        done, notes = folders.run(source, out, method, options, progress)
+    words = "\n".join([str(done), *(f"note: {note}" for note in notes)])
+    tell(words, folders.facts(done, notes), options["as_json"], options["quiet"])
+    if done.failed and options["strict"]:
+        raise click.exceptions.Exit(1)
+
+
 def _clean(read: Any, chosen: Any, target: str, whole: bool, progress: Progress) -> Any:
     """Clean readings, or tracks, and write them."""
     from wolf.cli import filtering, tables, tracking
@@ -158,7 +197,7 @@ def _clean(read: Any, chosen: Any, target: str, whole: bool, progress: Progress)
         "... | wolf stream - --key id --value v --time t --lateness 5 --set ... --state state --out clean",
     )
 )
-@click.argument("source", metavar="SOURCE", callback=found)
+@click.argument("source", metavar="SOURCE", callback=found, shell_complete=completing.files)
 @click.option("--key", required=True, help="Name of the column that says whose a row is, such as a sensor's name.")
 @click.option("--value", "values", multiple=True, required=True, help="Name of a value column; repeat it for several.")
 @click.option(
@@ -167,15 +206,18 @@ def _clean(read: Any, chosen: Any, target: str, whole: bool, progress: Progress)
 @click.option(
     "--state", required=True, help="Folder for states and the place in SOURCE; start again with the same one."
 )
-@click.option("--out", required=True, help="Folder for the output, a file for each commit.")
+@click.option(
+    "--out", required=True, help="Folder for the output, a file for each commit.", shell_complete=completing.files
+)
 @click.option(
     "--model",
     default="local-level",
     show_default=True,
     help="Name of a model, or a TOML file; `wolf models` lists them.",
+    shell_complete=completing.models,
 )
 @click.option("--set", "settings", multiple=True, metavar="NAME=NUMBER", help="Variance of the model; all are needed.")
-@click.option("--method", help=METHOD_HELP)
+@click.option("--method", help=METHOD_HELP, shell_complete=completing.methods)
 @click.option(
     "--lateness", type=float, default=0.0, show_default=True, help="Seconds that a row may come out of order."
 )
@@ -235,7 +277,11 @@ def _tell_size(model: str, quiet: bool = False) -> None:
 @file_options
 @model_options
 @click.option(
-    "--method", "names", multiple=True, help="Method to compare; repeat it for several. Default: the usual ones."
+    "--method",
+    "names",
+    multiple=True,
+    help="Method to compare; repeat it for several. Default: the usual ones.",
+    shell_complete=completing.methods,
 )
 @talk_options
 def compare(source: str, names: tuple[str, ...], **options: Any) -> None:
@@ -252,7 +298,9 @@ def compare(source: str, names: tuple[str, ...], **options: Any) -> None:
 @main.command(epilog=examples("wolf tune readings.csv --method WoLF-TMD"))
 @file_options
 @model_options
-@click.option("--method", default="WoLF-MD", show_default=True, help="Method with a threshold.")
+@click.option(
+    "--method", default="WoLF-MD", show_default=True, help="Method with a threshold.", shell_complete=completing.methods
+)
 @talk_options
 def tune(source: str, method: str, **options: Any) -> None:
     """Choose the threshold of a method for the readings in FILE, by how well it predicts."""
@@ -272,7 +320,13 @@ def tune(source: str, method: str, **options: Any) -> None:
         "wolf simulate --model wiener-velocity --columns 2 --out track.csv",
     )
 )
-@click.option("--model", default="local-level", show_default=True, help="Name of a model; `wolf models` lists them.")
+@click.option(
+    "--model",
+    default="local-level",
+    show_default=True,
+    help="Name of a model; `wolf models` lists them.",
+    shell_complete=completing.models,
+)
 @click.option(
     "--set", "settings", multiple=True, metavar="NAME=NUMBER", help="Variance. Default: 1 for noise, 0.1 else."
 )
@@ -294,7 +348,13 @@ def tune(source: str, method: str, **options: Any) -> None:
     "--missing", type=click.FloatRange(0, 1), default=0.0, show_default=True, help="Share of rows that are missing."
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of all random numbers.")
-@click.option("--out", default="-", show_default=True, help="File to write; - for standard output.")
+@click.option(
+    "--out",
+    default="-",
+    show_default=True,
+    help="File to write; - for standard output.",
+    shell_complete=completing.files,
+)
 @talk_options
 def simulate(out: str, settings: tuple[str, ...], as_json: bool, quiet: bool, **options: Any) -> None:
     """Make readings with known truth and outliers, to try things on."""
@@ -316,13 +376,15 @@ def simulate(out: str, settings: tuple[str, ...], as_json: bool, quiet: bool, **
         "wolf certify local-level --set level_var=0.1 --set obs_var=1 --json - --trials 0",
     )
 )
-@click.argument("model")
+@click.argument("model", shell_complete=completing.models)
 @click.option("--set", "settings", multiple=True, metavar="NAME=NUMBER", help="Variance of the model.")
-@click.option("--method", help=METHOD_HELP)
+@click.option("--method", help=METHOD_HELP, shell_complete=completing.methods)
 @click.option(
     "--columns", type=click.IntRange(min=1), default=1, show_default=True, help="Number of coordinates of a track."
 )
-@click.option("--json", help="JSON file to write; - for standard output instead of the table.")
+@click.option(
+    "--json", help="JSON file to write; - for standard output instead of the table.", shell_complete=completing.files
+)
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Picture to draw: .png, .pdf or .svg.")
 @click.option(
     "--trials",
@@ -357,9 +419,9 @@ def certify(model: str, plot: Path | None, json: str | None, seed: int, quiet: b
 @main.command(
     epilog=examples("wolf export constant-velocity --columns 2 --set dynamics_var=0.1 --set obs_var=1 --out tracker.c")
 )
-@click.argument("model")
+@click.argument("model", shell_complete=completing.models)
 @click.option("--set", "settings", multiple=True, metavar="NAME=NUMBER", help="Variance of the model.")
-@click.option("--method", help=METHOD_HELP)
+@click.option("--method", help=METHOD_HELP, shell_complete=completing.methods)
 @click.option(
     "--columns", type=click.IntRange(min=1), default=1, show_default=True, help="Number of coordinates of a track."
 )
@@ -370,15 +432,23 @@ def certify(model: str, plot: Path | None, json: str | None, seed: int, quiet: b
     show_default=True,
     help="Precision of the C.",
 )
-@click.option("--out", default="filter.c", show_default=True, help="C file to write, with its header beside it.")
-def export(model: str, settings: tuple[str, ...], columns: int, dtype: str, out: str, method: str | None) -> None:
+@click.option(
+    "--out",
+    default="filter.c",
+    show_default=True,
+    help="C file to write, with its header beside it.",
+    shell_complete=completing.files,
+)
+@talk_options
+def export(model: str, settings: tuple[str, ...], columns: int, out: str, **options: Any) -> None:
     """Write the filter of a MODEL as C, for a machine that has no Python."""
     from wolf.cli import exporting, filtering
     from wolf.readings import files
 
     files.check_apart(_inputs(model), {"--out": out})
     given = filtering.parse_settings(settings)
-    click.echo(repr(exporting.export(model, given, columns, out, method=method, dtype=dtype)))
+    made = exporting.export(model, given, columns, out, method=options["method"], dtype=options["dtype"])
+    tell(repr(made), dataclasses.asdict(made), options["as_json"], options["quiet"])
 
 
 @main.command("models", epilog=examples("wolf models"))
@@ -421,7 +491,8 @@ def list_methods(as_json: bool) -> None:
     help="Number of tracks for each kind of data.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=314, show_default=True, help="Seed of all random numbers.")
-def demo(out: Path, steps: int, trials: int, seed: int) -> None:
+@talk_options
+def demo(out: Path, steps: int, trials: int, seed: int, as_json: bool, quiet: bool) -> None:
     """Compare a robust filter with a Kalman filter on dirty data: a table and a picture."""
     if out.suffix.lower() not in PICTURES:
         raise InputError(f"--out must end in {', '.join(PICTURES)}; got {out.name}")
@@ -431,12 +502,17 @@ def demo(out: Path, steps: int, trials: int, seed: int) -> None:
 
     files.check_target(str(out))
     config = experiment.Config(steps, trials, seed)
-    click.echo(experiment.introduction(config))
-    results = experiment.run(config, lambda words: click.echo(words, nl=False))
-    click.echo(experiment.table(config, results.rows))
+
+    def say(words: str, **options: Any) -> None:
+        if not (as_json or quiet):
+            click.echo(words, **options)
+
+    say(experiment.introduction(config))
+    results = experiment.run(config, lambda words: say(words, nl=False))
     try:
         save(experiment.picture(config, results.tracks), out)
+        drawn = f"Picture: {out}"
     except ModuleNotFoundError as error:
-        click.echo(f"No picture this time. {error}")
-    else:
-        click.echo(f"Picture: {out}")
+        drawn = f"No picture this time. {error}"
+    facts = {"rows": [row._asdict() for row in results.rows], "picture": drawn.removeprefix("Picture: ")}
+    tell(f"{experiment.table(config, results.rows)}\n{drawn}", facts, as_json, quiet)

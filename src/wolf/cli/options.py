@@ -5,6 +5,8 @@ from typing import Any
 
 import click
 
+from wolf.cli import completing
+
 METHOD_HELP = "Name from `wolf methods`, with options as in WoLF-TMD:c=9.5. Default: the robust one."
 TIME_HELP = "Name of the time column: numbers or dates; twice for a date and a time of day. Default: found by itself."
 
@@ -42,15 +44,20 @@ def file_options(command: Any) -> Any:
     """Add the options of every command that reads a file: where it is, and how it is written."""
     return _add(
         [
-            click.argument("source", metavar="FILE", callback=found),
-            click.option("--time", multiple=True, help=TIME_HELP),
+            click.argument("source", metavar="FILE", callback=found, shell_complete=completing.files),
+            click.option("--time", multiple=True, help=TIME_HELP, shell_complete=completing.columns),
             click.option(
                 "--value",
                 "values",
                 multiple=True,
                 help="Name of a value column; repeat it for several. Default: found.",
+                shell_complete=completing.columns,
             ),
-            click.option("--by", help="Name of the column that tells series apart, such as a sensor's name."),
+            click.option(
+                "--by",
+                help="Name of the column that tells series apart, such as a sensor's name.",
+                shell_complete=completing.columns,
+            ),
             click.option(
                 "--on-bad-cell",
                 type=click.Choice(["error", "missing"]),
@@ -95,6 +102,7 @@ def model_options(command: Any) -> Any:
                 default="auto",
                 show_default=True,
                 help="Name of a model, or a TOML file; `wolf models` lists them. auto chooses one from the data.",
+                shell_complete=completing.models,
             ),
             click.option(
                 "--set", "settings", multiple=True, metavar="NAME=NUMBER", help="Variance that is known and not fitted."

@@ -21,6 +21,7 @@ class Progress:
         label: what is being done.
         total: steps that it takes; 0 if nobody knows.
         quiet: say nothing.
+        unit: what the steps are, where their number a second is worth telling: "rows".
 
     Example:
         >>> with Progress("Filtering", total=10) as progress:
@@ -29,7 +30,8 @@ class Progress:
         3
     """
 
-    def __init__(self, label: str, total: int = 0, quiet: bool = False):
+    def __init__(self, label: str, total: int = 0, quiet: bool = False, unit: str = ""):
+        self.unit = unit
         self.label, self.total, self.done = label, total, 0
         self.file: Any = sys.stderr
         self.shown = not quiet and self.file is not None and self.file.isatty()
@@ -82,10 +84,15 @@ class Progress:
         Example:
             >>> Progress("Fitting").line(3.2)
             'Fitting ... 3 s'
+            >>> progress = Progress("Filtering", total=4000, unit="rows")
+            >>> progress(1000)
+            >>> progress.line(2.0)
+            'Filtering [#####               ] 25%, 500 rows/s, 2 s, about 6 s left'
         """
         if not self.total or not self.done:
             return f"{self.label} ... {seconds:.0f} s"
         share = min(self.done / self.total, 1.0)
         bar = ("#" * round(BAR * share)).ljust(BAR)
         left = seconds * (1.0 - share) / share
-        return f"{self.label} [{bar}] {share:.0%}, {seconds:.0f} s, about {left:.0f} s left"
+        rate = f"{self.done / seconds:,.0f} {self.unit}/s, " if self.unit and seconds else ""
+        return f"{self.label} [{bar}] {share:.0%}, {rate}{seconds:.0f} s, about {left:.0f} s left"

@@ -5,6 +5,8 @@ import threading
 from functools import cache
 from typing import Any, NamedTuple
 
+from wolf.numerics.importing import uncollected
+
 SPEED = 2  # level of optimisation; 3 takes longer and brings nothing for straight-line code
 # Lines up to which a module is optimised before it becomes machine code. That gains a few percent, because what is
 # translated has no double or dead parts, and takes most of the time of compiling: seconds for a large model.
@@ -69,7 +71,8 @@ def processor() -> str:
 def available() -> str | None:
     """Say why there is no compiler, or None if there is one."""
     try:
-        import llvmlite.binding  # noqa: F401
+        with uncollected():
+            import llvmlite.binding  # noqa: F401
     except ImportError:
         return "llvmlite is not installed: pip install llvmlite"
     except OSError as error:

@@ -7,13 +7,13 @@ one from another.
 
 import dataclasses
 import hashlib
+import inspect
 import os
 import pickle
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -86,19 +86,30 @@ def _folder() -> Path | None:
 
 @cache
 def _versions() -> str:
+    import llvmlite
+
     import wolf.native.machine as machine
 
-    packages = [f"{name} {version(name)}" for name in ("jax", "llvmlite", "numpy")]
+    packages = [f"{each.__name__} {each.__version__}" for each in (jax, llvmlite, np)]
     return " ".join([*packages, machine.processor(), _sources()])
 
 
 @cache
 def _sources() -> str:
     """Tell one state of wolf's own source from another: an edited file must not meet code of the old one."""
-    root = Path(__file__).parents[1]
-    found = sorted(root.rglob("*.py"))
-    stamps = [(str(path.relative_to(root)), *(path.stat().st_size, path.stat().st_mtime_ns)) for path in found]
+    root = str(Path(__file__).parents[1])
+    stamps = sorted((path.removeprefix(root), size, time) for path, size, time in _stamps(root))
     return hashlib.sha256(repr(stamps).encode()).hexdigest()
+
+
+def _stamps(folder: str) -> Iterator[tuple[str, int, int]]:
+    """List the Python files below a folder with their sizes and times; every process does, so not by `Path.rglob`."""
+    for entry in os.scandir(folder):
+        if entry.is_dir():
+            yield from _stamps(entry.path)
+        elif entry.name.endswith(".py"):
+            found = entry.stat()
+            yield entry.path, found.st_size, found.st_mtime_ns
 
 
 _names: dict[int, str | None] = {}
@@ -116,16 +127,9 @@ def _name_of(kind: Signature) -> str | None:
 def _describe(kind: Signature) -> str | None:
     """Write down a kind; None where that does not tell it from others."""
     model, method = jax.tree.unflatten(kind.structure, [np.float64(0)] * kind.structure.num_leaves)
-    own = not isinstance(kind.save, str) and not type(kind.save).__module__.startswith("wolf.")
-    if own or plain_functions(model) or plain_functions(method) or _foreign(kind.structure):
+    save = _saver_name(kind.save)
+    if save is None or plain_functions(model) or plain_functions(method) or _foreign(kind.structure):
         return None
-    save = (
-        kind.save
-        if isinstance(kind.save, str)
-        else repr(kind.save)
-        if dataclasses.is_dataclass(kind.save)
-        else type(kind.save).__qualname__
-    )
     told = [
         str(kind.structure),
         save,
@@ -133,6 +137,18 @@ def _describe(kind: Signature) -> str | None:
     ]
     told += [repr((kind.update_first, kind.inputs, kind.general, kind.back)), str(kind.state), _versions()]
     return hashlib.sha256("\n".join(told).encode()).hexdigest()
+
+
+def _saver_name(save: Any) -> str | None:
+    """Name what is kept of each step; None for what is not wolf's own, or has no name."""
+    if isinstance(save, str):
+        return save
+    if inspect.isfunction(save):
+        named = save.__module__.startswith("wolf.") and "<" not in save.__qualname__
+        return f"{save.__module__}.{save.__qualname__}" if named else None
+    if not type(save).__module__.startswith("wolf."):
+        return None
+    return repr(save) if dataclasses.is_dataclass(save) else type(save).__qualname__
 
 
 def _foreign(structure: Any) -> bool:

@@ -137,6 +137,10 @@ class CSource:
 
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {{
+#endif
+
 /* The state of one filter: mean, lower triangle of the covariance row by row, and what the method remembers. */
 typedef struct {{
 {_lines(members)}
@@ -152,6 +156,10 @@ void {self.name}_init({self.name}_state *state);
 
 /* Take in one measurement; NAN where a coordinate is missing. The report may be a null pointer. */
 void {self.name}_step({arguments});
+
+#ifdef __cplusplus
+}}
+#endif
 
 #endif
 """

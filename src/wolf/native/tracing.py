@@ -244,7 +244,7 @@ def _place(kind: Signature, program: Any, shapes: list[Any], saved: Any, values:
     alive = graph.needed([*next_state, *wanted])
     operations = sum(map(_cost, (graph.nodes[n] for n in alive)))
     groups = [*row_shapes(kind), *_varying_groups(kind)]
-    kept = _kept(graph, alive)
+    kept = _kept(graph, alive, [*next_state, *wanted])
     fixed = [
         (i, name) for i, name in kind.general if not kind.varying[i]
     ]  # a row of its own is checked by who sends it
@@ -298,9 +298,9 @@ def _varying_groups(kind: Signature) -> list[str]:
     return now + ([f"before{i}" for i in range(count)] if kind.update_first else [])
 
 
-def _kept(graph: Graph, alive: set[int]) -> list[int]:
-    """List what steps use of what is made once for a model."""
-    used: set[int] = set()
+def _kept(graph: Graph, alive: set[int], results: list[int]) -> list[int]:
+    """List what steps use, or give as it is, of what is made once for a model."""
+    used = set(results)
     for number in alive:
         node = graph.nodes[number]
         if node.block == ONCE:

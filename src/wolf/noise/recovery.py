@@ -9,7 +9,9 @@ ordinary noise,
         is below the 99 % quantile of χ²
 
 After k votes, the patience, the covariance is inflated by κ = (zᵀ G z - r tr G) / tr G², the factor that makes the
-residual an ordinary one, and the measurement is believed. One accepted measurement ends the vote.
+residual an ordinary one, and the measurement is believed. One accepted measurement ends the vote. κ never makes the
+belief more than 1e9 times as wide as the noise: that goes to within 1e-9 of where the votes point, and a covariance has
+digits for it.
 
 Outliers win by chance in about T (1 - ε) ε^k of T steps, if a share ε of all measurements is wrong in one way. A
 patience that grows as ln 0.05 / ln ε keeps that rate what it is with 5 % of outliers.
@@ -23,7 +25,7 @@ import numpy as np
 from jax import Array
 
 from wolf import checks
-from wolf.belief import Affine
+from wolf.belief import Affine, DeferredGaussian
 from wolf.belief.mixing import Sizes
 from wolf.belief.updates import Finished, Pull, Update, Weigh
 from wolf.belief.view import hide_noise
@@ -39,6 +41,7 @@ REJECTED = 0.2  # a measurement of which less than this share is believed votes
 LONGER = 2.0  # times as many votes as another winner has, and a sensor votes on something else
 USUAL_SHARE = 0.05  # of outliers, up to which patience need not grow
 MOST_SHARE = 0.5  # of outliers, beyond which it grows no more
+WIDEST = {8: 1e9, 4: 1e4}  # variance over that of ordinary noise that no inflation exceeds, by the bytes of a number
 FARTHEST = 1e8  # standard deviations of ordinary noise; nothing that far away is gone to
 
 
@@ -155,7 +158,7 @@ class Recovering(NoiseRule):
             begun = self._begun(ballot)
             counted, won = self._count(mine, seen, white, ordinary[0], self._patience(begun, 0))
             won = won if jumped is None else (won & ~barred) | jumped
-            return self._decide(believed, begun, counted, won, white, ordinary[0])
+            return self._decide(seen, believed, begun, counted, won, white, ordinary[0])
 
         # A branch, not a choice between two results: most measurements are not rejected, and pay nothing.
         return jax.lax.cond(rejected if jumped is None else rejected | jumped, vote, lambda: quiet)
@@ -225,12 +228,20 @@ class Recovering(NoiseRule):
         return [law.ordinary for law in (laws if isinstance(laws, list) else [laws])]
 
     def _decide(
-        self, believed: Believed, ballot: Ballot, counted: Ballot, won: Array, white: Whitened, ordinary: Array
+        self,
+        seen: Evidence,
+        believed: Believed,
+        ballot: Ballot,
+        counted: Ballot,
+        won: Array,
+        white: Whitened,
+        ordinary: Array,
     ) -> Believed:
         """Believe the measurement as one if it has won."""
+        inflation = _inflation(seen, white, ordinary)
         return believed._replace(
-            update=_trusting(believed.update, won, white, ordinary),
-            inflation=jnp.where(won, _inflation(white, ordinary), 1.0),
+            update=_trusting(believed.update, won, white, ordinary, inflation),
+            inflation=jnp.where(won, inflation, 1.0),
             memory=self._remember(ballot, believed.memory, [counted], won),
             outlier=None if believed.outlier is None else jnp.where(won, 0.0, believed.outlier),
         )
@@ -258,7 +269,7 @@ class Recovering(NoiseRule):
         heard = seen._replace(
             view=seen.view.hide(winners), residual=winners * seen.residual, obs_cov=obs_cov, observed=winners
         )
-        inflation = jnp.where(won, _inflation(whiten(heard), jnp.ones_like(noise[0])), 1.0)
+        inflation = jnp.where(won, _inflation(heard, whiten(heard), jnp.ones_like(noise[0])), 1.0)
         jumped, log_jumped = Weigh(winners).apply(seen.belief.inflate(inflation), heard.view, heard.residual, obs_cov)
         return believed._replace(
             update=Finished(
@@ -300,11 +311,11 @@ def _kept(believed: Believed, rows: Any, white: Whitened, ordinary: Array) -> Ar
     return ordinary * (matmul(weight, white.noise.matrix()) ** 2).sum() / size
 
 
-def _trusting(update: Update, won: Array, white: Whitened, ordinary: Array) -> Update:
+def _trusting(update: Update, won: Array, white: Whitened, ordinary: Array, inflation: Array) -> Update:
     """Believe a measurement that won, with ordinary noise, in the rule's kind of update."""
     identity = linalg.eye(white.signal.shape[0], white.signal)
     if isinstance(update, Pull):  # with noise r I, S = κ G + r I
-        inverse = linalg.cholesky(_inflation(white, ordinary) * white.signal + ordinary * identity).solve(identity)
+        inverse = linalg.cholesky(inflation * white.signal + ordinary * identity).solve(identity)
         trusted = update._replace(
             gain=linalg.symmetrise(inverse), rest=ordinary * inverse, doubt=jnp.zeros_like(inverse)
         )
@@ -320,12 +331,23 @@ def _trusting(update: Update, won: Array, white: Whitened, ordinary: Array) -> U
     return update
 
 
-def _inflation(white: Whitened, ordinary: Array) -> Array:
+def _inflation(seen: Evidence, white: Whitened, ordinary: Array) -> Array:
     """Find κ such that κ G + r I explains z zᵀ, measured by G itself: it need not have full rank."""
     surplus = total(white.residual * matvec(white.signal, white.residual)) - ordinary * total(
         linalg.diagonal(white.signal)
     )
-    return jnp.maximum(1.0, surplus / jnp.maximum((white.signal**2).sum((0, 1)), jnp.finfo(surplus.dtype).tiny))
+    tiny = jnp.finfo(surplus.dtype).tiny
+    needed = surplus / jnp.maximum((white.signal**2).sum((0, 1)), tiny)
+    enough = WIDEST[surplus.dtype.itemsize] * ordinary / jnp.maximum(_width(seen, white), tiny)
+    return jnp.maximum(1.0, jnp.minimum(needed, enough))
+
+
+def _width(seen: Evidence, white: Whitened) -> Array:
+    """Compare the belief with the noise of a measurement, `tr(R⁻¹ H diag(P) Hᵀ)`: also where variances cancel in G."""
+    if isinstance(seen.belief, DeferredGaussian):
+        return total(linalg.diagonal(white.signal))
+    variances = linalg.diagonal(seen.belief.cov)
+    return (white.noise.half(seen.view.jac) ** 2 * variances[None]).sum((0, 1))
 
 
 def _cast(ballot: Ballot, seen: Evidence, white: Whitened, ordinary: Array) -> tuple[Ballot, Array]:

@@ -86,13 +86,16 @@ def _private(path: Path) -> bool:
 
 def _clear_up(base: Path) -> None:
     """Remove what was not used for longest, once there is too much: other versions and processors as well."""
-    files = [(path, path.stat()) for path in base.rglob("jax-*/*") if path.is_file()]
+    files = []
+    for place in os.scandir(base):  # every process comes by here: a tenth of what `Path.rglob` takes
+        if place.name.startswith("jax-") and place.is_dir():
+            files += [(entry.path, entry.stat()) for entry in os.scandir(place) if entry.is_file()]
     total = sum(found.st_size for _, found in files)
     if total <= LARGEST:
         return
     for path, found in sorted(files, key=lambda pair: max(pair[1].st_atime, pair[1].st_mtime)):
         with suppress(OSError):  # another process was quicker
-            path.unlink()
+            os.unlink(path)
         total -= found.st_size
         if total <= SPARED * LARGEST:
             return

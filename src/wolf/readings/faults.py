@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wolf.choosing import steady
+from wolf.numerics.running import running_maximum, running_median
 from wolf.statespace import LinearModel
 
 CUT = 3.0  # deviations at which errors are cut off where their usual spread is measured
@@ -198,12 +199,10 @@ def find(errors: np.ndarray, usable: np.ndarray, shape: FaultShape, limits: Limi
 
 def local_scale(errors: np.ndarray, usable: np.ndarray) -> np.ndarray:
     """Follow how large errors usually are around each row, (T,), in deviations; a fault is too short to move it."""
-    from scipy.ndimage import median_filter
-
     rows = np.flatnonzero(usable)
     if len(rows) < NEAR:
         return np.ones(len(errors))
-    sizes = MAD * median_filter(np.abs(errors[rows]), NEAR, mode="reflect")
+    sizes = MAD * running_median(np.abs(errors[rows]), NEAR, "reflect")
     usual = max(float(np.median(sizes)), 1e-300)
     return np.interp(np.arange(len(errors)), rows, np.clip(sizes / usual, *CALM_TO_WILD))
 
@@ -224,9 +223,7 @@ def _strongest(strength: np.ndarray, which: np.ndarray, longest: int) -> np.ndar
 
     A shift waits for all faults around it.
     """
-    from scipy.ndimage import maximum_filter1d
-
-    around = maximum_filter1d(strength, 2 * ECHO + 1)
+    around = running_maximum(strength, 2 * ECHO + 1)
     order = np.flatnonzero((strength > 0.0) & (strength >= WEAK * around))
     order = order[np.argsort(-strength[order], kind="stable")]
     taken = np.zeros(len(strength) + 1, bool)

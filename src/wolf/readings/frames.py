@@ -2,7 +2,7 @@
 
 import warnings
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -78,33 +78,60 @@ def filter_frame(
     if isinstance(wrapped, nw.Series):
         wrapped = wrapped.alias("value" if wrapped.name in (None, "") else wrapped.name).to_frame()
     columns: list[str] = wrapped.columns
-    if not len(wrapped):
-        raise ValueError("the frame has no rows; give it some")
-    for name, column in (("time", time), ("by", by)):
-        if column is not None:
-            _check_name(name, column, columns)
-    chosen = _value_names(wrapped, values, {time, by})
-    data = np.stack([_numbers(wrapped.get_column(name)) for name in chosen], axis=1)
-    names = [str(name) for name in chosen]  # pandas also has numbers for names
-    times = _times(frame, wrapped, time)
-    groups, labels = (None, None) if by is None else _groups(wrapped.get_column(by))
+    rows = read_frame(wrapped, time, values, by)
     known = checks.mapping("parameters", parameters, "{'obs_var': 1.0}")
-    dated = time is None or wrapped.schema[time].is_temporal()
-    how: Any = {
-        "live": live,
-        "patience": patience,
-        "longest_fault": longest_fault,
-        "dated": dated and times is not None,
-    }
+    how: Any = {"live": live, "patience": patience, "longest_fault": longest_fault, "dated": rows.dated}
     options = Options(model, method, known, smooth, forecast, level, diagnostics=False, **how)
-    done = clean(data, times, options, groups=groups, labels=labels, names=names, failed=_warn)
-    added = spread_rows(done, names, len(data), set(columns))
+    named: Any = {"groups": rows.groups, "labels": rows.labels, "names": rows.names}
+    done = clean(rows.values, rows.times, options, **named, failed=_warn)
+    names = rows.names
+    added = spread_rows(done, names, len(rows.values), set(columns))
     backend = nw.get_native_namespace(wrapped)
     new = [nw.new_series(name, column, backend=backend) for name, column in added.items()]
     out = wrapped.with_columns(*new)
     if forecast:
         out = below(out, done, [titles(names, each.columns, set(columns)) for each in done], time, by)
     return out.to_native()
+
+
+class FrameRows(NamedTuple):
+    """The numbers in a frame.
+
+    Attributes:
+        values: (rows, M).
+        times: (rows,), or None.
+        dated: whether times are seconds.
+        groups: number of the series of each row.
+        labels: of the series.
+        names: of the values.
+    """
+
+    values: np.ndarray
+    times: np.ndarray | None
+    dated: bool
+    groups: np.ndarray | None
+    labels: list[str] | None
+    names: list[str]
+
+
+def read_frame(wrapped: Any, time: str | None, values: str | list[str] | None, by: str | None) -> FrameRows:
+    """Take the numbers out of a frame of narwhals."""
+    if not len(wrapped):
+        raise ValueError("the frame has no rows; give it some")
+    chosen = value_names(wrapped, time, values, by)
+    data = np.stack([_numbers(wrapped.get_column(name)) for name in chosen], axis=1)
+    times = _times(wrapped.to_native(), wrapped, time)
+    groups, labels = (None, None) if by is None else _groups(wrapped.get_column(by))
+    dated = (time is None or wrapped.schema[time].is_temporal()) and times is not None
+    return FrameRows(data, times, dated, groups, labels, [str(name) for name in chosen])  # pandas has numbers for names
+
+
+def value_names(wrapped: Any, time: str | None, values: str | list[str] | None, by: str | None) -> list[str]:
+    """Check the names of columns, and find those of the values."""
+    for name, column in (("time", time), ("by", by)):
+        if column is not None:
+            _check_name(name, column, wrapped.columns)
+    return _value_names(wrapped, values, {time, by})
 
 
 def _warn(label: str, why: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wolf.choosing import steady
+from wolf.numerics.running import running_maximum, running_median
 from wolf.readings import faults
 from wolf.readings.shapes import runs_of, stuck_rows, suspicious_values
 from wolf.readings.sweeps import Build, Sweep, sweep
@@ -224,12 +225,10 @@ def _usual_errors(model: Any, values: np.ndarray) -> np.ndarray:
 
 def _without_gross(values: np.ndarray) -> np.ndarray:
     """Leave out what is far from its running median: what usual errors are must not depend on the faults."""
-    from scipy.ndimage import median_filter
-
     known = np.flatnonzero(np.isfinite(values))
     if not len(known):
         return values
-    apart = np.abs(values[known] - median_filter(values[known], WINDOW, mode="nearest"))
+    apart = np.abs(values[known] - running_median(values[known], WINDOW, "nearest"))
     usual = faults.MAD * float(np.median(apart[apart > 0])) if np.any(apart > 0) else np.inf
     kept = values.copy()
     kept[known[apart > GROSS * usual]] = np.nan
@@ -242,9 +241,7 @@ def _pruned(mask: np.ndarray, away: np.ndarray, longest: int) -> np.ndarray:
     A run is longer where readings beside it are off to the same side: a drift has soft ends. A reading that is off
     because a worse one nearby is still believed waits.
     """
-    from scipy.ndimage import maximum_filter1d
-
-    worst = maximum_filter1d(np.where(mask, 0.0, np.abs(away)), AROUND)
+    worst = running_maximum(np.where(mask, 0.0, np.abs(away)), AROUND)
     away = np.where(np.abs(away) >= CULPRIT * worst, away, 0.0)
     kept = np.zeros_like(mask)
     for first, stop in runs_of(mask):

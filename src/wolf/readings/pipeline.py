@@ -93,7 +93,7 @@ def prepare(
     if named is not None:
         _known(named, options)
     names = [f"value {j}" for j in range(values.shape[1])] if names is None else names
-    blocks = _blocks(named, names) if named is not None else _guessed_blocks(names)
+    blocks = column_blocks(options, names)
     order = Order(times)
     members = [None] if groups is None else _members(groups, len(labels or []))
     for label, rows in zip(labels or [""], members, strict=True):
@@ -206,6 +206,12 @@ def _known(named: Named, options: Options) -> dict[str, float]:
     for name, value in options.parameters.items():
         checks.variances(**{name: value})
     return named.given | dict(options.parameters)
+
+
+def column_blocks(options: Options, names: list[str]) -> list[list[int]]:
+    """Say which columns are filtered together."""
+    named = _named(options)
+    return _blocks(named, names) if named is not None else _guessed_blocks(names)
 
 
 def _blocks(named: Named, names: list[str]) -> list[list[int]]:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from wolf import native
 from wolf.belief import Gaussian
 from wolf.engine import parallel
 from wolf.engine.smoothing import run_smoother
@@ -85,13 +86,20 @@ def _block_model(
 
 
 def _forward(model: LinearModel, method: Any, values: np.ndarray, size: int, state: Any) -> tuple[Any, Any]:
-    with precision("float64"):
-        cast_model, cast_method = cast(model, "float64"), cast(method, "float64")
-        if state is None:
-            state = to_numpy(cast_method.init(cast_model, None))
+    padded = _pad(values[:, None], size, np.nan)
+    if state is not None:
         state = state._replace(t=np.zeros_like(state.t))
-        padded = _pad(values[:, None], size, np.nan)
-        return parallel.run_one(cast_model, cast_method, padded, None, None, state=state, save=_kept)
+    ready, _ = native.plan("auto", [model], method, "float64", False, None, _kept)
+    if ready is not None:
+        final, saved = native.run_one(ready, padded, None, state)
+    else:
+        with precision("float64"):
+            model, method = cast(model, "float64"), cast(method, "float64")
+            state = method.init(model, None) if state is None else state
+            final, saved = parallel.run_one(model, method, padded, state=state, save=_kept)
+    # The rows beyond the last one are there to share programs: what is known after them is less than at the end.
+    last = len(values) - 1
+    return final._replace(belief=final.belief._replace(mean=saved["means"][last], cov=saved["covs"][last])), saved
 
 
 def _kept(state: Any, info: Any) -> dict[str, Any]:

@@ -6,7 +6,6 @@ then replaces the manifest. What the manifest does not name never happened; the 
 
 import json
 import os
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,7 @@ class Commits:
         self.settings = settings | {"kind": kind, "out": str(out.resolve())}
         state.mkdir(parents=True, exist_ok=True)
         out.mkdir(parents=True, exist_ok=True)
-        self._lock = _lock(state)
+        self._lock = storage.hold(state / "lock", f"another process is running a stream with the state {state}")
         self.manifest: dict[str, Any] = {"epoch": 0, "parts": 0}
         try:
             self._recover()
@@ -160,19 +159,3 @@ def _write(file: Any, table: Any, kind: str) -> None:
         from pyarrow import parquet
 
         parquet.write_table(table, file)
-
-
-def _lock(state: Path) -> int | None:
-    """Keep other processes out of a folder, as long as this one lives; only POSIX has such locks."""
-    try:
-        import fcntl
-    except ImportError:
-        return None
-    handle = os.open(state / "lock", os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        with suppress(OSError):
-            os.close(handle)
-        raise ValueError(f"another process is running a stream with the state {state}") from None
-    return handle

@@ -23,6 +23,7 @@ def filter_batches(
     key: str,
     values: str | Sequence[str],
     time: str | None = None,
+    step: float = 1.0,
     level: float = 0.95,
 ) -> Any:
     """Filter rows of many keys, batch by batch, as they are asked for.
@@ -37,6 +38,7 @@ def filter_batches(
         key: name of the column that says whose a row is, of text or integers.
         values: name of the column that is filtered, or names; null is missing.
         time: name of the column of times: numbers, or time stamps, which count as seconds. As they come without it.
+        step: length of a step of the model, in the unit of the times.
         level: probability of the intervals.
 
     Returns:
@@ -57,9 +59,10 @@ def filter_batches(
     if bank is model and method is not None:
         raise ValueError("a bank has its method; leave method= out")
     names = (values,) if isinstance(values, str) else tuple(values)
+    checks.positive_number("step", step)
     reach = deviations(checks.level(level))
     schema, batches = _open(reader)
-    _check(schema, bank, key, names, time)
+    check_columns(schema, bank, key, names, time)
     added = name_results(bank.step([], np.empty((0, len(names)))), names, reach, set(schema.names))
     for title, array in added.items():
         schema = schema.append(pyarrow.field(title, pyarrow.from_numpy_dtype(array.dtype)))
@@ -67,7 +70,7 @@ def filter_batches(
     def run() -> Iterator[Any]:
         for batch in batches:
             ys = np.column_stack([_floats(batch.column(name)) for name in names])
-            times = None if time is None else _times(batch.column(time), time)
+            times = None if time is None else read_times(batch.column(time), time) / step
             stepped = bank.step(_keys(batch.column(key), key), ys, times)
             results = name_results(stepped, names, reach, set(batch.schema.names))
             arrays = [pyarrow.array(array, mask=~stepped.used) for array in results.values()]
@@ -121,7 +124,7 @@ def _open(reader: Any) -> tuple[Any, Iterable[Any]]:
     return first.schema, chain([first], batches)
 
 
-def _check(schema: Any, bank: Bank, key: str, names: tuple[str, ...], time: str | None) -> None:
+def check_columns(schema: Any, bank: Bank, key: str, names: tuple[str, ...], time: str | None) -> None:
     """Refuse columns that are not there, or hold something else."""
     from pyarrow import types
 
@@ -158,7 +161,7 @@ def _keys(column: Any, name: str) -> list[Hashable]:
     return column.to_pylist()
 
 
-def _times(column: Any, name: str) -> np.ndarray:
+def read_times(column: Any, name: str) -> np.ndarray:
     """Read numbers, or seconds since 1970."""
     import pyarrow
 

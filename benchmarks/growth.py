@@ -1,0 +1,56 @@
+"""How the cost of a step grows with length, states, measurements and number of series; a part of `speed.py`."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from libraries import LIBRARIES, installed
+from timing import Run, cpu_times, number
+from waiting import linear_model
+
+import wolf
+
+LENGTHS = (10, 100, 1_000, 10_000, 100_000)
+STATES = (1, 2, 4, 8, 16, 32, 64)
+MEASURED = (1, 2, 4, 8)
+SERIES = (1, 10, 100, 1_000, 10_000)
+STEPS = 2_000
+SERIES_STEPS = 100
+METHODS: dict[str, Any] = {"KF": wolf.KF(), "WoLF": wolf.WoLF(), "default": None}
+RIVAL = "statsmodels"
+
+
+def one_series(model: wolf.LinearModel, steps: int) -> dict[str, float | str]:
+    """Give ns a step of one series, and the engine that the default ran by."""
+    ys = np.random.default_rng(0).normal(size=(steps, model.obs_dim))
+    runs = {name: Run(partial(wolf.filter, model, ys, method=method), steps) for name, method in METHODS.items()}
+    if RIVAL in installed():
+        runs[RIVAL] = Run(lambda library: library.filter(ys), steps, partial(LIBRARIES[RIVAL], model))
+    engine = wolf.filter(model, ys).engine.split(":")[0]
+    return cpu_times(runs, 3 if steps <= STEPS else 2) | {"engine": engine}
+
+
+def many_series(count: int) -> dict[str, float | str]:
+    """Give ns a series-step of many."""
+    model = linear_model(4)
+    ys = np.random.default_rng(0).normal(size=(count, SERIES_STEPS, model.obs_dim))
+    runs = {
+        name: Run(partial(wolf.filter_many, model, ys, method=method, save="means"), count * SERIES_STEPS)
+        for name, method in METHODS.items()
+    }
+    return cpu_times(runs, 3) | {"engine": wolf.filter_many(model, ys[:1], save="means").engine.split(":")[0]}
+
+
+def lines() -> list[str]:
+    """Measure, and write a table."""
+    rows = {f"{steps:,} steps, (4, 2)": one_series(linear_model(4), steps) for steps in LENGTHS}
+    rows |= {f"{size} states, 1 measured": one_series(linear_model(size, 1), STEPS) for size in STATES}
+    rows |= {f"8 states, {size} measured": one_series(linear_model(8, size), STEPS) for size in MEASURED}
+    rows |= {f"{count:,} series of {SERIES_STEPS} steps": many_series(count) for count in SERIES}
+    columns = [*METHODS, RIVAL]
+    found = [f"| ns a step | {' | '.join(columns)} | engine |", "|---|" + "---|" * (len(columns) + 1)]
+    for label, row in rows.items():
+        cells = [number(1e9 * float(row[name])) if name in row else "" for name in columns]
+        found.append(f"| {label} | {' | '.join(cells)} | {row['engine']} |")
+        print(found[-1], flush=True)
+    return found
