@@ -80,7 +80,7 @@ def filter(
     entry.warn_if_large(suited, array.shape[0], save, dtype, method)
     entry.warn_if_fresh(model)
     if ready is None:
-        ready = Ready(method, suited, *_plan(engine, (suited,), method, dtype, update_first, us, save, key))
+        ready = Decided(method, suited, *_plan(engine, (suited,), method, dtype, update_first, us, save, key))
         if inputs is None and key is None and ready.code is not None:
             native.recent.keep(model, meant, how, ready)
     out = _filter(model, ready, array, us, key, dtype, {"save": save, "update_first": update_first})
@@ -88,7 +88,7 @@ def filter(
     return out if index is None else dataclasses.replace(out, index=index)
 
 
-class Ready(NamedTuple):
+class Decided(NamedTuple):
     """What was decided before a run.
 
     Attributes:
@@ -231,7 +231,7 @@ def filter_chunks(
         seen += len(array)
         entry.check_time_axes(model, seen, update_first, "filter")
         if ready is None or inputs is not None:
-            ready = Ready(method, suited, *_plan(engine, (suited,), method, dtype, update_first, us, save, key))
+            ready = Decided(method, suited, *_plan(engine, (suited,), method, dtype, update_first, us, save, key))
         options = {"state": state, "u_before": before, "save": save, "update_first": update_first}
         out = _filter(model, ready, array, us, key, dtype, options)
         state, before = out.final, None if us is None else to_dtype(us[-1], dtype)
@@ -495,7 +495,7 @@ def forecast(
 
 
 def _filter(
-    model: Model, ready: Ready, ys: np.ndarray, us: np.ndarray | None, key: Any, dtype: str, options: dict[str, Any]
+    model: Model, ready: Decided, ys: np.ndarray, us: np.ndarray | None, key: Any, dtype: str, options: dict[str, Any]
 ) -> Filtered:
     """Run one series whose door checks are done."""
     save, update_first = options["save"], options["update_first"]
