@@ -68,7 +68,7 @@ class KafkaTopic(Messages):
         for message in [first, *more] if first is not None else []:
             if message.error() is not None:
                 raise self.lost(message.error())
-            self._offsets = self._offsets | {str(message.partition()): message.offset() + 1}
+            self._offsets = self._offsets | {str(message.partition()): int(message.offset() or 0) + 1}
             read.append((self._offsets, (message.value() or b"").decode("utf-8", "replace")))
         return read
 
