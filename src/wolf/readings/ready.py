@@ -111,7 +111,7 @@ class Ready:
         for kept, state in run(self.build, self.filter, self.values, self.gaps, self.options):
             variance, final = kept.pop("variance"), state
             some = self.values[first : first + len(variance)]
-            kept["kind"] = _plain_kinds(kept["outlier"], some)
+            kept["kind"] = plain_kinds(kept["outlier"], some)
             first += len(variance)
             yield self._finished(kept, variance, reach, reach * np.sqrt(variance + obs), progress)
         ends = (self.times, self.unit, len(self.values), self.options)
@@ -204,7 +204,7 @@ def longest_rows(options: Options, unit: float, count: int) -> int:
     return longest
 
 
-def _plain_kinds(outlier: np.ndarray, values: np.ndarray) -> np.ndarray:
+def plain_kinds(outlier: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Say of rows that a method judged what they are: it knows of outliers alone."""
     flagged = outlier if outlier.ndim == 1 else outlier.any(1)
     spike, gap = hindsight.KINDS.index("spike"), hindsight.KINDS.index("gap")
