@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # A file stays with one worker: its tests share compiled programs, which are most of the time.
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile
 
-.PHONY: demo test check check-all test-spark fuzz reproduce bench docs clean
+.PHONY: demo test check check-all test-spark fuzz reproduce bench docs notebooks clean
 
 demo: $(VENV)/demo.done  ## a robust filter against a Kalman filter on dirty data: a table and a picture
 	$(BIN)/wolf demo
@@ -19,7 +19,7 @@ check: $(VENV)/dev.done  ## what CI runs: format, lint, types, all but the slow 
 	$(BIN)/mypy
 	$(PYTEST) -m "not slow and not spark"
 
-check-all: $(VENV)/dev.done  ## the slow tests too, all of them with the compiler that users have
+check-all: $(VENV)/docs.done  ## the slow tests too, all of them with the compiler that users have
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -27,6 +27,9 @@ check-all: $(VENV)/dev.done  ## the slow tests too, all of them with the compile
 
 test-spark: $(VENV)/spark.done  ## the tests on Spark, with kills of its processes; needs Java 17, takes minutes
 	$(BIN)/pytest -m spark tests/spark
+
+coverage: $(VENV)/coverage.done  ## which lines and branches the tests of `make check` go through
+	$(PYTEST) -m "not slow" --cov=wolf --cov-branch --cov-report=term:skip-covered --cov-report=json:$(VENV)/coverage.json
 
 fuzz: $(VENV)/dev.done  ## 150,000 random models and series, over all filters with a Gaussian belief, and 34,000 at the doors
 	WOLF_FUZZ=100000 $(BIN)/pytest tests/attack/test_fuzz.py tests/attack/test_doors.py
@@ -39,6 +42,11 @@ bench: $(VENV)/bench.done  ## speed beside six libraries and C++ in one run, int
 
 docs: $(VENV)/docs.done  ## the documentation as a site, in site/
 	$(BIN)/mkdocs build --strict
+
+notebooks: $(VENV)/docs.done  ## the examples as notebooks, in notebooks/
+	mkdir -p notebooks
+	for each in $$(grep -l "^# %%" examples/*.py); do \
+	    $(BIN)/jupytext --quiet --to ipynb $$each --output notebooks/$$(basename $$each .py).ipynb || exit 1; done
 
 $(VENV)/bin/python:
 	@echo "Making an environment in $(VENV) ..."
@@ -68,9 +76,13 @@ $(VENV)/bench.done: $(VENV)/dev.done benchmarks/requirements.txt
 	$(BIN)/python -m pip install --quiet -r benchmarks/requirements.txt
 	@touch $@
 
+$(VENV)/coverage.done: $(VENV)/dev.done
+	$(BIN)/python -m pip install --quiet pytest-cov
+	@touch $@
+
 $(VENV)/docs.done: $(VENV)/dev.done docs/requirements.txt
 	$(BIN)/python -m pip install --quiet -r docs/requirements.txt
 	@touch $@
 
 clean:
-	rm -rf $(VENV) site
+	rm -rf $(VENV) site notebooks

@@ -13,7 +13,7 @@ from scipy.spatial.transform import Rotation
 
 import wolf
 from wolf.filters import ErrorState
-from wolf.models.attitude import Turning, Watch, compose
+from wolf.models.attitude import ReferenceVectors, Turning, compose
 
 EXAMPLE = runpy.run_path(str(Path(__file__).parent.parent / "examples" / "attitude.py"))
 TURNING = Turning(0.02)
@@ -59,7 +59,9 @@ def test_going_there_and_looking_back_is_the_step_with_slope_one(angle):
 
 def test_sensors_say_the_world_in_body_axes():
     turned = Rotation.from_rotvec([1.0, -2.0, 0.5])
-    seen = Watch(np.array([0.0, 0.0, 9.81]), np.array([0.4, 0.0, -0.9]))(jnp.r_[turned.as_rotvec(), np.zeros(3)])
+    seen = ReferenceVectors(np.array([0.0, 0.0, 9.81]), np.array([0.4, 0.0, -0.9]))(
+        jnp.r_[turned.as_rotvec(), np.zeros(3)]
+    )
     np.testing.assert_allclose(seen[:3], turned.inv().apply([0.0, 0.0, 9.81]), atol=1e-14)
     np.testing.assert_allclose(seen[3:], turned.inv().apply([0.4, 0.0, -0.9]), atol=1e-14)
     np.testing.assert_allclose(wolf.models.quaternions(turned.as_rotvec()), turned.as_quat(), atol=1e-15)

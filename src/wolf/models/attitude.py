@@ -63,7 +63,9 @@ def attitude(
         raise ValueError("field must not lie along gravity: a turn around both would never be seen")
     prior = Gaussian(*checks.prior(prior, 6))
     noise = np.diag([gyro_var * dt**2] * 3 + [bias_var] * 3)
-    return StateSpaceModel(Turning(dt), Watch(**seen), noise, np.diag([accel_var] * 3 + [mag_var] * 3), prior)
+    return StateSpaceModel(
+        Turning(dt), ReferenceVectors(**seen), noise, np.diag([accel_var] * 3 + [mag_var] * 3), prior
+    )
 
 
 @pytree
@@ -86,7 +88,7 @@ class Turning:
 
 
 @pytree
-class Watch:
+class ReferenceVectors:
     """See gravity and the magnetic field from inside a body."""
 
     gravity: Any

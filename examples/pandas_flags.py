@@ -1,0 +1,43 @@
+# %% [markdown]
+# # Flag anomalies in a pandas frame
+#
+# A thermometer that sends false values and has gaps. `filter_frame` chooses a model, judges each reading by what came
+# before and after it, and gives the frame back with an estimate, an interval and the kind of every fault. The columns
+# go wherever a frame goes: `groupby`, plots, a database.
+
+# %%
+import matplotlib.pyplot as plt
+import pandas as pd
+
+import wolf
+from wolf.plots import style
+
+frame = pd.read_csv(wolf.datasets.path("thermometer")).head(500)
+flagged = wolf.filter_frame(frame[["time", "value"]], time="time", values="value")
+print(flagged.loc[flagged["outlier"], ["time", "value", "mean", "kind"]].head(), "\n")
+print(flagged["kind"].value_counts().to_string(), "\n")
+
+# %% [markdown]
+# The truth is known here, so that we can count. The usual rule of thumb for comparison: more than three robust
+# standard deviations from a rolling median.
+
+# %%
+false = frame["is_outlier"] == 1
+middle = frame["value"].rolling(25, center=True, min_periods=5).median()
+spread = 1.4826 * (frame["value"] - middle).abs().rolling(25, center=True, min_periods=5).median()
+rolling = (frame["value"] - middle).abs() > 3 * spread
+for name, found in {"rolling median": rolling, "wolf": flagged["outlier"]}.items():
+    print(f"{name:<16} found {(found & false).sum()} of {false.sum()}, false alarms {(found & ~false).sum()}")
+errors = {"rolling median": int((rolling != false).sum()), "wolf": int((flagged["outlier"] != false).sum())}
+
+# %%
+figure, ax = plt.subplots(figsize=(9, 3.6), layout="constrained")
+ax.fill_between(flagged["time"], flagged["lower"], flagged["upper"], color=style.ROBUST, alpha=0.2, lw=0)
+ax.plot(flagged["time"], flagged["mean"], color=style.ROBUST, lw=1.5, label="estimate and 95 % interval")
+good, bad = flagged[~flagged["outlier"]], flagged[flagged["outlier"]]
+ax.scatter(good["time"], good["value"], s=6, color=style.DOTS, label="reading")
+ax.scatter(bad["time"], bad["value"], marker="x", s=30, color=style.KALMAN, label="flagged")
+ax.set(xlabel="minutes", ylabel="temperature, °C")
+ax.legend(frameon=False, ncols=3, loc="lower left", bbox_to_anchor=(0, 1))
+style.dress(ax)
+figure.savefig("pandas_flags.png", dpi=120)
