@@ -2,10 +2,14 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Other Pythons: those that are not there are named and left out. Give paths to use some that are elsewhere.
+PYTHONS ?= python3.12 python3.13
+VERSIONS_NEED := pytest==9.2.0 pytest-xdist==3.8.0 hypothesis==6.170.15 pandas==3.1.1 polars==2.1.0
+VERSIONS_TESTS := $(patsubst %,tests/test_%.py,door kernel native frames results)
 # A file stays with one worker: its tests share compiled programs, which are most of the time.
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile
 
-.PHONY: demo test check check-all test-spark fuzz reproduce bench docs notebooks clean
+.PHONY: demo test check check-all check-versions test-spark fuzz reproduce bench docs notebooks clean
 
 demo: $(VENV)/demo.done  ## a robust filter against a Kalman filter on dirty data: a table and a picture
 	$(BIN)/wolf demo
@@ -24,6 +28,14 @@ check-all: $(VENV)/docs.done  ## the slow tests too, all of them with the compil
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	XLA_FLAGS= $(PYTEST) -m "not spark"
+	$(MAKE) check-versions
+
+check-versions:  ## doors, kernel, frames and results with other Pythons and the newest libraries
+	@for python in $(PYTHONS); do \
+	    if ! $$python --version > /dev/null 2>&1; then echo "$$python is not installed: not tested"; continue; fi; \
+	    venv=$(VENV)-$$(basename $$python); \
+	    $$python -m venv $$venv && $$venv/bin/pip install --quiet ".[all]" $(VERSIONS_NEED) || exit 1; \
+	    $$venv/bin/pytest $(VERSIONS_TESTS) -m "not slow and not thorough and not spark" || exit 1; done
 
 test-spark: $(VENV)/spark.done  ## the tests on Spark, with kills of its processes; needs Java 17, takes minutes
 	$(BIN)/pytest -m spark tests/spark
@@ -85,4 +97,4 @@ $(VENV)/docs.done: $(VENV)/dev.done docs/requirements.txt
 	@touch $@
 
 clean:
-	rm -rf $(VENV) site notebooks
+	rm -rf $(VENV) $(VENV)-* site notebooks

@@ -7,6 +7,15 @@ from typing import Any
 COMMANDS = "<!-- all commands -->"  # where they go
 EXAMPLES = Path(__file__).parent.parent / "examples"
 GALLERY = Path(__file__).parent / "gallery.md"
+# How far up the search puts what it finds: pages that say how before those that list, records last.
+BOOSTS = {
+    "reproduction/": 0.2,
+    "benchmarks": 0.3,
+    "reliability": 0.3,
+    "architecture": 0.3,
+    "api/": 0.6,
+    "gallery/": 0.6,
+}
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
@@ -18,11 +27,13 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         markdown: of a page.
         page: which one.
     """
+    place = page.file.src_uri
+    page.meta.setdefault("search", {"boost": next((b for start, b in BOOSTS.items() if place.startswith(start)), 1)})
     if COMMANDS in markdown:
         from wolf.cli import main, pages
 
         markdown = markdown.replace(COMMANDS, pages.markdown(main))
-    if page.file.src_uri == GALLERY.name:
+    if place == GALLERY.name:
         markdown = re.sub(r"\(\.\./examples/(\w+)\.py\)", r"(gallery/\1.md)", markdown)
     return with_mathematics(markdown.replace("```python\n>>>", "```pycon\n>>>"))
 

@@ -8,7 +8,7 @@ import sys
 import threading
 from functools import partial
 from pathlib import Path
-from urllib.parse import unquote, urldefrag, urljoin, urlparse
+from urllib.parse import quote, unquote, urldefrag, urljoin, urlparse
 
 import pytest
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parent.parent
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 WIDTHS = (1366, 390)  # a small laptop, a phone
-# Words that people type, and the pages of which one must be among the first five found.
+# Words that people type, and the pages of which one must be among the first found.
 WORDS = {
     "anomaly": {"readings", "gallery", "find"},
     "unscented": {"choosing-a-method", "find"},
@@ -27,6 +27,10 @@ WORDS = {
     "changepoint": {"gallery", "find", "learned-noise"},
     "filter_frame": {"readings", "api"},
 }
+
+
+FIND = (ROOT / "docs" / "find.md").read_text()
+JOBS = dict(re.findall(r"^\| [^|]+ \| `([^`]+)` \| \[[^]]+\]\(([\w/-]+)\.md\) \|$", FIND, re.MULTILINE))
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -107,14 +111,28 @@ def test_every_internal_link_leads_to_a_place_that_is_there(site):
     assert not broken
 
 
+def first_found(site, browser, words):
+    """Give the first six different pages that the search of the site finds."""
+    view = browser.new_page(viewport={"width": 1366, "height": 800})
+    view.goto(f"{site[1]}?q={quote(words)}", wait_until="load")
+    view.wait_for_selector(".md-search-result__item > a", timeout=60_000)
+    links = view.eval_on_selector_all(".md-search-result__item > a", "all => all.map(each => each.href)")
+    view.close()
+    return list(dict.fromkeys(urlparse(link).path.strip("/") for link in links))[:6]
+
+
 @pytest.mark.parametrize("word", WORDS)
 def test_the_search_finds_what_people_call_it(site, browser, word):
-    view = browser.new_page(viewport={"width": 1366, "height": 800})
-    view.goto(f"{site[1]}?q={word}", wait_until="load")
-    view.wait_for_selector(".md-search-result__link", timeout=20_000)
-    found = view.eval_on_selector_all(".md-search-result__item > a", "all => all.map(each => each.href)")[:5]
-    view.close()
-    assert {urlparse(link).path.strip("/").split("/")[0] for link in found} & WORDS[word]
+    assert {page.split("/")[0] for page in first_found(site, browser, word)} & WORDS[word]
+
+
+def test_there_are_fifteen_jobs():
+    assert len(JOBS) == 15
+
+
+@pytest.mark.parametrize("words", JOBS)
+def test_a_job_is_solved_by_what_the_search_finds(site, browser, words):
+    assert JOBS[words] in first_found(site, browser, words)
 
 
 def test_what_is_copied_from_a_session_has_no_prompt_and_no_answer(site, browser):
