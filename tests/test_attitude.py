@@ -93,13 +93,15 @@ def test_the_bias_is_found_and_errors_are_as_large_as_said():
     assert 0.5 < distance.mean() < 6.0  # 3 in the long run; errors of neighbouring steps go together
 
 
-def test_online_steps_are_the_same():
+def test_every_door_gives_the_same():
     _, gyro, ys, _ = EXAMPLE["turn"](0)
     out = EXAMPLE["follow"](gyro, ys, "WoLF")
     online = wolf.Online(out.model, "WoLF")
     for y, u in zip(ys[:20], gyro[:20], strict=True):
         online.step(y, u=u)
     np.testing.assert_allclose(online.mean, out.means[19], atol=1e-12)
+    many = wolf.filter_many(out.model, np.stack([ys, ys[::-1]]), method="WoLF", inputs=np.stack([gyro, gyro]))
+    np.testing.assert_array_equal(many.means[0], out.means)
     with pytest.raises(ValueError, match="cannot be added to: they can only be filtered"):
         wolf.smooth(out)
 

@@ -41,6 +41,30 @@ def test_level_is_what_filter_frame_gives(readings):
     np.testing.assert_allclose(fitted.transform(readings[:, :1])[:, 0], frame["mean"], rtol=1e-9)
 
 
+def test_times_come_from_the_index(readings):
+    hours = np.cumsum(np.random.default_rng(2).choice([1, 1, 1, 6], 200))
+    stamped = pd.DataFrame({"a": readings[:, 0]}, index=pd.Timestamp("2026-01-01") + pd.to_timedelta(hours, "h"))
+    fitted = RobustLevel("local-level", times="index").fit(stamped)
+    frame = wolf.filter_frame(
+        stamped.rename_axis("t").reset_index(),
+        values="a",
+        time="t",
+        model="local-level",
+        live=True,
+        parameters=fitted.parameters_[0],
+    )
+    found = fitted.transform(stamped)[:, 0]
+    np.testing.assert_allclose(found, frame["mean"], rtol=1e-9)
+    even = RobustLevel("local-level").fit(stamped).transform(stamped)[:, 0]
+    assert np.abs(found - even).max() > 0.01
+    with pytest.raises(ValueError, match="do not decrease"):
+        fitted.transform(stamped[::-1])
+    with pytest.raises(ValueError, match="takes a pandas frame"):
+        RobustLevel(times="index").fit(stamped.to_numpy())
+    with pytest.raises(ValueError, match="times must be 'index'"):
+        RobustLevel(times="a").fit(stamped)
+
+
 def test_repaired_readings_differ_only_where_they_were_refused_or_missing(readings):
     repaired = RobustLevel(output="repaired", smooth=True).fit_transform(readings)
     changed = repaired != readings

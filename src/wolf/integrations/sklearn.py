@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from wolf.models.continuous import read_times
 from wolf.readings import Options, Series, clean
 
 try:
@@ -19,6 +20,7 @@ except ImportError as missing:
         name="sklearn",
     ) from missing
 
+INDEX = "index"
 OUTPUTS = ("level", "repaired")
 HALF = 0.5  # outliers are a minority
 REFUSED_FROM = 3.0  # standard deviations between what is believed and what is refused, on the scale of the scores
@@ -31,6 +33,7 @@ class _ByColumn(BaseEstimator):
     model: str
     method: Any
     smooth: bool
+    times: str | None = None
 
     def __sklearn_tags__(self) -> Any:
         """Say that NaN is welcome."""
@@ -42,19 +45,34 @@ class _ByColumn(BaseEstimator):
         options: dict[str, Any] = {"reset": reset, "dtype": np.float64, "ensure_all_finite": "allow-nan"}
         return np.asarray(validate_data(self, X, **options))
 
-    def _fit_column(self, column: np.ndarray) -> tuple[str, dict[str, float]]:
+    def _stamps(self, X: Any) -> np.ndarray | None:
+        """Read the times of the rows off the index of a frame, if asked to; seconds for dates."""
+        if self.times is None:
+            return None
+        if self.times != INDEX:
+            raise ValueError(f"times must be 'index', for frames with an index of times, or None; got {self.times!r}")
+        if not hasattr(X, "index"):
+            raise ValueError(f"times='index' takes a pandas frame, whose index has the times; got {type(X).__name__}")
+        stamps = read_times(X.index.to_numpy())
+        if not np.all(np.isfinite(stamps)) or np.any(np.diff(stamps) < 0):
+            raise ValueError("the index must hold times that are known and do not decrease; try frame.sort_index()")
+        return stamps
+
+    def _fit_column(self, column: np.ndarray, stamps: np.ndarray | None = None) -> tuple[str, dict[str, float]]:
         known = column[np.isfinite(column)]
         if known.size and np.all(known == known[0]):
             name = "local-level" if self.model == "auto" else self.model
             return name, _quiet(name, float(known[0]))
         options = Options(model=self.model, method=self.method, diagnostics=False, live=True)
-        found = clean(column[:, None], None, options)[0]
+        found = clean(column[:, None], stamps, options)[0]
         return found.model, found.parameters
 
-    def _clean_column(self, j: int, column: np.ndarray, diagnostics: bool = False) -> Series:
+    def _clean_column(
+        self, j: int, column: np.ndarray, diagnostics: bool = False, stamps: np.ndarray | None = None
+    ) -> Series:
         how: Any = {"smooth": self.smooth, "live": not self.smooth, "diagnostics": diagnostics}
         options = Options(self.models_[j], self.method, self.parameters_[j], **how)
-        return clean(column[:, None], None, options)[0]
+        return clean(column[:, None], stamps, options)[0]
 
 
 class RobustLevel(OneToOneFeatureMixin, TransformerMixin, _ByColumn):
@@ -69,6 +87,8 @@ class RobustLevel(OneToOneFeatureMixin, TransformerMixin, _ByColumn):
         smooth: use the whole series for each row; a filter sees only the past, as it must for prediction.
         output: "level" for the estimate in every row, "repaired" for the readings with the estimate in place of
             outliers and missing ones.
+        times: "index" for the times of the rows from the index of a pandas frame, dates or numbers; None for even
+            steps. Variances belong to the usual step of what was fitted.
 
     Attributes:
         models_: name of the model of each column.
@@ -82,11 +102,19 @@ class RobustLevel(OneToOneFeatureMixin, TransformerMixin, _ByColumn):
         (True, True)
     """
 
-    def __init__(self, model: str = "auto", method: Any = None, smooth: bool = False, output: str = "level"):
+    def __init__(
+        self,
+        model: str = "auto",
+        method: Any = None,
+        smooth: bool = False,
+        output: str = "level",
+        times: str | None = None,
+    ):
         self.model = model
         self.method = method
         self.smooth = smooth
         self.output = output
+        self.times = times
 
     def fit(self, X: Any, y: Any = None) -> "RobustLevel":
         """Find the noise of each column.
@@ -97,8 +125,8 @@ class RobustLevel(OneToOneFeatureMixin, TransformerMixin, _ByColumn):
         """
         if self.output not in OUTPUTS:
             raise ValueError(f"output must be one of {', '.join(map(repr, OUTPUTS))}; got {self.output!r}")
-        values = self._validate(X, reset=True)
-        fitted = [self._fit_column(column) for column in values.T]
+        values, stamps = self._validate(X, reset=True), self._stamps(X)
+        fitted = [self._fit_column(column, stamps) for column in values.T]
         self.models_, self.parameters_ = [name for name, _ in fitted], [variances for _, variances in fitted]
         return self
 
@@ -109,13 +137,13 @@ class RobustLevel(OneToOneFeatureMixin, TransformerMixin, _ByColumn):
             X: (rows, columns), in the order of time.
         """
         check_is_fitted(self)
-        values = self._validate(X, reset=False)
-        return np.stack([self._column(j, column) for j, column in enumerate(values.T)], axis=1)
+        values, stamps = self._validate(X, reset=False), self._stamps(X)
+        return np.stack([self._column(j, column, stamps) for j, column in enumerate(values.T)], axis=1)
 
-    def _column(self, j: int, column: np.ndarray) -> np.ndarray:
+    def _column(self, j: int, column: np.ndarray, stamps: np.ndarray | None) -> np.ndarray:
         if not np.isfinite(column).any():
             return column
-        found = self._clean_column(j, column)
+        found = self._clean_column(j, column, stamps=stamps)
         if self.output == "level":
             return found.mean[:, 0]
         doubtful = found.outlier.reshape(len(column)) | ~np.isfinite(column)
