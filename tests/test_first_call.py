@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import wolf
+from wolf import interrupts
 from wolf.numerics import compiled
 from wolf.numerics.importing import uncollected
 from wolf.numerics.precision import precision
@@ -116,9 +117,33 @@ def test_first_filter_of_a_second_process_is_quicker_with_the_same_bits(tmp_path
 
 
 def test_small_file_is_filtered_without_scipy(tmp_path):
-    (tmp_path / "small.csv").write_text("value\n" + "\n".join(f"{np.sin(i) + i / 50:.3f}" for i in range(300)))
+    values = np.random.default_rng(0).normal(size=80)  # a level is chosen for them, which is compiled quickly
+    (tmp_path / "small.csv").write_text("value\n" + "\n".join(f"{value:.3f}" for value in values))
     told, _ = command("filter", str(tmp_path / "small.csv"), "--quiet")
     assert told.endswith("['jax', 'numpy', 'pyarrow']")
+
+
+@pytest.mark.parametrize(("word", "code"), [("models", 0), ("nonsense", 2)])
+def test_command_does_all_that_is_asked_for_at_its_end(word, code, tmp_path):
+    (tmp_path / "wolf").write_text(
+        f"import atexit; atexit.register(print, 'done'); from wolf.cli import main; main([{word!r}])"
+    )
+    run = subprocess.run([sys.executable, tmp_path / "wolf"], capture_output=True, text=True)
+    assert run.returncode == code
+    assert run.stdout.splitlines()[-1] == "done"
+    assert ("local-level" in run.stdout) == (code == 0)
+
+
+def test_command_waits_for_threads_that_are_at_work(tmp_path):
+    lines = ["import threading, time", "from wolf.cli import main", "def work():", "    time.sleep(0.3)"]
+    lines += ["    print('worked')", "threading.Thread(target=work).start()", "main(['--version'])"]
+    (tmp_path / "wolf").write_text("\n".join(lines))
+    run = subprocess.run([sys.executable, tmp_path / "wolf"], capture_output=True, text=True)
+    assert run.stdout.splitlines()[-1] == "worked"
+
+
+def test_other_programs_end_as_they_always_do():
+    assert interrupts.leave(0) is None
 
 
 def test_imports_leave_the_collector_as_it_was():

@@ -1,10 +1,13 @@
 """Files in hindsight: whole bursts, stuck runs, dropouts and shifts by kind; gaps bridged; intervals of readings."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import wolf
 from wolf.readings import Options, clean, durations, faults
 from wolf.readings.shapes import stuck_rows, suspicious_values
 
@@ -48,6 +51,36 @@ def test_what_is_longer_than_the_longest_fault_has_shifted(values):
     found = judged(dirty, longest_fault=5)
     assert not found.outlier[100:112].any()
     assert np.flatnonzero(found.kind == "shift").tolist() == [100, 112]
+
+
+@pytest.mark.parametrize(("size", "shifts"), [(10.0, [249]), (6.0, [])])
+def test_what_comes_before_a_shift_is_no_drift(values, size, shifts):
+    moved = values.copy()
+    moved[249:] += size
+    found = judged(moved)
+    assert np.flatnonzero(found.kind == "shift").tolist() == shifts
+    assert not found.outlier.any()
+
+
+@pytest.mark.parametrize("count", [500, 470])
+def test_a_forecast_is_that_of_the_engine(values, count):
+    """Against the same model filtered by the engine: no row of a filled block comes after the last one."""
+    known = {"level_var": 0.05, "obs_var": 1.0, "seasonal_var": 1e-6}
+    wave = 5.0 * np.sin(2 * np.pi * np.arange(STEPS) / 24)
+    some = (values + wave)[:count, None]
+    options = Options(model="level+seasonal:24:1", parameters=known, forecast=12, diagnostics=False)
+    ahead = clean(some, None, options)[0].future
+    live = clean(some, None, dataclasses.replace(options, live=True, method=wolf.KF()))[0].future
+    np.testing.assert_allclose(ahead.mean, live.mean, atol=0.2)
+    np.testing.assert_allclose(ahead.upper - ahead.mean, live.upper - live.mean, rtol=0.02)
+
+
+def test_a_fault_is_as_surprising_as_it_is_large(values):
+    dirty = values.copy()
+    dirty[300] += 30.0
+    found = clean(dirty[:, None], None, Options(parameters=LEVEL))[0]
+    assert found.standardised[300, 0] == pytest.approx(30.0 / 1.2, rel=0.2)
+    assert found.log_density[300] == 0.0  # it says nothing about the model
 
 
 def test_stuck_runs_dropouts_and_spikes_are_told_apart(values):
@@ -102,7 +135,7 @@ def test_the_statistic_of_a_run_is_largest_where_it_is(length, first, size):
     step = np.concatenate([shape.step, np.zeros(600)])
     errors[first:] += size * step[: 600 - first]
     errors[first + length :] -= size * step[: 600 - first - length]
-    limits = faults.Limits(np.full(31, 5.0), np.full(len(shape.ramps), 5.0))
+    limits = faults.Limits(np.full((31, 2), 5.0), np.full((len(shape.ramps), 2), 5.0))
     found = faults.find(errors, np.ones(600, bool), shape, limits)
     assert (found.first[0], found.length[0]) == (first, length)
     assert found.size[0] == pytest.approx(size, rel=0.05)
@@ -114,6 +147,35 @@ def test_repeats_that_a_series_often_has_are_not_stuck():
     assert not stuck_rows(zeros).any()
     counts = rng.poisson(2.0, 400).astype(float)
     assert not stuck_rows(counts).any()
+
+
+def test_a_limit_that_a_series_stays_at_is_not_stuck_and_two_runs_of_one_value_are():
+    rng = np.random.default_rng(0)
+    rain = np.round(np.maximum(rng.normal(size=400), 0.0), 3)
+    rain[100:140] = 0.0  # a dry month, among many dry days
+    rain[300] = -50.0  # a fault does not hide the limit
+    assert not stuck_rows(rain).any()
+    readings = rng.normal(size=400).round(2)
+    readings[50:70] = readings[200:220] = 1.234
+    assert stuck_rows(readings).sum() == 38
+
+
+def test_tails_are_measured_on_each_side():
+    rng = np.random.default_rng(0)
+    errors = rng.normal(size=4_000)
+    np.testing.assert_allclose(faults.tail_factors(errors), 1.0, atol=0.05)
+    leaps = np.where(errors > 0, errors**2 * np.sqrt(2), errors)
+    down, up = faults.tail_factors(leaps)
+    assert down < 1.1 < 1.5 < up
+
+
+def test_leaps_that_a_series_is_used_to_are_no_faults_and_a_fall_is(values):
+    rng = np.random.default_rng(2)
+    counts = values + np.where(rng.random(STEPS) < 0.06, rng.exponential(6.0, STEPS), 0.0)
+    counts[250] -= 12.0
+    found = judged(counts)
+    assert found.outlier[250]
+    assert found.outlier.sum() < 10
 
 
 def test_a_value_that_belongs_is_not_suspicious():

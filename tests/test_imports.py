@@ -22,7 +22,7 @@ LAYERS = {  # a module imports from its own layer or from those above, never fro
         *("entry", "api", "online", "results", "storage", "models", "simulate", "twin", "datasets"),
         *("fitting", "choosing", "metrics", "influence", "audit", "exporting", "arrow", "streaming"),
     },
-    "faces": {"readings", "integrations", "plots", "reports", "cli", "spark"},
+    "faces": {"readings", "integrations", "plots", "reports", "serving", "cli", "spark"},
 }
 PICTURES = {("audit", "plots"), ("results", "plots")}  # what draws itself when asked to, imported then
 LEVEL = {module: level for level, modules in enumerate(LAYERS.values()) for module in modules}
@@ -37,6 +37,7 @@ HEAVY = (
     "optax",
     "sklearn",
     "pyarrow",
+    "starlette",
     "bayes_opt",
     "wolf_paper",
     "pyspark",

@@ -244,6 +244,18 @@ def _elementary():
 ELEMENTARY = _elementary()
 
 
+def test_kinds_that_keep_what_a_function_of_wolf_says_are_kept(tmp_path, monkeypatch):
+    from wolf.engine.hindsight import save_votes
+    from wolf.native import shelf
+
+    monkeypatch.setattr(shelf, "_folder", lambda: tmp_path)
+    savers = (save_votes, lambda state, info: {}, "all", lambda state, info: None)
+    kinds = [take_apart([TRACK], wolf.KF(), "float64", False, None, save).kind for save in savers]
+    places = [shelf.place_of(kind, "run") for kind in kinds]
+    assert places[1] is places[3] is None
+    assert len({places[0], places[2], None}) == 3
+
+
 def test_code_is_kept_for_the_next_process_and_a_damaged_file_is_made_anew(tmp_path, monkeypatch):
     from wolf.native import shelf
 
@@ -263,15 +275,3 @@ def test_kinds_with_functions_of_ones_own_are_not_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(shelf, "_folder", lambda: tmp_path)
     kinds = [take_apart([model], wolf.EKF(), "float64", False, None, "all").kind for model in (TRACK, PENDULUM)]
     assert [shelf.place_of(kind, "run") is None for kind in kinds] == [False, True]
-
-
-def test_kinds_that_keep_what_a_function_of_wolf_says_are_kept(tmp_path, monkeypatch):
-    from wolf.engine.hindsight import save_votes
-    from wolf.native import shelf
-
-    monkeypatch.setattr(shelf, "_folder", lambda: tmp_path)
-    savers = (save_votes, lambda state, info: {}, "all", lambda state, info: None)
-    kinds = [take_apart([TRACK], wolf.KF(), "float64", False, None, save).kind for save in savers]
-    places = [shelf.place_of(kind, "run") for kind in kinds]
-    assert places[1] is places[3] is None
-    assert len({places[0], places[2], None}) == 3

@@ -74,6 +74,8 @@ def test_hundred_thousand_points_are_under_five_megabytes_and_more_are_thinned(t
             "mean",
             "lower",
             "upper",
+            "reading_lower",
+            "reading_upper",
             "weight",
             "outlier",
             "kind",
@@ -158,6 +160,22 @@ def test_checks_are_told_in_words(tmp_path, series):
     text = make(tmp_path / "report.html", [unsure])
     assert "cannot be told from 0" in text
     assert "usual error of one reading</span>" not in text
+
+
+def test_noise_that_changes_is_drawn_and_told(tmp_path, series):
+    rng = np.random.default_rng(1)
+    errors = rng.normal(size=(600, 1))
+    calm = dataclasses.replace(series[0], standardised=errors.copy(), outlier=np.zeros(600, bool))
+    errors[300:450] *= 4.0
+    loud = dataclasses.replace(calm, standardised=errors)
+    text = make(tmp_path / "report.html", [loud])
+    picture = told(text)["pictures"][0]
+    noise = np.frombuffer(base64.b64decode(picture["noise"]["size"]["data"]), "<f4")
+    assert noise[:200].max() < 1.6 < 3.0 < noise[350:400].min()
+    assert re.search(r"around (3|4)\d\d it is \d.\d times as large as usual", text)
+    assert "times as large as usual" not in make(tmp_path / "report.html", [calm])
+    short = dataclasses.replace(loud, standardised=np.where(np.arange(600) < 200, errors[:, 0], np.nan)[:, None])
+    assert told(make(tmp_path / "report.html", [short]))["pictures"][0]["noise"] is None
 
 
 def test_many_series_are_shown_in_little_the_most_troubled_first(tmp_path, series):
@@ -246,7 +264,7 @@ def open_page(browser, path, scheme, width=1200):
 def test_page_draws_in_a_browser_without_errors(browser, written, scheme):
     opened, errors = open_page(browser, written, scheme)
     assert errors == []
-    assert opened.locator("canvas").count() == 5
+    assert opened.locator("canvas").count() == 6
     background = opened.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (background == "rgb(255, 255, 255)") == (scheme == "light")
     # Every canvas has something on it besides its axes: more than a few colours.

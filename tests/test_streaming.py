@@ -102,15 +102,23 @@ def test_order_and_lateness_follow_from_the_rows_alone(times, cuts, lateness):
     assert {i for i in range(1, len(times)) if times[i] >= newest[i - 1] - lateness} <= set(one_by_one)
 
 
-CELLS = st.sampled_from(["1", "-2.5e3", "", "nan", "x", " 4 ", '"5"', "inf", "1_0", "a b", "2024-01-01"])
+ODD = ["nan", "x", " 4 ", '"5"', "inf", "1_0", "a b", "2024-01-01", "NULL", "0x1", "1e999", "Infinity", "-", "\xa01"]
+CELLS = st.sampled_from(["1", "-2.5e3", "0.1", "", "+7", "1.7976931348623157e308", *ODD])
+PLAIN = st.sampled_from(["1", "-2.5e3", "0.1", "3.14159265358979", "1e-320", "+7", ".5", "5."])
 
 
-@given(st.lists(st.tuples(CELLS, CELLS, CELLS).map(",".join), min_size=1, max_size=6))
-def test_many_lines_at_once_are_read_as_one_by_one(lines):
+@pytest.mark.parametrize("few", [0, 200])
+@given(
+    st.lists(st.tuples(CELLS, PLAIN, PLAIN | CELLS).map(",".join) | CELLS.map("a,1,{}".format), min_size=1, max_size=6)
+)
+def test_many_lines_at_once_are_read_as_one_by_one(few, lines):
     columns = Columns("id", ("v",), "t")
     together, apart = Parser("id,t,v", columns, "rows"), Parser("id,t,v", columns, "rows")
     apart.plain = None
-    for one, other in zip(together.parse(lines)[0], apart.parse(lines)[0], strict=True):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("wolf.streaming.rows.FEW", few)
+        quick = together.parse(lines)[0]
+    for one, other in zip(quick, apart.parse(lines)[0], strict=True):
         np.testing.assert_array_equal(one, other)
     assert together.dated == apart.dated
 
@@ -255,6 +263,30 @@ def test_without_times_rows_are_taken_as_they_come(tmp_path):
     run(tmp_path, time=None, lateness=0.0)
     expected = wolf.Bank(LEVEL).step(["a", "b", "a"], [1.0, 7.0, 2.0]).signal[:, 0]
     np.testing.assert_array_equal(output(tmp_path / "a")["mean"], expected)
+
+
+@pytest.mark.parametrize("batch", [1, 3, 100])
+def test_a_key_that_was_silent_for_too_long_starts_anew_whatever_the_batches(tmp_path, batch):
+    rows = [("a", 0, 1.0), ("b", 1, 5.0), ("a", 2, 1.5), ("b", 30, 7.0), ("a", 31, 9.0), ("a", 32, 9.5), ("c", 60, 1.0)]
+    rows += [("a", 61, 2.0), ("a", 90, 2.0)]
+    (tmp_path / "rows.csv").write_text("id,t,v\n" + "".join(f"{key},{t},{v}\n" for key, t, v in rows))
+    done, out = run(tmp_path, lateness=0.0, forget=20.0, batch=batch), output(tmp_path / "a")
+    lives = {
+        ("a", 0): 0,
+        ("a", 2): 0,
+        ("a", 31): 1,
+        ("a", 32): 1,
+        ("a", 61): 2,
+        ("a", 90): 3,
+        ("b", 1): 4,
+        ("b", 30): 5,
+    }
+    want = wolf.Bank(LEVEL)
+    expected = [want.step([lives.get((key, t), 6)], [v], [float(t)]).signal[0, 0] for key, t, v in rows]
+    np.testing.assert_array_equal(out["mean"], expected)
+    assert done.keys == 1  # the others are forgotten
+    with pytest.raises(ValueError, match="forget is about times"):
+        run(tmp_path, "c", time=None, lateness=0.0, forget=1.0)
 
 
 def test_standard_input_that_is_sent_again_is_recognised(tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """Tracks: degrees to metres and back, the date line and the poles, GPX and NMEA, accuracy as noise."""
 
+import dataclasses
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from pathlib import Path
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import csv as arrow_csv
 
+import wolf
 from wolf.cli import main
 from wolf.cli.readings import load
 from wolf.readings import Options, files, tracks
@@ -89,6 +91,24 @@ def test_poles_and_what_is_no_place_are_refused_in_words():
     assert (
         "distances on its plane are off by up to" in tracks._stretch(LocalPlane(45.0, 0.0), np.array([30.0, 60.0]))[0]
     )
+
+
+def test_a_reflection_that_lasts_is_found_whole_and_undone():
+    known_walk = wolf.datasets.load("track")
+    plane = LocalPlane(52.5, 13.4)
+    seen, false = known_walk.values.copy(), known_walk.outliers.copy()
+    for first in (60, 180, 300):
+        seen[first : first + 8] += [25.0, 12.0]
+        false[first : first + 8] = True
+    known = Options(parameters={"accel_rate": 0.006, "obs_var": 9.0})
+    track = clean_track(*plane.to_globe(seen), known_walk.times, options=known)
+    off = np.hypot(*(plane.to_plane(track.latitude, track.longitude) - known_walk.truth).T)
+    assert track.series.outlier[false].mean() > 0.95
+    assert track.series.outlier[~false].mean() < 0.02
+    assert set(track.series.kind[180:188]) == {"burst"}
+    assert np.sqrt(np.mean(off**2)) < 1.5
+    live = clean_track(*plane.to_globe(seen), known_walk.times, options=dataclasses.replace(known, live=True))
+    assert live.series.kind is None
 
 
 def test_what_is_said_to_be_inaccurate_is_believed_less():

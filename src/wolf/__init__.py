@@ -38,7 +38,7 @@ if TYPE_CHECKING:  # what a checker sees; `_HOMES` below says the same to Python
     from wolf.choosing import Choice, choose
     from wolf.engine.run import init, run_chunks, run_each, run_filter, run_many, step
     from wolf.exporting import export_c
-    from wolf.filters import EnsembleFilter, GaussianFilter
+    from wolf.filters import Bounded, EnsembleFilter, GaussianFilter
     from wolf.fitting import Fit, fit
     from wolf.fitting.tuning import Tuned, tune
     from wolf.integrations.estimators import OnlineClassifier as OnlineClassifier
@@ -73,7 +73,18 @@ __all__ += ["smooth", "stream"]
 __all__ += ["Choice", "choose"]
 __all__ += ["Bank", "Filtered", "Fit", "FixedLag", "Forecast", "Online", "Sensor", "Smoothed", "Tuned", "fit", "tune"]
 __all__ += ["Certificate", "attack", "certify", "explain", "export_c", "report"]
-__all__ += ["EKF", "IEKF", "KF", "Adaptive", "EnsembleFilter", "GaussianFilter", "Learned", "LowRank", "WoLF"]
+__all__ += [
+    "EKF",
+    "IEKF",
+    "KF",
+    "Adaptive",
+    "Bounded",
+    "EnsembleFilter",
+    "GaussianFilter",
+    "Learned",
+    "LowRank",
+    "WoLF",
+]
 __all__ += ["IMQ", "Huber", "MahalanobisIMQ", "MahalanobisThreshold", "PerCoordinate", "PerGroup", "StudentWeight"]
 __all__ += ["Tukey", "Unweighted", "Welsch"]
 __all__ += ["init", "run_chunks", "run_each", "run_filter", "run_many", "step"]
@@ -89,7 +100,7 @@ _HOMES = {
     "wolf.choosing": "Choice choose",
     "wolf.engine.run": "init run_chunks run_each run_filter run_many step",
     "wolf.exporting": "export_c",
-    "wolf.filters": "EnsembleFilter GaussianFilter",
+    "wolf.filters": "Bounded EnsembleFilter GaussianFilter",
     "wolf.fitting": "Fit fit",
     "wolf.fitting.tuning": "Tuned tune",
     "wolf.integrations.estimators": "OnlineClassifier OnlineRegressor",

@@ -18,7 +18,7 @@ from wolf.engine.forecasting import run_forecast
 from wolf.engine.measurements import is_wild
 from wolf.engine.parallel import bound_programs, bounded, call, pad, pad_steps, run_forecasts, run_one, run_series
 from wolf.engine.smoothing import run_sampler
-from wolf.filters import GaussianFilter
+from wolf.filters import ErrorState, GaussianFilter
 from wolf.native import Engine
 from wolf.numerics.precision import as_key, precision, to_dtype, to_numpy
 from wolf.numerics.pytree import cast
@@ -484,6 +484,8 @@ def _together(model: Any) -> tuple[bool, Any]:
 def _check_result(verb: str, model: Any, out: Any) -> None:
     if not isinstance(out, Filtered):
         raise ValueError(f"{verb} takes what wolf.filter returned; got {type(out).__name__}")
+    if isinstance(out.method, ErrorState):
+        raise ValueError(f"{verb} adds states, and those of this model cannot be added to: they can only be filtered")
     if out.method.moments is None:
         raise ValueError(f"{verb} needs a Gaussian filter, such as method='WoLF'; this ran {type(out.method).__name__}")
     models = model if isinstance(model, list | tuple) and model else [model]

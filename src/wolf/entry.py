@@ -8,9 +8,10 @@ import numpy as np
 
 from wolf import checks, methods
 from wolf.engine.saving import SAVERS
+from wolf.filters import ErrorState, GaussianFilter
 from wolf.numerics.pytree import plain_functions
 from wolf.protocols import Filter, Key
-from wolf.statespace import Model, ParameterModel, time_axes, with_matrices, with_variances
+from wolf.statespace import Model, ParameterModel, is_curved, time_axes, with_matrices, with_variances
 
 LARGEST_MATRIX = 20_000  # side of a covariance that is written out from its variances: 3 GB in float64
 LARGE_OUTPUT = 4e9  # bytes; above this a word of warning comes before the run, and what is not made of data is refused
@@ -38,7 +39,19 @@ def resolve_method(method: str | Filter | None, model: Model) -> Any:
         words = 'use method="EKF", or leave it out for the robust one' if method.moments else "use another method"
         name = "KF" if method.moments else type(method).__name__
         raise ValueError(f"{name} needs a linear model; for functions {words}")
-    return method.suited(model)
+    return (_around_error(method) if is_curved(model) else method).suited(model)
+
+
+def _around_error(method: Any) -> ErrorState:
+    """Let a Gaussian filter work on the error of a state that cannot be added to."""
+    if isinstance(method, ErrorState):
+        return method
+    if not isinstance(method, GaussianFilter):
+        raise ValueError(
+            f"{type(method).__name__} adds states, and those of this model cannot be added to: use a Gaussian filter, "
+            'as "WoLF", "EKF", "UKF" or the default'
+        )
+    return ErrorState(method)
 
 
 def check_model(model: Any) -> None:

@@ -1,10 +1,11 @@
-"""Ctrl-C in the command: it ends at once with exit code 130, without a traceback and without half a file.
+"""How the command ends: by Ctrl-C at once with exit code 130, without a traceback and without half a file.
 
 `import wolf` itself takes a second, so this is asked for before all else, and only by a process that is the command: a
 program that imports `wolf` keeps its own way with signals. Nothing is raised, because an exception can come up where
 nobody may catch it: in an import of C code, in a callback, at the end of the interpreter.
 """
 
+import atexit
 import os
 import signal
 import sys
@@ -40,6 +41,35 @@ def end_quietly() -> None:
     usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if usual and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, _end)
+
+
+def leave(code: Any) -> None:
+    """End the process of the command at once, with all that is to be done before; return if it is not that process.
+
+    Python takes a third of a second to take down what JAX has set up, object by object, and nobody waits for that. What
+    was printed is handed over, what was asked for at the end (`atexit`) is done. Where that fails, or other threads are
+    at work, the usual way is taken.
+
+    Args:
+        code: as of `SystemExit`.
+    """
+    busy = any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread())
+    if busy or not _is_program() or not (code is None or isinstance(code, int)):
+        return
+    with suppress(OSError, ValueError):  # a full disk or a closed pipe: Python says so by itself
+        sys.stdout.flush()
+        sys.stderr.flush()
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code or 0)
+
+
+def _is_program() -> bool:
+    """Say whether the program of this process is `wolf` or `python -m wolf`, however its arguments were changed."""
+    program = sys.modules.get("__main__")
+    spec, file = getattr(program, "__spec__", None), getattr(program, "__file__", None) or ""
+    return getattr(spec, "name", None) == "wolf.__main__" or os.path.basename(file) == "wolf"
 
 
 def _end(number: int, frame: Any) -> None:

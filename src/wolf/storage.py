@@ -18,12 +18,12 @@ from wolf.numerics.fingerprints import fingerprint
 
 def write(path: Path, header: dict[str, Any], arrays: dict[str, Any]) -> None:
     """Write numbers and a header of JSON values to an `.npz` file, whole or not at all."""
-    buffer = io.BytesIO()
     text = np.frombuffer(json.dumps(header, default=repr).encode(), np.uint8)
     whole = {"header": text} | {name: np.asarray(array) for name, array in arrays.items()}
+    buffer = io.BytesIO()
     np.savez(buffer, checksum=_checksum(whole), **whole)
     with atomic(path) as file:
-        file.write(buffer.getvalue())
+        file.write(buffer.getbuffer())  # in one piece, without a copy
 
 
 @contextmanager
@@ -54,7 +54,7 @@ def atomic(path: Path) -> Iterator[BinaryIO]:
         raise
     finally:
         interrupts.unfinished.discard(str(beside))
-    _flush_folder(path.parent)
+    flush_folder(path.parent)
 
 
 def hold(path: Path, refusal: str) -> int | None:
@@ -92,7 +92,7 @@ def is_special(path: str | Path) -> bool:
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
-def _flush_folder(folder: Path) -> None:
+def flush_folder(folder: Path) -> None:
     """Put the new name on disk too; only POSIX lets a folder be opened for it."""
     if os.name == "posix":
         handle = os.open(folder, os.O_RDONLY)

@@ -7,6 +7,7 @@ Needs PySpark 4, protobuf and Java 17; takes minutes, most of them for Java to s
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -244,3 +245,20 @@ def test_two_kills_of_executors_lose_and_double_nothing(rows, tmp_path):
     assert (root / "done-stream").exists(), (root / "log").read_text()[-3000:]
     assert len(killed) == 2
     same(sink(root), rows[1])
+
+
+def test_the_page_runs_as_it_stands(tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", page, re.S)
+    assert len(blocks) == 3
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYSPARK_PYTHON": sys.executable}
+    environment |= {"SPARK_LOCAL_IP": "127.0.0.1"}
+    for _ in range(TRIES):
+        place = tmp_path / str(time.monotonic_ns())
+        place.mkdir()
+        done = subprocess.run(
+            [sys.executable, "-c", "\n".join(blocks)], cwd=place, env=environment, capture_output=True, text=True
+        )
+        if done.returncode == 0 or "connect back" not in done.stderr:
+            break
+    assert done.returncode == 0, done.stderr[-3000:]

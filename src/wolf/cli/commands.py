@@ -10,17 +10,17 @@ from typing import Any
 import click
 
 from wolf import interrupts
-from wolf.cli import completing
+from wolf.cli import completing, fleet
 from wolf.cli.options import (
     METHOD_HELP,
     InputError,
     examples,
     file_options,
-    found,
     load,
     model_options,
     talk_options,
     tell,
+    tell_size,
 )
 from wolf.cli.plugins import Pluggable
 from wolf.cli.progress import Progress
@@ -39,6 +39,14 @@ class Bug(click.ClickException):
 
 class OneLineErrors(Pluggable):
     """A group whose commands end in one line, not in a traceback, whatever happens."""
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Run as a program."""
+        try:
+            return super().main(*args, **options)
+        except SystemExit as ended:
+            interrupts.leave(ended.code)
+            raise
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
@@ -65,6 +73,10 @@ def main() -> None:
     """Filter time series with Kalman filters that outliers do not break."""
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # the other pools keep what they once had
     gc.set_threshold(SELDOM)
+
+
+main.add_command(fleet.stream)
+main.add_command(fleet.serve)
 
 
 def _one_line(error: BaseException) -> str:
@@ -101,7 +113,9 @@ def _one_line(error: BaseException) -> str:
 )
 @click.option("--report", help="HTML page to write, in one file.", shell_complete=completing.files)
 @click.option("--bank", is_flag=True, help="Of a folder: filter live, as `wolf stream` does, all variances by --set.")
-@click.option("--step", type=float, default=1.0, show_default=True, help="With --bank: seconds of a step of the model.")
+@click.option(
+    "--step", type=float, help="Seconds of a step of the model, with --bank, or --live and --time from a pipe."
+)
 @click.option(
     "--memory", type=float, help="Of a folder: GB that all processes may take. Default: half of what is there."
 )
@@ -113,13 +127,14 @@ def filter_command(source: str, method: str | None, out: str | None, report: str
 
     Writes next to the columns of FILE: mean with lower and upper, reading_lower and reading_upper (of a reading),
     weight, outlier, kind (spike, burst, stuck, dropout, drift; shift; gap) and repaired. Each reading is judged by what
-    came before and after it. Variances that --set does not give are fitted.
+    came before and after it. Variances that --set does not give are fitted. With --live, a --model, all its variances
+    and a --value, rows of a pipe are written as they come.
     """
     if os.path.isdir(source):
         _filter_folder(source, method, out, report, options)
         return
     with uncollected():
-        from wolf.cli import filtering
+        from wolf.cli import filtering, live
         from wolf.numerics import allocator
         from wolf.readings import Options, files
 
@@ -135,11 +150,15 @@ def filter_command(source: str, method: str | None, out: str | None, report: str
     )
     target = filtering.default_target(source) if out is None else out
     files.check_table(target)
+    if live.suits(source, target, report, options):
+        words, counted = live.run(options, method)
+        tell(words, counted, options["as_json"], options["quiet"], err=True)
+        return
     if report is not None:
         files.check_target(report)
     files.check_apart(_inputs(options["model"], source), {"--out": target, "--report": report})
     read = load(source, options)
-    _tell_size(options["model"], options["quiet"])
+    tell_size(options["model"], options["quiet"])
     chosen = dataclasses.replace(chosen, dated=read.axis is not None and read.axis.origin is not None)
     with Progress(f"Filtering {len(read.values):,} rows", read.values.size, options["quiet"]) as progress:
         series = _clean(read, chosen, target, report is not None, progress)
@@ -167,7 +186,7 @@ def _filter_folder(
 
     if report is not None or out is None:
         raise InputError("a folder is filtered into another one: name it with --out; a page is for a file")
-    _tell_size(options["model"], options["quiet"])
+    tell_size(options["model"], options["quiet"])
     with Progress("Reading", quiet=options["quiet"], unit="rows") as progress:
         done, notes = folders.run(source, out, method, options, progress)
     words = "\n".join([str(done), *(f"note: {note}" for note in notes)])
@@ -191,59 +210,6 @@ def _clean(read: Any, chosen: Any, target: str, whole: bool, progress: Progress)
     return series
 
 
-@main.command(
-    epilog=examples(
-        "wolf stream readings.csv --key id --value v --set level_var=0.1 --set obs_var=1 --state state --out clean",
-        "... | wolf stream - --key id --value v --time t --lateness 5 --set ... --state state --out clean",
-    )
-)
-@click.argument("source", metavar="SOURCE", callback=found, shell_complete=completing.files)
-@click.option("--key", required=True, help="Name of the column that says whose a row is, such as a sensor's name.")
-@click.option("--value", "values", multiple=True, required=True, help="Name of a value column; repeat it for several.")
-@click.option(
-    "--time", help="Name of the time column: numbers, or dates, which count as seconds. Default: as they come."
-)
-@click.option(
-    "--state", required=True, help="Folder for states and the place in SOURCE; start again with the same one."
-)
-@click.option(
-    "--out", required=True, help="Folder for the output, a file for each commit.", shell_complete=completing.files
-)
-@click.option(
-    "--model",
-    default="local-level",
-    show_default=True,
-    help="Name of a model, or a TOML file; `wolf models` lists them.",
-    shell_complete=completing.models,
-)
-@click.option("--set", "settings", multiple=True, metavar="NAME=NUMBER", help="Variance of the model; all are needed.")
-@click.option("--method", help=METHOD_HELP, shell_complete=completing.methods)
-@click.option(
-    "--lateness", type=float, default=0.0, show_default=True, help="Seconds that a row may come out of order."
-)
-@click.option("--step", type=float, default=1.0, show_default=True, help="Seconds of a step of the model.")
-@click.option("--batch", type=click.IntRange(min=1), default=100_000, show_default=True, help="Rows of a commit.")
-@click.option("--every", type=float, default=5.0, show_default=True, help="Seconds between commits, if rows are few.")
-@click.option("--follow", is_flag=True, help="Wait for more at the end of a file.")
-@click.option("--level", type=float, default=0.95, show_default=True, help="Probability of the intervals.")
-@click.option(
-    "--kind", type=click.Choice(["parquet", "csv"]), default="parquet", show_default=True, help="Of the output."
-)
-@talk_options
-def stream(source: str, settings: tuple[str, ...], as_json: bool, quiet: bool, **options: Any) -> None:
-    """Filter the rows of SOURCE as they come, each key by itself, exactly once.
-
-    SOURCE is CSV with a header or JSON lines, a file that may grow or - for standard input. After a crash, or a kill,
-    the same command goes on: output and states are those of a run that nothing disturbed.
-    """
-    from wolf.cli import streaming
-
-    _tell_size(options["model"], quiet)
-    bank = streaming.make_bank(options.pop("model"), settings, options.pop("method"), len(options["values"]))
-    done = streaming.run(source, bank, **options)
-    tell(str(done), streaming.facts(done), as_json, quiet)
-
-
 @main.command(epilog=examples("wolf look readings.csv", "wolf look readings.csv --json"))
 @file_options
 @talk_options
@@ -258,15 +224,6 @@ def look(source: str, **options: Any) -> None:
 def _inputs(model: str, source: str | None = None) -> dict[str, str | None]:
     """List what a command reads."""
     return {"the input": source, "the model": model if model.endswith(".toml") else None}
-
-
-def _tell_size(model: str, quiet: bool = False) -> None:
-    """Say before the wait that a model is large."""
-    from wolf.cli.filtering import tell_size
-
-    words = tell_size(model)
-    if words and not quiet:
-        click.echo(words, err=True)
 
 
 @main.command(
@@ -289,7 +246,7 @@ def compare(source: str, names: tuple[str, ...], **options: Any) -> None:
     from wolf.cli import comparing
 
     read = load(source, options)
-    _tell_size(options["model"], options["quiet"])
+    tell_size(options["model"], options["quiet"])
     with Progress("Fitting", quiet=options["quiet"]) as progress:
         found = comparing.compare(read, options["model"], options["settings"], names, progress)
     tell(comparing.table(found), comparing.facts(found), options["as_json"], options["quiet"])
@@ -307,7 +264,7 @@ def tune(source: str, method: str, **options: Any) -> None:
     from wolf.cli import comparing
 
     read = load(source, options)
-    _tell_size(options["model"], options["quiet"])
+    tell_size(options["model"], options["quiet"])
     with Progress("Fitting", quiet=options["quiet"]) as progress:
         tuned, command = comparing.tune(read, source, options["model"], options["settings"], method, progress)
     facts = {"method": method, "option": tuned.name, "value": tuned.value, "score": tuned.score, "use": command}

@@ -42,7 +42,7 @@ def run(
     same: Any = {"time": time, "memory": memory, "workers": options["workers"], "told": _told(progress)}
     if options["bank"]:
         bank = streaming.make_bank(_model_of(options["model"]), options["settings"], method, len(values))
-        more: Any = {"key": options["by"], "values": values, "step": options["step"], "level": options["level"]}
+        more: Any = {"key": options["by"], "values": values, "step": options["step"] or 1.0, "level": options["level"]}
         return filter_dataset(source, out, bank.model, bank.method, **more, **same), notes
     chosen: Any = {name: options[name] for name in HINDSIGHT}
     chosen |= {"method": filtering.parse_method(method), "parameters": filtering.parse_settings(options["settings"])}

@@ -22,7 +22,8 @@ def examples(*commands: str) -> str:
     return "\n".join(["\b", "Examples:", *(f"  {command}" for command in commands)])
 
 
-def _add(options: list[Any], command: Any) -> Any:
+def add_options(options: list[Any], command: Any) -> Any:
+    """Put options on a command, in this order."""
     for option in reversed(options):
         command = option(command)
     return command
@@ -31,7 +32,7 @@ def _add(options: list[Any], command: Any) -> Any:
 def found(ctx: click.Context, parameter: click.Parameter, source: str) -> str:
     """Refuse a file that is not there before anything that takes long is imported."""
     try:
-        if source != "-":
+        if source != "-" and not (ctx.command.name == "stream" and "://" in source):
             os.stat(source)
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"there is no file {source or repr(source)}") from None
@@ -42,7 +43,7 @@ def found(ctx: click.Context, parameter: click.Parameter, source: str) -> str:
 
 def file_options(command: Any) -> Any:
     """Add the options of every command that reads a file: where it is, and how it is written."""
-    return _add(
+    return add_options(
         [
             click.argument("source", metavar="FILE", callback=found, shell_complete=completing.files),
             click.option("--time", multiple=True, help=TIME_HELP, shell_complete=completing.columns),
@@ -95,7 +96,7 @@ def file_options(command: Any) -> Any:
 
 def model_options(command: Any) -> Any:
     """Add the options that say which model is meant."""
-    return _add(
+    return add_options(
         [
             click.option(
                 "--model",
@@ -114,7 +115,7 @@ def model_options(command: Any) -> Any:
 
 def talk_options(command: Any) -> Any:
     """Add the options that say how much a command tells, and how."""
-    return _add(
+    return add_options(
         [
             click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON."),
             click.option("--quiet", is_flag=True, help="Print no summary and no progress."),
@@ -130,6 +131,15 @@ def load(source: str, options: dict[str, Any]) -> Any:
     names = ("on_bad_cell", "skip", "comment", "missing", "decimal", "day_first", "zone")
     how = readings.Reading(header=not options["no_header"], **{name: options[name] for name in names})
     return readings.load(source, options["time"], options["values"], options["by"], how)
+
+
+def tell_size(model: str, quiet: bool = False) -> None:
+    """Say before the wait that a model is large."""
+    from wolf.cli import filtering
+
+    words = filtering.tell_size(model)
+    if words and not quiet:
+        click.echo(words, err=True)
 
 
 def tell(words: str, facts: Any, as_json: bool, quiet: bool, err: bool = False) -> None:

@@ -24,6 +24,7 @@ class CommandEntry(NamedTuple):
     """One command.
 
     Attributes:
+        name: of the command.
         usage: what follows after its name.
         words: what it does, in paragraphs.
         options: how each is written, and what it means.

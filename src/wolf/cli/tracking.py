@@ -56,7 +56,7 @@ def columns(read: Readings, tracks: list[CleanTrack]) -> dict[str, np.ndarray]:
     told: dict[str, np.ndarray] = {}
 
     def put(name: str, at: np.ndarray, array: np.ndarray) -> None:
-        blank = np.zeros(rows, bool) if array.dtype == bool else np.full(rows, np.nan)
+        blank = np.full(rows, np.nan) if array.dtype.kind == "f" else np.zeros(rows, array.dtype)
         told.setdefault(name, blank)[at] = array
 
     for track in tracks:
@@ -66,6 +66,8 @@ def columns(read: Readings, tracks: list[CleanTrack]) -> dict[str, np.ndarray]:
         put("radius", at, track.radius)
         put("weight", at, _joint(track.series, track.series.weight, np.min))
         put("outlier", at, _joint(track.series, track.series.outlier, np.max))
+        if track.series.kind is not None:
+            put("kind", at, track.series.kind)
         if track.altitude is not None:
             for kind in ("mean", "lower", "upper", "outlier"):
                 array = getattr(track.altitude, kind)

@@ -1,5 +1,7 @@
 """Filters: one file each, with a state, a config and init / predict / update."""
 
+from wolf.filters.bounded import Bounded
+from wolf.filters.curved import ErrorState
 from wolf.filters.ensemble import EnsembleFilter, EnsembleState
 from wolf.filters.forgetful import Forgetful
 from wolf.filters.gaussian import GaussianFilter, GaussianState
@@ -10,8 +12,10 @@ from wolf.filters.particle import ParticleFilter, RaoBlackwellFilter
 
 __all__ = [
     "IMM",
+    "Bounded",
     "EnsembleFilter",
     "EnsembleState",
+    "ErrorState",
     "Forgetful",
     "GaussianFilter",
     "GaussianState",

@@ -1,5 +1,7 @@
 """The model zoo: functions that return a model. Noise variances are yours to say; priors have stated defaults."""
 
+from wolf.models.attitude import attitude as attitude
+from wolf.models.attitude import quaternions as quaternions
 from wolf.models.chaos import kuramoto_sivashinsky as kuramoto_sivashinsky
 from wolf.models.chaos import linear_advection as linear_advection
 from wolf.models.chaos import lorenz63 as lorenz63
@@ -27,6 +29,7 @@ from wolf.models.parts import regression as regression
 from wolf.models.parts import seasonal as seasonal
 from wolf.models.parts import trend as trend
 from wolf.models.priors import diffuse_prior as diffuse_prior
+from wolf.models.processes import matern as matern
 from wolf.models.series import local_level as local_level
 from wolf.models.series import local_trend as local_trend
 from wolf.models.series import structural as structural

@@ -36,11 +36,12 @@ def fingerprint(value: Any, code: bool = True) -> str:
     """
     digest = sha256()
     for part in _parts(value, code, set()):
-        digest.update(len(part).to_bytes(8, "little") + part)  # with its length: "ab", "c" is not "a", "bc"
+        digest.update(len(part).to_bytes(8, "little"))  # "ab", "c" is not "a", "bc"
+        digest.update(part)
     return digest.hexdigest()
 
 
-def _parts(value: Any, code: bool, seen: set[int]) -> Iterator[bytes]:
+def _parts(value: Any, code: bool, seen: set[int]) -> Iterator[bytes | memoryview]:
     value = bool(value) if isinstance(value, np.bool_) else value
     if value is None or isinstance(value, str | bytes | bool | complex):
         yield f"{type(value).__name__} {value!r}".encode()
@@ -61,17 +62,20 @@ def _parts(value: Any, code: bool, seen: set[int]) -> Iterator[bytes]:
         yield from _object_parts(value, code, seen | {id(value)})
 
 
-def _number_parts(value: Any) -> Iterator[bytes]:
+def _number_parts(value: Any) -> Iterator[bytes | memoryview]:
     if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
         value = jax.random.key_data(value)
     array = np.asarray(value)
     if array.dtype.kind in "iuf" and (array.dtype.kind == "f" or np.all(np.abs(array) < 2**53)):
         array = array.astype(np.float64)
     yield f"{array.dtype} {array.shape}".encode()
-    yield repr(array.tolist()).encode() if array.dtype.hasobject else np.ascontiguousarray(array).tobytes()
+    if array.dtype.hasobject:
+        yield repr(array.tolist()).encode()
+    else:
+        yield np.ascontiguousarray(array).reshape(-1).view(np.uint8).data  # as it lies there: states are large
 
 
-def _object_parts(value: Any, code: bool, seen: set[int]) -> Iterator[bytes]:
+def _object_parts(value: Any, code: bool, seen: set[int]) -> Iterator[bytes | memoryview]:
     yield _name(value).encode()
     inside: list[Any] = []
     if isinstance(value, functools.partial):

@@ -160,7 +160,7 @@ class Bank:
         if len(values) != len(names):
             raise ValueError(f"keys and ys must have as many rows; got {len(names)} and {len(values)}")
         noise = None if R is None else keyed.covariances(R, len(names), self.model.obs_dim)
-        when = None if times is None else _times(times, len(names), self.model)
+        when = None if times is None else read_times(times, len(names), self.model)
         with self._lock:
             ready = self._ready(when is not None, noise is not None)
             rows = self._find(names)
@@ -269,7 +269,7 @@ class Bank:
         Returns:
             How many were dropped.
         """
-        limit = _times([time], 1, self.model)[0]
+        limit = read_times([time], 1, self.model)[0]
         with self._lock:
             idle = [key for key, row in self._rows.items() if self._times[row] < limit]
             self.forget(idle)
@@ -416,6 +416,27 @@ class Bank:
             self.forget(list(self._rows))
             self._add(keyed.unpack(arrays), arrays["numbers"], arrays["counts"], arrays["times"])
 
+    def copy_states(self, keys: Sequence[Hashable]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Copy the states of keys, as arrays that `put_states` takes; new keys start at the prior.
+
+        Args:
+            keys: all different.
+        """
+        with self._lock:
+            rows = self._find(keyed.names(keys))
+            return self._numbers[rows], self._counts[rows], self._times[rows]
+
+    def put_states(self, keys: Sequence[Hashable], states: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
+        """Put back what `copy_states` gave.
+
+        Args:
+            keys: all different.
+            states: of as many.
+        """
+        with self._lock:
+            rows = self._find(keyed.names(keys))
+            self._numbers[rows], self._counts[rows], self._times[rows] = states
+
     def last_times(self, keys: Sequence[Hashable]) -> np.ndarray:
         """Give the time of the last row of each key, (n,); NaN for a key that is not there.
 
@@ -462,7 +483,8 @@ class Held(NamedTuple):
         return f"Held: {count(self.t, 'measurement')}, state {describe_state(self.state)}"
 
 
-def _times(times: Any, size: int, model: Model) -> np.ndarray:
+def read_times(times: Any, size: int, model: Model) -> np.ndarray:
+    """Read the times of rows: numbers, or dates as seconds since 1970."""
     if not isinstance(model, LinearModel):
         raise ValueError("times are for linear models, which know how they move over any time")
     stamps = np.asarray(times) if hasattr(times, "dtype") or _dates(times) else None

@@ -95,10 +95,14 @@ def groups(rows: np.ndarray, times: np.ndarray | None, fine: np.ndarray) -> Iter
 
 def pack(keys: Sequence[Hashable]) -> dict[str, np.ndarray]:
     """Lay keys out as arrays of numbers: the text of all, where each begins, and which were integers."""
-    texts = [str(key).encode() for key in keys]
-    ends = np.cumsum([0, *map(len, texts)])
-    integers = np.array([isinstance(key, int) for key in keys], bool)
-    return {"key_text": np.frombuffer(b"".join(texts), np.uint8), "key_ends": ends, "key_integers": integers}
+    texts = list(map(str, keys))
+    whole = "".join(texts).encode()
+    sizes = texts if len(whole) == sum(map(len, texts)) else [text.encode() for text in texts]
+    ends = np.zeros(len(texts) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, sizes), np.int64, len(texts)), out=ends[1:])
+    integers = np.fromiter((isinstance(key, int) for key in keys) if set(map(type, keys)) - {str} else (), bool)
+    integers = integers if len(integers) else np.zeros(len(texts), bool)
+    return {"key_text": np.frombuffer(whole, np.uint8), "key_ends": ends, "key_integers": integers}
 
 
 def unpack(arrays: dict[str, np.ndarray]) -> list[Hashable]:

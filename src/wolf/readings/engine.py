@@ -20,12 +20,14 @@ from wolf.numerics import allocator, linalg
 from wolf.numerics.precision import as_key, precision, to_numpy
 from wolf.numerics.pytree import cast
 from wolf.readings import hindsight
+from wolf.readings.shapes import runs_of
 from wolf.readings.types import Future, Options
 from wolf.results import Filtered
 from wolf.statespace import LinearModel
 
 CHUNK = 16_384  # rows of one compiled call, and the step of a progress bar
 SMALLEST = 256  # rows that a shorter series is padded to, so that many short ones share a program
+TOGETHER = 3  # rounds in which coordinates tell each other which rows are false
 FIT_ROWS = 20_000  # of a longer series that its noise is fitted on
 
 Build = Callable[[np.ndarray | None], LinearModel]
@@ -151,7 +153,14 @@ def filter_whole(
 
 
 def filter_in_hindsight(
-    named: Sum, parameters: dict[str, float], values: np.ndarray, gaps: np.ndarray | None, longest: int, level: float
+    named: Sum,
+    parameters: dict[str, float],
+    values: np.ndarray,
+    gaps: np.ndarray | None,
+    longest: int,
+    level: float,
+    diagnostics: bool = True,
+    ratio: np.ndarray | float = 1.0,
 ) -> tuple[dict[str, np.ndarray], list[Any]]:
     """Judge each column of a series as a whole.
 
@@ -162,38 +171,82 @@ def filter_in_hindsight(
         gaps: (T,), or None.
         longest: rows of a fault.
         level: probability of the intervals.
+        diagnostics: whether to keep how each reading was foretold.
+        ratio: variance of each row's readings over the model's, (T,), if it is known.
 
     Returns:
         What `filter_whole` keeps, with half the width of a reading's interval and the kinds of rows; and for each
         column its model on even steps with the state after the last row.
     """
-    judged, ends = [], []
-    for column in values.T:
-        usual = column[np.abs(column) < hindsight.LARGEST]
-        step_var = max(float(np.median(np.diff(usual) ** 2)), 1e-300) if len(usual) > 1 else 1.0
-        prior = named.start(usual[:, None], step_var)
-        build = partial(_one_column, named, prior, parameters)
-        judged.append(hindsight.judge(build, column, gaps, longest, level))
-        ends.append((build, judged[-1].final))
+    builds = [_column_build(named, parameters, column) for column in values.T]
+    judged = [
+        hindsight.judge(build, column, gaps, longest, level, ratio)
+        for build, column in zip(builds, values.T, strict=True)
+    ]
+    if len(judged) > 1:
+        judged = _judged_together(judged, builds, values, gaps, longest, level, ratio)
+    ends = [(build, each.final) for build, each in zip(builds, judged, strict=True)]
     joint = len(judged) > 1
-    faults = np.stack([each.fault for each in judged], axis=1)
-    weights = np.stack([each.weight for each in judged], axis=1)
-    kinds = np.stack([each.kind for each in judged], axis=1)
+
+    def side_by_side(name: str) -> np.ndarray:
+        columns = [getattr(each, name) for each in judged]
+        return np.stack(columns, axis=1) if joint else columns[0][:, None]
+
+    faults, weights, kinds = side_by_side("fault"), side_by_side("weight"), side_by_side("kind")
     stacked = {
-        "mean": np.stack([each.mean for each in judged], axis=1),
-        "variance": np.stack([each.variance for each in judged], axis=1),
-        "reading_half": np.stack([each.reading_half for each in judged], axis=1),
+        "mean": side_by_side("mean"),
+        "variance": side_by_side("variance"),
+        "reading_half": side_by_side("reading_half"),
         "weight": weights.min(1) if joint else weights[:, 0],
         "outlier": faults.any(1) if joint else faults[:, 0],
         # Of several columns: the fault of any, or what the first says.
         "kind": np.where(faults.any(1), np.where(faults, kinds, 0).max(1), kinds.min(1)),
-        "standardised": np.stack([each.errors for each in judged], axis=1),
     }
-    stacked["nis"] = (stacked["standardised"] ** 2).sum(1)
-    spread = np.stack([np.log(2 * np.pi * each.spread) for each in judged], axis=1)
-    used = np.isfinite(values) & ~faults
-    stacked["log_density"] = -0.5 * (np.where(used, spread, 0.0).sum(1) + stacked["nis"])
+    if joint:
+        _name_together(stacked["kind"], stacked["outlier"])
+    if diagnostics:
+        errors, spread = side_by_side("errors"), np.log(2 * np.pi * side_by_side("spread"))
+        nis = (errors**2).sum(1)
+        used = np.isfinite(values) & ~faults
+        density = -0.5 * np.where(used, spread + errors**2, 0.0).sum(1)
+        stacked |= {"standardised": errors, "nis": nis, "log_density": density}
     return stacked, ends
+
+
+def _column_build(named: Sum, parameters: dict[str, float], column: np.ndarray) -> Build:
+    usual = column[np.abs(column) < hindsight.LARGEST]
+    step_var = max(float(np.median(np.diff(usual) ** 2)), 1e-300) if len(usual) > 1 else 1.0
+    return partial(_one_column, named, named.start(usual[:, None], step_var), parameters)
+
+
+def _judged_together(
+    judged: list[hindsight.InHindsight],
+    builds: list[Build],
+    values: np.ndarray,
+    gaps: np.ndarray | None,
+    longest: int,
+    level: float,
+    ratio: np.ndarray | float,
+) -> list[hindsight.InHindsight]:
+    """Leave out all coordinates of a row if one of them is a fault: a position is false as a whole."""
+    for _ in range(TOGETHER):
+        false = np.any([each.fault for each in judged], axis=0)
+        known = np.isfinite(values).T
+        if all(np.array_equal(false[some], each.weight[some] == 0.0) for some, each in zip(known, judged, strict=True)):
+            break
+        for i, each in enumerate(judged):
+            told = hindsight.judge(builds[i], np.where(false, np.nan, values[:, i]), gaps, longest, level, ratio)
+            kind, errors = np.where(false, each.kind, told.kind), np.where(false, each.errors, told.errors)
+            judged[i] = told._replace(kind=kind, errors=errors)
+    return judged
+
+
+def _name_together(kind: np.ndarray, false: np.ndarray) -> None:
+    """Call faults that follow each other a burst, whichever coordinates they are in."""
+    spike, burst = (hindsight.KINDS.index(name) for name in ("spike", "burst"))
+    for first, stop in runs_of(false):
+        if stop - first > 1:
+            kind[first:stop][kind[first:stop] == spike] = burst
 
 
 def _one_column(named: Sum, prior: Gaussian, parameters: dict[str, float], gaps: np.ndarray | None) -> LinearModel:

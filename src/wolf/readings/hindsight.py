@@ -22,9 +22,10 @@ HIGHER = 1.5
 MOST_FAULTS = 0.15  # share of the readings
 KEEP = 3.5  # deviations from what all other readings say, from which a reading stays a fault
 BESIDE_OFF = 2.0  # the same for one beside a run of faults, to their side: it belongs to them
+FADES = 0.35  # of the reading beside it, that it must be off by at least: a drift fades slowly
 LONG = 3  # readings of such a run
 MOSTLY = 0.6  # share of a run that must be off for all of it to be a fault
-HOLE, AROUND = 2, 8  # readings between faults that are taken for faults, if half as many around them as this are
+HOLE, AROUND = 3, 8  # readings between faults that are taken for faults, if half as many around them as this are
 CULPRIT = 0.4  # deviations beside the worst nearby, below which a reading may only suffer from it
 CUT = 3.0  # deviations from which a reading is believed less
 LEAST_WEIGHT = 1e-3
@@ -45,7 +46,7 @@ class InHindsight(NamedTuple):
         reading_half: half the width of the interval of a reading, (T,).
         weight: how far each reading was believed, (T,).
         kind: number in `KINDS`, (T,).
-        errors: one-step errors over their deviation, (T,); 0 where nothing was used.
+        errors: one-step errors over their deviation, (T,); of a fault, that from the mean; 0 where nothing came.
         spread: variance of the one-step errors, (T,).
         final: state after the last row.
     """
@@ -75,7 +76,14 @@ def longest_fault(count: int) -> int:
     return max(1, min(LONGEST, int(LONGEST_SHARE * count)))
 
 
-def judge(build: Build, values: np.ndarray, gaps: np.ndarray | None, longest: int, level: float) -> InHindsight:
+def judge(
+    build: Build,
+    values: np.ndarray,
+    gaps: np.ndarray | None,
+    longest: int,
+    level: float,
+    ratio: np.ndarray | float = 1.0,
+) -> InHindsight:
     """Judge a series.
 
     Args:
@@ -84,39 +92,62 @@ def judge(build: Build, values: np.ndarray, gaps: np.ndarray | None, longest: in
         gaps: before each row, (T,), in steps; None where all are 1.
         longest: rows of a fault; what stays away for longer has shifted.
         level: probability of a reading's interval.
+        ratio: variance of each reading over the model's, (T,), if it is known.
     """
     wild = np.abs(values) > LARGEST
-    case = _Case(build, np.where(wild, np.nan, values), gaps, longest)
+    case = _Case(build, np.where(wild, np.nan, values), gaps, longest, ratio)
     case.search()
     case.find_dropouts()
-    used = case.used
-    loo = case.left_out(case.sweep())
-    weight = np.where(np.isfinite(loo), np.minimum(1.0, CUT / np.maximum(np.abs(loo), CUT)), 0.0)
-    noise = np.where(np.isfinite(loo), np.maximum(weight, LEAST_WEIGHT) ** -2.0, 1.0)
-    seen = sweep(build, used, noise, gaps)
-    half = reading_factor(case.left_out(seen, noise), level) * np.sqrt(seen.variance + case.obs_var)
+    weight, noise = _weights(case.left_out(case.sweep()))
+    seen = sweep(build, case.used, noise * case.ratio, gaps)
+    away = case.left_out(seen, noise)
+    del noise
+    # Where readings are wild for a while, so are those that are not there: intervals follow.
+    near = faults.local_scale(away, np.isfinite(away))
+    away /= near
+    half = seen.variance + case.obs_var * case.ratio
+    np.sqrt(half, out=half)
+    half *= near
+    half *= reading_factor(away, level)
     final = seen.final._replace(belief=_moved(seen.final.belief, case.offset[-1]))
-    told = (seen.mean + case.offset, seen.variance, half, weight)
+    np.add(seen.mean, case.offset, out=seen.mean)
+    told = (seen.mean, seen.variance, half, weight)
     kind = np.where(wild, KINDS.index("spike"), case.kinds())
+    out = np.flatnonzero(
+        (case.mask | case.dropped) & case.known
+    )  # foretold by nobody: compared with what all others say
+    seen.errors[out] = (values[out] - seen.mean[out]) / np.sqrt(seen.spread[out])
     return InHindsight(*told, kind, seen.errors, seen.spread, final)
+
+
+def _weights(away: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Believe readings less the farther off they are; return weights, and the variances that belong to them."""
+    left = ~np.isfinite(away)
+    weight = CUT / np.maximum(np.abs(away, out=away), CUT)
+    noise = np.maximum(weight, LEAST_WEIGHT) ** -2.0
+    weight[left], noise[left] = 0.0, 1.0
+    return weight, noise
 
 
 def reading_factor(errors: np.ndarray, level: float) -> float:
     """Find how many deviations hold the stated share of readings, each left out."""
-    known = np.abs(errors[np.isfinite(errors)])
+    known = errors[np.isfinite(errors)]
+    np.abs(known, out=known)
     if not known.size:
         from scipy.special import ndtri
 
         return float(ndtri(0.5 + 0.5 * level))
     # One more than there are: the share that a new one has (Vovk, Gammerman & Shafer 2005, split conformal).
-    return float(np.quantile(known, min(1.0, level * (len(known) + 1) / len(known))))
+    return float(np.quantile(known, min(1.0, level * (len(known) + 1) / len(known)), overwrite_input=True))
 
 
 class _Case:
     """One series while it is judged: what is left out, and by how much it has shifted."""
 
-    def __init__(self, build: Build, values: np.ndarray, gaps: np.ndarray | None, longest: int):
-        self.build, self.values, self.gaps = build, values, gaps
+    def __init__(
+        self, build: Build, values: np.ndarray, gaps: np.ndarray | None, longest: int, ratio: np.ndarray | float
+    ):
+        self.build, self.values, self.gaps, self.ratio = build, values, gaps, ratio
         model = build(None)
         self.obs_var = float(np.asarray(model.R)[0, 0])
         self.shape = faults.shape_of(model, longest)
@@ -139,7 +170,7 @@ class _Case:
 
     def sweep(self, smooth: bool = True) -> Sweep:
         """Go over what is not left out."""
-        return sweep(self.build, self.used, np.ones(len(self.values)), self.gaps, smooth)
+        return sweep(self.build, self.used, np.ones(len(self.values)) * self.ratio, self.gaps, smooth)
 
     def left_out(self, seen: Sweep, noise: Any = 1.0) -> np.ndarray:
         """Compare each reading with what all others say, in deviations; NaN where it was not used.
@@ -147,8 +178,17 @@ class _Case:
         With V after all readings and R that of this one, V R / (R - V) is the variance without it, and its error is
         that from the mean after all times R / (R - V).
         """
-        rest = np.maximum(1.0 - seen.variance / (self.obs_var * noise), LEAST_REST)
-        return np.asarray((self.used - seen.mean) / rest / np.sqrt(seen.variance / rest + self.obs_var))
+        rest = seen.variance / noise
+        rest *= -1.0 / (self.obs_var * self.ratio)
+        rest += 1.0
+        np.maximum(rest, LEAST_REST, out=rest)
+        away = self.used
+        away -= seen.mean
+        away /= rest
+        np.divide(seen.variance, rest, out=rest)  # in place throughout: a series may have millions of rows
+        rest += self.obs_var * self.ratio
+        away /= np.sqrt(rest, out=rest)
+        return away
 
     def search(self) -> None:
         """Look for faults and shifts, with higher limits while far too much looks like one."""
@@ -161,12 +201,15 @@ class _Case:
             self.limits = self.limits.raised(HIGHER)
             self.start()
         self.mask = _filled(self.mask & ~self.stuck) | self.stuck
+        self.near = np.ones(0)  # done with
 
     def look(self) -> bool:
         """Take one round; say whether anything changed."""
         before, shifts = self.mask.copy(), len(self.shifts)
-        seen = self.sweep(smooth=False)
-        found = faults.find(seen.errors / self.near, self.known & ~self.mask, self.shape, self.limits)
+        errors = self.sweep(smooth=False).errors
+        errors /= self.near
+        found = faults.find(errors, self.known & ~self.mask, self.shape, self.limits)
+        del errors
         if not len(found.first):
             return False
         runs = found.length > 0
@@ -180,8 +223,13 @@ class _Case:
         seen = self.sweep()
         # How wild the readings are around each row is told by what is left: a fault would make all others look calm.
         self.near = faults.local_scale(seen.errors, self.known & ~self.mask)
-        off = (self.values - self.offset - seen.mean) / np.sqrt(seen.variance + self.obs_var)
-        away = np.nan_to_num(np.where(self.mask, off, self.left_out(seen)) / self.near)
+        away = self.left_out(seen)
+        out = np.flatnonzero(self.mask)
+        off = (self.values - self.offset)[out] - seen.mean[out]
+        away[out] = off / np.sqrt((seen.variance + self.obs_var * self.ratio)[out])
+        del seen
+        away /= self.near
+        np.nan_to_num(away, copy=False)
         self.mask = _pruned(self.mask & ~self.stuck, away, self.shape.longest) | self.stuck
         return len(self.shifts) > shifts or bool(np.any(self.mask != before))
 
@@ -191,7 +239,7 @@ class _Case:
             same = self.values == value
             self.dropped |= same
             seen = self.sweep()
-            away = (value - self.offset - seen.mean)[same] / np.sqrt(seen.variance + self.obs_var)[same]
+            away = (value - self.offset - seen.mean)[same] / np.sqrt(seen.variance + self.obs_var * self.ratio)[same]
             if np.sqrt(np.mean(away**2)) <= MISPLACED:
                 self.dropped &= ~same
         self.mask &= ~self.dropped
@@ -241,8 +289,11 @@ def _pruned(mask: np.ndarray, away: np.ndarray, longest: int) -> np.ndarray:
     A run is longer where readings beside it are off to the same side: a drift has soft ends. A reading that is off
     because a worse one nearby is still believed waits.
     """
-    worst = running_maximum(np.where(mask, 0.0, np.abs(away)), AROUND)
-    away = np.where(np.abs(away) >= CULPRIT * worst, away, 0.0)
+    worst = np.abs(away)
+    worst[mask] = 0.0
+    worst = running_maximum(worst, AROUND)
+    worst *= CULPRIT
+    away = np.where(np.abs(away) >= worst, away, 0.0)
     kept = np.zeros_like(mask)
     for first, stop in runs_of(mask):
         bad = np.flatnonzero(np.abs(away[first:stop]) > KEEP)
@@ -263,7 +314,7 @@ def _pruned(mask: np.ndarray, away: np.ndarray, longest: int) -> np.ndarray:
 
 def _belongs(away: float, beside: float, soft: float) -> bool:
     """Say whether a reading belongs to the fault beside it: off by much, or by less to the same side."""
-    return bool(abs(away) > KEEP or away * np.sign(beside) > soft)
+    return bool(abs(away) > KEEP or away * np.sign(beside) > max(soft, FADES * abs(beside)))
 
 
 def _filled(mask: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ from wolf.models.sums import Sum
 from wolf.readings import durations, engine, hindsight
 from wolf.readings.types import Future, Options, Series
 
-WORD = np.array(hindsight.KINDS).dtype  # of kinds
+PIECE = 65_536  # rows that are handed out at once
 
 
 @dataclasses.dataclass
@@ -40,10 +40,11 @@ class Ready:
         options: how to clean.
         flagged: outliers in the pieces so far.
         judged: weights in the pieces so far.
+        done: rows of the pieces so far.
         future: after the last piece, the forecast, if asked for.
         choice: how the model was chosen; None if it was named.
         named: the model before its variances and times are known.
-        kind: of the rows of the pieces so far, as `Series` has it.
+        kinds: of the rows of the pieces so far, as numbers of `hindsight.KINDS`.
     """
 
     label: str
@@ -63,10 +64,16 @@ class Ready:
     options: Options
     flagged: int = 0
     judged: int = 0
+    done: int = 0
     future: Future | None = None
     choice: Choice | None = None
     named: Any = None
-    kind: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, WORD))
+    kinds: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, np.int8))
+
+    @property
+    def kind(self) -> np.ndarray:
+        """Kinds of the rows of the pieces so far, as `Series` has them."""
+        return np.array(hindsight.KINDS)[self.kinds]
 
     @property
     def in_hindsight(self) -> bool:
@@ -91,10 +98,11 @@ class Ready:
             progress: told how many rows were done.
         """
         self.flagged = self.judged = 0
-        self.kind = np.zeros(0, WORD)
+        self.kinds = np.zeros(len(self.values), np.int8)
+        self.done = 0
         reach, final = deviations(self.options.level), None
         if self.in_hindsight:
-            yield self._look_back(reach, progress)
+            yield from self._look_back(reach, progress)
             return
         forward = self.options.live or not (self.options.smooth or isinstance(self.filter, GaussianFilter))
         run = engine.filter_chunks if forward else engine.filter_whole  # samples and the like are not smoothed
@@ -103,28 +111,25 @@ class Ready:
         for kept, state in run(self.build, self.filter, self.values, self.gaps, self.options):
             variance, final = kept.pop("variance"), state
             some = self.values[first : first + len(variance)]
-            kept["kind"] = _plain_kinds(kept["outlier"], some)
+            kept["kind"] = plain_kinds(kept["outlier"], some)
             first += len(variance)
             yield self._finished(kept, variance, reach, reach * np.sqrt(variance + obs), progress)
         ends = (self.times, self.unit, len(self.values), self.options)
         self.future = engine.look_ahead(self.build, self.filter, final, *ends)
 
-    def _look_back(self, reach: float, progress: Callable[[int], None]) -> dict[str, np.ndarray]:
-        """Judge the series as a whole."""
-        told, count = self.options.longest_fault, len(self.values)
-        longest = hindsight.longest_fault(count)
-        if told is not None:
-            longest = round(durations.rows_in("longest_fault", told, self.unit, self.options.dated))
-            if longest >= count:
-                raise ValueError(f"longest_fault is {longest} rows, as long as the series of {count}: say less")
-        level = self.options.level
-        kept, ends = engine.filter_in_hindsight(self.named, self.parameters, self.values, self.gaps, longest, level)
-        kept["kind"] = np.array(hindsight.KINDS)[kept["kind"]]
+    def _look_back(self, reach: float, progress: Callable[[int], None]) -> Iterator[dict[str, np.ndarray]]:
+        """Judge the series as a whole, and hand it out in pieces: a table is written without all of it in memory."""
+        count = len(self.values)
+        longest = longest_rows(self.options, self.unit, count)
+        given = (self.named, self.parameters, self.values, self.gaps, longest, self.options.level)
+        kept, ends = engine.filter_in_hindsight(*given, self.options.diagnostics)
         futures = [
             engine.look_ahead(build, KF(), final, self.times, self.unit, count, self.options) for build, final in ends
         ]
         self.future = engine.join_futures(futures)
-        return self._finished(kept, kept.pop("variance"), reach, kept.pop("reading_half"), progress)
+        for first in range(0, count, PIECE):
+            some = {name: array[first : first + PIECE] for name, array in kept.items()}
+            yield self._finished(some, some.pop("variance"), reach, some.pop("reading_half"), progress)
 
     def _finished(
         self, kept: dict[str, Any], variance: np.ndarray, reach: float, around: np.ndarray, progress: Any
@@ -133,7 +138,9 @@ class Ready:
         half = reach * np.sqrt(variance)
         self.flagged += int(kept["outlier"].sum())
         self.judged += kept["outlier"].size
-        self.kind = np.concatenate([self.kind, kept["kind"]])
+        self.kinds[self.done : self.done + len(half)] = kept["kind"]
+        self.done += len(half)
+        kept["kind"] = np.array(hindsight.KINDS)[kept["kind"]]
         progress(len(half))
         ends = {"lower": kept["mean"] - half, "upper": kept["mean"] + half}
         return kept | ends | {"reading_lower": kept["mean"] - around, "reading_upper": kept["mean"] + around}
@@ -181,10 +188,27 @@ class Ready:
         )
 
 
-def _plain_kinds(outlier: np.ndarray, values: np.ndarray) -> np.ndarray:
+def longest_rows(options: Options, unit: float, count: int) -> int:
+    """Say how many of `count` rows a fault may take.
+
+    Args:
+        options: how.
+        unit: the typical step, in the unit of the times.
+        count: of rows.
+    """
+    if options.longest_fault is None:
+        return hindsight.longest_fault(count)
+    longest = round(durations.rows_in("longest_fault", options.longest_fault, unit, options.dated))
+    if longest >= count:
+        raise ValueError(f"longest_fault is {longest} rows, as long as the series of {count}: say less")
+    return longest
+
+
+def plain_kinds(outlier: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Say of rows that a method judged what they are: it knows of outliers alone."""
     flagged = outlier if outlier.ndim == 1 else outlier.any(1)
-    return np.where(np.isfinite(values).any(1), np.where(flagged, "spike", ""), "gap").astype(WORD)
+    spike, gap = hindsight.KINDS.index("spike"), hindsight.KINDS.index("gap")
+    return np.where(np.isfinite(values).any(1), np.where(flagged, spike, 0), gap).astype(np.int8)
 
 
 def _where_measured(array: np.ndarray | None, measured: np.ndarray) -> np.ndarray:

@@ -4,7 +4,10 @@ import numpy as np
 
 SHORTEST_STUCK = 5  # repeats
 RARE = 1e-3  # runs of such a length that chance would bring, at most
-HABIT = 4.0  # times as long as the next longest run of the same value: what a series often does is no fault
+HABIT = 4.0  # times as long as other runs of the same value: what a series often does is no fault
+SELDOM = 2  # runs of one value that may be faults, among others
+LIMIT_RUNS = 4  # runs of the smallest or largest value, from which it is a limit that a series stays at
+BEYOND = 0.02  # share of the readings that may lie beyond such a limit: they are faults
 SENTINELS = (0.0, -1.0, -9.0, -99.0, -999.0, -9999.0, -99999.0, 99.0, 999.0, 9999.0, 99999.0)
 FEW = 4  # times that such a value must come to be looked at
 MOST = 0.2  # share of the readings that may be such a value; more are the series itself
@@ -48,9 +51,15 @@ def stuck_rows(values: np.ndarray) -> np.ndarray:
         if length < SHORTEST_STUCK or count * chance**length > RARE:
             continue
         alike = np.sort(lengths[places == place])[::-1]
-        if len(alike) == 1 or length >= HABIT * alike[1]:
+        if not _is_limit(values, place, count) and length >= HABIT * alike[SELDOM:].max(initial=0):
             found[first:stop] = True
     return found
+
+
+def _is_limit(values: np.ndarray, place: float, count: int) -> bool:
+    """Say whether a series comes to a value again and again and hardly ever goes beyond it, as rain to 0."""
+    beyond = min((values < place).sum(), (values > place).sum())
+    return bool(beyond <= BEYOND * count and len(runs_of(values == place)) >= LIMIT_RUNS)
 
 
 def suspicious_values(values: np.ndarray) -> list[float]:

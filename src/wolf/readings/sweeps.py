@@ -14,6 +14,7 @@ from wolf.belief import Gaussian
 from wolf.engine import parallel
 from wolf.engine.smoothing import run_smoother
 from wolf.methods import KF
+from wolf.numerics import allocator
 from wolf.numerics.precision import precision, to_numpy
 from wolf.numerics.pytree import cast
 from wolf.statespace import LinearModel
@@ -57,12 +58,15 @@ def sweep(build: Build, values: np.ndarray, noise: np.ndarray, gaps: np.ndarray 
     count = len(values)
     size = min(BLOCK, _bucket(count))
     out = Sweep(np.empty(count), np.empty(count), np.empty(count), np.empty(count), None)
-    even, method, state = build(None), KF(), None
+    even, method = build(None), KF()
+    state: Any = None
     waiting: Any = None
     for first in range(0, count, size):
         rows = slice(first, min(first + size, count))
         model = _block_model(build, even, gaps, noise, rows, size)
         state, saved = _forward(model, method, values[rows], size, state)
+        if not first and count > BLOCK:
+            allocator.hand_back()
         length = rows.stop - rows.start
         out.errors[rows] = _standardised(saved, values[rows])
         out.spread[rows] = saved["innovation"][:length]

@@ -20,8 +20,11 @@ from wolf.belief.density import deviations
 from wolf.entry import resolve_method
 from wolf.fitting.guesses import DYNAMICS_SHARE, OBS_SHARE, difference_var
 from wolf.models.named import parse
-from wolf.readings.engine import fit_window, project
+from wolf.models.sums import Sum
+from wolf.readings.engine import filter_in_hindsight, fit_window, project
+from wolf.readings.hindsight import KINDS
 from wolf.readings.pipeline import clean
+from wolf.readings.ready import longest_rows
 from wolf.readings.timing import Order, gaps_of
 from wolf.readings.types import Options, Series
 from wolf.results import describe_method
@@ -138,7 +141,8 @@ def clean_track(
         altitude: (T,), in metres; filtered by itself, as its errors come by themselves.
         accuracy: (T,), how inaccurate each position is said to be, in any unit (metres, hdop): its noise has a standard
             deviation in proportion; what is usual is fitted.
-        options: how; its model is that of a track, `wiener-velocity` unless it says another.
+        options: how; its model is that of a track, `wiener-velocity` unless it says another. In hindsight unless they
+            name a method, or what could be known at the time.
         label: of the track.
 
     Example:
@@ -227,40 +231,51 @@ def _filter(
         fit = lambda **variances: build(window, start, **variances)  # noqa: E731
         found = fitting.fit(fit, metres[window], start=guesses, restarts=options.restarts, affine=True)
     parameters = known | (found.parameters if found else {})
-    variances = {name: parameters[name] for name in free}
-    model = build(slice(None), prior, **variances)
-    out = api.filter(model, metres, method=options.method)
-    hindsight = options.smooth or not getattr(options, "live", True)
-    belief: Any = api.smooth(out) if hindsight else out
-    mean, variance = project(model, belief.means, belief.covs)
+    parameters = {name: parameters[name] for name in named.parameters}
+    kept: dict[str, Any]
+    if isinstance(named, Sum) and options.method is None and not (options.live or options.smooth):
+        ratio = 1.0 if noise is None else noise**2
+        longest = longest_rows(options, unit, len(metres))
+        kept, _ = filter_in_hindsight(named, parameters, metres, gaps, longest, options.level, ratio=ratio)
+        kept["kind"], method = np.array(KINDS)[kept["kind"]], "in hindsight"
+        around = kept.pop("reading_half")
+        kept |= {"reading_lower": kept["mean"] - around, "reading_upper": kept["mean"] + around}
+    else:
+        model = build(slice(None), prior, **{name: parameters[name] for name in free})
+        kept = _by_method(model, metres, options)
+        chosen = resolve_method(options.method, model)
+        method = "the default, Learned" if options.method is None else describe_method(chosen)
+    variance = kept.pop("variance")
     half = deviations(options.level) * np.sqrt(variance)
-    spreads = np.sqrt(np.diagonal(out.innovation_covs, axis1=1, axis2=2))
     series = Series(
         label=label,
         rows=rows,
         columns=(0, 1),
         times=times,
         values=metres,
-        mean=mean,
-        lower=mean - half,
-        upper=mean + half,
-        weight=out.weights,
-        outlier=out.outliers,
-        standardised=out.residuals / spreads,
-        nis=out.nis,
-        log_density=out.log_liks,
-        parameters={name: parameters[name] for name in named.parameters},
+        lower=kept["mean"] - half,
+        upper=kept["mean"] + half,
+        parameters=parameters,
         fit=found,
         fit_rows=(window.start, window.stop),
         future=None,
         model=named.name,
-        method="the default, Learned"
-        if options.method is None
-        else describe_method(resolve_method(options.method, model)),
+        method=method,
         even=gaps is None,
         unit=unit,
+        **kept,
     )
     return series, np.sqrt(TWO_SIDED * variance.max(axis=1))
+
+
+def _by_method(model: Any, metres: np.ndarray, options: Options) -> dict[str, Any]:
+    """Filter, or smooth, by the method that was named."""
+    out = api.filter(model, metres, method=options.method)
+    belief: Any = api.smooth(out) if options.smooth or not options.live else out
+    mean, variance = project(model, belief.means, belief.covs)
+    spreads = np.sqrt(np.diagonal(out.innovation_covs, axis1=1, axis2=2))
+    kept = {"mean": mean, "variance": variance, "weight": out.weights, "outlier": out.outliers}
+    return kept | {"standardised": out.residuals / spreads, "nis": out.nis, "log_density": out.log_liks}
 
 
 def _altitude(altitude: np.ndarray, times: np.ndarray | None, options: Options, label: str) -> Series | None:

@@ -87,15 +87,20 @@ def season(each: Series) -> str:
     phase = np.round((middle % period) / period * length).astype(int) % length
     shape = np.array([np.median(rest[phase == k]) if np.any(phase == k) else np.nan for k in range(length)])
     low, high = _range(shape)
-    x = 20 + 960 * np.arange(length) / max(length - 1, 1)
+    x = 110 + 870 * np.arange(length) / max(length - 1, 1)
     y = 180 - 160 * (shape - low) / (high - low)
     path = "M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in zip(x, y, strict=True) if np.isfinite(b))
+    zero = 180 - 160 * (0.0 - low) / (high - low)
+    ends = [(100.0, place, "end", f"{value:.3g}") for place, value in ((26.0, high), (184.0, low), (zero + 5, 0.0))]
+    ends += [(110.0 + 870 * k / 4, 222.0, "middle", f"{k * period / 4:g}") for k in range(5)]
+    words = "".join(f'<text x="{a:.0f}" y="{b:.0f}" text-anchor="{side}">{word}</text>' for a, b, side, word in ends)
     told = (
         f"what repeats every {period:g} steps: from {np.nanmin(shape):.3g} to {np.nanmax(shape):.3g} around the level"
     )
     return (
-        f'<svg class="season" viewBox="0 0 1000 200" role="img" aria-label="{escape(told)}">'
-        f'<path class="line" d="{path}"/></svg><p>{escape(told[0].upper() + told[1:])}.</p>'
+        f'<svg class="season" viewBox="0 0 1000 230" role="img" aria-label="{escape(told)}">'
+        f'<path class="grid" d="M110 {zero:.1f}H980"/><path class="line" d="{path}"/>{words}</svg>'
+        f"<p>{escape(told[0].upper() + told[1:])}; below, the steps since the first row.</p>"
     )
 
 

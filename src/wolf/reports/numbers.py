@@ -5,12 +5,17 @@ from typing import Any
 
 import numpy as np
 
+from wolf.numerics.running import running_median
 from wolf.readings import Series
 from wolf.reports.flagged import kinds_of
 
 MOST = 100_000  # points of all series together; more are thinned, flagged ones last
 BINS = np.linspace(-5.0, 5.0, 51)  # of standardised residuals; what lies beyond is counted at the ends
 LAGS = 40
+NEAR = 101  # errors around a moment that tell how large they are there
+NOISE_POINTS = 600  # of its picture: it changes slowly
+FEWEST = 3 * NEAR  # errors of a series whose noise is followed
+MAD = 1.4826  # from a median absolute deviation to the standard deviation of a Gaussian
 
 
 def pack(array: np.ndarray, kind: str) -> dict[str, Any]:
@@ -69,6 +74,8 @@ def series_numbers(each: Series, names: list[str], origin: int | None, most: int
                 "future": _future(each, k, origin),
             }
             | _kinds(each, rows, k)
+            | _of_readings(each, rows, k)
+            | _noise(each.standardised[:, k], outlier[:, own], times)
             | _tests(each.standardised[:, k], outlier[:, own], each.nis[~outlier.any(1)], len(each.columns))
         )
     return pictures
@@ -83,6 +90,30 @@ def _kinds(each: Series, rows: np.ndarray, column: int) -> dict[str, Any]:
     names = [name for name in np.unique(own).tolist() if name]
     number = {name: i + 1 for i, name in enumerate(names)}
     return {"kinds": names, "kind": pack(np.array([number.get(name, 0) for name in own.tolist()]), "u1")}
+
+
+def _of_readings(each: Series, rows: np.ndarray, column: int) -> dict[str, Any]:
+    """Give half the width of the interval of a reading, if it is known."""
+    if each.reading_upper is None:
+        return {}
+    return {"reading_half": pack(_bounded((each.reading_upper - each.mean)[rows, column]), "f4")}
+
+
+def _noise(residuals: np.ndarray, outlier: np.ndarray, times: np.ndarray) -> dict[str, Any]:
+    """Follow how large errors are around each moment, beside what the model says; nothing for a short series."""
+    usable = np.isfinite(residuals) & ~outlier
+    if usable.sum() < FEWEST:
+        return {"noise": None, "loudest": None}
+    sizes = MAD * running_median(np.abs(residuals[usable]), NEAR, "reflect")
+    noise = np.interp(np.arange(len(residuals)), np.flatnonzero(usable), sizes)
+    rows = thin(np.zeros(len(noise), bool), NOISE_POINTS)
+    return {"noise": {"time": pack(times[rows], "f8"), "size": pack(noise[rows], "f4")}, "loudest": _loudest(noise)}
+
+
+def _loudest(noise: np.ndarray) -> dict[str, Any]:
+    """Say where the noise is largest, and how many times as large as usual."""
+    row = int(np.argmax(noise))
+    return {"row": row, "times": float(noise[row]) / max(float(np.median(noise)), 1e-300)}
 
 
 def _tests(residuals: np.ndarray, outlier: np.ndarray, nis: np.ndarray, columns: int) -> dict[str, Any]:

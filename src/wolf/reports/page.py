@@ -70,8 +70,11 @@ def render(
     most = max(200, numbers.MOST // max(1, sum(len(each.columns) for each in shown)))
     drawn = [numbers.series_numbers(each, names, origin, most) for each in shown]
     pictures = [picture for some in drawn for picture in some]
-    for picture in pictures:
-        picture["verdicts"] = verdicts.of_picture(picture, past)
+    for each, some in zip(shown, drawn, strict=True):
+        for picture in some:
+            if picture["loudest"]:
+                picture["loudest"]["when"] = tables.moment(each, picture["loudest"]["row"], origin)
+            picture["verdicts"] = verdicts.of_picture(picture, past)
     flags = [flags_of(each, options, (runs or {}).get(id(each))) for each in shown]
     told = {
         "pictures": pictures,

@@ -62,7 +62,7 @@ def choice(series: list[Series]) -> str:
     whose = f" The table is that of {escape(series[0].label)}." if len(series) > 1 and series[0].label else ""
     listed = table(titles, rows, "Models that were tried")
     return (
-        f"<section><h2>What was chosen, and why</h2><p>{words}{whose}</p>{verdict}<details><summary>All "
+        f"<section><h2>What was chosen, and why</h2><p>{words}.{whose}</p>{verdict}<details><summary>All "
         f"{len(rows)} candidates</summary>{listed}</details></section>"
     )
 

@@ -12,6 +12,7 @@ CORRELATED = 0.1  # correlation of neighbours that is told, if it is no chance
 SURE = 3.0  # standard errors that are no chance
 BIASED = 0.1  # mean error, in standard deviations, that is told
 MANY = 0.2  # share of flagged readings that is told
+LOUD = 1.8  # times as large as usual that noise around a moment must be to be told: a hundred errors vary by less
 UNSURE = 2.0  # standard errors below which a variance cannot be told from zero
 
 
@@ -41,6 +42,12 @@ def of_picture(picture: dict[str, Any], past: bool = True) -> list[str]:
         words.append(f"only {inside:.0%} of the readings lie where 95 % should: the noise is larger than was thought")
     if np.isfinite(inside) and inside > max(WIDE, RIGHT + chance):
         words.append(f"{inside:.1%} of the readings lie where 95 % should: the noise is smaller than was thought")
+    loud = picture.get("loudest") or {}
+    if loud.get("times", 1.0) > LOUD:
+        words.append(
+            f"the noise changes: around {loud['when']} it is {loud['times']:.1f} times as large as usual, and the "
+            "estimate is less sure there than its interval says"
+        )
     if abs(picture["bias"]) > max(BIASED, SURE / np.sqrt(count)):
         side = "above" if picture["bias"] > 0 else "below"
         words.append(f"readings lie {side} their prediction on average, by {abs(picture['bias']):.2f} of its deviation")

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from wolf.filters import GaussianState
-from wolf.results import notebook, tabular
+from wolf.results import labelled, notebook, tabular
 from wolf.results.describe import describe_method, describe_state
 from wolf.statespace.arrays import count
 
@@ -237,6 +237,19 @@ class Filtered:
         """
         parts = [self._columns()] if self.num_series is None else [each._columns() for each in self]
         return tabular.make_frame(parts, backend, self.index if index is None else index)
+
+    def to_xarray(self) -> Any:
+        """Lay the result out as an `xarray.Dataset` with named axes.
+
+        Returns:
+            All that was saved, and the measurements `ys`, over `step` (labelled by the index that the measurements came
+            with), `state` or `coordinate` of a measurement, `other_state` and `other_coordinate` of a covariance, and
+            `series` where there are many; a coordinate `length` tells where series of other lengths end.
+        """
+        if not isinstance(self.saved, dict):
+            raise ValueError(f'to_xarray needs arrays by name: filter with save="all", not {self.settings["save"]!r}')
+        lengths = {} if self.lengths is None else {"length": np.asarray(self.lengths)}
+        return labelled.make_dataset({"ys": self.ys} | self.saved, self.num_series is not None, self.index, lengths)
 
     def plot(self, coordinate: int = 0, **options: Any) -> Any:
         """Draw one state with what was measured of it; a `matplotlib.figure.Figure`.

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from wolf.results import tabular
+from wolf.results import labelled, tabular
 from wolf.results.filtered import Filtered
 
 
@@ -34,6 +34,13 @@ class Smoothed:
             ends = [self.means.shape[1]] * len(self.means) if lengths is None else lengths
             parts = [_columns(self.means[i, :end], self.covs[i, :end]) for i, end in enumerate(ends)]
         return tabular.make_frame(parts, backend, self.filtered.index if index is None else index)
+
+    def to_xarray(self) -> Any:
+        """Lay the result out as an `xarray.Dataset`; axes as in `Filtered.to_xarray`."""
+        arrays = {"means": self.means, "covs": self.covs}
+        arrays |= {} if self.weights is None else {"weights": self.weights}
+        lengths = {} if self.filtered.lengths is None else {"length": np.asarray(self.filtered.lengths)}
+        return labelled.make_dataset(arrays, self.means.ndim == 3, self.filtered.index, lengths)
 
     def plot(self, coordinate: int = 0, **options: Any) -> Any:
         """Draw one state with what was measured of it; arguments as in `Filtered.plot`."""

@@ -1,6 +1,7 @@
 """Models: what a state does, and what is measured of it."""
 
 from wolf.statespace.forms import Model as Model
+from wolf.statespace.forms import is_curved as is_curved
 from wolf.statespace.forms import own_noise as own_noise
 from wolf.statespace.forms import prior_width as prior_width
 from wolf.statespace.forms import time_axes as time_axes

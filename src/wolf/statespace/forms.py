@@ -61,6 +61,16 @@ def own_noise(model: Any) -> Callable | None:
     return getattr(model.dynamics, "draw", None)
 
 
+def is_curved(model: Any) -> bool:
+    """Say whether states live on a curved space: whether the dynamics have `retract(x, step)` and `between(x, other)`.
+
+    Example:
+        >>> is_curved(LinearModel(None, np.eye(1), np.eye(1), np.eye(1), [0.0], np.eye(1)))
+        False
+    """
+    return hasattr(model.dynamics, "retract") and hasattr(model.dynamics, "between")
+
+
 def _map_covs(model: Any, change: Callable) -> Any:
     if isinstance(model, ParameterModel):
         return model

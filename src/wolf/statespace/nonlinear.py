@@ -23,6 +23,8 @@ class StateSpaceModel:
     Args:
         dynamics: f(x) or f(x, u). None is the identity, which costs nothing (a static state, or a random walk). One
             that has a method `draw(x, key)` draws its own noise where states are drawn (ensembles, simulation).
+            One that has methods `retract(x, step)` and `between(x, other)` has states that cannot be added to, as
+            attitudes; see `wolf.filters.ErrorState`.
         observe: h(x) or h(x, u).
         dynamics_cov: Q, (D, D) or (T, D, D), positive semi-definite; or (D,), variances of independent noise.
         obs_cov: R, (M, M) or (T, M, M), positive definite; or (M,), variances. Ensembles never make a matrix of these.

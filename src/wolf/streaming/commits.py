@@ -16,7 +16,7 @@ from wolf.online import keyed
 from wolf.online.bank import Bank
 from wolf.streaming.rows import Arrived
 
-FORMAT, VERSION = "wolf-stream", 1
+FORMAT, SERVICE, VERSION = "wolf-stream", "wolf-service", 1
 MANIFEST = "manifest.json"
 
 
@@ -28,15 +28,16 @@ class Commits:
         out: folder of the parts, likewise.
         kind: "parquet" or "csv".
         settings: of the stream; those of an earlier start must be the same.
+        owner: format of the manifest: a service does not go on with what a stream left, nor the other way round.
     """
 
-    def __init__(self, state: Path, out: Path, kind: str, settings: dict[str, Any]):
-        self.state, self.out, self.kind = state, out, kind
+    def __init__(self, state: Path, out: Path, kind: str, settings: dict[str, Any], owner: str = FORMAT):
+        self.state, self.out, self.kind, self.owner = state, out, kind, owner
         self.settings = settings | {"kind": kind, "out": str(out.resolve())}
         state.mkdir(parents=True, exist_ok=True)
         out.mkdir(parents=True, exist_ok=True)
         self._lock = storage.hold(state / "lock", f"another process is running a stream with the state {state}")
-        self.manifest: dict[str, Any] = {"epoch": 0, "parts": 0}
+        self.manifest: dict[str, Any] = {"epoch": 0, "parts": 0, "oldest": 1}
         try:
             self._recover()
         except BaseException:
@@ -60,7 +61,7 @@ class Commits:
     def _recover(self) -> None:
         """Finish what the manifest names, and wipe away what it does not."""
         if (self.state / MANIFEST).exists():
-            self.manifest = read_manifest(self.state)
+            self.manifest = {"oldest": 1} | read_manifest(self.state, (self.owner,))
             self._check()
         elif any(self.out.glob("part-*")):
             words = "holds parts of another stream; give an empty folder, or the state that made them"
@@ -75,11 +76,20 @@ class Commits:
 
     def _sweep(self) -> None:
         epoch = self.manifest["epoch"]
-        kept = {MANIFEST, "lock", f"states-{epoch}.npz", f"waiting-{epoch}.npz"}
+        kept = {MANIFEST, "lock", *(f"{name}-{epoch}.npz" for name in ("states", "waiting", "more"))}
         ours = [path for pattern in ("*.npz", ".*.part") for path in self.state.glob(pattern)]
         for path in ours:
             if path.name not in kept:
                 path.unlink(missing_ok=True)
+        dropped = self.manifest["oldest"] - 1
+        while dropped > 0 and self._part(dropped).exists():
+            self._part(dropped).unlink()
+            dropped -= 1
+
+    @property
+    def parts(self) -> list[Path]:
+        """Files of the output that are committed and kept, in order."""
+        return [self._part(number) for number in range(self.manifest["oldest"], self.manifest["parts"] + 1)]
 
     def _part(self, number: int) -> Path:
         return self.out / f"part-{number:08d}.{self.kind}"
@@ -90,10 +100,28 @@ class Commits:
         if not epoch:
             return None
         bank.read(self.state / f"states-{epoch}.npz")
-        _, arrays = storage.read(self.state / f"waiting-{epoch}.npz", FORMAT, VERSION, ())
+        _, arrays = storage.read(self.state / f"waiting-{epoch}.npz", self.owner, VERSION, ())
         return Arrived([str(key) for key in keyed.unpack(arrays)], arrays["times"], arrays["values"].reshape(-1, width))
 
-    def commit(self, bank: Bank, waiting: Arrived, table: Any, facts: dict[str, Any]) -> None:
+    def epoch_on_disk(self) -> int:
+        """Read which epoch the manifest names."""
+        path = self.state / MANIFEST
+        return int(read_manifest(self.state, (self.owner,))["epoch"]) if path.exists() else 0
+
+    def more(self) -> dict[str, np.ndarray]:
+        """Read the other arrays of the last epoch; none if it has none."""
+        path = self.state / f"more-{self.manifest['epoch']}.npz"
+        return storage.read(path, self.owner, VERSION, ())[1] if path.exists() else {}
+
+    def commit(
+        self,
+        bank: Bank,
+        waiting: Arrived,
+        table: Any,
+        facts: dict[str, Any],
+        more: dict[str, np.ndarray] | None = None,
+        drop: int = 0,
+    ) -> None:
         """Make an epoch happen, or nothing of it.
 
         Args:
@@ -101,6 +129,8 @@ class Commits:
             waiting: rows that were not let go yet.
             table: a pyarrow table of the output; None if there is none.
             facts: place in the source, counts.
+            more: other arrays that belong to the epoch.
+            drop: number of the oldest parts that are not kept any longer.
         """
         epoch = self.manifest["epoch"] + 1
         part = self._part(self.manifest["parts"] + (table is not None))
@@ -109,9 +139,12 @@ class Commits:
                 _write(file, table, self.kind)
         bank.save(self.state / f"states-{epoch}.npz")
         arrays: dict[str, np.ndarray] = {"times": waiting.times, "values": waiting.values}
-        header = {"format": FORMAT, "version": VERSION}
+        header = {"format": self.owner, "version": VERSION}
         storage.write(self.state / f"waiting-{epoch}.npz", header, arrays | keyed.pack(waiting.keys))
+        if more is not None:
+            storage.write(self.state / f"more-{epoch}.npz", header, more)
         told = {"epoch": epoch, "parts": self.manifest["parts"] + (table is not None), "settings": self.settings}
+        told["oldest"] = self.manifest["oldest"] + drop
         with storage.atomic(self.state / MANIFEST) as file:
             file.write(json.dumps(header | told | facts, indent=1).encode())
         self.manifest = header | told | facts
@@ -121,17 +154,17 @@ class Commits:
 
 
 def parts(state: str | os.PathLike[str]) -> list[Path]:
-    """List the files of a stream's output that are committed, in order.
+    """List the files of the output of a stream or a service that are committed and kept, in order.
 
     Args:
-        state: folder of the stream's state.
+        state: folder of its state.
     """
-    manifest = read_manifest(Path(state))
+    manifest = {"oldest": 1} | read_manifest(Path(state), (FORMAT, SERVICE))
     out, kind = Path(manifest["settings"]["out"]), manifest["settings"]["kind"]
-    return [out / f"part-{number:08d}.{kind}" for number in range(1, manifest["parts"] + 1)]
+    return [out / f"part-{number:08d}.{kind}" for number in range(manifest["oldest"], manifest["parts"] + 1)]
 
 
-def read_manifest(state: Path) -> dict[str, Any]:
+def read_manifest(state: Path, owners: tuple[str, ...]) -> dict[str, Any]:
     """Read what a stream has committed, or say what the folder is instead."""
     path = state / MANIFEST
     try:
@@ -140,9 +173,9 @@ def read_manifest(state: Path) -> dict[str, Any]:
         raise ValueError(f"{state} is no state of a stream: it has no {MANIFEST}") from None
     except ValueError as error:
         raise ValueError(f"{path} is damaged ({error})") from error
-    if (manifest.get("format"), manifest.get("version")) != (FORMAT, VERSION):
+    if manifest.get("format") not in owners or manifest.get("version") != VERSION:
         found = f"{manifest.get('format')} {manifest.get('version')}"
-        raise ValueError(f"{path} has format {found}; this wolf reads {FORMAT} {VERSION}")
+        raise ValueError(f"{path} has format {found}; expected {' or '.join(owners)} {VERSION}")
     return manifest
 
 
@@ -158,4 +191,5 @@ def _write(file: Any, table: Any, kind: str) -> None:
     else:
         from pyarrow import parquet
 
-        parquet.write_table(table, file)
+        words = [field.name for field in table.schema if str(field.type) == "string"]
+        parquet.write_table(table, file, use_dictionary=words)  # to look for repeated numbers takes half the time

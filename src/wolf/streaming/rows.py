@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -10,6 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 DELIMITERS = ",;\t|"
+FEW = 200  # lines for which Arrow is not worth its start
+ODD = re.compile(r'["\x00-\x09\x0b-\x20\x7f]')  # quotes, and what may be space to one and not to the other
 LOST = "\ufffd"  # what stands for bytes that are no text
 
 
@@ -91,7 +94,9 @@ class Parser:
         return cells
 
     def _json(self, line: str) -> list[Any]:
-        read = json.loads(line)
+        return self._object(json.loads(line))
+
+    def _object(self, read: dict[str, Any]) -> list[Any]:
         return [read[name] if name == self.columns.key else read.get(name) for name in self.columns.named]
 
     def parse(self, lines: list[str]) -> tuple[Arrived, int]:
@@ -103,19 +108,24 @@ class Parser:
         quick = self._parse_plain(lines)
         if quick is not None:
             return quick, 0
+        return self._parse_each([line for line in lines if line and not line.isspace()], self.cells)
+
+    def parse_objects(self, objects: list[Any]) -> tuple[Arrived, int]:
+        """Read what was JSON, as `parse` does."""
+        return self._parse_each(objects, self._object)
+
+    def _parse_each(self, lines: list[Any], read: Callable[[Any], Sequence[Any]]) -> tuple[Arrived, int]:
         keys, times, values = [], [], []
         unreadable = 0
         first = 1 if self.columns.time is None else 2
         for line in lines:
-            if not line or line.isspace():
-                continue
             try:
-                cells = self.cells(line)
+                cells = read(line)
                 key, value = _key(cells[0]), [_number(cell) for cell in cells[first:]]
                 times.append(0.0 if first == 1 else self._time(cells[1]))
             except (ValueError, KeyError, TypeError, AttributeError, OverflowError, csv.Error, RecursionError) as error:
                 unreadable += 1
-                self.example = self.example or f"{line[:80]!r} ({type(error).__name__}: {str(error)[:80]})"
+                self.example = self.example or f"{str(line)[:80]!r} ({type(error).__name__}: {str(error)[:80]})"
                 continue
             keys.append(key)
             values.append(value)
@@ -127,6 +137,10 @@ class Parser:
         if self.plain is None or self.dated or not lines:
             return None
         mark, places, width = self.plain
+        if len(lines) > FEW:
+            many = self._parse_many("\n".join(lines))
+            if many is not None:
+                return many
         text = mark.join(lines)
         if '"' in text or LOST in text or {line.count(mark) for line in lines} != {width - 1}:
             return None
@@ -141,6 +155,36 @@ class Parser:
             return None
         self.dated = False if self.columns.time is not None else self.dated
         return Arrived(keys, times, np.array(read).T.copy())
+
+    def _parse_many(self, text: str) -> Arrived | None:
+        """Read very many lines by Arrow, if what it takes for a number and for space is what Python does."""
+        from pyarrow import ArrowInvalid, csv, float64, py_buffer, string
+
+        assert self.plain is not None
+        mark, places, width = self.plain
+        if not text.isascii() or ODD.search(text):
+            return None
+        names = [str(i) for i in range(width)]
+        wanted = [names[place] for place in places]
+        types = dict.fromkeys(wanted, float64()) | {wanted[0]: string()}
+        try:
+            table = csv.read_csv(
+                py_buffer(text.encode()),
+                csv.ReadOptions(use_threads=False, column_names=names, block_size=len(text) + 1),
+                csv.ParseOptions(delimiter=mark, quote_char=False),
+                csv.ConvertOptions(
+                    column_types=types, include_columns=wanted, null_values=[""], strings_can_be_null=False
+                ),
+            )
+        except ArrowInvalid:
+            return None
+        keys = table.column(0).to_numpy().tolist()
+        read = [column.fill_null(math.nan).to_numpy() for column in table.columns[1:]]
+        times = np.zeros(len(keys)) if self.columns.time is None else read.pop(0)
+        if not all(keys) or not np.isfinite(times).all():
+            return None
+        self.dated = False if self.columns.time is not None else self.dated
+        return Arrived(keys, times, np.column_stack(read))
 
     def _time(self, cell: Any) -> float:
         """Read a number, or a date as seconds since 1970 (of Greenwich if it says no zone); all are of one kind."""

@@ -28,7 +28,8 @@ class Source:
         self.name = "standard input" if self.pipe else path
         self.place, self.ended = place, False
         self._rest = b""
-        self._ready: list[bytes] = []
+        self._ready: list[bytes] = []  # whole lines, without their ends
+        self._cut = False  # the last line of all has no end
         size = place if self.pipe else os.stat(path).st_size
         if size < place:
             raise ValueError(
@@ -81,10 +82,10 @@ class Source:
         if not self._ready and not self.ended:
             self._fill(seconds)
         lines, self._ready = self._ready[:most], self._ready[most:]
-        whole = b"".join(lines)
-        text = whole.decode("utf-8", "replace").removesuffix("\n")
+        whole = b"\n".join(lines)
+        text = whole.decode("utf-8", "replace")
         text = text.removeprefix(MARK) if self.place == 0 else text
-        self.place += len(whole)
+        self.place += len(whole) + (bool(lines) and not (self._cut and not self._ready))
         texts = text.split("\n") if lines else []
         return [line.rstrip("\r") for line in texts] if "\r" in text else texts
 
@@ -103,7 +104,7 @@ class Source:
                 self._split(self._rest + some)
             elif self.pipe or not self.follow:
                 self.ended = True
-                self._ready, self._rest = ([self._rest] if self._rest else []), b""
+                self._ready, self._cut, self._rest = ([self._rest] if self._rest else []), bool(self._rest), b""
             elif left == 0.0:
                 return
             else:
@@ -112,7 +113,7 @@ class Source:
     def _split(self, some: bytes) -> None:
         whole, newline, self._rest = some.rpartition(b"\n")
         if newline:
-            self._ready = [line + newline for line in whole.split(newline)]
+            self._ready = whole.split(newline)
         elif len(self._rest) > LONGEST:
             raise ValueError(f"{self.name} has a line of more than {LONGEST:,} bytes: is it text?")
 

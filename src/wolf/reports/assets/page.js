@@ -44,6 +44,10 @@
     p.believed = w.map((v, i) => (flags[i] ? null : v)).concat(blanks(extra));
     p.refused = w.map((v, i) => (flags[i] ? v : null)).concat(blanks(extra));
     p.surprise = gone(unpack(p.nis)).concat(blanks(extra));
+    const wide = p.reading_half ? Array.from(unpack(p.reading_half)) : null;
+    p.under = wide && level.map((m, i) => (i < wide.length ? m - wide[i] : null));
+    p.over = wide && level.map((m, i) => (i < wide.length ? m + wide[i] : null));
+    p.loudness = p.noise ? [Array.from(unpack(p.noise.time)), Array.from(unpack(p.noise.size))] : null;
     p.range = rangeOf([p.low, p.high, p.good]);
   }
 
@@ -164,17 +168,22 @@
     const dots = { show: true, size: 4, stroke: color("dots"), fill: color("dots") };
     const invisible = { stroke: "transparent", points: { show: false } };
     const range = () => (showAll ? rangeOf([p.low, p.high, p.good, p.bad]) : visible(p));
+    const wider = p.over ? [Object.assign({ label: "upper end of a reading" }, invisible),
+      Object.assign({ label: "lower end of a reading" }, invisible)] : [];
+    element("wider").hidden = !p.over;
     linked.push(plot("series", overTime(p, {
       scales: { y: { range } }, plugins: [{ hooks: { setCursor: [(u) => read(p, u.cursor.idx)] } }],
       series: [
+        ...wider,
         Object.assign({ label: "upper end" }, invisible), Object.assign({ label: "lower end" }, invisible),
         { label: "reading", stroke: color("dots"), paths: () => null, points: dots },
         { label: "estimate", stroke: color("estimate"), width: 1.6, points: { show: false } },
         ...p.faults.map(([name], k) => ({ label: name, stroke: color(palette[k % 6]), paths: () => null,
           points: { show: crosses(palette[k % 6]) } })),
       ],
-      bands: [{ series: [1, 2], fill: color("band") }],
-    }), [p.x, p.high, p.low, p.good, p.level, ...p.faults.map((fault) => fault[1])]));
+      bands: [...(p.over ? [{ series: [1, 2], fill: color("pale") }] : []),
+        { series: [wider.length + 1, wider.length + 2], fill: color("band") }],
+    }), [p.x, ...(p.over ? [p.over, p.under] : []), p.high, p.low, p.good, p.level, ...p.faults.map((fault) => fault[1])]));
     legend(p);
     linked.push(plot("weights", overTime(p, {
       scales: { y: { range: [-0.05, 1.08] } },
@@ -188,6 +197,11 @@
       series: [{ label: "surprise", stroke: color("estimate"), paths: () => null, points: {
         show: true, size: 3, stroke: color("estimate"), fill: color("estimate") } }],
     }), [p.x, p.surprise.map((v) => (v === null ? null : Math.min(v, 0.985 * top)))]));
+    element("loudness").hidden = !p.loudness;
+    if (p.loudness) linked.push(plot("noise", overTime(p, {
+      scales: { y: { range: (u, low, high) => [0, 1.1 * Math.max(high, 1.5)] } }, plugins: [lines([1])],
+      series: [{ label: "size of the errors", stroke: color("estimate"), width: 1.6, points: { show: false } }],
+    }), p.loudness));
     element("inside").textContent = p.inside === null ? "-" : (100 * p.inside).toFixed(1) + " %";
     bars(p);
     element("judged").textContent = p.verdicts.length ? p.verdicts.map((w) => w[0].toUpperCase() + w.slice(1) + ".").join(" ")
@@ -201,6 +215,7 @@
       [shape('<circle cx="11" cy="6" r="2.5" style="fill:var(--dots)"/>'), "reading"],
       [shape(`<path d="M0 6h22" ${line("estimate")} stroke-width="2"/>`), told.smooth ? "estimate, from the whole series" : "estimate, from the past"],
       [shape('<rect width="22" height="12" style="fill:var(--band)"/>'), `${Math.round(100 * told.level)} % interval`],
+      ...(p.over ? [[shape('<rect width="22" height="12" style="fill:var(--pale)"/>'), "of a reading"]] : []),
       ...p.faults.map(([name, values], k) => [
         shape(`<path d="M7 2l8 8m0 -8l-8 8" ${line(palette[k % 6])} stroke-width="1.6"/>`),
         `${name} (${values.filter((v) => v !== null).length} shown)`, values.some((v) => v !== null)])
@@ -214,7 +229,7 @@
       element("legend").append(item);
     }
     element("series").setAttribute("aria-label", `${p.label || "the series"}: readings, estimate with its interval, and ` +
-      items.slice(3).map((item) => item[1]).join(", "));
+      items.slice(p.over ? 4 : 3).map((item) => item[1]).join(", "));
   }
 
   function read(p, i) {

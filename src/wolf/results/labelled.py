@@ -1,0 +1,32 @@
+"""Results as a dataset of xarray, whose axes have names."""
+
+from typing import Any
+
+import numpy as np
+
+STATES = ("means", "covs", "variances", "predicted_means", "predicted_covs")  # arrays whose last axes are states
+MISSING = 'to_xarray needs xarray: pip install "wolf-filter[xarray]"'
+
+
+def make_dataset(arrays: dict[str, np.ndarray], many: bool, index: Any, coords: dict[str, np.ndarray]) -> Any:
+    """Name the axes of arrays.
+
+    Args:
+        arrays: by name: (T, ...), or (series, T, ...).
+        many: whether there are several series.
+        index: labels of the steps; numbers without one.
+        coords: other labels, by the axis that they are of.
+    """
+    try:
+        import xarray
+    except ImportError as error:
+        raise ModuleNotFoundError(MISSING, name="xarray") from error
+    leading = ("series", "step") if many else ("step",)
+    named = {}
+    for name, array in arrays.items():
+        axis = "state" if name in STATES else "coordinate"
+        tail = (axis, f"other_{axis}")[: array.ndim - len(leading)]
+        named[name] = ((*leading, *tail), array)
+    steps = next(iter(arrays.values())).shape[len(leading) - 1]
+    labels = np.arange(steps) if index is None else np.asarray(index)
+    return xarray.Dataset(named, coords={"step": labels} | {name: (("series",), each) for name, each in coords.items()})
