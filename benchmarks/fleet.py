@@ -31,22 +31,30 @@ def cost(run):
 
 def bank_costs(rng):
     """A row of each key in a batch, against the same steps in `filter_many`; a checkpoint of many keys."""
-    ys, keys, bank = rng.normal(size=(KEYS, STEPS, 2)), np.arange(KEYS), wolf.Bank(TRACK)
+    ys, size = rng.normal(size=(KEYS, STEPS, 2)), KEYS * STEPS / 1e6
+    kinds = {"integers": rng.permutation(KEYS), "text": [f"vehicle {i}" for i in rng.permutation(KEYS)]}
+    for name in ("WoLF", None):
+        label = name or "the default"
 
-    def feed():
-        for t in range(STEPS):
-            assert bank.step(keys, ys[:, t]).used.all()
+        def many(name=name):
+            return wolf.filter_many(TRACK, ys, method=name, save="means")
 
-    feed()
-    wolf.filter_many(TRACK, ys, save="means")
-    size = KEYS * STEPS / 1e6
-    yield f"bank, batches of {KEYS:,} keys, us a row", cost(feed) / size
-    yield "the same steps in filter_many, us a row", cost(lambda: wolf.filter_many(TRACK, ys, save="means")) / size
+        for kind, keys in kinds.items():
+            bank = wolf.Bank(TRACK, name)
+
+            def feed(bank=bank, keys=keys):
+                for t in range(STEPS):
+                    assert bank.step(keys, ys[:, t]).used.all()
+
+            feed()
+            yield f"bank, {label}, {KEYS:,} keys ({kind}) in a batch, us a row", cost(feed) / size
+        many()
+        yield "the same steps in filter_many, us a row", cost(many) / size
     timed, clock = wolf.Bank(TRACK), iter(range(10**6))
 
     def feed_timed():
         for t in range(STEPS):
-            assert timed.step(keys, ys[:, t], np.full(KEYS, float(next(clock)))).used.all()
+            assert timed.step(np.arange(KEYS), ys[:, t], np.full(KEYS, float(next(clock)))).used.all()
 
     feed_timed()
     yield "the same with times, us a row", cost(feed_timed) / size

@@ -329,11 +329,11 @@ def main() -> None:
             for seed in range(chosen.first_seed, chosen.first_seed + chosen.seeds):
                 rows += run(real, method, seed, chosen.faults)
             print(f"{real.name}: {method}", file=sys.stderr)  # what takes minutes says how far it is
+        if chosen.json:
+            Path(chosen.json).write_text(json.dumps(rows, indent=1))
     show(rows)
     if chosen.by_series:
         show([row for row in rows if row["method"] == chosen.methods[0]], by="series")
-    if chosen.json:
-        Path(chosen.json).write_text(json.dumps(rows, indent=1))
 
 
 if __name__ == "__main__":

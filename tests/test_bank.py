@@ -195,3 +195,27 @@ def test_what_cannot_be_banked_is_explained():
 
 def test_an_empty_batch_is_one():
     assert len(wolf.Bank(LEVEL).step([], []).mean) == 0
+
+
+@given(
+    batches=st.lists(
+        st.tuples(
+            st.lists(st.integers(-3, 12) | st.sampled_from([10**6, 2**62]), min_size=1, max_size=6),
+            st.lists(st.integers(-3, 12), max_size=3),
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_arrays_of_integers_find_the_keys_that_lists_find(batches):
+    """Small, negative and huge ones, of which some are forgotten in between."""
+    one, other = wolf.Bank(LEVEL), wolf.Bank(LEVEL)
+    for i, (keys, gone) in enumerate(batches):
+        ys = np.arange(len(keys)) + i
+        out, expected = one.step(np.array(keys), ys), other.step(keys, ys)
+        np.testing.assert_array_equal(out.mean, expected.mean)
+        assert list(one) == list(other)
+        one.forget(gone)
+        other.forget(gone)
+    for key in other:
+        assert one[key].t == other[key].t

@@ -10,7 +10,7 @@ import wolf
 from wolf.fitting import scores
 from wolf.fitting.affine import AffineArrays
 from wolf.fitting.guesses import difference_var
-from wolf.fitting.search import _Problem
+from wolf.fitting.search import Problem
 from wolf.fitting.transforms import Transform
 from wolf.noise import TwoPart
 
@@ -75,7 +75,7 @@ def test_gaussian_fit_is_the_maximum_likelihood_of_statsmodels():
 @pytest.mark.parametrize("affine", [False, True])
 def test_slope_is_the_derivative_of_the_score(affine):
     transform = Transform({"level_var": 0.3, "obs_var": 2.0}, {})
-    problem = _Problem(level_model, transform, readings(0.1, 1, 200), None, None, True, False, affine)
+    problem = Problem(level_model, transform, readings(0.1, 1, 200), None, None, True, False, affine)
     free = np.array([-1.0, 0.5, -2.0, 3.0])
     slope = problem.loss(free)[1]
     for k, step in enumerate(1e-4 * np.eye(4)):
@@ -103,7 +103,7 @@ def test_what_is_no_sum_of_its_parameters_is_refused():
 
 def test_one_kernel_and_the_usual_loop_have_the_same_score():
     transform = Transform({"level_var": 0.3, "obs_var": 2.0}, {})
-    problem = _Problem(level_model, transform, readings(0.1, 1, 200), None, None, True, False)
+    problem = Problem(level_model, transform, readings(0.1, 1, 200), None, None, True, False)
     free = np.array([-1.0, 0.5, -2.0, 3.0])
     fused = problem.loss(free)
     problem.fused = False
@@ -271,3 +271,33 @@ def test_student_score_is_the_density_of_scipy(x64, rng):
         gaussian = stats.multivariate_normal.logpdf(residual, cov=cov)
         expected = stats.multivariate_t.logpdf(residual, shape=cov, df=4.0)
         assert float(scores.log_student(gaussian, nis, 2.0)) == pytest.approx(expected, rel=1e-10)
+
+
+def test_fitting_many_finds_what_fitting_each_does():
+    """Of different lengths, with holes; the second is so long that the others are padded."""
+    series = [readings(0.1, seed, 200 - 20 * (seed % 3)) for seed in range(4)]
+    series[2] = np.where(np.arange(len(series[2]))[:, None] % 9 == 0, np.nan, series[2].reshape(-1, 1))
+    fits = wolf.fit_many(level_model, series, restarts=1)
+    for many, ys in zip(fits, series, strict=True):
+        one = wolf.fit(level_model, ys, restarts=1)
+        assert many.score == pytest.approx(one.score, abs=1e-6 * one.count)
+        assert many.count == one.count
+        for name, value in one.parameters.items():
+            assert many.parameters[name] == pytest.approx(value, rel=1e-3)
+
+
+def test_fitting_many_without_native_code_goes_one_by_one(monkeypatch):
+    series = [readings(0.1, seed, 200) for seed in range(2)]
+    quick = wolf.fit_many(level_model, series, restarts=0)
+    monkeypatch.setattr(wolf.native.plan.__globals__["machine"], "available", lambda: "llvmlite is not installed")
+    for slow, fit in zip(wolf.fit_many(level_model, series, restarts=0), quick, strict=True):
+        assert slow.score == pytest.approx(fit.score, abs=1e-6 * fit.count)
+
+
+@pytest.mark.parametrize(
+    ("ys", "words"),
+    [([1.0, 2.0, 3.0], "One series is for wolf.fit"), ([np.arange(30.0), np.ones(30)], "series 1: all values are 1")],
+)
+def test_fitting_many_says_which_series_is_wrong(ys, words):
+    with pytest.raises(ValueError, match=words):
+        wolf.fit_many(level_model, ys)

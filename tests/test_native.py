@@ -275,3 +275,155 @@ def test_kinds_with_functions_of_ones_own_are_not_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(shelf, "_folder", lambda: tmp_path)
     kinds = [take_apart([model], wolf.EKF(), "float64", False, None, "all").kind for model in (TRACK, PENDULUM)]
     assert [shelf.place_of(kind, "run") is None for kind in kinds] == [False, True]
+
+
+def full(states, seed=5):
+    return wolf.LinearModel(**oracle.random_system(seed, states=states, measured=states // 2))
+
+
+@pytest.mark.parametrize("op", ["product", "lower", "upper"])
+def test_loops_over_matrices_have_the_bits_of_straight_lines(op):
+    """Of every shape: rows that fill no register, and more or fewer than are taken at once."""
+    rng = np.random.default_rng(0)
+    for n, p in ((7, 9), (10, 10), (17, 6)):
+        a, b = rng.normal(size=(n, n)) + 4 * np.eye(n), rng.normal(size=(n, p))
+
+        def compute(a, b, op=op):
+            return a @ b if op == "product" else jax.scipy.linalg.solve_triangular(a, b, lower=op == "lower")
+
+        with jax.enable_x64(True):
+            program = jax.make_jaxpr(compute)(a, b)
+        results, loops = zip(*(evaluate(program, (a, b), loops) for loops in (True, False)), strict=True)
+        assert loops == (True, False)
+        np.testing.assert_array_equal(*results)
+        np.testing.assert_allclose(results[0].reshape(n, p), compute(jnp.array(a), jnp.array(b)), rtol=1e-3, atol=1e-3)
+
+
+def evaluate(program, values, loops):
+    """Run a program by native code; say whether there was a loop in it."""
+    import ctypes
+
+    from wolf.native import machine
+    from wolf.native.graph import ONCE, Graph
+    from wolf.native.layout import Layout, Slot
+    from wolf.native.loops import write_once
+
+    graph, at, inputs = Graph("float64", loops=loops), 0, []
+    for value in values:
+        inputs.append(np.array([graph.input(at + i, "f", ONCE) for i in range(value.size)]).reshape(value.shape))
+        at += value.size
+    (found,) = translate(graph, program, inputs)
+    layout = Layout([Slot("model", i) for i in range(at)], [], found.ravel().tolist(), [], [], [], [])
+    loaded = machine.load(machine.compile(write_once(graph, layout, "evaluated")), "evaluated")
+    given, kept = np.concatenate([value.ravel() for value in values]), np.empty(found.size)
+    machine.function(loaded.address, ctypes.c_void_p, ctypes.c_void_p)(given.ctypes.data, kept.ctypes.data)
+    return kept, any(node.op == "dense" for node in graph.nodes)
+
+
+@pytest.mark.thorough
+def test_a_full_model_is_the_same_by_native_code_and_by_xla_and_one_by_one():
+    model, ys = full(10), nasty(6, (9, STEPS, 5))
+    many = wolf.filter_many(model, ys, method="WoLF", engine="native")
+    for i in (0, 8):
+        out = wolf.filter(model, ys[i], method="WoLF", engine="native")
+        for field, values in out.saved.items():
+            np.testing.assert_array_equal(many.saved[field][i], values, err_msg=field)
+    expected = wolf.filter(model, ys[8], method="WoLF", engine="xla")
+    assert_same(out, expected, SAVED, rtol=1e-7, atol=1e-9)
+    together, alone, other = wolf.smooth(many), wolf.smooth(out), wolf.smooth(expected)
+    for name in ("means", "covs"):
+        np.testing.assert_array_equal(getattr(together, name)[8], getattr(alone, name))
+        np.testing.assert_allclose(getattr(alone, name), getattr(other, name), rtol=1e-7, atol=1e-9)
+
+
+SMOOTHED = {
+    "track": (TRACK, {}),
+    "functions": (PENDULUM, {"method": wolf.Learned(moments=wolf.moments.Unscented())}),
+    "in time": (wolf.LinearModel(**oracle.random_system(1, states=2, steps=STEPS)), {"update_first": True}),
+    "levels": (TRACK, {"method": "Adaptive"}),
+}
+
+
+@pytest.mark.parametrize("which", SMOOTHED)
+def test_smoothing_is_the_same_by_native_code_and_by_xla(which):
+    from wolf import api
+
+    model, options = SMOOTHED[which]
+    lengths = (STEPS, 7, 2, STEPS - 1)
+    for out in (
+        wolf.filter(model, YS / 50, **options),
+        wolf.filter_many(model, [nasty(i, (STEPS, 2))[:n] / 50 for i, n in enumerate(lengths)], **options),
+    ):
+        found, expected = api._walk_back_native(model, out), api._walk_back(model, out)
+        assert found is not None
+        for got, wanted in zip(found, expected, strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=1e-10, atol=1e-12)
+
+
+def test_a_walk_back_that_needs_eigenvectors_goes_by_xla():
+    """Two of nine states never move and are known: their predictions have no spread."""
+    from wolf import api
+
+    system = oracle.random_system(7, states=9)
+    still = np.diag(np.repeat([0.0, 1.0], [2, 7]))
+    system |= {"F": np.eye(9), "Q": still @ system["Q"] @ still, "cov": still @ system["cov"] @ still}
+    out = wolf.filter(wolf.LinearModel(**system), YS[12:20], method="KF")
+    assert api._walk_back_native(out.model, out) is None
+    means, covs = oracle.batch(system, YS[12:20])
+    smoothed = wolf.smooth(out)
+    oracle.assert_close(1e-8, means=(smoothed.means, means), covs=(smoothed.covs, covs))
+
+
+def test_what_is_made_later_has_the_bits_of_what_is_kept_at_once():
+    """Series of different lengths, with holes; the caller's array is overwritten in between."""
+    series = [nasty(i, (STEPS, 2))[: STEPS - i] for i in range(9)]
+    given = [np.array(ys) for ys in series]
+    out = wolf.filter_many(TRACK, given)
+    assert out.saved.waits
+    assert (len(out), "residuals" in out.saved, "9 series" in repr(out)) == (9, True, True)
+    assert out.saved.waits
+    for ys in given:
+        ys[:] = 0.0
+    for i in (0, 8):
+        alone = wolf.filter(TRACK, series[i])
+        assert list(out[i].saved) == list(alone.saved)
+        for field, values in alone.saved.items():
+            np.testing.assert_array_equal(out[i].saved[field], values, err_msg=field)
+            np.testing.assert_array_equal(out[i][5:9].saved[field], values[5:9], err_msg=field)
+    assert not out.saved.waits
+
+
+def test_what_is_made_later_is_a_dictionary_to_everybody():
+    import copy
+    import pickle
+
+    def run():
+        return wolf.filter_many(TRACK, nasty(3, (2, STEPS, 2)))
+
+    whole = dict(run().saved)
+    for other in (
+        pickle.loads(pickle.dumps(run())).saved,
+        copy.deepcopy(run().saved),
+        jax.tree.map(lambda values: values, run().saved),
+        {**run().saved},
+        run().saved | {},
+    ):
+        assert (type(other), other.keys()) == (dict, whole.keys())
+        for name, values in other.items():
+            np.testing.assert_array_equal(values, whole[name])
+    assert (run().saved.get("nothing"), len(run().saved)) == (None, len(whole))
+    with pytest.raises(KeyError):
+        run().saved["nothing"]
+    frame = run().to_frame()
+    assert (len(frame), "residual_0" in frame) == (2 * STEPS, True)
+
+
+def test_a_model_that_was_written_into_is_another_one():
+    model = wolf.LinearModel(**{name: np.array(part) for name, part in oracle.random_system(2).items()})
+    before = wolf.filter(model, YS[12:]).means
+    np.testing.assert_array_equal(wolf.filter(model, YS[12:]).means, before)
+    model.R[...] *= 4.0
+    again = wolf.LinearModel(F=model.F, H=model.H, Q=model.Q, R=model.R, mean=model.mean, cov=model.cov)
+    changed = wolf.filter(model, YS[12:]).means
+    assert not np.array_equal(changed, before)
+    np.testing.assert_array_equal(changed, wolf.filter(again, YS[12:]).means)

@@ -101,6 +101,7 @@ if os.fork() == 0:  # before any use a child is sound
     os._exit(0)
 assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
 out, online = wolf.filter(model, ys), wolf.Online(model)
+wolf.filter(model, ys, engine="xla")  # starts JAX's threads, which native code does without
 def tell(name, call):
     try:
         call()

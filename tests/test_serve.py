@@ -32,7 +32,7 @@ from wolf.serving import Service, answers  # noqa: E402
 from wolf.serving.app import make_app  # noqa: E402
 from wolf.serving.history import History, Shown  # noqa: E402
 from wolf.serving.journal import Record  # noqa: E402
-from wolf.serving.watch import RECENT, Watch  # noqa: E402
+from wolf.serving.watch import RECENT, KeyWatch  # noqa: E402
 
 pytestmark = pytest.mark.thorough  # a part of its own, and a server to start
 
@@ -478,6 +478,17 @@ def test_limits_and_settings_are_held(tmp_path):
         Service(wolf.Bank(curved), tmp_path / "other", key="id", values="v")
 
 
+@pytest.mark.slow
+def test_the_example_finds_the_sensors_that_break():
+    from examples import fleet_live
+
+    rows, false = fleet_live.main(sensors=300, every=1.0, minutes=0.8, share=0.1, port=0)
+    spikes, stuck = rows["spikes"], rows["stuck"]
+    assert spikes[1] > 2
+    assert spikes[0] + stuck[0] >= 0.5 * (spikes[1] + stuck[1])
+    assert false <= 5
+
+
 ARRIVALS = st.lists(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.booleans()), max_size=30), max_size=4)
 
 
@@ -500,7 +511,7 @@ def test_history_has_the_last_rows_of_each_key(batches, keep):
 
 @given(batches=ARRIVALS)
 def test_the_watch_counts_as_one_would_by_hand(batches):
-    watch, whole = Watch(1), []
+    watch, whole = KeyWatch(1), []
     for at, batch in enumerate(batches):
         if batch:
             watch.add([f"k{key}" for key, *_ in batch], lay(batch), float(at))
@@ -513,7 +524,7 @@ def test_the_watch_counts_as_one_would_by_hand(batches):
             runs, run = ([*runs, run], 0) if now != before else (runs, run + 1)
         assert (watch.run[place], watch.longest[place]) == (run, max(runs, default=0))
         assert (watch.repeats[place], watch.runs[place]) == (sum(runs) + run, sum(r > 0 for r in [*runs, run]))
-    again = Watch(1)
+    again = KeyWatch(1)
     again.unpack(watch.pack())
     assert again.keys == watch.keys
     for one, other in zip(watch.judge(9.0, 0.0)[1].values(), again.judge(9.0, 0.0)[1].values(), strict=True):
@@ -525,7 +536,7 @@ def test_stuck_is_called_as_in_whole_series(digits):
     rng = np.random.default_rng(0)
     values = np.round(rng.normal(size=300), digits)
     values[200:230] = values[200]
-    watch, called = Watch(1), []
+    watch, called = KeyWatch(1), []
     for at, v in enumerate(values):
         watch.add(["a"], lay([(0, v, False)]), float(at))
         called.append(bool(watch.stuck()[0]))
@@ -535,7 +546,7 @@ def test_stuck_is_called_as_in_whole_series(digits):
 
 
 def test_who_is_silent_is_told_and_who_was_never_regular_is_not():
-    watch = Watch(1)
+    watch = KeyWatch(1)
     for at in range(0, 600, 60):
         watch.add(["steady"], lay([(0, at, False)]), float(at))
     watch.add(["once"], lay([(0, 1, False)]), 540.0)

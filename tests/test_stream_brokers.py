@@ -171,7 +171,8 @@ def test_a_broker_is_followed(tmp_path, broker):
     thread.join()
 
 
-def test_a_broker_that_is_away_is_told(tmp_path, broker):
+def test_a_broker_that_is_away_is_told(tmp_path, broker, monkeypatch):
+    monkeypatch.setattr("wolf.streaming.brokers.jetstream.PATIENCE", 1.0)
     broker.process.kill()
     broker.process.wait()
     with pytest.raises(OSError, match=r"cannot be read: .*start again when it is there"):

@@ -93,12 +93,14 @@ def test_the_share_of_outliers_can_be_asked_for(readings):
 
 
 @pytest.mark.slow
-def test_sktime_conformance():
+@pytest.mark.filterwarnings("ignore")  # sktime's own, about its next version
+@pytest.mark.parametrize("name", ["RobustLevelTransformer", "RobustForecaster", "RobustDetector"])
+def test_sktime_conformance(name):
     pytest.importorskip("sktime", reason="sktime is not installed: its conformance suite runs where it is")
     from sktime.utils.estimator_checks import check_estimator
 
-    from wolf.integrations.sktime import RobustLevelTransformer as ForSktime
+    import wolf.integrations.sktime as ours
 
-    results = check_estimator(ForSktime, raise_exceptions=False)
-    failed = {name: result for name, result in results.items() if result != "PASSED"}
+    results = check_estimator(getattr(ours, name), raise_exceptions=False)
+    failed = {test: result for test, result in results.items() if result != "PASSED"}
     assert failed == {}

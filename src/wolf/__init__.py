@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # what a checker sees; `_HOMES` below says the same to Python
     from wolf.engine.run import init, run_chunks, run_each, run_filter, run_many, step
     from wolf.exporting import export_c
     from wolf.filters import Bounded, EnsembleFilter, GaussianFilter
-    from wolf.fitting import Fit, fit
+    from wolf.fitting import Fit, fit, fit_many
     from wolf.fitting.tuning import Tuned, tune
     from wolf.integrations.estimators import OnlineClassifier as OnlineClassifier
     from wolf.integrations.estimators import OnlineRegressor as OnlineRegressor
@@ -71,7 +71,8 @@ __all__ = ["Gaussian", "LinearModel", "ParameterModel", "StateSpaceModel"]
 __all__ += ["filter", "filter_chunks", "filter_folder", "filter_frame", "filter_many", "forecast", "sample_paths"]
 __all__ += ["smooth", "stream"]
 __all__ += ["Choice", "choose"]
-__all__ += ["Bank", "Filtered", "Fit", "FixedLag", "Forecast", "Online", "Sensor", "Smoothed", "Tuned", "fit", "tune"]
+__all__ += ["Bank", "Filtered", "Fit", "FixedLag", "Forecast", "Online", "Sensor", "Smoothed", "Tuned"]
+__all__ += ["fit", "fit_many", "tune"]
 __all__ += ["Certificate", "attack", "certify", "explain", "export_c", "report"]
 __all__ += [
     "EKF",
@@ -101,7 +102,7 @@ _HOMES = {
     "wolf.engine.run": "init run_chunks run_each run_filter run_many step",
     "wolf.exporting": "export_c",
     "wolf.filters": "Bounded EnsembleFilter GaussianFilter",
-    "wolf.fitting": "Fit fit",
+    "wolf.fitting": "Fit fit fit_many",
     "wolf.fitting.tuning": "Tuned tune",
     "wolf.integrations.estimators": "OnlineClassifier OnlineRegressor",
     "wolf.methods": "EKF IEKF KF Adaptive Learned LowRank WoLF",

@@ -4,16 +4,16 @@ import dataclasses
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, wraps
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wolf import checks, entry, native
+from wolf import checks, entry, methods, native
 from wolf.belief import Gaussian
 from wolf.belief.density import deviations
-from wolf.engine import hindsight, parallel, reweighing
+from wolf.engine import hindsight, parallel, reweighing, saving
 from wolf.engine.forecasting import run_forecast
 from wolf.engine.measurements import is_wild
 from wolf.engine.parallel import bound_programs, bounded, call, pad, pad_steps, run_forecasts, run_one, run_series
@@ -24,6 +24,7 @@ from wolf.numerics.precision import as_key, precision, to_dtype, to_numpy
 from wolf.numerics.pytree import cast
 from wolf.protocols import Dtype, Filter, Key, Save
 from wolf.results import Filtered, Forecast, Smoothed, describe_method
+from wolf.results.later import Later
 from wolf.results.tabular import index_ahead, index_of
 from wolf.statespace import Model, with_matrices
 
@@ -65,18 +66,42 @@ def filter(
         >>> out.outliers.tolist()
         [False, False, True, False, False]
     """
-    method = entry.resolve_method(method, model)
-    suited = entry.suit(model, method, key)
+    meant = methods.TABLE.get(method) if isinstance(method, str) else method
+    how = (dtype, update_first, save, engine)
+    ready = native.recent.find(model, meant, how) if inputs is None and key is None else None
+    method = entry.resolve_method(method, model) if ready is None else ready.method
+    suited = entry.suit(model, method, key) if ready is None else ready.suited
     array = checks.measurements(ys, model.obs_dim)
     us = checks.inputs(inputs, len(array), model)
     entry.check_options(dtype, save, update_first)
-    entry.check_functions(model, us)
+    if ready is None:
+        entry.check_functions(model, us)
     entry.check_time_axes(model, len(array), update_first, "filter")
     entry.warn_if_large(suited, array.shape[0], save, dtype, method)
     entry.warn_if_fresh(model)
-    options = {"save": save, "update_first": update_first}
-    out, index = _filter(model, suited, method, array, us, key, dtype, engine, options), index_of(ys)
+    if ready is None:
+        ready = Decided(method, suited, *_plan(engine, (suited,), method, dtype, update_first, us, save, key))
+        if inputs is None and key is None and ready.code is not None:
+            native.recent.keep(model, meant, how, ready)
+    out = _filter(model, ready, array, us, key, dtype, {"save": save, "update_first": update_first})
+    index = index_of(ys)
     return out if index is None else dataclasses.replace(out, index=index)
+
+
+class Decided(NamedTuple):
+    """What was decided before a run.
+
+    Attributes:
+        method: the filter.
+        suited: the model in the form that suits it.
+        code: by which it runs natively; None for XLA.
+        engine: which engine it is, and why.
+    """
+
+    method: Any
+    suited: Any
+    code: native.Prepared | None
+    engine: str
 
 
 def filter_many(
@@ -132,7 +157,8 @@ def filter_many(
     entry.warn_if_large(suited[0], array.shape[0] * steps, save, dtype, method)
     entry.warn_if_fresh(first)
     data = (to_dtype(array, dtype), to_dtype(us, dtype))
-    ready, ran = _plan(engine, suited, method, dtype, update_first, us, save, key)
+    first_kept = saving.Lean() if save == "all" else save  # the rest of "all" is made when it is asked for
+    ready, ran = _plan(engine, suited, method, dtype, update_first, us, first_kept, key)
     if ready is not None:
         final, saved = native.run_many(ready, *data, lengths, threads)
     else:
@@ -142,9 +168,17 @@ def filter_many(
         whole = (cast(stacked, dtype), cast(method, dtype), *data)
         final, saved = run_series(*whole, key, lengths, dtype, threads, options)
     if isinstance(save, str):
-        saved = _mark_missing(saved, array)
-    if lengths is not None:
+        saved = _shown(saved, array, lengths)
+    elif lengths is not None:
         saved = jax.tree.map(partial(_blank_after, lengths=lengths), saved)
+    if ready is not None and save == "all":
+        came = data[0] if dtype == "float64" else np.array(array)  # as it was, whatever becomes of the caller's array
+        whole = ready.keeping("all")
+        saved = Later(
+            saved,
+            sorted({*saved, *ready.code.facts.described}),
+            lambda: _shown(native.run_many(whole(), *data, lengths, threads)[1], came, lengths),
+        )
     settings = _settings(method, steps, dtype, save, update_first, ran)
     padding = 0 if lengths is None else int((steps - lengths).sum()) * first.obs_dim
     missing = int(np.isnan(array).sum()) - padding
@@ -188,7 +222,7 @@ def filter_chunks(
     method = entry.resolve_method(method, model)
     suited = entry.suit(model, method, key)
     entry.check_options(dtype, save, update_first)
-    state, before, seen = None, None, 0
+    state, before, seen, ready = None, None, 0, None
     for chunk in _each_chunk(chunks):
         ys, inputs = chunk if isinstance(chunk, tuple) else (chunk, None)
         array = checks.measurements(ys, model.obs_dim)
@@ -196,8 +230,10 @@ def filter_chunks(
         entry.check_functions(model, us)
         seen += len(array)
         entry.check_time_axes(model, seen, update_first, "filter")
+        if ready is None or inputs is not None:
+            ready = Decided(method, suited, *_plan(engine, (suited,), method, dtype, update_first, us, save, key))
         options = {"state": state, "u_before": before, "save": save, "update_first": update_first}
-        out = _filter(model, suited, method, array, us, key, dtype, engine, options)
+        out = _filter(model, ready, array, us, key, dtype, options)
         state, before = out.final, None if us is None else to_dtype(us[-1], dtype)
         yield out
 
@@ -250,6 +286,35 @@ def smooth(model: Models, out: Filtered, *, reweigh: bool = False) -> Smoothed:
     checks.flag("reweigh", reweigh)
     _check_smoothable("smooth", model, out)
     out = in_hindsight(model, out)
+    mean, cov = _walk_back_native(model, out) or _walk_back(model, out)
+    first = Smoothed(mean, cov, out)
+    return _smooth_again(model, first) if reweigh else first
+
+
+def _walk_back_native(model: Any, out: Filtered) -> tuple[np.ndarray, np.ndarray] | None:
+    """Smooth by native code; None where that is for XLA."""
+    one, dtype = out.num_series is None, out.settings["dtype"]
+    start = np.asarray(out.final.t - (out.settings["steps"] if out.lengths is None else out.lengths))
+    if out.engine == "xla: asked for" or start.min() < start.max() or out.settings["steps"] < 2:
+        return None
+    models = tuple(map(with_matrices, model if isinstance(model, list | tuple) else (model,)))
+    scales = out.saved.get("dynamics_scales")
+    back = native.Back(scales is not None, out.lengths is not None)
+    inputs = None if out.inputs is None else out.inputs.shape[-1]
+    ready = native.plan_back(models, out.method.moments, dtype, inputs, back)
+    if ready is None:
+        return None
+    beliefs = Gaussian(out.means, out.covs), Gaussian(out.predicted_means, out.predicted_covs)
+    (filtered, predicted), scales = jax.tree.map(lambda a: to_dtype(a[None] if one else a, dtype), (beliefs, scales))
+    how: Any = {"lengths": out.lengths, "start": int(start.min()), "update_first": out.update_first}
+    smoothed = native.walk_back(ready, filtered, predicted, to_dtype(out.inputs, dtype), scales=scales, **how)
+    if not np.isfinite(smoothed.cov[:, 0]).all():  # a direction without spread, which takes eigenvectors
+        return None
+    return (smoothed.mean[0], smoothed.cov[0]) if one else tuple(smoothed)
+
+
+def _walk_back(model: Any, out: Filtered) -> tuple[np.ndarray, np.ndarray]:
+    """Smooth by XLA."""
     dtype = out.settings["dtype"]
     each, whole = _together(model)
     beliefs = Gaussian(out.means, out.covs), Gaussian(out.predicted_means, out.predicted_covs)
@@ -265,9 +330,7 @@ def smooth(model: Models, out: Filtered, *, reweigh: bool = False) -> Smoothed:
     with precision(dtype):
         engine = (cast(whole, dtype), cast(out.method.moments, dtype), *cast(beliefs, dtype), to_dtype(us, dtype))
         smoothed = parallel.smooth(*engine, lengths, start - extra, cast(scales, dtype), **how)
-    mean, cov = (array[extra:] if axis == 0 else array[:, extra:] for array in (smoothed.mean, smoothed.cov))
-    first = Smoothed(mean, cov, out)
-    return _smooth_again(model, first) if reweigh else first
+    return tuple(array[extra:] if axis == 0 else array[:, extra:] for array in (smoothed.mean, smoothed.cov))
 
 
 def in_hindsight(model: Any, out: Filtered) -> Filtered:
@@ -432,22 +495,14 @@ def forecast(
 
 
 def _filter(
-    model: Model,
-    suited: Model,
-    method: Any,
-    ys: np.ndarray,
-    us: np.ndarray | None,
-    key: Any,
-    dtype: str,
-    engine: str,
-    options: dict[str, Any],
+    model: Model, ready: Decided, ys: np.ndarray, us: np.ndarray | None, key: Any, dtype: str, options: dict[str, Any]
 ) -> Filtered:
-    """Run one series whose door checks are done, on the model in the form that suits the method."""
+    """Run one series whose door checks are done."""
     save, update_first = options["save"], options["update_first"]
+    method, suited, code, ran = ready
     data = (to_dtype(ys, dtype), to_dtype(us, dtype))
-    ready, ran = _plan(engine, (suited,), method, dtype, update_first, us, save, key)
-    if ready is not None:
-        final, saved = native.run_one(ready, *data, options.get("state"), options.get("u_before"))
+    if code is not None:
+        final, saved = native.run_one(code, *data, options.get("state"), options.get("u_before"))
     else:
         bound_programs()
         with precision(dtype):
@@ -503,6 +558,12 @@ def _check_smoothable(verb: str, model: Any, out: Any) -> None:
         raise ValueError(f'smoothing needs covariances: filter with save="all", not save={out.settings["save"]!r}')
     if "slice" in out.settings:
         raise ValueError("a slice lacks what came after it; smooth the whole result, then slice its means")
+
+
+def _shown(saved: dict[str, np.ndarray], ys: np.ndarray, lengths: np.ndarray | None) -> dict[str, np.ndarray]:
+    """Mark what was not there in what was kept of many series, and blank what lies beyond their ends."""
+    saved = _mark_missing(saved, ys)
+    return saved if lengths is None else {name: _blank_after(each, lengths) for name, each in saved.items()}
 
 
 def _mark_missing(saved: dict[str, np.ndarray], ys: np.ndarray) -> dict[str, np.ndarray]:

@@ -10,7 +10,7 @@ from wolf import checks, methods
 from wolf.engine.saving import SAVERS
 from wolf.filters import ErrorState, GaussianFilter
 from wolf.numerics.pytree import plain_functions
-from wolf.protocols import Filter, Key
+from wolf.protocols import Filter, Key, is_a
 from wolf.statespace import Model, ParameterModel, is_curved, time_axes, with_matrices, with_variances
 
 LARGEST_MATRIX = 20_000  # side of a covariance that is written out from its variances: 3 GB in float64
@@ -27,8 +27,7 @@ def resolve_method(method: str | Filter | None, model: Model) -> Any:
         method = methods.default(model)
     elif isinstance(method, str):
         method = methods.make(method)
-    # Most filters say that they are one; only others are asked for their methods, which takes long.
-    if Filter not in type(method).__mro__ and (isinstance(method, type) or not isinstance(method, Filter)):
+    if not is_a(method, Filter):
         raise ValueError(
             f"method must be a name or a value such as wolf.WoLF(wolf.IMQ(c=4.0)); got {checks.told(method)}. A filter "
             "of your own is a subclass of wolf.protocols.Filter"

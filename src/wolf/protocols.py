@@ -61,6 +61,16 @@ class Needs:
         )
 
 
+def is_a(value: Any, protocol: type) -> bool:
+    """Say whether a value has what a protocol asks for. A subclass says so itself; others are asked, which takes long.
+
+    Args:
+        value: of any kind; a class is none.
+        protocol: one that can be asked for at run time.
+    """
+    return not isinstance(value, type) and (protocol in type(value).__mro__ or isinstance(value, protocol))
+
+
 @runtime_checkable
 class WeightFunction(Protocol):
     """How far a measurement is believed: w in [0, 1], a number or one for each coordinate; see `wolf.weights`."""

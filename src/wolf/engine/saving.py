@@ -1,5 +1,6 @@
 """What a run keeps of each step: everything, means, nothing, or what a function of yours returns."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +29,21 @@ def save_final(state: Any, info: Info) -> dict[str, Array]:
     return _known({"log_liks": info.log_likelihood})
 
 
+@dataclasses.dataclass(frozen=True)
+class Lean:
+    """Keep what people look at first of what `save_all` keeps, and tell the names of all of it."""
+
+    def __call__(self, state: Any, info: Info) -> dict[str, Array]:
+        """Keep the belief, weights, outliers and log-likelihoods."""
+        kept = save_all(state, info)
+        return {name: kept[name] for name in LEAN if name in kept}
+
+    def describe(self, info: Info) -> tuple[str, ...]:
+        """Name what there would be beside the belief."""
+        return tuple(_known(_everything(info)))
+
+
+LEAN = ("means", "covs", "variances", "weights", "outliers", "log_liks")
 SAVERS: dict[str, Callable] = {"all": save_all, "means": save_means, "final": save_final}
 
 

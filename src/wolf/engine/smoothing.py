@@ -59,7 +59,7 @@ def run_smoother(
     def walk(model: Model, moments: Any, length: Array | None, last: Gaussian, rows: tuple) -> Gaussian:
         def back(later: Gaussian, row: tuple) -> tuple[Gaussian, Gaussian]:
             t, here, ahead, lead, u, scale = row
-            smoothed, _ = _step_back(model.at(lead), moments, here, ahead, later, u, scale)
+            smoothed, _ = step_back(model.at(lead), moments, here, ahead, later, u, scale)
             if length is not None:
                 smoothed = jax.tree.map(lambda new, old: jnp.where(t < length - 1, new, old), smoothed, here)
             return smoothed, smoothed
@@ -161,7 +161,7 @@ def run_sampler(
         here, ahead, lead, u, draw, scale = row
         # Given the next state, this one is Gaussian: smooth against a belief that is sure of it.
         sure = Gaussian(ahead.mean, jnp.zeros_like(ahead.cov))
-        belief, gain = _step_back(model.at(lead), moments, here, ahead, sure, u, scale)
+        belief, gain = step_back(model.at(lead), moments, here, ahead, sure, u, scale)
         shift = matmul(gain, later - ahead.mean[:, None])
         path = belief.mean[:, None] + shift + matmul(linalg.psd_root(belief.cov), draw)
         return path, path
@@ -173,7 +173,7 @@ def run_sampler(
     return jnp.moveaxis(jnp.concatenate([earlier, last[None]]), -1, 0)
 
 
-def _step_back(
+def step_back(
     now: Model,
     moments: Any,
     here: Gaussian,

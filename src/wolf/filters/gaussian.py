@@ -23,7 +23,7 @@ from wolf.noise import Weighted
 from wolf.numerics import linalg
 from wolf.numerics.linalg import Cholesky
 from wolf.numerics.pytree import pytree, static
-from wolf.protocols import Evidence, Filter, Form, Info, Measurement, Moments, Needs, NoiseRule
+from wolf.protocols import Evidence, Filter, Form, Info, Measurement, Moments, Needs, NoiseRule, is_a
 from wolf.statespace import Model, ParameterModel, prior_width
 from wolf.weights import Unweighted
 
@@ -80,10 +80,10 @@ class GaussianFilter(Filter):
 
     def __post_init__(self) -> None:
         """Check the choices."""
-        if isinstance(self.moments, type) or not isinstance(self.moments, Moments):
+        if not is_a(self.moments, Moments):
             got = checks.told(self.moments)
             raise ValueError(f"moments must be a value from wolf.moments, as Unscented(); got {got}")
-        if isinstance(self.noise, type) or not isinstance(self.noise, NoiseRule):
+        if not is_a(self.noise, NoiseRule):
             words = "as StudentNoise(); wolf.WoLF(weight) takes a weight"
             raise ValueError(f"noise must be a rule from wolf.noise, {words}; got {checks.told(self.noise)}")
         checks.choice("form", self.form, FORMS)

@@ -6,6 +6,7 @@ density has two parts, a Gaussian and a wide one whose share and width are fitte
 good data decide about the parameters.
 """
 
+from wolf.fitting.many import fit_many as fit_many
 from wolf.fitting.result import Fit as Fit
 from wolf.fitting.result import Start as Start
 from wolf.fitting.search import fit as fit

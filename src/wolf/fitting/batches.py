@@ -16,6 +16,7 @@ from wolf.native.kinds import Arguments, take_apart
 from wolf.native.runner import LANES, Prepared
 from wolf.protocols import Info
 
+AT_ONCE = 512  # points with a series each: their rows and what is kept of them stay in a cache
 LARGEST = 4_000_000  # numbers in the arrays of all points; matrices that vary in time may take more
 
 
@@ -79,6 +80,27 @@ class Batch:
             total += np.where(count > 0, log_density, 0.0).sum(1)
         return total[: len(numbers) - blank]
 
+    def scores_of(self, numbers: np.ndarray, which: np.ndarray) -> np.ndarray:
+        """Add the score up over all rows of one of the series, at each of some points; on all cores.
+
+        Args:
+            numbers: (B, K), as in `scores`.
+            which: (B,), the series of each point.
+
+        Returns:
+            (B,).
+        """
+        found = [np.zeros(0)]
+        for first in range(0, len(numbers), AT_ONCE):
+            some, series = numbers[first : first + AT_ONCE], which[first : first + AT_ONCE]
+            ready = Prepared(Arguments(self.kind, self._leaves(some)))
+            nis, log_density = native.run_many(ready, self.ys[series], self.inputs, None, threads=None)[1]
+            count = self.count[series]
+            if self.two_part:
+                log_density = _two_part(log_density, nis, count, *some[:, -2:].T[..., None])
+            found.append(np.where(count > 0, log_density, 0.0).sum(1))
+        return np.concatenate(found)
+
     def _leaves(self, numbers: np.ndarray) -> list[np.ndarray]:
         leaves = jax.tree.leaves(self.affine.at(numbers))
         whole = zip(leaves, self.affine.moving, strict=True)
@@ -97,6 +119,15 @@ def _two_part(
     log_density: np.ndarray, nis: np.ndarray, count: np.ndarray, share: np.ndarray, widen: np.ndarray
 ) -> np.ndarray:
     """Do what `scores.log_two_part` does, in NumPy."""
-    # log(good + bad) = log good + log1p(bad / good), and the ratio is bounded where the other way round is taken
-    odds = np.log(share) - np.log1p(-share) + 0.5 * nis * (1.0 - 1.0 / widen) - 0.5 * count * np.log(widen)
-    return log_density + np.log1p(-share) + np.maximum(odds, 0.0) + np.log1p(np.exp(-np.abs(odds)))
+    # log(good + bad) = log good + log(1 + bad / good), and the ratio is bounded where the other way round is taken.
+    # NumPy's log runs in registers and its log1p does not; what the sum with 1 loses is beyond the digits of a score.
+    odds = nis * (0.5 - 0.5 / widen)
+    odds += np.log(share) - np.log1p(-share) - 0.5 * count * np.log(widen)
+    rest = np.abs(odds)
+    np.exp(np.negative(rest, out=rest), out=rest)
+    rest += 1.0
+    np.log(rest, out=rest)
+    rest += np.maximum(odds, 0.0, out=odds)
+    rest += log_density
+    rest += np.log1p(-share)
+    return rest

@@ -6,8 +6,8 @@ points costs hardly more than that of one, and for the same reason a step that i
 shorter ones at once. Nothing here is large enough for a library: its threads would take longer than the work.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -96,9 +96,12 @@ class _Search:
         return Minimum(self.x, self.value, done, self.evaluations, self.message or "too many steps")
 
 
-def descend(
-    values: Values, slopes: Slopes, starts: list[np.ndarray], limits: list[tuple[float | None, float | None]]
-) -> list[Minimum]:
+Asked = tuple[np.ndarray, bool]  # points (P, K), and whether slopes are wanted with their values
+Told = tuple[np.ndarray, Any]  # values (P,), and slopes (P, K) or None
+Limits = list[tuple[float | None, float | None]]
+
+
+def descend(values: Values, slopes: Slopes, starts: list[np.ndarray], limits: Limits) -> list[Minimum]:
     """Go down from every start.
 
     Args:
@@ -116,31 +119,52 @@ def descend(
         >>> descend(lambda x: bowl(x)[0], bowl, [np.array([5.0, -3.0])], [(None, None), (None, 0.5)])[0].x.round(3)
         array([1. , 0.5])
     """
+    return drive(asking(starts, limits), lambda asked: slopes(asked[0]) if asked[1] else (values(asked[0]), None))
+
+
+def drive(questions: Generator[Asked, Told, Any], answer: Callable[[Asked], Told]) -> Any:
+    """Answer what is asked until there is a result.
+
+    Args:
+        questions: asks for values at points.
+        answer: gives them.
+    """
+    try:
+        asked = next(questions)
+        while True:
+            asked = questions.send(answer(asked))
+    except StopIteration as end:
+        return end.value
+
+
+def asking(starts: list[np.ndarray], limits: Limits) -> Generator[Asked, Told, list[Minimum]]:
+    """Do what `descend` does, and leave it to others to find the values: those of many problems at once, say."""
     lows = np.array([-np.inf if low is None else low for low, _ in limits])
     highs = np.array([np.inf if high is None else high for _, high in limits])
     begin = np.clip(np.array(starts), lows, highs)
-    searches = [_Search(*each) for each in zip(begin, *slopes(begin), strict=True)]
+    searches = [_Search(*each) for each in zip(begin, *(yield begin, True), strict=True)]
     for _ in range(MOST_STEPS):
         going = [(one, one.move(lows, highs)) for one in searches if not one.message]
         moves = [(one, np.clip(one.x + step, lows, highs)) for one, step in going if step is not None]
         if not moves:
             break
-        for (one, aim), value, slope in zip(moves, *slopes(np.array([aim for _, aim in moves])), strict=True):
+        told = yield np.array([aim for _, aim in moves]), True
+        for (one, aim), value, slope in zip(moves, *told, strict=True):
             one.evaluations += 1
             if value <= one.value + ENOUGH * one.promised(aim):
                 one.arrive(aim, value, slope)
             else:
-                _retreat(one, aim, values, slopes)
+                yield from _retreat(one, aim)
     return [one.told() for one in searches]
 
 
-def _retreat(one: _Search, aim: np.ndarray, values: Values, slopes: Slopes) -> None:
+def _retreat(one: _Search, aim: np.ndarray) -> Generator[Asked, Told, None]:
     """Take a shorter step, the longest that is good enough; without one the search is at its end."""
     tried = one.x + SHORTER[:, None] * (aim - one.x)
-    found = values(tried)
+    found, _ = yield tried, False
     good = np.flatnonzero(found <= one.value + ENOUGH * one.promised(tried))
     if len(good):
-        value, slope = slopes(tried[good[:1]])
+        value, slope = yield tried[good[:1]], True
         one.evaluations += 1
         one.arrive(tried[good[0]], float(value[0]), slope[0])
     elif not one.fresh:

@@ -1,7 +1,7 @@
 """The search: first guesses from the data, the way down from several starts, standard errors from the curvature."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, Literal, get_args
 
 import jax
@@ -13,7 +13,7 @@ from wolf.engine.parallel import bound_programs
 from wolf.filters import GaussianFilter
 from wolf.fitting.affine import AffineArrays
 from wolf.fitting.batches import Batch
-from wolf.fitting.descent import descend
+from wolf.fitting.descent import Asked, Told, asking, drive
 from wolf.fitting.guesses import guesses, is_many, largest_step
 from wolf.fitting.result import SHARE, Fit, Start
 from wolf.fitting.slopes import score_and_slope
@@ -84,24 +84,43 @@ def fit(
         >>> {name: round(value, 1) for name, value in found.parameters.items()}
         {'level_var': 0.1, 'obs_var': 1.0}
     """
+    first_guesses, limits = check_options(builder, start, bounds, score, restarts, seed, update_first, affine)
+    if not is_many(ys) and not (checks.number_array("ys", ys).size and 1 <= np.ndim(ys) <= 3):
+        raise ValueError(f"ys must be a series (T, M) or (T,), or many (series, T, M); got shape {np.shape(ys)}")
+    transform = Transform(guesses(builder, ys, first_guesses), limits)
+    bound_programs()
+    problem = Problem(builder, transform, ys, inputs, method, score == "two-part", update_first, affine)
+    return drive(problem.questions(1 + restarts, seed), problem.answer)  # type: ignore[no-any-return]
+
+
+def check_options(
+    builder: Any, start: Any, bounds: Any, score: Any, restarts: Any, seed: Any, update_first: Any, affine: Any
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Check what does not depend on the data, and give first guesses and bounds by name."""
     checks.choice("score", score, SCORES)
     checks.function("builder", builder, "wolf.models.local_level")
     checks.whole("restarts", restarts)
     checks.whole("seed", seed)
     checks.flag("update_first", update_first)
     checks.flag("affine", affine)
-    first_guesses = checks.mapping("start", start, "{'obs_var': 1.0}")
-    limits = checks.mapping("bounds", bounds, "{'slope': 'real'}")
-    if not is_many(ys) and not (checks.number_array("ys", ys).size and 1 <= np.ndim(ys) <= 3):
-        raise ValueError(f"ys must be a series (T, M) or (T,), or many (series, T, M); got shape {np.shape(ys)}")
-    transform = Transform(guesses(builder, ys, first_guesses), limits)
-    bound_programs()
-    problem = _Problem(builder, transform, ys, inputs, method, score == "two-part", update_first, affine)
-    return problem.solve(problem.scout(1 + restarts, seed))
+    guesses = checks.mapping("start", start, "{'obs_var': 1.0}")
+    return guesses, checks.mapping("bounds", bounds, "{'slope': 'real'}")
 
 
-class _Problem:
-    """The score as a function of free numbers: those of the parameters, then of the share and width of outliers."""
+class Problem:
+    """The score as a function of free numbers: those of the parameters, then of the share and width of outliers.
+
+    Args:
+        builder: as in `fit`.
+        transform: of the parameters.
+        ys: as in `fit`.
+        inputs: as in `fit`.
+        method: as in `fit`.
+        two_part: whether the share and the width of outliers are fitted.
+        update_first: as in `fit`.
+        affine: as in `fit`.
+        like: another problem of the same builder, whose sums are taken over.
+    """
 
     def __init__(
         self,
@@ -113,6 +132,7 @@ class _Problem:
         two_part: bool,
         update_first: bool,
         affine: bool = False,
+        like: "Problem | None" = None,
     ):
         self.builder, self.transform, self.two_part, self.update_first = builder, transform, two_part, update_first
         self.size = len(transform.names)
@@ -135,7 +155,9 @@ class _Problem:
         edges.append((np.log(WIDEN[0]), np.log(WIDEN[1])))
         self.limits = transform.limits + (edges if two_part else [])
         begin = np.array([*transform.natural(transform.start).values(), SHARE_START, WIDEN_START[0]])
-        self.affine = self._sums(begin if two_part else begin[: self.size], affine)
+        self.affine: AffineArrays | None = (
+            self._sums(begin if two_part else begin[: self.size], affine) if like is None else like.affine
+        )
         self.batch: Batch | None = None
 
     def _sums(self, begin: np.ndarray, affine: bool) -> AffineArrays | None:
@@ -155,39 +177,56 @@ class _Problem:
             return
         try:
             options = (self.ys, self.inputs, self.two_part, self.update_first)
-            self.batch = Batch(self.affine, np.array([self._numbers(x) for x in tried]), *options)
+            self.batch = Batch(self.affine, self.all_numbers(np.array(tried)), *options)
         except native.UNSUITED:
             self.batch = None
 
-    def scout(self, count: int, seed: int) -> list[np.ndarray]:
-        """Try the first guess and others around it, once each, and return the best: there are local optima."""
+    def tries(self, seed: int) -> list[np.ndarray]:
+        """Give the first guess and others around it: there are local optima."""
         rng = np.random.default_rng(seed)
         tried = self.transform.random_starts(SCOUTS, rng)
         if self.two_part:
             top = np.clip(largest_step(self.ys), WIDEN_START[1], WIDEN[1])
             wide = rng.uniform(np.log(WIDEN_START[0]), np.log(top), len(tried))
             tried = [np.concatenate([x, [_logit(SHARE_START), w]]) for x, w in zip(tried, wide, strict=True)]
-        self._make_batch(tried)
-        losses = self._losses(np.array(tried))
-        return [tried[i] for i in np.argsort(losses, kind="stable")[:count]]
+        return tried
 
-    def solve(self, starts: list[np.ndarray]) -> Fit:
+    def questions(self, count: int, seed: int) -> Generator[Asked, Told, Fit]:
+        """Ask for the score at random starts once each, and then all the way down from the best of them.
+
+        Args:
+            count: how many starts are followed.
+            seed: of the random starts.
+        """
+        tried = self.tries(seed)
+        if self.batch is None:
+            self._make_batch(tried)
+        losses, _ = yield np.array(tried), False
+        starts = [tried[i] for i in np.argsort(losses, kind="stable")[:count]]
+        return (yield from self._solve(starts))
+
+    def answer(self, asked: Asked) -> Told:
+        """Evaluate minus the score of a row at some points, and its slopes if they are wanted."""
+        points, sloped = asked
+        return self._slopes(points) if sloped else (self._losses(points), None)
+
+    def _solve(self, starts: list[np.ndarray]) -> Generator[Asked, Told, Fit]:
         """Search from every start, and take the best.
 
         Where arrays were found to be sums they are compared with what the builder makes of the result.
         """
-        found = descend(self._losses, self._slopes, starts, self.limits)
+        found = yield from asking(starts, self.limits)
         found.sort(key=lambda result: result.fun)
         best = found[0]
         if not best.fun < FAILED:
             raise ValueError("the score is not finite at any start; give other first guesses, as start=")
         values = self.transform.natural(best.x[: self.size])
-        if self.affine is not None and not self.affine.holds(self._numbers(best.x)):
+        if self.affine is not None and not self.affine.holds(self.numbers(best.x)):
             self.affine = self.batch = None
-            return self.solve(starts)
+            return (yield from self._solve(starts))
         return Fit(
             parameters=values,
-            errors=self._errors(best.x),
+            errors=(yield from self._errors(best.x)),
             model=self.builder(**values),
             outlier_share=sigmoid(best.x[-2]) if self.two_part else None,
             outlier_widen=float(np.exp(best.x[-1])) if self.two_part else None,
@@ -206,19 +245,17 @@ class _Problem:
         if self.batch is None:
             pairs = [self._differentiate(free) for free in frees]
             return np.array([value for value, _ in pairs]), np.array([slope for _, slope in pairs])
-        count, size = frees.shape
-        steps = np.concatenate([np.zeros((1, size)), DIFFERENCE * np.eye(size), -DIFFERENCE * np.eye(size)])
-        whole = self._losses((frees[:, None] + steps).reshape(-1, size)).reshape(count, -1)
-        slopes = (whole[:, 1 : 1 + size] - whole[:, 1 + size :]) / (2 * DIFFERENCE)
-        sound = whole.max(1) < FAILED
-        return np.where(sound, whole[:, 0], FAILED), np.where(sound[:, None], slopes, 0.0)
+        return differences(self._losses(around(frees)), frees)
 
     def _losses(self, frees: np.ndarray) -> np.ndarray:
         """Evaluate minus the score of a row at some points, (P, K)."""
         if self.batch is None:
             return np.array([self._score(free) for free in frees])
-        values = self.batch.scores(np.array([self._numbers(free) for free in frees])) / self.count
-        return np.where(np.isfinite(values), -values, FAILED)
+        return self.as_losses(self.batch.scores(self.all_numbers(frees)))
+
+    def as_losses(self, scores: np.ndarray) -> np.ndarray:
+        """Turn scores into minus that of a row, and what is no number into something to turn back from."""
+        return np.where(np.isfinite(scores), -scores / self.count, FAILED)
 
     def _differentiate(self, free: np.ndarray) -> tuple[float, np.ndarray]:
         """Evaluate minus the score of a row and its slope by differentiating the filter."""
@@ -237,7 +274,7 @@ class _Problem:
 
     def _at(self, free: np.ndarray) -> tuple[Any, Any]:
         """Turn free numbers into model and method."""
-        numbers = self._numbers(free)
+        numbers = self.numbers(free)
         return self._point(numbers) if self.affine is None else self.affine.at(numbers)
 
     def _directions(self, free: np.ndarray, point: tuple[Any, Any]) -> tuple[Any, Any]:
@@ -250,15 +287,23 @@ class _Problem:
         for k, step in enumerate(STEP * np.eye(len(free))):
             ends = [
                 (self._model(numbers) if k < self.size else model, method if k < self.size else self._method(numbers))
-                for numbers in (self._numbers(free + step), self._numbers(free - step))
+                for numbers in (self.numbers(free + step), self.numbers(free - step))
             ]
             slopes.append(jax.tree.map(lambda up, down: (up - down) / (2 * STEP), *ends))
         return jax.tree.map(lambda *leaves: np.stack(leaves), *slopes)
 
-    def _numbers(self, free: np.ndarray) -> np.ndarray:
+    def numbers(self, free: np.ndarray) -> np.ndarray:
         """Turn free numbers into natural ones: the parameters, then share and width of outliers."""
         parts = [sigmoid(free[-2]), np.exp(free[-1])] if self.two_part else []
         return np.array([*self.transform.natural(free[: self.size]).values(), *parts])
+
+    def all_numbers(self, frees: np.ndarray) -> np.ndarray:
+        """Turn the free numbers of many points, (P, K), into natural ones."""
+        natural = self.transform.natural_all(frees[:, : self.size])
+        if not self.two_part:
+            return natural
+        share, widen = frees[:, -2:].T
+        return np.column_stack([natural, 1.0 / (1.0 + np.exp(-share)), np.exp(widen)])
 
     def _point(self, numbers: np.ndarray) -> tuple[Any, Any]:
         return self._model(numbers), self._method(numbers)
@@ -289,13 +334,13 @@ class _Problem:
         self.fused = False
         return self._run(point, directions)
 
-    def _errors(self, free: np.ndarray) -> dict[str, float]:
+    def _errors(self, free: np.ndarray) -> Generator[Asked, Told, dict[str, float]]:
         """Turn the curvature of the score into standard errors; a number at its limit has none."""
         lows, highs = (np.array([np.nan if x is None else x for x in ends]) for ends in zip(*self.limits, strict=True))
         outside = (free < lows + HESSIAN_STEP) | (free > highs - HESSIAN_STEP)
         inside = np.flatnonzero(~outside)
         steps = HESSIAN_STEP * np.eye(len(free))[inside]
-        slopes = self._slopes(np.concatenate([free + steps, free - steps]))[1][:, inside]
+        slopes = np.asarray((yield np.concatenate([free + steps, free - steps]), True)[1])[:, inside]
         curvature = self.count * (slopes[: len(inside)] - slopes[len(inside) :]) / (2 * HESSIAN_STEP)
         deviations = np.full(len(free), np.nan)
         try:
@@ -310,6 +355,22 @@ class _Problem:
         values = self.transform.natural(result.x[: self.size])
         score = -float(result.fun) * self.count
         return Start(score, bool(result.success), int(result.nfev), str(result.message), values)
+
+
+def around(frees: np.ndarray) -> np.ndarray:
+    """Give the points at which the slopes of some, (P, K), are found: themselves, and a little up and down."""
+    size = frees.shape[1]
+    steps = np.concatenate([np.zeros((1, size)), DIFFERENCE * np.eye(size), -DIFFERENCE * np.eye(size)])
+    return (frees[:, None] + steps).reshape(-1, size)
+
+
+def differences(losses: np.ndarray, frees: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Turn the losses `around` points into those of the points, (P,), and their slopes, (P, K)."""
+    count, size = frees.shape
+    whole = losses.reshape(count, -1)
+    slopes = (whole[:, 1 : 1 + size] - whole[:, 1 + size :]) / (2 * DIFFERENCE)
+    sound = whole.max(1) < FAILED
+    return np.where(sound, whole[:, 0], FAILED), np.where(sound[:, None], slopes, 0.0)
 
 
 def _build(builder: Callable[..., Any], values: dict[str, float]) -> Any:

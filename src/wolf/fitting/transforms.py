@@ -55,6 +55,11 @@ class Transform:
         """Turn free numbers into parameters."""
         return {name: _natural(x, self.bounds[name]) for name, x in zip(self.names, free, strict=True)}
 
+    def natural_all(self, frees: np.ndarray) -> np.ndarray:
+        """Turn the free numbers of many points, (P, K), into parameters, (P, K)."""
+        columns = [_natural_all(x, self.bounds[name]) for name, x in zip(self.names, frees.T, strict=True)]
+        return np.stack(columns, axis=1)
+
     def slopes(self, free: np.ndarray) -> np.ndarray:
         """Differentiate each parameter by its free number."""
         return np.array([_slope(x, self.bounds[name]) for name, x in zip(self.names, free, strict=True)])
@@ -97,6 +102,14 @@ def _natural(free: float, bounds: Any) -> float:
     if bounds == "real":
         return float(free)
     return float(bounds[0] + (bounds[1] - bounds[0]) * sigmoid(free))
+
+
+def _natural_all(free: np.ndarray, bounds: Any) -> np.ndarray:
+    if bounds == "positive":
+        return np.exp(free)
+    if bounds == "real":
+        return free
+    return np.asarray(bounds[0] + (bounds[1] - bounds[0]) / (1.0 + np.exp(-free)))
 
 
 def _slope(free: float, bounds: Any) -> float:

@@ -1,17 +1,26 @@
-"""A sktime transformer, `RobustLevelTransformer`. sktime is large and not part of any extra."""
+"""For sktime: `RobustLevelTransformer`, `RobustForecaster`, `RobustDetector`. sktime is large and in no extra."""
 
 from typing import Any, ClassVar
 
 import numpy as np
 
+from wolf import api
+from wolf.models.named import parse
 from wolf.readings import Options, clean
+from wolf.results import Filtered
 
 try:
+    from sktime.detection.base import BaseDetector
+    from sktime.forecasting.base import BaseForecaster
     from sktime.transformations.base import BaseTransformer
 except ImportError as missing:
     raise ModuleNotFoundError(
-        "this RobustLevelTransformer needs sktime: pip install sktime", name="sktime"
+        "RobustLevelTransformer, RobustForecaster and RobustDetector of this module need sktime: pip install sktime",
+        name="sktime",
     ) from missing
+
+FEWEST = 5  # readings that a noise can be fitted to
+QUIET = 1e-12  # share of a constant's square that stands for its noise, which it does not have
 
 
 class RobustLevelTransformer(BaseTransformer):
@@ -74,7 +83,7 @@ class RobustLevelTransformer(BaseTransformer):
 
     def _column(self, column: np.ndarray) -> np.ndarray:
         known = column[np.isfinite(column)]
-        if known.size < 5 or np.all(known == known[0]):  # too little to fit a noise to
+        if known.size < FEWEST or np.all(known == known[0]):  # too little to fit a noise to
             return np.where(np.isfinite(column), column, np.median(known)) if known.size else column
         how: Any = {"smooth": self.smooth, "live": not self.smooth, "diagnostics": False}
         options = Options(self.model, self.method, {}, **how)
@@ -88,3 +97,169 @@ class RobustLevelTransformer(BaseTransformer):
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
         """List settings for sktime's own tests."""
         return [{}, {"output": "repaired", "smooth": True}]
+
+
+class RobustForecaster(BaseForecaster):
+    """Forecast a series, not led astray by outliers.
+
+    A structural model is filtered by a Kalman filter that outliers do not break; its noise variances are fitted. NaN is
+    missing. Steps are even: rows are counted, not their dates. Variances of forecasts include the noise of a reading.
+
+    Parameters
+    ----------
+    model : str, default="auto"
+        "auto" to choose one from the data, "local-level", "local-trend" or "seasonal:24", as in `wolf.filter_frame`.
+    method : str or method, optional
+        As in `wolf.filter`; default: robust.
+
+    Examples:
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> from wolf.integrations.sktime import RobustForecaster
+    >>> readings = np.random.default_rng(0).normal(20.0, 1.0, 200)
+    >>> readings[190:194] = 999.0
+    >>> ahead = RobustForecaster("local-level").fit(pd.Series(readings)).predict(fh=[1, 2, 3])
+    >>> bool((abs(ahead - 20.0) < 2.0).all())
+    True
+    """
+
+    _tags: ClassVar[dict[str, Any]] = {
+        "authors": ["wolf"],
+        "maintainers": ["wolf"],
+        "scitype:y": "univariate",
+        "y_inner_mtype": "pd.Series",
+        "X_inner_mtype": "pd.DataFrame",
+        "capability:exogenous": False,
+        "requires-fh-in-fit": False,
+        "capability:missing_values": True,
+        "capability:insample": True,
+        "capability:pred_int": True,
+        "capability:pred_int:insample": True,
+    }
+
+    def __init__(self, model: str = "auto", method: Any = None):
+        self.model = model
+        self.method = method
+        super().__init__()
+
+    def _fit(self, y: Any, X: Any = None, fh: Any = None) -> "RobustForecaster":
+        """Find the model and its noise."""
+        self._readings = y
+        self.model_, self.parameters_ = _fitted(self.model, self.method, y.to_numpy(dtype=np.float64))
+        return self
+
+    def _update(self, y: Any, X: Any = None, update_params: bool = True) -> "RobustForecaster":
+        """Take in more readings, and fit again if asked to."""
+        self._readings = y.combine_first(self._readings)
+        return self._fit(self._readings) if update_params else self
+
+    def _predict(self, fh: Any, X: Any = None) -> Any:
+        """Give the means of readings, of the past as they were predicted one step before."""
+        return self._look(fh)[0]
+
+    def _predict_var(self, fh: Any, X: Any = None, cov: bool = False) -> Any:
+        """Give the variances of readings, by step."""
+        mean, variances = self._look(fh)
+        name = mean.name if mean.name is not None else 0
+        if cov:
+            raise NotImplementedError("RobustForecaster gives the variance of each step, not covariances between them")
+        return type(mean)(variances, index=mean.index, name=name).to_frame()
+
+    def _look(self, fh: Any) -> tuple[Any, np.ndarray]:
+        """Filter all readings, and go on as far as asked; means with their index, and variances."""
+        values = self._readings.to_numpy(dtype=np.float64)
+        wanted = np.asarray(fh.to_absolute_int(self._readings.index[0], self._cutoff).to_numpy(), int)
+        out = _filtered(self.model_, self.parameters_, self.method, values)
+        mean, variance = out.predicted_means @ np.asarray(out.model.H)[0], out.innovation_covs[:, 0, 0]
+        steps = int(wanted.max()) + 1 - len(values)
+        if steps > 0:
+            ahead = api.forecast(out, steps=steps)
+            mean = np.concatenate([mean, ahead.obs_means[:, 0]])
+            variance = np.concatenate([variance, ahead.obs_covs[:, 0, 0]])
+        index = fh.to_absolute_index(self._cutoff)
+        return type(self._readings)(mean[wanted], index=index, name=self._readings.name), variance[wanted]
+
+    @classmethod
+    def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
+        """List settings for sktime's own tests."""
+        return [{"model": "local-level"}, {"model": "local-level", "method": "WoLF"}]
+
+
+class RobustDetector(BaseDetector):
+    """Find false readings in a series: each is judged by what came before it.
+
+    Parameters
+    ----------
+    model : str, default="local-level"
+        As in `RobustForecaster`.
+    method : str or method, optional
+        As in `wolf.filter`; default: robust.
+
+    Examples:
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> from wolf.integrations.sktime import RobustDetector
+    >>> readings = np.random.default_rng(0).normal(20.0, 1.0, 200)
+    >>> readings[50] = 999.0
+    >>> RobustDetector().fit_predict(pd.Series(readings))["ilocs"].tolist()
+    [50]
+    """
+
+    _tags: ClassVar[dict[str, Any]] = {
+        "authors": ["wolf"],
+        "maintainers": ["wolf"],
+        "object_type": "detector",
+        "learning_type": "unsupervised",
+        "task": "anomaly_detection",
+        "capability:multivariate": False,
+        "capability:missing_values": True,
+        "capability:update": False,
+        "capability:variable_identification": False,
+        "X_inner_mtype": "pd.Series",
+        "fit_is_empty": False,
+    }
+
+    def __init__(self, model: str = "local-level", method: Any = None):
+        self.model = model
+        self.method = method
+        super().__init__()
+
+    def _fit(self, X: Any, y: Any = None) -> "RobustDetector":
+        """Find the model and its noise."""
+        self.model_, self.parameters_ = _fitted(self.model, self.method, X.to_numpy(dtype=np.float64))
+        return self
+
+    def _predict(self, X: Any) -> Any:
+        """List the rows that are refused."""
+        out = _filtered(self.model_, self.parameters_, self.method, X.to_numpy(dtype=np.float64))
+        return type(X)(np.flatnonzero(np.reshape(out.outliers, (len(X), -1)).any(1)), name="ilocs", dtype="int64")
+
+    def _transform_scores(self, X: Any) -> Any:
+        """Give the distance of each reading from its prediction, in predicted standard deviations; 0 if missing."""
+        out = _filtered(self.model_, self.parameters_, self.method, X.to_numpy(dtype=np.float64))
+        distance = np.abs(out.residuals[:, 0]) / np.sqrt(out.innovation_covs[:, 0, 0])
+        return type(X)(np.nan_to_num(distance, nan=0.0), index=X.index, name="scores").to_frame()
+
+    @classmethod
+    def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
+        """List settings for sktime's own tests."""
+        return [{}, {"method": "WoLF"}]
+
+
+def _fitted(model: str, method: Any, values: np.ndarray) -> tuple[str, dict[str, float]]:
+    """Find a model's name and its variances; of a constant, or hardly any readings, next to none."""
+    known = values[np.isfinite(values)]
+    if known.size < FEWEST or np.all(known == known[0]):
+        name = "local-level" if model == "auto" else model
+        size = float(np.max(known**2, initial=1.0))
+        return name, dict.fromkeys(parse(name).parameters, QUIET * size)
+    found = clean(values[:, None], None, Options(model, method, {}, live=True, diagnostics=False))[0]
+    return found.model, found.parameters
+
+
+def _filtered(name: str, parameters: dict[str, float], method: Any, values: np.ndarray) -> Filtered:
+    """Filter from a start that is as vague as the readings are spread."""
+    named, known = parse(name), values[np.isfinite(values)]
+    step_var = max(float(np.median(np.diff(known) ** 2)), QUIET) if known.size > 1 else 1.0
+    start = named.start(known[:, None] if known.size else np.zeros((1, 1)), step_var)
+    return api.filter(named.builder(None, start, 1)(**parameters), values, method=method)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from wolf.native import dense
 from wolf.native.graph import Graph
 
 SHIFTS = 8  # the series of digamma is good to 1e-16 from here on
@@ -91,9 +92,12 @@ def triangular_solve(graph: Graph, a: np.ndarray, b: np.ndarray, params: dict[st
         matrix, lower = (matrix.T, not lower) if turned else (matrix, lower)
         if not params["left_side"]:  # X A = B is Aᵀ Xᵀ = Bᵀ
             matrix, lower, given = matrix.T, not lower, given.T
-        unit = params["unit_diagonal"]
-        vectors = [_substitute(graph, matrix.tolist(), column, lower, unit) for column in given.T.tolist()]
-        result = np.array(vectors, np.int64).T
+        unit, op = params["unit_diagonal"], "lower" if lower else "upper"
+        if not unit and dense.pays(graph, matrix, given, op):
+            result = graph.dense(dense.Dense(op, len(matrix), len(matrix), given.shape[1]), matrix, given)
+        else:
+            vectors = [_substitute(graph, matrix.tolist(), column, lower, unit) for column in given.T.tolist()]
+            result = np.array(vectors, np.int64).T
         solved.append(result if params["left_side"] else result.T)
     return np.array(solved, np.int64).reshape(*batch, rows, columns)
 

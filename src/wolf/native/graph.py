@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from wolf.native.dense import Dense
+
 MOST = 60_000  # nodes, dead ones included, at which translating is given up: a long loop would be written out
 
 Kind = str  # "f" a number of the run's precision, "i" a 32-bit integer, "b" a truth value
@@ -28,10 +30,12 @@ class Node(NamedTuple):
     """One number.
 
     Attributes:
-        op: what makes it: an operation, "const", "input" or "phi" (what a branch comes to).
-        args: numbers of the nodes it is made of; for an input its slot, for a phi (branch, place).
-        kind: of number.
-        value: of a constant.
+        op: what makes it: an operation, "const", "input", "phi" (what a branch comes to), "dense" (a loop over
+            matrices) or "part" (a number that such a loop makes).
+        args: numbers of the nodes it is made of; for an input its slot, for a phi (branch, place), for a part (loop,
+            place).
+        kind: of number; "m" for what a loop makes.
+        value: of a constant; of a loop its shape.
         block: where it is computed: 0 once for a model, 1 in every step, above that inside a branch.
     """
 
@@ -67,10 +71,11 @@ class Graph:
 
     Args:
         dtype: precision of the run.
+        loops: whether products of full matrices may be loops.
     """
 
-    def __init__(self, dtype: str):
-        self.dtype = np.dtype(dtype)
+    def __init__(self, dtype: str, loops: bool = True):
+        self.dtype, self.loops = np.dtype(dtype), loops
         self.nodes: list[Node] = []
         self.branches: list[Branch] = []
         self.parents: dict[int, int] = {ONCE: -1, STEP: ONCE}
@@ -105,6 +110,16 @@ class Graph:
         block = max((self._lowest(arg) for arg in args), default=ONCE)
         block = ONCE if block == ONCE else self._block
         return self._make((op, args, kind), Node(op, args, kind, None, block))
+
+    def dense(self, shape: Dense, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Give the nodes of a product of matrices, or of a triangular solution, that is computed by a loop."""
+        args = (*a.ravel().tolist(), *b.ravel().tolist())
+        block = ONCE if all(self.nodes[arg].block == ONCE for arg in args) else self._block
+        loop = self._make(("dense", (shape, args), "m"), Node("dense", args, "m", shape, block))
+        block = self.nodes[loop].block
+        places = range(shape.rows * shape.columns)
+        parts = [self._make(("part", (loop, i), "f"), Node("part", (loop, i), "f", None, block)) for i in places]
+        return np.array(parts, np.int64).reshape(shape.rows, shape.columns)
 
     def _lowest(self, arg: int) -> int:
         return self.nodes[arg].block
@@ -164,6 +179,8 @@ class Graph:
             if node.op == "phi":
                 branch = self.branches[node.args[0]]
                 waiting += [branch.chosen, *branch.results[node.args[1]]]
+            elif node.op == "part":
+                waiting.append(node.args[0])
             elif node.op != "input":
                 waiting += node.args
         return alive

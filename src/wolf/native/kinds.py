@@ -20,6 +20,19 @@ LARGEST_LEAF = 2_500  # entries of an array of the model: one of 50 x 50
 
 
 @dataclasses.dataclass(frozen=True)
+class Back:
+    """What a step of the smoother takes beside beliefs.
+
+    Attributes:
+        scaled: whether there is a factor on Q.
+        ragged: whether series end at different steps, and each row says whether its series goes on.
+    """
+
+    scaled: bool
+    ragged: bool
+
+
+@dataclasses.dataclass(frozen=True)
 class Signature:
     """What programs are told apart by: everything but the numbers in a model and a method.
 
@@ -34,6 +47,7 @@ class Signature:
         save: what is kept of each step.
         general: leaves whose zeros are not folded, because other values will take their place, and their names.
         state: structure, shapes and dtypes of the state, if it is not the one that the model would start from.
+        back: what a step backward takes, if it is one; the method is then the moments of the filter.
     """
 
     structure: Any
@@ -46,6 +60,7 @@ class Signature:
     save: Hashable
     general: tuple[tuple[int, str], ...] = ()
     state: tuple[Any, tuple[tuple[int, ...], ...], tuple[np.dtype, ...]] | None = None
+    back: Back | None = None
 
 
 @dataclasses.dataclass
@@ -91,6 +106,7 @@ def take_apart(
     save: Hashable,
     general: frozenset[str] = frozenset(),
     state: Any = None,
+    back: Back | None = None,
 ) -> Arguments:
     """Take models and a method apart into a kind and numbers.
 
@@ -103,6 +119,7 @@ def take_apart(
         save: a name of `SAVERS`, or a function of (state, info).
         general: fields of the model whose zeros are not to be folded, because other values will take their place.
         state: see `Signature`.
+        back: see `Signature`.
     """
     model = models[0]
     axes = time_axes(model)
@@ -124,7 +141,7 @@ def take_apart(
         else _pattern(leaf.reshape(len(models), -1), leaf.ndim == 1 or i in dict(free))
         for i, (leaf, varies) in enumerate(zip(leaves, varying, strict=True))
     )
-    kind = Signature(still_structure, shapes, varying, pattern, dtype, update_first, inputs, save, free, state)
+    kind = Signature(still_structure, shapes, varying, pattern, dtype, update_first, inputs, save, free, state, back)
     return Arguments(kind, leaves)
 
 
@@ -141,6 +158,18 @@ _HERE = object()  # stands in for a leaf
 
 
 def _pattern(leaf: np.ndarray, free: bool) -> bytes:
+    """Give the pattern of a leaf; that of one model's is often the same as in the last run."""
+    if leaf.size > LARGEST_LEAF:
+        return _number(leaf, free)
+    return _number_again(leaf.tobytes(), leaf.dtype.str, leaf.shape, free)
+
+
+@lru_cache(maxsize=1024)
+def _number_again(entries: bytes, dtype: str, shape: tuple[int, int], free: bool) -> bytes:
+    return _number(np.frombuffer(entries, dtype).reshape(shape), free)
+
+
+def _number(leaf: np.ndarray, free: bool) -> bytes:
     """Number the entries that differ: 0 for zeros, 1 for ones, then one number for each other value.
 
     Args:

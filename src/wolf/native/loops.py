@@ -1,5 +1,6 @@
 """The functions around a step, in LLVM's language: one that runs once for a model, one over series and steps."""
 
+from wolf.native import lanes
 from wolf.native.graph import ONCE, STEP, Graph
 from wolf.native.layout import Layout
 from wolf.native.writing import Writer
@@ -35,34 +36,57 @@ def write_once(graph: Graph, layout: Layout, name: str = "prepare") -> str:
         writer.add(f"store {one} {value}, ptr {at}")
     writer.add("ret void")
     body = "\n".join(writer.lines)
-    return "\n".join([*sorted(writer.used), f"define void @{name}(ptr %given, ptr %kept) {{", "entry:", body, "}"])
+    opening = f"define void @{name}(ptr %given, ptr %kept) {{"
+    once = [*sorted(writer.used), opening, "entry:", *writer.room, body, "}"]
+    return "\n".join([*once, _for_each(name)])
 
 
-def write_run(graph: Graph, layout: Layout, lanes: int, name: str) -> str:
+def _for_each(name: str) -> str:
+    """Write the function that does the same for many models, `(ptr given, i64 step, ptr kept, i64 step, i64 count)`."""
+    return f"""define void @{name}_each(ptr %given, i64 %from, ptr %kept, i64 %to, i64 %count) {{
+entry:
+  br label %check
+check:
+  %i = phi i64 [ 0, %entry ], [ %next, %one ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %one, label %end
+one:
+  %read = mul i64 %i, %from
+  %write = mul i64 %i, %to
+  %source = getelementptr i8, ptr %given, i64 %read
+  %target = getelementptr i8, ptr %kept, i64 %write
+  call void @{name}(ptr %source, ptr %target)
+  %next = add i64 %i, 1
+  br label %check
+end:
+  ret void
+}}"""
+
+
+def write_run(graph: Graph, layout: Layout, width: int, name: str) -> str:
     """Write the function that filters: for each series (as many at once as there are lanes), for each step.
 
     Args:
         graph: of the step.
         layout: where inputs come from and results go.
-        lanes: 1, or several.
+        width: lanes, 1 or several.
         name: of the function, `(i64 first, i64 last, i64 steps, ptr table)`: series from `first` up to `last`, and
             the table of addresses and strides that `layout` describes.
     """
-    return _Run(graph, layout, lanes).write(name)
+    return _Run(graph, layout, width).write(name)
 
 
 class _Run:
     """Writes the two loops around a step."""
 
-    def __init__(self, graph: Graph, layout: Layout, lanes: int):
-        self.graph, self.layout, self.lanes = graph, layout, lanes
-        self.out = Writer(graph, lanes)
+    def __init__(self, graph: Graph, layout: Layout, width: int):
+        self.graph, self.layout, self.lanes = graph, layout, width
+        self.out = Writer(graph, width)
         self.alive = graph.needed([*layout.results, *layout.next_state])
 
     def write(self, name: str) -> str:
         """Write all of it."""
         out = self.out
-        head = ["entry:", "  br label %series"]
         out.start("series")
         out.add("%s = phi i64 [ %first, %entry ], [ %s.next, %done ]")
         more = out.define("icmp slt i64 %s, %last")
@@ -101,6 +125,7 @@ class _Run:
         out.add("ret void")
         tail = "\n".join(out.lines)
         opening = f"define void @{name}(i64 %first, i64 %last, i64 %steps, ptr noalias %table) {{"
+        head = ["entry:", *out.room, "  br label %series"]
         return "\n".join([*sorted(out.used), opening, *head, text, tail, "}"])
 
     def _entry(self, place: int) -> str:
@@ -137,43 +162,12 @@ class _Run:
             pointers.append(out.define(f"inttoptr i64 {address} to ptr"))
         return pointers
 
-    def _load(self, pointers: list[str], offset: int, memory: str, kind: str) -> str:
-        """Load a number of each lane; from one pointer, the same for all."""
-        out = self.out
-        numbers = []
-        for pointer in pointers:
-            at = out.define(f"getelementptr {memory}, ptr {pointer}, i64 {offset}")
-            value = out.define(f"load {memory}, ptr {at}")
-            if kind == "b":
-                value = out.define(f"icmp ne {memory} {value}, 0")
-            numbers.append(value)
-        scalar = {"f": out.number, "i": "i32", "b": "i1"}[kind]
-        if len(numbers) == 1:
-            return out.splat(numbers[0], scalar)
-        whole = "poison"
-        for lane, value in enumerate(numbers):
-            whole = out.define(f"insertelement {out.types[kind]} {whole}, {scalar} {value}, i32 {lane}")
-        return whole
-
-    def _store(self, pointers: list[str], offset: int, value: str, kind: str, memory: str) -> None:
-        out = self.out
-        scalar = {"f": out.number, "i": "i32", "b": "i1"}[kind]
-        for lane, pointer in enumerate(pointers):
-            one = value if self.lanes == 1 else out.define(f"extractelement {out.types[kind]} {value}, i32 {lane}")
-            if kind == "b":
-                one = out.define(f"zext i1 {one} to {memory}")
-            elif memory != scalar:
-                one = out.define(f"sext {scalar} {one} to {memory}")
-            at = out.define(f"getelementptr {memory}, ptr {pointer}, i64 {offset}")
-            out.add(f"store {memory} {one}, ptr {at}")
-
     def _load_model(self) -> None:
         """Load what was made once for the model; outside of the steps, for the compiler to keep what it can."""
         out = self.out
-        for offset, number in enumerate(self.layout.kept):
-            if number not in self.alive:
-                continue
-            value = self._load(self.model, offset, out.number, "f")
+        wanted = {offset: number for offset, number in enumerate(self.layout.kept) if number in self.alive}
+        for offset, value in lanes.load(out, self.model, wanted, "f", out.number).items():
+            number = wanted[offset]
             kind = self.graph.nodes[number].kind
             if kind == "b":
                 value = out.define(f"fcmp une {out.types['f']} {value}, {out.literal(0.0, 'f')}")
@@ -183,11 +177,16 @@ class _Run:
 
     def _load_state(self) -> list[str]:
         """Load where each lane's series stands."""
-        loaded = []
-        for place in self.layout.state:
-            pointers, memory = (self.state, self.out.number) if place.kind == "f" else (self.counts, "i32")
-            loaded.append(self._load(pointers, place.offset, memory, place.kind))
-        return loaded
+        found: dict[tuple[str, int], str] = {}
+        for kind, pointers, memory in self._kinds():
+            offsets = [place.offset for place in self.layout.state if place.kind == kind]
+            loaded = lanes.load(self.out, pointers, offsets, kind, memory)
+            found |= {(kind, offset): value for offset, value in loaded.items()}
+        return [found[place.kind, place.offset] for place in self.layout.state]
+
+    def _kinds(self) -> list[tuple[str, list[str], str]]:
+        """List the kinds of numbers that a state has, where they are, and their types in memory."""
+        return [("f", self.state, self.out.number), ("i", self.counts, "i32"), ("b", self.counts, "i32")]
 
     def _lengths(self) -> str | None:
         if not self.layout.ragged:
@@ -226,17 +225,16 @@ class _Run:
             ]
             mine = [(number, slot) for number, slot in slots if slot.group == self.layout.groups[group]]
             here = self._at_step(pointers, group) if mine else []
-            for number, slot in mine:
-                self.out.names[number] = self._load(here, slot.offset, self.out.number, "f")
+            values = lanes.load(self.out, here, [slot.offset for _, slot in mine], "f", self.out.number)
+            self.out.names |= {number: values[slot.offset] for number, slot in mine}
 
     def _store_results(self) -> None:
         results = iter(self.layout.results)
         for group, output in enumerate(self.layout.outputs):
             here = self._at_step(self.outs[group], len(self.layout.groups) + group)
-            for offset in range(output.size):
-                number = next(results)
-                memory = {"f": self.out.number, "i": output.memory, "b": "i8"}[output.kind]
-                self._store(here, offset, self.out.name(number), output.kind, memory)
+            memory = {"f": self.out.number, "i": output.memory, "b": "i8"}[output.kind]
+            values = {offset: self.out.name(next(results)) for offset in range(output.size)}
+            lanes.store(self.out, here, values, output.kind, memory)
 
     def _next(self, phis: list[str], end: str | None) -> list[str]:
         """Take over the new state, except where a series has ended."""
@@ -253,7 +251,7 @@ class _Run:
         ]
 
     def _store_state(self, phis: list[str]) -> None:
-        for place, value in zip(self.layout.state, phis, strict=True):
-            pointers, memory = (self.state, self.out.number) if place.kind == "f" else (self.counts, "i32")
-            for offset in place.everywhere:
-                self._store(pointers, offset, value, place.kind, memory)
+        both = list(zip(self.layout.state, phis, strict=True))
+        for kind, pointers, memory in self._kinds():
+            values = {offset: value for place, value in both if place.kind == kind for offset in place.everywhere}
+            lanes.store(self.out, pointers, values, kind, memory)

@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 from wolf.numerics.importing import uncollected
 
 SPEED = 2  # level of optimisation; 3 takes longer and brings nothing for straight-line code
+# Lines up to which a module is optimised before it becomes machine code. That gains a few percent, because what is
+# translated has no double or dead parts, and takes most of the time of compiling: seconds for a large model.
+FEW_LINES = 4_000
 
 _lock = threading.Lock()
 
@@ -25,8 +28,9 @@ def compile(text: str) -> bytes:
         module = llvm.parse_assembly(text)
         module.triple, module.data_layout = llvm.get_process_triple(), str(target.target_data)
         module.verify()
-        builder = llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options(speed_level=SPEED))
-        builder.getModulePassManager().run(module, builder)
+        if text.count("\n") <= FEW_LINES:
+            builder = llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options(speed_level=SPEED))
+            builder.getModulePassManager().run(module, builder)
         return target.emit_object(module)
 
 
@@ -35,6 +39,11 @@ class Loaded(NamedTuple):
 
     address: int
     engine: Any
+    name: str
+
+    def beside(self, suffix: str) -> int:
+        """Give the address of another function of the same module, whose name goes on like this."""
+        return int(self.engine.get_function_address(self.name + suffix))
 
 
 def load(code: bytes, name: str) -> Loaded:
@@ -50,7 +59,7 @@ def load(code: bytes, name: str) -> Loaded:
         engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target())  # takes the target over
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
-        return Loaded(engine.get_function_address(name), engine)
+        return Loaded(engine.get_function_address(name), engine, name)
 
 
 def processor() -> str:

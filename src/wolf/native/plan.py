@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from wolf.native import machine
 from wolf.native.ids import RefusedError
-from wolf.native.kinds import take_apart
+from wolf.native.kinds import Back, take_apart
 from wolf.native.runner import LARGEST, Prepared, UnsuitedError
 from wolf.numerics import forking
 
@@ -62,3 +62,21 @@ def plan(
     if engine == "native":
         raise ValueError(f'engine="native" cannot run this: {reason}; leave engine= out for XLA')
     return None, f"xla: {reason}"
+
+
+def plan_back(models: Sequence[Any], moments: Any, dtype: str, inputs: int | None, back: Back) -> Prepared | None:
+    """Make a model ready for the smoother by native code; None if that is for XLA.
+
+    Args:
+        models: one for all series, or one for each, with all their matrices.
+        moments: of the filter.
+        dtype: precision.
+        inputs: number of inputs, or None.
+        back: what a step takes.
+    """
+    if models[0].state_dim > MOST_STATES or machine.available() is not None:
+        return None
+    try:
+        return Prepared(take_apart(models, moments, dtype, False, inputs, "final", back=back))
+    except (RefusedError, UnsuitedError):
+        return None

@@ -6,7 +6,7 @@ import itertools
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
@@ -20,9 +20,9 @@ from wolf.native.graph import TooLargeError
 from wolf.native.ids import RefusedError
 from wolf.native.kinds import Arguments, Signature
 from wolf.native.loops import HEAD, write_once, write_run
-from wolf.native.tracing import Facts, StepGraph, trace
+from wolf.native.tracing import Facts, StepGraph, row_shapes, trace
 
-LARGEST = 8_000  # operations of a step; above that XLA's loops are quicker, to compile and to run
+LARGEST = 16_000  # operations of a step; above that XLA compiles in less time, and its loops catch up
 LANES = 8  # series in one register: 512 bits of double precision
 KEPT = 256  # compiled kinds; each takes some ten kilobytes
 
@@ -78,15 +78,23 @@ class Compiled:
     def _prepare(self) -> Any:
         return machine.function(self.preparing, ctypes.c_void_p, ctypes.c_void_p)
 
+    def _each(self, part: str) -> Any:
+        """Give the function that does for many models what is done once for each."""
+        kinds = (ctypes.c_void_p, ctypes.c_int64) * 2
+        return machine.function(self._loaded[part].beside("_each"), *kinds, ctypes.c_int64)
+
+    @cached_property
+    def _prepare_each(self) -> Any:
+        return self.preparing and self._each("prepare")
+
     @property
     def preparing(self) -> int:
         """Address of what makes, once for a model, what its steps use."""
         return self.address("prepare", lambda name: write_once(self.step.graph, self.step.layout, name))
 
     @cached_property
-    def _start(self) -> Any:
-        address = self.address("start", lambda name: write_once(*self.step.start, name))
-        return machine.function(address, ctypes.c_void_p, ctypes.c_void_p)
+    def _start_each(self) -> Any:
+        return self.address("start", lambda name: write_once(*self.step.start, name)) and self._each("start")
 
     @cached_property
     def call(self) -> Any:
@@ -97,11 +105,14 @@ class Compiled:
         """Make what all steps of a model use."""
         self._prepare(parameters.ctypes.data, kept.ctypes.data)
 
+    def prepare_each(self, parameters: np.ndarray, kept: np.ndarray) -> None:
+        """Make what all steps of each model use, a row for each."""
+        _for_rows(self._prepare_each, parameters, kept)
+
     def begin(self, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Make the states that models start from: their numbers and their counts, one row for each."""
         whole = np.empty((len(parameters), self.facts.num_start), self.dtype)
-        for mine, row in zip(parameters, whole, strict=True):
-            self._start(mine.ctypes.data, row.ctypes.data)
+        _for_rows(self._start_each, parameters, whole)
         ends, dtypes = self._ends, self.facts.state[2]
         return self.pack([whole[:, a:b].astype(d) for a, b, d in zip(ends, ends[1:], dtypes, strict=False)])
 
@@ -131,6 +142,13 @@ class Compiled:
             at[kind] += _size(shape)
             leaves.append(part.reshape((*source.shape[:-1], *shape)).astype(dtype))
         return jax.tree.unflatten(structure, leaves)
+
+    @cached_property
+    def row_axes(self) -> dict[str, int]:
+        """How many axes a row has, of each array that has a row for each step."""
+        own = {name: len(shape) for name, shape in row_shapes(self.kind).items()}
+        shapes = [s for s, varies in zip(self.kind.shapes, self.kind.varying, strict=True) if varies]
+        return own | {f"{when}{i}": len(s) for i, s in enumerate(shapes) for when in ("now", "before")}
 
     def run(self, lanes: int, own_model: bool, ragged: bool) -> Any:
         """Give the function over series and steps."""
@@ -190,6 +208,10 @@ def _translated(kind: Signature) -> Compiled | str:
 _names = itertools.count()
 
 
+def _for_rows(call: Any, source: np.ndarray, target: np.ndarray) -> None:
+    call(source.ctypes.data, source.strides[0], target.ctypes.data, target.strides[0], len(source))
+
+
 def _size(shape: tuple[int, ...]) -> int:
     return math.prod(shape)
 
@@ -207,8 +229,12 @@ class Prepared:
         self.code = compiled(given.kind, most)
         self.parameters = given.parameters()
         self.kept = np.empty((len(self.parameters), max(1, self.code.num_kept)), self.code.dtype)
-        for mine, kept in zip(self.parameters, self.kept, strict=True):
-            self.code.prepare(mine, kept)
+        self.code.prepare_each(self.parameters, self.kept)
+
+    def keeping(self, save: Hashable) -> "Callable[[], Prepared]":
+        """Say how to get the same models ready for a run that keeps something else of each step."""
+        given = Arguments(dataclasses.replace(self.given.kind, save=save), self.given.leaves)
+        return lambda: Prepared(given, math.inf)
 
     def start(self, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Give the states at the prior, for as many series: their numbers and their counts, one row for each."""
@@ -227,6 +253,7 @@ def run_rows(
     index: np.ndarray | None = None,
     lengths: np.ndarray | None = None,
     threads: int = 1,
+    outputs: list[np.ndarray] | None = None,
 ) -> Any:
     """Run series through a compiled step.
 
@@ -239,14 +266,16 @@ def run_rows(
         index: for each series which state (and own model) is its own; default: those in order.
         lengths: for each series its number of steps; default: all of them.
         threads: how many series may be taken at once, beside those in one register.
+        outputs: where to put what is kept, (B, T, ...) each, of any strides between series and steps.
 
     Returns:
         What was kept of each step, (B, T, ...), as a pytree.
     """
-    series, steps = rows["y"].shape[:2]
+    series, steps = rows[code.facts.groups[0]].shape[:2]
     index = np.arange(series) if index is None else np.ascontiguousarray(index, np.int64)
     lengths = None if lengths is None else np.ascontiguousarray(lengths, np.int64)
-    outputs = [np.empty((series, steps, *each.shape), each.dtype) for each in code.facts.outputs]
+    if outputs is None:
+        outputs = [np.empty((series, steps, *each.shape), each.dtype) for each in code.facts.outputs]
     table = make_table(code, kept, numbers, counts, rows, outputs, index, lengths)
     own, ragged = len(kept) > 1, lengths is not None
     whole = series - series % LANES
@@ -267,6 +296,8 @@ def run_rows(
 def _shares(blocks: int, threads: int) -> list[tuple[int, int]]:
     """Share blocks of series out, a few to each thread, so that none waits long for the last."""
     parts = min(blocks, 4 * threads if threads > 1 else 1)
+    if parts < 2:
+        return [(0, blocks)] * parts
     ends = np.linspace(0, blocks, parts + 1).astype(int).tolist()
     return list(itertools.pairwise(ends))
 
@@ -294,16 +325,7 @@ def make_table(
     entries = [head[name] for name in HEAD]
     for name in code.facts.groups:
         array = rows[name]
-        shared = array.ndim - _row_axes(code, name) == 1
+        shared = array.ndim - code.row_axes[name] == 1
         entries.append((array.ctypes.data, 0 if shared else array.strides[0], array.strides[0 if shared else 1]))
     entries += [(array.ctypes.data, array.strides[0], array.strides[1]) for array in outputs]
     return np.array(entries, np.int64).ravel()
-
-
-def _row_axes(code: Compiled, name: str) -> int:
-    """Say how many axes a row of an array has."""
-    if name in ("y", "u", "u_before"):
-        return 1
-    number = int(name.removeprefix("now").removeprefix("before"))
-    shapes = [s for s, varies in zip(code.kind.shapes, code.kind.varying, strict=True) if varies]
-    return len(shapes[number])

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from wolf.belief import Gaussian
 from wolf.native.runner import Prepared, run_rows
 
 ROWS_PER_THREAD = 5_000  # series times steps that are worth a thread
@@ -52,12 +53,57 @@ def run_many(
         The final states, and what was kept of each step, with the series axis first.
     """
     numbers, counts = ready.start(len(ys))
-    wanted = (os.cpu_count() or 1) if threads is None else threads
-    busy = max(1, min(wanted, ys.shape[0] * ys.shape[1] // ROWS_PER_THREAD))
+    busy = _busy(threads, ys.shape[0] * ys.shape[1])
     saved = run_rows(
         ready.code, ready.kept, numbers, counts, _rows(ready, ys, us, None, 0), lengths=lengths, threads=busy
     )
     return ready.code.unpack(numbers, counts), saved
+
+
+def walk_back(
+    ready: Prepared,
+    filtered: Gaussian,
+    predicted: Gaussian,
+    us: np.ndarray | None = None,
+    lengths: np.ndarray | None = None,
+    start: int = 0,
+    scales: np.ndarray | None = None,
+    update_first: bool = False,
+) -> Gaussian:
+    """Smooth many series: the rows in reverse order, by strides below zero.
+
+    Takes what `engine.smoothing.run_smoothers` takes, with one start for all, in the precision of the run.
+
+    Returns:
+        Smoothed means and covariances, (B, T, ...). Where a prediction has no spread in some direction they may be
+        NaN, from there back to the first step.
+    """
+    steps = filtered.mean.shape[1] - 1
+    filtered, predicted = (Gaussian(*map(np.ascontiguousarray, each)) for each in (filtered, predicted))
+    smoothed = Gaussian(*map(np.empty_like, filtered))
+    numbers, counts = ready.code.pack([each[:, -1] for each in filtered])
+    for new, old in zip(smoothed, filtered, strict=True):
+        new[:, -1] = old[:, -1]
+    rows = {"mean": filtered.mean[:, :-1], "cov": filtered.cov[:, :-1]}
+    rows |= {"ahead_mean": predicted.mean[:, 1:], "ahead_cov": predicted.cov[:, 1:]}
+    # The dynamics that lead from t to t + 1 are indexed by where they start or by where they end.
+    leads = np.arange(steps) + (0 if update_first else 1)
+    rows |= {} if us is None else {"u": np.take(us, leads, -2)}
+    rows |= {} if scales is None else {"scale": np.ascontiguousarray(scales)[:, 1:]}
+    if lengths is not None:
+        rows["goes_on"] = (np.arange(steps) < lengths[:, None] - 1).astype(filtered.mean.dtype)
+    rows |= {f"now{i}": _take_rows(leaf, start + leads) for i, leaf in enumerate(ready.given.rows())}
+    rows = {name: np.flip(array, array.ndim - 1 - ready.code.row_axes[name]) for name, array in rows.items()}
+    outputs = [np.flip(each[:, :-1], 1) for each in smoothed]
+    busy = _busy(None, steps * len(filtered.mean))
+    run_rows(ready.code, ready.kept, numbers, counts, rows, threads=busy, outputs=outputs)
+    return smoothed
+
+
+def _busy(threads: int | None, rows: int) -> int:
+    """Say how many threads to use: one for each core, if there is enough for each to do."""
+    wanted = (os.cpu_count() or 1) if threads is None else threads
+    return max(1, min(wanted, rows // ROWS_PER_THREAD))
 
 
 def _rows(
@@ -70,9 +116,12 @@ def _rows(
         first = us[..., :1, :] if u_before is None else np.broadcast_to(u_before, (*us.shape[:-2], 1, us.shape[-1]))
         before = np.concatenate([first, us[..., :-1, :]], axis=-2)
         rows |= {"u": np.ascontiguousarray(us), "u_before": np.ascontiguousarray(before)}
+    clock = np.arange(start, start + steps)
     for i, leaf in enumerate(ready.given.rows()):
-        leaf = leaf[0] if len(leaf) == 1 else leaf
-        axis = 0 if len(ready.kept) == 1 else 1
-        rows[f"now{i}"] = np.take(leaf, np.arange(start, start + steps), axis, mode="clip")
-        rows[f"before{i}"] = np.take(leaf, np.maximum(np.arange(start, start + steps) - 1, 0), axis, mode="clip")
+        rows |= {f"now{i}": _take_rows(leaf, clock), f"before{i}": _take_rows(leaf, np.maximum(clock - 1, 0))}
     return rows
+
+
+def _take_rows(leaf: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """Take rows of what varies in time, (models, T, ...); without the first axis if there is one model for all."""
+    return np.take(leaf[0], steps, 0, mode="clip") if len(leaf) == 1 else np.take(leaf, steps, 1, mode="clip")

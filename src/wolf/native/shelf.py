@@ -135,7 +135,7 @@ def _describe(kind: Signature) -> str | None:
         save,
         repr([getattr(kind, name) for name in ("shapes", "varying", "pattern", "dtype")]),
     ]
-    told += [repr((kind.update_first, kind.inputs, kind.general)), str(kind.state), _versions()]
+    told += [repr((kind.update_first, kind.inputs, kind.general, kind.back)), str(kind.state), _versions()]
     return hashlib.sha256("\n".join(told).encode()).hexdigest()
 
 

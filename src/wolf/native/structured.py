@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from wolf.native import composed
+from wolf.native import composed, dense
 from wolf.native.graph import Graph
 from wolf.native.ids import Ids, RefusedError, each, fold, known, values_of
 
@@ -41,10 +41,17 @@ def _dot(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> list
     shape = equation.outvars[0].aval.shape
     batch = math.prod(a.shape[axis] for axis in left_batch)
     inner = math.prod(a.shape[axis] for axis in left)
-    lines = a.transpose(*left_batch, *rows, *left).reshape(batch, -1, inner).tolist()
-    others = b.transpose(*right_batch, *columns, *right).reshape(batch, -1, inner).tolist()
-    ids = [_inner(graph, row, column) for i in range(batch) for row in lines[i] for column in others[i]]
-    return [np.array(ids, np.int64).reshape(shape)]
+    lefts = a.transpose(*left_batch, *rows, *left).reshape(batch, -1, inner)
+    rights = b.transpose(*right_batch, *columns, *right).reshape(batch, -1, inner)
+    return [np.array([_product(graph, x, y) for x, y in zip(lefts, rights, strict=True)], np.int64).reshape(shape)]
+
+
+def _product(graph: Graph, a: Ids, b: Ids) -> Ids:
+    """Multiply a matrix by another one that was turned around."""
+    if dense.pays(graph, a, b.T, "product"):
+        return graph.dense(dense.Dense("product", len(a), a.shape[1], len(b)), a, b.T)
+    ids = [_inner(graph, row, column) for row in a.tolist() for column in b.tolist()]
+    return np.array(ids, np.int64).reshape(len(a), len(b))
 
 
 def _inner(graph: Graph, row: list[int], column: list[int]) -> int:

@@ -5,17 +5,19 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
+from wolf.belief import Gaussian
 from wolf.engine import run
 from wolf.engine.saving import SAVERS
-from wolf.native import composed
-from wolf.native.graph import ONCE, STEP, Graph
+from wolf.native import backward, composed
+from wolf.native.graph import ONCE, STEP, Graph, Node
 from wolf.native.ids import RefusedError, kind_of
 from wolf.native.kinds import Signature, count_values, num_parameters
 from wolf.native.layout import Layout, Output, Place, Slot
 from wolf.native.translate import translate
-from wolf.numerics.linalg import few_operations
+from wolf.numerics.linalg import straight_line
 from wolf.numerics.precision import precision
 
 MOST_ENTRIES = 400_000  # numbers that a step makes, most of which may be folded
@@ -87,21 +89,23 @@ def trace(kind: Signature, values: np.ndarray | None = None) -> StepGraph:
         kind: from `take_apart`.
         values: of the model's numbers, if they are to be a part of the code.
     """
-    with precision(kind.dtype), few_operations():
+    rows = row_shapes(kind)
+    with precision(kind.dtype), straight_line():
         start_program, start_shapes = jax.make_jaxpr(_starting(kind), return_shape=True)(*_abstract(kind))
         shapes, structure = jax.tree.flatten(start_shapes)
         if kind.state is not None:
             structure = kind.state[0]
             shapes = [jax.ShapeDtypeStruct(*each) for each in zip(*kind.state[1:], strict=True)]
         said: list[Any] = []
-        step_program, (_, saved) = jax.make_jaxpr(_stepping(kind, structure, said), return_shape=True)(
-            *_abstract(kind), *_abstract(kind), *shapes, *_row_shapes(kind)
+        stepping = _stepping(kind, structure, said) if kind.back is None else backward.stepping(kind)
+        step_program, (_, saved) = jax.make_jaxpr(stepping, return_shape=True)(
+            *_abstract(kind), *_abstract(kind), *shapes, *(jax.ShapeDtypeStruct(s, kind.dtype) for s in rows.values())
         )
     if (entries := _entries(step_program.jaxpr)) > MOST_ENTRIES:
         raise RefusedError(f"a step makes {entries} numbers, before any is folded")
     step = _place(kind, step_program, shapes, saved, values)
     step.described = said[0] if said else None
-    step.obs_dim = _row_shapes(kind)[0].shape[0]
+    step.obs_dim = next(iter(rows.values()))[0]
     step.state = (structure, tuple(s.shape for s in shapes), tuple(np.dtype(s.dtype) for s in shapes))
     step.start = _place_start(kind, start_program, values)
     return step
@@ -123,15 +127,20 @@ def _abstract(kind: Signature) -> list[Any]:
     return [jax.ShapeDtypeStruct(shape, kind.dtype) for shape in kind.shapes]
 
 
-def _row_shapes(kind: Signature) -> list[Any]:
+def row_shapes(kind: Signature) -> dict[str, tuple[int, ...]]:
+    """Give the shape of a row of each array that a step reads, those of the model apart."""
     model, _ = jax.tree.unflatten(kind.structure, _abstract(kind))
-    y = [jax.ShapeDtypeStruct((model.obs_dim,), kind.dtype)]
-    return y if kind.inputs is None else y + [jax.ShapeDtypeStruct((kind.inputs,), kind.dtype)] * 2
+    if kind.back is not None:
+        return backward.row_shapes(kind, model.state_dim)
+    shapes: dict[str, tuple[int, ...]] = {"y": (model.obs_dim,)}
+    return shapes if kind.inputs is None else shapes | {"u": (kind.inputs,), "u_before": (kind.inputs,)}
 
 
 def _starting(kind: Signature) -> Callable:
     def start(*leaves: Any) -> Any:
         model, method = jax.tree.unflatten(kind.structure, leaves)
+        if kind.back is not None:  # where a walk back starts from is no part of the model; this has its shapes
+            return Gaussian(*map(jnp.asarray, model.prior))
         return run.init(model, method, None)
 
     return start
@@ -218,16 +227,11 @@ def _place(kind: Signature, program: Any, shapes: list[Any], saved: Any, values:
     """Translate the step, with both halves of every square array of the state as one number where that holds."""
     symmetric = [len(s.shape) == 2 and s.shape[0] == s.shape[1] and s.shape[0] > 1 for s in shapes]
     while True:
-        graph, slots = Graph(kind.dtype), Slots(values)
+        graph, slots = Graph(kind.dtype, loops=values is None), Slots(values)
         leads = "before" if kind.update_first else "now"
         leaves = [*_leaf_nodes(graph, kind, slots, leads), *_leaf_nodes(graph, kind, slots, "now")]
         state, places = _state_nodes(graph, slots, shapes, symmetric)
-        names = ["y"] if kind.inputs is None else ["y", "u", "u_before"]
-        sizes = [var.aval.size for var in program.jaxpr.invars[len(leaves) + len(state) :]]
-        rows = [
-            np.array([slots.input(graph, Slot(name, i)) for i in range(size)], np.int64)
-            for name, size in zip(names, sizes, strict=True)
-        ]
+        rows = [_row_nodes(graph, slots, name, shape) for name, shape in row_shapes(kind).items()]
         results = translate(graph, program, [*leaves, *state, *rows])
         new, saving = results[: len(shapes)], results[len(shapes) :]
         still = [s and bool(np.array_equal(n, n.T)) for s, n in zip(symmetric, new, strict=True)]
@@ -238,8 +242,8 @@ def _place(kind: Signature, program: Any, shapes: list[Any], saved: Any, values:
     outputs = [_output(leaf, kind.dtype) for leaf in jax.tree.leaves(saved)]
     wanted = [number for ids in saving for number in ids.ravel().tolist()]
     alive = graph.needed([*next_state, *wanted])
-    operations = sum(graph.nodes[n].op not in ("const", "input") and graph.nodes[n].block != ONCE for n in alive)
-    groups = names + _varying_groups(kind)
+    operations = sum(map(_cost, (graph.nodes[n] for n in alive)))
+    groups = [*row_shapes(kind), *_varying_groups(kind)]
     kept = _kept(graph, alive, [*next_state, *wanted])
     fixed = [
         (i, name) for i, name in kind.general if not kind.varying[i]
@@ -249,6 +253,20 @@ def _place(kind: Signature, program: Any, shapes: list[Any], saved: Any, values:
         kept = [*kept, _surely_fine(graph, [leaves[i] for i, _ in fixed], covariances)]
     layout = Layout(slots.listed(), groups, kept, places, next_state, outputs, wanted)
     return StepGraph(graph, layout, (None, (), ()), jax.tree.structure(saved), operations, (graph, layout))
+
+
+def _cost(node: Node) -> int:
+    """Count the lines of a node in every step; what a loop takes and gives is counted with it, at half the price."""
+    if node.op in ("const", "input", "part") or node.block == ONCE:
+        return 0
+    return int(node.value.moved) // 2 if node.op == "dense" else 1
+
+
+def _row_nodes(graph: Graph, slots: Slots, name: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Make the nodes of a row; of a covariance the lower half is read, for both."""
+    at = np.arange(int(np.prod(shape, dtype=int))).reshape(shape)
+    at = np.maximum(at, at.T) if len(shape) == 2 else at
+    return np.array([slots.input(graph, Slot(name, int(i))) for i in at.ravel()], np.int64).reshape(shape)
 
 
 def _surely_fine(graph: Graph, leaves: list[np.ndarray], covariances: list[bool]) -> int:
@@ -290,7 +308,7 @@ def _kept(graph: Graph, alive: set[int], results: list[int]) -> list[int]:
         if node.op == "phi":
             branch = graph.branches[node.args[0]]
             used |= {branch.chosen, *branch.results[node.args[1]]}
-        elif node.op != "input":
+        elif node.op not in ("input", "part"):
             used |= set(node.args)
     return sorted(n for n in used if graph.nodes[n].block == ONCE and graph.nodes[n].op != "const")
 
@@ -323,7 +341,7 @@ def _state_nodes(
 
 def _place_start(kind: Signature, program: Any, values: np.ndarray | None) -> tuple[Graph, Layout]:
     """Translate what a model starts from; all of it is made once."""
-    graph, slots = Graph(kind.dtype), Slots(values)
+    graph, slots = Graph(kind.dtype, loops=values is None), Slots(values)
     results = translate(graph, program, _leaf_nodes(graph, kind, slots, None))
     nodes = [int(number) for ids in results for number in ids.ravel()]
     return graph, Layout(slots.listed(), [], nodes, [], [], [], [])

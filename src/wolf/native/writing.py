@@ -6,6 +6,7 @@ The text is plain: no fast-math flag anywhere, so that nothing is contracted, re
 import struct
 from typing import Any
 
+from wolf.native import dense
 from wolf.native.elementary import EXPONENTIAL, LOGARITHM
 from wolf.native.graph import Graph
 
@@ -26,6 +27,8 @@ class Writer:
         self.names: dict[int, str] = {}
         self.used: set[str] = set()
         self.label = "entry"
+        self.room: list[str] = []  # memory for matrices, to be set aside where the function begins
+        self._held: dict[tuple, str] = {}  # matrices that are in memory, by their nodes
         self._fresh = 0
 
     def wide(self, one: str) -> str:
@@ -81,7 +84,13 @@ class Writer:
             if node.op == "phi":
                 if node.args[0] not in done:
                     done.add(node.args[0])
+                    held = dict(self._held)  # what one side puts into memory, the other may not have
                     self.branch(node.args[0], alive, done)
+                    self._held = held
+            elif node.op == "dense":
+                self.names[number] = self._loop(node)
+            elif node.op == "part":
+                self.names[number] = self._part(node)
             elif node.op not in ("const", "input"):
                 self.names[number] = self.operation(node)
 
@@ -141,6 +150,42 @@ class Writer:
             self.define(f"phi {kind} [ {value}, %{end} ], [ zeroinitializer, %{before} ]")
             for kind, value in zip(kinds, values, strict=True)
         ]
+
+    def matrix(self, rows: int, columns: int) -> str:
+        """Set memory aside for a matrix; what fills its rows up stays zero."""
+        name, kind = self.fresh("m"), f"[{rows * dense.stride(columns, self.lanes)} x {self.types['f']}]"
+        self.room += [f"  {name} = alloca {kind}, align 64", f"  store {kind} zeroinitializer, ptr {name}, align 64"]
+        return name
+
+    def hold(self, numbers: tuple[int, ...], rows: int, columns: int) -> str:
+        """Put a matrix into memory, if it is not there yet, and say where it is."""
+        key = (rows, columns, numbers)
+        if key not in self._held:
+            self._held[key] = base = self.matrix(rows, columns)
+            for i, number in enumerate(numbers):
+                at = i // columns * dense.stride(columns, self.lanes) + i % columns
+                place = self.define(f"getelementptr {self.types['f']}, ptr {base}, i64 {at}")
+                self.add(f"store {self.types['f']} {self.name(number)}, ptr {place}, align 8")
+        return self._held[key]
+
+    def _loop(self, node: Any) -> str:
+        """Call the loop of a product or a solution."""
+        shape = node.value
+        cut = shape.rows * shape.inner
+        a = self.hold(node.args[:cut], shape.rows, shape.inner)
+        b = self.hold(node.args[cut:], shape.inner, shape.columns)
+        result = self.matrix(shape.rows, shape.columns)
+        self.used.add(dense.function(shape, self.number, self.lanes))
+        self.add(f"call void @{shape.name}(ptr {a}, ptr {b}, ptr {result})")
+        return result
+
+    def _part(self, node: Any) -> str:
+        """Load a number that a loop made."""
+        columns = self.graph.nodes[node.args[0]].value.columns
+        at = node.args[1] // columns * dense.stride(columns, self.lanes) + node.args[1] % columns
+        kind = self.types["f"]
+        place = self.define(f"getelementptr {kind}, ptr {self.names[node.args[0]]}, i64 {at}")
+        return self.define(f"load {kind}, ptr {place}, align 8")
 
     def operation(self, node: Any) -> str:
         """Write one operation."""

@@ -40,7 +40,7 @@ def transpose(a: Array) -> Array:
 
 def symmetrise(a: Array) -> Array:
     """Average a matrix with its transpose; a small one takes its lower half for both, which is as good and cheaper."""
-    if a.shape[0] > SMALL:
+    if a.shape[0] > SMALL and not _mode.straight_line:
         return 0.5 * (a + transpose(a))
     return jnp.where(_lift(np.tri(a.shape[0], dtype=bool), a.ndim - 2), a, transpose(a))
 
@@ -87,7 +87,7 @@ def matmul(a: Array, b: Array) -> Array:
         [[1.0, 2.0], [3.0, 4.0]]
     """
     if a.ndim == b.ndim == 2:
-        return (a[:, :, None] * b[None, :, :]).sum(1) if _fusible(*a.shape, b.shape[1]) else a @ b
+        return (a[:, :, None] * b[None, :, :]).sum(1) if _in_line(*a.shape, b.shape[1]) else a @ b
     if max(*a.shape[:2], *b.shape[:2]) > UNROLLED:
         return reduce(operator.add, [a[:, k, None] * b[None, k, :] for k in range(a.shape[1])])
     return _stack([[_entry(a, b, i, j) for j in range(b.shape[1])] for i in range(a.shape[0])])
@@ -113,7 +113,7 @@ def sandwich(a: Array, p: Array) -> Array:
 def matmul_symmetric(a: Array, b: Array, add: Array | None = None) -> Array:
     """Compute `a b + add`, known to be symmetric, and make it exactly so."""
     size = a.shape[0]
-    if not _mode.few_operations or a.ndim > 2 or not _fusible(*a.shape, size):
+    if not _mode.few_operations or a.ndim > 2 or not _in_line(*a.shape, size):
         product = matmul(a, b)
         return symmetrise(product if add is None else product + add)
     rows, columns = np.tril_indices(size)
@@ -139,8 +139,20 @@ def few_operations() -> Iterator[None]:
         _mode.few_operations = before
 
 
+@contextmanager
+def straight_line() -> Iterator[None]:
+    """Trace what will be written as straight-line code: few operations, products as such, no eigenvectors."""
+    before, _mode.straight_line = _mode.straight_line, True
+    try:
+        with few_operations():
+            yield
+    finally:
+        _mode.straight_line = before
+
+
 class _Mode(threading.local):
     few_operations = False
+    straight_line = False
 
 
 _mode = _Mode()
@@ -299,11 +311,13 @@ def psd_solve(a: Array, b: Array) -> Array:
     on which one. A large matrix is decomposed into eigenvectors only where a Cholesky factor has a pivot that may be
     nothing but rounding: that takes several times longer.
     """
-    if a.ndim > 2 or a.shape[0] <= SMALL:
+    if a.ndim > 2 or a.shape[0] <= (UNROLLED if _mode.straight_line else SMALL):
         return _psd_solve_entries(a, b)
-    lower = jnp.linalg.cholesky(a)
+    lower = jax.lax.linalg.cholesky(a, symmetrize_input=not _mode.straight_line)
     pivots = jnp.diagonal(lower) ** 2
     sound = (pivots > jnp.finfo(a.dtype).eps ** 0.75 * jnp.diagonal(a)).all()  # false for NaN, the sign of a failure
+    if _mode.straight_line:  # who runs it sees NaN, and runs it by XLA
+        return jnp.where(sound, Cholesky(lower).solve(b), jnp.nan)
     return jax.lax.cond(sound, lambda: Cholesky(lower).solve(b), lambda: _solve_by_eigenvectors(a, b))
 
 
@@ -423,6 +437,11 @@ def safe_sqrt(x: Array) -> Array:
 def _fusible(*sizes: int) -> bool:
     """Say whether a product is small: at most one long side (the points of a sigma-point rule), few terms."""
     return sum(size > SMALL for size in sizes) <= 1 and math.prod(sizes) <= TERMS
+
+
+def _in_line(*sizes: int) -> bool:
+    """Say whether a product is written out; in straight-line code who writes it decides, knowing the zeros."""
+    return _fusible(*sizes) and not _mode.straight_line
 
 
 def _entry(a: Array, b: Array, i: int, j: int) -> Array:

@@ -9,6 +9,47 @@ import numpy as np
 from wolf import checks
 
 FINE, LATE, TWICE = 0, 1, 2
+TABLE_PER_KEY = 16  # entries of a table of integers for each key that there is
+
+
+class Directory(dict[Hashable, int]):
+    """Says which row each key has; those of small integers are also in a table, where an array finds them at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._table = np.full(0, -1)
+
+    def put(self, keys: Sequence[Hashable], rows: Sequence[int]) -> None:
+        """Add keys that are new, each with its row."""
+        self |= dict(zip(keys, rows, strict=True))
+        small = [(key, row) for key, row in zip(keys, rows, strict=True) if type(key) is int and 0 <= key < self._most]
+        if not small:
+            return
+        highest = max(key for key, _ in small)
+        if highest >= len(self._table):  # anew, and twice as long: some keys may have been too large for the old one
+            self._table = np.full(2 * highest + 1, -1)
+            small = [(k, row) for k, row in self.items() if type(k) is int and 0 <= k < len(self._table)]
+        where, what = zip(*small, strict=True)
+        self._table[list(where)] = what
+
+    @property
+    def _most(self) -> int:
+        """Length of a table that is not much longer than there are keys."""
+        return TABLE_PER_KEY * (len(self) + TABLE_PER_KEY)
+
+    def drop(self, key: Hashable) -> int:
+        """Take a key out, and give its row."""
+        if type(key) is int and 0 <= key < len(self._table):
+            self._table[key] = -1
+        return self.pop(key)
+
+    def find(self, keys: Any) -> np.ndarray | None:
+        """Find the rows of an array of integers, (n,); None where that is not all in the table."""
+        array = isinstance(keys, np.ndarray) and keys.ndim == 1 and keys.dtype.kind in "iu" and keys.size > 0
+        if not array or keys.min() < 0 or keys.max() >= len(self._table):
+            return None
+        rows = self._table[keys]
+        return rows if rows.min() >= 0 else None
 
 
 def names(keys: Any) -> list[Hashable]:
@@ -67,6 +108,15 @@ def judge(rows: np.ndarray, times: np.ndarray | None, last: np.ndarray) -> tuple
     gaps = np.empty(len(rows))
     verdict[order], gaps[order] = some, np.maximum(gap, 0.0)
     return verdict, gaps
+
+
+def all_different(rows: np.ndarray) -> bool:
+    """Say whether no row is there twice, without sorting them."""
+    if not len(rows):
+        return True
+    last, order = np.empty(rows.max() + 1, np.int64), np.arange(len(rows))
+    last[rows] = order
+    return bool(np.array_equal(last[rows], order))
 
 
 def groups(rows: np.ndarray, times: np.ndarray | None, fine: np.ndarray) -> Iterator[np.ndarray]:

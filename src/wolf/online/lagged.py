@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wolf import checks, entry
+from wolf import checks, entry, native
 from wolf.belief import Gaussian
 from wolf.engine import hindsight
 from wolf.engine.run import run_filter
@@ -87,6 +87,7 @@ class FixedLag:
         self._jumped: int | None = None  # the step at which the last jump began
         with precision(self.online.dtype):
             self._model, moments = cast((with_matrices(model), self.online.method.moments), self.online.dtype)
+        self._native = native.plan_back((self._model,), moments, self.online.dtype, None, native.Back(True, False))
         self._smooth = partial(_oldest, self._model, moments, update_first=self.online.update_first)
 
     def step(self, y: ArrayLike | None) -> Lagged:
@@ -101,23 +102,39 @@ class FixedLag:
         with self.online._lock:
             state = self.online.state if self._votes else None
             report = self.online.step(y)
-            votes = self.online.state.memory.votes if self._votes else None
+            after = self.online.state
+            votes = after.memory.votes if self._votes else None
             value = self.online.measurement(y)
             scale = np.asarray(1.0 if report.dynamics_scale is None else report.dynamics_scale)
-            beliefs = (self.online.mean, self.online.cov, *report.predicted, scale)
+            beliefs = (np.asarray(after.mean), np.asarray(after.cov), *report.predicted, scale)
             self._past.append(_Past(beliefs, state, value, votes))
             if self._votes and report.inflation is not None and report.inflation > 1.0:
                 self._look_back()
             now, past = self.online.t - 1, [each.beliefs for each in self._past]
+        mean, cov = self._walk_back_native(past, now) or self._walk_back(past, now)
+        return Lagged(now - len(past) + 1, mean, cov, report)
+
+    def _walk_back_native(self, past: list[tuple], now: int) -> tuple[np.ndarray, np.ndarray] | None:
+        """Smooth the last steps by native code; None where that is for XLA."""
+        if self._native is None:
+            return None
+        columns = (np.stack(column)[None] for column in zip(*past, strict=True))
+        means, covs, before, before_covs, scales = (np.asarray(column, self.online.dtype) for column in columns)
+        beliefs, start = (Gaussian(means, covs), Gaussian(before, before_covs)), now - len(past) + 1
+        found = native.walk_back(self._native, *beliefs, None, None, start, scales, self.online.update_first)
+        mean, cov = found.mean[0, 0], found.cov[0, 0]
+        return (mean, cov) if np.isfinite(cov).all() else None
+
+    def _walk_back(self, past: list[tuple], now: int) -> tuple[np.ndarray, np.ndarray]:
+        """Smooth the last steps by XLA, padded to one length, so that one program serves from the first step on."""
         there = len(past)
-        # Padded to one length, so that one compiled program serves from the first step on.
         rows = [*past, *[past[-1]] * (self.lag + 1 - there)]
         means, covs, before, before_covs, scales = (np.stack(column) for column in zip(*rows, strict=True))
         with precision(self.online.dtype):
             beliefs = cast((Gaussian(means, covs), Gaussian(before, before_covs)), self.online.dtype)
             told = cast(scales, self.online.dtype)
             mean, cov = self._smooth(*beliefs, np.int32(there), np.int32(now - there + 1), told)
-        return Lagged(now - there + 1, np.asarray(mean), np.asarray(cov), report)
+        return np.asarray(mean), np.asarray(cov)
 
     def _look_back(self) -> None:
         """Filter the last steps again, with the jump where the vote that was won just now began.

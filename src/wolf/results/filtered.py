@@ -1,7 +1,7 @@
 """What `wolf.filter` and `wolf.filter_many` return: NumPy arrays with names, and a `repr` that tells what they are."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -10,6 +10,7 @@ import numpy as np
 from wolf.filters import GaussianState
 from wolf.results import labelled, notebook, tabular
 from wolf.results.describe import describe_method, describe_state
+from wolf.results.later import Later
 from wolf.statespace.arrays import count
 
 ARRAYS = (
@@ -185,7 +186,7 @@ class Filtered:
 
     def __len__(self) -> int:
         """Count the steps of a series, or the series."""
-        return len(jax.tree.leaves(self.saved)[0])
+        return len(self.saved["means"] if isinstance(self.saved, Later) else jax.tree.leaves(self.saved)[0])
 
     def __getitem__(self, index: Any) -> "Filtered":
         """Slice one series in time, or pick one series of many."""
@@ -195,8 +196,8 @@ class Filtered:
             return self._series(int(index))
         if not isinstance(index, slice):
             raise TypeError(f"slice in time, as out[100:200]; got {index!r}")
-        saved = jax.tree.map(lambda leaf: leaf[index], self.saved)
-        steps = len(jax.tree.leaves(saved)[0])
+        saved = _cut(self.saved, lambda leaf: leaf[index])
+        steps = len(range(*index.indices(len(self))))
         settings = self.settings | {"steps": steps, "slice": f"{index.start}:{index.stop}:{index.step}"}
         ys = self.ys[index]
         labels = None if self.index is None else self.index[index]
@@ -205,7 +206,7 @@ class Filtered:
 
     def _series(self, index: int) -> "Filtered":
         steps = self.settings["steps"] if self.lengths is None else int(self.lengths[index])
-        saved = jax.tree.map(lambda leaf: leaf[index][:steps], self.saved)
+        saved = _cut(self.saved, lambda leaf: leaf[index][:steps])
         ys = self.ys[index][:steps]
         inputs = self.inputs if self.inputs is None or self.inputs.ndim == 2 else self.inputs[index]
         return dataclasses.replace(
@@ -309,6 +310,10 @@ class Filtered:
         if self.num_series is None:
             rows.append(("final state", describe_state(self.final)))
         return rows
+
+
+def _cut(saved: Any, piece: Callable[[np.ndarray], np.ndarray]) -> Any:
+    return saved.cut(piece) if isinstance(saved, Later) else jax.tree.map(piece, saved)
 
 
 def _total(values: np.ndarray, num_series: int | None) -> float | np.ndarray:

@@ -22,7 +22,7 @@ from wolf.serving import bodies
 from wolf.serving.answered import Answered
 from wolf.serving.history import History, Shown, lay_out
 from wolf.serving.journal import Journal, Record
-from wolf.serving.watch import Watch
+from wolf.serving.watch import KeyWatch
 from wolf.statespace import LinearModel
 from wolf.streaming.commits import SERVICE, Commits
 from wolf.streaming.flow import Flow, Passed, Streamed, name_columns
@@ -103,7 +103,7 @@ class Service:
             )
         self.batch, self.every, self.keep, self.most_keys = batch, every, keep, most_keys
         self.lock, self.since, self.version = RLock(), clocks.time(), 0
-        self.history, self.watch = History(keep, len(self.columns.values)), Watch(len(self.columns.values))
+        self.history, self.watch = History(keep, len(self.columns.values)), KeyWatch(len(self.columns.values))
         self.answered, self.latest, self.flags = Answered(), deque[Flagged](maxlen=LATEST), 0
         self._closed = False
         self.broken, self.warning = "", ""  # why nothing is taken any more; what somebody should look after

@@ -33,7 +33,7 @@ FIELDS: dict[str, tuple[str, float]] = {  # of each key: kind of number, and wha
 BITS = np.uint32((1 << RECENT) - 1)
 
 
-class Watch:
+class KeyWatch:
     """How each key is doing.
 
     Args:

@@ -48,12 +48,13 @@ def prior_width(model: Any) -> float:
     if not all(isinstance(leaf, np.ndarray) for leaf in leaves):
         return 0.0
     forward, seen, noise, prior, drift = (np.diag(a) if a.ndim == 1 else a[0] if a.ndim == 3 else a for a in leaves)
-    widest = 0.0
+    ahead = [seen]
     with np.errstate(all="ignore"):
-        for _ in range(min(model.state_dim, STEPS_AHEAD)):
-            widest = max(widest, float(np.trace(np.linalg.solve(noise, seen @ (prior + drift) @ seen.T))))
-            seen = seen @ forward
-    return widest
+        for _ in range(min(model.state_dim, STEPS_AHEAD) - 1):
+            ahead.append(ahead[-1] @ forward)
+        each = np.stack(ahead)
+        widths = (np.linalg.solve(noise, each) * (each @ (prior + drift))).sum((1, 2))  # tr(R⁻¹ A Aᵀ), each a sum
+    return float(max(0.0, *widths.tolist()))
 
 
 def own_noise(model: Any) -> Callable | None:

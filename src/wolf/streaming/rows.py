@@ -3,7 +3,6 @@
 import csv
 import json
 import math
-import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -12,7 +11,8 @@ import numpy as np
 
 DELIMITERS = ",;\t|"
 FEW = 200  # lines for which Arrow is not worth its start
-ODD = re.compile(r'["\x00-\x09\x0b-\x20\x7f]')  # quotes, and what may be space to one and not to the other
+# What plain lines are made of: no quotes, and nothing that may be space to one reader and not to another.
+PLAIN = bytes(set(range(0x21, 0x7F)) - {ord('"')} | {ord("\n")})
 LOST = "\ufffd"  # what stands for bytes that are no text
 
 
@@ -162,15 +162,16 @@ class Parser:
 
         assert self.plain is not None
         mark, places, width = self.plain
-        if not text.isascii() or ODD.search(text):
+        data = text.encode()
+        if data.translate(None, PLAIN):
             return None
         names = [str(i) for i in range(width)]
         wanted = [names[place] for place in places]
         types = dict.fromkeys(wanted, float64()) | {wanted[0]: string()}
         try:
             table = csv.read_csv(
-                py_buffer(text.encode()),
-                csv.ReadOptions(use_threads=False, column_names=names, block_size=len(text) + 1),
+                py_buffer(data),
+                csv.ReadOptions(use_threads=False, column_names=names, block_size=len(data) + 1),
                 csv.ParseOptions(delimiter=mark, quote_char=False),
                 csv.ConvertOptions(
                     column_types=types, include_columns=wanted, null_values=[""], strings_can_be_null=False
