@@ -18,7 +18,7 @@ from wolf.numerics.running import running_maximum, running_median
 from wolf.readings.shapes import runs_of
 from wolf.statespace import LinearModel
 
-CUT, WIDE = 3.0, 8.0  # deviations at which errors are cut off where their usual reach is measured
+CUT = 3.0  # deviations at which errors are cut off where their usual spread is measured
 MAD = 1.4826  # from a median absolute deviation to the standard deviation of a Gaussian
 BLOCK = 65_536  # rows that are correlated at once
 ROWS = 16_384  # rows that are compared at once: few enough for a processor's own memory
@@ -30,8 +30,10 @@ FOR_GOOD = 1.1  # by which a shift must explain more than a fault that comes bac
 SHIFT = 7.0  # the same for a shift
 NEAR = 101  # errors around a row that tell how large they usually are there
 CALM_TO_WILD = (0.25, 8.0)  # range of that, beside the usual
-TAIL, GAUSSIAN = 0.95, 2.906  # quantile that tells how far tails reach, and how far a Gaussian's does, in medians
-MOST_HEAVY = 3.0  # times as far as a Gaussian's that tails may reach; beyond it are the faults themselves
+# Of |t| with 1, 1.5, 2, 3, 5, 10 and many degrees of freedom: ratio of the 90 % and 50 % quantiles, and of the 99 %
+# quantile to a Gaussian's, the smallest first.
+RATIOS = (2.439, 2.590, 2.772, 3.077, 3.576, 4.267, 6.314)
+FACTORS = (1.0, 1.11, 1.25, 1.51, 1.96, 2.63, 4.97)
 ECHO = 200  # rows on either side of a fault in which its echo may be heard
 WEAK = 0.15  # strength beside that of another fault nearby, below which it may be an echo
 LEAST_SCALE = 0.5  # of τ, which has 1 where the model fits
@@ -119,10 +121,7 @@ def correlate(errors: np.ndarray, step: np.ndarray) -> np.ndarray:
 
 
 class Limits(NamedTuple):
-    """Sizes from which on statistics are no chance: of each length and of a shift, (L + 1, 2), and of drifts, (n, 2).
-
-    Each downwards and upwards: counts and prices leap up by themselves, and hardly ever down.
-    """
+    """Sizes from which on statistics are no chance: of each length and of a shift, and of each drift."""
 
     runs: np.ndarray
     ramps: np.ndarray
@@ -139,19 +138,16 @@ def limits_of(errors: np.ndarray, shape: FaultShape) -> Limits:
         errors: one-step errors of a filter that outliers do not move, over their deviation, (n,).
         shape: of a step.
     """
-    total, calm = (correlate(np.clip(errors, -cut, cut), shape.step) for cut in (WIDE, CUT))
+    heavy = tail_factor(errors)
+    total = correlate(np.clip(errors, -CUT, CUT), shape.step)
 
-    def scale(parts: np.ndarray) -> float:
-        return max(LEAST_SCALE, MAD * float(np.median(np.abs(parts))) if parts.size else 1.0)
+    def limit(parts: np.ndarray, least: float) -> float:
+        scale = MAD * float(np.median(np.abs(parts))) if parts.size else 1.0
+        return least * heavy * max(LEAST_SCALE, scale)
 
-    def limit(parts: np.ndarray) -> np.ndarray:
-        return FAULT * scale(parts) * tail_factors(parts)
-
-    runs = [limit(_run_parts(total, shape, length)) for length in range(1, shape.longest + 1)]
-    ramps = [limit(_ramp_parts(total, shape, i)) for i in range(len(shape.ramps))]
-    # A single shift is felt in many rows of its statistic, and would pass for its tail: that of the errors is taken.
-    shift = SHIFT * scale(calm[:-1] / shape.norms[-1]) * tail_factors(errors)
-    return Limits(np.array([*runs, shift]), np.array(ramps).reshape(-1, 2))
+    runs = [limit(_run_parts(total, shape, length), FAULT) for length in range(1, shape.longest + 1)]
+    ramps = [limit(_ramp_parts(total, shape, i), FAULT) for i in range(len(shape.ramps))]
+    return Limits(np.array([*runs, limit(total[:-1] / shape.norms[-1], SHIFT)]), np.array(ramps))
 
 
 def _run_parts(total: np.ndarray, shape: FaultShape, length: int) -> np.ndarray:
@@ -191,30 +187,7 @@ def find(errors: np.ndarray, usable: np.ndarray, shape: FaultShape, limits: Limi
     best[~usable] = 0.0
     taken = _strongest(best, rows, which, shape.longest)
     chosen = np.searchsorted(rows, taken)
-    found = Found(taken, which[chosen], drift[chosen] & (which[chosen] > 0), size[chosen], best[taken])
-    return _or_shifts(found, total, shape, limits)
-
-
-def _or_shifts(found: Found, total: np.ndarray, shape: FaultShape, limits: Limits) -> Found:
-    """Take runs for shifts that explain more and begin where the run ends: what comes before a step looks off, too.
-
-    If such a shift is too small to be told, there is neither.
-    """
-    ends = found.first + found.length
-    inside = (found.length > 0) & (ends < len(total) - 1)
-    ends = np.where(inside, ends, 0)
-    run = found.strength * (1 + LONGER * np.sqrt(np.maximum(found.length - 1, 0)))
-    shift = np.abs(total[ends]) / shape.norms[-1]
-    better = inside & (shift > FOR_GOOD * run)
-    kept = ~better | (shift > limits.runs[-1][(total[ends] > 0).astype(int)])
-    changed = Found(
-        np.where(better, ends, found.first),
-        np.where(better, 0, found.length),
-        found.drift & ~better,
-        np.where(better, total[ends] / shape.norms[-1] ** 2, found.size),
-        found.strength,
-    )
-    return Found(*(each[kept] for each in changed))
+    return Found(taken, which[chosen], drift[chosen] & (which[chosen] > 0), size[chosen], best[taken])
 
 
 def _compare(
@@ -231,10 +204,10 @@ def _compare(
     best, raw, size = np.zeros(count), np.zeros(count), np.zeros(count)
     which, drift = np.zeros(count, int), np.zeros(count, bool)
 
-    def compare(part: np.ndarray, limit: np.ndarray, norm: float, length: int, ramp: bool) -> None:
+    def compare(part: np.ndarray, limit: float, norm: float, length: int, ramp: bool) -> None:
         part = part[:count]
         rows, ratio = len(part), np.abs(part)
-        ratio[(part > -limit[0]) & (part < limit[1])] = 0.0
+        ratio[ratio < limit] = 0.0
         np.maximum(raw[:rows], ratio, out=raw[:rows])
         ratio /= 1 + LONGER * np.sqrt(length - 1)
         better = ratio > best[:rows]
@@ -248,7 +221,7 @@ def _compare(
             compare(_ramp_parts(total, shape, i), limits.ramps[i], shape.ramp_norms[i], length, True)
     total = total[:count]
     shift = np.abs(total) / shape.norms[-1]
-    stays = (shift > limits.runs[-1][(total > 0).astype(int)]) & (shift > FOR_GOOD * raw)
+    stays = (shift > limits.runs[-1]) & (shift > FOR_GOOD * raw)
     best[stays] = shift[stays] / (1 + LONGER * np.sqrt(shape.longest))  # no fault is as long as what lasts
     which[stays], size[stays] = 0, (total / shape.norms[-1] ** 2)[stays]
     return best, which, drift, size
@@ -271,12 +244,15 @@ def local_scale(errors: np.ndarray, usable: np.ndarray) -> np.ndarray:
     return scale
 
 
-def tail_factors(errors: np.ndarray) -> np.ndarray:
-    """Say how much farther than a Gaussian's the tails reach, downwards and upwards, (2,)."""
-    middle = float(np.median(np.abs(errors))) if errors.size else 1.0
-    sides = [side[side > 0] for side in (-errors, errors)]
-    reach = [float(np.quantile(side, TAIL)) if side.size else 0.0 for side in sides]
-    return np.clip(np.array(reach) / max(GAUSSIAN * middle, 1e-300), 1.0, MOST_HEAVY)
+def tail_factor(errors: np.ndarray) -> float:
+    """Say how much farther than a Gaussian's the tails reach, from how far a tenth of the errors do.
+
+    The tails are taken for those of a Student-t law, whose degrees of freedom follow from the ratio of two quantiles;
+    the factor is that of its 99 % quantiles.
+    """
+    sizes = np.abs(errors)
+    middle, tenth = np.quantile(sizes, (0.5, 0.9)) if sizes.size else (1.0, 1.0)
+    return float(np.interp(tenth / max(middle, 1e-300), RATIOS, FACTORS))
 
 
 def _strongest(strength: np.ndarray, rows: np.ndarray, lengths: np.ndarray, longest: int) -> np.ndarray:

@@ -22,10 +22,9 @@ HIGHER = 1.5
 MOST_FAULTS = 0.15  # share of the readings
 KEEP = 3.5  # deviations from what all other readings say, from which a reading stays a fault
 BESIDE_OFF = 2.0  # the same for one beside a run of faults, to their side: it belongs to them
-FADES = 0.35  # of the reading beside it, that it must be off by at least: a drift fades slowly
 LONG = 3  # readings of such a run
 MOSTLY = 0.6  # share of a run that must be off for all of it to be a fault
-HOLE, AROUND = 3, 8  # readings between faults that are taken for faults, if half as many around them as this are
+HOLE, AROUND = 2, 8  # readings between faults that are taken for faults, if half as many around them as this are
 CULPRIT = 0.4  # deviations beside the worst nearby, below which a reading may only suffer from it
 CUT = 3.0  # deviations from which a reading is believed less
 LEAST_WEIGHT = 1e-3
@@ -102,12 +101,8 @@ def judge(
     seen = sweep(build, case.used, noise * case.ratio, gaps)
     away = case.left_out(seen, noise)
     del noise
-    # Where readings are wild for a while, so are those that are not there: intervals follow.
-    near = faults.local_scale(away, np.isfinite(away))
-    away /= near
     half = seen.variance + case.obs_var * case.ratio
     np.sqrt(half, out=half)
-    half *= near
     half *= reading_factor(away, level)
     final = seen.final._replace(belief=_moved(seen.final.belief, case.offset[-1]))
     np.add(seen.mean, case.offset, out=seen.mean)
@@ -314,7 +309,7 @@ def _pruned(mask: np.ndarray, away: np.ndarray, longest: int) -> np.ndarray:
 
 def _belongs(away: float, beside: float, soft: float) -> bool:
     """Say whether a reading belongs to the fault beside it: off by much, or by less to the same side."""
-    return bool(abs(away) > KEEP or away * np.sign(beside) > max(soft, FADES * abs(beside)))
+    return bool(abs(away) > KEEP or away * np.sign(beside) > soft)
 
 
 def _filled(mask: np.ndarray) -> np.ndarray:
