@@ -40,8 +40,8 @@ check-versions:  ## doors, kernel, frames and results with other Pythons and the
 test-spark: $(VENV)/spark.done  ## the tests on Spark, with kills of its processes; needs Java 17, takes minutes
 	$(BIN)/pytest -m spark tests/spark
 
-coverage: $(VENV)/coverage.done  ## which lines and branches the tests of `make check` go through
-	$(PYTEST) -m "not slow" --cov=wolf --cov-branch --cov-report=term:skip-covered --cov-report=json:$(VENV)/coverage.json
+coverage: $(VENV)/coverage.done  ## which lines and branches the quick tests go through
+	$(PYTEST) -m "not slow and not thorough and not spark" --cov=wolf --cov-branch --cov-report=term:skip-covered --cov-report=json:$(VENV)/coverage.json
 
 fuzz: $(VENV)/dev.done  ## 150,000 random models and series, over all filters with a Gaussian belief, and 34,000 at the doors
 	WOLF_FUZZ=100000 $(BIN)/pytest tests/attack/test_fuzz.py tests/attack/test_doors.py
