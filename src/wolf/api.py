@@ -67,7 +67,7 @@ def filter(
         [False, False, True, False, False]
     """
     meant = methods.TABLE.get(method) if isinstance(method, str) else method
-    how = (dtype, update_first, save, engine)
+    how = (dtype, update_first, save, engine, isinstance(method, str))  # a name stands for it; itself it is no method
     ready = native.recent.find(model, meant, how) if inputs is None and key is None else None
     method = entry.resolve_method(method, model) if ready is None else ready.method
     suited = entry.suit(model, method, key) if ready is None else ready.suited
