@@ -18,7 +18,7 @@ from wolf.native.kinds import take_apart
 from wolf.numerics import linalg
 from wolf.numerics.fingerprints import fingerprint
 from wolf.numerics.pytree import from_dict, to_dict
-from wolf.online import keyed, states
+from wolf.online import directory, keyed, states
 from wolf.protocols import Dtype, Filter, Info
 from wolf.results import Filtered, count, describe_state
 from wolf.statespace import LinearModel, Model, time_axes
@@ -109,7 +109,7 @@ class Bank:
         usual = self._ready(False, False)
         self._numbers, self._counts = (np.empty((0, first.shape[1]), first.dtype) for first in usual.start(1))
         self._times = np.empty(0)
-        self._rows = keyed.Directory()
+        self._rows = directory.Directory()
         self._free: list[int] = []
         self.late = 0
         self.repeated = 0
@@ -155,7 +155,7 @@ class Bank:
         Returns:
             What each row came to. A batch that is refused changes nothing.
         """
-        names = None if self._rows.find(keys) is not None else keyed.names(keys)
+        names = None if self._rows.find(keys) is not None else directory.names(keys)
         size = len(keys)
         values = checks.measurements(ys, self.model.obs_dim) if size else np.empty((0, self.model.obs_dim))
         if len(values) != size:
@@ -166,7 +166,7 @@ class Bank:
             ready = self._ready(when is not None, noise is not None)
             rows = self._rows.find(keys) if names is None else None  # again: another thread may have dropped a key
             if rows is None:
-                rows = self._find(keyed.names(keys) if names is None else names)
+                rows = self._find(directory.names(keys) if names is None else names)
             if times is None and R is None and keyed.all_different(rows):
                 return self._advance_each(ready, rows, values)
             return self._advance(ready, rows, values.astype(self.dtype), when, noise)
@@ -299,7 +299,7 @@ class Bank:
         """
         if isinstance(out.model, tuple):
             raise ValueError("a bank has one model for all keys; these series have one each")
-        names = keyed.names(keys)
+        names = directory.names(keys)
         series = out.num_series or 1
         if len(names) != series or len(set(names)) != series:
             raise ValueError(f"give one key for each series, all different: got {len(names)} keys, {series} series")
@@ -353,7 +353,7 @@ class Bank:
         with self._lock:
             keys, rows = list(self._rows), list(self._rows.values())
             arrays = {"numbers": self._numbers[rows], "counts": self._counts[rows], "times": self._times[rows]}
-        storage.write(Path(path), self._header, arrays | keyed.pack(keys))
+        storage.write(Path(path), self._header, arrays | directory.pack(keys))
 
     @property
     def _header(self) -> dict[str, Any]:
@@ -391,7 +391,7 @@ class Bank:
         entry.check_model(model)
         keys, header, arrays = states.unpack(table, FORMAT, FORMAT_VERSION)
         bank = cls(model, from_dict(header["method"]) if method is None else method, dtype=header["dtype"])
-        bank._take_over("the table", header, arrays | keyed.pack(keys))
+        bank._take_over("the table", header, arrays | directory.pack(keys))
         return bank
 
     @classmethod
@@ -428,7 +428,7 @@ class Bank:
             raise ValueError(f"{path} holds states of another shape or precision, or is damaged")
         with self._lock:
             self.forget(list(self._rows))
-            self._add(keyed.unpack(arrays), arrays["numbers"], arrays["counts"], arrays["times"])
+            self._add(directory.unpack(arrays), arrays["numbers"], arrays["counts"], arrays["times"])
 
     def copy_states(self, keys: Sequence[Hashable]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Copy the states of keys, as arrays that `put_states` takes; new keys start at the prior.
@@ -437,7 +437,7 @@ class Bank:
             keys: all different.
         """
         with self._lock:
-            rows = self._find(keyed.names(keys))
+            rows = self._find(directory.names(keys))
             return self._numbers[rows], self._counts[rows], self._times[rows]
 
     def put_states(self, keys: Sequence[Hashable], states: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
@@ -448,7 +448,7 @@ class Bank:
             states: of as many.
         """
         with self._lock:
-            rows = self._find(keyed.names(keys))
+            rows = self._find(directory.names(keys))
             self._numbers[rows], self._counts[rows], self._times[rows] = states
 
     def last_times(self, keys: Sequence[Hashable]) -> np.ndarray:
@@ -458,7 +458,7 @@ class Bank:
             keys: of any number.
         """
         with self._lock:
-            rows = np.fromiter((self._rows.get(key, -1) for key in keyed.names(keys)), np.int64)
+            rows = np.fromiter((self._rows.get(key, -1) for key in directory.names(keys)), np.int64)
             return np.where(rows < 0, np.nan, self._times[rows]) if len(self._times) else np.full(len(rows), np.nan)
 
     def __repr__(self) -> str:
