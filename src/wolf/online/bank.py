@@ -18,9 +18,9 @@ from wolf.native.kinds import take_apart
 from wolf.numerics import linalg
 from wolf.numerics.fingerprints import fingerprint
 from wolf.numerics.pytree import from_dict, to_dict
-from wolf.online import directory, keyed, states
+from wolf.online import directory, keyed, tables
 from wolf.protocols import Dtype, Filter, Info
-from wolf.results import Filtered, count, describe_state
+from wolf.results import Filtered, States, count, describe_state
 from wolf.statespace import LinearModel, Model, time_axes
 from wolf.statespace.arrays import replace
 
@@ -258,11 +258,14 @@ class Bank:
     def __getitem__(self, key: Hashable) -> "Held":
         """Give what is known about one key."""
         with self._lock:
-            if key not in self._rows:
-                raise KeyError(f"{key!r} is not in the bank, which has {count(len(self), 'key')}")
-            row = self._rows[key]
+            row = self._row(key)
             state = self._ready(False, False).code.unpack(self._numbers[row].copy(), self._counts[row].copy())
             return Held(state, float(self._times[row]))
+
+    def _row(self, key: Hashable) -> int:
+        if key not in self._rows:
+            raise KeyError(f"{key!r} is not in the bank, which has {count(len(self), 'key')}")
+        return self._rows[key]
 
     def forget(self, keys: Iterable[Hashable]) -> None:
         """Drop keys; one that comes again starts at the prior.
@@ -297,17 +300,36 @@ class Bank:
             out: from `wolf.filter_many` with one model for all, or from `wolf.filter` for one key.
             keys: one for each series.
         """
-        if isinstance(out.model, tuple):
+        return cls.from_states(out.states, keys)
+
+    @classmethod
+    def from_states(cls, states: States, keys: Sequence[Hashable]) -> "Bank":
+        """Give states of many series a key each, and go on from there.
+
+        Args:
+            states: as `out.states` of `wolf.filter_many` with one model for all.
+            keys: one for each series.
+        """
+        if isinstance(states.model, tuple):
             raise ValueError("a bank has one model for all keys; these series have one each")
-        names = directory.names(keys)
-        series = out.num_series or 1
+        names, series = directory.names(keys), len(states)
         if len(names) != series or len(set(names)) != series:
             raise ValueError(f"give one key for each series, all different: got {len(names)} keys, {series} series")
-        bank = cls(out.model, out.method, dtype=out.settings["dtype"])
-        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(out.final)]
-        leaves = leaves if out.num_series else [leaf[None] for leaf in leaves]
+        bank = cls(states.model, states.method, dtype=states.dtype)
+        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(states.final)]
         bank._add(names, *bank._ready(False, False).code.pack(leaves), np.full(series, np.nan))
         return bank
+
+    def states(self, keys: Sequence[Hashable]) -> States:
+        """Give the states of keys as `wolf.filter_many(state=)` takes them; times are not part of them.
+
+        Args:
+            keys: that were seen.
+        """
+        with self._lock:
+            rows = [self._row(key) for key in directory.names(keys)]
+            final = self._ready(False, False).code.unpack(self._numbers[rows], self._counts[rows])
+        return States(final, self.model, self.method, self.dtype)
 
     def dump(self, key: Hashable) -> bytes:
         """Give the state of one key as bytes, for a store of your own.
@@ -377,7 +399,7 @@ class Bank:
         with self._lock:
             rows = list(self._rows.values())
             arrays = {"numbers": self._numbers[rows], "counts": self._counts[rows], "times": self._times[rows]}
-            return states.pack(list(self._rows), arrays, self._header)
+            return tables.pack(list(self._rows), arrays, self._header)
 
     @classmethod
     def from_arrow(cls, table: Any, model: Model, method: str | Filter | None = None) -> "Bank":
@@ -389,7 +411,7 @@ class Bank:
             method: as in `load`.
         """
         entry.check_model(model)
-        keys, header, arrays = states.unpack(table, FORMAT, FORMAT_VERSION)
+        keys, header, arrays = tables.unpack(table, FORMAT, FORMAT_VERSION)
         bank = cls(model, from_dict(header["method"]) if method is None else method, dtype=header["dtype"])
         bank._take_over("the table", header, arrays | directory.pack(keys))
         return bank
