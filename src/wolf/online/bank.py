@@ -136,7 +136,7 @@ class Bank:
 
     def step(
         self,
-        keys: Sequence[Hashable] | np.ndarray,
+        keys: Sequence[Hashable] | np.ndarray | directory.Coded,
         ys: ArrayLike,
         times: ArrayLike | None = None,
         *,
@@ -155,7 +155,8 @@ class Bank:
         Returns:
             What each row came to. A batch that is refused changes nothing.
         """
-        names = None if self._rows.find(keys) is not None else directory.names(keys)
+        listed = keys.names if isinstance(keys, directory.Coded) else keys
+        names = None if self._rows.find(listed) is not None else directory.names(listed)
         size = len(keys)
         values = checks.measurements(ys, self.model.obs_dim) if size else np.empty((0, self.model.obs_dim))
         if len(values) != size:
@@ -164,9 +165,10 @@ class Bank:
         when = None if times is None else read_times(times, size, self.model)
         with self._lock:
             ready = self._ready(when is not None, noise is not None)
-            rows = self._rows.find(keys) if names is None else None  # again: another thread may have dropped a key
+            rows = self._rows.find(listed) if names is None else None  # again: another thread may have dropped a key
             if rows is None:
-                rows = self._find(directory.names(keys) if names is None else names)
+                rows = self._find(directory.names(listed) if names is None else names)
+            rows = rows[keys.codes] if isinstance(keys, directory.Coded) else rows
             if times is None and R is None and keyed.all_different(rows):
                 return self._advance_each(ready, rows, values)
             return self._advance(ready, rows, values.astype(self.dtype), when, noise)
@@ -199,12 +201,9 @@ class Bank:
         self.repeated += int(np.sum(used == keyed.TWICE))
         for some in keyed.groups(rows, times, used == keyed.FINE):
             given: dict[str, np.ndarray] = {"y": np.ascontiguousarray(ys[some])}
-            varying = {}
+            varying: dict[str, np.ndarray] = {}
             if times is not None:
-                moved = self._suited.over(gaps[some.ravel()])
-                varying = {
-                    name: each.reshape(*some.shape, *each.shape[1:]) for name, each in zip("FQ", moved, strict=True)
-                }
+                varying |= dict(zip("FQ", self._over(gaps[some]), strict=True))
             if noise is not None:
                 varying["R"] = noise[some]
             # The fields of a linear model are in the order F, H, Q, R, and so are the rows that its code reads.
@@ -217,6 +216,13 @@ class Bank:
             if times is not None:
                 self._times[index] = times[some[:, -1]]
         return Stepped(**outputs, used=used == keyed.FINE)
+
+    def _over(self, gaps: np.ndarray) -> list[np.ndarray]:
+        """Give F and Q of a group's steps, (states, rows, D, D), or (rows, D, D) where all states step alike."""
+        if np.array_equal(gaps, np.broadcast_to(gaps[0], gaps.shape)):
+            return [np.asarray(each) for each in self._suited.over(gaps[0])]
+        few, which = np.unique(gaps, return_inverse=True)  # sensors have clocks: there are few lengths of steps
+        return [each[which.reshape(gaps.shape)] for each in self._suited.over(few)]
 
     def _find(self, names: list[Hashable]) -> np.ndarray:
         """Find the row of each key, and make rows for new ones, at the prior."""

@@ -51,6 +51,22 @@ class Directory(dict[Hashable, int]):
         return rows if rows.min() >= 0 else None
 
 
+class Coded:
+    """Keys of rows as Arrow's dictionaries have them: few names, and for each row which of them it has.
+
+    Args:
+        names: text or integers, each of some row.
+        codes: (n,), numbers of names.
+    """
+
+    def __init__(self, names: list[Hashable], codes: np.ndarray):
+        self.names, self.codes = names, codes
+
+    def __len__(self) -> int:
+        """Count the rows."""
+        return len(self.codes)
+
+
 def names(keys: Any) -> list[Hashable]:
     """List keys as Python's own text and integers.
 
