@@ -16,6 +16,7 @@ FLAT = 1e-5  # largest slope, per row of data, that counts as none
 SMALL_GAIN = 2.2e-9  # relative, of one step: less means that the search is at its end
 MOST_STEPS = 200
 LONGEST = 2.0  # change of a free number in one step: in a logarithm, a factor of 7; beyond it may lie another valley
+MOST_SIDES = 20  # changes of what is held at a side of the box; a few are usual
 SHORTER = 0.5 ** np.arange(1, 9)  # what is tried of a step that went too far
 HOPELESS = 10.0  # times what a step promises: not enough to come down to where another search ended
 SAME = 1e-4  # between values, per row of data: less is no other minimum
@@ -67,8 +68,8 @@ class _Search:
             direction = np.clip(-np.where(free, self.inverse, 0.0) @ slope, -LONGEST, LONGEST)
         else:
             low, high = np.maximum(lows - self.x, -LONGEST), np.minimum(highs - self.x, LONGEST)
-            direction = _lowest(self.curvature, slope, stuck, low, high)
-        if direction @ slope < 0:
+            direction = _lowest(self.curvature, self.slope, low, high)
+        if direction @ self.slope < 0:
             return direction
         self.forget()  # the curvature misleads
         return -slope / max(1.0, float(np.abs(slope).max()))
@@ -117,37 +118,36 @@ class _Search:
         return Minimum(self.x, self.value, done, self.evaluations, self.message or "too many steps")
 
 
-def _lowest(
-    curvature: np.ndarray, slope: np.ndarray, held: np.ndarray, low: np.ndarray, high: np.ndarray
-) -> np.ndarray:
-    """Find about the lowest point of a parabola in a box: what leaves the box is held at its side, one after another.
+def _lowest(curvature: np.ndarray, slope: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Find the lowest point of a parabola in a box.
+
+    Each number is free, or held at a side of the box: there if the free ones would leave it, and as long as the slope
+    presses it on (a primal-dual active set; Hintermüller, Ito & Kunisch 2002).
 
     Args:
         curvature: (K, K); turned over where it falls away, so that a saddle is left and not gone to.
         slope: (K,), at the origin.
-        held: (K,), numbers that stay at 0.
-        low: (K,), side of the box, below 0.
+        low: (K,), side of the box, not above 0.
         high: (K,), the other side.
     """
     sizes, axes = np.linalg.eigh(curvature)
     sizes = np.maximum(np.abs(sizes), LEAST_CURVED)
-    if not held.any():
-        step = -axes @ ((slope @ axes) / sizes)
-        held = (step < low) | (step > high)
-        if not held.any():
-            return step
-        step = np.where(held, np.clip(step, low, high), 0.0)
-    else:
-        step = np.zeros(len(slope))
-    curvature, free = (axes * sizes) @ axes.T, ~held
-    while free.any():
+    step = -axes @ ((slope @ axes) / sizes)
+    sides = np.where(step < low, -1, np.where(step > high, 1, 0))
+    if not sides.any():
+        return step
+    curvature = (axes * sizes) @ axes.T
+    scale = np.diagonal(curvature)
+    for _ in range(MOST_SIDES):
+        held = sides != 0
+        free, step = ~held, np.where(sides < 0, low, high)
         known = slope[free] + curvature[np.ix_(free, held)] @ step[held]
         step[free] = -np.linalg.solve(curvature[np.ix_(free, free)], known)
-        outside = (step < low) | (step > high)
-        if not outside.any():
+        pressed = step - np.where(held, (slope + curvature @ step) / scale, 0.0)
+        before, sides = sides, np.where(pressed < low, -1, np.where(pressed > high, 1, 0))
+        if np.array_equal(before, sides):
             break
-        step, free, held = np.clip(step, low, high), free & ~outside, held | outside
-    return step
+    return np.clip(step, low, high)
 
 
 Asked = tuple[np.ndarray, int]  # points (P, K), and how many derivatives are wanted: 0, 1 or 2

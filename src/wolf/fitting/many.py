@@ -138,6 +138,6 @@ class _Together:
         which = np.repeat(list(points), [len(some) for some in points.values()])
         scores, at = self.batch.scores_of(numbers, which), 0
         for i, some in points.items():
-            losses, at = self.problems[i].as_losses(scores[at : at + len(some)]), at + len(some)
-            told[i] = differences(losses, *asked[i])
+            own = slice(at, at + len(some))
+            told[i], at = differences(self.problems[i].as_losses(scores[own], numbers[own]), *asked[i]), own.stop
         return told

@@ -19,6 +19,7 @@ from wolf.fitting.guesses import guesses, is_many, largest_step
 from wolf.fitting.result import SHARE, Fit, Start
 from wolf.fitting.slopes import score_and_slope
 from wolf.fitting.transforms import Bounds, Transform, sigmoid
+from wolf.fitting.vague import VaguePrior, prior_variances
 from wolf.noise import TwoPart
 from wolf.numerics.linalg import SMALL
 from wolf.numerics.precision import precision
@@ -163,6 +164,11 @@ class Problem:
             self._sums(begin if two_part else begin[: self.size], affine) if like is None else like.affine
         )
         self.batch: Batch | None = None
+        self.vague = VaguePrior(first, self.ys)
+        if self.affine is not None:
+            size = len(self.limits)
+            widths = prior_variances(self.affine.at(np.zeros(size))[0])
+            self.widths = widths, prior_variances(self.affine.along(np.ones(size))[0])
 
     def _sums(self, begin: np.ndarray, affine: bool) -> AffineArrays | None:
         """Find out whether the model's arrays are sums of the parameters times fixed arrays, or be told so."""
@@ -236,7 +242,7 @@ class Problem:
             model=self._built(values)[0],
             outlier_share=sigmoid(best.x[-2]) if self.two_part else None,
             outlier_widen=float(np.exp(best.x[-1])) if self.two_part else None,
-            score=-float(best.fun) * self.count,
+            score=self._total(best),
             count=self.count,
             starts=tuple(self._describe(result) for result in found),
         )
@@ -257,16 +263,22 @@ class Problem:
         """Evaluate minus the score of a row at some points, (P, K)."""
         if self.batch is None:
             return np.array([self._score(free) for free in frees])
-        return self.as_losses(self.batch.scores(self.all_numbers(frees)))
+        numbers = self.all_numbers(frees)
+        return self.as_losses(self.batch.scores(numbers), numbers)
 
-    def as_losses(self, scores: np.ndarray) -> np.ndarray:
+    def as_losses(self, scores: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         """Turn scores into minus that of a row, and what is no number into something to turn back from."""
+        fixed, slopes = self.widths
+        scores = scores + self.vague.cost(fixed + numbers @ slopes)
         return np.where(np.isfinite(scores), -scores / self.count, FAILED)
 
     def _differentiate(self, free: np.ndarray) -> tuple[float, np.ndarray]:
         """Evaluate minus the score of a row and its slope by differentiating the filter."""
         point = self._at(free)
-        value, slope = self._run(point, self._directions(free, point))
+        directions = self._directions(free, point)
+        value, slope = self._run(point, directions)
+        widths = prior_variances(point[0])
+        value, slope = value + self.vague.cost(widths), slope + self.vague.slope(widths, prior_variances(directions[0]))
         if not (np.isfinite(value) and np.all(np.isfinite(slope))):
             return FAILED, np.zeros(len(free))
         return -float(value) / self.count, -slope / self.count
@@ -275,7 +287,7 @@ class Problem:
         """Evaluate minus the score of a row alone, by the same program with no directions to go in."""
         point = self._at(free)
         still = jax.tree.map(lambda leaf: np.zeros((len(free), *leaf.shape)), point)
-        value = self._run(point, still)[0]
+        value = self._run(point, still)[0] + float(self.vague.cost(prior_variances(point[0])))
         return -value / self.count if np.isfinite(value) else FAILED
 
     def _at(self, free: np.ndarray) -> tuple[Any, Any]:
@@ -364,10 +376,13 @@ class Problem:
         errors = self.transform.slopes(free[: self.size]) * deviations[: self.size]
         return dict(zip(self.transform.names, errors.tolist(), strict=True))
 
+    def _total(self, result: Any) -> float:
+        """Give the score of all rows: what a vague prior costs is a part of it, for the model that is handed out."""
+        return -float(result.fun) * self.count - float(self.vague.cost(prior_variances(self._at(result.x)[0])))
+
     def _describe(self, result: Any) -> Start:
         values = self.transform.natural(result.x[: self.size])
-        score = -float(result.fun) * self.count
-        return Start(score, bool(result.success), int(result.nfev), str(result.message), values)
+        return Start(self._total(result), bool(result.success), int(result.nfev), str(result.message), values)
 
 
 def around(frees: np.ndarray, order: int) -> np.ndarray:
