@@ -80,8 +80,10 @@ def test_a_search_that_cannot_come_down_gives_up():
         return value, slope[:, None], bend[:, None, None]
 
     deep, shallow = drive(asking([np.array([-3.0]), np.array([2.0])], [(None, None)]), two_valleys)
-    assert deep.success and deep.fun == pytest.approx(-2.0)
-    assert not shallow.success and "another search" in shallow.message
+    assert deep.success
+    assert deep.fun == pytest.approx(-2.0)
+    assert not shallow.success
+    assert "another search" in shallow.message
 
 
 def test_search_steps_back_from_where_there_is_no_value():

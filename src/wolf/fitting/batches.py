@@ -18,6 +18,7 @@ from wolf.protocols import Info
 
 GENERIC = 4  # points that tell what is equal or 0 everywhere
 AT_ONCE = 512  # points with a series each: their rows and what is kept of them stay in a cache
+ROWS = 80_000  # points times steps, for one series: likewise
 LARGEST = 4_000_000  # numbers in the arrays of all points; matrices that vary in time may take more
 
 
@@ -71,6 +72,9 @@ class Batch:
         Returns:
             (B,).
         """
+        most = LANES * max(1, ROWS // (LANES * self.ys.shape[1]))
+        if len(numbers) > most:
+            return np.concatenate([self.scores(numbers[i : i + most]) for i in range(0, len(numbers), most)])
         blank = _padded(len(numbers)) - len(numbers)
         numbers = np.concatenate([numbers, numbers[-1:].repeat(blank, axis=0)])  # whole registers, and one program
         ready = self._prepared(numbers)

@@ -4,7 +4,7 @@ Where the curvature is told each step is Newton's, along the directions of the c
 (Nocedal & Wright 2006, section 3.4); where it is not, a quasi-Newton search (BFGS; chapter 6) learns it on the way. A
 number at its limit that would leave the box stays there (Bertsekas 1982). All searches ask for values together, because
 the score of many points costs hardly more than that of one, and for the same reason a step that is too long is followed
-by several shorter ones at once. Nothing here is large enough for a library: its threads would take longer than the work.
+by several shorter ones at once. Nothing here is large enough for a library: its threads would take longer than this.
 """
 
 from collections.abc import Callable, Generator
@@ -78,11 +78,17 @@ class _Search:
         """Say how far the value would fall on the way to x, or to many, if the slope stayed."""
         return ((x - self.x) * self.slope).sum(-1)
 
-    def is_hopeless(self, aim: np.ndarray, ended: float) -> bool:
-        """Say whether to give up: another search ended at a value that is out of reach from here."""
-        known = self.curvature is not None  # without it what a step promises says little
-        if known and self.value + HOPELESS * self.promised(aim) > ended + SAME:
+    def is_idle(self, aim: np.ndarray, ended: float, little: float) -> bool:
+        """Say whether to stop: there is little to gain, or another search ended here, or at a value out of reach."""
+        if self.curvature is None:  # what a step promises says little then
+            return False
+        promised = float(self.promised(aim))
+        if -0.5 * promised <= little:  # the value of a parabola falls by half of what its slope at the start says
+            self.message = "little is left to gain"
+        elif self.value + HOPELESS * promised > ended + SAME:
             self.message = GIVEN_UP
+        elif self.value <= ended + SAME and self.value + promised > ended - 0.1 * SAME:
+            self.message = "another search ended here"
         return bool(self.message)
 
     def arrive(self, x: np.ndarray, value: float, slope: np.ndarray, curvature: np.ndarray | None) -> None:
@@ -139,11 +145,11 @@ def _lowest(curvature: np.ndarray, slope: np.ndarray, low: np.ndarray, high: np.
     curvature = (axes * sizes) @ axes.T
     scale = np.diagonal(curvature)
     for _ in range(MOST_SIDES):
-        held = sides != 0
-        free, step = ~held, np.where(sides < 0, low, high)
-        known = slope[free] + curvature[np.ix_(free, held)] @ step[held]
-        step[free] = -np.linalg.solve(curvature[np.ix_(free, free)], known)
-        pressed = step - np.where(held, (slope + curvature @ step) / scale, 0.0)
+        held = (sides != 0).astype(float)
+        free, fixed = 1.0 - held, np.where(sides < 0, low, high) * held
+        rows = curvature * np.outer(free, free) + np.diag(held)
+        step = np.linalg.solve(rows, fixed - free * (slope + curvature @ fixed))
+        pressed = step - held * (slope + curvature @ step) / scale
         before, sides = sides, np.where(pressed < low, -1, np.where(pressed > high, 1, 0))
         if np.array_equal(before, sides):
             break
@@ -174,7 +180,6 @@ def descend(values: Values, slopes: Slopes, starts: list[np.ndarray], limits: Li
         array([1. , 0.5])
     """
 
-
     def answer(asked: Asked) -> Told:
         points, order = asked
         return (*slopes(points), None) if order else (values(points), None, None)
@@ -197,8 +202,14 @@ def drive(questions: Generator[Asked, Told, Any], answer: Callable[[Asked], Told
         return end.value
 
 
-def asking(starts: list[np.ndarray], limits: Limits) -> Generator[Asked, Told, list[Minimum]]:
-    """Do what `descend` does, and leave it to others to find the values: those of many problems at once, say."""
+def asking(starts: list[np.ndarray], limits: Limits, little: float = 0.0) -> Generator[Asked, Told, list[Minimum]]:
+    """Do what `descend` does, and leave it to others to find the values: those of many problems at once, say.
+
+    Args:
+        starts: as in `descend`.
+        limits: as in `descend`.
+        little: where curvatures are told, a gain that is not worth another step.
+    """
     lows = np.array([-np.inf if low is None else low for low, _ in limits])
     highs = np.array([np.inf if high is None else high for _, high in limits])
     begin = np.clip(np.array(starts), lows, highs)
@@ -207,7 +218,7 @@ def asking(starts: list[np.ndarray], limits: Limits) -> Generator[Asked, Told, l
         going = [(one, one.move(lows, highs)) for one in searches if not one.message]
         aimed = [(one, np.clip(one.x + step, lows, highs)) for one, step in going if step is not None]
         ended = min((one.value for one in searches if one.message), default=np.inf)
-        moves = [(one, aim) for one, aim in aimed if not one.is_hopeless(aim, ended)]
+        moves = [(one, aim) for one, aim in aimed if not one.is_idle(aim, ended, little)]
         if not moves:
             break
         aims = np.array([aim for _, aim in moves])

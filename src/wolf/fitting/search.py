@@ -37,6 +37,7 @@ STEP = 1e-5  # in a free number, for derivatives of the builder: their error is 
 DIFFERENCE = 1e-5  # in a free number, for slopes from scores: these are good to 15 digits, slopes then to ten
 CURVED_STEP = 3e-4  # for slopes and curvatures from scores: to seven digits, and to four
 HESSIAN_STEP = 1e-3  # for differences of slopes, which are good to ten digits
+LITTLE = 1e-3  # of a log density: errors of estimates are where it falls by a half
 LARGEST = 1e140  # of a usual measurement; its square times a thousand steps is still a number
 FAILED = 1e12  # what the search is told where the score is not a number
 
@@ -227,7 +228,7 @@ class Problem:
 
         Where arrays were found to be sums they are compared with what the builder makes of the result.
         """
-        found = yield from asking(starts, self.limits)
+        found = yield from asking(starts, self.limits, LITTLE / self.count)
         found.sort(key=lambda result: result.fun)
         best = found[0]
         if not best.fun < FAILED:
@@ -402,7 +403,7 @@ def around(frees: np.ndarray, order: int) -> np.ndarray:
 @lru_cache(maxsize=64)
 def _steps(size: int, order: int) -> np.ndarray:
     one, still = np.eye(size), np.zeros((1, size))
-    i, j = np.triu_indices(size, 1)
+    i, j = _pairs(size)
     return _step(order) * np.concatenate([still, one, -one, *([one[i] + one[j]] if order == 2 else [])])
 
 
@@ -418,11 +419,16 @@ def differences(losses: np.ndarray, frees: np.ndarray, order: int) -> Told:
     if order == 1:
         return values, slopes, None
     curvatures = np.empty((count, size, size))
-    i, j = np.triu_indices(size, 1)
+    i, j = _pairs(size)
     both = whole[:, 1 + 2 * size :]
     curvatures[:, i, j] = curvatures[:, j, i] = (both - up[:, i] - up[:, j] + here) / step**2
     curvatures[:, range(size), range(size)] = (up + down - 2 * here) / step**2
     return values, slopes, curvatures
+
+
+@lru_cache(maxsize=64)
+def _pairs(size: int) -> tuple[np.ndarray, np.ndarray]:
+    return np.triu_indices(size, 1)
 
 
 def _step(order: int) -> float:
