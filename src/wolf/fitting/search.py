@@ -37,7 +37,7 @@ STEP = 1e-5  # in a free number, for derivatives of the builder: their error is 
 DIFFERENCE = 1e-5  # in a free number, for slopes from scores: these are good to 15 digits, slopes then to ten
 CURVED_STEP = 3e-4  # for slopes and curvatures from scores: to seven digits, and to four
 HESSIAN_STEP = 1e-3  # for differences of slopes, which are good to ten digits
-LITTLE = 1e-3  # of a log density: errors of estimates are where it falls by a half
+LITTLE = 1e-4  # of a log density: it falls by a half where the errors of estimates are
 LARGEST = 1e140  # of a usual measurement; its square times a thousand steps is still a number
 FAILED = 1e12  # what the search is told where the score is not a number
 
