@@ -25,6 +25,7 @@ from wolf.numerics.pytree import cast
 from wolf.protocols import Dtype, Filter, Key, Save
 from wolf.results import Filtered, Forecast, Smoothed, describe_method
 from wolf.results.later import Later
+from wolf.results.states import States, begin_at, expected
 from wolf.results.tabular import index_ahead, index_of
 from wolf.statespace import Model, with_matrices
 
@@ -115,6 +116,7 @@ def filter_many(
     dtype: Dtype = "float64",
     save: Save = "all",
     threads: int | None = None,
+    state: Any = None,
     engine: Engine = "auto",
 ) -> Filtered:
     """Filter many series in one compiled call, on all cores.
@@ -130,6 +132,9 @@ def filter_many(
         dtype: as in `wolf.filter`.
         save: as in `wolf.filter`.
         threads: number of threads; default: one for each core.
+        state: where to go on from: `out.states` of an earlier call, or its `out.final` where the model may have
+            changed; default: the prior. The pieces have the bits of one long call; not so with methods that draw
+            random numbers, nor where series run by XLA have come to different steps.
         engine: as in `wolf.filter`.
 
     Returns:
@@ -153,20 +158,26 @@ def filter_many(
     entry.check_options(dtype, save, update_first)
     for each in models or (first,):
         entry.check_functions(each, us)
-        entry.check_time_axes(each, steps, update_first, "filter")
+        entry.check_time_axes(each, steps + _clock(state), update_first, "filter")
     entry.warn_if_large(suited[0], array.shape[0] * steps, save, dtype, method)
     entry.warn_if_fresh(first)
     data = (to_dtype(array, dtype), to_dtype(us, dtype))
     first_kept = saving.Lean() if save == "all" else save  # the rest of "all" is made when it is asked for
     ready, ran = _plan(engine, suited, method, dtype, update_first, us, first_kept, key)
+    begin: dict[str, Any] = {}
+    if state is not None:
+        built = expected(suited[0], method, dtype) if ready is None else ready.code.facts.state[:2]
+        like = States(None, first if models is None else models, method, dtype, update_first)
+        begin = begin_at(state, like, built, *data)
+        data = (data[0], begin.pop("inputs"))
     if ready is not None:
-        final, saved = native.run_many(ready, *data, lengths, threads)
+        final, saved = native.run_many(ready, *data, lengths, threads, **begin)
     else:
         stacked = suited[0] if models is None else entry.stack_models(suited)
         options = {"save": save, "update_first": update_first, "per_series_model": models is not None}
         bound_programs()
         whole = (cast(stacked, dtype), cast(method, dtype), *data)
-        final, saved = run_series(*whole, key, lengths, dtype, threads, options)
+        final, saved = run_series(*whole, key, lengths, dtype, threads, options, **begin)
     if isinstance(save, str):
         saved = _shown(saved, array, lengths)
     elif lengths is not None:
@@ -177,13 +188,19 @@ def filter_many(
         saved = Later(
             saved,
             sorted({*saved, *ready.code.facts.described}),
-            lambda: _shown(native.run_many(whole(), *data, lengths, threads)[1], came, lengths),
+            lambda: _shown(native.run_many(whole(), *data, lengths, threads, **begin)[1], came, lengths),
         )
     settings = _settings(method, steps, dtype, save, update_first, ran)
     padding = 0 if lengths is None else int((steps - lengths).sum()) * first.obs_dim
     missing = int(np.isnan(array).sum()) - padding
     given = first if models is None else models
     return Filtered(saved, final, given, method, settings, array, missing, us, update_first, len(array), lengths)
+
+
+def _clock(state: Any) -> int:
+    """Give the step that the furthest of many states has come to."""
+    final = state.final if isinstance(state, States) else state
+    return 0 if final is None else int(np.max(getattr(final, "t", 0)))
 
 
 def filter_chunks(
@@ -340,7 +357,8 @@ def in_hindsight(model: Any, out: Filtered) -> Filtered:
     if out.num_series is None:
         return _with_jumps(model, out) if int(out.final.t) == out.settings["steps"] else out
     saved = {name: np.array(values) for name, values in out.saved.items()}
-    for i in np.flatnonzero((out.inflations > 1.0).any(1)):
+    whole = np.asarray(out.final.t) == (out.settings["steps"] if out.lengths is None else out.lengths)
+    for i in np.flatnonzero((out.inflations > 1.0).any(1) & whole):
         one = out[i]
         again = _with_jumps(one.model, one)
         for name, values in saved.items():

@@ -18,9 +18,9 @@ from wolf.native.kinds import take_apart
 from wolf.numerics import linalg
 from wolf.numerics.fingerprints import fingerprint
 from wolf.numerics.pytree import from_dict, to_dict
-from wolf.online import keyed, states
+from wolf.online import directory, keyed, tables
 from wolf.protocols import Dtype, Filter, Info
-from wolf.results import Filtered, count, describe_state
+from wolf.results import Filtered, States, count, describe_state
 from wolf.statespace import LinearModel, Model, time_axes
 from wolf.statespace.arrays import replace
 
@@ -109,7 +109,7 @@ class Bank:
         usual = self._ready(False, False)
         self._numbers, self._counts = (np.empty((0, first.shape[1]), first.dtype) for first in usual.start(1))
         self._times = np.empty(0)
-        self._rows = keyed.Directory()
+        self._rows = directory.Directory()
         self._free: list[int] = []
         self.late = 0
         self.repeated = 0
@@ -136,7 +136,7 @@ class Bank:
 
     def step(
         self,
-        keys: Sequence[Hashable] | np.ndarray,
+        keys: Sequence[Hashable] | np.ndarray | directory.Coded,
         ys: ArrayLike,
         times: ArrayLike | None = None,
         *,
@@ -155,7 +155,8 @@ class Bank:
         Returns:
             What each row came to. A batch that is refused changes nothing.
         """
-        names = None if self._rows.find(keys) is not None else keyed.names(keys)
+        listed = keys.names if isinstance(keys, directory.Coded) else keys
+        names = None if self._rows.find(listed) is not None else directory.names(listed)
         size = len(keys)
         values = checks.measurements(ys, self.model.obs_dim) if size else np.empty((0, self.model.obs_dim))
         if len(values) != size:
@@ -164,9 +165,10 @@ class Bank:
         when = None if times is None else read_times(times, size, self.model)
         with self._lock:
             ready = self._ready(when is not None, noise is not None)
-            rows = self._rows.find(keys) if names is None else None  # again: another thread may have dropped a key
+            rows = self._rows.find(listed) if names is None else None  # again: another thread may have dropped a key
             if rows is None:
-                rows = self._find(keyed.names(keys) if names is None else names)
+                rows = self._find(directory.names(listed) if names is None else names)
+            rows = rows[keys.codes] if isinstance(keys, directory.Coded) else rows
             if times is None and R is None and keyed.all_different(rows):
                 return self._advance_each(ready, rows, values)
             return self._advance(ready, rows, values.astype(self.dtype), when, noise)
@@ -199,12 +201,9 @@ class Bank:
         self.repeated += int(np.sum(used == keyed.TWICE))
         for some in keyed.groups(rows, times, used == keyed.FINE):
             given: dict[str, np.ndarray] = {"y": np.ascontiguousarray(ys[some])}
-            varying = {}
+            varying: dict[str, np.ndarray] = {}
             if times is not None:
-                moved = self._suited.over(gaps[some.ravel()])
-                varying = {
-                    name: each.reshape(*some.shape, *each.shape[1:]) for name, each in zip("FQ", moved, strict=True)
-                }
+                varying |= dict(zip("FQ", self._over(gaps[some]), strict=True))
             if noise is not None:
                 varying["R"] = noise[some]
             # The fields of a linear model are in the order F, H, Q, R, and so are the rows that its code reads.
@@ -217,6 +216,13 @@ class Bank:
             if times is not None:
                 self._times[index] = times[some[:, -1]]
         return Stepped(**outputs, used=used == keyed.FINE)
+
+    def _over(self, gaps: np.ndarray) -> list[np.ndarray]:
+        """Give F and Q of a group's steps, (states, rows, D, D), or (rows, D, D) where all states step alike."""
+        if np.array_equal(gaps, np.broadcast_to(gaps[0], gaps.shape)):
+            return [np.asarray(each) for each in self._suited.over(gaps[0])]
+        few, which = np.unique(gaps, return_inverse=True)  # sensors have clocks: there are few lengths of steps
+        return [each[which.reshape(gaps.shape)] for each in self._suited.over(few)]
 
     def _find(self, names: list[Hashable]) -> np.ndarray:
         """Find the row of each key, and make rows for new ones, at the prior."""
@@ -258,11 +264,14 @@ class Bank:
     def __getitem__(self, key: Hashable) -> "Held":
         """Give what is known about one key."""
         with self._lock:
-            if key not in self._rows:
-                raise KeyError(f"{key!r} is not in the bank, which has {count(len(self), 'key')}")
-            row = self._rows[key]
+            row = self._row(key)
             state = self._ready(False, False).code.unpack(self._numbers[row].copy(), self._counts[row].copy())
             return Held(state, float(self._times[row]))
+
+    def _row(self, key: Hashable) -> int:
+        if key not in self._rows:
+            raise KeyError(f"{key!r} is not in the bank, which has {count(len(self), 'key')}")
+        return self._rows[key]
 
     def forget(self, keys: Iterable[Hashable]) -> None:
         """Drop keys; one that comes again starts at the prior.
@@ -297,17 +306,36 @@ class Bank:
             out: from `wolf.filter_many` with one model for all, or from `wolf.filter` for one key.
             keys: one for each series.
         """
-        if isinstance(out.model, tuple):
+        return cls.from_states(out.states, keys)
+
+    @classmethod
+    def from_states(cls, states: States, keys: Sequence[Hashable]) -> "Bank":
+        """Give states of many series a key each, and go on from there.
+
+        Args:
+            states: as `out.states` of `wolf.filter_many` with one model for all.
+            keys: one for each series.
+        """
+        if isinstance(states.model, tuple):
             raise ValueError("a bank has one model for all keys; these series have one each")
-        names = keyed.names(keys)
-        series = out.num_series or 1
+        names, series = directory.names(keys), len(states)
         if len(names) != series or len(set(names)) != series:
             raise ValueError(f"give one key for each series, all different: got {len(names)} keys, {series} series")
-        bank = cls(out.model, out.method, dtype=out.settings["dtype"])
-        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(out.final)]
-        leaves = leaves if out.num_series else [leaf[None] for leaf in leaves]
+        bank = cls(states.model, states.method, dtype=states.dtype)
+        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(states.final)]
         bank._add(names, *bank._ready(False, False).code.pack(leaves), np.full(series, np.nan))
         return bank
+
+    def states(self, keys: Sequence[Hashable]) -> States:
+        """Give the states of keys as `wolf.filter_many(state=)` takes them; times are not part of them.
+
+        Args:
+            keys: that were seen.
+        """
+        with self._lock:
+            rows = [self._row(key) for key in directory.names(keys)]
+            final = self._ready(False, False).code.unpack(self._numbers[rows], self._counts[rows])
+        return States(final, self.model, self.method, self.dtype)
 
     def dump(self, key: Hashable) -> bytes:
         """Give the state of one key as bytes, for a store of your own.
@@ -353,7 +381,7 @@ class Bank:
         with self._lock:
             keys, rows = list(self._rows), list(self._rows.values())
             arrays = {"numbers": self._numbers[rows], "counts": self._counts[rows], "times": self._times[rows]}
-        storage.write(Path(path), self._header, arrays | keyed.pack(keys))
+        storage.write(Path(path), self._header, arrays | directory.pack(keys))
 
     @property
     def _header(self) -> dict[str, Any]:
@@ -377,7 +405,7 @@ class Bank:
         with self._lock:
             rows = list(self._rows.values())
             arrays = {"numbers": self._numbers[rows], "counts": self._counts[rows], "times": self._times[rows]}
-            return states.pack(list(self._rows), arrays, self._header)
+            return tables.pack(list(self._rows), arrays, self._header)
 
     @classmethod
     def from_arrow(cls, table: Any, model: Model, method: str | Filter | None = None) -> "Bank":
@@ -389,9 +417,9 @@ class Bank:
             method: as in `load`.
         """
         entry.check_model(model)
-        keys, header, arrays = states.unpack(table, FORMAT, FORMAT_VERSION)
+        keys, header, arrays = tables.unpack(table, FORMAT, FORMAT_VERSION)
         bank = cls(model, from_dict(header["method"]) if method is None else method, dtype=header["dtype"])
-        bank._take_over("the table", header, arrays | keyed.pack(keys))
+        bank._take_over("the table", header, arrays | directory.pack(keys))
         return bank
 
     @classmethod
@@ -428,7 +456,7 @@ class Bank:
             raise ValueError(f"{path} holds states of another shape or precision, or is damaged")
         with self._lock:
             self.forget(list(self._rows))
-            self._add(keyed.unpack(arrays), arrays["numbers"], arrays["counts"], arrays["times"])
+            self._add(directory.unpack(arrays), arrays["numbers"], arrays["counts"], arrays["times"])
 
     def copy_states(self, keys: Sequence[Hashable]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Copy the states of keys, as arrays that `put_states` takes; new keys start at the prior.
@@ -437,7 +465,7 @@ class Bank:
             keys: all different.
         """
         with self._lock:
-            rows = self._find(keyed.names(keys))
+            rows = self._find(directory.names(keys))
             return self._numbers[rows], self._counts[rows], self._times[rows]
 
     def put_states(self, keys: Sequence[Hashable], states: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
@@ -448,7 +476,7 @@ class Bank:
             states: of as many.
         """
         with self._lock:
-            rows = self._find(keyed.names(keys))
+            rows = self._find(directory.names(keys))
             self._numbers[rows], self._counts[rows], self._times[rows] = states
 
     def last_times(self, keys: Sequence[Hashable]) -> np.ndarray:
@@ -458,7 +486,7 @@ class Bank:
             keys: of any number.
         """
         with self._lock:
-            rows = np.fromiter((self._rows.get(key, -1) for key in keyed.names(keys)), np.int64)
+            rows = np.fromiter((self._rows.get(key, -1) for key in directory.names(keys)), np.int64)
             return np.where(rows < 0, np.nan, self._times[rows]) if len(self._times) else np.full(len(rows), np.nan)
 
     def __repr__(self) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolf import checks
-from wolf.online import keyed
+from wolf.online import directory
 from wolf.online.bank import Bank, Stepped, read_times
 
 
@@ -62,7 +62,7 @@ class Rewinding:
         Returns:
             What each row came to at its own time. Rows of before that were taken again are not told.
         """
-        names = keyed.names(keys)
+        names = directory.names(keys)
         values = checks.measurements(ys, self.bank.model.obs_dim) if names else np.empty((0, self.bank.model.obs_dim))
         if len(values) != len(names):
             raise ValueError(f"keys and ys must have as many rows; got {len(names)} and {len(values)}")
