@@ -279,7 +279,8 @@ class Problem:
         directions = self._directions(free, point)
         value, slope = self._run(point, directions)
         widths = prior_variances(point[0])
-        value, slope = value + self.vague.cost(widths), slope + self.vague.slope(widths, prior_variances(directions[0]))
+        value += float(self.vague.cost(widths))
+        slope = slope + self.vague.slope(widths, prior_variances(directions[0]))
         if not (np.isfinite(value) and np.all(np.isfinite(slope))):
             return FAILED, np.zeros(len(free))
         return -float(value) / self.count, -slope / self.count
