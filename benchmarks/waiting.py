@@ -113,8 +113,8 @@ def fit() -> Section:
     note = (
         "`wolf.fit` of all variances after a first fit: with the Gaussian score under KF, with the robust one, which "
         "is the usual, under default; three starts and standard errors. statsmodels takes one start. Before each fit "
-        f"there is a pause of {PAUSE} s, in which the threads of the one before go to sleep. The first fit of a model in "
-        "a process compiles it, whatever the length."
+        f"there is a pause of {PAUSE} s, in which the threads of the one before go to sleep. The first fit of a model "
+        "in a process compiles it, whatever the length."
     )
     return Section("Fit", "s", 1.0, rows, note)
 
