@@ -14,6 +14,7 @@ from wolf.native.kinds import take_apart
 from wolf.native.loops import write_run
 from wolf.native.tracing import trace
 from wolf.native.translate import translate
+from wolf.numerics.older import CAN_TAG, enable_x64
 
 pytest.importorskip("llvmlite")
 
@@ -90,7 +91,9 @@ def test_bits_are_those_of_jax_run_one_operation_at_a_time(name, x64):
         for y in ys:
             state, _ = wolf.step(TRACK, method, state, jnp.asarray(y))
             means.append(np.asarray(state.mean))
-    np.testing.assert_array_equal(wolf.filter(TRACK, ys, method=name, engine="native").means, np.stack(means))
+    last_bit = 0.0 if CAN_TAG else 1e-13  # a JAX before 0.7 multiplies and adds in one rounding
+    found = wolf.filter(TRACK, ys, method=name, engine="native").means
+    np.testing.assert_allclose(found, np.stack(means), rtol=last_bit)
 
 
 @pytest.mark.parametrize("model", [TRACK, PENDULUM], ids=["track", "pendulum"])
@@ -224,7 +227,7 @@ def _elementary():
     from wolf.native.layout import Layout, Slot
     from wolf.native.loops import write_once
 
-    with jax.enable_x64(True):
+    with enable_x64(True):
         program = jax.make_jaxpr(lambda x: jnp.stack([jnp.exp(x), jnp.log(x)], 1))(np.zeros(2))
     graph = Graph("float64")
     inputs = np.array([graph.input(i, "f", ONCE) for i in range(2)])
@@ -291,7 +294,7 @@ def test_loops_over_matrices_have_the_bits_of_straight_lines(op):
         def compute(a, b, op=op):
             return a @ b if op == "product" else jax.scipy.linalg.solve_triangular(a, b, lower=op == "lower")
 
-        with jax.enable_x64(True):
+        with enable_x64(True):
             program = jax.make_jaxpr(compute)(a, b)
         results, loops = zip(*(evaluate(program, (a, b), loops) for loops in (True, False)), strict=True)
         assert loops == (True, False)

@@ -133,6 +133,11 @@ def load(source: str, options: dict[str, Any]) -> Any:
     return readings.load(source, options["time"], options["values"], options["by"], how)
 
 
+def inputs(model: str, source: str | None = None) -> dict[str, str | None]:
+    """List what a command reads."""
+    return {"the input": source, "the model": model if model.endswith(".toml") else None}
+
+
 def tell_size(model: str, quiet: bool = False) -> None:
     """Say before the wait that a model is large."""
     from wolf.cli import filtering
