@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # what a checker sees; `_HOMES` below says the same to Python
     from wolf.audit.certificate import Certificate, certify
     from wolf.audit.explain import explain
     from wolf.belief import Gaussian
+    from wolf.changing import Changes, changepoints
     from wolf.choosing import Choice, choose
     from wolf.engine.run import init, run_chunks, run_each, run_filter, run_many, step
     from wolf.exporting import export_c
@@ -70,8 +71,13 @@ if TYPE_CHECKING:  # what a checker sees; `_HOMES` below says the same to Python
 __all__ = ["Gaussian", "LinearModel", "ParameterModel", "StateSpaceModel"]
 __all__ += ["filter", "filter_chunks", "filter_folder", "filter_frame", "filter_many", "forecast", "sample_paths"]
 __all__ += ["smooth", "stream"]
+<<<<<<< HEAD
 __all__ += ["Choice", "choose"]
 __all__ += ["Bank", "Filtered", "Fit", "FixedLag", "Forecast", "Online", "Sensor", "Smoothed", "States", "Tuned"]
+=======
+__all__ += ["Changes", "Choice", "changepoints", "choose"]
+__all__ += ["Bank", "Filtered", "Fit", "FixedLag", "Forecast", "Online", "Sensor", "Smoothed", "Tuned"]
+>>>>>>> home5
 __all__ += ["fit", "fit_many", "tune"]
 __all__ += ["Certificate", "attack", "certify", "explain", "export_c", "report"]
 __all__ += [
@@ -98,6 +104,7 @@ _HOMES = {
     "wolf.audit.certificate": "Certificate certify",
     "wolf.audit.explain": "explain",
     "wolf.belief": "Gaussian",
+    "wolf.changing": "Changes changepoints",
     "wolf.choosing": "Choice choose",
     "wolf.engine.run": "init run_chunks run_each run_filter run_many step",
     "wolf.exporting": "export_c",
