@@ -71,13 +71,8 @@ if TYPE_CHECKING:  # what a checker sees; `_HOMES` below says the same to Python
 __all__ = ["Gaussian", "LinearModel", "ParameterModel", "StateSpaceModel"]
 __all__ += ["filter", "filter_chunks", "filter_folder", "filter_frame", "filter_many", "forecast", "sample_paths"]
 __all__ += ["smooth", "stream"]
-<<<<<<< HEAD
-__all__ += ["Choice", "choose"]
-__all__ += ["Bank", "Filtered", "Fit", "FixedLag", "Forecast", "Online", "Sensor", "Smoothed", "States", "Tuned"]
-=======
 __all__ += ["Changes", "Choice", "changepoints", "choose"]
-__all__ += ["Bank", "Filtered", "Fit", "FixedLag", "Forecast", "Online", "Sensor", "Smoothed", "Tuned"]
->>>>>>> home5
+__all__ += ["Bank", "Filtered", "Fit", "FixedLag", "Forecast", "Online", "Sensor", "Smoothed", "States", "Tuned"]
 __all__ += ["fit", "fit_many", "tune"]
 __all__ += ["Certificate", "attack", "certify", "explain", "export_c", "report"]
 __all__ += [
