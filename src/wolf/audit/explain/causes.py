@@ -26,6 +26,7 @@ from wolf.audit.explain.evidence import (
     returns,
 )
 from wolf.audit.explain.findings import Explained, Finding
+from wolf.audit.explain.happened import causes
 from wolf.audit.explain.windows import WIDE, Task, Window, smooth_windows
 from wolf.belief import Gaussian
 from wolf.numerics.precision import precision
@@ -75,7 +76,7 @@ def explain(out: Filtered) -> Explained:
     findings = [*_missing(run), *(finding for one in verdicts for finding in one.findings), *_jumps(run, out)]
     findings += _stuck(run, {(finding.step, finding.sensor) for finding in findings})
     order = sorted(findings, key=lambda f: (f.step, -1 if f.sensor is None else f.sensor))
-    return Explained(tuple(order), len(out))
+    return Explained(tuple(order), len(out), tuple(causes(run, out)))
 
 
 def _check(out: object) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from wolf.results import tabular
 
 KINDS = ("outlier", "jump", "stuck", "biased", "missing", "false alarm", "unclear")
+CAUSES = ("outlier", "burst", "bias", "drift", "stuck", "jump", "level shift", "noise change", "missing")
 SHOWN = 25  # lines of a table
 
 
@@ -36,6 +37,27 @@ class Finding:
     evidence: dict[str, float]
 
 
+@dataclasses.dataclass(frozen=True)
+class Cause:
+    """Something that happened to a series.
+
+    Attributes:
+        kind: one of `CAUSES`.
+        first: step.
+        last: step; that of a jump and of a level shift is the first.
+        sensor: which coordinate; None for all of them, or where that cannot be said.
+        size: in standard deviations of the noise; of a noise change the factor on them; NaN where there is none.
+        sentence: in words.
+    """
+
+    kind: str
+    first: int
+    last: int
+    sensor: int | None
+    size: float
+    sentence: str
+
+
 @dataclasses.dataclass(frozen=True, repr=False)
 class Explained:
     """What was found, in the order of time.
@@ -43,10 +65,12 @@ class Explained:
     Attributes:
         findings: one for each refused or missing measurement.
         steps: of the run.
+        causes: what happened, each once.
     """
 
     findings: tuple[Finding, ...]
     steps: int
+    causes: tuple[Cause, ...] = ()
 
     def __iter__(self) -> Iterator[Finding]:
         """Go through the findings."""
