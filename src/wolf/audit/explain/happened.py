@@ -23,6 +23,7 @@ from wolf.statespace import LinearModel, with_matrices
 from wolf.statespace.arrays import varies
 
 BRIDGE = 2  # steps that may lie between two false measurements of one burst
+OUTLIER, FITS = 6.0, 3.5  # deviations from which one refused measurement is false, and within which the next one fits
 MOST_NUMBERS = 32  # measured numbers and states together, beyond which nothing is looked for
 FEWEST = 20  # measurements of a series that has a usual spread
 
@@ -57,6 +58,12 @@ def _patterns(run: Run, out: Filtered, ys: np.ndarray) -> list[Cause]:
     """Find what has a pattern, and where the noise changed."""
     model = with_matrices(out.model).scaled(*_levels(out))
     answers = Responses(model)
+    single = _single_outliers(run, model) if run.inputs is None else np.zeros(len(ys), bool)
+    outliers = [
+        Cause("outlier", t, t, None, run.size(None, t), "those before and after it agree, and not with it")
+        for t in np.flatnonzero(single).tolist()
+    ]
+    ys = np.where(single[:, None], np.nan, ys)
     errors = _white_errors(model, out, ys)
     hits, rest = search(errors, answers)
     spreads = [one for one in changes(errors, np.isfinite(ys).any(axis=1)) if not _refuted(one, hits, rest)]
@@ -66,8 +73,33 @@ def _patterns(run: Run, out: Filtered, ys: np.ndarray) -> list[Cause]:
         hits, _ = search(errors, answers)
     deviations = np.sqrt(np.diagonal(np.asarray(model.R)))
     named = [_named(hit, deviations, model, len(ys), answers) for hit in hits]
-    named = [cause for cause in named if not any(_inside(cause, one) for one in spreads)]
+    named = [cause for cause in [*outliers, *named] if not any(_inside(cause, one) for one in spreads)]
     return _merge_bursts(named) + [_spread_cause(one) for one in spreads]
+
+
+def _single_outliers(run: Run, model: Any) -> np.ndarray:
+    """Find refused measurements, one or two in a row, after which all is as predicted before them, (T,) of bool."""
+    refused, came = run.refused(None), np.isfinite(run.ys).any(axis=1)
+    dynamics = np.eye(model.state_dim) if model.F is None else np.asarray(model.F)
+    rows = np.flatnonzero(came)
+    found = np.zeros(len(refused), bool)
+    bad = refused[rows]
+    for length in (1, 2):
+        begins = np.flatnonzero(bad[:-length] & ~np.concatenate([[False], bad[: -length - 1]]) & ~bad[length:])
+        begins = begins[bad[begins + length - 1]]
+        first, after = rows[begins], rows[begins + length]
+        near = after - first <= BRIDGE
+        first, after = first[near], after[near]
+        # What the prediction before the first of them says of the measurement after the last.
+        foreseen = run.predicted.mean[first]
+        for gap in range(1, BRIDGE + 1):
+            foreseen = np.where((after - first >= gap)[:, None], foreseen @ dynamics.T, foreseen)
+        off = np.abs(run.ys[after] - foreseen @ np.asarray(model.H).T) / run.deviations[first]
+        fits = (~np.isfinite(off) | (off < FITS)).all(axis=1)
+        for step in range(length):
+            t = first + step
+            found[t] |= fits & (run.nis[t] > OUTLIER**2)
+    return found
 
 
 def _refuted(spread: Spread, hits: list[Hit], rest: np.ndarray) -> bool:
@@ -139,7 +171,7 @@ def _inside(cause: Cause, spread: Spread) -> bool:
 def _spread_cause(spread: Spread) -> Cause:
     length = spread.stop - spread.first
     times = float(np.sqrt(spread.factor))
-    if times > 1.0 and length <= LONGEST_BURST:
+    if times > 1.0 and length <= LONGEST_BURST + BRIDGE:
         return Cause("burst", spread.first, spread.stop - 1, None, times, "false in many ways, then back")
     words = f"errors spread {times:.2g} times as far as elsewhere"
     return Cause("noise change", spread.first, spread.stop - 1, None, times, words)

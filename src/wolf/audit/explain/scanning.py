@@ -13,7 +13,7 @@ import numpy as np
 from wolf.audit.explain.responses import Pattern, Responses
 
 LENGTHS = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160, 200, 256)
-SHORTEST_RAMP = 16  # steps; what grows faster is a burst or a jump
+SHORTEST_RAMP = 12  # steps; what grows faster is a burst or a jump
 CHANCE = 0.002  # of a clean series to have a fault by chance, of each family
 FAMILIES = 4
 SMALL = 1e-9  # of the largest, below which a direction says nothing
@@ -56,34 +56,45 @@ class Sums:
         self._known: dict[Pattern, Norms] = {} if before is None else before._known
         self.limits = limits(len(errors), errors.shape[1], answers.jump.shape[2])
         self.jump = _correlate(errors, answers.jump)
-        self.single = _correlate(errors, answers.outlier)
-        zero = np.zeros((1, errors.shape[1]))
-        self.step = np.concatenate([_sum_back(self.single), zero])  # C(s), with C(T) = 0
-        self.twice = np.concatenate([_sum_back(self.step[:-1]), zero])
+        zeros = np.zeros((2 * LENGTHS[-1], errors.shape[1]))  # after the end
+        self.step = np.concatenate([_sum_back(_correlate(errors, answers.outlier)), zeros])  # C(s) = Σ_{i ≥ s} G(i)
+        self.twice = np.concatenate([_sum_back(self.step[: self.steps]), zeros])
 
-    def of(self, pattern: Pattern, steps: np.ndarray) -> np.ndarray:
-        """G of a pattern at some steps, (n, p)."""
+    def of(self, pattern: Pattern, first: int, stop: int) -> np.ndarray:
+        """G of a pattern that begins at each of some steps in a row, (n, p)."""
         family, length = pattern
         if family == "jump":
-            return self.jump[steps]
+            return self.jump[first:stop]
         if family == "step":
-            return self.step[steps]
-        ends = np.minimum(steps + length, self.steps)
+            return self.step[first:stop]
+        ends = slice(first + length, stop + length)
         if family == "run":
-            return self.step[steps] - self.step[ends]
+            return self.step[first:stop] - self.step[ends]
         # Values 1/L, 2/L, ..., 1: one step up after the other.
-        grown = (self.twice[steps] - self.twice[ends]) / length
+        grown = (self.twice[first:stop] - self.twice[ends]) / length
         return grown if family == "slope" else grown - self.step[ends]
 
-    def explained(self, pattern: Pattern, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Say what a pattern explains at some steps: by its best coordinate alone, and by all together, (n,) each."""
-        total, norms = self.of(pattern, steps), self._norms(pattern)
-        which = np.minimum(self.steps - steps, len(norms.grams)) - 1
-        together = _quadratic(total, norms.inverses, which)
+    def explained(self, pattern: Pattern, first: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
+        """Say what a pattern at some steps explains: by its best coordinate alone, and by all together, (n,) each."""
+        total, norms = self.of(pattern, first, stop), self._norms(pattern)
+        count = len(norms.grams)
+        usual = min(max(self.steps - count + 1 - first, 0), stop - first)  # of these steps have the whole N
+        late = self.steps - np.arange(first + usual, stop) - 1
+        together = np.empty(stop - first)
+        together[:usual] = np.einsum("ti,ti->t", total[:usual] @ norms.inverses[-1], total[:usual])
+        together[usual:] = np.einsum("ti,tij,tj->t", total[usual:], norms.inverses[late], total[usual:])
         if pattern.family == "jump":
-            return np.full(len(steps), -np.inf), together
-        diagonals = np.diagonal(norms.grams, axis1=1, axis2=2)
-        return (total**2 / np.maximum(diagonals[which], SMALL)).max(axis=1), together
+            return np.full(stop - first, -np.inf), together
+        if total.shape[1] == 1:
+            return together, together
+        scales = 1.0 / np.maximum(np.diagonal(norms.grams, axis1=1, axis2=2), SMALL)
+        alone = np.zeros(stop - first)
+        for column, scale in zip(total.T, scales.T, strict=True):
+            parts = column**2
+            parts[:usual] *= scale[-1]
+            parts[usual:] *= scale[late]
+            np.maximum(alone, parts, out=alone)
+        return alone, together
 
     def _norms(self, pattern: Pattern) -> "Norms":
         """Take N of a pattern that is seen for 1, 2, ... steps, as many as matter, and its inverses."""
@@ -101,28 +112,26 @@ class Sums:
         grams = self._norms(pattern).grams
         return grams[min(self.steps - step, len(grams)) - 1]
 
-    def scores(self, pattern: Pattern, steps: np.ndarray) -> np.ndarray:
-        """Say by how much a pattern explains more than chance would, (n,)."""
-        alone, together = self.explained(pattern, steps)
+    def scores(self, pattern: Pattern, first: int, stop: int) -> np.ndarray:
+        """Say by how much a pattern that begins at each of some steps explains more than chance would, (n,)."""
+        alone, together = self.explained(pattern, first, stop)
         if pattern.family == "jump":
             return together - self.limits["jump"]
         return np.maximum(alone - self.limits["alone"], together - self.limits["together"])
 
     def spot(self, pattern: Pattern, step: int) -> Spot:
         """Look at one pattern at one step."""
-        steps = np.array([step])
-        alone, together = (float(each[0]) for each in self.explained(pattern, steps))
+        alone, together = (float(each[0]) for each in self.explained(pattern, step, step + 1))
         if pattern.family == "jump":
             return Spot(together - self.limits["jump"], step, pattern, None)
-        total, gram = self.of(pattern, steps)[0], self._gram(pattern, step)
+        total, gram = self.of(pattern, step, step + 1)[0], self._gram(pattern, step)
         best = int((total**2 / np.maximum(np.diagonal(gram), SMALL)).argmax())
         single, joint = alone - self.limits["alone"], together - self.limits["together"]
         return Spot(max(single, joint), step, pattern, best if single >= joint else None)
 
     def size(self, spot: Spot) -> np.ndarray:
         """Estimate a pattern's size, (p,)."""
-        steps = np.array([spot.step])
-        total, gram = self.of(spot.pattern, steps)[0], self._gram(spot.pattern, spot.step)
+        total, gram = self.of(spot.pattern, spot.step, spot.step + 1)[0], self._gram(spot.pattern, spot.step)
         if spot.sensor is None:
             return np.linalg.lstsq(gram, total, rcond=SMALL)[0]
         return np.where(np.arange(len(total)) == spot.sensor, total / np.maximum(np.diagonal(gram), SMALL), 0.0)
@@ -145,14 +154,6 @@ def patterns(steps: int) -> list[Pattern]:
     fitting = [length for length in LENGTHS if length < steps]
     growing = [Pattern(family, n) for family in ("ramp", "slope") for n in fitting if n >= SHORTEST_RAMP]
     return [Pattern("jump", 0), Pattern("step", 0), *(Pattern("run", n) for n in fitting), *growing]
-
-
-def _quadratic(total: np.ndarray, inverses: np.ndarray, which: np.ndarray) -> np.ndarray:
-    """Form `Gᵀ N⁻¹ G`; nearly all steps have the same N."""
-    found = np.einsum("ti,ti->t", total @ inverses[-1], total)
-    other = np.flatnonzero(which < len(inverses) - 1)
-    found[other] = np.einsum("ti,tij,tj->t", total[other], inverses[which[other]], total[other])
-    return found
 
 
 def _correlate(errors: np.ndarray, answer: np.ndarray) -> np.ndarray:

@@ -10,15 +10,17 @@ from typing import NamedTuple
 import numpy as np
 
 from wolf.audit.explain.responses import Pattern, Responses
-from wolf.audit.explain.scanning import Spot, Sums, patterns
+from wolf.audit.explain.scanning import LENGTHS, SHORTEST_RAMP, Spot, Sums, patterns
 
 ROUNDS = 25
 SETTLED = 0.99  # share of an answer after which a place is far enough from the next
 AROUND, STRETCHED = 3, 0.3  # steps, and share of the length, that the first look may be off
 FINEST = 6  # lengths that are tried on either side of the first look
+SHORTEST = {"run": 1, "ramp": SHORTEST_RAMP, "slope": SHORTEST_RAMP}
+CLEAR = 0.7  # share of the score of a single outlier, below which nothing else is tried
 POLISHES = 5  # further looks, one or two steps around the last
-MORE = {"step": 0.0, "run": 0.0, "jump": 3.0, "ramp": 2.0, "slope": 8.0}  # what a less simple one must explain more
-SLOW = 1 / 16  # of that, for each step that something grows: the slower, the more it looks like what a state does
+MORE = {"step": 0.0, "run": 0.0, "jump": 3.0, "ramp": 1.0, "slope": 8.0}  # what a less simple one must explain more
+SLOW = 1 / 20  # of that, for each step that something grows: the slower, the more it looks like what a state does
 
 
 class Hit(NamedTuple):
@@ -78,15 +80,12 @@ def _lasts(answers: Responses, pattern: Pattern) -> int:
 
 def _peaks(sums: Sums, reach: int) -> list[list[Spot]]:
     """List places where something explains more than chance, and there the best spot of each family."""
-    every = np.arange(sums.steps)
     best: dict[str, np.ndarray] = {}
     which: dict[str, np.ndarray] = {}
     for pattern in patterns(sums.steps):
-        steps = every[: sums.steps - pattern.length] if pattern.length else every
-        scores = np.full(sums.steps, -np.inf)
-        scores[: len(steps)] = sums.scores(pattern, steps)
-        mine = best.setdefault(pattern.family, np.full(sums.steps, -np.inf))
-        lengths = which.setdefault(pattern.family, np.zeros(sums.steps, int))
+        scores = sums.scores(pattern, 0, sums.steps - pattern.length)
+        mine = best.setdefault(pattern.family, np.full(sums.steps, -np.inf))[: len(scores)]
+        lengths = which.setdefault(pattern.family, np.zeros(sums.steps, int))[: len(scores)]
         better = scores > mine
         mine[better], lengths[better] = scores[better], pattern.length
     top = np.max(list(best.values()), axis=0)
@@ -100,7 +99,9 @@ def _peaks(sums: Sums, reach: int) -> list[list[Spot]]:
         first, last = max(step - reach, 0), min(step + length + reach, sums.steps)
         if free[first:last].all():
             near = [_best_near(best[family], which[family], family, first, last) for family in best]
-            peaks.append(near + _ending_at(sums, step))
+            if length != 1 or any(spot.score > CLEAR * top[step] for spot in near if spot.pattern != ("run", 1)):
+                near += _ending_at(sums, step) + _between(sums, best["step"], step, reach)
+            peaks.append(near)
         free[first:last] = False
     return peaks
 
@@ -118,7 +119,7 @@ def _ending_at(sums: Sums, step: int) -> list[Spot]:
     found = []
     for family in ("run", "ramp"):
         spots = [
-            Spot(float(sums.scores(pattern, np.array([step - pattern.length]))[0]), step - pattern.length, pattern, None)
+            sums.spot(pattern, step - pattern.length)
             for pattern in patterns(sums.steps)
             if pattern.family == family and AROUND < pattern.length <= step
         ]
@@ -126,9 +127,25 @@ def _ending_at(sums: Sums, step: int) -> list[Spot]:
     return found
 
 
+def _between(sums: Sums, shifts: np.ndarray, step: int, reach: int) -> list[Spot]:
+    """List runs from the likeliest shift before a step up to it, and from it up to the likeliest one after it."""
+    found = []
+    for first, stop in ((max(step - LENGTHS[-1], 0), step - reach), (step + reach, step + LENGTHS[-1])):
+        window = shifts[first : max(stop, 0)]
+        if len(window):
+            other = first + int(window.argmax())
+            start, end = min(step, other), max(step, other)
+            found.append(sums.spot(Pattern("run", end - start), start))
+    return found
+
+
 def _refine(sums: Sums, spots: list[Spot]) -> Hit:
     """Move the best spot of each family to where it fits best, and take the best of them."""
-    fitted = [_fit(sums, spot) for spot in spots if spot.score > 0.0]
+    good = [spot for spot in spots if spot.score > CLEAR * max(spot.score for spot in spots)]
+    if len(good) == 1 and good[0].pattern == ("run", 1):
+        fitted = [sums.spot(good[0].pattern, good[0].step)]
+    else:
+        fitted = [_fit(sums, spot) for spot in spots if spot.score > 0.0]
     fitted.sort(key=lambda spot: _price(spot.pattern) - spot.score)
     chosen = fitted[0]
     return Hit(chosen, sums.size(chosen), max((spot.score for spot in fitted[1:]), default=-np.inf))
@@ -157,10 +174,10 @@ def _best_of(sums: Sums, spot: Spot, near: int, offsets: list[int]) -> Spot:
     best = spot
     for offset in offsets:
         pattern = Pattern(spot.pattern.family, spot.pattern.length + offset)
-        steps = np.arange(max(spot.step - near, 0), min(spot.step + near + 1, sums.steps - pattern.length))
-        if len(steps) and (pattern.length > 0 or not spot.pattern.length):
-            scores = sums.scores(pattern, steps)
+        first, stop = max(spot.step - near, 0), min(spot.step + near + 1, sums.steps - pattern.length)
+        if first < stop and pattern.length >= SHORTEST.get(pattern.family, 0):
+            scores = sums.scores(pattern, first, stop)
             i = int(scores.argmax())
             if scores[i] > best.score:
-                best = Spot(float(scores[i]), int(steps[i]), pattern, None)
+                best = Spot(float(scores[i]), first + i, pattern, None)
     return best
