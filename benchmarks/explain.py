@@ -47,7 +47,7 @@ def spoil(model, kind, rng, size):
         seen = np.concatenate([H, H @ F - H])
         jumps[first] = np.linalg.lstsq(seen, np.concatenate([push, rng.choice([-1, 1]) * push / size]), rcond=None)[0]
     ys = simulate(model, rng, jumps)
-    lengths = {"outlier": (1, 1), "burst": (3, 20), "bias": (30, 90), "drift": (20, 50), "stuck": (10, 60)}
+    lengths = {"outlier": (1, 1), "burst": (3, 20), "bias": (30, 90), "drift": (20, 45), "stuck": (10, 60)}
     lengths |= {"noise change": (30, 90), "missing": (1, 30)}
     low, high = lengths.get(kind, (1, 1))
     last = first + int(rng.integers(low, high + 1)) - 1

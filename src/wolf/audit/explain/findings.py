@@ -100,14 +100,24 @@ class Explained:
         """Lay the findings out as a table, neighbours of one kind in one line."""
         summary = ", ".join(f"{count} {kind}" for kind, count in self.counts.items()) or "nothing to explain"
         lines = [f"Explained: {self.steps} steps, {summary}"]
+        for cause in self.causes[:SHOWN]:
+            steps = str(cause.first) if cause.first == cause.last else f"{cause.first}-{cause.last}"
+            where = "" if cause.sensor is None else f"sensor {cause.sensor}  "
+            lines.append(f"  {steps:<12}{cause.kind:<14}{_deviations(cause.size):<10}{where}{cause.sentence}")
+        if len(self.causes) > SHOWN:
+            lines.append(f"  ... and {len(self.causes) - SHOWN} more")
+        lines += ["measurement by measurement"] if self.findings else []
         rows = _grouped(self.findings)
         for steps, sensor, kind, size, sentence in rows[:SHOWN]:
             where = "" if sensor is None else f"sensor {sensor}  "
-            distance = "" if np.isnan(size) else f"{size:.3g} sd"
-            lines.append(f"  {steps:<12}{where}{kind:<12}{distance:<10}{sentence}")
+            lines.append(f"  {steps:<12}{where}{kind:<12}{_deviations(size):<10}{sentence}")
         if len(rows) > SHOWN:
             lines.append(f"  ... and {len(rows) - SHOWN} more")
         return "\n".join(lines)
+
+
+def _deviations(size: float) -> str:
+    return f"{size:.3g} sd" if np.isfinite(size) else ""
 
 
 def _grouped(findings: tuple[Finding, ...]) -> list[tuple[str, int | None, str, float, str]]:

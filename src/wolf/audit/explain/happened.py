@@ -13,18 +13,20 @@ import numpy as np
 
 from wolf import api
 from wolf.audit.explain.evidence import Run
-from wolf.audit.explain.findings import Cause
+from wolf.audit.explain.findings import Cause, Finding
 from wolf.audit.explain.responses import Responses
 from wolf.audit.explain.searching import Hit, search
-from wolf.audit.explain.spreads import Spread, changes
+from wolf.audit.explain.spreads import Spread, changes, runs_of
 from wolf.engine.hindsight import LONGEST_BURST
 from wolf.results import Filtered
 from wolf.statespace import LinearModel, with_matrices
 from wolf.statespace.arrays import varies
 
 BRIDGE = 2  # steps that may lie between two false measurements of one burst
-OUTLIER, FITS = 6.0, 3.5  # deviations from which one refused measurement is false, and within which the next one fits
+OUTLIER, FITS = 6.0, 2.5  # deviations from which one refused measurement is false, and within which later ones fit
+LATER = 2  # measurements after it that must fit
 MOST_NUMBERS = 32  # measured numbers and states together, beyond which nothing is looked for
+ALONE = "those before and after it agree, and not with it"
 FEWEST = 20  # measurements of a series that has a usual spread
 
 
@@ -37,32 +39,36 @@ def can_tell(out: Filtered) -> bool:
     )  # fmt: skip
 
 
-def causes(run: Run, out: Filtered) -> list[Cause]:
-    """Find what happened to a series, in the order of time."""
-    stuck = list(stuck_causes(run))
+def causes(run: Run, out: Filtered, findings: list[Finding], single: np.ndarray) -> list[Cause]:
+    """Find what happened to a series, in the order of time.
+
+    Args:
+        run: laid out.
+        out: of a filter.
+        findings: about single measurements.
+        single: steps of `single_outliers`, (T,) of bool.
+    """
+    stuck = _stuck(run)
     ys = np.where(np.isfinite(run.ys), run.ys, np.nan)
     for cause in stuck:
-        columns = run.all_columns(cause.sensor)
-        ys[cause.first : cause.last + 1, columns] = np.nan
+        ys[cause.first : cause.last + 1, cause.sensor] = np.nan
     wild = [
         Cause("outlier", int(t), int(t), int(j), np.inf, "not a finite number, or too large for one")
         for t, j in np.argwhere(np.isinf(run.ys))
     ]
     found = [*_missing(run), *stuck, *wild]
-    if can_tell(out) and np.isfinite(ys).all(axis=1).sum() >= FEWEST:
-        found += _patterns(run, out, ys)
+    if not can_tell(out):
+        found += _grouped(findings)
+    elif np.isfinite(ys).all(axis=1).sum() >= FEWEST:
+        found += _patterns(run, out, ys, single)
     return sorted(found, key=lambda cause: (cause.first, cause.last))
 
 
-def _patterns(run: Run, out: Filtered, ys: np.ndarray) -> list[Cause]:
+def _patterns(run: Run, out: Filtered, ys: np.ndarray, single: np.ndarray) -> list[Cause]:
     """Find what has a pattern, and where the noise changed."""
     model = with_matrices(out.model).scaled(*_levels(out))
     answers = Responses(model)
-    single = _single_outliers(run, model) if run.inputs is None else np.zeros(len(ys), bool)
-    outliers = [
-        Cause("outlier", t, t, None, run.size(None, t), "those before and after it agree, and not with it")
-        for t in np.flatnonzero(single).tolist()
-    ]
+    outliers = [Cause("outlier", t, t, None, run.size(None, t), ALONE) for t in np.flatnonzero(single).tolist()]
     ys = np.where(single[:, None], np.nan, ys)
     errors = _white_errors(model, out, ys)
     hits, rest = search(errors, answers)
@@ -77,28 +83,27 @@ def _patterns(run: Run, out: Filtered, ys: np.ndarray) -> list[Cause]:
     return _merge_bursts(named) + [_spread_cause(one) for one in spreads]
 
 
-def _single_outliers(run: Run, model: Any) -> np.ndarray:
+def single_outliers(run: Run, out: Filtered) -> np.ndarray:
     """Find refused measurements, one or two in a row, after which all is as predicted before them, (T,) of bool."""
-    refused, came = run.refused(None), np.isfinite(run.ys).any(axis=1)
+    if not can_tell(out) or run.inputs is not None or not run.joint:
+        return np.zeros(len(run.ys), bool)
+    model, refused = out.model, run.refused(None)
     dynamics = np.eye(model.state_dim) if model.F is None else np.asarray(model.F)
-    rows = np.flatnonzero(came)
+    good = np.isfinite(run.ys).any(axis=1) & ~refused
     found = np.zeros(len(refused), bool)
-    bad = refused[rows]
     for length in (1, 2):
-        begins = np.flatnonzero(bad[:-length] & ~np.concatenate([[False], bad[: -length - 1]]) & ~bad[length:])
-        begins = begins[bad[begins + length - 1]]
-        first, after = rows[begins], rows[begins + length]
-        near = after - first <= BRIDGE
-        first, after = first[near], after[near]
-        # What the prediction before the first of them says of the measurement after the last.
-        foreseen = run.predicted.mean[first]
-        for gap in range(1, BRIDGE + 1):
-            foreseen = np.where((after - first >= gap)[:, None], foreseen @ dynamics.T, foreseen)
-        off = np.abs(run.ys[after] - foreseen @ np.asarray(model.H).T) / run.deviations[first]
-        fits = (~np.isfinite(off) | (off < FITS)).all(axis=1)
-        for step in range(length):
-            t = first + step
-            found[t] |= fits & (run.nis[t] > OUTLIER**2)
+        last = len(refused) - length - LATER + 1
+        first = np.arange(1, max(last, 1))
+        inside = np.logical_and.reduce([refused[first + k] & (run.nis[first + k] > OUTLIER**2) for k in range(length)])
+        later = np.logical_and.reduce([good[first + length + k] for k in range(LATER)])
+        first = first[inside & later & good[first - 1]]
+        foreseen, fits = run.predicted.mean[first], np.ones(len(first), bool)  # what was known before the first of them
+        for k in range(1, length + LATER):
+            foreseen = foreseen @ dynamics.T
+            off = np.abs(run.ys[first + k] - foreseen @ np.asarray(model.H).T) / run.deviations[first]
+            fits &= (k < length) | (~np.isfinite(off) | (off < FITS)).all(axis=1)
+        for k in range(length):
+            found[first[fits] + k] = True
     return found
 
 
@@ -120,7 +125,7 @@ def _levels(out: Filtered) -> tuple[float, float]:
 
 
 def _white_errors(model: Any, out: Filtered, ys: np.ndarray) -> np.ndarray:
-    """Filter without weights: errors over their deviations, (T, M), 0 where nothing was measured, and of usual spread 1."""
+    """Filter without weights: white errors, (T, M), of usual spread 1; 0 where nothing was measured."""
     from scipy.special import gammaincinv
 
     again = api.filter(model, ys, method="KF", inputs=out.inputs, update_first=out.update_first)
@@ -141,6 +146,10 @@ def _named(hit: Hit, deviations: np.ndarray, model: Any, steps: int, answers: Re
     first, last = spot.step, min(spot.step + max(length, 1), steps) - 1
     if family == "jump":
         moved = np.abs(np.asarray(model.H) @ size) / deviations
+        if answers.stays(size):
+            which = int(np.abs(np.asarray(model.H) @ size / deviations).argmax())
+            off = float((np.asarray(model.H) @ size)[which])
+            return Cause("level shift", first, first, None, float(moved.max()), f"moved by {off:.3g}, for good")
         words = f"the state moved by ({', '.join(f'{value:.3g}' for value in size[:4])})"
         return Cause("jump", first, first, None, float(moved.max()), words)
     which = int(np.abs(size / deviations).argmax())
@@ -195,7 +204,9 @@ def _merge_bursts(found: list[Cause]) -> list[Cause]:
             continue
         kind = "outlier" if last == first else "burst"
         sensor = sensors.pop() if len(sensors) == 1 else None
-        rest.append(Cause(kind, first, last, sensor, max(one.size for one in group), "false in several ways, then back"))
+        rest.append(
+            Cause(kind, first, last, sensor, max(one.size for one in group), "false in several ways, then back")
+        )
     return rest
 
 
@@ -203,30 +214,38 @@ def _missing(run: Run) -> list[Cause]:
     """List gaps: stretches without a measurement, of all or of one coordinate."""
     gone = np.isnan(run.ys)
     whole = gone.all(axis=1)
-    found = [Cause("missing", a, b - 1, None, np.nan, "nothing was measured") for a, b in _runs(whole)]
+    found = [Cause("missing", a, b - 1, None, np.nan, "nothing was measured") for a, b in runs_of(whole)]
     for j in range(gone.shape[1]):
         words = "this coordinate was not measured"
-        found += [Cause("missing", a, b - 1, j, np.nan, words) for a, b in _runs(gone[:, j] & ~whole)]
+        found += [Cause("missing", a, b - 1, j, np.nan, words) for a, b in runs_of(gone[:, j] & ~whole)]
     return found
 
 
-def stuck_causes(run: Run) -> list[Cause]:
+def _stuck(run: Run) -> list[Cause]:
     """List stretches in which a sensor repeats one value."""
     found = []
     for j, repeats in enumerate(run.repeats.T):
-        marks = np.flatnonzero(np.diff(np.concatenate([[0], repeats > 0, [0]]).astype(int)) | _new(repeats))
-        for a, b in pairwise(marks.tolist()):
+        edges = [0, *(np.flatnonzero(np.diff(repeats)) + 1).tolist(), len(repeats)]
+        for a, b in pairwise(edges):
             if repeats[a]:
                 found.append(Cause("stuck", a, b - 1, j, np.nan, f"the same value for {repeats[a]} steps"))
     return found
 
 
-def _new(repeats: np.ndarray) -> np.ndarray:
-    """Mark where a run of one length follows another at once, (T + 1,)."""
-    changed = np.concatenate([[0], np.diff(repeats) != 0, [0]]).astype(int)
-    return changed
-
-
-def _runs(mask: np.ndarray) -> list[tuple[int, int]]:
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], mask.astype(np.int8), [0]])))
-    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
+def _grouped(findings: list[Finding]) -> list[Cause]:
+    """Put what was found of single measurements together, by stretch; of models whose matrices are not fixed."""
+    groups: dict[tuple[str, int | None, tuple[int, int]], list[Finding]] = {}
+    for one in findings:
+        if one.kind in ("outlier", "jump", "biased") and np.isfinite(one.size):
+            groups.setdefault((one.kind, one.sensor, one.stretch), []).append(one)
+    found = []
+    for (kind, sensor, _), some in groups.items():
+        first, last = some[0].step, some[-1].step
+        if kind == "biased":
+            kind = "burst" if len(some) <= LONGEST_BURST else "bias"
+        elif kind == "jump":
+            last = first
+        elif len(some) > 1:
+            kind = "burst"
+        found.append(Cause(kind, first, last, sensor, max(one.size for one in some), some[0].sentence))
+    return found

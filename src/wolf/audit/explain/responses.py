@@ -92,7 +92,7 @@ class Responses:
 
     @cached_property
     def left(self) -> np.ndarray:
-        """What an error that lasts leaves in the errors for good, (M, M): zero where a move of the state says the same."""
+        """What a false measurement that lasts leaves in the errors for good, (M, M): 0 if states may follow it."""
         last = self.outlier.sum(axis=0)
         return np.where(np.abs(last) > SAME, last, 0.0)
 
@@ -105,14 +105,22 @@ class Responses:
     @cached_property
     def follows_steps(self) -> np.ndarray:
         """Say of each coordinate whether a state that moved could say the same as an error that lasts, (M,) of bool."""
-        seen, moves = [], self.rows
-        for _ in range(2 * len(self.dynamics)):
-            seen.append(moves)
-            moves = moves @ self.dynamics
-        seen = np.concatenate(seen)
+        powers = [self.rows]
+        for _ in range(2 * len(self.dynamics) - 1):
+            powers.append(powers[-1] @ self.dynamics)
+        seen = np.concatenate(powers)
         wanted = np.tile(np.eye(len(self.rows)), (2 * len(self.dynamics), 1))
         left = wanted - seen @ np.linalg.lstsq(seen, wanted, rcond=None)[0]
         return np.linalg.norm(left, axis=0) < SAME
+
+    def stays(self, moved: np.ndarray) -> bool:
+        """Say whether a move of the state, (D,), moves what is measured by a constant."""
+        seen, now = self.rows @ moved, moved
+        for _ in range(len(moved)):
+            now = self.dynamics @ now
+            if np.linalg.norm(self.rows @ now - seen) > SAME * np.linalg.norm(seen):
+                return False
+        return True
 
 
 def _cut(values: np.ndarray, steps: int, last: bool = False) -> np.ndarray:

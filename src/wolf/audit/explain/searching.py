@@ -19,7 +19,7 @@ FINEST = 6  # lengths that are tried on either side of the first look
 SHORTEST = {"run": 1, "ramp": SHORTEST_RAMP, "slope": SHORTEST_RAMP}
 CLEAR = 0.7  # share of the score of a single outlier, below which nothing else is tried
 POLISHES = 5  # further looks, one or two steps around the last
-MORE = {"step": 0.0, "run": 0.0, "jump": 3.0, "ramp": 1.0, "slope": 8.0}  # what a less simple one must explain more
+MORE = {"step": 0.0, "run": 0.0, "jump": 3.0, "ramp": 2.0, "slope": 8.0}  # what a less simple one must explain more
 SLOW = 1 / 20  # of that, for each step that something grows: the slower, the more it looks like what a state does
 
 

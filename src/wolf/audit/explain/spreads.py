@@ -51,7 +51,7 @@ def changes(errors: np.ndarray, measured: np.ndarray) -> list[Spread]:
     limit = max(np.log(TIMES), DEVIATIONS * _deviation(count, middle))
     found = []
     for sign in (1.0, -1.0):
-        for first, stop in _runs(sign * logs > limit):
+        for first, stop in runs_of(sign * logs > limit):
             factor = float(np.exp(np.median(logs[first:stop])))
             first, stop = _extend(squares / (float(np.median(squares)) / middle), first, stop, factor, count)
             found.append(Spread(int(rows[first]), int(rows[stop - 1]) + 1, factor))
@@ -66,7 +66,8 @@ def _deviation(count: int, middle: float) -> float:
     return float(1.0 / (2.0 * density * np.sqrt(WINDOW)) / middle)
 
 
-def _runs(mask: np.ndarray) -> list[tuple[int, int]]:
+def runs_of(mask: np.ndarray) -> list[tuple[int, int]]:
+    """List runs of True, each as its first step and the one after its last."""
     edges = np.flatnonzero(np.diff(np.concatenate([[0], mask.astype(np.int8), [0]])))
     return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
 
