@@ -23,7 +23,7 @@ from wolf.statespace import LinearModel, with_matrices
 from wolf.statespace.arrays import varies
 
 BRIDGE = 2  # steps that may lie between two false measurements of one burst
-OUTLIER, FITS = 6.0, 2.5  # deviations from which one refused measurement is false, and within which later ones fit
+OUTLIER, FITS = 6.0, 3.0  # deviations from which one refused measurement is false, and within which later ones fit
 LATER = 2  # measurements after it that must fit
 MOST_NUMBERS = 32  # measured numbers and states together, beyond which nothing is looked for
 ALONE = "those before and after it agree, and not with it"
