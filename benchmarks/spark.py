@@ -5,8 +5,9 @@
 Needs PySpark, protobuf, Java 17 and psutil. 2-D tracks of four states, from Parquet to Parquet, on local[2]; each
 figure is the smallest of three runs after two to warm up, since Java compiles for a while. "whole": each file has all
 rows of its keys, in order. "mixed": files are cut by time. "no filter": the same rows through Spark and Python, which
-puts as many columns beside them as the filter does. The stream has ten rows of each key in a micro-batch. It is checked
-that every row was used, with the same bits.
+puts as many columns beside them as the filter does. "tuned": Parquet without dictionaries, times as numbers, larger
+batches. The stream has ten rows of each key in a micro-batch. It is checked that every row was used, with the same
+bits.
 """
 
 import os
@@ -27,6 +28,10 @@ import wolf.spark
 FILES, BUCKETS, BATCHES, WARM, ROUNDS = 16, 16, 12, 2, 3
 MODEL = wolf.models.constant_velocity(dims=2, dt=1.0, dynamics_var=0.1, obs_var=10.0)
 ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+TUNED = {
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+}
 HOW = {"key": "id", "time": "at", "value": ["x", "y"], "model": MODEL}
 
 
@@ -107,10 +112,18 @@ def tables(spark, root, keys, steps):
     lay_out(root / "mixed", rows.take(np.argsort(np.tile(np.arange(steps), keys), kind="stable")), steps)
     million = len(rows) / 1e6
 
-    def on_spark(layout):
+    def on_spark(layout, **options):
         df = spark.read.parquet(str(root / layout))
         out = wolf.spark.filter(df, **HOW, shuffle=layout == "mixed")
-        out.write.mode("overwrite").parquet(str(root / f"out-{layout}"))
+        out.write.mode("overwrite").options(**options).parquet(str(root / f"out-{layout}"))
+
+    def tuned(layout):
+        old = {name: spark.conf.get(name) for name in TUNED}
+        for name, value in TUNED.items():
+            spark.conf.set(name, value)
+        on_spark(layout, **{"parquet.enable.dictionary": "false"})
+        for name, value in old.items():
+            spark.conf.set(name, value)
 
     def no_filter(layout):
         df = spark.read.parquet(str(root / layout))
@@ -121,6 +134,7 @@ def tables(spark, root, keys, steps):
     for layout in ("whole", "mixed"):
         ways = {"one process": lambda at=layout: one_process(root / at, root / f"one-{at}.parquet")}
         ways |= {"no filter": lambda at=layout: no_filter(at), "Spark": lambda at=layout: on_spark(at)}
+        ways |= {"tuned": lambda at=layout: tuned(at)}
         base = None
         for name, run in ways.items():
             used, java, wall = (each / million for each in clock(run))

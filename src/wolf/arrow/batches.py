@@ -8,7 +8,8 @@ import numpy as np
 
 from wolf import checks
 from wolf.belief.density import deviations
-from wolf.online.bank import Bank, Stepped
+from wolf.online.advancing import Stepped
+from wolf.online.bank import Bank
 from wolf.online.directory import Coded
 from wolf.protocols import Filter
 from wolf.statespace import Model

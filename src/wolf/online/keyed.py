@@ -1,4 +1,4 @@
-"""Rows that belong to keys: order, noise, what came late or twice."""
+"""Rows that belong to keys: times, order, noise, what came late or twice."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 
 from wolf import checks
+from wolf.statespace import LinearModel, Model
 
 FINE, LATE, TWICE = 0, 1, 2
+EPOCH = np.datetime64("1970-01-01T00:00:00")
 
 
 def covariances(R: Any, size: int, coordinates: int) -> np.ndarray:
@@ -22,6 +24,24 @@ def covariances(R: Any, size: int, coordinates: int) -> np.ndarray:
     if not symmetric or not np.all(np.isfinite(array)) or np.any(np.linalg.eigvalsh(array)[:, 0] <= 0):
         raise ValueError("R must be symmetric and positive definite, in every row")
     return array
+
+
+def read_times(times: Any, size: int, model: Model) -> np.ndarray:
+    """Read the times of rows: numbers, or dates as seconds since 1970."""
+    if not isinstance(model, LinearModel):
+        raise ValueError("times are for linear models, which know how they move over any time")
+    stamps = np.asarray(times) if hasattr(times, "dtype") or _dates(times) else None
+    dated = stamps is not None and np.issubdtype(stamps.dtype, np.datetime64)
+    # Since 1970, not since the first of the batch: a bank's clock goes on from batch to batch.
+    seconds = np.asarray((stamps - EPOCH) / np.timedelta64(1, "s")) if dated else None
+    read = checks.number_array("times", times) if seconds is None else seconds
+    if read.shape != (size,) or not np.all(np.isfinite(read)):
+        raise ValueError(f"times must be finite, one for each row; got {checks.told(times)}")
+    return read
+
+
+def _dates(times: Any) -> bool:
+    return isinstance(times, list | tuple) and len(times) > 0 and all(isinstance(t, np.datetime64) for t in times)
 
 
 def judge(rows: np.ndarray, times: np.ndarray | None, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
