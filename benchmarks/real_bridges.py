@@ -3,10 +3,10 @@
     python benchmarks/real_bridges.py                     # development series, one seed
     python benchmarks/real_bridges.py --judge --seeds 2   # the series kept for judging
 
-Faults are put in as in `real.py` and given as missing to everybody: WoLF's chosen model, a straight line, a cubic through
-the neighbours, the season by STL, statsmodels' best structural model, and a Gaussian process. One table for each fault,
-errors in deviations of the series around its running median; `best` takes for every series whichever did best on it, with
-the truth in hand.
+Faults are put in as in `real.py` and given as missing to everybody: WoLF's chosen model, a straight line, a cubic
+through the neighbours, the season by STL, statsmodels' best structural model, and a Gaussian process. One table for
+each fault, errors in deviations of the series around its running median; `best` takes for every series whichever did
+best on it, with the truth in hand.
 """
 
 import argparse

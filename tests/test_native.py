@@ -209,6 +209,11 @@ def test_without_llvm_the_run_goes_by_xla(monkeypatch):
     assert wolf.filter(TRACK, YS[:3], save="means").engine == "xla: llvmlite is not installed"
 
 
+def test_with_an_llvm_that_is_too_old_the_run_goes_by_xla(monkeypatch):
+    monkeypatch.setattr("llvmlite.binding.llvm_version_info", (15, 0, 7))
+    assert wolf.filter(TRACK, YS[:3], save="means").engine.startswith("xla: llvmlite is too old: pip install")
+
+
 @given(st.floats(allow_nan=True, allow_infinity=True), st.floats(allow_nan=True, allow_infinity=True))
 def test_elementary_functions_are_those_of_numpy(a, b):
     out = ELEMENTARY(np.array([a, b]))

@@ -107,7 +107,8 @@ def filter_command(source: str, method: str | None, out: str | None, report: str
         origin = None if read.axis is None else read.axis.origin
         titles = read.names if read.place is None else ["metres east", "metres north"]
         named: Any = {"names": titles, "time": read.time, "notes": read.notes, "failed": read.failed}
-        write_report(report, read.table.name, series, chosen, origin=origin, **named)
+        with Progress("Writing the page", quiet=options["quiet"]):
+            write_report(report, read.table.name, series, chosen, origin=origin, **named)
         wrote.append(f"{report} (open it in a browser)")
     told = (read, series, chosen, wrote)
     how = (options["as_json"], options["quiet"])
@@ -155,7 +156,8 @@ def look(source: str, **options: Any) -> None:
     """Say what is in FILE and what `wolf filter` would do with it, without doing it."""
     from wolf.cli import looking
 
-    seen = looking.look(source, options)
+    with Progress(f"Looking at {source}", quiet=options["quiet"]):
+        seen = looking.look(source, options)
     tell(looking.words(seen), seen, options["as_json"], options["quiet"])
 
 

@@ -72,7 +72,7 @@ def simulate(out: str, settings: tuple[str, ...], as_json: bool, quiet: bool, **
 @click.command(
     epilog=examples(
         "wolf certify local-level --set level_var=0.1 --set obs_var=1",
-        "wolf certify local-level --set level_var=0.1 --set obs_var=1 --json - --trials 0",
+        "wolf certify local-level --set level_var=0.1 --set obs_var=1 --trials 0 --out certificate.json",
     )
 )
 @click.argument("model", shell_complete=completing.models)
@@ -81,9 +81,7 @@ def simulate(out: str, settings: tuple[str, ...], as_json: bool, quiet: bool, **
 @click.option(
     "--columns", type=click.IntRange(min=1), default=1, show_default=True, help="Number of coordinates of a track."
 )
-@click.option(
-    "--json", help="JSON file to write; - for standard output instead of the table.", shell_complete=completing.files
-)
+@click.option("--out", help="JSON file to write the certificate to.", shell_complete=completing.files)
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Picture to draw: .png, .pdf or .svg.")
 @click.option(
     "--trials",
@@ -96,8 +94,10 @@ def simulate(out: str, settings: tuple[str, ...], as_json: bool, quiet: bool, **
     "--steps", type=click.IntRange(min=20), default=300, show_default=True, help="Number of steps of a trial."
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of all random numbers.")
-@click.option("--quiet", is_flag=True, help="Print no table and no progress.")
-def certify(model: str, plot: Path | None, json: str | None, seed: int, quiet: bool, **options: Any) -> None:
+@talk_options
+def certify(
+    model: str, out: str | None, plot: Path | None, seed: int, as_json: bool, quiet: bool, **options: Any
+) -> None:
     """Say how robust a method is on MODEL (see `wolf models`): bounds, recovery, breakdown."""
     if plot is not None and plot.suffix.lower() not in PICTURES:
         raise InputError(f"--plot must end in {', '.join(PICTURES)}; got {plot.name}")
@@ -105,14 +105,15 @@ def certify(model: str, plot: Path | None, json: str | None, seed: int, quiet: b
     from wolf.readings import files
 
     target = None if plot is None else str(plot)
-    for path in (target, json):
+    for path in (target, out):
         if path is not None:
             files.check_target(path)
-    files.check_apart(inputs(model), {"--json": json, "--plot": target})
+    files.check_apart(inputs(model), {"--out": out, "--plot": target})
+    if out is not None and Path(out).suffix.lower() != ".json":
+        raise InputError(f"--out must end in .json; got {out}. --json prints the certificate instead")
     with Progress("Certifying", quiet=quiet):
-        words = certifying.run(model, json=json, plot=target, key=seed, **options)
-    if not quiet or json == "-":
-        click.echo(words)
+        words, facts = certifying.run(model, out=out, plot=target, key=seed, **options)
+    tell(words, facts, as_json, quiet)
 
 
 @click.command(

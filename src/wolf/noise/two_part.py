@@ -43,12 +43,23 @@ class TwoPart(NoiseRule):
         """Match the moments of the two possible posteriors."""
         whitened = seen.innovation.half(seen.residual)
         odds = _log_odds(linalg.total(whitened**2), seen.observed.sum(0), self.share, self.widen)
-        root_good, root_bad = _root_sigmoids(odds)
-        # P - good K S Kᵀ is the posterior of the information Wᵀ W = good (R + (1 - good) H P Hᵀ)⁻¹.
-        noise = root_good**2 * seen.obs_cov + root_bad**2 * seen.innovation.product()
-        weight = root_good * linalg.cholesky(noise).half(linalg.eye(noise.shape[0], noise))
-        shift = matvec(transpose(seen.belief.cross(seen.view.jac)), seen.innovation.back(whitened))
-        return Believed(Weigh(weight, (root_good * root_bad * shift)[:, None]))
+        return match_moments(seen, whitened, odds)
+
+
+def match_moments(seen: Evidence, whitened: Array, odds: Array) -> Believed:
+    """Match the moments of the posterior if a measurement is good and of the prediction, if it is not.
+
+    Args:
+        seen: the measurement.
+        whitened: its residual, L⁻¹ e with S = L Lᵀ.
+        odds: log-odds that it is good.
+    """
+    root_good, root_bad = _root_sigmoids(odds)
+    # P - good K S Kᵀ is the posterior of the information Wᵀ W = good (R + (1 - good) H P Hᵀ)⁻¹.
+    noise = root_good**2 * seen.obs_cov + root_bad**2 * seen.innovation.product()
+    weight = root_good * linalg.cholesky(noise).half(linalg.eye(noise.shape[0], noise))
+    shift = matvec(transpose(seen.belief.cross(seen.view.jac)), seen.innovation.back(whitened))
+    return Believed(Weigh(weight, (root_good * root_bad * shift)[:, None]))
 
 
 def _log_odds(nis: Array, count: Array, share: Array, widen: Array) -> Array:
