@@ -354,7 +354,7 @@ SMOOTHED = {
 
 @pytest.mark.parametrize("which", SMOOTHED)
 def test_smoothing_is_the_same_by_native_code_and_by_xla(which):
-    from wolf import api
+    from wolf.api import smoothing as api
 
     model, options = SMOOTHED[which]
     lengths = (STEPS, 7, 2, STEPS - 1)
@@ -370,7 +370,7 @@ def test_smoothing_is_the_same_by_native_code_and_by_xla(which):
 
 def test_a_walk_back_that_needs_eigenvectors_goes_by_xla():
     """Two of nine states never move and are known: their predictions have no spread."""
-    from wolf import api
+    from wolf.api import smoothing as api
 
     system = oracle.random_system(7, states=9)
     still = np.diag(np.repeat([0.0, 1.0], [2, 7]))

@@ -49,7 +49,7 @@ if TYPE_CHECKING:  # what a checker sees; `_HOMES` below says the same to Python
     from wolf.readings.folders import filter_folder
     from wolf.readings.frames import filter_frame
     from wolf.reports import report
-    from wolf.results import Filtered, Forecast, Smoothed
+    from wolf.results import Filtered, Forecast, Smoothed, States
     from wolf.statespace import LinearModel, ParameterModel, StateSpaceModel, families
     from wolf.streaming import stream
     from wolf.weights import (
@@ -72,7 +72,7 @@ __all__ = ["Gaussian", "LinearModel", "ParameterModel", "StateSpaceModel"]
 __all__ += ["filter", "filter_chunks", "filter_folder", "filter_frame", "filter_many", "forecast", "sample_paths"]
 __all__ += ["smooth", "stream"]
 __all__ += ["Changes", "Choice", "changepoints", "choose"]
-__all__ += ["Bank", "Filtered", "Fit", "FixedLag", "Forecast", "Online", "Sensor", "Smoothed", "Tuned"]
+__all__ += ["Bank", "Filtered", "Fit", "FixedLag", "Forecast", "Online", "Sensor", "Smoothed", "States", "Tuned"]
 __all__ += ["fit", "fit_many", "tune"]
 __all__ += ["Certificate", "attack", "certify", "explain", "export_c", "report"]
 __all__ += [
@@ -112,7 +112,7 @@ _HOMES = {
     "wolf.readings.folders": "filter_folder",
     "wolf.readings.frames": "filter_frame",
     "wolf.reports": "report",
-    "wolf.results": "Filtered Forecast Smoothed",
+    "wolf.results": "Filtered Forecast Smoothed States",
     "wolf.statespace": "LinearModel ParameterModel StateSpaceModel families",
     "wolf.streaming": "stream",
     "wolf.weights": (

@@ -49,9 +49,29 @@ def settle(dynamics: np.ndarray, row: np.ndarray, noise: np.ndarray, obs_var: np
         >>> round(float(found.gain[0, 0]), 6)  # the golden ratio less 1
         0.618034
     """
-    count, size = len(noise), len(row)
-    ahead = np.broadcast_to(dynamics.T, (count, size, size))
     known = np.multiply.outer(1.0 / obs_var, np.outer(row, row))
+    cov = _doubled(dynamics, known, noise)
+    seen_by = cov @ row
+    variance = seen_by @ row + obs_var
+    return Settled(seen_by / variance[:, None], variance)
+
+
+def settled_cov(dynamics: np.ndarray, rows: np.ndarray, noise: np.ndarray, obs_cov: np.ndarray) -> np.ndarray:
+    """Find the predicted covariance that a filter of several measured numbers settles to, (D, D).
+
+    Args:
+        dynamics: F, (D, D).
+        rows: H, (M, D).
+        noise: Q, (D, D).
+        obs_cov: R, (M, M).
+    """
+    return _doubled(dynamics, (rows.T @ np.linalg.solve(obs_cov, rows))[None], noise[None])[0]
+
+
+def _doubled(dynamics: np.ndarray, known: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    """Follow predicted covariances (B, D, D) by doubling; `known` is Hᵀ R⁻¹ H."""
+    count, size, _ = noise.shape
+    ahead = np.broadcast_to(dynamics.T, (count, size, size))
     cov = noise
     for _ in range(DOUBLINGS):
         joint = np.eye(size) + known @ cov
@@ -62,9 +82,7 @@ def settle(dynamics: np.ndarray, row: np.ndarray, noise: np.ndarray, obs_var: np
         cov, ahead = cov + 0.5 * (added + np.swapaxes(added, 1, 2)), ahead @ moved
         if np.all(np.abs(added).max((1, 2)) <= SETTLED * np.abs(cov).max((1, 2))):
             break
-    seen_by = cov @ row
-    variance = seen_by @ row + obs_var
-    return Settled(seen_by / variance[:, None], variance)
+    return cov
 
 
 def walk(

@@ -26,6 +26,7 @@ from wolf.audit.explain.evidence import (
     returns,
 )
 from wolf.audit.explain.findings import Explained, Finding
+from wolf.audit.explain.happened import ALONE, causes, single_outliers
 from wolf.audit.explain.windows import WIDE, Task, Window, smooth_windows
 from wolf.belief import Gaussian
 from wolf.numerics.precision import precision
@@ -70,12 +71,18 @@ def explain(out: Filtered) -> Explained:
     dtype = out.settings["dtype"]
     with precision(dtype):
         run = read(out, dtype)
-        verdicts = _judge_all(run, [Stretch(j, *ends) for j in run.channels for ends in _stretches(run, j)])
-        verdicts = _close_excursions(run, verdicts)
-    findings = [*_missing(run), *(finding for one in verdicts for finding in one.findings), *_jumps(run, out)]
+        single = single_outliers(run, out)
+        stretches = [Stretch(j, *ends) for j in run.channels for ends in _stretches(run, j, single)]
+        verdicts = _close_excursions(run, _judge_all(run, stretches))
+    findings = [
+        *_alone(run, single),
+        *_missing(run),
+        *(finding for one in verdicts for finding in one.findings),
+        *_jumps(run, out),
+    ]
     findings += _stuck(run, {(finding.step, finding.sensor) for finding in findings})
     order = sorted(findings, key=lambda f: (f.step, -1 if f.sensor is None else f.sensor))
-    return Explained(tuple(order), len(out))
+    return Explained(tuple(order), len(out), tuple(causes(run, out, order, single)))
 
 
 def _check(out: object) -> None:
@@ -128,9 +135,16 @@ def _stuck(run: Run, known: set[tuple[int, int | None]]) -> Iterator[Finding]:
                     )
 
 
-def _stretches(run: Run, channel: int | None) -> Iterator[tuple[int, int]]:
-    """Put refused steps together that lie close to each other, what is missing between them not counted."""
-    present = np.flatnonzero([len(run.columns(channel, t, wild=True)) > 0 for t in range(len(run.ys))])
+def _alone(run: Run, single: np.ndarray) -> Iterator[Finding]:
+    """List outliers that need no further look."""
+    for t in np.flatnonzero(single).tolist():
+        yield Finding(t, None, "outlier", run.size(None, t), (t, t), ALONE, {"stretch": 1.0})
+
+
+def _stretches(run: Run, channel: int | None, known: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Put refused steps together that lie close to each other, what is missing or known between them not counted."""
+    came = (~np.isnan(run.ys[:, run.all_columns(channel)])).any(axis=1)
+    present = np.flatnonzero(came & ~known)
     places = np.flatnonzero(run.refused(channel)[present])
     if not len(places):
         return

@@ -18,7 +18,9 @@ TELLING = 4.0  # standard deviations by which a move must stand out for its abse
 AGREES = 1e-3  # probability above which a measurement agrees with what is said about it
 SEVERAL = 3  # measurements from which on a sensor can be stuck or biased
 STILL = 1e-6  # deviations of the noise within which values are the same
+QUIET = 0.02  # deviations by which the values of a stuck sensor may tremble from one to the next
 ROUNDING = 8.0  # units in the last place that a prediction plus its residual may be off
+SHORTEST_QUIET = 6  # measurements of such a run: two or three may lie close by chance
 SCATTER = 4.0  # deviations within which errors are one and the same bias
 CHANCE = 1e-3  # probability of repeats, where values are rounded, that are called stuck
 
@@ -194,15 +196,22 @@ def count_repeats(ys: np.ndarray, deviations: np.ndarray, precision: float) -> n
     values = np.where(np.isfinite(ys), ys, np.nan)
     counted = np.zeros(ys.shape, int)
     for j, column in enumerate(values.T):
-        tolerance = STILL * deviations[j] + ROUNDING * precision * np.abs(column[1:])
-        same = np.abs(np.diff(column)) <= tolerance
-        groups = np.concatenate([[0], np.cumsum(~same)])  # one number for each run of equal values
-        lengths = np.bincount(groups)
-        elsewhere = np.maximum(len(same) - (lengths - 1), 1)
-        usual = (same.sum() - (lengths - 1)) / elsewhere
-        stuck = (lengths >= SEVERAL) & (usual ** (lengths - 1) < CHANCE)
-        counted[:, j] = np.where(stuck, lengths, 0)[groups]
+        steps = np.abs(np.diff(column))
+        rounding = ROUNDING * precision * np.abs(column[1:])
+        same = _runs_by_length(steps <= STILL * deviations[j] + rounding, SEVERAL, CHANCE)
+        quiet = _runs_by_length(steps <= QUIET * deviations[j], SHORTEST_QUIET, CHANCE / max(len(column), 1))
+        counted[:, j] = np.where(same > 0, same, quiet)
     return counted
+
+
+def _runs_by_length(same: np.ndarray, shortest: int, chance: float) -> np.ndarray:
+    """Say of each of T values how long the run of like neighbours is that it is in, 0 if it may be chance."""
+    groups = np.concatenate([[0], np.cumsum(~same)])  # one number for each run
+    lengths = np.bincount(groups)
+    elsewhere = np.maximum(len(same) - (lengths - 1), 1)
+    usual = (same.sum() - (lengths - 1)) / elsewhere
+    stuck = (lengths >= shortest) & (usual ** (lengths - 1) < chance)
+    return np.where(stuck, lengths, 0)[groups]
 
 
 def subtract(run: Run, t: int, expected: Any) -> np.ndarray:

@@ -10,6 +10,7 @@ import numpy as np
 from wolf.results import tabular
 
 KINDS = ("outlier", "jump", "stuck", "biased", "missing", "false alarm", "unclear")
+CAUSES = ("outlier", "burst", "bias", "drift", "stuck", "jump", "level shift", "noise change", "missing")
 SHOWN = 25  # lines of a table
 
 
@@ -36,6 +37,27 @@ class Finding:
     evidence: dict[str, float]
 
 
+@dataclasses.dataclass(frozen=True)
+class Cause:
+    """Something that happened to a series.
+
+    Attributes:
+        kind: one of `CAUSES`.
+        first: step.
+        last: step; that of a jump and of a level shift is the first.
+        sensor: which coordinate; None for all of them, or where that cannot be said.
+        size: in standard deviations of the noise; of a noise change the factor on them; NaN where there is none.
+        sentence: in words.
+    """
+
+    kind: str
+    first: int
+    last: int
+    sensor: int | None
+    size: float
+    sentence: str
+
+
 @dataclasses.dataclass(frozen=True, repr=False)
 class Explained:
     """What was found, in the order of time.
@@ -43,10 +65,12 @@ class Explained:
     Attributes:
         findings: one for each refused or missing measurement.
         steps: of the run.
+        causes: what happened, each once.
     """
 
     findings: tuple[Finding, ...]
     steps: int
+    causes: tuple[Cause, ...] = ()
 
     def __iter__(self) -> Iterator[Finding]:
         """Go through the findings."""
@@ -76,14 +100,24 @@ class Explained:
         """Lay the findings out as a table, neighbours of one kind in one line."""
         summary = ", ".join(f"{count} {kind}" for kind, count in self.counts.items()) or "nothing to explain"
         lines = [f"Explained: {self.steps} steps, {summary}"]
+        for cause in self.causes[:SHOWN]:
+            steps = str(cause.first) if cause.first == cause.last else f"{cause.first}-{cause.last}"
+            where = "" if cause.sensor is None else f"sensor {cause.sensor}  "
+            lines.append(f"  {steps:<12}{cause.kind:<14}{_deviations(cause.size):<10}{where}{cause.sentence}")
+        if len(self.causes) > SHOWN:
+            lines.append(f"  ... and {len(self.causes) - SHOWN} more")
+        lines += ["measurement by measurement"] if self.findings else []
         rows = _grouped(self.findings)
         for steps, sensor, kind, size, sentence in rows[:SHOWN]:
             where = "" if sensor is None else f"sensor {sensor}  "
-            distance = "" if np.isnan(size) else f"{size:.3g} sd"
-            lines.append(f"  {steps:<12}{where}{kind:<12}{distance:<10}{sentence}")
+            lines.append(f"  {steps:<12}{where}{kind:<12}{_deviations(size):<10}{sentence}")
         if len(rows) > SHOWN:
             lines.append(f"  ... and {len(rows) - SHOWN} more")
         return "\n".join(lines)
+
+
+def _deviations(size: float) -> str:
+    return f"{size:.3g} sd" if np.isfinite(size) else ""
 
 
 def _grouped(findings: tuple[Finding, ...]) -> list[tuple[str, int | None, str, float, str]]:

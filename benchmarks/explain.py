@@ -1,0 +1,139 @@
+"""What does `wolf.explain` find? One known fault in each series, and what it is called: a confusion table.
+
+    python benchmarks/explain.py                                  # 200 series a cell: minutes
+    python benchmarks/explain.py trend --method Adaptive --trials 20 --seed 1
+
+A series of 400 steps is simulated from its model, one thing is done to it at a random place, and the method filters it.
+What counts is the strongest cause that `explain` names at that place (`wolf.explain(out).causes`); "none" if nothing is
+named there. False alarms are clean series in which anything is named, and those in which something is named elsewhere
+than at the fault. Sizes are in standard deviations of the measurement noise, `--size 8` of them unless told.
+"""
+
+import argparse
+from collections import Counter
+
+import numpy as np
+
+import wolf
+
+STEPS = 400
+MARGIN = 100  # steps before a fault, and at least as many after it
+KINDS = ("outlier", "burst", "bias", "drift", "stuck", "jump", "level shift", "noise change", "missing", "clean")
+NEAR = 8  # steps around a fault that belong to it
+
+
+def models():
+    """Level, trend, and tracking in the plane."""
+    return {
+        "level": wolf.models.local_level(level_var=0.05, obs_var=1.0, prior=wolf.Gaussian(np.zeros(1), np.eye(1))),
+        "trend": wolf.LinearModel(
+            [[1.0, 1.0], [0.0, 1.0]], np.eye(1, 2), np.diag([0.05, 1e-4]), np.eye(1), np.zeros(2), np.eye(2)
+        ),
+        "tracking": wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0),
+    }
+
+
+def spoil(model, kind, rng, size):
+    """Simulate a series with one fault; return it, and the first and last step of the fault."""
+    deviation = np.sqrt(np.diag(model.R))
+    first = int(rng.integers(MARGIN, STEPS - 2 * MARGIN))
+    ways = rng.normal(size=len(deviation))
+    push = size * deviation * ways / np.linalg.norm(ways)
+    sensor = int(rng.integers(len(deviation)))
+    one = np.where(np.arange(len(deviation)) == sensor, size * deviation * rng.choice([-1, 1]), 0.0)
+    jumps = {}
+    if kind == "jump":  # what is measured and how fast it moves change together
+        F, H = np.asarray(model.F if model.F is not None else np.eye(1)), np.asarray(model.H)
+        seen = np.concatenate([H, H @ F - H])
+        jumps[first] = np.linalg.lstsq(seen, np.concatenate([push, rng.choice([-1, 1]) * push / size]), rcond=None)[0]
+    ys = simulate(model, rng, jumps)
+    lengths = {"outlier": (1, 1), "burst": (3, 20), "bias": (30, 90), "drift": (20, 45), "stuck": (10, 60)}
+    lengths |= {"noise change": (30, 90), "missing": (1, 30)}
+    low, high = lengths.get(kind, (1, 1))
+    last = first + int(rng.integers(low, high + 1)) - 1
+    inside = slice(first, last + 1)
+    if kind == "outlier":
+        ys[first] += push
+    elif kind == "burst":
+        same = rng.random() < 0.5
+        count = last - first + 1
+        turned = rng.normal(size=(count, len(deviation)))
+        turned *= size / np.linalg.norm(turned, axis=1, keepdims=True)
+        ys[inside] += push if same else deviation * turned
+    elif kind == "bias":
+        ys[inside] += one
+    elif kind == "drift":
+        ys[inside] += np.outer(np.arange(1, last - first + 2) / (last - first + 1), one)
+    elif kind == "stuck":
+        ys[inside, sensor] = ys[first, sensor]
+    elif kind == "level shift":
+        ys[first:] += push
+    elif kind == "noise change":
+        ys[inside] += np.sqrt(size**2 - 1) * deviation * rng.normal(size=ys[inside].shape)
+    elif kind == "missing":
+        ys[inside] = np.nan
+    return ys, first, last
+
+
+def simulate(model, rng, jumps):
+    """Draw measurements; `jumps` {step: what is added to the state}."""
+    F, H = np.asarray(model.F if model.F is not None else np.eye(model.state_dim)), np.asarray(model.H)
+    roots = [np.linalg.cholesky(np.asarray(each) + 1e-12 * np.eye(len(each))) for each in (model.Q, model.R)]
+    state = np.asarray(model.mean) + np.linalg.cholesky(np.asarray(model.cov)) @ rng.normal(size=model.state_dim)
+    ys = np.empty((STEPS, len(H)))
+    for t in range(STEPS):
+        state = F @ state + roots[0] @ rng.normal(size=len(state)) + jumps.get(t, 0.0)
+        ys[t] = H @ state + roots[1] @ rng.normal(size=len(H))
+    return ys
+
+
+def judge(found, kind, first, last):
+    """Say what is named at the fault, and whether anything is named elsewhere."""
+    near = [one for one in found.causes if one.first <= last + NEAR and one.last >= first - NEAR]
+    elsewhere = len(near) < len(found.causes)
+    if not near:
+        return "none", elsewhere
+    longest = max(near, key=lambda one: (min(one.last, last) - max(one.first, first), np.nan_to_num(one.size, nan=1e9)))
+    return longest.kind, elsewhere
+
+
+def confusion(model, method, trials, rng, size):
+    """Count what each kind is called: {kind: Counter}, and shares of series with something elsewhere."""
+    counts, others = {}, {}
+    for kind in KINDS:
+        called, elsewhere = Counter(), 0
+        for _ in range(trials):
+            ys, first, last = spoil(model, kind, rng, size)
+            found = wolf.explain(wolf.filter(model, ys, method=method))
+            name, more = judge(found, kind, first, last) if kind != "clean" else ("none", bool(found.causes))
+            called[name] += 1
+            elsewhere += more
+        counts[kind], others[kind] = called, elsewhere / trials
+    return counts, others
+
+
+def show(name, method, counts, others):
+    names = [*KINDS[:-1], "none"]
+    print(f"\n| {name}, {method} | " + " | ".join(names) + " | elsewhere |\n|" + "---|" * (len(names) + 2))
+    for kind, called in counts.items():
+        total = sum(called.values())
+        cells = [f"{called[each] / total:.1%}" if called[each] else "" for each in names]
+        print(f"| {kind} | " + " | ".join(cells) + f" | {others[kind]:.1%} |", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("models", nargs="*", help=f"of {', '.join(models())}; all unless told")
+    parser.add_argument("--method", nargs="*", default=["Learned", "Adaptive"])
+    parser.add_argument("--trials", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=811_000)
+    parser.add_argument("--size", type=float, default=8.0)
+    options = parser.parse_args()
+    for name in options.models or models():
+        for method in options.method:
+            rng = np.random.default_rng([options.seed, list(models()).index(name)])
+            show(name, method, *confusion(models()[name], method, options.trials, rng, options.size))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,251 @@
+"""What happened to a series: causes, each with its first and last step, from one Kalman filter without weights.
+
+A robust filter hides what it refuses, and gives in to what lasts; its own errors do not tell. So the model's Kalman
+filter, with the levels of noise that the robust one has learned, goes over the series once more. First what needs no
+model is taken out: missing values, and values that a sensor repeats. Then stretches with another spread are found
+(`spreads.py`), and then everything that has a pattern (`searching.py`).
+"""
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from wolf import api
+from wolf.audit.explain.evidence import Run
+from wolf.audit.explain.findings import Cause, Finding
+from wolf.audit.explain.responses import Responses
+from wolf.audit.explain.searching import Hit, search
+from wolf.audit.explain.spreads import Spread, changes, runs_of
+from wolf.engine.hindsight import LONGEST_BURST
+from wolf.results import Filtered
+from wolf.statespace import LinearModel, with_matrices
+from wolf.statespace.arrays import varies
+
+BRIDGE = 2  # steps that may lie between two false measurements of one burst
+OUTLIER, FITS = 6.0, 3.0  # deviations from which one refused measurement is false, and within which later ones fit
+LATER = 2  # measurements after it that must fit
+MOST_NUMBERS = 32  # measured numbers and states together, beyond which nothing is looked for
+ALONE = "those before and after it agree, and not with it"
+FEWEST = 20  # measurements of a series that has a usual spread
+
+
+def can_tell(out: Filtered) -> bool:
+    """Say whether the model has fixed matrices and few enough numbers."""
+    model = out.model
+    fixed = isinstance(model, LinearModel) and model.residual is None
+    return fixed and not any(map(varies, (model.F, model.H, model.Q, model.R))) and (
+        model.state_dim + model.obs_dim <= MOST_NUMBERS
+    )  # fmt: skip
+
+
+def causes(run: Run, out: Filtered, findings: list[Finding], single: np.ndarray) -> list[Cause]:
+    """Find what happened to a series, in the order of time.
+
+    Args:
+        run: laid out.
+        out: of a filter.
+        findings: about single measurements.
+        single: steps of `single_outliers`, (T,) of bool.
+    """
+    stuck = _stuck(run)
+    ys = np.where(np.isfinite(run.ys), run.ys, np.nan)
+    for cause in stuck:
+        ys[cause.first : cause.last + 1, cause.sensor] = np.nan
+    wild = [
+        Cause("outlier", int(t), int(t), int(j), np.inf, "not a finite number, or too large for one")
+        for t, j in np.argwhere(np.isinf(run.ys))
+    ]
+    found = [*_missing(run), *stuck, *wild]
+    if not can_tell(out):
+        found += _grouped(findings)
+    elif np.isfinite(ys).all(axis=1).sum() >= FEWEST:
+        found += _patterns(run, out, ys, single)
+    return sorted(found, key=lambda cause: (cause.first, cause.last))
+
+
+def _patterns(run: Run, out: Filtered, ys: np.ndarray, single: np.ndarray) -> list[Cause]:
+    """Find what has a pattern, and where the noise changed."""
+    model = with_matrices(out.model).scaled(*_levels(out))
+    answers = Responses(model)
+    outliers = [Cause("outlier", t, t, None, run.size(None, t), ALONE) for t in np.flatnonzero(single).tolist()]
+    ys = np.where(single[:, None], np.nan, ys)
+    errors = _white_errors(model, out, ys)
+    hits, rest = search(errors, answers)
+    spreads = [one for one in changes(errors, np.isfinite(ys).any(axis=1)) if not _refuted(one, hits, rest)]
+    if spreads:
+        for one in spreads:
+            errors[one.first : one.stop] /= np.sqrt(max(one.factor, 1.0))
+        hits, _ = search(errors, answers)
+    deviations = np.sqrt(np.diagonal(np.asarray(model.R)))
+    named = [_named(hit, deviations, model, len(ys), answers) for hit in hits]
+    named = [cause for cause in [*outliers, *named] if not any(_inside(cause, one) for one in spreads)]
+    return _merge_bursts(named) + [_spread_cause(one) for one in spreads]
+
+
+def single_outliers(run: Run, out: Filtered) -> np.ndarray:
+    """Find refused measurements, one or two in a row, after which all is as predicted before them, (T,) of bool."""
+    if not can_tell(out) or run.inputs is not None or not run.joint:
+        return np.zeros(len(run.ys), bool)
+    model, refused = out.model, run.refused(None)
+    dynamics = np.eye(model.state_dim) if model.F is None else np.asarray(model.F)
+    good = np.isfinite(run.ys).any(axis=1) & ~refused
+    found = np.zeros(len(refused), bool)
+    for length in (1, 2):
+        last = len(refused) - length - LATER + 1
+        first = np.arange(1, max(last, 1))
+        inside = np.logical_and.reduce([refused[first + k] & (run.nis[first + k] > OUTLIER**2) for k in range(length)])
+        later = np.logical_and.reduce([good[first + length + k] for k in range(LATER)])
+        first = first[inside & later & good[first - 1]]
+        foreseen, fits = run.predicted.mean[first], np.ones(len(first), bool)  # what was known before the first of them
+        for k in range(1, length + LATER):
+            foreseen = foreseen @ dynamics.T
+            off = np.abs(run.ys[first + k] - foreseen @ np.asarray(model.H).T) / run.deviations[first]
+            fits &= (k < length) | (~np.isfinite(off) | (off < FITS)).all(axis=1)
+        for k in range(length):
+            found[first[fits] + k] = True
+    return found
+
+
+def _refuted(spread: Spread, hits: list[Hit], rest: np.ndarray) -> bool:
+    """Say whether a few faults explain all that looked like a change of the noise."""
+    inside = [hit for hit in hits if spread.first - BRIDGE <= hit.spot.step < spread.stop]
+    squares = (rest[spread.first : spread.stop] ** 2).sum(axis=1)
+    calm = float(np.median(squares)) < np.sqrt(spread.factor) * rest.shape[1]
+    return calm and len(inside) <= 1 + (spread.stop - spread.first) / FEWEST
+
+
+def _levels(out: Filtered) -> tuple[float, float]:
+    """Factors on Q and R that the method has learned, in the middle of their paths."""
+    found = []
+    for name in ("dynamics_scales", "noise_scales"):
+        path = out.saved.get(name)
+        found.append(1.0 if path is None else float(np.median(path)))
+    return found[0], found[1]
+
+
+def _white_errors(model: Any, out: Filtered, ys: np.ndarray) -> np.ndarray:
+    """Filter without weights: white errors, (T, M), of usual spread 1; 0 where nothing was measured."""
+    from scipy.special import gammaincinv
+
+    again = api.filter(model, ys, method="KF", inputs=out.inputs, update_first=out.update_first)
+    came = np.isfinite(ys)
+    both = came[:, :, None] & came[:, None, :]
+    covs = np.where(both, again.innovation_covs, 0.0) + np.eye(ys.shape[1]) * ~came[:, :, None]
+    errors = np.where(came, again.residuals, 0.0)
+    white = np.linalg.solve(np.linalg.cholesky(covs), errors[:, :, None])[:, :, 0]
+    squares = (white[came.all(axis=1)] ** 2).sum(axis=1)
+    usual = 2.0 * float(gammaincinv(0.5 * ys.shape[1], 0.5))
+    return white / max(np.sqrt(np.median(squares) / usual), 1e-300)
+
+
+def _named(hit: Hit, deviations: np.ndarray, model: Any, steps: int, answers: Responses) -> Cause:
+    """Give a pattern its name."""
+    spot, size = hit.spot, hit.size
+    family, length = spot.pattern
+    first, last = spot.step, min(spot.step + max(length, 1), steps) - 1
+    if family == "jump":
+        moved = np.abs(np.asarray(model.H) @ size) / deviations
+        if answers.stays(size):
+            which = int(np.abs(np.asarray(model.H) @ size / deviations).argmax())
+            off = float((np.asarray(model.H) @ size)[which])
+            return Cause("level shift", first, first, None, float(moved.max()), f"moved by {off:.3g}, for good")
+        words = f"the state moved by ({', '.join(f'{value:.3g}' for value in size[:4])})"
+        return Cause("jump", first, first, None, float(moved.max()), words)
+    which = int(np.abs(size / deviations).argmax())
+    off, large = float(size[which]), float(np.abs(size / deviations)[which])
+    if family == "step":
+        follows = answers.follows_steps
+        if follows[spot.sensor] if spot.sensor is not None else follows.all():
+            return Cause("level shift", first, first, spot.sensor, large, f"moved by {off:.3g}, for good")
+        return Cause("bias", first, steps - 1, spot.sensor, large, f"off by {off:.3g}, up to the end")
+    if family in ("ramp", "slope"):
+        ending = "then back" if family == "ramp" else "and stayed there"
+        return Cause("drift", first, last, spot.sensor, large, f"drifted off by {off:.3g}, {ending}")
+    kind = "outlier" if length == 1 else "burst" if length <= LONGEST_BURST else "bias"
+    return Cause(kind, first, last, spot.sensor, large, f"off by {off:.3g}, then back")
+
+
+def _inside(cause: Cause, spread: Spread) -> bool:
+    """Say whether single outliers are explained by noise that was larger for a while."""
+    around = BRIDGE + 1
+    return (
+        spread.factor > 1.0
+        and cause.kind in ("outlier", "burst")
+        and spread.first - around <= cause.first
+        and cause.last < spread.stop + around
+    )
+
+
+def _spread_cause(spread: Spread) -> Cause:
+    length = spread.stop - spread.first
+    times = float(np.sqrt(spread.factor))
+    if times > 1.0 and length <= LONGEST_BURST + BRIDGE:
+        return Cause("burst", spread.first, spread.stop - 1, None, times, "false in many ways, then back")
+    words = f"errors spread {times:.2g} times as far as elsewhere"
+    return Cause("noise change", spread.first, spread.stop - 1, None, times, words)
+
+
+def _merge_bursts(found: list[Cause]) -> list[Cause]:
+    """Take false measurements that lie next to each other for one burst."""
+    rest = [cause for cause in found if cause.kind not in ("outlier", "burst")]
+    short = sorted((cause for cause in found if cause.kind in ("outlier", "burst")), key=lambda cause: cause.first)
+    groups: list[list[Cause]] = []
+    for cause in short:
+        if groups and cause.first <= max(one.last for one in groups[-1]) + BRIDGE:
+            groups[-1].append(cause)
+        else:
+            groups.append([cause])
+    for group in groups:
+        first, last = group[0].first, max(one.last for one in group)
+        sensors = {one.sensor for one in group}
+        if len(group) == 1:
+            rest.append(group[0])
+            continue
+        kind = "outlier" if last == first else "burst"
+        sensor = sensors.pop() if len(sensors) == 1 else None
+        rest.append(
+            Cause(kind, first, last, sensor, max(one.size for one in group), "false in several ways, then back")
+        )
+    return rest
+
+
+def _missing(run: Run) -> list[Cause]:
+    """List gaps: stretches without a measurement, of all or of one coordinate."""
+    gone = np.isnan(run.ys)
+    whole = gone.all(axis=1)
+    found = [Cause("missing", a, b - 1, None, np.nan, "nothing was measured") for a, b in runs_of(whole)]
+    for j in range(gone.shape[1]):
+        words = "this coordinate was not measured"
+        found += [Cause("missing", a, b - 1, j, np.nan, words) for a, b in runs_of(gone[:, j] & ~whole)]
+    return found
+
+
+def _stuck(run: Run) -> list[Cause]:
+    """List stretches in which a sensor repeats one value."""
+    found = []
+    for j, repeats in enumerate(run.repeats.T):
+        edges = [0, *(np.flatnonzero(np.diff(repeats)) + 1).tolist(), len(repeats)]
+        for a, b in pairwise(edges):
+            if repeats[a]:
+                found.append(Cause("stuck", a, b - 1, j, np.nan, f"the same value for {repeats[a]} steps"))
+    return found
+
+
+def _grouped(findings: list[Finding]) -> list[Cause]:
+    """Put what was found of single measurements together, by stretch; of models whose matrices are not fixed."""
+    groups: dict[tuple[str, int | None, tuple[int, int]], list[Finding]] = {}
+    for one in findings:
+        if one.kind in ("outlier", "jump", "biased") and np.isfinite(one.size):
+            groups.setdefault((one.kind, one.sensor, one.stretch), []).append(one)
+    found = []
+    for (kind, sensor, _), some in groups.items():
+        first, last = some[0].step, some[-1].step
+        if kind == "biased":
+            kind = "burst" if len(some) <= LONGEST_BURST else "bias"
+        elif kind == "jump":
+            last = first
+        elif len(some) > 1:
+            kind = "burst"
+        found.append(Cause(kind, first, last, sensor, max(one.size for one in some), some[0].sentence))
+    return found

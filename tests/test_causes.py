@@ -1,0 +1,148 @@
+"""What happened to a series: answers of a settled filter, what chance explains, and one known fault in each series."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import wolf
+from wolf.audit.explain.findings import CAUSES
+from wolf.audit.explain.responses import Pattern, Responses
+from wolf.audit.explain.scanning import Sums, limits, patterns
+from wolf.audit.explain.spreads import changes
+
+STEPS = 400
+SENSORS = wolf.LinearModel(None, np.ones((3, 1)), [[0.05]], np.eye(3), [0.0], [[1.0]])
+
+
+@pytest.fixture
+def bench(monkeypatch):
+    """The program that makes the table of the documentation."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+    import explain
+
+    return explain
+
+
+def kinds_in(model, ys, method="Learned"):
+    return [(cause.kind, cause.first) for cause in wolf.explain(wolf.filter(model, ys, method=method)).causes]
+
+
+@pytest.mark.parametrize("pattern", [Pattern("run", 30), Pattern("step", 0), Pattern("ramp", 40), Pattern("slope", 40)])
+def test_answers_are_what_a_filter_makes_of_a_fault(bench, pattern):
+    model = bench.models()["tracking"]
+    fault = np.zeros(STEPS)
+    rising = np.arange(1, pattern.length + 1) / max(pattern.length, 1)
+    fault[200 : 200 + pattern.length] = rising if pattern.family in ("ramp", "slope") else 1.0
+    if pattern.family in ("step", "slope"):
+        fault[200 + pattern.length :] = 1.0
+    ys = np.stack([np.zeros(STEPS), fault], axis=1)
+    residuals = [wolf.filter(model, each, method="KF").residuals for each in (ys, 0 * ys)]
+    answers = Responses(model)
+    seen = (residuals[0] - residuals[1])[200:] @ answers.whitener.T
+    np.testing.assert_allclose(seen, answers.of(pattern, 200)[:, :, 1], atol=1e-6)
+
+
+def test_a_jump_is_answered_as_by_a_filter_that_starts_elsewhere(bench):
+    model = bench.models()["trend"]
+    answers = Responses(model)
+    state, seen = np.array([1.0, 0.5]), []
+    for _ in range(50):  # a filter that predicts 0, of a state that is elsewhere: x <- F (x - K H x)
+        seen.append(answers.whitener @ model.H @ state)
+        state = model.F @ (state - answers.gain @ (model.H @ state))
+    np.testing.assert_allclose(answers.of(Pattern("jump", 0), 50) @ [1.0, 0.5], np.array(seen), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["level", "trend", "tracking"])
+def test_chance_explains_as_much_as_its_degrees_of_freedom(bench, name):
+    """Of white errors every pattern explains χ²: its mean is the number of its sizes."""
+    model = bench.models()[name]
+    answers = Responses(model)
+    sums = Sums(np.random.default_rng(0).normal(size=(20_000, model.obs_dim)), answers)
+    for pattern in (Pattern("jump", 0), Pattern("step", 0), Pattern("run", 1), Pattern("run", 25), Pattern("ramp", 32)):
+        _, together = sums.explained(pattern, 0, 19_000)
+        degrees = model.state_dim if pattern.family == "jump" else model.obs_dim
+        assert np.mean(together) == pytest.approx(degrees, rel=0.25)
+    top = max(sums.scores(pattern, 0, 19_000).max() for pattern in patterns(19_000))
+    assert top < 0.0 < limits(20_000, 1, 1)["alone"]
+
+
+@pytest.mark.parametrize("method", ["Learned", "Adaptive", "WoLF", "KF"])
+@pytest.mark.parametrize("kind", CAUSES)
+def test_every_kind_is_named(bench, kind, method):
+    """One series of each kind on tracking; `benchmarks/explain.py` counts how often."""
+    model = bench.models()["tracking"]
+    ys, first, last = bench.spoil(model, kind, np.random.default_rng([7, CAUSES.index(kind)]), 8.0)
+    found = wolf.explain(wolf.filter(model, ys, method=method))
+    assert bench.judge(found, kind, first, last)[0] == kind
+    assert kind in repr(found)
+
+
+def test_clean_series_have_no_causes(bench):
+    for name, model in bench.models().items():
+        for seed in range(3):
+            ys, *_ = bench.spoil(model, "clean", np.random.default_rng(seed), 8.0)
+            assert kinds_in(model, ys) == [], name
+
+
+def test_a_bias_of_one_sensor_among_several_is_no_level_shift():
+    """The others tell, even if it lasts to the end; where all move it is a level shift."""
+    ys = wolf.simulate.trajectory(SENSORS, STEPS, key=1).measurements.copy()
+    alone, together = ys.copy(), ys.copy()
+    alone[200:, 1] += 8.0
+    together[200:] += 8.0
+    (cause,) = wolf.explain(wolf.filter(SENSORS, alone, method="WoLF-PerCoordinate")).causes
+    assert (cause.kind, cause.sensor, cause.first, cause.last) == ("bias", 1, 200, STEPS - 1)
+    assert kinds_in(SENSORS, together) == [("level shift", 200)]
+
+
+def test_a_sensor_that_trembles_around_one_value_is_stuck(bench):
+    model = bench.models()["level"]
+    rng = np.random.default_rng(3)
+    ys, *_ = bench.spoil(model, "clean", rng, 8.0)
+    ys[150:200, 0] = ys[150, 0] + 1e-3 * rng.normal(size=50)
+    (cause,) = wolf.explain(wolf.filter(model, ys)).causes
+    assert (cause.kind, cause.first, cause.last) == ("stuck", 150, 199)
+
+
+def test_noise_that_shrinks_is_told():
+    errors = np.random.default_rng(0).normal(size=(STEPS, 1))
+    errors[150:250] *= 0.1
+    (one,) = changes(errors, np.ones(STEPS, bool))
+    assert abs(one.first - 150) < 10
+    assert abs(one.stop - 250) < 10
+    assert one.factor < 0.1
+
+
+@settings(max_examples=8, deadline=None)
+@given(power=st.integers(-20, 20), kind=st.sampled_from(["outlier", "bias", "drift", "level shift"]))
+def test_causes_do_not_depend_on_units(bench_models, power, kind):
+    bench, model = bench_models
+    ys, *_ = bench.spoil(model, kind, np.random.default_rng(5), 8.0)
+    unit = 2.0**power
+    other = wolf.LinearModel(model.F, model.H, unit**2 * model.Q, unit**2 * model.R, model.mean, unit**2 * model.cov)
+    assert kinds_in(model, ys, "KF") == kinds_in(other, unit * ys, "KF")
+
+
+@pytest.fixture(scope="module")
+def bench_models():
+    import importlib.util
+
+    path = Path(__file__).parents[1] / "benchmarks" / "explain.py"
+    spec = importlib.util.spec_from_file_location("bench_explain", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module, module.models()["level"]
+
+
+def test_models_without_fixed_matrices_are_told_by_their_findings():
+    """An angle has no fixed matrices; outliers and jumps are named from what was refused."""
+    model = wolf.StateSpaceModel(
+        lambda x: x, lambda x: x + 0.01 * x**3, [[0.05]], [[1.0]], wolf.Gaussian(np.zeros(1), np.eye(1))
+    )
+    ys = np.random.default_rng(0).normal(size=(160, 1))
+    ys[60] += 12.0
+    ys[100:104] = np.nan
+    assert kinds_in(model, ys) == [("outlier", 60), ("missing", 100)]
