@@ -6,10 +6,13 @@ BIN := $(VENV)/bin
 PYTHONS ?= python3.12 python3.13
 VERSIONS_NEED := pytest==9.2.0 pytest-xdist==3.8.0 hypothesis==6.170.15 pandas==3.1.1 polars==2.1.0
 VERSIONS_TESTS := $(patsubst %,tests/test_%.py,door kernel native frames results)
+TEST_VERSIONS := bin/pytest $(VERSIONS_TESTS) -m "not slow and not thorough and not spark"
+# All Pythons of pyenv answer to their names, where there is pyenv.
+ALL_OF_PYENV = PYENV_VERSION=$$(pyenv versions --bare 2> /dev/null | paste -sd:)
 # A file stays with one worker: its tests share compiled programs, which are most of the time.
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile
 
-.PHONY: demo test check check-all check-versions test-spark fuzz reproduce bench docs notebooks clean
+.PHONY: demo test check check-all check-versions check-oldest test-spark fuzz reproduce bench docs notebooks clean
 
 demo: $(VENV)/demo.done  ## a robust filter against a Kalman filter on dirty data: a table and a picture
 	$(BIN)/wolf demo
@@ -30,12 +33,19 @@ check-all: $(VENV)/docs.done  ## the slow tests too, all of them with the compil
 	XLA_FLAGS= $(PYTEST) -m "not spark"
 	$(MAKE) check-versions
 
-check-versions:  ## doors, kernel, frames and results with other Pythons and the newest libraries
-	@for python in $(PYTHONS); do \
+check-versions: check-oldest  ## doors, kernel, frames and results with other Pythons and the newest libraries
+	@export $(ALL_OF_PYENV); for python in $(PYTHONS); do \
 	    if ! $$python --version > /dev/null 2>&1; then echo "$$python is not installed: not tested"; continue; fi; \
 	    venv=$(VENV)-$$(basename $$python); \
 	    $$python -m venv $$venv && $$venv/bin/pip install --quiet ".[all]" $(VERSIONS_NEED) || exit 1; \
-	    $$venv/bin/pytest $(VERSIONS_TESTS) -m "not slow and not thorough and not spark" || exit 1; done
+	    $$venv/$(TEST_VERSIONS) || exit 1; done
+
+# Old libraries call what newer ones below them will leave out, so their warnings are none of ours.
+check-oldest:  ## the same with the oldest libraries that pyproject.toml allows
+	$(PYTHON) -m venv $(VENV)-oldest
+	$(PYTHON) tests/oldest.py > $(VENV)-oldest/constraints.txt
+	$(VENV)-oldest/bin/pip install --quiet ".[all]" $(VERSIONS_NEED) --constraint $(VENV)-oldest/constraints.txt
+	$(VENV)-oldest/$(TEST_VERSIONS) -W default
 
 test-spark: $(VENV)/spark.done  ## the tests on Spark, with kills of its processes; needs Java 17, takes minutes
 	$(BIN)/pytest -m spark tests/spark

@@ -189,10 +189,12 @@ def speed(steps, seeds):
             ensemble(1000, ensembles.Stochastic()),
             da.EnKF("PertObs", N=1000, infl=1.0),
         ),
-        "LETKF N=20": (
-            ensemble(20, ensembles.LETKF(rotate=True), 1.04, localisation=near),
-            da.LETKF(N=20, infl=1.04, rot=True, loc_rad=4),
-        ),
+    } | {
+        f"LETKF N={members}": (
+            ensemble(members, ensembles.LETKF(rotate=True), 1.04, localisation=near),
+            da.LETKF(N=members, infl=1.04, rot=True, loc_rad=4),
+        )
+        for members in (20, 100)
     }
     for name, (ours, theirs) in pairs.items():
 

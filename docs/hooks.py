@@ -1,6 +1,7 @@
 """Hooks of the site: sessions are shown as such; commands and examples get pages that are written from them."""
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,17 @@ BOOSTS = {
     "api/": 0.6,
     "gallery/": 0.6,
 }
+
+
+def on_config(config: Any) -> Any:
+    """Say on every page which version it is about.
+
+    Args:
+        config: of the site.
+    """
+    project = tomllib.loads((EXAMPLES.parent / "pyproject.toml").read_text())["project"]
+    config.site_name = f"{config.site_name} {project['version']}"
+    return config
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:

@@ -60,13 +60,16 @@ def errors(truth: Rotation, means: np.ndarray) -> np.ndarray:
 def draw(path: str, found: dict[str, np.ndarray], iron: np.ndarray) -> None:
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(8, 3.5), layout="constrained")
+    from wolf.plots import style
+
+    figure, axes = plt.subplots(figsize=(9, 3.8), layout="constrained")
     t = DT * np.arange(STEPS)
     axes.fill_between(t, 0, 1, where=iron, transform=axes.get_xaxis_transform(), color="0.9", label="iron nearby")
-    for name, error in found.items():
-        axes.plot(t, error, label=name)
+    for (name, error), colour in zip(found.items(), style.CYCLE, strict=False):
+        axes.plot(t, error, label=name, color=colour, lw=1.2)
     axes.set(xlabel="seconds", ylabel="error of the attitude, degrees", yscale="log", xlim=(0, t[-1]))
-    axes.legend(loc="center", bbox_to_anchor=(0.6, 0.57), ncols=4, fontsize="small")
+    figure.legend(frameon=False, ncols=4, loc="outside upper left")
+    style.dress(axes)
     figure.savefig(path, dpi=120)
     plt.close(figure)
 

@@ -44,5 +44,5 @@ ax.plot(times, kalman.means[:, 0], color=style.KALMAN, lw=1, label="Kalman filte
 wolf.plots.series(smoothed, rate, truth, ax=ax, times=times, label="wolf, smoothed")
 ax.set(xlabel="minutes", ylabel="beats a minute")
 style.dress(ax)
-ax.legend(frameon=False, ncols=5, loc="lower left", bbox_to_anchor=(0, 1))
+figure.legend(frameon=False, ncols=5, loc="outside upper left")
 figure.savefig("heart_rate.png", dpi=120)

@@ -1,15 +1,15 @@
 """What tests of several files share: the setting of float64, and a model with dirty measurements."""
 
-import jax
 import numpy as np
 import pytest
 
 import wolf
+from wolf.numerics.older import enable_x64
 
 
 @pytest.fixture
 def x64():
-    with jax.enable_x64(True):
+    with enable_x64(True):
         yield
 
 

@@ -55,6 +55,27 @@ def test_tables_readers_and_frames_of_others_give_the_same():
     )
 
 
+def test_names_that_no_row_has_are_no_keys():
+    coded = pyarrow.DictionaryArray.from_arrays([2, 0, 2], ["a", "nobody", "c"])
+    bank = wolf.Bank(LEVEL)
+    filter_batches(pyarrow.table({"id": coded, "v": [1.0, 2.0, 3.0]}), bank, key="id", values="v").read_all()
+    assert set(bank) == {"a", "c"}
+    assert bank["c"].t == 2
+
+
+@given(seed=st.integers(0, 20))
+def test_steps_that_all_keys_share_have_the_bits_of_steps_of_their_own(seed):
+    rng = np.random.default_rng(seed)
+    times = np.cumsum(rng.choice([0.5, 1.0, 2.5], 6))
+    keys, clock = np.repeat(np.arange(3), 6), np.tile(times, 3)
+    ys = rng.standard_t(2, (18, 2))
+    together = wolf.Bank(TRACK).step(keys, ys, clock)
+    odd = wolf.Bank(TRACK)  # a fourth key, with steps of its own, is in the same group
+    beside = odd.step(np.r_[keys, [9] * 6], np.r_[ys, ys[:6]], np.r_[clock, times**2])
+    np.testing.assert_array_equal(together.mean, beside.mean[:18])
+    np.testing.assert_array_equal(together.weight, beside.weight[:18])
+
+
 def test_time_stamps_are_seconds_and_late_rows_are_null():
     stamps = pyarrow.array([0, 5_000, 3_000, 5_000, 60_000], pyarrow.timestamp("ms"))
     rows = pyarrow.table({"id": [7] * 5, "t": stamps, "mean": [1.0, 2.0, 9.0, 9.0, 1.5]})

@@ -132,3 +132,18 @@ def test_wrong_arguments_are_refused_in_words(changes, words):
         model(**changes)
     with pytest.raises(ValueError, match=r"means must have shape"):
         wolf.models.quaternions(np.zeros(4))
+
+
+def test_simulated_attitudes_move_by_noise_in_body_axes_and_stay_rotations():
+    steps, rate = 2000, np.array([0.0, 0.0, 3.0])
+    wide = wolf.Gaussian(np.r_[0.0, 0.0, 3.0, np.zeros(3)], np.diag([4.0] * 3 + [0.01] * 3))
+    turning = model(prior=wide, bias_var=1e-6)
+    data = wolf.simulate.trajectory(turning, steps, key=0, inputs=np.tile(rate, (steps, 1)))
+    turned, bias = Rotation.from_rotvec(np.array(data.states[:, :3])), data.states[:, 3:]
+    assert np.max(turned.magnitude()) <= np.pi
+    assert np.max(np.linalg.norm(data.states[:, :3], axis=1)) <= np.pi + 1e-12
+    ahead = turned[:-1] * Rotation.from_rotvec(0.02 * (rate - bias[:-1]))
+    noise = (ahead.inv() * turned[1:]).as_rotvec() / np.sqrt(turning.dynamics_cov[0, 0])
+    # χ² with 3 (T - 1) degrees of freedom, four standard deviations to both sides
+    assert abs(np.sum(noise**2) - noise.size) < 4.0 * np.sqrt(2.0 * noise.size)
+    np.testing.assert_allclose(data.measurements[:, :3], turned.inv().apply([0.0, 0.0, 9.81]), atol=5.0 * 0.2)

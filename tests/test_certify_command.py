@@ -25,7 +25,7 @@ def invoke(*arguments):
 
 def test_table_json_and_picture_are_written(tmp_path):
     files = tmp_path / "out.json", tmp_path / "out.png"
-    result = invoke(*LEVEL, *QUICK, "--method", "WoLF-TMD:c=9,metric=S", "--json", files[0], "--plot", files[1])
+    result = invoke(*LEVEL, *QUICK, "--method", "WoLF-TMD:c=9,metric=S", "--out", files[0], "--plot", files[1])
     assert result.exit_code == 0, result.output
     assert all(name in result.output for name in ("influence", "efficiency", "position jump", "breakdown", "exact"))
     assert json.loads(files[0].read_text())["entries"]["influence"]["how"] == "exact"
@@ -35,9 +35,9 @@ def test_table_json_and_picture_are_written(tmp_path):
 def test_json_alone_goes_to_standard_output(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(FILE)
-    result = invoke(path, "--method", "WoLF-TMD:c=9,metric=S", *QUICK, "--json", "-")
+    result = invoke(path, "--method", "WoLF-TMD:c=9,metric=S", *QUICK, "--json")
     assert result.exit_code == 0, result.output
-    named = json.loads(invoke(*LEVEL, "--method", "WoLF-TMD:c=9,metric=S", *QUICK, "--json", "-").output)
+    named = json.loads(invoke(*LEVEL, "--method", "WoLF-TMD:c=9,metric=S", *QUICK, "--json").output)
     read = json.loads(result.output)
     assert read["entries"].keys() == named["entries"].keys()
     for name, entry in read["entries"].items():
@@ -55,7 +55,8 @@ def test_json_alone_goes_to_standard_output(tmp_path):
         ([*LEVEL, "--method", "KFF"], "no method is called"),
         ([*LEVEL, "--method", "EnKF"], "random numbers"),
         ([*LEVEL, "--plot", "picture.gif"], "--plot must end in"),
-        ([*LEVEL, "--json", "nowhere/out.json"], "does not exist"),
+        ([*LEVEL, "--out", "nowhere/out.json"], "does not exist"),
+        ([*LEVEL, "--out", "out.csv"], "--out must end in .json"),
         ([*LEVEL, "--set", "obs_var=0"], "positive definite"),
     ],
 )

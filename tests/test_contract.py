@@ -15,6 +15,7 @@ from tests.rows import LONG, PARTS, rows
 
 import wolf
 from wolf.filters import Mode
+from wolf.numerics.older import enable_x64
 from wolf.numerics.pytree import cast, from_dict, to_dict
 
 # Ensembles have a contract of their own: tests/test_ensemble.py.
@@ -290,7 +291,7 @@ def test_door_hands_out_float64_and_leaves_jax_as_it_was(tracking, ys):
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_door_keeps_the_dtype_that_was_asked_for(dtype, tracking, ys):
     for outer in (False, True):
-        with jax.enable_x64(outer):
+        with enable_x64(outer):
             out = wolf.filter(tracking, ys, dtype=dtype)
         assert out.means.dtype == out.covs.dtype == out.log_liks.dtype == dtype
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 import wolf
-from wolf.fitting.descent import descend
+from wolf.fitting.descent import asking, descend, drive
 from wolf.fitting.search import Problem
 from wolf.fitting.transforms import Transform
 
@@ -40,6 +40,50 @@ def test_bent_valley_is_followed_to_its_end(size):
     (found,) = descend(lambda x: rosenbrock(x)[0], rosenbrock, [np.full(size, -1.5)], [(None, None)] * size)
     assert found.success
     np.testing.assert_allclose(found.x, 1.0, atol=1e-3)
+
+
+def curved_rosenbrock(asked):
+    points, _ = asked
+    return *rosenbrock(points), np.array([optimize.rosen_hess(row) for row in points])
+
+
+@given(seed=st.integers(0, 2**32 - 1), size=st.integers(2, 5))
+def test_minimum_with_curvature_in_a_box_is_that_of_scipy(seed, size):
+    rng = np.random.default_rng(seed)
+    limits = [(float(low), float(low + width)) for low, width in rng.uniform([-2.0, 0.2], [0.5, 2.0], (size, 2))]
+    lows, highs = np.array(limits).T
+    start = rng.uniform(lows, highs)
+    (found,) = drive(asking([start], limits), curved_rosenbrock)
+    exact = optimize.minimize(
+        optimize.rosen, found.x, jac=optimize.rosen_der, bounds=limits, method="L-BFGS-B", options={"ftol": 1e-14}
+    )
+    assert found.success
+    assert np.all((found.x >= lows) & (found.x <= highs))
+    assert found.fun <= exact.fun + 1e-6 * max(1.0, abs(exact.fun))  # from there scipy finds nothing lower
+
+
+def test_curvature_saves_most_of_the_steps():
+    starts, limits = [np.full(4, -1.5)], [(None, None)] * 4
+    (newton,) = drive(asking(starts, limits), curved_rosenbrock)
+    (learned,) = descend(lambda x: rosenbrock(x)[0], rosenbrock, starts, limits)
+    np.testing.assert_allclose(newton.x, 1.0, atol=1e-4)
+    assert newton.nfev < 0.7 * learned.nfev
+
+
+def test_a_search_that_cannot_come_down_gives_up():
+    def two_valleys(asked):  # of depths -2 and 0; the way down in the second one has no end
+        x = asked[0][:, 0]
+        first = x < 0.0
+        value = np.where(first, (x + 2.0) ** 2 - 2.0, np.exp(-np.maximum(x, 0.0)))
+        slope = np.where(first, 2.0 * (x + 2.0), -np.exp(-np.maximum(x, 0.0)))
+        bend = np.where(first, 2.0, np.exp(-np.maximum(x, 0.0)))
+        return value, slope[:, None], bend[:, None, None]
+
+    deep, shallow = drive(asking([np.array([-3.0]), np.array([2.0])], [(None, None)]), two_valleys)
+    assert deep.success
+    assert deep.fun == pytest.approx(-2.0)
+    assert not shallow.success
+    assert "another search" in shallow.message
 
 
 def test_search_steps_back_from_where_there_is_no_value():

@@ -11,6 +11,7 @@ import wolf
 from wolf import ensembles
 from wolf.engine.measurements import clean
 from wolf.ensembles.sight import innovation_scores, look
+from wolf.numerics.older import enable_x64
 from wolf.numerics.pytree import cast, from_dict, to_dict
 
 NAMES = [name for name in wolf.methods.names() if isinstance(wolf.methods.make(name), wolf.EnsembleFilter)]
@@ -49,7 +50,7 @@ def update(method, now, state, y, key):
 
 def one_step(model, method, y, key=0):
     """Update once from the prior."""
-    with jax.enable_x64(True):
+    with enable_x64(True):
         model, method = cast(model, np.float64), cast(method, np.float64)
         state = method.init(model, jax.random.key(key))
         after, info = update(method, model.at(0), state, clean(jnp.asarray(y)), jax.random.key(key))

@@ -72,6 +72,26 @@ def test_gaussian_fit_is_the_maximum_likelihood_of_statsmodels():
     assert found.score == pytest.approx(result.llf_obs.sum(), abs=1e-3)  # burns nothing in, as we do not
 
 
+def seasonal(level_var, season_var, obs_var):
+    parts = wolf.models.level(var=level_var), wolf.models.seasonal(12, var=season_var)
+    return wolf.models.structural(*parts, obs_var=obs_var)
+
+
+def test_a_vague_prior_does_not_draw_the_fit_away_from_the_diffuse_likelihood(rng):
+    from statsmodels.tsa.statespace.structural import UnobservedComponents
+
+    steps = np.arange(120)
+    ys = np.cumsum(0.5 * rng.normal(size=120)) + 3 * np.sin(2 * np.pi * steps / 12) + rng.normal(size=120)
+    found = wolf.fit(seasonal, ys, score="gaussian").parameters
+    other = UnobservedComponents(ys, "llevel", seasonal=12, use_exact_diffuse=True).fit(disp=False)
+    obs_var, level_var, season_var = other.params
+    assert found["obs_var"] == pytest.approx(obs_var, rel=1e-2)
+    assert found["level_var"] == pytest.approx(level_var, rel=1e-2)
+    assert found["season_var"] == pytest.approx(season_var, abs=1e-3)
+    robust = wolf.fit(seasonal, ys).parameters
+    assert robust["obs_var"] == pytest.approx(obs_var, rel=0.3)
+
+
 @pytest.mark.parametrize("affine", [False, True])
 def test_slope_is_the_derivative_of_the_score(affine):
     transform = Transform({"level_var": 0.3, "obs_var": 2.0}, {})

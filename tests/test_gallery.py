@@ -12,7 +12,7 @@ CELLS = [name for name, path in EXAMPLES.items() if "# %%" in path.read_text()]
 GALLERY = (ROOT / "docs" / "gallery.md").read_text()
 PICTURES = dict(re.findall(r"!\[([^\]]*)\]\(([^)]+)\)", GALLERY))
 LONGEST = 100  # lines
-NEEDS = {"coming_from_filterpy": "filterpy", "coming_from_statsmodels": "statsmodels"}
+NEEDS = {"coming_from_filterpy": "filterpy", "coming_from_statsmodels": "statsmodels", "changepoints": "ruptures"}
 
 
 @pytest.mark.thorough

@@ -20,7 +20,7 @@ LAYERS = {  # a module imports from its own layer or from those above, never fro
     "engine": {"engine", "native"},
     "doors": {
         *("entry", "api", "online", "results", "storage", "models", "simulate", "twin", "datasets"),
-        *("fitting", "choosing", "metrics", "influence", "audit", "exporting", "arrow", "streaming"),
+        *("fitting", "choosing", "changing", "metrics", "influence", "audit", "exporting", "arrow", "streaming"),
     },
     "faces": {"readings", "integrations", "plots", "reports", "serving", "cli", "spark"},
 }

@@ -18,6 +18,7 @@ from wolf.belief import Affine, Gaussian, RootGaussian
 from wolf.belief.updates import Weigh
 from wolf.noise import Weighted
 from wolf.numerics import linalg
+from wolf.numerics.older import enable_x64
 from wolf.numerics.pytree import cast
 
 D, M, K = 3, 2, 3
@@ -54,7 +55,7 @@ def _condition(form, mean, cov, view, error, R, update):
 
 
 def condition(form, mean, cov, jac, error, R, weight, *, root=None, spread=None):
-    with jax.enable_x64(True):
+    with enable_x64(True):
         view = Affine(np.zeros(M), jac, root)
         return map(np.asarray, _condition(form, mean, cov, view, error, R, Weigh(np.asarray(weight), spread)))
 

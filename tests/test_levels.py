@@ -13,7 +13,7 @@ from tests import oracle
 import wolf
 from wolf.belief import Affine, Gaussian
 from wolf.filters import GaussianFilter
-from wolf.noise import LearnedLevels, slopes
+from wolf.noise import LearnedLevels, following, slopes
 from wolf.noise.learned import SCALES, NoiseLaw
 from wolf.noise.mixture import match
 from wolf.noise.recovery import Ballot, Recovering
@@ -85,6 +85,48 @@ def test_scores_are_the_slopes_of_the_log_predictive_density(seed, size, measure
     step = 1e-5
     by_a, by_b = ((density(*(step * d)) - density(*(-step * d))) / (2 * step) for d in np.eye(2))
     np.testing.assert_allclose([found.noise, found.dynamics], [by_a, by_b], rtol=1e-6, atol=1e-6)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 1000))
+def test_odds_are_the_difference_of_a_log_density_that_is_quadratic(seed):
+    """ℓ(a, b) with curvature j: b at its estimate against b = 0, a where the information about both has it."""
+    rng = np.random.default_rng(seed)
+    root = rng.normal(size=(2, 2))
+    bend, centre = root @ root.T + 0.1 * np.eye(2), rng.normal(size=2)
+    level, (known_root, odds) = 0.5 * rng.normal(size=2), (rng.normal(size=(2, 2)), rng.normal())
+    known = known_root @ known_root.T + np.eye(2)
+    ones = slopes.Pair(jnp.ones(()), jnp.ones(()))
+    levels = following.start(ones, slopes.Slopes(jnp.zeros(1), jnp.zeros((1, 1))), jnp.ones(()))._replace(
+        log_noise=level[0],
+        log_dynamics=level[1],
+        information=slopes.Information(known[0, 0], known[0, 1], known[1, 1]),
+        log_odds=odds,
+    )
+    learns = slopes.Pair(noise=True, dynamics=True)
+    gap = np.array(following.used(levels, learns)) - level
+    spread = following.spreads(levels)
+    margin = np.array([0.25, 0.5]) * spread
+    at = level + np.array([0.3 * margin[0], gap[1] - 0.7 * margin[1]])  # as far as slopes are carried back
+    slope, more = bend @ (centre - at), slopes.Information(bend[0, 0], bend[0, 1], bend[1, 1])
+    back = following._carry_back(levels, slopes.Pair(*slope), more, learns)
+    np.testing.assert_allclose(back, bend @ (centre - level), rtol=1e-4, atol=1e-4)
+
+    def density(ab):
+        return -0.5 * (ab - centre) @ bend @ (ab - centre)
+
+    right = level + level[1] * np.array([known[0, 1] / known[0, 0], -1.0])
+    found = following._weigh(levels, back, more, learns)
+    expected = np.clip(odds + density(level) - density(right), *following.ODDS)
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(("q", "off"), [(1.0, False), (0.1, True), (10.0, True)])
+def test_odds_tell_whether_q_is_off(q, off, dirty):
+    out = wolf.filter(scaled(q, 1.0), dirty.measurements, method="Adaptive")
+    log_odds = out.final.memory.rule.levels.log_odds
+    assert (log_odds > 2.0) == off
+    assert abs(np.log(out.dynamics_scales[-1] * q)) < 0.7
 
 
 @pytest.mark.parametrize("seed", [0])

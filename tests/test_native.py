@@ -14,6 +14,7 @@ from wolf.native.kinds import take_apart
 from wolf.native.loops import write_run
 from wolf.native.tracing import trace
 from wolf.native.translate import translate
+from wolf.numerics.older import CAN_TAG, enable_x64
 
 pytest.importorskip("llvmlite")
 
@@ -90,7 +91,9 @@ def test_bits_are_those_of_jax_run_one_operation_at_a_time(name, x64):
         for y in ys:
             state, _ = wolf.step(TRACK, method, state, jnp.asarray(y))
             means.append(np.asarray(state.mean))
-    np.testing.assert_array_equal(wolf.filter(TRACK, ys, method=name, engine="native").means, np.stack(means))
+    last_bit = 0.0 if CAN_TAG else 1e-13  # a JAX before 0.7 multiplies and adds in one rounding
+    found = wolf.filter(TRACK, ys, method=name, engine="native").means
+    np.testing.assert_allclose(found, np.stack(means), rtol=last_bit)
 
 
 @pytest.mark.parametrize("model", [TRACK, PENDULUM], ids=["track", "pendulum"])
@@ -206,6 +209,11 @@ def test_without_llvm_the_run_goes_by_xla(monkeypatch):
     assert wolf.filter(TRACK, YS[:3], save="means").engine == "xla: llvmlite is not installed"
 
 
+def test_with_an_llvm_that_is_too_old_the_run_goes_by_xla(monkeypatch):
+    monkeypatch.setattr("llvmlite.binding.llvm_version_info", (15, 0, 7))
+    assert wolf.filter(TRACK, YS[:3], save="means").engine.startswith("xla: llvmlite is too old: pip install")
+
+
 @given(st.floats(allow_nan=True, allow_infinity=True), st.floats(allow_nan=True, allow_infinity=True))
 def test_elementary_functions_are_those_of_numpy(a, b):
     out = ELEMENTARY(np.array([a, b]))
@@ -224,7 +232,7 @@ def _elementary():
     from wolf.native.layout import Layout, Slot
     from wolf.native.loops import write_once
 
-    with jax.enable_x64(True):
+    with enable_x64(True):
         program = jax.make_jaxpr(lambda x: jnp.stack([jnp.exp(x), jnp.log(x)], 1))(np.zeros(2))
     graph = Graph("float64")
     inputs = np.array([graph.input(i, "f", ONCE) for i in range(2)])
@@ -291,7 +299,7 @@ def test_loops_over_matrices_have_the_bits_of_straight_lines(op):
         def compute(a, b, op=op):
             return a @ b if op == "product" else jax.scipy.linalg.solve_triangular(a, b, lower=op == "lower")
 
-        with jax.enable_x64(True):
+        with enable_x64(True):
             program = jax.make_jaxpr(compute)(a, b)
         results, loops = zip(*(evaluate(program, (a, b), loops) for loops in (True, False)), strict=True)
         assert loops == (True, False)
@@ -346,7 +354,7 @@ SMOOTHED = {
 
 @pytest.mark.parametrize("which", SMOOTHED)
 def test_smoothing_is_the_same_by_native_code_and_by_xla(which):
-    from wolf import api
+    from wolf.api import smoothing as api
 
     model, options = SMOOTHED[which]
     lengths = (STEPS, 7, 2, STEPS - 1)
@@ -362,7 +370,7 @@ def test_smoothing_is_the_same_by_native_code_and_by_xla(which):
 
 def test_a_walk_back_that_needs_eigenvectors_goes_by_xla():
     """Two of nine states never move and are known: their predictions have no spread."""
-    from wolf import api
+    from wolf.api import smoothing as api
 
     system = oracle.random_system(7, states=9)
     still = np.diag(np.repeat([0.0, 1.0], [2, 7]))

@@ -9,6 +9,7 @@ import pytest
 
 import wolf
 from wolf.belief import deferred
+from wolf.numerics.older import enable_x64
 from wolf.numerics.pytree import cast
 from wolf.statespace import families
 
@@ -202,7 +203,7 @@ def test_robust_filter_learns_through_outliers_and_the_plain_one_does_not(rng):
     errors = {}
     for method in ("EKF", "WoLF"):
         theta = final(model, ys, xs, method=method).final.mean
-        with jax.enable_x64(True):
+        with enable_x64(True):
             fitted = jax.vmap(model.observe, in_axes=(None, 0))(theta, grid)
         errors[method] = np.sqrt(np.mean((np.asarray(fitted) - np.sin(2 * grid)) ** 2))
     assert errors["WoLF"] < 0.2 < 1.0 < errors["EKF"]

@@ -106,6 +106,8 @@ def test_a_new_fault_is_on_the_page_within_two_seconds(browser, address):
     page.click('#worst button:has-text("sensor-7")')
     page.wait_for_selector('#flags tr:has-text("below the estimate")')
     assert page.locator("#flags tr").count() == 2
+    assert "1700000013" in page.locator("#flags tr").first.inner_text()  # not rounded
+    assert "1700000013" in page.locator("#latest li").first.inner_text()
     assert colours(page) > 3
     assert "2 do not fit" in page.get_attribute("#plot", "aria-label")
     post(address, [("sensor-7", 14.0, 77.0)])

@@ -1,12 +1,17 @@
-"""What `wolf.spark` refuses before Spark is asked for anything; the rest is in tests/spark."""
+"""What `wolf.spark` does without Spark: what it refuses, and what becomes of a partition; else see tests/spark."""
 
 import sys
 from types import SimpleNamespace
 
+import numpy as np
+import pyarrow
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import wolf
 import wolf.spark
+from wolf.spark import batch
 
 pytest.importorskip("llvmlite")
 LEVEL = wolf.models.local_level(0.1, 1.0)
@@ -43,3 +48,41 @@ def test_what_is_wrong_is_said(monkeypatch, door, df, changes, words):
     monkeypatch.setitem(sys.modules, "pyspark", SimpleNamespace(__version__="4.3.0"))
     with pytest.raises(ValueError, match=words):
         door(df, **NAMES | changes)
+
+
+ROWS = 90
+ORDER = [("at", "ascending"), ("id", "ascending"), ("v", "ascending"), ("w", "ascending")]
+
+
+def rows_of_few_times(rng):
+    """Rows of few keys and times, so that many are of one key and one time; some values are null."""
+    v = np.where(rng.random(ROWS) < 0.2, np.nan, rng.integers(0, 3, ROWS).astype(float))
+    columns = {
+        "id": [f"s{k}" for k in rng.integers(4, size=ROWS)],
+        "at": np.sort(rng.integers(8, size=ROWS)).astype(float),
+    }
+    return pyarrow.table(columns | {"v": pyarrow.array(v, from_pandas=True), "w": rng.normal(size=ROWS)})
+
+
+@given(seed=st.integers(0, 30), cut=st.integers(1, 40))
+def test_neither_batches_nor_the_order_within_a_time_change_a_partition(small_batches, seed, cut):
+    rng = np.random.default_rng(seed)
+    table = rows_of_few_times(rng)
+    other = table.take(np.lexsort((rng.random(ROWS), np.array(table["at"]))))
+    track = wolf.models.constant_velocity(dims=2, dt=1.0, dynamics_var=0.1, obs_var=10.0)
+    partition = batch.Partition(track, None, "id", ("v", "w"), "at", 1.0, 0.95, shuffled=True)
+    one, two = (
+        pyarrow.Table.from_batches(partition(iter(each.to_batches(max_chunksize=size)))).sort_by(ORDER)
+        for each, size in ((table, ROWS), (other, cut))
+    )
+    assert one.equals(two)
+    used = one.filter(one["v_mean"].is_valid())
+    assert used.num_rows == len(set(zip(*(table[name].to_pylist() for name in ("id", "at")), strict=True)))
+
+
+@pytest.fixture(scope="module")
+def small_batches():
+    """Let a batch have few rows, so that times are cut through."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batch, "BATCH", 16)
+        yield

@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # what a checker sees; `_HOMES` below says the same to Python
     from wolf.audit.certificate import Certificate, certify
     from wolf.audit.explain import explain
     from wolf.belief import Gaussian
+    from wolf.changing import Changes, changepoints
     from wolf.choosing import Choice, choose
     from wolf.engine.run import init, run_chunks, run_each, run_filter, run_many, step
     from wolf.exporting import export_c
@@ -48,7 +49,7 @@ if TYPE_CHECKING:  # what a checker sees; `_HOMES` below says the same to Python
     from wolf.readings.folders import filter_folder
     from wolf.readings.frames import filter_frame
     from wolf.reports import report
-    from wolf.results import Filtered, Forecast, Smoothed
+    from wolf.results import Filtered, Forecast, Smoothed, States
     from wolf.statespace import LinearModel, ParameterModel, StateSpaceModel, families
     from wolf.streaming import stream
     from wolf.weights import (
@@ -70,8 +71,8 @@ if TYPE_CHECKING:  # what a checker sees; `_HOMES` below says the same to Python
 __all__ = ["Gaussian", "LinearModel", "ParameterModel", "StateSpaceModel"]
 __all__ += ["filter", "filter_chunks", "filter_folder", "filter_frame", "filter_many", "forecast", "sample_paths"]
 __all__ += ["smooth", "stream"]
-__all__ += ["Choice", "choose"]
-__all__ += ["Bank", "Filtered", "Fit", "FixedLag", "Forecast", "Online", "Sensor", "Smoothed", "Tuned"]
+__all__ += ["Changes", "Choice", "changepoints", "choose"]
+__all__ += ["Bank", "Filtered", "Fit", "FixedLag", "Forecast", "Online", "Sensor", "Smoothed", "States", "Tuned"]
 __all__ += ["fit", "fit_many", "tune"]
 __all__ += ["Certificate", "attack", "certify", "explain", "export_c", "report"]
 __all__ += [
@@ -98,6 +99,7 @@ _HOMES = {
     "wolf.audit.certificate": "Certificate certify",
     "wolf.audit.explain": "explain",
     "wolf.belief": "Gaussian",
+    "wolf.changing": "Changes changepoints",
     "wolf.choosing": "Choice choose",
     "wolf.engine.run": "init run_chunks run_each run_filter run_many step",
     "wolf.exporting": "export_c",
@@ -110,7 +112,7 @@ _HOMES = {
     "wolf.readings.folders": "filter_folder",
     "wolf.readings.frames": "filter_frame",
     "wolf.reports": "report",
-    "wolf.results": "Filtered Forecast Smoothed",
+    "wolf.results": "Filtered Forecast Smoothed States",
     "wolf.statespace": "LinearModel ParameterModel StateSpaceModel families",
     "wolf.streaming": "stream",
     "wolf.weights": (

@@ -119,7 +119,9 @@ def _power(family: Any, ratio: np.ndarray) -> np.ndarray:
     """Evaluate p = w² at squared distances in units of c², by the family's own profile."""
     import jax
 
-    with jax.enable_x64(True), jax.ensure_compile_time_eval():  # may be asked in the middle of a trace
+    from wolf.numerics.older import enable_x64
+
+    with enable_x64(True), jax.ensure_compile_time_eval():  # may be asked in the middle of a trace
         return np.asarray(family.profile(1.0, ratio, 1.0)) ** 2
 
 

@@ -124,7 +124,7 @@ def Learned(
 
 
 def Adaptive(
-    q_uncertainty: float | None = 1.0,
+    q_uncertainty: float | None = 1.5,
     patience: int = 5,
     sensors: Sequence[int] | np.ndarray | Literal["each"] | None = None,
     r_uncertainty: float | None = 1.5,
@@ -137,11 +137,11 @@ def Adaptive(
 
     Args:
         q_uncertainty: standard deviation of ln q before any measurement, where q Q is the true covariance of the
-            dynamics: 1 says that Q is known to a factor of e, 0 that it is right. It fades in some fifty steps.
+            dynamics and Q is off; that it is right is as likely at first. 0 says that it is right for sure.
         patience: how many measurements in a row may lie in the same way before they are believed, up to 5 % of
             outliers; where more are learned it grows.
         sensors: as in `Learned`; each sensor then has noise of its own, and all share r and q.
-        r_uncertainty: the same as `q_uncertainty`, for R.
+        r_uncertainty: standard deviation of ln r, the same for R; 0 says that R is right.
         moments: of `GaussianFilter`.
         form: of `GaussianFilter`.
         iterations: of `GaussianFilter`.

@@ -5,7 +5,8 @@ import json
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -18,12 +19,34 @@ from wolf.numerics.fingerprints import fingerprint
 
 def write(path: Path, header: dict[str, Any], arrays: dict[str, Any]) -> None:
     """Write numbers and a header of JSON values to an `.npz` file, whole or not at all."""
+    packed = pack(header, arrays)
+    with atomic(path) as file:
+        file.write(packed)  # in one piece, without a copy
+
+
+def pack(header: dict[str, Any], arrays: dict[str, Any]) -> memoryview:
+    """Lay numbers and a header out as the bytes of an `.npz` file."""
     text = np.frombuffer(json.dumps(header, default=repr).encode(), np.uint8)
     whole = {"header": text} | {name: np.asarray(array) for name, array in arrays.items()}
     buffer = io.BytesIO()
     np.savez(buffer, checksum=_checksum(whole), **whole)
-    with atomic(path) as file:
-        file.write(buffer.getbuffer())  # in one piece, without a copy
+    return buffer.getbuffer()
+
+
+def identity(model: Any, method: Any) -> dict[str, Any]:
+    """Tell models and methods apart in a header: by all that they hold, and without the code of their functions."""
+    things = {"model": model, "method": method}
+    both = {name: {"names": fingerprint(each, code=False), "all": fingerprint(each)} for name, each in things.items()}
+    return {"fingerprints": both, "python": list(sys.version_info[:2])}
+
+
+def check_identity(where: Any, header: dict[str, Any], model: Any, method: Any) -> None:
+    """Refuse what was made with another model or method; another Python has other code for the same function."""
+    mine = identity(model, method)
+    kind = "all" if header["python"] == mine["python"] else "names"
+    for name, prints in mine["fingerprints"].items():
+        if prints[kind] != header["fingerprints"][name][kind]:
+            raise ValueError(f"{where} was saved with another {name}; load it with the {name} that it was made with")
 
 
 @contextmanager
@@ -108,8 +131,21 @@ def _checksum(arrays: dict[str, np.ndarray]) -> np.ndarray:
 
 def read(path: Path, kind: str, version: int, fields: tuple[str, ...]) -> tuple[dict, dict[str, np.ndarray]]:
     """Read what `write` wrote, or say what the file is instead."""
+    return _read(path, path.open, kind, version, fields)
+
+
+def unpack(
+    name: str, data: Any, kind: str, version: int, fields: tuple[str, ...]
+) -> tuple[dict, dict[str, np.ndarray]]:
+    """Read what `pack` laid out, or say what it is instead."""
+    return _read(name, lambda _: io.BytesIO(data), kind, version, fields)
+
+
+def _read(
+    path: Any, opener: Callable[[str], Any], kind: str, version: int, fields: tuple[str, ...]
+) -> tuple[dict, dict[str, np.ndarray]]:
     try:
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+        with opener("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         checksum = arrays.pop("checksum", None)
         sound = np.array_equal(checksum, _checksum(arrays))

@@ -18,7 +18,7 @@ for how, made in LINKS.items():
     add(
         f"certificate is the model by {how}",
         there,
-        *("certify", "m.toml", *KNOWN, "--trials", "0", "--json", meets),
+        *("certify", "m.toml", *KNOWN, "--trials", "0", "--out", meets),
         words=SAME,
     )
 run("the usual output is a link to the input", IN | {"in-clean.csv": link("in.csv")}, words=SAME)
@@ -46,7 +46,7 @@ add(
     "certify",
     "local-level",
     *KNOWN,
-    "--json",
+    "--out",
     "x.png",
     "--plot",
     "x.png",
@@ -54,7 +54,7 @@ add(
 )
 add(
     *("picture is a link to numbers", {"x.png": link("y.json")}),
-    *("certify", "local-level", *KNOWN, "--json", "y.json", "--plot", "x.png"),
+    *("certify", "local-level", *KNOWN, "--out", "y.json", "--plot", "x.png"),
     words=SAME,
 )
 add(

@@ -90,7 +90,7 @@ def test_a_file_gets_the_mode_that_the_umask_says(tmp_path, monkeypatch):
     before = os.umask(0o027)
     try:
         assert invoke("filter", "in.csv", *KNOWN, "--report", "r.html").exit_code == 0
-        assert invoke("certify", "local-level", *KNOWN, "--trials", "0", "--json", "c.json").exit_code == 0
+        assert invoke("certify", "local-level", *KNOWN, "--trials", "0", "--out", "c.json").exit_code == 0
     finally:
         os.umask(before)
     assert {oct(Path(name).stat().st_mode & 0o777) for name in ("in-clean.csv", "r.html", "c.json")} == {"0o640"}

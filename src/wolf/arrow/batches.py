@@ -1,6 +1,6 @@
 """Arrow batches through a bank: what Spark, DuckDB, polars and files hand over, in pieces of any size."""
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -8,7 +8,9 @@ import numpy as np
 
 from wolf import checks
 from wolf.belief.density import deviations
-from wolf.online.bank import Bank, Stepped
+from wolf.online.advancing import Stepped
+from wolf.online.bank import Bank
+from wolf.online.directory import Coded
 from wolf.protocols import Filter
 from wolf.statespace import Model
 
@@ -155,10 +157,18 @@ def _floats(column: Any) -> np.ndarray:
     return np.asarray(column.cast(pyarrow.float64()).fill_null(np.nan))
 
 
-def _keys(column: Any, name: str) -> list[Hashable]:
+def _keys(column: Any, name: str) -> np.ndarray | Coded:
+    """Read the keys of rows; text as few names and many numbers, since each name is looked up in Python."""
+    from pyarrow import types
+
+    if types.is_dictionary(column.type):
+        column = column.dictionary_decode()  # its dictionary may have names that no row has
     if column.null_count:
         raise ValueError(f"a row has no key: {name!r} holds a null; fill it, or leave such rows out")
-    return column.to_pylist()
+    if types.is_integer(column.type):
+        return np.asarray(column)
+    coded = column.dictionary_encode()
+    return Coded(coded.dictionary.to_pylist(), np.asarray(coded.indices))
 
 
 def read_times(column: Any, name: str) -> np.ndarray:

@@ -1,5 +1,6 @@
 """What `wolf certify` does: make the model that a person names, certify a method on it, write what was asked for."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -40,30 +41,27 @@ def run(
     settings: tuple[str, ...],
     method: str | None,
     columns: int,
-    json: str | None,
+    out: str | None,
     plot: str | None,
     **how: Any,
-) -> str:
-    """Certify, write the files that were asked for, and return what to print.
+) -> tuple[str, dict[str, Any]]:
+    """Certify, write the files that were asked for, and return what to print: in words, and for programs.
 
     Args:
         spec: name of a model, or a file.
         settings: variances, as NAME=NUMBER.
         method: name with options.
         columns: measured coordinates.
-        json: file for the entries; "-" prints them in place of the table.
+        out: JSON file for the entries.
         plot: file for the picture.
         **how: `trials`, `steps` and the seed `key`.
     """
     model = build_model(spec, filtering.parse_settings(settings), columns)
     found = certify(model, filtering.parse_method(method), **how)
-    wrote = []
-    if json not in (None, "-"):
-        found.to_json(json)
-        wrote.append(str(json))
+    wrote = [path for path in (out, plot) if path is not None]
+    if out is not None:
+        found.to_json(out)
     if plot is not None:
         save(found.plot(), Path(plot))
-        wrote.append(plot)
-    if json == "-":
-        return found.to_json()
-    return "\n".join([repr(found), *([""] if wrote else []), *(f"wrote {path}" for path in wrote)])
+    words = "\n".join([repr(found), *([""] if wrote else []), *(f"wrote {path}" for path in wrote)])
+    return words, json.loads(found.to_json()) | {"wrote": wrote}

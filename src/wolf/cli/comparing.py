@@ -2,7 +2,6 @@
 
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -11,6 +10,7 @@ from wolf.cli.progress import Progress
 from wolf.cli.readings import Readings
 from wolf.fitting import scores, tuning
 from wolf.models.named import parse
+from wolf.numerics.older import enable_x64
 from wolf.readings import Options, Series, clean
 from wolf.readings.timing import gaps_of
 
@@ -107,7 +107,7 @@ def _judge(name: str, done: list[Series]) -> Judged:
         errors.append(np.abs(each.standardised[measured]))
         inside.append((np.abs(each.standardised) <= REACH)[measured & ~outlier])
         flags.append(each.outlier.ravel())
-    with jax.enable_x64(True):
+    with enable_x64(True):
         told = np.asarray(
             scores.log_student(jnp.concatenate(log_density), jnp.concatenate(nis), jnp.concatenate(count))
         )

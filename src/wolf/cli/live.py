@@ -18,7 +18,7 @@ import numpy as np
 from wolf.belief.density import deviations
 from wolf.cli import filtering, streaming
 from wolf.models.named import parse
-from wolf.online.bank import Stepped
+from wolf.online.advancing import Stepped
 from wolf.readings import hindsight
 from wolf.readings.frames import KINDS, titles
 from wolf.readings.ready import plain_kinds

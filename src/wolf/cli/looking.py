@@ -62,7 +62,7 @@ def _column(table: files.Table, column: finding.Column, decimal: str | None) -> 
 
 
 def _plan(source: str, options: dict[str, Any], table: files.Table, columns: list[finding.Column]) -> dict[str, Any]:
-    read = shared.load(source, options)
+    read = shared.load(source, options | {"quiet": True})  # one line of progress: that of the whole look
     plan: dict[str, Any] = {"time": read.time, "clock": read.clock, "values": read.names, "by": read.by}
     if read.times is not None:
         order = Order(read.times)

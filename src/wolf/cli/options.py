@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from wolf.cli import completing
+from wolf.cli.progress import Progress
 
 METHOD_HELP = "Name from `wolf methods`, with options as in WoLF-TMD:c=9.5. Default: the robust one."
 TIME_HELP = "Name of the time column: numbers or dates; twice for a date and a time of day. Default: found by itself."
@@ -130,7 +131,13 @@ def load(source: str, options: dict[str, Any]) -> Any:
 
     names = ("on_bad_cell", "skip", "comment", "missing", "decimal", "day_first", "zone")
     how = readings.Reading(header=not options["no_header"], **{name: options[name] for name in names})
-    return readings.load(source, options["time"], options["values"], options["by"], how)
+    with Progress(f"Reading {source}", quiet=options.get("quiet", False)):
+        return readings.load(source, options["time"], options["values"], options["by"], how)
+
+
+def inputs(model: str, source: str | None = None) -> dict[str, str | None]:
+    """List what a command reads."""
+    return {"the input": source, "the model": model if model.endswith(".toml") else None}
 
 
 def tell_size(model: str, quiet: bool = False) -> None:

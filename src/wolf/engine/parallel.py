@@ -169,6 +169,8 @@ def run_series(
     dtype: str,
     threads: int | None,
     options: dict,
+    state: Any = None,
+    u_before: np.ndarray | None = None,
 ) -> tuple[Any, Any]:
     """Share the series out over threads, in equal pieces, so that one compilation serves all.
 
@@ -197,7 +199,8 @@ def run_series(
             inputs = us[rows[i]] if us is not None and us.ndim == 3 else us
             seed = None if key is None else jax.random.fold_in(as_key(key), i)
             engine = (some, method, padded[i * size : (i + 1) * size], inputs, seed)
-            final, saved = _series_first(one_by_one, *engine, lengths=lengths[rows[i]], **options)
+            begin = jax.tree.map(lambda leaf: leaf[rows[i]], {"state": state, "u_before": u_before})
+            final, saved = _series_first(one_by_one, *engine, lengths=lengths[rows[i]], **begin, **options)
             return final, jax.tree.map(lambda array: array[:, :steps], saved)
 
     if parts == 1:
@@ -216,10 +219,14 @@ def _series_first(one_by_one: bool, *engine: Any, **options: Any) -> tuple[Any, 
         except jax.errors.JaxRuntimeError as error:
             if not refused(error):
                 raise
+    begin = options["state"]
+    start = np.zeros(1, np.int32) if begin is None else begin.t
+    if begin is not None and not np.ptp(start):
+        options = options | {"state": begin._replace(t=start[0])}
     final, saved = call(run.run_many, *engine, **options)
     final, saved = jax.tree.map(lambda leaf: leaf if leaf.ndim == 0 else np.moveaxis(leaf, -1, 0), (final, saved))
     if final.t.ndim == 0:  # one clock for all while they ran together
-        final = final._replace(t=options["lengths"])
+        final = final._replace(t=start + options["lengths"])
     return final, saved
 
 

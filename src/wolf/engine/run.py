@@ -154,6 +154,8 @@ def run_many(
     inputs: Array | None = None,
     key: Array | None = None,
     *,
+    state: Any = None,
+    u_before: Array | None = None,
     lengths: Array | None = None,
     save: str | Callable = "all",
     update_first: bool = False,
@@ -167,6 +169,9 @@ def run_many(
         ys: (B, T, M).
         inputs: (T, U) for all series, or (B, T, U).
         key: split over the series.
+        state: where each goes on from, (B, ...); their clock `t` is one number if it is the same for all, which lets
+            them run together. Default: the prior.
+        u_before: the input before the first of these, (B, U), to go on with `update_first`; `inputs` are (B, T, U).
         lengths: (B,), how many of its T steps each series has; its state stays where it ended.
         save: as in `run_filter`.
         update_first: see `step`.
@@ -177,14 +182,18 @@ def run_many(
         `jnp.moveaxis(x, -1, 0)` gives (B, T, ...), and is free in NumPy.
     """
     series = ys.shape[0]
-    if not series_last(model, method, per_series_model):
-        return _run_vmapped(model, method, ys, inputs, key, lengths, save, update_first, per_series_model)
+    if not series_last(model, method, per_series_model) or (state is not None and state.t.ndim):
+        options = (save, update_first, per_series_model)
+        return _run_vmapped(model, method, ys, inputs, key, state, u_before, lengths, *options)
     ys = jnp.moveaxis(ys, 0, -1)
     if inputs is not None and inputs.ndim == 3:
         inputs = jnp.moveaxis(inputs, 0, -1)
     elif inputs is not None:
         inputs = jnp.broadcast_to(inputs[..., None], (*inputs.shape, series))
-    if per_series_model:
+    if state is not None:
+        last = jax.tree.map(lambda x: jnp.moveaxis(x, 0, -1) if x.ndim else x, (state, u_before))
+        state, u_before = last
+    elif per_series_model:
         state = jax.vmap(lambda m: method.init(m, None), out_axes=-1)(model)
         state = state._replace(t=state.t[0])
     else:
@@ -192,7 +201,8 @@ def run_many(
         spread = jax.tree.map(lambda x: jnp.broadcast_to(x[..., None], (*x.shape, series)), state)
         state = spread._replace(t=state.t)
     lift = "series" if per_series_model else "shared"
-    return _scan(model, method, ys, inputs, None, state, None, save, update_first, lift, fused=False, ends=lengths)
+    ends = None if lengths is None else state.t + lengths
+    return _scan(model, method, ys, inputs, None, state, u_before, save, update_first, lift, fused=False, ends=ends)
 
 
 @partial(jax.jit, static_argnames=("save", "update_first", "per_series_model"))
@@ -203,6 +213,8 @@ def run_each(
     inputs: Array | None = None,
     key: Array | None = None,
     *,
+    state: Any = None,
+    u_before: Array | None = None,
     lengths: Array | None = None,
     save: str | Callable = "all",
     update_first: bool = False,
@@ -210,22 +222,23 @@ def run_each(
 ) -> tuple[Any, Any]:
     """Filter many series one after the other, each in one CPU kernel: what a few cores do best with small models.
 
-    Takes what `run_many` takes.
+    Takes what `run_many` takes; a state has a clock for each series.
 
     Returns:
         The final states and what was saved, with the series axis first.
     """
     keys = None if key is None else jax.random.split(key, len(ys))
     own_inputs = inputs is not None and inputs.ndim == 3
-    rows = (model if per_series_model else None, ys, inputs if own_inputs else None, keys, lengths)
+    rows = (model if per_series_model else None, ys, inputs if own_inputs else None, keys, lengths, state, u_before)
 
     def one(row: tuple) -> tuple[Any, Any]:
-        own_model, ys, us, key, length = row
+        own_model, ys, us, key, length, begin, before = row
         mine = own_model if per_series_model else model
         us = us if own_inputs else inputs
-        state = method.init(mine, key)
+        begin = method.init(mine, key) if begin is None else begin
         fused = max(mine.state_dim, mine.obs_dim) <= SMALL and len(ys) > 1
-        return _scan(mine, method, ys, us, key, state, None, save, update_first, False, fused, length, early=True)
+        ends = None if length is None else begin.t + length
+        return _scan(mine, method, ys, us, key, begin, before, save, update_first, False, fused, ends, early=True)
 
     return jax.lax.map(one, rows)
 
@@ -394,18 +407,21 @@ def _run_vmapped(
     ys: Array,
     inputs: Array | None,
     key: Array | None,
+    state: Any,
+    u_before: Array | None,
     lengths: Array | None,
     save: str | Callable,
     update_first: bool,
     per_series_model: bool,
 ) -> tuple[Any, Any]:
+    if state is not None and not state.t.ndim:
+        state = state._replace(t=jnp.broadcast_to(state.t, len(ys)))
     keys = None if key is None else jax.random.split(key, ys.shape[0])
-    axes = (0 if per_series_model else None, 0, 0 if inputs is not None and inputs.ndim == 3 else None, 0, 0)
+    axes = (0 if per_series_model else None, 0, 0 if inputs is not None and inputs.ndim == 3 else None, 0, 0, 0, 0)
 
-    def one(model: Model, ys: Array, inputs: Array | None, key: Array | None, length: Array | None) -> tuple[Any, Any]:
-        state = method.init(model, key)
-        return _scan(
-            model, method, ys, inputs, key, state, None, save, update_first, lift=False, fused=False, ends=length
-        )
+    def one(model: Model, ys: Array, inputs: Any, key: Any, length: Any, begin: Any, before: Any) -> tuple[Any, Any]:
+        begin = method.init(model, key) if begin is None else begin
+        ends = None if length is None else begin.t + length
+        return _scan(model, method, ys, inputs, key, begin, before, save, update_first, False, fused=False, ends=ends)
 
-    return jax.vmap(one, in_axes=axes, out_axes=-1)(model, ys, inputs, keys, lengths)
+    return jax.vmap(one, in_axes=axes, out_axes=-1)(model, ys, inputs, keys, lengths, state, u_before)

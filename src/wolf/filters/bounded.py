@@ -13,7 +13,6 @@ A bound is told once for each measurement: steps without one cut nothing off, si
 again moves away from its bound though nothing was learned.
 """
 
-import dataclasses
 from typing import Any
 
 import jax.numpy as jnp
@@ -23,9 +22,10 @@ from jax import Array
 from wolf import checks
 from wolf.belief import Gaussian
 from wolf.filters.forgetful import Forgetful
-from wolf.filters.gaussian import GaussianFilter, GaussianState
+from wolf.filters.gaussian import GaussianState
+from wolf.filters.wrapping import Wrapping
 from wolf.numerics.pytree import pytree, static
-from wolf.protocols import Filter, Info, Measurement, Moments, Needs, NoiseRule
+from wolf.protocols import Info, Measurement
 from wolf.statespace import Model
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(48)  # exact to 1e-13 for what reaches nine standard deviations
@@ -33,7 +33,7 @@ LOG_NEGLIGIBLE = 42.0  # a density e⁻⁴² of its mode is left out
 
 
 @pytree
-class Bounded(Filter):
+class Bounded(Wrapping):
     """Cut the belief off at bounds of the state, after each measurement.
 
     Args:
@@ -56,8 +56,8 @@ class Bounded(Filter):
 
     def __post_init__(self) -> None:
         """Check the filter inside and the bounds, and find which states have one."""
-        if not isinstance(self.filter, GaussianFilter | Forgetful):
-            raise ValueError(f"Bounded takes a filter with a Gaussian belief, as wolf.WoLF(); got {self.filter!r}")
+        if not isinstance(self.filter, Forgetful):
+            super().__post_init__()
         lower, upper = (checks.number_array(name, getattr(self, name)) for name in ("lower", "upper"))
         if max(lower.ndim, upper.ndim) > 1 or np.isnan(lower).any() or np.isnan(upper).any():
             raise ValueError(f"lower and upper must be numbers, or one for each state, (D,); got {lower} and {upper}")
@@ -70,21 +70,6 @@ class Bounded(Filter):
         has = np.isfinite(lower) | np.isfinite(upper)
         object.__setattr__(self, "bounded", tuple(map(int, np.flatnonzero(has))) if has.ndim else None)
 
-    @property
-    def needs(self) -> Needs:
-        """What the filter inside needs, one series at a time."""
-        return self.filter.needs | Needs()
-
-    @property
-    def moments(self) -> Moments:
-        """Moments of the filter inside."""
-        return self.filter.moments
-
-    @property
-    def noise(self) -> NoiseRule:
-        """Noise rule of the filter inside."""
-        return self.filter.noise
-
     def check(self, model: Model) -> None:
         """Refuse bounds of more or fewer states than there are, and what the filter inside refuses."""
         for name, bound in (("lower", self.lower), ("upper", self.upper)):
@@ -92,19 +77,7 @@ class Bounded(Filter):
                 raise ValueError(
                     f"{name} must be a number or have one for each of the {model.state_dim} states; got {len(bound)}"
                 )
-        self.filter.check(model)
-
-    def suited(self, model: Model) -> "Bounded":
-        """Put the filter inside into the form that holds."""
-        return dataclasses.replace(self, filter=self.filter.suited(model))
-
-    def init(self, model: Model, key: Array | None = None) -> GaussianState:
-        """Start from the model's prior, as it is."""
-        return self.filter.init(model, key)
-
-    def predict(self, now: Model, state: GaussianState, u: Array | None, key: Array | None = None) -> GaussianState:
-        """Go forward, bounds or not."""
-        return self.filter.predict(now, state, u, key)
+        super().check(model)
 
     def update(
         self, now: Model, state: GaussianState, y: Measurement, u: Array | None, key: Array | None = None

@@ -12,7 +12,6 @@ right to first order in m (Solà 2017, section 6.3). The mean that is carried an
 δ.
 """
 
-import dataclasses
 from typing import Any
 
 import jax.numpy as jnp
@@ -20,14 +19,15 @@ from jax import Array
 
 from wolf.belief import Gaussian
 from wolf.filters.gaussian import GaussianFilter, GaussianState
+from wolf.filters.wrapping import Wrapping
 from wolf.numerics.pytree import pytree
-from wolf.protocols import Filter, Info, Measurement, Needs, NoiseRule
+from wolf.protocols import Info, Measurement
 from wolf.statespace import Model, StateSpaceModel, is_curved
 from wolf.statespace.arrays import replace
 
 
 @pytree
-class ErrorState(Filter):
+class ErrorState(Wrapping):
     """Carry a Gaussian over the error of a state on a curved space.
 
     The doors of `wolf` put it around a Gaussian filter by themselves where a model's dynamics have `retract(x, step)`
@@ -39,20 +39,10 @@ class ErrorState(Filter):
 
     filter: GaussianFilter
 
-    def __post_init__(self) -> None:
-        """Check the filter inside."""
-        if not isinstance(self.filter, GaussianFilter):
-            raise ValueError(f"ErrorState takes a filter with a Gaussian belief, as wolf.WoLF(); got {self.filter!r}")
-
     @property
-    def needs(self) -> Needs:
-        """What the filter inside needs, one series at a time."""
-        return self.filter.needs | Needs()
-
-    @property
-    def noise(self) -> NoiseRule:
-        """Noise rule of the filter inside."""
-        return self.filter.noise
+    def moments(self) -> None:
+        """None: what smoothing and forecasts see of functions is for states that can be added to."""
+        return
 
     def check(self, model: Model) -> None:
         """Refuse states that can be added to, and what the filter inside refuses."""
@@ -61,15 +51,7 @@ class ErrorState(Filter):
                 "ErrorState is for a StateSpaceModel whose dynamics have retract(x, step) and between(x, other), as "
                 f"that of wolf.models.attitude; got {model!r}. Others take the filter inside as it is"
             )
-        self.filter.check(model)
-
-    def suited(self, model: Model) -> "ErrorState":
-        """Put the filter inside into the form that holds."""
-        return dataclasses.replace(self, filter=self.filter.suited(model))
-
-    def init(self, model: Model, key: Array | None = None) -> GaussianState:
-        """Start from the model's prior: its mean is a state, its covariance that of the error."""
-        return self.filter.init(model, key)
+        super().check(model)
 
     def predict(
         self, now: StateSpaceModel, state: GaussianState, u: Array | None, key: Array | None = None

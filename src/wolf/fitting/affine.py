@@ -28,13 +28,17 @@ class AffineArrays:
         self.make = make
         here, self.structure = jax.tree.flatten(make(start))
         moves = np.where(start == 0.0, 1.0, start)
-        moved = [jax.tree.leaves(make(start + step)) for step in np.diag(moves)]
+        moved = np.array([_flat(jax.tree.leaves(make(start + step))) for step in np.diag(moves)])
+        whole = _flat(here)
+        slopes = (moved - whole) / moves[:, None]
+        fixed = whole - start @ slopes
+        fixed = np.where(np.abs(fixed) <= TINY * np.abs(whole), 0.0, fixed)
+        ends = np.cumsum([np.size(leaf) for leaf in here])[:-1]
+        pairs = zip(here, np.split(fixed, ends), np.split(slopes, ends, axis=1), strict=True)
         self.fixed, self.slopes = [], []
-        for leaf, *others in zip(here, *moved, strict=True):
-            slopes = np.stack([(other - leaf) / move for other, move in zip(others, moves, strict=True)])
-            fixed = leaf - np.tensordot(start, slopes, 1)
-            self.fixed.append(np.where(np.abs(fixed) <= TINY * np.abs(leaf), 0.0, fixed))
-            self.slopes.append(slopes)
+        for leaf, still, moving in pairs:
+            self.fixed.append(still.reshape(np.shape(leaf)))
+            self.slopes.append(moving.reshape(len(start), *np.shape(leaf)))
         self.moving = [bool(slopes.any()) for slopes in self.slopes]
         elsewhere = start * np.linspace(*ELSEWHERE, len(start))
         if not self.holds(elsewhere):
@@ -45,7 +49,7 @@ class AffineArrays:
     def holds(self, numbers: np.ndarray) -> bool:
         """Say whether the sums are what they stand for, at some numbers (K,)."""
         pairs = zip(jax.tree.leaves(self.make(numbers)), jax.tree.leaves(self.at(numbers)), strict=True)
-        return all(np.allclose(leaf, ours, rtol=CLOSE, atol=0.0) for leaf, ours in pairs)
+        return all(bool(np.all(np.abs(leaf - ours) <= CLOSE * np.abs(ours))) for leaf, ours in pairs)
 
     def at(self, numbers: np.ndarray) -> Any:
         """Put numbers (K,) in; of many, (B, K), what moves has a leading axis."""
@@ -60,3 +64,7 @@ class AffineArrays:
             scale = speeds.reshape(-1, *(1,) * (slopes.ndim - 1))
             leaves.append(scale * slopes if moves else slopes)
         return jax.tree.unflatten(self.structure, leaves)
+
+
+def _flat(leaves: list[Any]) -> np.ndarray:
+    return np.concatenate([np.ravel(leaf) for leaf in leaves])

@@ -16,7 +16,9 @@ from wolf.native.kinds import Arguments, take_apart
 from wolf.native.runner import LANES, Prepared
 from wolf.protocols import Info
 
+GENERIC = 4  # points that tell what is equal or 0 everywhere
 AT_ONCE = 512  # points with a series each: their rows and what is kept of them stay in a cache
+ROWS = 80_000  # points times steps, for one series: likewise
 LARGEST = 4_000_000  # numbers in the arrays of all points; matrices that vary in time may take more
 
 
@@ -49,13 +51,15 @@ class Batch:
         size = sum(fixed.size for fixed in affine.fixed)
         if size * _padded(len(generic)) > LARGEST:
             raise native.UnsuitedError("the arrays of all points take too much room")
-        points = [affine.at(numbers) for numbers in generic]
+        points = [affine.at(numbers) for numbers in generic[:GENERIC]]
         (model, method), models = points[0], [model for model, _ in points]
         reason = native.why_not("auto", model, method, None)
         if reason is not None:
             raise native.UnsuitedError(reason)
         width = None if inputs is None else inputs.shape[-1]
         self.kind = take_apart(models, method, "float64", update_first, width, _told).kind
+        whole = zip(affine.moving, self.kind.varying, strict=True)
+        self.still = None if any(moves and varies for moves, varies in whole) else self._take_sums()
         self.ys = np.ascontiguousarray(ys, float)
         self.count = (np.isfinite(self.ys) & ~is_wild(self.ys)).sum(-1).astype(float)
 
@@ -68,9 +72,12 @@ class Batch:
         Returns:
             (B,).
         """
+        most = LANES * max(1, ROWS // (LANES * self.ys.shape[1]))
+        if len(numbers) > most:
+            return np.concatenate([self.scores(numbers[i : i + most]) for i in range(0, len(numbers), most)])
         blank = _padded(len(numbers)) - len(numbers)
         numbers = np.concatenate([numbers, numbers[-1:].repeat(blank, axis=0)])  # whole registers, and one program
-        ready = Prepared(Arguments(self.kind, self._leaves(numbers)))
+        ready = self._prepared(numbers)
         total = np.zeros(len(numbers))
         for series, count in zip(self.ys, self.count, strict=True):
             same = np.broadcast_to(series, (len(numbers), *series.shape))
@@ -93,7 +100,7 @@ class Batch:
         found = [np.zeros(0)]
         for first in range(0, len(numbers), AT_ONCE):
             some, series = numbers[first : first + AT_ONCE], which[first : first + AT_ONCE]
-            ready = Prepared(Arguments(self.kind, self._leaves(some)))
+            ready = self._prepared(some)
             nis, log_density = native.run_many(ready, self.ys[series], self.inputs, None, threads=None)[1]
             count = self.count[series]
             if self.two_part:
@@ -101,10 +108,20 @@ class Batch:
             found.append(np.where(count > 0, log_density, 0.0).sum(1))
         return np.concatenate(found)
 
-    def _leaves(self, numbers: np.ndarray) -> list[np.ndarray]:
+    def _take_sums(self) -> tuple[Arguments, np.ndarray, np.ndarray]:
+        """Make the vector of parameters of native code a sum too: a fixed one, and one for each number."""
+        fixed = Arguments(self.kind, [np.asarray(leaf, float)[None] for leaf in self.affine.fixed])
+        return fixed, fixed.parameters(), Arguments(self.kind, self.affine.slopes).parameters()
+
+    def _prepared(self, numbers: np.ndarray) -> Prepared:
+        """Get a model for each of some points, (B, K), ready to run."""
+        if self.still is not None:
+            given, fixed, slopes = self.still
+            return Prepared(given, parameters=fixed + numbers @ slopes)
         leaves = jax.tree.leaves(self.affine.at(numbers))
         whole = zip(leaves, self.affine.moving, strict=True)
-        return [leaf if moves else np.broadcast_to(leaf, (len(numbers), *leaf.shape)) for leaf, moves in whole]
+        each = [leaf if moves else np.broadcast_to(leaf, (len(numbers), *leaf.shape)) for leaf, moves in whole]
+        return Prepared(Arguments(self.kind, each))
 
 
 def _padded(count: int) -> int:

@@ -130,7 +130,7 @@ class _Together:
         """Evaluate all points of all problems; those that turned out to be no sums answer for themselves."""
         assert self.batch is not None
         alone = {i for i in asked if self.problems[i].batch is None}
-        points = {i: around(x) if sloped else x for i, (x, sloped) in asked.items() if i not in alone}
+        points = {i: around(*each) for i, each in asked.items() if i not in alone}
         told: dict[int, Told] = {i: self.problems[i].answer(asked[i]) for i in alone}
         if not points:
             return told
@@ -138,6 +138,6 @@ class _Together:
         which = np.repeat(list(points), [len(some) for some in points.values()])
         scores, at = self.batch.scores_of(numbers, which), 0
         for i, some in points.items():
-            losses, at = self.problems[i].as_losses(scores[at : at + len(some)]), at + len(some)
-            told[i] = differences(losses, asked[i][0]) if asked[i][1] else (losses, None)
+            own = slice(at, at + len(some))
+            told[i], at = differences(self.problems[i].as_losses(scores[own], numbers[own]), *asked[i]), own.stop
         return told

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Generator, Mapping
+from functools import lru_cache
 from typing import Any, Literal, get_args
 
 import jax
@@ -18,6 +19,7 @@ from wolf.fitting.guesses import guesses, is_many, largest_step
 from wolf.fitting.result import SHARE, Fit, Start
 from wolf.fitting.slopes import score_and_slope
 from wolf.fitting.transforms import Bounds, Transform, sigmoid
+from wolf.fitting.vague import VaguePrior, prior_variances
 from wolf.noise import TwoPart
 from wolf.numerics.linalg import SMALL
 from wolf.numerics.precision import precision
@@ -33,7 +35,9 @@ SHARE_START, WIDEN_START = 0.03, (20.0, 1e4)  # where a search begins; up to the
 SCOUTS = 20  # random starts that are tried before the best are followed
 STEP = 1e-5  # in a free number, for derivatives of the builder: their error is about the square of it
 DIFFERENCE = 1e-5  # in a free number, for slopes from scores: these are good to 15 digits, slopes then to ten
+CURVED_STEP = 3e-4  # for slopes and curvatures from scores: to seven digits, and to four
 HESSIAN_STEP = 1e-3  # for differences of slopes, which are good to ten digits
+LITTLE = 1e-4  # of a log density: it falls by a half where the errors of estimates are
 LARGEST = 1e140  # of a usual measurement; its square times a thousand steps is still a number
 FAILED = 1e12  # what the search is told where the score is not a number
 
@@ -136,9 +140,11 @@ class Problem:
     ):
         self.builder, self.transform, self.two_part, self.update_first = builder, transform, two_part, update_first
         self.size = len(transform.names)
-        first = _build(builder, transform.natural(transform.start))
+        begun = transform.natural(transform.start)
+        first = _build(builder, begun)
         self.method = _base(method, first)
-        self.structure = jax.tree.structure(cast(first, "float64"))
+        self.last = begun, first, cast(first, "float64")
+        self.structure = jax.tree.structure(self.last[2])
         self.ys = _series(ys, first.obs_dim)
         sizes = np.abs(self.ys[np.isfinite(self.ys)])
         if sizes.size and np.median(sizes) > LARGEST:  # a few that large are outliers like any other
@@ -159,6 +165,11 @@ class Problem:
             self._sums(begin if two_part else begin[: self.size], affine) if like is None else like.affine
         )
         self.batch: Batch | None = None
+        self.vague = VaguePrior(first, self.ys)
+        if self.affine is not None:
+            size = len(self.limits)
+            widths = prior_variances(self.affine.at(np.zeros(size))[0])
+            self.widths = widths, prior_variances(self.affine.along(np.ones(size))[0])
 
     def _sums(self, begin: np.ndarray, affine: bool) -> AffineArrays | None:
         """Find out whether the model's arrays are sums of the parameters times fixed arrays, or be told so."""
@@ -201,21 +212,23 @@ class Problem:
         tried = self.tries(seed)
         if self.batch is None:
             self._make_batch(tried)
-        losses, _ = yield np.array(tried), False
+        losses = (yield np.array(tried), 0)[0]
         starts = [tried[i] for i in np.argsort(losses, kind="stable")[:count]]
         return (yield from self._solve(starts))
 
     def answer(self, asked: Asked) -> Told:
-        """Evaluate minus the score of a row at some points, and its slopes if they are wanted."""
-        points, sloped = asked
-        return self._slopes(points) if sloped else (self._losses(points), None)
+        """Evaluate minus the score of a row at some points, and its derivatives if they are wanted."""
+        points, order = asked
+        if self.batch is not None:
+            return differences(self._losses(around(points, order)), points, order)
+        return (*self._slopes(points), None) if order else (self._losses(points), None, None)
 
     def _solve(self, starts: list[np.ndarray]) -> Generator[Asked, Told, Fit]:
         """Search from every start, and take the best.
 
         Where arrays were found to be sums they are compared with what the builder makes of the result.
         """
-        found = yield from asking(starts, self.limits)
+        found = yield from asking(starts, self.limits, LITTLE / self.count)
         found.sort(key=lambda result: result.fun)
         best = found[0]
         if not best.fun < FAILED:
@@ -227,10 +240,10 @@ class Problem:
         return Fit(
             parameters=values,
             errors=(yield from self._errors(best.x)),
-            model=self.builder(**values),
+            model=self._built(values)[0],
             outlier_share=sigmoid(best.x[-2]) if self.two_part else None,
             outlier_widen=float(np.exp(best.x[-1])) if self.two_part else None,
-            score=-float(best.fun) * self.count,
+            score=self._total(best),
             count=self.count,
             starts=tuple(self._describe(result) for result in found),
         )
@@ -245,22 +258,29 @@ class Problem:
         if self.batch is None:
             pairs = [self._differentiate(free) for free in frees]
             return np.array([value for value, _ in pairs]), np.array([slope for _, slope in pairs])
-        return differences(self._losses(around(frees)), frees)
+        return differences(self._losses(around(frees, 1)), frees, 1)[:2]
 
     def _losses(self, frees: np.ndarray) -> np.ndarray:
         """Evaluate minus the score of a row at some points, (P, K)."""
         if self.batch is None:
             return np.array([self._score(free) for free in frees])
-        return self.as_losses(self.batch.scores(self.all_numbers(frees)))
+        numbers = self.all_numbers(frees)
+        return self.as_losses(self.batch.scores(numbers), numbers)
 
-    def as_losses(self, scores: np.ndarray) -> np.ndarray:
+    def as_losses(self, scores: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         """Turn scores into minus that of a row, and what is no number into something to turn back from."""
+        fixed, slopes = self.widths
+        scores = scores + self.vague.cost(fixed + numbers @ slopes)
         return np.where(np.isfinite(scores), -scores / self.count, FAILED)
 
     def _differentiate(self, free: np.ndarray) -> tuple[float, np.ndarray]:
         """Evaluate minus the score of a row and its slope by differentiating the filter."""
         point = self._at(free)
-        value, slope = self._run(point, self._directions(free, point))
+        directions = self._directions(free, point)
+        value, slope = self._run(point, directions)
+        widths = prior_variances(point[0])
+        value += float(self.vague.cost(widths))
+        slope = slope + self.vague.slope(widths, prior_variances(directions[0]))
         if not (np.isfinite(value) and np.all(np.isfinite(slope))):
             return FAILED, np.zeros(len(free))
         return -float(value) / self.count, -slope / self.count
@@ -269,7 +289,7 @@ class Problem:
         """Evaluate minus the score of a row alone, by the same program with no directions to go in."""
         point = self._at(free)
         still = jax.tree.map(lambda leaf: np.zeros((len(free), *leaf.shape)), point)
-        value = self._run(point, still)[0]
+        value = self._run(point, still)[0] + float(self.vague.cost(prior_variances(point[0])))
         return -value / self.count if np.isfinite(value) else FAILED
 
     def _at(self, free: np.ndarray) -> tuple[Any, Any]:
@@ -309,14 +329,21 @@ class Problem:
         return self._model(numbers), self._method(numbers)
 
     def _model(self, numbers: np.ndarray) -> Any:
-        named = dict(zip(self.transform.names, numbers[: self.size].tolist(), strict=True))
-        model = cast(self.builder(**named), "float64")
+        return self._built(dict(zip(self.transform.names, numbers[: self.size].tolist(), strict=True)))[1]
+
+    def _built(self, named: dict[str, float]) -> tuple[Any, Any]:
+        """Call the builder, unless these were its last numbers; give its model, and that in double precision."""
+        if self.last[0] == named:
+            return self.last[1:]
+        built = self.builder(**named)
+        model = cast(built, "float64")
         if not jax.tree.structure(model) == self.structure:  # type: ignore[operator]
             raise ValueError(
                 "the builder returned another structure when it was called again. Define the functions of a nonlinear "
                 "model once, outside the builder, and give them their parameters by jax.tree_util.Partial(f, value)"
             )
-        return model
+        self.last = named, built, model
+        return built, model
 
     def _method(self, numbers: np.ndarray) -> Any:
         rule = TwoPart(*numbers[-2:].tolist()) if self.two_part else self.method.noise
@@ -340,7 +367,7 @@ class Problem:
         outside = (free < lows + HESSIAN_STEP) | (free > highs - HESSIAN_STEP)
         inside = np.flatnonzero(~outside)
         steps = HESSIAN_STEP * np.eye(len(free))[inside]
-        slopes = np.asarray((yield np.concatenate([free + steps, free - steps]), True)[1])[:, inside]
+        slopes = np.asarray((yield np.concatenate([free + steps, free - steps]), 1)[1])[:, inside]
         curvature = self.count * (slopes[: len(inside)] - slopes[len(inside) :]) / (2 * HESSIAN_STEP)
         deviations = np.full(len(free), np.nan)
         try:
@@ -351,26 +378,62 @@ class Problem:
         errors = self.transform.slopes(free[: self.size]) * deviations[: self.size]
         return dict(zip(self.transform.names, errors.tolist(), strict=True))
 
+    def _total(self, result: Any) -> float:
+        """Give the score of all rows: what a vague prior costs is a part of it, for the model that is handed out."""
+        return -float(result.fun) * self.count - float(self.vague.cost(prior_variances(self._at(result.x)[0])))
+
     def _describe(self, result: Any) -> Start:
         values = self.transform.natural(result.x[: self.size])
-        score = -float(result.fun) * self.count
-        return Start(score, bool(result.success), int(result.nfev), str(result.message), values)
+        return Start(self._total(result), bool(result.success), int(result.nfev), str(result.message), values)
 
 
-def around(frees: np.ndarray) -> np.ndarray:
-    """Give the points at which the slopes of some, (P, K), are found: themselves, and a little up and down."""
-    size = frees.shape[1]
-    steps = np.concatenate([np.zeros((1, size)), DIFFERENCE * np.eye(size), -DIFFERENCE * np.eye(size)])
-    return (frees[:, None] + steps).reshape(-1, size)
+def around(frees: np.ndarray, order: int) -> np.ndarray:
+    """Give the points at which derivatives at some, (P, K), are found.
+
+    These are themselves; a little up and down by each number; and, for curvatures, up by two numbers at once.
+
+    Args:
+        frees: the points.
+        order: of the derivatives, 0 for none.
+    """
+    if order == 0:
+        return frees
+    return np.asarray(frees[:, None] + _steps(frees.shape[1], order)).reshape(-1, frees.shape[1])
 
 
-def differences(losses: np.ndarray, frees: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Turn the losses `around` points into those of the points, (P,), and their slopes, (P, K)."""
+@lru_cache(maxsize=64)
+def _steps(size: int, order: int) -> np.ndarray:
+    one, still = np.eye(size), np.zeros((1, size))
+    i, j = _pairs(size)
+    return _step(order) * np.concatenate([still, one, -one, *([one[i] + one[j]] if order == 2 else [])])
+
+
+def differences(losses: np.ndarray, frees: np.ndarray, order: int) -> Told:
+    """Turn the losses `around` points into those of the points, (P,), their slopes and curvatures."""
+    if order == 0:
+        return losses, None, None
     count, size = frees.shape
-    whole = losses.reshape(count, -1)
-    slopes = (whole[:, 1 : 1 + size] - whole[:, 1 + size :]) / (2 * DIFFERENCE)
+    whole, step = losses.reshape(count, -1), _step(order)
+    here, up, down = whole[:, :1], whole[:, 1 : 1 + size], whole[:, 1 + size : 1 + 2 * size]
     sound = whole.max(1) < FAILED
-    return np.where(sound, whole[:, 0], FAILED), np.where(sound[:, None], slopes, 0.0)
+    values, slopes = np.where(sound, whole[:, 0], FAILED), np.where(sound[:, None], (up - down) / (2 * step), 0.0)
+    if order == 1:
+        return values, slopes, None
+    curvatures = np.empty((count, size, size))
+    i, j = _pairs(size)
+    both = whole[:, 1 + 2 * size :]
+    curvatures[:, i, j] = curvatures[:, j, i] = (both - up[:, i] - up[:, j] + here) / step**2
+    curvatures[:, range(size), range(size)] = (up + down - 2 * here) / step**2
+    return values, slopes, curvatures
+
+
+@lru_cache(maxsize=64)
+def _pairs(size: int) -> tuple[np.ndarray, np.ndarray]:
+    return np.triu_indices(size, 1)
+
+
+def _step(order: int) -> float:
+    return CURVED_STEP if order == 2 else DIFFERENCE
 
 
 def _build(builder: Callable[..., Any], values: dict[str, float]) -> Any:

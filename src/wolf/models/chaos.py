@@ -13,6 +13,7 @@ from jax import Array
 
 from wolf import checks
 from wolf.belief import Gaussian
+from wolf.numerics.older import enable_x64
 from wolf.numerics.pytree import function, pytree, static
 from wolf.statespace import StateSpaceModel
 
@@ -304,7 +305,7 @@ def _fully_measured(step: Any, size: int, dynamics_var: float, obs_var: float, p
 
 def _settle(step: Any, x: np.ndarray, count: int) -> np.ndarray:
     """Let a wave run until it is on the attractor."""
-    with jax.enable_x64(True), jax.ensure_compile_time_eval():
+    with enable_x64(True), jax.ensure_compile_time_eval():
         return np.asarray(jax.jit(lambda x: jax.lax.fori_loop(0, count, lambda _, x: step(x), x))(x))
 
 

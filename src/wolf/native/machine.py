@@ -11,6 +11,7 @@ SPEED = 2  # level of optimisation; 3 takes longer and brings nothing for straig
 # Lines up to which a module is optimised before it becomes machine code. That gains a few percent, because what is
 # translated has no double or dead parts, and takes most of the time of compiling: seconds for a large model.
 FEW_LINES = 4_000
+OLDEST = (17, 0, 0)  # the first LLVM without pointers to types; llvmlite 0.45 has a newer one
 
 _lock = threading.Lock()
 
@@ -72,11 +73,13 @@ def available() -> str | None:
     """Say why there is no compiler, or None if there is one."""
     try:
         with uncollected():
-            import llvmlite.binding  # noqa: F401
+            import llvmlite.binding as llvm
     except ImportError:
         return "llvmlite is not installed: pip install llvmlite"
     except OSError as error:
         return f"llvmlite cannot be loaded: {error}"
+    if llvm.llvm_version_info < OLDEST:
+        return "llvmlite is too old: pip install 'llvmlite>=0.45'"
     return None
 
 

@@ -222,12 +222,13 @@ class Prepared:
     Args:
         given: from `take_apart`.
         most: operations that a step may have.
+        parameters: `given.parameters()` of each model, (models, P), if they are known by other means.
     """
 
-    def __init__(self, given: Arguments, most: float = LARGEST):
+    def __init__(self, given: Arguments, most: float = LARGEST, parameters: np.ndarray | None = None):
         self.given = given
         self.code = compiled(given.kind, most)
-        self.parameters = given.parameters()
+        self.parameters = given.parameters() if parameters is None else parameters
         self.kept = np.empty((len(self.parameters), max(1, self.code.num_kept)), self.code.dtype)
         self.code.prepare_each(self.parameters, self.kept)
 

@@ -38,7 +38,13 @@ def run_one(
 
 
 def run_many(
-    ready: Prepared, ys: np.ndarray, us: np.ndarray | None, lengths: np.ndarray | None, threads: int | None
+    ready: Prepared,
+    ys: np.ndarray,
+    us: np.ndarray | None,
+    lengths: np.ndarray | None,
+    threads: int | None,
+    state: Any = None,
+    u_before: np.ndarray | None = None,
 ) -> tuple[Any, Any]:
     """Filter many series, eight in a register, on several threads.
 
@@ -48,15 +54,17 @@ def run_many(
         us: inputs, (B, T, U) or (T, U).
         lengths: (B,), how many of its steps each series has.
         threads: at most so many; default: one for each core.
+        state: where each goes on from, (B, ...); default: the prior.
+        u_before: the input before the first of these, (B, U).
 
     Returns:
         The final states, and what was kept of each step, with the series axis first.
     """
-    numbers, counts = ready.start(len(ys))
+    numbers, counts = ready.start(len(ys)) if state is None else ready.code.pack(jax.tree.leaves(state))
+    start = 0 if state is None else state.t if np.ptp(state.t) else int(state.t[0])
+    rows = _rows(ready, ys, us, None if u_before is None else u_before[:, None], start)
     busy = _busy(threads, ys.shape[0] * ys.shape[1])
-    saved = run_rows(
-        ready.code, ready.kept, numbers, counts, _rows(ready, ys, us, None, 0), lengths=lengths, threads=busy
-    )
+    saved = run_rows(ready.code, ready.kept, numbers, counts, rows, lengths=lengths, threads=busy)
     return ready.code.unpack(numbers, counts), saved
 
 
@@ -107,16 +115,16 @@ def _busy(threads: int | None, rows: int) -> int:
 
 
 def _rows(
-    ready: Prepared, ys: np.ndarray, us: np.ndarray | None, u_before: np.ndarray | None, start: int
+    ready: Prepared, ys: np.ndarray, us: np.ndarray | None, u_before: np.ndarray | None, start: int | np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Lay out what each step reads: the measurement, inputs, and matrices that vary in time from `start` on."""
+    """Lay out what each step reads: measurement, inputs, and what varies in time from `start` on, a number or (B,)."""
     steps = ys.shape[1]
     rows = {"y": np.ascontiguousarray(ys)}
     if us is not None:
         first = us[..., :1, :] if u_before is None else np.broadcast_to(u_before, (*us.shape[:-2], 1, us.shape[-1]))
         before = np.concatenate([first, us[..., :-1, :]], axis=-2)
         rows |= {"u": np.ascontiguousarray(us), "u_before": np.ascontiguousarray(before)}
-    clock = np.arange(start, start + steps)
+    clock = np.arange(steps) + (start[:, None] if isinstance(start, np.ndarray) else start)
     for i, leaf in enumerate(ready.given.rows()):
         rows |= {f"now{i}": _take_rows(leaf, clock), f"before{i}": _take_rows(leaf, np.maximum(clock - 1, 0))}
     return rows
@@ -124,4 +132,8 @@ def _rows(
 
 def _take_rows(leaf: np.ndarray, steps: np.ndarray) -> np.ndarray:
     """Take rows of what varies in time, (models, T, ...); without the first axis if there is one model for all."""
-    return np.take(leaf[0], steps, 0, mode="clip") if len(leaf) == 1 else np.take(leaf, steps, 1, mode="clip")
+    if len(leaf) == 1:
+        return np.take(leaf[0], steps, 0, mode="clip")
+    if steps.ndim == 1:
+        return np.take(leaf, steps, 1, mode="clip")
+    return leaf[np.arange(len(leaf))[:, None], np.minimum(steps, leaf.shape[1] - 1)]

@@ -17,6 +17,7 @@ from wolf.native.graph import Graph
 from wolf.native.ids import Ids, RefusedError, each, known, reduce, values_of
 from wolf.native.moving import MOVED
 from wolf.native.structured import STRUCTURED
+from wolf.numerics.older import enable_x64
 
 SAME = frozenset(("stop_gradient", "copy", "copy_p", "optimization_barrier", "name", "reduce_precision"))
 INNER = {
@@ -92,5 +93,6 @@ def _bound(graph: Graph, equation: Any, inputs: list[Ids]) -> list[Ids]:
     values = [values_of(graph, ids, var.aval.dtype) for ids, var in zip(inputs, equation.invars, strict=True)]
     if any(value is None for value in values):
         raise RefusedError(f"{equation.primitive.name} has no form as straight-line code")
-    results = equation.primitive.bind(*values, **equation.params)
+    with enable_x64(True):  # an older JAX would cut what it is given to float32
+        results = equation.primitive.bind(*values, **equation.params)
     return [known(graph, one) for one in (results if equation.primitive.multiple_results else [results])]

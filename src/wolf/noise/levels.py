@@ -2,18 +2,7 @@
 
 `wolf.noise.learned` learns which sizes the noise has; each measurement draws its own, so that a level that is wrong
 for all of them is learned slowly, and a wrong Q not at all. Here a = ln r and b = ln q follow the slope of the log
-predictive density of the robust filter itself (recursive maximum likelihood; Ljung & Söderström 1983):
-
-    (a, b) <- (a, b) + I⁻¹ σ,    I <- I⁰ + Λ (I - I⁰) Λ + j
-
-σ and j as in `wolf.noise.slopes`. Four things keep that from being slow, or rash:
-
-- old information is forgotten once there is enough to be worth it;
-- what is known about b was found at other levels. It depends on q/r alone, about as (q/r)^(1 - x) with x the share of
-  the residual's variance that Q explains, and is carried over to the new levels by that power;
-- the prior of b fades: a Q that shows only after hundreds of steps should be found then;
-- a Q that is too small costs more than one that is too large, so the prediction uses the expected q, `e^(b + v/2)` with
-  v the variance of b, and not its median.
+predictive density of the robust filter itself, as `wolf.noise.following` says.
 
 The sizes are s_k = r t_k, with counts from two priors, one narrow and one wide, which are mixed by how well each
 foresaw what came.
@@ -27,6 +16,8 @@ from jax import Array
 
 from wolf import checks
 from wolf.belief import Affine
+from wolf.noise import following
+from wolf.noise.following import Levels
 from wolf.noise.learned import FLOOR, SCALES, NoiseLaw, check_has_noise
 from wolf.noise.mixture import Matched, match
 from wolf.noise.slopes import Information, Pair, Slopes, information, score
@@ -36,12 +27,6 @@ from wolf.numerics.linalg import matmul, matvec
 from wolf.numerics.pytree import pytree, static
 from wolf.protocols import Believed, Evidence, NoiseRule
 from wolf.statespace import Model, ParameterModel
-
-LARGEST_LEVEL = float(np.log(1e4))  # of |a| and |b|
-LARGEST_STEP = 1.0  # of a or b in one measurement
-FORGETS = Pair(0.02, 0.008)  # of the information about a and b, in a step
-WORTH_FORGETTING = Pair(40.0, 10.0)  # information from which all of that is forgotten
-FADING, FADED = 0.98, 0.2  # the prior information about b keeps so much of itself in a step, down to this share
 
 
 class Bell(NamedTuple):
@@ -59,26 +44,6 @@ class Bell(NamedTuple):
 
 
 BELLS = (Bell(0.4, 10.0, 0.7), Bell(1.0, 20.0, 0.3))
-
-
-class Levels(NamedTuple):
-    """What is known about r and q; sensors share it.
-
-    Attributes:
-        log_noise: a, ().
-        log_dynamics: b, ().
-        information: I about both.
-        prior: the part of it that is prior.
-        slopes: of the belief; None if they are not carried.
-        width: M, coordinates of a whole measurement.
-    """
-
-    log_noise: Array
-    log_dynamics: Array
-    information: Information
-    prior: Pair
-    slopes: Slopes | None
-    width: Array
 
 
 class Learning(NamedTuple):
@@ -104,7 +69,7 @@ class LearnedLevels(NoiseRule):
     Args:
         r_uncertainty: standard deviation of ln r before any measurement; 1 says that R is known to a factor of e, 0 or
             None that it is right.
-        q_uncertainty: the same for Q, in the beginning.
+        q_uncertainty: the same for ln q if Q is off; that it is right is as likely at first.
         forgetting: ρ, what the counts keep from one measurement to the next.
         bells: priors of the counts.
 
@@ -114,7 +79,7 @@ class LearnedLevels(NoiseRule):
     """
 
     r_uncertainty: Any = 1.5
-    q_uncertainty: Any = 1.0
+    q_uncertainty: Any = 1.5
     forgetting: Any = 0.998
     bells: tuple[Bell, ...] = static(default=BELLS, repr=False)
 
@@ -146,12 +111,10 @@ class LearnedLevels(NoiseRule):
         for bell in self.bells:
             heights = jnp.exp(-0.5 * (logs / bell.width) ** 2) + FLOOR
             rows.append(bell.strength * heights / heights.sum())
-        prior, nothing = jnp.stack(rows), jnp.zeros((), dtype)
+        prior = jnp.stack(rows)
         if not self._learns:
             return Learning(prior, prior, self._odds(dtype), None)
-        sure = self._sure(dtype)
-        known = Information(sure.noise, nothing, sure.dynamics)
-        levels = Levels(nothing, nothing, known, sure, self._slopes(model), jnp.asarray(model.obs_dim, dtype))
+        levels = following.start(self._sure(dtype), self._slopes(model), jnp.asarray(model.obs_dim, dtype))
         return Learning(prior, prior, self._odds(dtype), levels)
 
     def _sure(self, dtype: Any) -> Pair:
@@ -175,37 +138,31 @@ class LearnedLevels(NoiseRule):
         levels = memory.levels
         if levels is None or levels.slopes is None:
             return noise_cov, memory
-        used = noise_cov if noise_cov is None else self._expected(levels) * noise_cov
+        used = noise_cov if noise_cov is None else self._factors(levels).dynamics * noise_cov
         return used, memory._replace(levels=levels._replace(slopes=levels.slopes.push(view.jac, used)))
 
     def law(self, memory: Learning) -> NoiseLaw:
         """Say what was learned."""
-        xp, levels = linalg.like(memory.counts), memory.levels
+        levels = memory.levels
         scales = SCALES.astype(memory.counts.dtype)
         if levels is None:
             return NoiseLaw(scales, self._mixed(memory))
-        if self.r_uncertainty is not None:
-            scales = scales * xp.exp(levels.log_noise)
-        if levels.slopes is None or self.q_uncertainty is None:
-            return NoiseLaw(scales, self._mixed(memory), self._expected(levels))
-        return NoiseLaw(scales, self._mixed(memory), self._expected(levels), self._spreads(levels))
+        factors = self._factors(levels)
+        known = following.spreads(levels) if self._follows(levels).dynamics else None
+        return NoiseLaw(scales * factors.noise, self._mixed(memory), factors.dynamics, known)
 
     @property
     def _learns(self) -> bool:
         return self.r_uncertainty is not None or self.q_uncertainty is not None
 
-    def _expected(self, levels: Levels) -> Array:
-        """Expect q, given what is known about b."""
-        xp = linalg.like(levels.information.noise)
-        if self.q_uncertainty is None or levels.slopes is None:
-            return xp.ones_like(levels.log_dynamics)
-        return xp.exp(levels.log_dynamics + 0.5 * self._spreads(levels).dynamics)
+    def _follows(self, levels: Levels) -> Pair:
+        """Say which of r and q are learned: no q without slopes."""
+        return Pair(self.r_uncertainty is not None, self.q_uncertainty is not None and levels.slopes is not None)
 
-    def _spreads(self, levels: Levels) -> Pair:
-        """Give the variances of a and b."""
-        known = levels.information
-        whole = known.noise * known.dynamics - known.both**2
-        return Pair(known.dynamics / whole, known.noise / whole)
+    def _factors(self, levels: Levels) -> Pair:
+        """Give r and q as they are used."""
+        xp, logs = linalg.like(levels.log_noise), following.used(levels, self._follows(levels))
+        return Pair(xp.exp(logs.noise), xp.exp(logs.dynamics))
 
     def _mixed(self, memory: Learning) -> Array:
         """Mix the priors' probabilities by their odds; of one prior, the counts are as good."""
@@ -287,60 +244,10 @@ class LearnedLevels(NoiseRule):
         slope = score(ahead, pull, white.residual, pulled, matched.share.sum(), white.num_observed)
         more = information(ahead, factor, white.num_observed)
         part = jnp.minimum(white.num_observed / levels.width, 1.0)
-        moved = self._step(levels, slope, Information(*(sure * each for each in more)), part)
         shown = jnp.clip(2.0 * (more.both + more.dynamics) / jnp.maximum(white.num_observed, 1.0), 0.0, 1.0)
-        return _carried_over(levels, moved, shown)._replace(slopes=slopes)
-
-    def _step(self, levels: Levels, slope: Pair, more: Information, part: Array) -> Levels:
-        """Take a step of recursive maximum likelihood in (a, b).
-
-        Args:
-            levels: before.
-            slope: σ.
-            more: j, of this measurement.
-            part: share of a whole measurement that it is; as much is forgotten.
-        """
-        old, sure = levels.information, self._sure(levels.log_noise.dtype)
-        faded = sure.dynamics * FADED
-        prior = Pair(sure.noise, faded + (1.0 - (1.0 - FADING) * part) * (levels.prior.dynamics - faded))
-        joint = old.both**2
-        alone = Pair(old.noise - joint / old.dynamics, old.dynamics - joint / old.noise)
-        kept = Pair(
-            *(
-                1.0 - rate * part * jnp.minimum(1.0, known / worth)
-                for rate, known, worth in zip(FORGETS, alone, WORTH_FORGETTING, strict=True)
-            )
-        )
-        aa = prior.noise + kept.noise * (old.noise - levels.prior.noise) + more.noise
-        bb = prior.dynamics + kept.dynamics * (old.dynamics - levels.prior.dynamics) + more.dynamics
-        ab = jnp.sqrt(kept.noise * kept.dynamics) * old.both + more.both
-        if self.q_uncertainty is None or levels.slopes is None:
-            ab, bb, slope = 0.0 * ab, prior.dynamics, slope._replace(dynamics=0.0 * slope.dynamics)
-        if self.r_uncertainty is None:
-            ab, aa, slope = 0.0 * ab, prior.noise, slope._replace(noise=0.0 * slope.noise)
-        whole = aa * bb - ab**2
-        step = Pair((bb * slope.noise - ab * slope.dynamics) / whole, (aa * slope.dynamics - ab * slope.noise) / whole)
-        short = LARGEST_STEP / jnp.maximum(LARGEST_STEP, jnp.maximum(jnp.abs(step.noise), jnp.abs(step.dynamics)))
-        log_noise, log_dynamics = (
-            jnp.clip(level + short * each, -LARGEST_LEVEL, LARGEST_LEVEL)
-            for level, each in zip(levels[:2], step, strict=True)
-        )
-        return Levels(log_noise, log_dynamics, Information(aa, ab, bb), prior, levels.slopes, levels.width)
-
-
-def _carried_over(before: Levels, after: Levels, shown: Array) -> Levels:
-    """Carry what is known about b over to new levels, by the power of q/r that it depends on.
-
-    Args:
-        before: levels at which it was found.
-        after: new levels.
-        shown: x, the share of the residual's variance that Q explains.
-    """
-    ratio = (after.log_dynamics - before.log_dynamics) - (after.log_noise - before.log_noise)
-    factor = jnp.exp((1.0 - shown) * jnp.clip(ratio, -LARGEST_STEP, LARGEST_STEP))
-    known, prior = after.information, after.prior.dynamics
-    both, dynamics = jnp.sqrt(factor) * known.both, prior + factor * (known.dynamics - prior)
-    return after._replace(information=Information(known.noise, both, dynamics))
+        more = Information(*(sure * each for each in more))
+        moved = following.follow(levels, slope, more, part, shown, self._follows(levels))
+        return moved._replace(slopes=slopes)
 
 
 def _normalised(counts: Array) -> Array:

@@ -43,12 +43,23 @@ class TwoPart(NoiseRule):
         """Match the moments of the two possible posteriors."""
         whitened = seen.innovation.half(seen.residual)
         odds = _log_odds(linalg.total(whitened**2), seen.observed.sum(0), self.share, self.widen)
-        root_good, root_bad = _root_sigmoid(odds), _root_sigmoid(-odds)
-        # P - good K S Kᵀ is the posterior of the information Wᵀ W = good (R + (1 - good) H P Hᵀ)⁻¹.
-        noise = root_good**2 * seen.obs_cov + root_bad**2 * seen.innovation.product()
-        weight = root_good * linalg.cholesky(noise).half(linalg.eye(noise.shape[0], noise))
-        shift = matvec(transpose(seen.belief.cross(seen.view.jac)), seen.innovation.back(whitened))
-        return Believed(Weigh(weight, (root_good * root_bad * shift)[:, None]))
+        return match_moments(seen, whitened, odds)
+
+
+def match_moments(seen: Evidence, whitened: Array, odds: Array) -> Believed:
+    """Match the moments of the posterior if a measurement is good and of the prediction, if it is not.
+
+    Args:
+        seen: the measurement.
+        whitened: its residual, L⁻¹ e with S = L Lᵀ.
+        odds: log-odds that it is good.
+    """
+    root_good, root_bad = _root_sigmoids(odds)
+    # P - good K S Kᵀ is the posterior of the information Wᵀ W = good (R + (1 - good) H P Hᵀ)⁻¹.
+    noise = root_good**2 * seen.obs_cov + root_bad**2 * seen.innovation.product()
+    weight = root_good * linalg.cholesky(noise).half(linalg.eye(noise.shape[0], noise))
+    shift = matvec(transpose(seen.belief.cross(seen.view.jac)), seen.innovation.back(whitened))
+    return Believed(Weigh(weight, (root_good * root_bad * shift)[:, None]))
 
 
 def _log_odds(nis: Array, count: Array, share: Array, widen: Array) -> Array:
@@ -57,6 +68,14 @@ def _log_odds(nis: Array, count: Array, share: Array, widen: Array) -> Array:
     return jnp.clip(odds, -CERTAIN, CERTAIN)
 
 
-def _root_sigmoid(odds: Array) -> Array:
-    """Find the root of a probability from its log-odds; a root of the probability has no finite slope at 0."""
-    return jnp.exp(-0.5 * (jnp.maximum(-odds, 0.0) + jnp.log1p(jnp.exp(-jnp.abs(odds)))))
+def _root_sigmoids(odds: Array) -> tuple[Array, Array]:
+    """Find the roots of a probability and of its rest from log-odds.
+
+    The likely one is 1 / sqrt(1 + h²) with h = exp(-|odds| / 2), and the other h times that: one exponential for both,
+    and no root of something that may be 0, which has no finite slope.
+    """
+    likely = odds > 0.0
+    half = jnp.exp(-0.5 * jnp.where(likely, odds, -odds))
+    large = 1.0 / jnp.sqrt(1.0 + half**2)
+    small = half * large
+    return jnp.where(likely, large, small), jnp.where(likely, small, large)

@@ -7,6 +7,7 @@ import numpy as np
 
 from wolf import checks
 from wolf.numerics import compiled, forking
+from wolf.numerics.older import enable_x64
 
 
 def precision(dtype: str) -> Any:
@@ -21,7 +22,7 @@ class _Float64(compiled.Remembered):
     __slots__ = ("_double",)
 
     def __enter__(self) -> None:
-        self._double = jax.enable_x64(True)
+        self._double = enable_x64(True)
         self._double.__enter__()
         super().__enter__()
 

@@ -1,7 +1,7 @@
 """Filtering as measurements come."""
 
+from wolf.online.advancing import Stepped as Stepped
 from wolf.online.bank import Bank as Bank
-from wolf.online.bank import Stepped as Stepped
 from wolf.online.lagged import FixedLag as FixedLag
 from wolf.online.lagged import Lagged as Lagged
 from wolf.online.late import Rewinding as Rewinding

@@ -1,72 +1,24 @@
 """Many filters at once, one for each key: states in one matrix, a batch of measurements in one call."""
 
-import dataclasses
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from threading import RLock
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
 from wolf import checks, entry, native, storage
-from wolf.native import run_rows
-from wolf.native.kinds import take_apart
-from wolf.numerics import linalg
-from wolf.numerics.fingerprints import fingerprint
-from wolf.numerics.pytree import from_dict, to_dict
-from wolf.online import keyed, states
-from wolf.protocols import Dtype, Filter, Info
-from wolf.results import Filtered, count, describe_state
-from wolf.statespace import LinearModel, Model, time_axes
-from wolf.statespace.arrays import replace
-
-FORMAT = "wolf-bank"
-FORMAT_VERSION = 1
-HEADER = ("dtype", "method", "fingerprints")
-EPOCH = np.datetime64("1970-01-01T00:00:00")
-PROBES = np.array([0.37, 1.0, 2.9])  # times over which a model moves, to see which entries are always 0 or 1
-
-
-class Stepped(NamedTuple):
-    """What a batch of measurements came to, row by row in the order that they were given.
-
-    Attributes:
-        mean: of the state after the row, (n, D); NaN where the row was not used.
-        variances: of the state, (n, D).
-        weight: w of each row, or of each coordinate.
-        outlier: whether a measurement came and is more likely an outlier than not.
-        used: False for rows that came late, or twice.
-        signal: mean of what a perfect sensor would say, H times the mean, (n, M); None if the model is not linear.
-        signal_variances: its variances, (n, M).
-    """
-
-    mean: np.ndarray
-    variances: np.ndarray
-    weight: np.ndarray
-    outlier: np.ndarray
-    used: np.ndarray
-    signal: np.ndarray | None = None
-    signal_variances: np.ndarray | None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class _Kept:
-    """Keeps what `Stepped` shows; `rows` are those of H, if the model is linear."""
-
-    rows: tuple[tuple[float, ...], ...] | None
-
-    def __call__(self, state: Any, info: Info) -> dict[str, Any]:
-        """Pick it out of a step."""
-        kept = {"mean": state.mean, "variances": state.variances, "weight": info.weight, "outlier": info.outlier}
-        if self.rows is None or state.cov is None:
-            return kept
-        row = jnp.asarray(self.rows, state.mean.dtype)
-        seen = {"signal": linalg.matvec(row, state.mean)}
-        return kept | seen | {"signal_variances": linalg.diagonal(linalg.sandwich(row, state.cov))}
+from wolf.numerics.pytree import from_dict
+from wolf.online import directory, formats, keyed
+from wolf.online.advancing import Advancer, Stepped
+from wolf.online.held import Held
+from wolf.online.matrix import Matrix
+from wolf.protocols import Dtype, Filter
+from wolf.results import Filtered, States, count
+from wolf.statespace import Model, time_axes
 
 
 class Bank:
@@ -102,41 +54,16 @@ class Bank:
             raise ValueError(
                 f"a bank runs by native code, which is not for this filter: {reason}; use wolf.filter_many"
             )
-        self._suited, self._lock = suited, RLock()
-        rows = np.asarray(suited.H).tolist() if isinstance(suited, LinearModel) else None
-        self._kept = _Kept(None if rows is None else tuple(map(tuple, rows)))
-        self._codes: dict[tuple[bool, bool], native.Prepared] = {}
-        usual = self._ready(False, False)
-        self._numbers, self._counts = (np.empty((0, first.shape[1]), first.dtype) for first in usual.start(1))
-        self._times = np.empty(0)
-        self._rows = keyed.Directory()
-        self._free: list[int] = []
+        self._kind = (model, self.method, dtype)
+        self._lock, self._advancer = RLock(), Advancer(suited, self.method, dtype)
+        self._code = self._advancer.ready(False, False).code
+        self._held = Matrix(self._advancer.ready(False, False).start)
         self.late = 0
         self.repeated = 0
 
-    def _ready(self, timed: bool, noisy: bool) -> native.Prepared:
-        """Get the code for rows with or without times of their own, and noise of their own."""
-        if (timed, noisy) not in self._codes:
-            model = self._suited
-            changes: dict[str, np.ndarray] = {}
-            if timed:
-                dynamics, noise = model.over(PROBES)
-                changes |= {"F": np.array(dynamics), "Q": np.array(noise)}
-            if noisy:
-                name = "R" if model.linear else "obs_cov"
-                changes[name] = np.stack([np.asarray(model.obs_cov)] * (len(PROBES) if timed else 1))
-            general = frozenset({"R", "obs_cov"} & changes.keys())
-            model = replace(model, **changes) if changes else model
-            given = take_apart([model], self.method, self.dtype, False, None, self._kept, general)
-            try:
-                self._codes[timed, noisy] = native.Prepared(given)
-            except native.UNSUITED as error:
-                raise ValueError(f"a bank runs by native code, which is not for this filter: {error}") from error
-        return self._codes[timed, noisy]
-
     def step(
         self,
-        keys: Sequence[Hashable] | np.ndarray,
+        keys: Sequence[Hashable] | np.ndarray | directory.Coded,
         ys: ArrayLike,
         times: ArrayLike | None = None,
         *,
@@ -155,114 +82,46 @@ class Bank:
         Returns:
             What each row came to. A batch that is refused changes nothing.
         """
-        names = None if self._rows.find(keys) is not None else keyed.names(keys)
+        listed = keys.names if isinstance(keys, directory.Coded) else keys
+        names = None if self._held.rows.find(listed) is not None else directory.names(listed)
         size = len(keys)
         values = checks.measurements(ys, self.model.obs_dim) if size else np.empty((0, self.model.obs_dim))
         if len(values) != size:
             raise ValueError(f"keys and ys must have as many rows; got {size} and {len(values)}")
         noise = None if R is None else keyed.covariances(R, size, self.model.obs_dim)
-        when = None if times is None else read_times(times, size, self.model)
+        when = None if times is None else keyed.read_times(times, size, self.model)
         with self._lock:
-            ready = self._ready(when is not None, noise is not None)
-            rows = self._rows.find(keys) if names is None else None  # again: another thread may have dropped a key
+            self._advancer.ready(when is not None, noise is not None)  # what it cannot do is refused here
+            # Once more: another thread may have dropped a key.
+            rows = self._held.rows.find(listed) if names is None else None
             if rows is None:
-                rows = self._find(keyed.names(keys) if names is None else names)
+                rows = self._held.find(directory.names(listed) if names is None else names)
+            rows = rows[keys.codes] if isinstance(keys, directory.Coded) else rows
             if times is None and R is None and keyed.all_different(rows):
-                return self._advance_each(ready, rows, values)
-            return self._advance(ready, rows, values.astype(self.dtype), when, noise)
-
-    def _advance_each(self, ready: native.Prepared, rows: np.ndarray, ys: np.ndarray) -> Stepped:
-        """Take one row of each key: what is told lies where it was made."""
-        facts = ready.code.facts
-        outputs = [np.empty((len(rows), 1, *each.shape), each.dtype) for each in facts.outputs]
-        given = {"y": np.ascontiguousarray(ys, self.dtype)[:, None]}
-        run_rows(ready.code, ready.kept, self._numbers, self._counts, given, index=rows, outputs=outputs)
-        told = jax.tree.unflatten(facts.saved, [array[:, 0] for array in outputs])
-        return Stepped(**told, used=np.ones(len(rows), bool))
-
-    def _advance(
-        self,
-        ready: native.Prepared,
-        rows: np.ndarray,
-        ys: np.ndarray,
-        times: np.ndarray | None,
-        noise: np.ndarray | None,
-    ) -> Stepped:
-        """Take rows group by group: the keys of a group have as many rows each."""
-        size = len(rows)
-        outputs = {
-            name: np.full((size, *each.shape), np.nan if each.kind == "f" else False, each.dtype)
-            for name, each in jax.tree.unflatten(ready.code.facts.saved, ready.code.facts.outputs).items()
-        }
-        used, gaps = keyed.judge(rows, times, self._times)
-        self.late += int(np.sum(used == keyed.LATE))
-        self.repeated += int(np.sum(used == keyed.TWICE))
-        for some in keyed.groups(rows, times, used == keyed.FINE):
-            given: dict[str, np.ndarray] = {"y": np.ascontiguousarray(ys[some])}
-            varying = {}
-            if times is not None:
-                moved = self._suited.over(gaps[some.ravel()])
-                varying = {
-                    name: each.reshape(*some.shape, *each.shape[1:]) for name, each in zip("FQ", moved, strict=True)
-                }
-            if noise is not None:
-                varying["R"] = noise[some]
-            # The fields of a linear model are in the order F, H, Q, R, and so are the rows that its code reads.
-            for i, name in enumerate(sorted(varying)):
-                given[f"now{i}"] = np.ascontiguousarray(varying[name], self.dtype)
-            index = rows[some[:, 0]]
-            saved = run_rows(ready.code, ready.kept, self._numbers, self._counts, given, index=index, threads=1)
-            for name, array in saved.items():
-                outputs[name][some] = array
-            if times is not None:
-                self._times[index] = times[some[:, -1]]
-        return Stepped(**outputs, used=used == keyed.FINE)
-
-    def _find(self, names: list[Hashable]) -> np.ndarray:
-        """Find the row of each key, and make rows for new ones, at the prior."""
-        try:
-            return np.fromiter(map(self._rows.__getitem__, names), np.int64, len(names))
-        except KeyError:
-            fresh = [name for name in dict.fromkeys(names) if name not in self._rows]
-        self._add(fresh, *self._ready(False, False).start(len(fresh)), np.full(len(fresh), np.nan))
-        return self._find(names)
-
-    def _add(self, names: list[Hashable], numbers: np.ndarray, counts: np.ndarray, times: np.ndarray) -> None:
-        """Put states of new keys into free rows."""
-        missing = len(names) - len(self._free)
-        if missing > 0:
-            old = len(self._numbers)
-            new = max(missing, old, 16)
-            self._numbers, self._counts = (
-                np.concatenate([each, np.zeros((new, each.shape[1]), each.dtype)])
-                for each in (self._numbers, self._counts)
-            )
-            self._times = np.concatenate([self._times, np.full(new, np.nan)])
-            self._free += range(old + new - 1, old - 1, -1)
-        where = [self._free.pop() for _ in names]
-        self._numbers[where], self._counts[where], self._times[where] = numbers, counts, times
-        self._rows.put(names, where)
+                return self._advancer.advance_each(self._held, rows, values)
+            stepped, verdict = self._advancer.advance(self._held, rows, values.astype(self.dtype), when, noise)
+            self.late += int(np.sum(verdict == keyed.LATE))
+            self.repeated += int(np.sum(verdict == keyed.TWICE))
+            return stepped
 
     def __len__(self) -> int:
         """Count the keys."""
-        return len(self._rows)
+        return len(self._held.rows)
 
     def __contains__(self, key: Hashable) -> bool:
         """Say whether a key was seen."""
-        return key in self._rows
+        return key in self._held.rows
 
     def __iter__(self) -> Iterator[Hashable]:
         """Go through the keys."""
-        return iter(list(self._rows))
+        return iter(list(self._held.rows))
 
-    def __getitem__(self, key: Hashable) -> "Held":
+    def __getitem__(self, key: Hashable) -> Held:
         """Give what is known about one key."""
         with self._lock:
-            if key not in self._rows:
-                raise KeyError(f"{key!r} is not in the bank, which has {count(len(self), 'key')}")
-            row = self._rows[key]
-            state = self._ready(False, False).code.unpack(self._numbers[row].copy(), self._counts[row].copy())
-            return Held(state, float(self._times[row]))
+            held, row = self._held, self._held.row(key)
+            state = self._code.unpack(held.numbers[row].copy(), held.counts[row].copy())
+            return Held(state, float(held.times[row]))
 
     def forget(self, keys: Iterable[Hashable]) -> None:
         """Drop keys; one that comes again starts at the prior.
@@ -271,8 +130,7 @@ class Bank:
             keys: those to drop; unknown ones are passed over.
         """
         with self._lock:
-            gone = [key for key in keys if key in self._rows]
-            self._free += [self._rows.drop(key) for key in gone]
+            self._held.drop(keys)
 
     def forget_before(self, time: Any) -> int:
         """Drop keys that were last heard of before a time.
@@ -283,9 +141,9 @@ class Bank:
         Returns:
             How many were dropped.
         """
-        limit = read_times([time], 1, self.model)[0]
+        limit = keyed.read_times([time], 1, self.model)[0]
         with self._lock:
-            idle = [key for key, row in self._rows.items() if self._times[row] < limit]
+            idle = [key for key, row in self._held.rows.items() if self._held.times[row] < limit]
             self.forget(idle)
         return len(idle)
 
@@ -297,17 +155,36 @@ class Bank:
             out: from `wolf.filter_many` with one model for all, or from `wolf.filter` for one key.
             keys: one for each series.
         """
-        if isinstance(out.model, tuple):
+        return cls.from_states(out.states, keys)
+
+    @classmethod
+    def from_states(cls, states: States, keys: Sequence[Hashable]) -> "Bank":
+        """Give states of many series a key each, and go on from there.
+
+        Args:
+            states: as `out.states` of `wolf.filter_many` with one model for all.
+            keys: one for each series.
+        """
+        if isinstance(states.model, tuple):
             raise ValueError("a bank has one model for all keys; these series have one each")
-        names = keyed.names(keys)
-        series = out.num_series or 1
+        names, series = directory.names(keys), len(states)
         if len(names) != series or len(set(names)) != series:
             raise ValueError(f"give one key for each series, all different: got {len(names)} keys, {series} series")
-        bank = cls(out.model, out.method, dtype=out.settings["dtype"])
-        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(out.final)]
-        leaves = leaves if out.num_series else [leaf[None] for leaf in leaves]
-        bank._add(names, *bank._ready(False, False).code.pack(leaves), np.full(series, np.nan))
+        bank = cls(states.model, states.method, dtype=states.dtype)
+        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(states.final)]
+        bank._held.add(names, *bank._code.pack(leaves), np.full(series, np.nan))
         return bank
+
+    def states(self, keys: Sequence[Hashable]) -> States:
+        """Give the states of keys as `wolf.filter_many(state=)` takes them; times are not part of them.
+
+        Args:
+            keys: that were seen.
+        """
+        with self._lock:
+            rows = [self._held.row(key) for key in directory.names(keys)]
+            final = self._code.unpack(self._held.numbers[rows], self._held.counts[rows])
+        return States(final, self.model, self.method, self.dtype)
 
     def dump(self, key: Hashable) -> bytes:
         """Give the state of one key as bytes, for a store of your own.
@@ -315,10 +192,8 @@ class Bank:
         Args:
             key: that was seen.
         """
-        self[key]
-        row = self._rows[key]
-        parts = (self._stamp, self._times[row].tobytes(), self._numbers[row].tobytes(), self._counts[row].tobytes())
-        return b"".join(parts)
+        with self._lock:
+            return formats.stamp(*self._kind) + self._held.to_bytes(key)
 
     def restore(self, key: Hashable, state: bytes) -> None:
         """Put back what `dump` gave, of this bank or of another one of the same model and method.
@@ -327,21 +202,11 @@ class Bank:
             key: that gets the state.
             state: from `dump`.
         """
-        sizes = self._numbers.shape[1] * self._numbers.itemsize, 4 * self._counts.shape[1]
-        if state[:16] != self._stamp or len(state) != 24 + sum(sizes):
-            raise ValueError("these bytes are the state of another model, method or version")
-        time = np.frombuffer(state, np.float64, 1, 16)
-        numbers = np.frombuffer(state, self.dtype, self._numbers.shape[1], 24)
-        counts = np.frombuffer(state, np.int32, self._counts.shape[1], 24 + sizes[0])
+        stamp = formats.stamp(*self._kind)
         with self._lock:
-            self.forget([key])
-            self._add([key], numbers[None], counts[None], time)
-
-    @property
-    def _stamp(self) -> bytes:
-        """Tell banks apart: model, method, precision and version of the format."""
-        told = fingerprint({"model": self.model, "method": self.method}) + f" {self.dtype} {FORMAT_VERSION}"
-        return bytes.fromhex(fingerprint(np.frombuffer(told.encode(), np.uint8)))[:16]
+            if not state.startswith(stamp) or len(state) != len(stamp) + self._held.size:
+                raise ValueError("these bytes are the state of another model, method or version")
+            self._held.from_bytes(key, state[len(stamp) :])
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write all states to one file, whole or not at all: a crash leaves the old file.
@@ -351,21 +216,8 @@ class Bank:
         """
         checks.path("path", path)
         with self._lock:
-            keys, rows = list(self._rows), list(self._rows.values())
-            arrays = {"numbers": self._numbers[rows], "counts": self._counts[rows], "times": self._times[rows]}
-        storage.write(Path(path), self._header, arrays | keyed.pack(keys))
-
-    @property
-    def _header(self) -> dict[str, Any]:
-        """Say what the states are of."""
-        return {
-            "format": FORMAT,
-            "version": FORMAT_VERSION,
-            "wolf": entry.package_version(),
-            "dtype": self.dtype,
-            "method": to_dict(self.method),
-            "fingerprints": {"model": fingerprint(self.model), "method": fingerprint(self.method)},
-        }
+            keys, arrays = self._held.states()
+        storage.write(Path(path), formats.header(*self._kind), arrays | directory.pack(keys))
 
     def to_arrow(self) -> Any:
         """Give all states as an Arrow table, one row for each key: for Parquet, or another process.
@@ -375,9 +227,7 @@ class Bank:
             schema's metadata.
         """
         with self._lock:
-            rows = list(self._rows.values())
-            arrays = {"numbers": self._numbers[rows], "counts": self._counts[rows], "times": self._times[rows]}
-            return states.pack(list(self._rows), arrays, self._header)
+            return formats.pack(*self._held.states(), formats.header(*self._kind))
 
     @classmethod
     def from_arrow(cls, table: Any, model: Model, method: str | Filter | None = None) -> "Bank":
@@ -389,9 +239,9 @@ class Bank:
             method: as in `load`.
         """
         entry.check_model(model)
-        keys, header, arrays = states.unpack(table, FORMAT, FORMAT_VERSION)
+        keys, header, arrays = formats.unpack(table)
         bank = cls(model, from_dict(header["method"]) if method is None else method, dtype=header["dtype"])
-        bank._take_over("the table", header, arrays | keyed.pack(keys))
+        bank._take_over("the table", header, arrays | directory.pack(keys))
         return bank
 
     @classmethod
@@ -403,9 +253,8 @@ class Bank:
             model: the same as when it was saved; a different one is an error.
             method: needed only if the saved one has parts from outside wolf; a different one is an error.
         """
-        checks.path("path", path)
         entry.check_model(model)
-        header, arrays = storage.read(Path(path), FORMAT, FORMAT_VERSION, HEADER)
+        header, arrays = formats.read(path)
         bank = cls(model, from_dict(header["method"]) if method is None else method, dtype=header["dtype"])
         bank._take_over(path, header, arrays)
         return bank
@@ -416,19 +265,16 @@ class Bank:
         Args:
             path: written by `save` of a bank of the same model and method.
         """
-        checks.path("path", path)
-        self._take_over(path, *storage.read(Path(path), FORMAT, FORMAT_VERSION, HEADER))
+        self._take_over(path, *formats.read(path))
 
     def _take_over(self, path: Any, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-        for name, mine in (("model", self.model), ("method", self.method)):
-            if fingerprint(mine) != header["fingerprints"][name]:
-                raise ValueError(f"{path} was saved with another {name}; load it with the {name} that it was made with")
-        shape = self._numbers.shape[1], self._counts.shape[1]
-        if (arrays["numbers"].shape[1], arrays["counts"].shape[1]) != shape or header["dtype"] != self.dtype:
-            raise ValueError(f"{path} holds states of another shape or precision, or is damaged")
+        formats.check_header(path, header, *self._kind)
+        shape = self._held.numbers.shape[1], self._held.counts.shape[1]
+        if (arrays["numbers"].shape[1], arrays["counts"].shape[1]) != shape:
+            raise ValueError(f"{path} holds states of another shape, or is damaged")
         with self._lock:
-            self.forget(list(self._rows))
-            self._add(keyed.unpack(arrays), arrays["numbers"], arrays["counts"], arrays["times"])
+            self.forget(list(self._held.rows))
+            self._held.add(directory.unpack(arrays), arrays["numbers"], arrays["counts"], arrays["times"])
 
     def copy_states(self, keys: Sequence[Hashable]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Copy the states of keys, as arrays that `put_states` takes; new keys start at the prior.
@@ -437,8 +283,8 @@ class Bank:
             keys: all different.
         """
         with self._lock:
-            rows = self._find(keyed.names(keys))
-            return self._numbers[rows], self._counts[rows], self._times[rows]
+            rows = self._held.find(directory.names(keys))
+            return self._held.numbers[rows], self._held.counts[rows], self._held.times[rows]
 
     def put_states(self, keys: Sequence[Hashable], states: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
         """Put back what `copy_states` gave.
@@ -448,8 +294,8 @@ class Bank:
             states: of as many.
         """
         with self._lock:
-            rows = self._find(keyed.names(keys))
-            self._numbers[rows], self._counts[rows], self._times[rows] = states
+            rows = self._held.find(directory.names(keys))
+            self._held.numbers[rows], self._held.counts[rows], self._held.times[rows] = states
 
     def last_times(self, keys: Sequence[Hashable]) -> np.ndarray:
         """Give the time of the last row of each key, (n,); NaN for a key that is not there.
@@ -458,58 +304,11 @@ class Bank:
             keys: of any number.
         """
         with self._lock:
-            rows = np.fromiter((self._rows.get(key, -1) for key in keyed.names(keys)), np.int64)
-            return np.where(rows < 0, np.nan, self._times[rows]) if len(self._times) else np.full(len(rows), np.nan)
+            rows = np.fromiter((self._held.rows.get(key, -1) for key in directory.names(keys)), np.int64)
+            times = self._held.times
+            return np.where(rows < 0, np.nan, times[rows]) if len(times) else np.full(len(rows), np.nan)
 
     def __repr__(self) -> str:
         """Tell how many there are."""
-        return f"Bank: {count(len(self), 'key')}, {self._numbers.nbytes + self._counts.nbytes:,} bytes of states"
-
-
-class Held(NamedTuple):
-    """What is known about one key.
-
-    Attributes:
-        state: of its filter, as `out.final` of `wolf.filter`.
-        time: of its last row; NaN where no times were told.
-    """
-
-    state: Any
-    time: float
-
-    @property
-    def mean(self) -> np.ndarray:
-        """Mean of the state, (D,)."""
-        return np.asarray(self.state.mean)
-
-    @property
-    def cov(self) -> np.ndarray:
-        """Covariance of the state, (D, D)."""
-        return np.asarray(self.state.cov)
-
-    @property
-    def t(self) -> int:
-        """Number of measurements so far."""
-        return int(self.state.t)
-
-    def __repr__(self) -> str:
-        """Tell where the filter stands."""
-        return f"Held: {count(self.t, 'measurement')}, state {describe_state(self.state)}"
-
-
-def read_times(times: Any, size: int, model: Model) -> np.ndarray:
-    """Read the times of rows: numbers, or dates as seconds since 1970."""
-    if not isinstance(model, LinearModel):
-        raise ValueError("times are for linear models, which know how they move over any time")
-    stamps = np.asarray(times) if hasattr(times, "dtype") or _dates(times) else None
-    dated = stamps is not None and np.issubdtype(stamps.dtype, np.datetime64)
-    # Since 1970, not since the first of the batch: a bank's clock goes on from batch to batch.
-    seconds = np.asarray((stamps - EPOCH) / np.timedelta64(1, "s")) if dated else None
-    read = checks.number_array("times", times) if seconds is None else seconds
-    if read.shape != (size,) or not np.all(np.isfinite(read)):
-        raise ValueError(f"times must be finite, one for each row; got {checks.told(times)}")
-    return read
-
-
-def _dates(times: Any) -> bool:
-    return isinstance(times, list | tuple) and len(times) > 0 and all(isinstance(t, np.datetime64) for t in times)
+        size = self._held.numbers.nbytes + self._held.counts.nbytes
+        return f"Bank: {count(len(self), 'key')}, {size:,} bytes of states"

@@ -1,72 +1,15 @@
-"""Rows that belong to keys: names, order, what came late or twice."""
+"""Rows that belong to keys: times, order, noise, what came late or twice."""
 
-from collections.abc import Hashable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from wolf import checks
+from wolf.statespace import LinearModel, Model
 
 FINE, LATE, TWICE = 0, 1, 2
-TABLE_PER_KEY = 16  # entries of a table of integers for each key that there is
-
-
-class Directory(dict[Hashable, int]):
-    """Says which row each key has; those of small integers are also in a table, where an array finds them at once."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._table = np.full(0, -1)
-
-    def put(self, keys: Sequence[Hashable], rows: Sequence[int]) -> None:
-        """Add keys that are new, each with its row."""
-        self |= dict(zip(keys, rows, strict=True))
-        small = [(key, row) for key, row in zip(keys, rows, strict=True) if type(key) is int and 0 <= key < self._most]
-        if not small:
-            return
-        highest = max(key for key, _ in small)
-        if highest >= len(self._table):  # anew, and twice as long: some keys may have been too large for the old one
-            self._table = np.full(2 * highest + 1, -1)
-            small = [(k, row) for k, row in self.items() if type(k) is int and 0 <= k < len(self._table)]
-        where, what = zip(*small, strict=True)
-        self._table[list(where)] = what
-
-    @property
-    def _most(self) -> int:
-        """Length of a table that is not much longer than there are keys."""
-        return TABLE_PER_KEY * (len(self) + TABLE_PER_KEY)
-
-    def drop(self, key: Hashable) -> int:
-        """Take a key out, and give its row."""
-        if type(key) is int and 0 <= key < len(self._table):
-            self._table[key] = -1
-        return self.pop(key)
-
-    def find(self, keys: Any) -> np.ndarray | None:
-        """Find the rows of an array of integers, (n,); None where that is not all in the table."""
-        array = isinstance(keys, np.ndarray) and keys.ndim == 1 and keys.dtype.kind in "iu" and keys.size > 0
-        if not array or keys.min() < 0 or keys.max() >= len(self._table):
-            return None
-        rows = self._table[keys]
-        return rows if rows.min() >= 0 else None
-
-
-def names(keys: Any) -> list[Hashable]:
-    """List keys as Python's own text and integers.
-
-    Args:
-        keys: a sequence or an array of them.
-    """
-    if isinstance(keys, str | bytes) or not hasattr(keys, "__len__"):
-        raise ValueError(f"keys must be a list or an array, one for each row; got {checks.told(keys)}")
-    listed = keys.tolist() if isinstance(keys, np.ndarray) else list(keys)
-    if not set(map(type, listed)) <= {str, int}:
-        listed = [key.item() if isinstance(key, np.generic) else key for key in listed]
-        wrong = next((key for key in listed if type(key) not in (str, int)), None)
-        if wrong is not None or None in listed:
-            raise ValueError(f"keys must be text or integers; got {checks.told(wrong)}")
-    return listed
+EPOCH = np.datetime64("1970-01-01T00:00:00")
 
 
 def covariances(R: Any, size: int, coordinates: int) -> np.ndarray:
@@ -81,6 +24,24 @@ def covariances(R: Any, size: int, coordinates: int) -> np.ndarray:
     if not symmetric or not np.all(np.isfinite(array)) or np.any(np.linalg.eigvalsh(array)[:, 0] <= 0):
         raise ValueError("R must be symmetric and positive definite, in every row")
     return array
+
+
+def read_times(times: Any, size: int, model: Model) -> np.ndarray:
+    """Read the times of rows: numbers, or dates as seconds since 1970."""
+    if not isinstance(model, LinearModel):
+        raise ValueError("times are for linear models, which know how they move over any time")
+    stamps = np.asarray(times) if hasattr(times, "dtype") or _dates(times) else None
+    dated = stamps is not None and np.issubdtype(stamps.dtype, np.datetime64)
+    # Since 1970, not since the first of the batch: a bank's clock goes on from batch to batch.
+    seconds = np.asarray((stamps - EPOCH) / np.timedelta64(1, "s")) if dated else None
+    read = checks.number_array("times", times) if seconds is None else seconds
+    if read.shape != (size,) or not np.all(np.isfinite(read)):
+        raise ValueError(f"times must be finite, one for each row; got {checks.told(times)}")
+    return read
+
+
+def _dates(times: Any) -> bool:
+    return isinstance(times, list | tuple) and len(times) > 0 and all(isinstance(t, np.datetime64) for t in times)
 
 
 def judge(rows: np.ndarray, times: np.ndarray | None, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -141,22 +102,3 @@ def groups(rows: np.ndarray, times: np.ndarray | None, fine: np.ndarray) -> Iter
     lengths = np.diff(np.r_[starts, len(order)])
     for length in np.unique(lengths):
         yield order[starts[lengths == length][:, None] + np.arange(length)]
-
-
-def pack(keys: Sequence[Hashable]) -> dict[str, np.ndarray]:
-    """Lay keys out as arrays of numbers: the text of all, where each begins, and which were integers."""
-    texts = list(map(str, keys))
-    whole = "".join(texts).encode()
-    sizes = texts if len(whole) == sum(map(len, texts)) else [text.encode() for text in texts]
-    ends = np.zeros(len(texts) + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, sizes), np.int64, len(texts)), out=ends[1:])
-    integers = np.fromiter((isinstance(key, int) for key in keys) if set(map(type, keys)) - {str} else (), bool)
-    integers = integers if len(integers) else np.zeros(len(texts), bool)
-    return {"key_text": np.frombuffer(whole, np.uint8), "key_ends": ends, "key_integers": integers}
-
-
-def unpack(arrays: dict[str, np.ndarray]) -> list[Hashable]:
-    """Take keys out of what `pack` made."""
-    text, ends = arrays["key_text"].tobytes(), arrays["key_ends"].tolist()
-    words = [text[a:b].decode() for a, b in pairwise(ends)]
-    return [int(word) if whole else word for word, whole in zip(words, arrays["key_integers"], strict=True)]

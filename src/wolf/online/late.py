@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolf import checks
-from wolf.online import keyed
-from wolf.online.bank import Bank, Stepped, read_times
+from wolf.online import directory, keyed
+from wolf.online.advancing import Stepped
+from wolf.online.bank import Bank
 
 
 class _Taken(NamedTuple):
@@ -62,11 +63,11 @@ class Rewinding:
         Returns:
             What each row came to at its own time. Rows of before that were taken again are not told.
         """
-        names = keyed.names(keys)
+        names = directory.names(keys)
         values = checks.measurements(ys, self.bank.model.obs_dim) if names else np.empty((0, self.bank.model.obs_dim))
         if len(values) != len(names):
             raise ValueError(f"keys and ys must have as many rows; got {len(names)} and {len(values)}")
-        clock = read_times(times, len(names), self.bank.model)
+        clock = keyed.read_times(times, len(names), self.bank.model)
         told = self.bank.step([], values[:0], clock[:0])
         outputs = [None if each is None else _blank(each, len(names)) for each in told]
         queues = self._queues(names, values, clock)

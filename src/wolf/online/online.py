@@ -1,6 +1,5 @@
 """Filtering as measurements come: one call for each, a state that can be saved and picked up again."""
 
-import sys
 from collections import deque
 from functools import cached_property
 from os import PathLike
@@ -15,7 +14,6 @@ from numpy.typing import ArrayLike
 
 from wolf import checks, entry, native, storage
 from wolf.native import Engine
-from wolf.numerics.fingerprints import fingerprint
 from wolf.numerics.precision import as_key, precision, to_dtype
 from wolf.numerics.pytree import from_dict, to_dict
 from wolf.online.report import Report
@@ -273,9 +271,7 @@ class Online:
             "update_first": self.update_first,
             "horizon": self.horizon,
             "method": to_dict(self.method),
-            "fingerprints": self._fingerprints,
-            "python": list(sys.version_info[:2]),
-        }
+        } | self._identity
         with self._lock:
             arrays: dict[str, Any] = {f"state_{i}": leaf for i, leaf in enumerate(jax.tree.leaves(self.state))}
             if self._u_before is not None:
@@ -285,12 +281,8 @@ class Online:
         storage.write(Path(path), header, arrays)
 
     @cached_property
-    def _fingerprints(self) -> dict[str, dict[str, str]]:
-        """Tell models and methods apart: by all that they hold, and without the code of their functions."""
-        things = {"model": self.model, "method": self.method}
-        return {
-            name: {"names": fingerprint(thing, code=False), "all": fingerprint(thing)} for name, thing in things.items()
-        }
+    def _identity(self) -> dict[str, Any]:
+        return storage.identity(self.model, self.method)
 
     @classmethod
     def load(cls, path: str | PathLike[str], model: Model, method: str | Filter | None = None) -> "Online":
@@ -313,10 +305,7 @@ class Online:
             dtype=header["dtype"],
             horizon=header["horizon"],
         )
-        kind = "all" if header["python"] == list(sys.version_info[:2]) else "names"
-        for name, mine in online._fingerprints.items():
-            if mine[kind] != header["fingerprints"][name][kind]:
-                raise ValueError(f"{path} was saved with another {name}; load it with the {name} that it was made with")
+        storage.check_identity(path, header, model, online.method)
         expected = jax.tree.leaves(online.state)
         leaves = [arrays.get(f"state_{i}") for i in range(len(expected))]
         for mine, saved in zip(expected, leaves, strict=True):

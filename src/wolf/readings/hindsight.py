@@ -1,7 +1,8 @@
 """A series judged as a whole: faults by what came before and after, shifts as events, gaps bridged, honest intervals.
 
 Round by round the strongest faults are left out (`faults`), and those that all other readings speak for are taken back;
-a shift is believed when no fault is left. What remains is smoothed with less weight on what is still far off, and the
+a shift is believed when no fault is left. A burst that only lies too high or too low still tells the shape (`offsets`).
+What remains is smoothed with less weight on what is still far off, and the
 width of a reading's interval is that which holds the stated share of readings when each is left out.
 """
 
@@ -10,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wolf.choosing import steady
-from wolf.numerics.running import running_maximum, running_median
-from wolf.readings import faults
+from wolf.numerics.running import running_median
+from wolf.readings import faults, offsets, outlines
 from wolf.readings.shapes import runs_of, stuck_rows, suspicious_values
 from wolf.readings.sweeps import Build, Sweep, sweep
 
@@ -20,12 +21,6 @@ ROUNDS = 8  # of looking for faults
 TRIES = 4  # with higher limits each, while far too much looks like a fault
 HIGHER = 1.5
 MOST_FAULTS = 0.15  # share of the readings
-KEEP = 3.5  # deviations from what all other readings say, from which a reading stays a fault
-BESIDE_OFF = 2.0  # the same for one beside a run of faults, to their side: it belongs to them
-LONG = 3  # readings of such a run
-MOSTLY = 0.6  # share of a run that must be off for all of it to be a fault
-HOLE, AROUND = 2, 8  # readings between faults that are taken for faults, if half as many around them as this are
-CULPRIT = 0.4  # deviations beside the worst nearby, below which a reading may only suffer from it
 CUT = 3.0  # deviations from which a reading is believed less
 LEAST_WEIGHT = 1e-3
 MISPLACED = 1.5  # deviations from what others say, on the average over all readings of a suspicious value
@@ -97,9 +92,15 @@ def judge(
     case = _Case(build, np.where(wild, np.nan, values), gaps, longest, ratio)
     case.search()
     case.find_dropouts()
-    weight, noise = _weights(case.left_out(case.sweep()))
+    bridge = case.sweep()
+    doubt = case.undo_offsets(bridge)
+    weight, noise = _weights(case.left_out(case.sweep() if case.undone.any() else bridge))
+    del bridge
+    weight[case.undone] = 0.0
     seen = sweep(build, case.used, noise * case.ratio, gaps)
     away = case.left_out(seen, noise)
+    away[case.undone] = np.nan
+    np.add(seen.variance, doubt, out=seen.variance)
     del noise
     half = seen.variance + case.obs_var * case.ratio
     np.sqrt(half, out=half)
@@ -148,7 +149,8 @@ class _Case:
         self.shape = faults.shape_of(model, longest)
         self.limits = faults.limits_of(_usual_errors(model, values), self.shape)
         self.known, self.stuck = np.isfinite(values), stuck_rows(values)
-        self.dropped = np.zeros(len(values), bool)
+        self.dropped, self.undone = np.zeros(len(values), bool), np.zeros(len(values), bool)
+        self.lift: np.ndarray | float = 0.0
         self.start()
 
     def start(self) -> None:
@@ -160,8 +162,8 @@ class _Case:
 
     @property
     def used(self) -> np.ndarray:
-        """Readings that are not left out, without the shifts."""
-        return np.where(self.mask | self.dropped, np.nan, self.values - self.offset)
+        """Readings that are not left out, without the shifts and without what bursts add."""
+        return np.where((self.mask & ~self.undone) | self.dropped, np.nan, self.values - self.offset - self.lift)
 
     def sweep(self, smooth: bool = True) -> Sweep:
         """Go over what is not left out."""
@@ -195,8 +197,22 @@ class _Case:
                 break
             self.limits = self.limits.raised(HIGHER)
             self.start()
-        self.mask = _filled(self.mask & ~self.stuck) | self.stuck
-        self.near = np.ones(0)  # done with
+        self.redraw()
+        self.mask = outlines.filled(self.mask & ~self.stuck) | self.stuck
+
+    def redraw(self) -> None:
+        """Move the ends of bursts to where leaving them out explains most."""
+        some, mask = self.mask & ~self.stuck & ~self.drifts, self.mask
+        inside = np.zeros(len(mask), bool)
+        for first, stop in outlines.clusters(some, self.shape.longest):
+            inside[first:stop] = True
+        if not inside.any():
+            return
+        self.mask = mask & ~(inside & some)
+        errors = self.sweep(smooth=False).errors / self.near
+        factor = float(self.limits.runs[:-1].max()) / faults.FAULT
+        self.mask = outlines.redraw(some, self.known & ~self.stuck & ~self.drifts, errors, self.shape, factor)
+        self.mask |= mask & ~some
 
     def look(self) -> bool:
         """Take one round; say whether anything changed."""
@@ -225,7 +241,7 @@ class _Case:
         del seen
         away /= self.near
         np.nan_to_num(away, copy=False)
-        self.mask = _pruned(self.mask & ~self.stuck, away, self.shape.longest) | self.stuck
+        self.mask = outlines.pruned(self.mask & ~self.stuck, away, self.shape.longest) | self.stuck
         return len(self.shifts) > shifts or bool(np.any(self.mask != before))
 
     def find_dropouts(self) -> None:
@@ -239,11 +255,33 @@ class _Case:
                 self.dropped &= ~same
         self.mask &= ~self.dropped
 
+    def undo_offsets(self, bridge: Sweep) -> np.ndarray:
+        """Use the readings of bursts that are only offset; return the variance of what was taken off, (T,) or (1,)."""
+        bursts = self.mask & ~self.stuck & self.known & ~self.drifts
+        if not bursts.any():
+            return np.zeros(1)
+        doubt = (bridge.variance + self.obs_var * self.ratio) * self.near**2
+        runs = offsets.candidates(bursts, self.values - self.offset - bridge.mean, doubt, self.shape)
+        if not runs:
+            return np.zeros(1)
+
+        def errors_without(lift: np.ndarray, believed: list[tuple[int, int]]) -> np.ndarray:
+            self.lift, self.undone = lift, np.zeros(len(lift), bool)
+            for first, stop in believed:
+                self.undone[first:stop] = True
+            return self.sweep(smooth=False).errors
+
+        squares = np.minimum((bridge.errors / self.near) ** 2, faults.CUT**2)
+        usual = float(squares[squares > 0.0].mean())
+        self.lift, doubt = offsets.find_offsets(errors_without, runs, usual, self.near, self.shape)
+        self.undone = doubt > 0.0
+        return doubt
+
     def kinds(self) -> np.ndarray:
         """Say of each row what it is."""
         kind = np.zeros(len(self.values), np.int8)
         for first, stop in runs_of(self.mask & ~self.stuck & self.known):
-            drift = self.drifts[first:stop].mean() > MOSTLY
+            drift = self.drifts[first:stop].mean() > outlines.MOSTLY
             kind[first:stop] = KINDS.index("spike" if stop - first < 2 else "drift" if drift else "burst")
         kind[self.stuck] = KINDS.index("stuck")
         kind[self.dropped] = KINDS.index("dropout")
@@ -276,50 +314,6 @@ def _without_gross(values: np.ndarray) -> np.ndarray:
     kept = values.copy()
     kept[known[apart > GROSS * usual]] = np.nan
     return kept
-
-
-def _pruned(mask: np.ndarray, away: np.ndarray, longest: int) -> np.ndarray:
-    """Believe again what all other readings speak for: the ends of runs, and of a run that is mostly good all.
-
-    A run is longer where readings beside it are off to the same side: a drift has soft ends. A reading that is off
-    because a worse one nearby is still believed waits.
-    """
-    worst = np.abs(away)
-    worst[mask] = 0.0
-    worst = running_maximum(worst, AROUND)
-    worst *= CULPRIT
-    away = np.where(np.abs(away) >= worst, away, 0.0)
-    kept = np.zeros_like(mask)
-    for first, stop in runs_of(mask):
-        bad = np.flatnonzero(np.abs(away[first:stop]) > KEEP)
-        if not len(bad):
-            continue
-        low, high = first + int(bad[0]), first + int(bad[-1]) + 1
-        if len(bad) <= MOSTLY * (high - low):
-            kept[first + bad] = True
-            continue
-        soft = BESIDE_OFF if high - low >= LONG else KEEP
-        while low > 0 and high - low < longest and _belongs(away[low - 1], away[low], soft):
-            low -= 1
-        while high < len(away) and high - low < longest and _belongs(away[high], away[high - 1], soft):
-            high += 1
-        kept[low:high] = True
-    return kept
-
-
-def _belongs(away: float, beside: float, soft: float) -> bool:
-    """Say whether a reading belongs to the fault beside it: off by much, or by less to the same side."""
-    return bool(abs(away) > KEEP or away * np.sign(beside) > soft)
-
-
-def _filled(mask: np.ndarray) -> np.ndarray:
-    """Take single readings among many faults for faults, too: a wild sensor is right by chance."""
-    filled = mask.copy()
-    for first, stop in runs_of(~mask):
-        around = mask[max(0, first - AROUND) : stop + AROUND]
-        if stop - first <= HOLE and first > 0 and stop < len(mask) and around.sum() >= AROUND // 2:
-            filled[first:stop] = True
-    return filled
 
 
 def _moved(belief: Any, offset: float) -> Any:

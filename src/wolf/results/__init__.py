@@ -6,4 +6,5 @@ from wolf.results.filtered import ARRAYS as ARRAYS
 from wolf.results.filtered import Filtered as Filtered
 from wolf.results.forecast import Forecast as Forecast
 from wolf.results.smoothed import Smoothed as Smoothed
+from wolf.results.states import States as States
 from wolf.statespace.arrays import count as count

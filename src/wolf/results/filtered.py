@@ -11,6 +11,7 @@ from wolf.filters import GaussianState
 from wolf.results import labelled, notebook, tabular
 from wolf.results.describe import describe_method, describe_state
 from wolf.results.later import Later
+from wolf.results.states import States
 from wolf.statespace.arrays import count
 
 ARRAYS = (
@@ -178,6 +179,20 @@ class Filtered:
         if self.settings["save"] == "all":
             raise AttributeError(f"{describe_method(self.method)} has no {name}; it keeps {', '.join(saved)}")
         raise AttributeError(f'{name} was not kept: the run had save={self.settings["save"]!r}; use save="all"')
+
+    @property
+    def states(self) -> States:
+        """Final states with what they are of: to go on from, or to keep as bytes; one series is the first of one."""
+        if "slice" in self.settings:
+            raise ValueError("a slice does not end where its final state does; take the states of the whole result")
+        final, before = self.final, None
+        if self.num_series is None:
+            final = jax.tree.map(lambda leaf: np.asarray(leaf)[None], final)
+        if self.inputs is not None and self.update_first:
+            series = self.num_series or 1
+            each = np.broadcast_to(self.inputs, (series, *self.inputs.shape[-2:]))
+            before = each[np.arange(series), -1 if self.lengths is None else self.lengths - 1]
+        return States(final, self.model, self.method, self.settings["dtype"], self.update_first, before)
 
     @property
     def engine(self) -> str:

@@ -22,6 +22,7 @@ from wolf.serving import bodies
 from wolf.serving.answered import Answered
 from wolf.serving.history import History, Shown, lay_out
 from wolf.serving.journal import Journal, Record
+from wolf.serving.parts import Parts
 from wolf.serving.watch import KeyWatch
 from wolf.statespace import LinearModel
 from wolf.streaming.commits import SERVICE, Commits
@@ -32,8 +33,6 @@ EVERY = 60.0  # seconds after which there is one, if some have come; until then 
 KEEP = 2_000_000  # rows of the history, about 45 bytes each
 KEYS = 1_000_000  # filters at most: who can send rows must not be able to fill the memory
 LATEST = 50  # flagged rows that are remembered for the page
-PIECES = 500  # small tables that are put together: each has a cost of its own
-ARRIVED = "arrived"  # column of the output: when a row came
 
 
 class Flagged(NamedTuple):
@@ -107,10 +106,8 @@ class Service:
         self.answered, self.latest, self.flags = Answered(), deque[Flagged](maxlen=LATEST), 0
         self._closed = False
         self.broken, self.warning = "", ""  # why nothing is taken any more; what somebody should look after
-        self._fresh: list[Any] = []  # tables of rows that passed since the last commit
-        self._fresh_rows, self._commit_at, self._tried_at = 0, self.since, self.since
-        self._lengths: list[int] = []  # rows of the parts that are kept
-        self._retain = out is not None
+        self._parts = Parts(self.columns, keep, retain=out is not None)
+        self._commit_at = self._tried_at = self.since
         settings = {"key": key, "values": list(self.columns.values), "time": time, "lateness": lateness, "step": step}
         settings |= {"level": level, "forget": forget}
         folder = Path(state)
@@ -151,7 +148,8 @@ class Service:
         if more:
             self.watch.unpack(more)
             self.answered.unpack(more)
-        self._recall()
+        for keys, rows in self._parts.recall(commits.parts):
+            self._remember(keys, rows)
         self._journal = self._open_journal()
         for record in self._journal.records():
             self._take(record, self.most_keys + len(record.body))  # it was acknowledged: whatever the limit is now
@@ -166,35 +164,6 @@ class Service:
             if other != path:
                 other.unlink()
         return Journal(path)
-
-    def _recall(self) -> None:
-        """Read the history back from the parts of the output, as far as it reaches."""
-        from pyarrow import parquet
-
-        parts = self._commits.parts
-        first, wanted = len(parts), self.keep
-        while first and (wanted > 0 or not self._retain):
-            first -= 1
-            self._lengths.insert(0, parquet.read_metadata(parts[first]).num_rows)
-            wanted -= self._lengths[0]
-        for part in parts[first:]:
-            self._remember(*self._unfold(parquet.read_table(part)))
-
-    def _unfold(self, table: Any) -> tuple[list[str], Shown]:
-        """Take a part of the output apart."""
-        width, columns = len(self.columns.values), self.columns
-        arrays = [table.column(i) for i in range(table.num_columns)]
-        stamps = arrays.pop()
-        keys = arrays.pop(0).to_pylist()
-        when = stamps if columns.time is None else arrays.pop(0)
-        times = _seconds(when)
-        numbers = [np.asarray(array) for array in arrays]
-        values, results = np.column_stack(numbers[:width]), numbers[width:]
-        means, uppers = np.column_stack(results[0 : 3 * width : 3]), np.column_stack(results[2 : 3 * width : 3])
-        rest = results[3 * width :]
-        weights, outliers = (np.column_stack(some) for some in (rest[: len(rest) // 2], rest[len(rest) // 2 :]))
-        outliers = np.broadcast_to(outliers, values.shape)
-        return keys, Shown(times, values, means, uppers - means, weights.min(axis=1), outliers)
 
     # What comes in.
 
@@ -262,18 +231,8 @@ class Service:
 
     def _show(self, passed: Passed, at: float) -> Shown:
         """Put rows that passed into the history, the watch and the part to come."""
-        import pyarrow
-
         rows = lay_out(passed, self.flow.reach, at, self.columns.time is not None)
-        table = self.flow.table(passed)
-        title = ARRIVED
-        while title in table.column_names:
-            title = f"wolf_{title}"
-        stamp = pyarrow.scalar(round(at * 1e6), pyarrow.timestamp("us", "UTC"))
-        self._fresh.append(table.append_column(title, pyarrow.repeat(stamp, table.num_rows)))
-        if len(self._fresh) > PIECES:
-            self._fresh = [pyarrow.concat_tables(self._fresh).combine_chunks()]
-        self._fresh_rows += len(passed.rows.keys)
+        self._parts.add(self.flow.table(passed), at)
         self.watch.add(passed.rows.keys, rows, at)
         self._remember(passed.rows.keys, rows)
         return rows
@@ -292,7 +251,7 @@ class Service:
         with self.lock:
             new = self.flow.count.rows > self._commits.manifest.get("rows", 0)
             old = clocks.time() - self._tried_at > self.every
-            full = self._fresh_rows >= self.batch and not self.warning
+            full = self._parts.rows >= self.batch and not self.warning
             if new and (full or old) and not self.broken:
                 try:
                     self.commit()
@@ -301,19 +260,13 @@ class Service:
 
     def commit(self) -> None:
         """Make everything that came part of an epoch."""
-        import pyarrow
-
         with self.lock:
             self._tried_at = clocks.time()
             gone = self.flow.tidy()
             if gone:
                 self.watch.forget(gone)
                 self.history.forget(gone)
-            table = pyarrow.concat_tables(self._fresh) if self._fresh else None
-            lengths = [*self._lengths, *([] if table is None else [table.num_rows])]
-            drop = 0
-            while not self._retain and sum(lengths[drop + 1 :]) >= self.keep:
-                drop += 1
+            table, drop = self._parts.next_part()
             flow, more, epoch = self.flow, self.watch.pack() | self.answered.pack(), self._commits.manifest["epoch"]
             try:
                 self._commits.commit(flow.bank, flow.reorder.pending, table, flow.facts, more, drop)
@@ -321,8 +274,8 @@ class Service:
                 if self._commits.epoch_on_disk() != epoch:  # done, but not to the end: what is in memory is not sure
                     self.broken = f"a commit was cut short ({error}); start again: nothing acknowledged is lost"
                 raise
-            self._lengths = lengths[drop:]
-            self._fresh, self._fresh_rows, self._commit_at, self.warning = [], 0, clocks.time(), ""
+            self._parts.committed(drop)
+            self._commit_at, self.warning = clocks.time(), ""
             self._journal.close()
             self._journal = self._open_journal()
 
@@ -345,12 +298,3 @@ class Service:
 def _difference(before: Streamed, after: Streamed) -> dict[str, Any]:
     names = ("rows", "used", "outliers", "late", "repeated")
     return {name: getattr(after, name) - getattr(before, name) for name in names} | {"waiting": after.waiting}
-
-
-def _seconds(column: Any) -> np.ndarray:
-    """Read times of a part: numbers, or dates as seconds since 1970."""
-    import pyarrow
-
-    if pyarrow.types.is_timestamp(column.type):
-        return np.asarray(column.cast(pyarrow.int64())) / 1e6
-    return np.asarray(column)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from wolf.online import keyed
+from wolf.online import directory, keyed
 from wolf.readings.shapes import HABIT, RARE, SHORTEST_STUCK
 from wolf.serving.history import Shown
 
@@ -157,13 +157,13 @@ class KeyWatch:
 
     def pack(self) -> dict[str, np.ndarray]:
         """Lay everything out as arrays."""
-        names = {f"watch_{name}": array for name, array in keyed.pack(self.keys).items()}
+        names = {f"watch_{name}": array for name, array in directory.pack(self.keys).items()}
         return names | {f"watch_{name}": self._arrays[name][: len(self.keys)] for name in FIELDS}
 
     def unpack(self, arrays: dict[str, np.ndarray]) -> None:
         """Take over what `pack` laid out."""
         named = {name: arrays[f"watch_{name}"] for name in ("key_text", "key_ends", "key_integers")}
-        self._grow(dict.fromkeys(str(key) for key in keyed.unpack(named)))
+        self._grow(dict.fromkeys(str(key) for key in directory.unpack(named)))
         for name in FIELDS:
             self._arrays[name][: len(self.keys)] = arrays[f"watch_{name}"]
 

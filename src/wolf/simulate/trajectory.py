@@ -14,7 +14,7 @@ from wolf.numerics import linalg
 from wolf.numerics.precision import as_key, precision
 from wolf.numerics.pytree import cast
 from wolf.simulate.processes import Clean, check_process, coloured
-from wolf.statespace import LinearModel, Model, own_noise
+from wolf.statespace import LinearModel, Model, is_curved, own_noise
 
 
 class Simulated(NamedTuple):
@@ -73,14 +73,17 @@ def trajectory(
 def _draw(model: Model, process: Any, key: Array, start: Any, inputs: Any, *, steps: int) -> tuple[Array, ...]:
     first_key, walk_key, corrupt_key = jax.random.split(key, 3)
     if start is None:
-        start = model.prior.mean + coloured(first_key, model.prior.cov)
+        start = _moved(model, model.prior.mean, coloured(first_key, model.prior.cov))
 
     def body(x: Array, row: tuple) -> tuple[Array, tuple]:
         t, u, step_key = row
         move_key, measure_key = jax.random.split(step_key)
         now = model.at(t)
         draw = own_noise(now)
-        x = now.transition(u)(x) + coloured(move_key, now.dynamics_cov) if draw is None else draw(x, move_key)
+        if draw is None:
+            x = _moved(now, now.transition(u)(x), coloured(move_key, now.dynamics_cov))
+        else:
+            x = draw(x, move_key)
         clean = now.projection(u)(x)
         root = now.obs_cov if now.obs_cov.ndim == 1 else linalg.cholesky(now.obs_cov).matrix()
         white = jax.random.normal(measure_key, clean.shape, clean.dtype)
@@ -92,6 +95,11 @@ def _draw(model: Model, process: Any, key: Array, start: Any, inputs: Any, *, st
     drawn = getattr(process, "scales", None)
     scales = jnp.where(outliers, jnp.inf, 1.0) if drawn is None else drawn(corrupt_key, clean)
     return states, measurements, outliers, scales
+
+
+def _moved(model: Model, x: Array, noise: Array) -> Array:
+    """Go from a state by a noise: added, or along the curved space that the states live on."""
+    return model.dynamics.retract(x, noise) if is_curved(model) else x + noise  # type: ignore[union-attr]
 
 
 def tell(model: LinearModel, data: Simulated) -> tuple[LinearModel, np.ndarray]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from wolf import storage
-from wolf.online import keyed
+from wolf.online import directory
 from wolf.online.bank import Bank
 from wolf.streaming.rows import Arrived
 
@@ -101,7 +101,9 @@ class Commits:
             return None
         bank.read(self.state / f"states-{epoch}.npz")
         _, arrays = storage.read(self.state / f"waiting-{epoch}.npz", self.owner, VERSION, ())
-        return Arrived([str(key) for key in keyed.unpack(arrays)], arrays["times"], arrays["values"].reshape(-1, width))
+        return Arrived(
+            [str(key) for key in directory.unpack(arrays)], arrays["times"], arrays["values"].reshape(-1, width)
+        )
 
     def epoch_on_disk(self) -> int:
         """Read which epoch the manifest names."""
@@ -140,7 +142,7 @@ class Commits:
         bank.save(self.state / f"states-{epoch}.npz")
         arrays: dict[str, np.ndarray] = {"times": waiting.times, "values": waiting.values}
         header = {"format": self.owner, "version": VERSION}
-        storage.write(self.state / f"waiting-{epoch}.npz", header, arrays | keyed.pack(waiting.keys))
+        storage.write(self.state / f"waiting-{epoch}.npz", header, arrays | directory.pack(waiting.keys))
         if more is not None:
             storage.write(self.state / f"more-{epoch}.npz", header, more)
         told = {"epoch": epoch, "parts": self.manifest["parts"] + (table is not None), "settings": self.settings}

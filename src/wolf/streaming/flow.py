@@ -9,7 +9,8 @@ import numpy as np
 
 from wolf import arrow, checks
 from wolf.belief.density import deviations
-from wolf.online.bank import Bank, Stepped
+from wolf.online.advancing import Stepped
+from wolf.online.bank import Bank
 from wolf.results import count
 from wolf.streaming.reorder import Reorder, newest_before
 from wolf.streaming.rows import Arrived, Columns

@@ -15,11 +15,13 @@
     if (name) made.className = name;
     return made;
   }
+  // Times that are numbers may be seconds since 1970: all digits before the point count.
+  const moment = (time) => Number(time.toFixed(3)).toString();
   const clock = (time) => {
     if (typeof time === "string") return time.slice(0, 19).replace("T", " ").replace("Z", "");
-    return show(time);
+    return moment(time);
   };
-  const stamp = (time) => (dated ? new Date(time * 1e3).toISOString().slice(0, 19).replace("T", " ") : show(time));
+  const stamp = (time) => (dated ? new Date(time * 1e3).toISOString().slice(0, 19).replace("T", " ") : moment(time));
 
   // Dates in the order of ISO 8601, of Greenwich as in the answers.
   const day = "\n{YYYY}-{MM}-{DD}", none = [null, null, null, null, 1];
@@ -249,9 +251,10 @@
     const invisible = { stroke: "transparent", points: { show: false } }, dots = color("dots");
     plot = new uPlot({
       width: place.clientWidth, height: innerWidth <= 900 ? 280 : 380, legend: { show: false }, cursor: { drag: { x: false, y: false } },
+      padding: [null, dated ? null : 48, null, null], // half of a long number below the last tick
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), "UTC"),
       scales: { x: { time: dated, range: (u) => span(u.data[0]) }, y: { range: (u) => visible(u.data) } },
-      axes: [{ ...axis, space: 80, ...(dated ? { values: dates } : {}) }, { ...axis, size: 64 }],
+      axes: [{ ...axis, space: dated ? 80 : 120, ...(dated ? { values: dates } : {}) }, { ...axis, size: 64 }],
       hooks: { setCursor: [(u) => read(u.cursor.idx)] },
       series: [{}, { ...invisible }, { ...invisible },
         { stroke: dots, paths: () => null, points: { show: true, size: 4, stroke: dots, fill: dots } },

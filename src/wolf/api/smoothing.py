@@ -1,0 +1,200 @@
+"""Looking back: smoothed beliefs, jumps where they began, paths that may have been."""
+
+import dataclasses
+from functools import partial
+from typing import Any, overload
+
+import jax
+import numpy as np
+
+from wolf import checks, entry, native
+from wolf.api.filtering import filter
+from wolf.api.taking import Models, check_smoothable, model_optional, together
+from wolf.belief import Gaussian
+from wolf.engine import hindsight, parallel, reweighing
+from wolf.engine.parallel import bound_programs, bounded, pad, pad_steps
+from wolf.engine.smoothing import run_sampler
+from wolf.filters import GaussianFilter
+from wolf.numerics.precision import as_key, precision, to_dtype, to_numpy
+from wolf.numerics.pytree import cast
+from wolf.protocols import Key
+from wolf.results import Filtered, Smoothed, describe_method
+from wolf.statespace import Model, with_matrices
+
+_weigh_again = bounded(reweighing.weigh_again)
+
+
+@overload
+def smooth(out: Filtered, /, *, reweigh: bool = False) -> Smoothed: ...
+@overload
+def smooth(model: Models, out: Filtered, *, reweigh: bool = False) -> Smoothed: ...
+@model_optional
+def smooth(model: Models, out: Filtered, *, reweigh: bool = False) -> Smoothed:
+    """Smooth a filtered series: what the whole series says about each moment.
+
+    Exact given the weights for linear models, the usual approximation otherwise.
+
+    Args:
+        model: may be left out: the one that was filtered, or the list of them.
+        out: from `wolf.filter` or `wolf.filter_many`, run with `save="all"` and not sliced.
+        reweigh: judge each measurement once more, by what came before *and after* it, and filter and smooth again
+            with these weights: what looked like an outlier may have been a turn. One series.
+
+    Example:
+        >>> import wolf
+        >>> model = wolf.models.local_level(level_var=0.1, obs_var=1.0)
+        >>> wolf.smooth(wolf.filter(model, [1.0, 2.0, 3.0])).means.shape
+        (3, 1)
+    """
+    checks.flag("reweigh", reweigh)
+    check_smoothable("smooth", model, out)
+    out = in_hindsight(model, out)
+    mean, cov = _walk_back_native(model, out) or _walk_back(model, out)
+    first = Smoothed(mean, cov, out)
+    return _smooth_again(model, first) if reweigh else first
+
+
+def _walk_back_native(model: Any, out: Filtered) -> tuple[np.ndarray, np.ndarray] | None:
+    """Smooth by native code; None where that is for XLA."""
+    one, dtype = out.num_series is None, out.settings["dtype"]
+    start = np.asarray(out.final.t - (out.settings["steps"] if out.lengths is None else out.lengths))
+    if out.engine == "xla: asked for" or start.min() < start.max() or out.settings["steps"] < 2:
+        return None
+    models = tuple(map(with_matrices, model if isinstance(model, list | tuple) else (model,)))
+    scales = out.saved.get("dynamics_scales")
+    back = native.Back(scales is not None, out.lengths is not None)
+    inputs = None if out.inputs is None else out.inputs.shape[-1]
+    ready = native.plan_back(models, out.method.moments, dtype, inputs, back)
+    if ready is None:
+        return None
+    beliefs = Gaussian(out.means, out.covs), Gaussian(out.predicted_means, out.predicted_covs)
+    (filtered, predicted), scales = jax.tree.map(lambda a: to_dtype(a[None] if one else a, dtype), (beliefs, scales))
+    how: Any = {"lengths": out.lengths, "start": int(start.min()), "update_first": out.update_first}
+    smoothed = native.walk_back(ready, filtered, predicted, to_dtype(out.inputs, dtype), scales=scales, **how)
+    if not np.isfinite(smoothed.cov[:, 0]).all():  # a direction without spread, which takes eigenvectors
+        return None
+    return (smoothed.mean[0], smoothed.cov[0]) if one else tuple(smoothed)
+
+
+def _walk_back(model: Any, out: Filtered) -> tuple[np.ndarray, np.ndarray]:
+    """Smooth by XLA."""
+    dtype = out.settings["dtype"]
+    each, whole = together(model)
+    beliefs = Gaussian(out.means, out.covs), Gaussian(out.predicted_means, out.predicted_covs)
+    start = out.final.t - (out.settings["steps"] if out.lengths is None else out.lengths)  # above 0 for a chunk
+    how: Any = {"many": out.num_series is not None, "per_series_model": each, "update_first": out.update_first}
+    # The walk goes backward, so steps before the first change nothing, and let one program serve several lengths.
+    axis, steps = 0 if out.num_series is None else 1, out.settings["steps"]
+    extra = pad_steps(steps) - steps
+    beliefs, lengths = pad(beliefs, axis, extra), None if out.lengths is None else out.lengths + extra
+    us = None if out.inputs is None else pad(out.inputs, out.inputs.ndim - 2, extra)
+    scales = pad(out.saved.get("dynamics_scales"), axis, extra)
+    bound_programs()
+    with precision(dtype):
+        engine = (cast(whole, dtype), cast(out.method.moments, dtype), *cast(beliefs, dtype), to_dtype(us, dtype))
+        smoothed = parallel.smooth(*engine, lengths, start - extra, cast(scales, dtype), **how)
+    return tuple(array[extra:] if axis == 0 else array[:, extra:] for array in (smoothed.mean, smoothed.cov))
+
+
+def in_hindsight(model: Any, out: Filtered) -> Filtered:
+    """Filter once more with each jump where its vote began, if refused measurements ever won one."""
+    if not hindsight.can_look_back(out.method) or not np.any(out.inflations > 1.0):
+        return out
+    if out.num_series is None:
+        return _with_jumps(model, out) if int(out.final.t) == out.settings["steps"] else out
+    saved = {name: np.array(values) for name, values in out.saved.items()}
+    whole = np.asarray(out.final.t) == (out.settings["steps"] if out.lengths is None else out.lengths)
+    for i in np.flatnonzero((out.inflations > 1.0).any(1) & whole):
+        one = out[i]
+        again = _with_jumps(one.model, one)
+        for name, values in saved.items():
+            values[i, : len(one)] = again.saved[name]
+    return dataclasses.replace(out, saved=saved)
+
+
+def _with_jumps(model: Model, out: Filtered) -> Filtered:
+    options: Any = {"inputs": out.inputs, "update_first": out.update_first, "dtype": out.settings["dtype"]}
+
+    def told(jumps: list[int], save: Any = "all", barred: Any = ()) -> Filtered:
+        method = hindsight.with_jumps(out.method, jumps, pad_steps(len(out)), barred=barred)
+        return filter(model, out.ys, method=method, save=save, **options)
+
+    seen = filter(model, out.ys, method=out.method, save=hindsight.save_votes, **options).saved
+    starts = hindsight.possible_starts(seen["votes"], seen["inflations"], ~np.isnan(out.ys).all(1))
+    jumps = hindsight.best_starts(starts, lambda jumps: float(told(jumps, "final").log_likelihood))
+    jumps, barred = hindsight.without_bursts(jumps, lambda *given: told(given[0], "all", given[1]).outliers)
+    return dataclasses.replace(told(jumps, "all", barred), method=out.method, settings=out.settings, index=out.index)
+
+
+def _smooth_again(model: Any, first: Smoothed) -> Smoothed:
+    """Weigh by what all other measurements say, then filter and smooth once more."""
+    out, method = first.filtered, first.filtered.method
+    if out.num_series is not None or int(out.final.t) != out.settings["steps"]:
+        raise ValueError("smooth(reweigh=True) takes one whole series; pick one of many, as out[0]")
+    if not isinstance(method, GaussianFilter) or method.noise.doubts_dynamics:
+        raise ValueError(f"smooth(reweigh=True) needs a method with weights; {describe_method(method)} has none")
+    dtype = out.settings["dtype"]
+    beliefs = (
+        Gaussian(out.predicted_means, out.predicted_covs),
+        Gaussian(out.means, out.covs),
+        Gaussian(first.means, first.covs),
+    )
+    inflations = out.saved.get("inflations", np.ones(len(out.ys)))
+    longer = partial(pad, axis=0, after=pad_steps(len(out.ys)) - len(out.ys))  # each row is weighed by itself
+    with precision(dtype):
+        engine = cast((with_matrices(model), method.moments, method.noise, out.final.memory), dtype)
+        sizes = cast(out.saved.get("noise_scales"), dtype)
+        given = longer((to_dtype(out.ys, dtype), cast(beliefs, dtype), to_dtype(out.inputs, dtype), sizes))
+        roots = to_numpy(_weigh_again(*engine, *given))
+    scales = out.saved.get("dynamics_scales", np.ones(len(out.ys)))
+    told = dataclasses.replace(method, noise=reweighing.Given(roots, longer(inflations), longer(scales)))
+    options = {"inputs": out.inputs, "update_first": out.update_first, "dtype": dtype}
+    again = dataclasses.replace(filter(model, out.ys, method=told, **options), index=out.index)
+    second = smooth(model, again)
+    return Smoothed(second.means, second.covs, again, again.weights)
+
+
+@overload
+def sample_paths(out: Filtered, /, num: int, key: Key) -> np.ndarray: ...
+@overload
+def sample_paths(model: Model, out: Filtered, num: int, key: Key) -> np.ndarray: ...
+@model_optional
+def sample_paths(model: Model, out: Filtered, num: int, key: Key) -> np.ndarray:
+    """Draw whole paths of the state from the posterior, for questions that means and covariances cannot answer.
+
+    Args:
+        model: may be left out: the one that was filtered.
+        out: one series from `wolf.filter`, run with `save="all"`.
+        num: number of paths.
+        key: seed or JAX key.
+
+    Returns:
+        Paths, (num, T, D).
+
+    Example:
+        >>> import wolf
+        >>> model = wolf.models.local_level(level_var=0.1, obs_var=1.0)
+        >>> wolf.sample_paths(wolf.filter(model, [1.0, 2.0, 3.0]), num=5, key=0).shape
+        (5, 3, 1)
+    """
+    check_smoothable("sample_paths", model, out)
+    checks.count("num", num)
+    checks.key(key, needed=True)
+    if out.num_series is not None:
+        raise ValueError("sample_paths takes one series; pick one of many, as out[0]")
+    dtype, start = out.settings["dtype"], out.final.t - out.settings["steps"]
+    entry.refuse_if_large("num", num, 2 * out.means.size, dtype)  # paths, and the numbers that they are drawn from
+    beliefs = Gaussian(out.means, out.covs), Gaussian(out.predicted_means, out.predicted_covs)
+    with precision(dtype):
+        engine = (cast(with_matrices(model), dtype), cast(out.method.moments, dtype), *cast(beliefs, dtype))
+        return to_numpy(
+            run_sampler(
+                *engine,
+                as_key(key),
+                to_dtype(out.inputs, dtype),
+                start,
+                cast(out.saved.get("dynamics_scales"), dtype),
+                num=int(num),
+                update_first=out.update_first,
+            )
+        )

@@ -1,0 +1,218 @@
+"""Commands about models and methods: `wolf simulate`, `certify`, `export`, `models`, `methods` and `demo`."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import click
+
+from wolf.cli import completing
+from wolf.cli.options import METHOD_HELP, InputError, examples, inputs, talk_options, tell
+from wolf.cli.progress import Progress
+
+PICTURES = (".png", ".pdf", ".svg")
+
+
+@click.command(
+    epilog=examples(
+        "wolf simulate --steps 500 --missing 0.02 --out readings.csv",
+        "wolf simulate --model wiener-velocity --columns 2 --out track.csv",
+    )
+)
+@click.option(
+    "--model",
+    default="local-level",
+    show_default=True,
+    help="Name of a model; `wolf models` lists them.",
+    shell_complete=completing.models,
+)
+@click.option(
+    "--set", "settings", multiple=True, metavar="NAME=NUMBER", help="Variance. Default: 1 for noise, 0.1 else."
+)
+@click.option("--steps", type=click.IntRange(min=2), default=1000, show_default=True, help="Number of rows.")
+@click.option(
+    "--columns", type=click.IntRange(min=1), default=1, show_default=True, help="Number of coordinates of a track."
+)
+@click.option(
+    "--outliers", type=click.FloatRange(0, 1), default=0.05, show_default=True, help="Share of rows that are outliers."
+)
+@click.option(
+    "--size",
+    type=click.FloatRange(min=0),
+    default=20.0,
+    show_default=True,
+    help="Size of an outlier, in standard deviations of the noise.",
+)
+@click.option(
+    "--missing", type=click.FloatRange(0, 1), default=0.0, show_default=True, help="Share of rows that are missing."
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of all random numbers.")
+@click.option(
+    "--out",
+    default="-",
+    show_default=True,
+    help="File to write; - for standard output.",
+    shell_complete=completing.files,
+)
+@talk_options
+def simulate(out: str, settings: tuple[str, ...], as_json: bool, quiet: bool, **options: Any) -> None:
+    """Make readings with known truth and outliers, to try things on."""
+    from wolf.cli import filtering, simulating
+    from wolf.readings import files
+
+    files.check_table(out)
+    files.check_apart(inputs(options["model"]), {"--out": out})
+    table = simulating.simulate(parameters=filtering.parse_settings(settings), **options)
+    simulating.write(out, table)
+    words = f"{out}: {table.num_rows:,} rows, columns {', '.join(table.column_names)}"
+    facts = {"wrote": out, "rows": table.num_rows, "columns": table.column_names}
+    tell(words, facts, as_json, quiet or out == "-", err=out == "-")
+
+
+@click.command(
+    epilog=examples(
+        "wolf certify local-level --set level_var=0.1 --set obs_var=1",
+        "wolf certify local-level --set level_var=0.1 --set obs_var=1 --trials 0 --out certificate.json",
+    )
+)
+@click.argument("model", shell_complete=completing.models)
+@click.option("--set", "settings", multiple=True, metavar="NAME=NUMBER", help="Variance of the model.")
+@click.option("--method", help=METHOD_HELP, shell_complete=completing.methods)
+@click.option(
+    "--columns", type=click.IntRange(min=1), default=1, show_default=True, help="Number of coordinates of a track."
+)
+@click.option("--out", help="JSON file to write the certificate to.", shell_complete=completing.files)
+@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Picture to draw: .png, .pdf or .svg.")
+@click.option(
+    "--trials",
+    type=click.IntRange(min=0),
+    default=64,
+    show_default=True,
+    help="Number of trials at each level; 0 for none.",
+)
+@click.option(
+    "--steps", type=click.IntRange(min=20), default=300, show_default=True, help="Number of steps of a trial."
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of all random numbers.")
+@talk_options
+def certify(
+    model: str, out: str | None, plot: Path | None, seed: int, as_json: bool, quiet: bool, **options: Any
+) -> None:
+    """Say how robust a method is on MODEL (see `wolf models`): bounds, recovery, breakdown."""
+    if plot is not None and plot.suffix.lower() not in PICTURES:
+        raise InputError(f"--plot must end in {', '.join(PICTURES)}; got {plot.name}")
+    from wolf.cli import certifying
+    from wolf.readings import files
+
+    target = None if plot is None else str(plot)
+    for path in (target, out):
+        if path is not None:
+            files.check_target(path)
+    files.check_apart(inputs(model), {"--out": out, "--plot": target})
+    if out is not None and Path(out).suffix.lower() != ".json":
+        raise InputError(f"--out must end in .json; got {out}. --json prints the certificate instead")
+    with Progress("Certifying", quiet=quiet):
+        words, facts = certifying.run(model, out=out, plot=target, key=seed, **options)
+    tell(words, facts, as_json, quiet)
+
+
+@click.command(
+    epilog=examples("wolf export constant-velocity --columns 2 --set dynamics_var=0.1 --set obs_var=1 --out tracker.c")
+)
+@click.argument("model", shell_complete=completing.models)
+@click.option("--set", "settings", multiple=True, metavar="NAME=NUMBER", help="Variance of the model.")
+@click.option("--method", help=METHOD_HELP, shell_complete=completing.methods)
+@click.option(
+    "--columns", type=click.IntRange(min=1), default=1, show_default=True, help="Number of coordinates of a track."
+)
+@click.option(
+    "--dtype",
+    type=click.Choice(["float32", "float64"]),
+    default="float32",
+    show_default=True,
+    help="Precision of the C.",
+)
+@click.option(
+    "--out",
+    default="filter.c",
+    show_default=True,
+    help="C file to write, with its header beside it.",
+    shell_complete=completing.files,
+)
+@talk_options
+def export(model: str, settings: tuple[str, ...], columns: int, out: str, **options: Any) -> None:
+    """Write the filter of a MODEL as C, for a machine that has no Python."""
+    from wolf.cli import exporting, filtering
+    from wolf.readings import files
+
+    files.check_apart(inputs(model), {"--out": out})
+    given = filtering.parse_settings(settings)
+    made = exporting.export(model, given, columns, out, method=options["method"], dtype=options["dtype"])
+    tell(repr(made), dataclasses.asdict(made), options["as_json"], options["quiet"])
+
+
+@click.command("models", epilog=examples("wolf models"))
+@click.option("--json", "as_json", is_flag=True, help="Print the names as JSON.")
+def list_models(as_json: bool) -> None:
+    """List the models by name, with their parameters."""
+    from wolf.models import names
+    from wolf.models.named import describe
+
+    tell(describe(), {"models": names()}, as_json, False)
+
+
+@click.command("methods", epilog=examples("wolf methods"))
+@click.option("--json", "as_json", is_flag=True, help="Print names and descriptions as JSON.")
+def list_methods(as_json: bool) -> None:
+    """List the methods by name."""
+    from wolf.cli.listing import describe_methods
+
+    described = describe_methods()
+    width = max(map(len, described)) + 2
+    tell("\n".join(f"{name:<{width}}{words}" for name, words in described.items()), described, as_json, False)
+
+
+@click.command(epilog=examples("wolf demo --out demo.png"))
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default="wolf-demo.png",
+    show_default=True,
+    help="Picture to draw: .png, .pdf or .svg.",
+)
+@click.option(
+    "--steps", type=click.IntRange(min=2), default=1000, show_default=True, help="Number of steps of a track."
+)
+@click.option(
+    "--trials",
+    type=click.IntRange(min=1),
+    default=50,
+    show_default=True,
+    help="Number of tracks for each kind of data.",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=314, show_default=True, help="Seed of all random numbers.")
+@talk_options
+def demo(out: Path, steps: int, trials: int, seed: int, as_json: bool, quiet: bool) -> None:
+    """Compare a robust filter with a Kalman filter on dirty data: a table and a picture."""
+    if out.suffix.lower() not in PICTURES:
+        raise InputError(f"--out must end in {', '.join(PICTURES)}; got {out.name}")
+    from wolf.cli import demo as experiment
+    from wolf.cli.pictures import save
+    from wolf.readings import files
+
+    files.check_target(str(out))
+    config = experiment.Config(steps, trials, seed)
+
+    def say(words: str, **options: Any) -> None:
+        if not (as_json or quiet):
+            click.echo(words, **options)
+
+    say(experiment.introduction(config))
+    results = experiment.run(config, lambda words: say(words, nl=False))
+    try:
+        save(experiment.picture(config, results.tracks), out)
+        drawn = f"Picture: {out}"
+    except ModuleNotFoundError as error:
+        drawn = f"No picture this time. {error}"
+    facts = {"rows": [row._asdict() for row in results.rows], "picture": drawn.removeprefix("Picture: ")}
+    tell(f"{experiment.table(config, results.rows)}\n{drawn}", facts, as_json, quiet)

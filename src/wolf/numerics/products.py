@@ -1,0 +1,205 @@
+"""Products of small matrices that XLA can fuse.
+
+Every function takes coordinates on the *first* axes; whatever trails is a batch (many series). There are three
+ways to compute the same thing, chosen by shape alone:
+
+- one series, small sizes: broadcast, multiply, sum. A single `dot` or LAPACK call in a small scan body breaks the
+  fusion of the step and costs 3-5x;
+- many series (a trailing axis): entries unrolled in Python, so that each entry is one long vector operation;
+- large sizes: `dot` and LAPACK.
+"""
+
+import math
+import operator
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import reduce
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+SMALL = 8  # up to this size a step is fused; above, LAPACK wins
+TERMS = 4 * SMALL**3  # of a product that is still written as broadcast, multiply, sum
+UNROLLED = 6  # up to this size entries are unrolled; above, compiling them takes too long
+ROWS_UNROLLED = 24  # Gram-Schmidt over more rows than this becomes a loop
+
+
+def like(a: Any) -> Any:
+    """Choose NumPy for its arrays and JAX for all else: outside of our context JAX would cut float64 to float32."""
+    return np if isinstance(a, np.ndarray) else jnp
+
+
+def transpose(a: Array) -> Array:
+    """Swap the two coordinate axes, whatever trails."""
+    return jnp.swapaxes(a, 0, 1)
+
+
+def symmetrise(a: Array) -> Array:
+    """Average a matrix with its transpose; a small one takes its lower half for both, which is as good and cheaper."""
+    if a.shape[0] > SMALL and not mode.straight_line:
+        return 0.5 * (a + transpose(a))
+    return jnp.where(_lift(np.tri(a.shape[0], dtype=bool), a.ndim - 2), a, transpose(a))
+
+
+def eye(size: int, like: Array) -> Array:
+    """Make an identity matrix with the dtype of `like` and as many trailing axes."""
+    # A constant, not the comparison that jnp.eye is: small programs run without a thread of their own.
+    identity = np.eye(size, dtype=like.dtype) if size <= SMALL else jnp.eye(size, dtype=like.dtype)
+    return jnp.asarray(_lift(identity, like.ndim - 2))
+
+
+def diagonal(a: Any) -> Any:
+    """Take the diagonal over the two coordinate axes."""
+    if isinstance(a, np.ndarray) or a.shape[0] > ROWS_UNROLLED:
+        return like(a).moveaxis(like(a).diagonal(a, axis1=0, axis2=1), -1, 0)
+    return jnp.stack([a[i, i] for i in range(a.shape[0])])
+
+
+def outer(x: Array, y: Array) -> Array:
+    """Multiply two vectors into a matrix."""
+    return x[:, None] * y[None, :]
+
+
+def total(x: Array) -> Array:
+    """Add up over the first axis. A small one is unrolled: a reduction would be a kernel of its own in the loop."""
+    return reduce(operator.add, x) if x.shape[0] <= SMALL else x.sum(0)
+
+
+def largest(x: Array) -> Array:
+    """Take the maximum over the first axis, unrolled like `total`."""
+    return reduce(jnp.maximum, x) if x.shape[0] <= SMALL else x.max(0)
+
+
+def every(x: Array) -> Array:
+    """Say whether all are true over the first axis, unrolled like `total`."""
+    return reduce(jnp.logical_and, x) if x.shape[0] <= SMALL else x.all(0)
+
+
+def matmul(a: Array, b: Array) -> Array:
+    """Multiply two matrices.
+
+    Example:
+        >>> matmul(jnp.eye(2), jnp.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
+        [[1.0, 2.0], [3.0, 4.0]]
+    """
+    if a.ndim == b.ndim == 2:
+        return (a[:, :, None] * b[None, :, :]).sum(1) if _in_line(*a.shape, b.shape[1]) else a @ b
+    if max(*a.shape[:2], *b.shape[:2]) > UNROLLED:
+        return reduce(operator.add, [a[:, k, None] * b[None, k, :] for k in range(a.shape[1])])
+    return stack([[_entry(a, b, i, j) for j in range(b.shape[1])] for i in range(a.shape[0])])
+
+
+def matvec(a: Array, x: Array) -> Array:
+    """Multiply a matrix and a vector."""
+    if a.ndim == 2 and x.ndim == 1:
+        return (a * x[None, :]).sum(1) if _fusible(*a.shape, 1) else a @ x
+    return matmul(a, x[:, None])[:, 0]
+
+
+def gram(a: Array) -> Array:
+    """Multiply a matrix by its own transpose."""
+    return matmul_symmetric(a, transpose(a))
+
+
+def sandwich(a: Array, p: Array) -> Array:
+    """Compute `a p aᵀ` for a symmetric p."""
+    return matmul_symmetric(matmul(a, p), transpose(a))
+
+
+def matmul_symmetric(a: Array, b: Array, add: Array | None = None) -> Array:
+    """Compute `a b + add`, known to be symmetric, and make it exactly so."""
+    size = a.shape[0]
+    if not mode.few_operations or a.ndim > 2 or not _in_line(*a.shape, size):
+        product = matmul(a, b)
+        return symmetrise(product if add is None else product + add)
+    rows, columns = np.tril_indices(size)
+    half = (a[rows] * transpose(b[:, columns])).sum(1)
+    if add is not None:
+        half = half + add[rows, columns]
+    where = np.zeros((size, size), int)
+    where[rows, columns] = where[columns, rows] = np.arange(len(rows))
+    return half[where]
+
+
+@contextmanager
+def few_operations() -> Iterator[None]:
+    """Trace with fewer operations instead of faster ones, with the same bits.
+
+    XLA runs a program of less than 1,000 operations where it is called, and hands a larger one to a thread, which takes
+    longer than a small step does. In a loop the gathers that save them would cost more than they save.
+    """
+    before, mode.few_operations = mode.few_operations, True
+    try:
+        yield
+    finally:
+        mode.few_operations = before
+
+
+@contextmanager
+def straight_line() -> Iterator[None]:
+    """Trace what will be written as straight-line code: few operations, products as such, no eigenvectors."""
+    before, mode.straight_line = mode.straight_line, True
+    try:
+        with few_operations():
+            yield
+    finally:
+        mode.straight_line = before
+
+
+class _Mode(threading.local):
+    few_operations = False
+    straight_line = False
+
+
+mode = _Mode()
+
+
+def downdate(a: Array, rows: Array) -> Array:
+    """Subtract `rowsᵀ rows` from a symmetric matrix, and keep it exactly so.
+
+    Few rows are taken off entry by entry: one pass over a large matrix, and both halves round alike.
+
+    Example:
+        >>> downdate(jnp.eye(2), jnp.array([[0.5, 0.5]])).tolist()
+        [[0.75, -0.25], [-0.25, 0.75]]
+    """
+    if rows.shape[0] > SMALL:
+        return a - gram(transpose(rows))
+    for row in rows:
+        a = a - outer(row, row)
+    return a
+
+
+def safe_sqrt(x: Array) -> Array:
+    """Take a square root whose gradient at 0 is 0 instead of infinite."""
+    return jnp.where(x > 0, jnp.sqrt(jnp.where(x > 0, x, 1.0)), 0.0)
+
+
+def _fusible(*sizes: int) -> bool:
+    """Say whether a product is small: at most one long side (the points of a sigma-point rule), few terms."""
+    return sum(size > SMALL for size in sizes) <= 1 and math.prod(sizes) <= TERMS
+
+
+def _in_line(*sizes: int) -> bool:
+    """Say whether a product is written out; in straight-line code who writes it decides, knowing the zeros."""
+    return _fusible(*sizes) and not mode.straight_line
+
+
+def _entry(a: Array, b: Array, i: int, j: int) -> Array:
+    # Index straight to the number: a row that two entries share would be written to memory first.
+    total = a[i, 0] * b[0, j]
+    for k in range(1, a.shape[1]):
+        total = total + a[i, k] * b[k, j]
+    return total
+
+
+def stack(entries: list[list[Array]]) -> Array:
+    """Put entries that were computed one by one together."""
+    return jnp.stack([jnp.stack(row) for row in entries])
+
+
+def _lift(a: Any, axes: int) -> Any:
+    return a.reshape(a.shape + (1,) * axes)

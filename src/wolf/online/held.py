@@ -1,0 +1,38 @@
+"""What is known about one key of a bank."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wolf.results import count, describe_state
+
+
+class Held(NamedTuple):
+    """What is known about one key.
+
+    Attributes:
+        state: of its filter, as `out.final` of `wolf.filter`.
+        time: of its last row; NaN where no times were told.
+    """
+
+    state: Any
+    time: float
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Mean of the state, (D,)."""
+        return np.asarray(self.state.mean)
+
+    @property
+    def cov(self) -> np.ndarray:
+        """Covariance of the state, (D, D)."""
+        return np.asarray(self.state.cov)
+
+    @property
+    def t(self) -> int:
+        """Number of measurements so far."""
+        return int(self.state.t)
+
+    def __repr__(self) -> str:
+        """Tell where the filter stands."""
+        return f"Held: {count(self.t, 'measurement')}, state {describe_state(self.state)}"

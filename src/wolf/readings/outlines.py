@@ -1,0 +1,148 @@
+"""Where faults begin and end: wild clusters are left out as a whole, and what all other readings speak for comes back.
+
+Faults are found one run after the other, and a part of a wild run may look right beside another part that is wrong.
+With h the errors that a reading off by 1 makes (`faults`), and e the one-step errors with all readings believed,
+leaving out the rows S explains
+
+    ½ bᵀ N⁻¹ b,     b_i = Σ_k h(k) e(i + k),     N_ij = Σ_k h(k) h(k + |i - j|),     i, j in S
+
+nats: each row left out is a free number in the regression of e on shifted h (de Jong & Penzer 1998). Every row that was
+not among the faults has a price, and the outline that earns most is taken.
+"""
+
+import numpy as np
+
+from wolf.numerics.running import running_maximum
+from wolf.readings.faults import FaultShape, correlate
+from wolf.readings.shapes import runs_of
+
+KEEP = 3.5  # deviations from what all other readings say, from which a reading stays a fault
+BESIDE_OFF = 2.0  # the same for one beside a run of faults, to their side: it belongs to them
+LONG = 3  # readings of such a run
+MOSTLY = 0.6  # share of a run that must be off for all of it to be a fault
+HOLE, AROUND = 2, 8  # readings between faults that are taken for faults, if half as many around them as this are
+CULPRIT = 0.4  # deviations beside the worst nearby, below which a reading may only suffer from it
+FEWEST = 3  # faults that make a cluster
+APART = 8  # rows between two faults of one cluster
+OUT = 8  # rows by which an end may move outwards
+PRICE = 3.0  # nats that a row must explain to be left out, where tails are a Gaussian's
+RIDGE = 1e-9  # share of N's diagonal that keeps it solvable
+
+
+def clusters(faults: np.ndarray, longest: int) -> list[tuple[int, int]]:
+    """List stretches of rows that hold several faults close to each other, first and last (exclusive).
+
+    Example:
+        >>> rows = np.zeros(40, bool)
+        >>> rows[[3, 20, 21, 24]] = True
+        >>> clusters(rows, 30)
+        [(20, 25)]
+    """
+    joined: list[list[int]] = []
+    for first, stop in runs_of(faults):
+        if joined and first - joined[-1][1] <= APART:
+            joined[-1][1] = stop
+        else:
+            joined.append([first, stop])
+    return [(a, b) for a, b in joined if faults[a:b].sum() >= FEWEST and b - a <= longest]
+
+
+def redraw(faults: np.ndarray, usable: np.ndarray, errors: np.ndarray, shape: FaultShape, factor: float) -> np.ndarray:
+    """Move the ends of clusters outwards, to where leaving out all rows between them earns most; return the faults.
+
+    Args:
+        faults: found so far, (T,).
+        usable: rows with a reading, (T,).
+        errors: one-step errors with the clusters believed, over their deviation, (T,).
+        shape: of a step.
+        factor: by which errors reach farther than a Gaussian's.
+    """
+    impulse = shape.step - np.concatenate([[0.0], shape.step[:-1]])
+    told = correlate(errors, impulse)
+    wide = shape.longest + 2 * OUT
+    alike = np.array([impulse[lag:] @ impulse[: len(impulse) - lag] for lag in range(wide)])
+    alike[0] *= 1.0 + RIDGE
+    found = faults.copy()
+    far = KEEP * factor * np.sqrt(alike[0])
+    for first, stop in clusters(faults, shape.longest):
+        inside = told[first:stop][faults[first:stop]]  # what errs to one side alone has ends that can be seen
+        if inside.min() > -far or inside.max() < far:
+            continue
+        low, high = max(first - OUT, 1), min(stop + OUT, len(faults) - 1)
+        rows = np.arange(low, high)
+        normal = alike[np.abs(rows[:, None] - rows)]
+        kept = _best(faults[low:high], usable[low:high], told[low:high], normal, (first - low, stop - low), factor)
+        found[low:high] = kept
+    return found
+
+
+def explained(told: np.ndarray, normal: np.ndarray) -> float:
+    """Say how many nats are explained by leaving out rows: ½ bᵀ N⁻¹ b.
+
+    Args:
+        told: b of these rows.
+        normal: N of these rows.
+    """
+    return 0.5 * float(told @ np.linalg.solve(normal, told))
+
+
+def _best(
+    mask: np.ndarray, usable: np.ndarray, told: np.ndarray, normal: np.ndarray, ends: tuple[int, int], factor: float
+) -> np.ndarray:
+    def worth(rows: np.ndarray) -> float:
+        some = np.flatnonzero(rows)
+        return explained(told[some], normal[np.ix_(some, some)]) - PRICE * factor**2 * len(some)
+
+    best, most = mask, worth(mask)
+    for first in range(ends[0] + 1):
+        for stop in range(ends[1], len(mask) + 1):
+            rows = mask.copy()
+            rows[first:stop] = usable[first:stop]
+            earned = worth(rows)
+            if earned > most:
+                best, most = rows, earned
+    return best
+
+
+def pruned(mask: np.ndarray, away: np.ndarray, longest: int) -> np.ndarray:
+    """Believe again what all other readings speak for: the ends of runs, and of a run that is mostly good all.
+
+    A run is longer where readings beside it are off to the same side: a drift has soft ends. A reading that is off
+    because a worse one nearby is still believed waits.
+    """
+    worst = np.abs(away)
+    worst[mask] = 0.0
+    worst = running_maximum(worst, AROUND)
+    worst *= CULPRIT
+    away = np.where(np.abs(away) >= worst, away, 0.0)
+    kept = np.zeros_like(mask)
+    for first, stop in runs_of(mask):
+        bad = np.flatnonzero(np.abs(away[first:stop]) > KEEP)
+        if not len(bad):
+            continue
+        low, high = first + int(bad[0]), first + int(bad[-1]) + 1
+        if len(bad) <= MOSTLY * (high - low):
+            kept[first + bad] = True
+            continue
+        soft = BESIDE_OFF if high - low >= LONG else KEEP
+        while low > 0 and high - low < longest and _belongs(away[low - 1], away[low], soft):
+            low -= 1
+        while high < len(away) and high - low < longest and _belongs(away[high], away[high - 1], soft):
+            high += 1
+        kept[low:high] = True
+    return kept
+
+
+def _belongs(away: float, beside: float, soft: float) -> bool:
+    """Say whether a reading belongs to the fault beside it: off by much, or by less to the same side."""
+    return bool(abs(away) > KEEP or away * np.sign(beside) > soft)
+
+
+def filled(mask: np.ndarray) -> np.ndarray:
+    """Take single readings among many faults for faults, too: a wild sensor is right by chance."""
+    filled = mask.copy()
+    for first, stop in runs_of(~mask):
+        around = mask[max(0, first - AROUND) : stop + AROUND]
+        if stop - first <= HOLE and first > 0 and stop < len(mask) and around.sum() >= AROUND // 2:
+            filled[first:stop] = True
+    return filled

@@ -1,0 +1,58 @@
+"""What is written about the package in more than one place says the same."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+yaml = pytest.importorskip("yaml")
+RECIPE = yaml.safe_load((ROOT / "conda" / "recipe.yaml").read_text())
+
+
+def spaced(requirement):
+    """Write a requirement as conda does: a name, then its versions."""
+    return re.sub(r"^([\w.-]+)\s*(.*)$", r"\1 \2", requirement).strip()
+
+
+def test_the_conda_recipe_asks_for_what_pyproject_asks_for():
+    needed = [f"python {PROJECT['requires-python']}", *map(spaced, PROJECT["dependencies"])]
+    assert RECIPE["requirements"]["run"] == needed
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]
+    assert {*map(spaced, build["requires"])} <= {*RECIPE["requirements"]["host"]}
+
+
+def test_the_conda_recipe_names_version_commands_licence_and_summary_of_pyproject():
+    assert RECIPE["context"]["version"] == PROJECT["version"]
+    assert RECIPE["package"]["name"] == PROJECT["name"]
+    commands = [f"{name} = {target}" for name, target in PROJECT["scripts"].items()]
+    assert RECIPE["build"]["python"]["entry_points"] == commands
+    about = RECIPE["about"]
+    assert (about["summary"], about["license"]) == (PROJECT["description"], PROJECT["license"])
+    assert [about["license_file"]] == PROJECT["license-files"]
+    assert (ROOT / about["license_file"]).is_file()
+
+
+def test_what_the_recipe_tries_runs():
+    for command in (line.split() for test in RECIPE["tests"] for line in test.get("script", [])):
+        module = [sys.executable, *command[1:]] if command[0] == "python" else [sys.executable, "-m", *command]
+        assert subprocess.run(module, capture_output=True).returncode == 0, command
+
+
+def test_the_page_of_versions_says_what_pyproject_asks_for():
+    page = (ROOT / "docs" / "versions.md").read_text()
+    for name, least in (re.split(">=", each) for each in PROJECT["dependencies"]):
+        row = next(line for line in page.splitlines() if line.startswith("|") and name.lower() in line.lower())
+        assert re.search(rf"\b{re.escape(least)}\b", row), f"{name} {least} is not in: {row}"
+
+
+def test_the_oldest_of_everything_is_what_pyproject_asks_for():
+    done = subprocess.run([sys.executable, ROOT / "tests" / "oldest.py"], capture_output=True, text=True, check=True)
+    lines = done.stdout.split()
+    assert f"jax=={dict(each.split('>=') for each in PROJECT['dependencies'])['jax']}.*" in lines
+    assert any(line.startswith("matplotlib==") for line in lines)
+    assert not any("wolf" in line or ">=" in line for line in lines)
