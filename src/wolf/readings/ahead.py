@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from wolf.readings.types import Series
+from wolf.readings.types import Future, Series
 from wolf.results.tabular import narwhals
 
 Titles = dict[tuple[str, int], str]
@@ -46,7 +46,7 @@ def _cells(each: Series, named: Titles) -> dict[str, np.ndarray]:
     ahead: Any = each.future
     found: dict[str, np.ndarray] = {}
     for k, j in enumerate(each.columns):
-        found |= {named[kind, j]: getattr(ahead, kind)[:, k] for kind in ("mean", "lower", "upper")}
+        found |= {named[kind, j]: getattr(ahead, kind)[:, k] for kind in Future._fields[1:]}
         found |= {named["weight", j]: np.zeros(len(ahead.times)), named["outlier", j]: np.zeros(len(ahead.times), bool)}
     return found
 

@@ -70,12 +70,14 @@ class Options:
 
 
 class Future(NamedTuple):
-    """Steps beyond the end of a series: times (steps,); mean, lower and upper (steps, M)."""
+    """Steps beyond the end of a series: times (steps,); mean with its interval, and that of a reading (steps, M)."""
 
     times: np.ndarray
     mean: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
+    reading_lower: np.ndarray
+    reading_upper: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)
