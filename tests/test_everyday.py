@@ -121,6 +121,21 @@ def test_codes_for_nothing_are_told_and_taken_out_when_asked():
     assert suspects.codes(np.array([*range(900, 1100), 999.0, 999.0])) == {}
 
 
+def test_a_code_for_nothing_moves_neither_the_choice_nor_the_rest_of_the_series():
+    hours = np.arange(300)
+    level = 20 + 3 * np.sin(2 * np.pi * hours / 24) + np.random.default_rng(0).normal(0, 0.3, len(hours))
+    level[100:129] = level[200:211] = np.nan
+    write(table(np.nan_to_num(np.round(level, 2), nan=-999.0)))
+    told = invoke("filter", "in.csv", "--out", "as-it-is.csv").output
+    assert "level+seasonal:24:1" in told
+    assert "not independent" not in told
+    invoke("filter", "in.csv", "--missing", "-999", "--out", "as-missing.csv")
+    found, asked = (arrow_csv.read_csv(name).to_pydict() for name in ("as-it-is.csv", "as-missing.csv"))
+    for name in ("mean", "lower", "upper", "reading_lower", "reading_upper", "repaired"):
+        np.testing.assert_array_equal(found[name], asked[name])
+    np.testing.assert_array_equal(np.array(found["kind"]) == "dropout", np.isnan(level))
+
+
 def test_what_a_broken_chip_says_again_and_again_is_a_code_and_no_limit():
     values = wolf.datasets.load("thermometer").values[:, 0]
     assert suspects.codes(values) == {-127.0: 13, 85.0: 15}
@@ -264,6 +279,7 @@ def test_offsets_that_change_with_summer_are_one_time():
 
 LAYOUTS = {
     "a preamble": ["Station: Berlin", "Made by logger 7, version 2, in May", "", *table(LEVEL)],
+    "a preamble with as many cells": ["Logger 7", "Made by: Jane, 2024", "Place, Berlin", "", *table(LEVEL)],
     "comments above": ["# Station: Berlin", "# 52 N", *table(LEVEL)],
     "names in a comment": ["# made by numpy", "# time,value", *table(LEVEL)[1:]],
     "comments between": ["# a", *table(LEVEL)[:5], "# changed the battery", *table(LEVEL)[5:]],
@@ -353,6 +369,10 @@ def test_the_value_is_no_identifier_constant_or_part_of_a_date():
     assert kinds["day"] == "calendar"
     assert kinds["station_id"] == "identifier"
     assert kinds["ok"] == "flag"
+    assert (
+        "'id' rises evenly"
+        in invoke("filter", write(["time,id", *(f"2024-05-{i + 1:02d},{i}" for i in range(9))])).output
+    )
     result = invoke("filter", write(["id,year,note", *(f"{i},2024,x" for i in range(9))]))
     assert result.exit_code == 2
     assert "no column of readings: 'id' rises evenly" in result.output
@@ -406,6 +426,9 @@ def test_look_says_what_it_sees_and_would_do():
     assert "numbers, 20 to 21, written with decimal commas" in result.output
     assert result.output.splitlines()[-1] == "wolf filter in.csv --time Datum --value Wert --by sensor"
     assert list(Path().iterdir()) == [Path("in.csv")]
+    told = invoke("look", write(table(LEVEL, "time,outside °C"), "in.csv")).output
+    assert told.splitlines()[-1] == "wolf filter in.csv --time time --value 'outside °C'"
+    write(["Logger 7", *lines])
     seen = json.loads(invoke("look", "in.csv", "--json").output)
     assert seen["plan"]["values"] == ["Wert"]
     assert seen["plan"]["tells_series_apart"] == ["sensor"]

@@ -1,5 +1,6 @@
 """What `wolf look` says: what a file holds, and what `wolf filter` would do with it."""
 
+import shlex
 from typing import Any
 
 import numpy as np
@@ -78,10 +79,9 @@ def _plan(source: str, options: dict[str, Any], table: files.Table, columns: lis
         order.tell(read.notes.append if read.groups is None else lambda words: None)
     maybe = [] if read.by else _series(table, columns)
     plan |= {"tells_series_apart": maybe, "notes": read.notes}
-    named = [f"--time {name}" for name in (read.time, read.clock) if name] + [f"--value {name}" for name in read.names]
-    plan["command"] = " ".join(
-        [f"wolf filter {source}", *named, *([f"--by {read.by or maybe[0]}"] if read.by or maybe else [])]
-    )
+    named = [("--time", name) for name in (read.time, read.clock) if name] + [("--value", name) for name in read.names]
+    named += [("--by", read.by or maybe[0])] if read.by or maybe else []
+    plan["command"] = shlex.join(["wolf", "filter", source, *(word for pair in named for word in pair)])
     return plan
 
 
