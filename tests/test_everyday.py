@@ -6,6 +6,7 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
@@ -17,6 +18,7 @@ import wolf
 from wolf.cli import columns as finding
 from wolf.cli import main
 from wolf.cli.readings import Reading, load
+from wolf.numerics import months as calendar
 from wolf.readings import files, suspects
 from wolf.readings.files import dates, numerals
 
@@ -253,6 +255,42 @@ def test_date_and_time_of_day_in_two_columns_are_one_time():
     np.testing.assert_array_equal(load("in.csv", ("date", "time")).times, found.times)
     assert invoke("filter", "in.csv", *KNOWN, "--forecast", "1").exit_code == 0
     assert Path("in-clean.csv").read_text().splitlines()[-1].startswith("2024-05-02,06:00:00,,")
+
+
+def test_months_are_even_steps_and_forecasts_keep_to_them():
+    months = np.arange("2000-01", "2020-01", dtype="datetime64[M]")
+    waves = np.sin(2 * np.pi * np.arange(len(months)) / 12)
+    level = np.round(20 + 8 * waves + np.random.default_rng(0).normal(0, 0.5, len(months)), 2)
+    result = invoke("filter", write(table(level, "month,value", months)), "--forecast", "3")
+    assert "month, every 1 month" in result.output
+    assert "a season of 12 steps" in result.output
+    out = arrow_csv.read_csv("in-clean.csv").to_pydict()
+    assert [str(month)[:7] for month in out["month"][-3:]] == ["2020-01", "2020-02", "2020-03"]
+    assert "every 1 month" in invoke("look", "in.csv").output
+
+
+@given(
+    st.dates(date(1680, 1, 1), date(2200, 1, 1)),
+    st.sampled_from([1, 3, 12]),
+    st.lists(st.integers(1, 4), min_size=3, max_size=30),
+    st.booleans(),
+)
+def test_months_are_counted_as_pandas_counts_them(first, months, steps, ends):
+    """Against dates of pandas: at one day of the month, or at its end; and with a day off they are no months."""
+    places = np.cumsum([0, *steps])
+    start = pd.Timestamp(first.replace(day=min(first.day, 28)))
+    start = start + pd.offsets.MonthEnd(0) if ends else start
+    offset = pd.offsets.MonthEnd if ends else lambda n: pd.DateOffset(months=n)
+    stamps = pd.DatetimeIndex([start + offset(int(months * place)) for place in places])
+    seconds = (stamps - stamps[0]) / pd.Timedelta(seconds=1)
+    np.testing.assert_array_equal(calendar.count(seconds.to_numpy()), months * places)
+    origin = start.timestamp()
+    ahead = calendar.later(origin, months, len(places))
+    expected = [(start + offset(months * (i + 1))).timestamp() for i in range(len(places))]
+    np.testing.assert_array_equal(ahead, expected)
+    astray = seconds.to_numpy(copy=True)
+    astray[-2] += 10 * calendar.DAY
+    assert calendar.count(astray) is None
 
 
 def test_an_hour_that_comes_twice_is_told_and_read_right_in_its_zone():

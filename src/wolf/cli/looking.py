@@ -8,7 +8,7 @@ import numpy as np
 from wolf.cli import columns as finding
 from wolf.cli import options as shared
 from wolf.readings import files
-from wolf.readings.timing import Order, gaps_of
+from wolf.readings.timing import Order, gaps_of, told_step
 
 MOST_SERIES = 1000  # labels that a column may have to tell series apart
 KINDS = {
@@ -107,10 +107,11 @@ def words(seen: dict[str, Any]) -> str:
     if "problem" in plan:
         lines.append(f"  wolf filter would stop: {plan['problem']}")
     else:
-        step = f", {'every' if plan['even'] else 'uneven, typically'} {plan['step']:g}" if "step" in plan else ""
-        unit = " s" if plan.get("dates") else ""
+        step = ""
+        if "step" in plan:
+            step = f", {'every' if plan['even'] else 'uneven, typically'} {told_step(plan['step'], plan['dates'])}"
         time = " and ".join(filter(None, [plan["time"], plan["clock"]])) or "none: rows are taken as even steps"
-        lines.append(f"  time      {time}{step}{unit}")
+        lines.append(f"  time      {time}{step}")
         lines.append(f"  values    {', '.join(plan['values'])}")
         if plan["tells_series_apart"]:
             lines.append(f"  series    may be told apart by {', '.join(plan['tells_series_apart'])}: --by")

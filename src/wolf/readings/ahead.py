@@ -60,7 +60,7 @@ def _rows(
     rows = out[np.full(len(ahead.times), last).tolist()]
     backend = nw.get_native_namespace(out)
     new = [nw.new_series(name, values, backend=backend) for name, values in cells.items()]
-    since = ahead.times - (ahead.times[0] - each.unit)
+    since = ahead.times - (len(each.values) - 1 if each.times is None else each.times[-1])
     if time is not None:
         new.append(_stamps(rows.get_column(time), ahead.times, since, backend).alias(time))
     rows = rows.with_columns(*new).select([name for name in (time, by) if name is not None] + list(cells))

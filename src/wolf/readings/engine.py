@@ -22,6 +22,7 @@ from wolf.numerics.pytree import cast
 from wolf.readings import hindsight
 from wolf.readings.shapes import runs_of
 from wolf.readings.suspects import without_codes
+from wolf.readings.timing import stamps_ahead
 from wolf.readings.types import Future, Options
 from wolf.results import Filtered
 from wolf.statespace import LinearModel
@@ -298,7 +299,8 @@ def look_ahead(
     around = (reach if factor is None else factor) * np.sqrt(variance + np.diagonal(np.asarray(model.R)))
     last = count - 1 if times is None else times[-1]
     ends = (mean - half, mean + half, mean - around, mean + around)
-    return Future(last + unit * np.arange(1, options.forecast + 1), mean, *ends)
+    ahead_of = stamps_ahead(float(last), unit, options.forecast, options.origin if options.dated else None)
+    return Future(ahead_of, mean, *ends)
 
 
 def project(model: LinearModel, means: np.ndarray, covs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
