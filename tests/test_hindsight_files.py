@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wolf
-from wolf.readings import Options, clean, durations, faults
+from wolf.models.named import parse
+from wolf.readings import Options, clean, durations, faults, sweeps
 from wolf.readings.shapes import stuck_rows, suspicious_values
 
 STEPS = 500
@@ -178,3 +179,22 @@ def test_time_without_dates_is_refused():
 def test_live_and_smooth_exclude_each_other():
     with pytest.raises(ValueError, match="exclude each other"):
         Options(live=True, smooth=True)
+
+
+@pytest.mark.parametrize("gaps", [None, "uneven"])
+def test_a_pass_is_the_smoother_of_the_whole_series(values, gaps, monkeypatch):
+    """In blocks, by native code, against one run of XLA over all rows; rows beyond a block that it looks at suffice."""
+    monkeypatch.setattr(sweeps, "BLOCK", 256)
+    monkeypatch.setattr(sweeps, "AHEAD", 128)
+    steps = None if gaps is None else np.random.default_rng(0).uniform(0.5, 2.0, STEPS)
+    named = parse("level")
+    prior = named.start(values[:, None], 1.0)
+
+    def build(gaps):
+        return named.builder(gaps, prior, 1)(**LEVEL)
+
+    some = np.where(np.arange(STEPS) % 50 < 5, np.nan, values)
+    found = sweeps.sweep(build, some, np.ones(STEPS), steps)
+    whole = wolf.smooth(wolf.filter(build(steps), some[:, None], method="KF", engine="xla"))
+    np.testing.assert_allclose(found.mean, whole.means[:, 0], atol=1e-9)
+    np.testing.assert_allclose(found.variance, whole.covs[:, 0, 0], atol=1e-9)

@@ -138,13 +138,22 @@ def _back(out: Sweep, block: tuple[slice, LinearModel, dict[str, np.ndarray]], a
             lead = replace(model, **joined)
     # Only the dynamics lead back, so the noise of readings, which varies, has no place in it.
     lead = replace(lead, R=np.eye(1))
-    with precision("float64"):
-        beliefs = (
-            Gaussian(arrays["means"], arrays["covs"]),
-            Gaussian(arrays["predicted_means"], arrays["predicted_covs"]),
-        )
-        smoothed = to_numpy(run_smoother(cast(lead, "float64"), KF().moments, *beliefs))
+    filtered = Gaussian(arrays["means"], arrays["covs"])
+    smoothed = _walk_back(lead, filtered, Gaussian(arrays["predicted_means"], arrays["predicted_covs"]))
     _put(out, rows, model, smoothed.mean[:length], smoothed.cov[:length])
+
+
+def _walk_back(model: LinearModel, filtered: Gaussian, predicted: Gaussian) -> Gaussian:
+    """Smooth by native code, or by XLA what is not for it."""
+    moments = KF().moments
+    ready = native.plan_back((model,), moments, "float64", None, native.Back(scaled=False, ragged=False))
+    if ready is not None:
+        one, other = (Gaussian(each.mean[None], each.cov[None]) for each in (filtered, predicted))
+        found = native.walk_back(ready, one, other)
+        if np.isfinite(found.cov[0, 0]).all():  # otherwise a direction without spread, which takes eigenvectors
+            return Gaussian(found.mean[0], found.cov[0])
+    with precision("float64"):
+        return to_numpy(run_smoother(cast(model, "float64"), moments, filtered, predicted))  # type: ignore[no-any-return]
 
 
 def _joined(first: Any, second: Any) -> Any:
