@@ -75,6 +75,17 @@ def test_intervals_hold_where_noise_lasts(memory, lowest):
     assert held(truth) > lowest > held(PLANE) + 0.05
 
 
+def test_a_run_tells_that_residuals_last():
+    quiet, lasting = (wolf.simulate.trajectory(model, 400, 5) for model in (PLANE, with_noise_memory(PLANE, 0.9)))
+    for method in ("KF", "WoLF", None):
+        assert "residuals last" not in repr(wolf.filter(PLANE, quiet.measurements, method=method))
+        assert "with_noise_memory" in repr(wolf.filter(PLANE, lasting.measurements, method=method))
+    assert "less noise and more dynamics" in repr(wolf.filter(PLANE, lasting.measurements, method="Adaptive"))
+    holes = quiet.measurements.copy()
+    holes[::2] = np.nan  # no two in a row
+    assert "residuals last" not in repr(wolf.filter(PLANE, holes))
+
+
 @pytest.mark.parametrize(
     ("model", "settings", "words"),
     [
