@@ -2,6 +2,10 @@
 
     python benchmarks/robustness.py                      # all of it, 300 trials: about fifteen minutes on 2 cores
     python benchmarks/robustness.py tracking lockout --trials 50
+    python benchmarks/robustness.py --trials 200 --seed 994001 --write docs/learned-noise.md
+
+`--write` puts what each suite prints between its marks in a page, `<!-- bench: NAME -->` and `<!-- end of bench: NAME
+-->`; suites that have no marks there are left out, unless they are named.
 
 Nothing is tuned but what is called tuned; those methods are tuned on trials of their own, several times over, and the
 average over these draws is shown, since one draw misleads. J is the square root of the summed squared error of the
@@ -10,10 +14,17 @@ the same trials. The ceiling is a Rao-Blackwellised particle filter that is told
 """
 
 import argparse
+import io
+import sys
+import time
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
 
+import hindsight
 import jax.numpy as jnp
 import levels
 import numpy as np
+from timing import write_page
 
 import wolf
 from wolf.filters import Mode, RaoBlackwellFilter
@@ -41,10 +52,37 @@ def main():
     parser.add_argument("suites", nargs="*", help=f"of {', '.join(SUITES)}; all unless told")
     parser.add_argument("--trials", type=int, default=300)
     parser.add_argument("--seed", type=int, default=411_000)
+    parser.add_argument("--write", type=Path, help="page to write the tables into")
     options = parser.parse_args()
-    for name in options.suites or SUITES:
+    page = options.write.read_text(encoding="utf-8") if options.write else ""
+    marked = [name for name in SUITES if f"<!-- bench: {name} -->" in page]
+    for name in options.suites or marked or SUITES:
         print(f"\n## {name}: {SUITES[name].__doc__}\n", flush=True)
-        SUITES[name](options.trials, np.random.default_rng([options.seed, list(SUITES).index(name)]))
+        rng = np.random.default_rng([options.seed, list(SUITES).index(name)])
+        began = time.process_time()
+        with recorded() as lines:
+            SUITES[name](options.trials, rng)
+        print(f"({time.process_time() - began:.0f} s of processor time)", flush=True)
+        if name in marked:
+            note = f"`python benchmarks/robustness.py {name} --trials {options.trials} --seed {options.seed}`"
+            write_page(name, [*lines.getvalue().strip().splitlines(), "", f"({note})"], options.write)
+
+
+@contextmanager
+def recorded():
+    """Print as usual, and keep what was printed."""
+    kept, shown = io.StringIO(), sys.stdout
+
+    class Both(io.TextIOBase):
+        def write(self, text):
+            shown.write(text)
+            return kept.write(text)
+
+        def flush(self):
+            shown.flush()
+
+    with redirect_stdout(Both()):
+        yield kept
 
 
 def tracking(trials, rng):
@@ -335,17 +373,21 @@ def lorenz96(trials, rng):
         print(f"| {kind} | " + " | ".join(cells) + " |", flush=True)
 
 
-SUITES = {
-    "tracking": tracking,
-    "lockout": lockout,
-    "bursts": bursts,
-    "coherent": coherent,
-    "wrong": wrong,
-    "sensors": sensors,
-    "jumps": jumps,
-    "radar": radar,
-    "lorenz96": lorenz96,
-} | levels.SUITES
+SUITES = (
+    {
+        "tracking": tracking,
+        "lockout": lockout,
+        "bursts": bursts,
+        "coherent": coherent,
+        "wrong": wrong,
+        "sensors": sensors,
+        "jumps": jumps,
+        "radar": radar,
+        "lorenz96": lorenz96,
+    }
+    | levels.SUITES
+    | hindsight.SUITES
+)
 
 if __name__ == "__main__":
     main()

@@ -10,6 +10,7 @@ from wolf.plots.diagnostics import weights as weights
 from wolf.plots.ensemble import errors as errors
 from wolf.plots.ensemble import hovmoller as hovmoller
 from wolf.plots.ensemble import rank_histogram as rank_histogram
+from wolf.plots.learned_levels import levels as levels
 from wolf.plots.series_plot import series as series
 from wolf.plots.tracking import paths as paths
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from wolf import checks
 from wolf.plots import style
+from wolf.plots.learned_levels import levels, paths_of
 from wolf.results import Filtered, Smoothed
 
 
@@ -75,8 +76,18 @@ def series(
     return figure
 
 
-def with_measurements(out: Filtered | Smoothed, coordinate: int = 0, **options: Any) -> Any:
-    """Draw one state as `series` does, with its measurements where one reads it and dates where they are known."""
+def with_measurements(
+    out: Filtered | Smoothed, coordinate: int = 0, with_levels: bool | None = None, **options: Any
+) -> Any:
+    """Draw one state as `series` does, with its measurements where one reads it and dates where they are known.
+
+    Args:
+        out: one series.
+        coordinate: which state.
+        with_levels: whether to draw the learned levels of R and Q below; None to do so where Q was learned and no axes
+            are given.
+        **options: of `series`.
+    """
     filtered = out.filtered if isinstance(out, Smoothed) else out
     _check(filtered, coordinate)
     index = filtered.index
@@ -88,7 +99,25 @@ def with_measurements(out: Filtered | Smoothed, coordinate: int = 0, **options: 
             options["ys"] = filtered.ys
         except ValueError:  # a velocity, say: seen by its effect only
             options["ys"] = None
-    return series(out, coordinate=coordinate, **options)
+    if with_levels is None:
+        with_levels = "ax" not in options and "dynamics, times Q" in paths_of(filtered)
+    return _with_levels(out, coordinate, options) if with_levels else series(out, coordinate=coordinate, **options)
+
+
+def _with_levels(out: Filtered | Smoothed, coordinate: int, options: dict[str, Any]) -> Any:
+    """Draw the state above, and the levels that were learned below."""
+    if "ax" in options:
+        raise ValueError("levels need axes of their own: give no ax, or draw them with wolf.plots.levels(out, ax)")
+    figure = style.new_figure(9.0, 5.4, dpi=120)
+    top, below = figure.subplots(2, 1, sharex=True, height_ratios=[2.2, 1.0])
+    series(out, coordinate=coordinate, ax=top, **options)
+    style.dress(top)
+    top.set_ylabel(f"state {coordinate}")
+    levels(out, below, times=options.get("times"))
+    below.set_xlabel("step")
+    figure.legend(*top.get_legend_handles_labels(), loc="outside upper left", ncols=6, frameon=False, fontsize=9,
+                  labelcolor=style.INK)  # fmt: skip
+    return figure
 
 
 def band(ax: Any, times: np.ndarray, means: np.ndarray, deviations: np.ndarray, color: str, label: str) -> None:

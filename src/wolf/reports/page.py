@@ -14,6 +14,7 @@ from wolf.readings import Options, Series
 from wolf.reports import numbers, tables, verdicts
 from wolf.reports.drawings import season, track_map
 from wolf.reports.flagged import flags_of
+from wolf.reports.levels import levels_of
 from wolf.storage import atomic
 
 SHOWN = 50  # series that get large pictures
@@ -94,6 +95,7 @@ def render(
         "MAP": _maybe("The track", "".join(track_map(each, names) for each in shown[:1])),
         "FLAGGED": tables.flagged(shown, flags, names, origin),
         "EVENTS": tables.events(shown, flags, origin),
+        "LEVELS": _maybe("What was learned about the noise", levels_of(shown, runs or {})),
         "SEASON": _maybe("What repeats", season(series[0])),
         "PARAMETERS": tables.parameters(shown),
         "SETTINGS": _settings(series, options, source, past),

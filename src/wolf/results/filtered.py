@@ -261,7 +261,8 @@ class Filtered:
 
         Args:
             coordinate: which state.
-            **options: of `wolf.plots.series`, as `truth=`, `ys=` or `ax=`.
+            **options: of `wolf.plots.series`, as `truth=`, `ys=` or `ax=`; `with_levels=` draws what was learned about
+                R and Q below, as is done anyway where Q was learned.
         """
         from wolf.plots.series_plot import with_measurements
 
@@ -294,7 +295,8 @@ class Filtered:
             refused = saved.get("outliers", np.zeros(len(self), bool))
             refused = refused if refused.ndim == 1 else refused.any(axis=1)
             picture = notebook.sketch(self.means[:, 0], deviation, refused, "the first state, and refused measurements")
-        return notebook.page(self._title(), self._facts(), picture)
+        more = self._told() if self.num_series is None else []
+        return notebook.page(self._title(), self._facts(), picture, notes=[line.strip() for line in more])
 
     def _title(self) -> str:
         many = "" if self.num_series is None else f"{self.num_series} series x "

@@ -1,0 +1,66 @@
+"""What was learned about the noise, over time: the levels of R and of Q."""
+
+from typing import Any
+
+import numpy as np
+
+from wolf.noise.learned import FAR_OFF
+from wolf.plots import style
+from wolf.results import Filtered, Smoothed
+
+
+def levels(out: Filtered | Smoothed, ax: Any = None, *, times: Any = None) -> Any:
+    """Draw the levels that a method has learned: the size of ordinary noise over R, and the factor on Q.
+
+    Where R and Q are right both lie at 1. Beyond a factor of ten, in the grey, the model should be mended.
+
+    Args:
+        out: one series, by a method that learns: "Learned" (R alone) or "Adaptive" (both).
+        ax: axes to draw on; a new figure without.
+        times: (T,), for the horizontal axis; 0, 1, ... without.
+
+    Returns:
+        The `matplotlib.figure.Figure`.
+    """
+    filtered = out.filtered if isinstance(out, Smoothed) else out
+    if not isinstance(filtered, Filtered) or filtered.num_series is not None:
+        raise ValueError("out must be one series, from wolf.filter or wolf.smooth; pick one of many, as out[0]")
+    paths = paths_of(filtered)
+    if not paths:
+        raise ValueError("no levels were learned; filter with method='Learned' or 'Adaptive', and save=\"all\"")
+    times = style.times_of(times, len(filtered))
+    fresh = ax is None
+    figure = style.new_figure(9.0, 2.6, dpi=120) if fresh else style.figure_of(ax)
+    ax = figure.add_subplot() if fresh else ax
+    for (name, path), color in zip(paths.items(), (style.ROBUST, style.KALMAN, *style.CYCLE[2:] * 9), strict=False):
+        ax.plot(times, path, color=color, lw=1.5, label=name)
+    everything = np.concatenate([*paths.values(), [1.0 / 3.0, 3.0]])
+    low, high = 0.8 * float(everything.min()), 1.25 * float(everything.max())
+    ax.set_yscale("log")
+    for edge, end in ((FAR_OFF, max(high, FAR_OFF)), (1.0 / FAR_OFF, min(low, 1.0 / FAR_OFF))):
+        ax.axhspan(min(edge, end), max(edge, end), color=style.GRID, lw=0, zorder=0)
+    ax.axhline(1.0, color=style.TRUTH, lw=1.2, zorder=1)
+    ax.set_ylim(low, high)
+    style.dress(ax)
+    ax.margins(x=0.01)
+    ax.set_ylabel("times R, times Q" if "dynamics, times Q" in paths else "times R")
+    if fresh:
+        ax.set_xlabel("step")
+        figure.legend(loc="outside upper left", ncols=6, frameon=False, fontsize=9, labelcolor=style.INK)
+    else:
+        ax.legend(loc="upper right", ncols=2, frameon=False, fontsize=8, labelcolor=style.INK)
+    return figure
+
+
+def paths_of(out: Filtered) -> dict[str, np.ndarray]:
+    """List the levels that were kept, (T,) each, by name; nothing of methods that learn none."""
+    saved = out.saved if isinstance(out.saved, dict) else {}
+    found = {}
+    if "noise_scales" in saved:
+        scales = np.asarray(saved["noise_scales"])
+        many = scales.ndim == 2 and scales.shape[1] > 1
+        columns = scales.T if scales.ndim == 2 else scales[None]
+        found = {f"noise of sensor {j}, times R" if many else "noise, times R": col for j, col in enumerate(columns)}
+    if "dynamics_scales" in saved:
+        found["dynamics, times Q"] = np.asarray(saved["dynamics_scales"])
+    return found
