@@ -2,6 +2,7 @@
 
     python benchmarks/explain.py                                  # 200 series a cell: minutes
     python benchmarks/explain.py trend --method Adaptive --trials 20 --seed 1
+    python benchmarks/explain.py --method Learned --write docs/certificate.md
 
 A series of 400 steps is simulated from its model, one thing is done to it at a random place, and the method filters it.
 What counts is the strongest cause that `explain` names at that place (`wolf.explain(out).causes`); "none" if nothing is
@@ -11,8 +12,10 @@ than at the fault. Sizes are in standard deviations of the measurement noise, `-
 
 import argparse
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
+from timing import write_page
 
 import wolf
 
@@ -112,13 +115,15 @@ def confusion(model, method, trials, rng, size):
     return counts, others
 
 
-def show(name, method, counts, others):
+def table(name, method, counts, others):
+    """Lay counts out: what was done in rows, what it was called in columns."""
     names = [*KINDS[:-1], "none"]
-    print(f"\n| {name}, {method} | " + " | ".join(names) + " | elsewhere |\n|" + "---|" * (len(names) + 2))
+    lines = ["", f"| {name}, {method} | " + " | ".join(names) + " | elsewhere |", "|" + "---|" * (len(names) + 2)]
     for kind, called in counts.items():
         total = sum(called.values())
         cells = [f"{called[each] / total:.1%}" if called[each] else "" for each in names]
-        print(f"| {kind} | " + " | ".join(cells) + f" | {others[kind]:.1%} |", flush=True)
+        lines.append(f"| {kind} | " + " | ".join(cells) + f" | {others[kind]:.1%} |")
+    return lines
 
 
 def main():
@@ -128,11 +133,17 @@ def main():
     parser.add_argument("--trials", type=int, default=200)
     parser.add_argument("--seed", type=int, default=811_000)
     parser.add_argument("--size", type=float, default=8.0)
+    parser.add_argument("--write", type=Path, help="page with marks to write the tables into")
     options = parser.parse_args()
+    lines = []
     for name in options.models or models():
         for method in options.method:
             rng = np.random.default_rng([options.seed, list(models()).index(name)])
-            show(name, method, *confusion(models()[name], method, options.trials, rng, options.size))
+            some = table(name, method, *confusion(models()[name], method, options.trials, rng, options.size))
+            print("\n".join(some), flush=True)
+            lines += some
+    if options.write:
+        write_page("explain", lines, options.write)
 
 
 if __name__ == "__main__":

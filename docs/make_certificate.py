@@ -14,7 +14,7 @@ from wolf.audit.certificate.entries import neat
 from wolf.plots import style
 
 IMAGES = Path(__file__).parent / "images"
-METHODS = ("KF", "WoLF", "WoLF-Welsch", "WoLF-Huber", "WoLF-TMD", "Learned")
+METHODS = ("KF", "WoLF", "WoLF-Welsch", "WoLF-Huber", "WoLF-TMD", "Learned", "Adaptive")
 COLOURS = 128  # of a palette
 ATTACKED = 200  # steps of the series that is attacked
 

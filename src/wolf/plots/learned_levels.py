@@ -15,7 +15,7 @@ def levels(out: Filtered | Smoothed, ax: Any = None, *, times: Any = None) -> An
     Where R and Q are right both lie at 1. Beyond a factor of ten, in the grey, the model should be mended.
 
     Args:
-        out: one series, by a method that learns: "Learned" (R alone) or "Adaptive" (both).
+        out: one series, by a method that learns levels: "Adaptive".
         ax: axes to draw on; a new figure without.
         times: (T,), for the horizontal axis; 0, 1, ... without.
 
@@ -27,7 +27,7 @@ def levels(out: Filtered | Smoothed, ax: Any = None, *, times: Any = None) -> An
         raise ValueError("out must be one series, from wolf.filter or wolf.smooth; pick one of many, as out[0]")
     paths = paths_of(filtered)
     if not paths:
-        raise ValueError("no levels were learned; filter with method='Learned' or 'Adaptive', and save=\"all\"")
+        raise ValueError("no levels were kept; filter with method='Adaptive' and save='all'")
     times = style.times_of(times, len(filtered))
     fresh = ax is None
     figure = style.new_figure(9.0, 2.6, dpi=120) if fresh else style.figure_of(ax)

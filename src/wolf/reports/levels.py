@@ -22,7 +22,7 @@ def levels_of(series: list[Series], runs: dict[int, Any]) -> str:
         series: as shown.
         runs: `Filtered` of each, by the `id` of its series.
     """
-    parts = []
+    parts: list[str] = []
     for each in series:
         out = runs.get(id(each))
         paths = {} if out is None else paths_of(out)
@@ -66,6 +66,6 @@ def _picture(paths: dict[str, np.ndarray], told: str) -> str:
     )
     return (
         f'<svg class="season" viewBox="0 0 1000 200" role="img" aria-label="{escape(told)}">'
-        f"{grid}{''.join(lines)}{ticks}</svg><p class=\"hint\">{escape(', '.join(words))}; from the first row to the "
+        f'{grid}{"".join(lines)}{ticks}</svg><p class="hint">{escape(", ".join(words))}; from the first row to the '
         f"last. 1 is what the model says; beyond {FAR_OFF:g} or below {1 / FAR_OFF:g} it should be mended.</p>"
     )

@@ -1,0 +1,49 @@
+"""Levels of R and Q over time: in pictures, on the page of a report, and in notebooks."""
+
+import numpy as np
+import pytest
+
+import wolf
+
+pytest.importorskip("matplotlib")
+MODEL = wolf.models.local_level(level_var=0.05, obs_var=1.0)
+YS = 12.0 * np.random.default_rng(0).normal(size=(120, 1))  # far more noise than the model says
+
+
+@pytest.fixture(scope="module")
+def learned():
+    return wolf.filter(MODEL, YS, method="Adaptive")
+
+
+def test_levels_are_drawn_over_time_on_a_logarithmic_scale(learned):
+    (ax,) = wolf.plots.levels(learned).axes
+    lines = {line.get_label(): line.get_ydata() for line in ax.lines}
+    np.testing.assert_array_equal(lines["noise, times R"], learned.noise_scales)
+    np.testing.assert_array_equal(lines["dynamics, times Q"], learned.dynamics_scales)
+    assert ax.get_yscale() == "log"
+
+
+def test_a_plot_has_levels_below_where_q_was_learned(learned):
+    assert len(learned.plot().axes) == 2
+    assert len(learned.plot(with_levels=False).axes) == 1
+    assert len(wolf.filter(MODEL, YS, method="WoLF").plot().axes) == 1
+    with pytest.raises(ValueError, match="axes of their own"):
+        learned.plot(with_levels=True, ax=learned.plot().axes[0])
+
+
+def test_what_is_far_off_is_said_in_words(learned, tmp_path):
+    assert "R is far off" in repr(learned)
+    assert "R is far off" in learned._repr_html_()
+    wolf.report(learned, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    section = page[page.index("What was learned about the noise") :].split("</section>")[0]
+    assert "R is far off" in section
+    assert section.count('class="line"') == 2
+
+
+def test_methods_that_learn_nothing_are_told_so(tmp_path):
+    out = wolf.filter(MODEL, YS, method="WoLF")
+    with pytest.raises(ValueError, match="no levels were kept"):
+        wolf.plots.levels(out)
+    wolf.report(out, tmp_path / "page.html")
+    assert "What was learned about the noise" not in (tmp_path / "page.html").read_text()
