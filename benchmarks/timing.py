@@ -21,7 +21,6 @@ STORE = Path(__file__).parents[1] / "build" / "bench.json"
 OURS = ("KF", "WoLF", "default")
 OTHERS = ("C++", "OpenCV", "filterpy", "simdkalman", "statsmodels", "dynamax", "pykalman")
 WIDTH = 120  # of lines in the documentation
-PAUSE = 0.2  # seconds: threads of linear algebra spin for a while after their work, and would be counted with the next
 CLOSE = 1e-6  # of the largest number, within which those who compute the same must agree
 
 
@@ -44,7 +43,6 @@ def cpu_times(runs: dict[str, Run], rounds: int) -> dict[str, float]:
     best = dict.fromkeys(runs, np.inf)
     for name in [*runs] * (rounds + 1):  # the first round warms up: its times are never the smallest
         run = runs[name]
-        time.sleep(PAUSE)
         given = () if run.start is None else (run.start(),)
         begun = time.process_time()
         result = run.call(*given)

@@ -219,3 +219,26 @@ def test_arrays_of_integers_find_the_keys_that_lists_find(batches):
         other.forget(gone)
     for key in other:
         assert one[key].t == other[key].t
+
+
+@given(st.lists(st.tuples(st.booleans(), st.lists(st.sampled_from("abcd"), min_size=1, max_size=4)), max_size=12))
+def test_keys_of_text_are_found_again_whatever_came_between(batches):
+    bank, counts = wolf.Bank(LEVEL, "KF"), {}
+    for forget, keys in batches:
+        if forget:
+            bank.forget([key for key in dict.fromkeys(keys) if key in counts])
+            counts = {key: count for key, count in counts.items() if key not in keys}
+            continue
+        for _ in range(2):  # the second time the list is the last one
+            bank.step(keys, np.zeros(len(keys)))
+            for key in keys:
+                counts[key] = counts.get(key, 0) + 1
+    assert {key: bank[key].t for key in bank} == counts
+
+
+@pytest.mark.parametrize("wrong", [[None, "b"], [np.ones(2), "b"], [1.5, "b"]])
+def test_what_is_no_key_is_refused_after_a_list_of_text(wrong):
+    bank = wolf.Bank(LEVEL, "KF")
+    bank.step(["a", "b"], np.zeros(2))
+    with pytest.raises(ValueError, match="keys must be text or integers"):
+        bank.step(wrong, np.zeros(2))

@@ -74,6 +74,13 @@ def test_variances_are_close_to_those_of_a_fit():
     assert np.log(found.parameters["level_var"] / fitted.parameters["level_var"]) == pytest.approx(0.0, abs=0.6)
 
 
+@pytest.mark.parametrize(("weekly", "periods"), [(2.0, {24, 168}), (0.0, {24})])
+def test_a_weak_week_beside_a_strong_day_is_found_and_none_is_made_up(weekly, periods):
+    hours = np.arange(1500)
+    ys = 10 * np.sin(2 * np.pi * hours / 24) + weekly * np.sin(2 * np.pi * hours / 168) + noisy(3, len(hours))
+    assert {season.period for season in find_seasons(ys, 3600.0)} == periods
+
+
 def test_two_seasons_are_found_and_a_calendar_names_them():
     hours = np.arange(24 * 7 * 6)
     ys = 5 * np.sin(2 * np.pi * hours / 24) + 4 * np.sin(2 * np.pi * hours / 168) + noisy(2, len(hours))

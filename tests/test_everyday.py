@@ -141,6 +141,14 @@ def test_a_limit_of_the_sensor_is_told_and_rounding_is_not():
     assert suspects.limits(np.maximum(values, 0.0)) == {}  # as rain
 
 
+def test_a_sensor_that_always_says_the_same_is_no_limit_of_the_others():
+    rng = np.random.default_rng(1)
+    lines = [f"{t},a,{20 + rng.normal():.2f}\n{t},b,41.5" for t in range(100)]
+    write(["time,sensor,value", *lines])
+    assert "the limit" in " ".join(load("in.csv", values=("value",)).notes)
+    assert "the limit" not in " ".join(load("in.csv", values=("value",), by="sensor").notes)
+
+
 # dates
 
 DATES = {

@@ -32,7 +32,15 @@ def functions(dynamics, observe):
 
 TRACK = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
 RADAR = functions(move, range_bearing)
-LINEAR = [pytest.param(name, marks=pytest.mark.bits if name in (*QUICK, "KF") else pytest.mark.slow) for name in NAMES]
+BITS = ("KF", "WoLF-PerCoordinate", "UKF")  # of which the compiler that users have is asked, too: moments and weights
+
+
+def tier(name):
+    """Say in which tier a row is."""
+    return pytest.mark.bits if name in BITS else () if name in QUICK else pytest.mark.slow
+
+
+LINEAR = [pytest.param(name, marks=tier(name)) for name in NAMES]
 NONLINEAR = [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in NAMES if n != "KF"]
 
 

@@ -179,13 +179,24 @@ def test_noise_that_changes_is_drawn_and_told(tmp_path, series):
 
 
 def test_many_series_are_shown_in_little_the_most_troubled_first(tmp_path, series):
-    calm = dataclasses.replace(series[0], label="calm", outlier=np.zeros(600, bool))
+    errors = np.random.default_rng(3).normal(size=(600, 1))
+    calm = dataclasses.replace(series[0], label="calm", outlier=np.zeros(600, bool), standardised=errors)
+    calm = dataclasses.replace(calm, nis=errors[:, 0] ** 2)
     some = [calm, dataclasses.replace(series[0], label="wild")]
     text = make(tmp_path / "report.html", some, failed={"dead": "all 9 values are missing"})
     places = [text.index(words) for words in ("<b>dead</b>", "<b>wild</b>", "<b>calm</b>")]
     assert places == sorted(places)
     assert [picture["label"] for picture in told(text)["pictures"]] == ["wild", "calm"]
     assert text.count('role="img" aria-label="calm') == 1
+
+
+def test_a_series_whose_errors_are_alike_is_more_troubled_than_a_calm_one(tmp_path, series):
+    errors = np.random.default_rng(3).normal(size=601)
+    calm = dataclasses.replace(series[0], label="calm", outlier=np.zeros(600, bool), standardised=errors[1:, None])
+    calm = dataclasses.replace(calm, nis=errors[1:] ** 2)
+    lasting = (0.8 * errors[1:] + 0.8 * errors[:-1])[:, None]
+    text = make(tmp_path / "report.html", [calm, dataclasses.replace(calm, label="lasting", standardised=lasting)])
+    assert text.index("<b>lasting</b>") < text.index("<b>calm</b>")
 
 
 def test_the_shape_of_a_season_is_that_of_the_estimate():

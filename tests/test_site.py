@@ -24,7 +24,7 @@ WORDS = {
     "finance": {"gallery", "find"},
     "Kafka": {"fleet", "service", "find"},
     "rolling": {"readings", "gallery", "find"},
-    "changepoint": {"gallery", "find", "learned-noise"},
+    "changepoint": {"model-zoo", "gallery", "find"},
     "filter_frame": {"readings", "api"},
 }
 

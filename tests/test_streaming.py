@@ -12,13 +12,14 @@ import numpy as np
 import pyarrow
 import pytest
 from click.testing import CliRunner
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import csv, parquet
 
 import wolf
 from wolf.cli import main
 from wolf.streaming import parts
+from wolf.streaming.flow import Flow, name_columns
 from wolf.streaming.reorder import Reorder
 from wolf.streaming.rows import Arrived, Columns, Parser
 from wolf.streaming.sources import Source
@@ -87,7 +88,9 @@ def test_order_and_lateness_follow_from_the_rows_alone(times, cuts, lateness):
     def play(pieces):
         buffer, gone, late, last = Reorder(float(lateness), 1), [], 0, {}
         for piece in pieces:
-            released, more = buffer.push(rows.take(piece), lambda asked: np.array([last.get(k, np.nan) for k in asked]))
+            released, more, _ = buffer.push(
+                rows.take(piece), lambda asked: np.array([last.get(k, np.nan) for k in asked])
+            )
             for key, t, (i,) in zip(*released, strict=True):
                 assert t >= last.get(key, -np.inf)  # the rows of a key are let go in order
                 last[key] = t
@@ -287,6 +290,35 @@ def test_a_key_that_was_silent_for_too_long_starts_anew_whatever_the_batches(tmp
     assert done.keys == 1  # the others are forgotten
     with pytest.raises(ValueError, match="forget is about times"):
         run(tmp_path, "c", time=None, lateness=0.0, forget=1.0)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10_000), cuts=st.sets(st.integers(1, 59), max_size=8).map(sorted))
+def test_what_is_forgotten_does_not_depend_on_batches(seed, cuts):
+    """Also with rows that come again when their key is long forgotten, or from a clock that lags behind."""
+    rng = np.random.default_rng(seed)
+    clock = np.cumsum(rng.exponential(2.0, 60))
+    lag = np.where(rng.random(60) < 0.2, rng.uniform(0, 60, 60), 0.0)
+    rows = Arrived([f"s{k}" for k in rng.integers(3, size=60)], np.round(clock - lag, 1), rng.normal(size=(60, 1)))
+    whole, pieces = (passed_in_batches(rows, ends) for ends in ([60], [*cuts, 60]))
+    assert whole[0] == pieces[0]
+    for one, other in zip(whole[1:], pieces[1:], strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def passed_in_batches(rows, ends):
+    """Take rows through a flow, and tidy up after each batch, as a commit does; give those that passed."""
+    flow = Flow(wolf.Bank(LEVEL), name_columns("id", "v", "t"), 2.0, 1.0, 0.95, forget=10.0)
+    passed, begin = [], 0
+    for end in ends:
+        passed.append(flow.take(rows.take(np.arange(begin, end))))
+        flow.tidy()
+        begin = end
+    passed.append(flow.flush())
+    some = [each for each in passed if each is not None]
+    whole = some[0].join(some[1:])
+    counted = flow.counted(0)
+    return (whole.rows.keys, counted.late, counted.repeated), whole.rows.times, whole.stepped.mean
 
 
 def test_standard_input_that_is_sent_again_is_recognised(tmp_path, monkeypatch):

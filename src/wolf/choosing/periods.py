@@ -65,8 +65,10 @@ def find_seasons(values: np.ndarray, unit: float | None = None) -> list[Season]:
             found.append((strength, period, name))
     kept: list[tuple[float, float, str]] = []
     for strength, period, name in sorted(found, key=lambda each: each[1]):
-        # What repeats after a day repeats after two: a multiple must be stronger, and a neighbour is the same season.
-        if any(_is_multiple(period, other) and strength < before + STRONGER for before, other, _ in kept):
+        # What repeats after a day repeats after two: a multiple must be stronger, or repeat in what is left without the
+        # day; a neighbour is the same season.
+        within = [other for before, other, _ in kept if _is_multiple(period, other) and strength < before + STRONGER]
+        if any(not _repeats_beyond(clean, period, other) for other in within):
             continue
         kept.append((strength, period, name))
     kept.sort(reverse=True)
@@ -122,6 +124,15 @@ def _at(repeats: np.ndarray, period: float) -> float:
         return 0.0
     away = [round(0.5 * period), min(round(1.5 * period), len(repeats) - 1)]
     return float(min(repeats[here], repeats[here] - 0.5 * repeats[away].sum()))
+
+
+def _repeats_beyond(values: np.ndarray, period: float, shorter: float) -> bool:
+    """Say whether a series repeats after a period once the mean course of a shorter one is taken off."""
+    if period < TWICE * shorter:
+        return False
+    phase = (np.arange(len(values)) % shorter).astype(int)
+    course = np.bincount(phase, values) / np.maximum(np.bincount(phase), 1)
+    return _at(_autocorrelation(values - course[phase]), period) > REPEATS
 
 
 def _best_lag(repeats: np.ndarray, period: float) -> float:

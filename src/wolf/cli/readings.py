@@ -111,8 +111,8 @@ def load(
     if not names and places:
         names = [places["latitude"], places["longitude"]]
     names = names or [finding.find_value(table, columns, {dated, clock, by}, notes)]
-    stacked = np.stack([_numbers(table, name, how, notes) for name in names], axis=1)
     groups, labels, keys = (None, None, None) if by is None else files.group_column(table, by)
+    stacked = np.stack([_numbers(table, name, how, notes, groups) for name in names], axis=1)
     axis = None
     if dated is not None:
         axis = files.time_column(table, dated, clock, day_first=how.day_first, zone=how.zone, groups=groups)
@@ -126,7 +126,9 @@ def load(
     return Readings(table.without_rows(), quoted, *found, {}, place)
 
 
-def _numbers(table: files.Table, name: str, how: Reading, notes: list[str]) -> np.ndarray:
+def _numbers(
+    table: files.Table, name: str, how: Reading, notes: list[str], groups: np.ndarray | None = None
+) -> np.ndarray:
     """Read the numbers of a column, and note what a person should know of them."""
     codes, words = _split_missing(how.missing)
     found = files.number_column(table, name, how.on_bad_cell, how.decimal, words)
@@ -151,12 +153,22 @@ def _numbers(table: files.Table, name: str, how: Reading, notes: list[str]) -> n
             f"{code:g} stands {count:,} times in {name!r}, far from all else: if it means that nothing came, "
             f"add --missing {code:g}"
         )
-    for limit, count in suspects.limits(values[~np.isin(values, list(suspected))]).items():
+    moving = values if groups is None else values[~_in_constant(values, groups)]
+    for limit, count in suspects.limits(moving[~np.isin(moving, list(suspected))]).items():
         notes.append(
             f"{count:,} values of {name!r} are exactly {limit:g}, the limit of what it shows: "
             "what was measured there may lie beyond"
         )
     return values
+
+
+def _in_constant(values: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """Find rows of series that always say the same: that is no limit of what the others show, (T,)."""
+    least, most = np.full(groups.max(initial=0) + 1, np.inf), np.full(groups.max(initial=0) + 1, -np.inf)
+    known = np.isfinite(values)
+    np.minimum.at(least, groups[known], values[known])
+    np.maximum.at(most, groups[known], values[known])
+    return np.asarray((least == most)[groups])
 
 
 def _split_missing(given: tuple[str, ...]) -> tuple[list[float], tuple[str, ...]]:

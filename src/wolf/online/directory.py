@@ -12,11 +12,16 @@ TABLE_PER_KEY = 16  # entries of a table of integers for each key that there is
 
 
 class Directory(dict[Hashable, int]):
-    """Says which row each key has; those of small integers are also in a table, where an array finds them at once."""
+    """Says which row each key has.
+
+    Those of small integers are also in a table, where an array finds them at once. Of text the last list is kept: often
+    the next one is the same, and comparing is several times quicker than looking up.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._table = np.full(0, -1)
+        self._last: tuple[Sequence[Hashable], np.ndarray] = [], np.empty(0, np.int64)
 
     def put(self, keys: Sequence[Hashable], rows: Sequence[int]) -> None:
         """Add keys that are new, each with its row."""
@@ -38,17 +43,37 @@ class Directory(dict[Hashable, int]):
 
     def drop(self, key: Hashable) -> int:
         """Take a key out, and give its row."""
+        self._last = [], np.empty(0, np.int64)
         if type(key) is int and 0 <= key < len(self._table):
             self._table[key] = -1
         return self.pop(key)
 
     def find(self, keys: Any) -> np.ndarray | None:
-        """Find the rows of an array of integers, (n,); None where that is not all in the table."""
+        """Find the rows of an array of integers, (n,), or of the last list of text; None where that is not enough."""
+        if isinstance(keys, list):
+            last, rows = self._last
+            try:
+                return rows if last and keys == last else None
+            except (TypeError, ValueError):  # something that is no key, and cannot be compared
+                return None
         array = isinstance(keys, np.ndarray) and keys.ndim == 1 and keys.dtype.kind in "iu" and keys.size > 0
         if not array or keys.min() < 0 or keys.max() >= len(self._table):
             return None
         rows = self._table[keys]
         return rows if rows.min() >= 0 else None
+
+    def look_up(self, names: Sequence[Hashable]) -> np.ndarray:
+        """Find the rows of keys that are there.
+
+        Args:
+            names: text or integers, in a list that nobody changes afterwards.
+        """
+        rows = self.find(names)
+        if rows is None:
+            rows = np.fromiter(map(self.__getitem__, names), np.int64, len(names))
+            if set(map(type, names)) == {str}:  # what equals text is text; what equals a number may be none
+                self._last = names, rows
+        return rows
 
 
 class Coded:

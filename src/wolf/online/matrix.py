@@ -33,7 +33,7 @@ class Matrix:
     def find(self, names: Sequence[Hashable]) -> np.ndarray:
         """Find the row of each key, and make rows for new ones, at the prior."""
         try:
-            return np.fromiter(map(self.rows.__getitem__, names), np.int64, len(names))
+            return self.rows.look_up(names)
         except KeyError:
             fresh = [name for name in dict.fromkeys(names) if name not in self.rows]
         self.add(fresh, *self._start(len(fresh)), np.full(len(fresh), np.nan))

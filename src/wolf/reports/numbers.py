@@ -76,9 +76,16 @@ def series_numbers(each: Series, names: list[str], origin: int | None, most: int
             | _kinds(each, rows, k)
             | _of_readings(each, rows, k)
             | _noise(each.standardised[:, k], outlier[:, own], times)
-            | _tests(each.standardised[:, k], outlier[:, own], each.nis[~outlier.any(1)], len(each.columns))
+            | residual_tests(each, k)
         )
     return pictures
+
+
+def residual_tests(each: Series, column: int) -> dict[str, Any]:
+    """Compare the residuals of a column with what a right model would leave."""
+    outlier = each.outlier if each.outlier.ndim == 2 else each.outlier[:, None]
+    own = outlier[:, min(column, outlier.shape[1] - 1)]
+    return _tests(each.standardised[:, column], own, each.nis[~outlier.any(1)], len(each.columns))
 
 
 def _kinds(each: Series, rows: np.ndarray, column: int) -> dict[str, Any]:

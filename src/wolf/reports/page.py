@@ -66,7 +66,7 @@ def render(
         past: whether estimates use the past of each row only; None to take it from the options.
     """
     past = getattr(options, "live", not options.smooth) if past is None else past
-    series = sorted(series, key=trouble, reverse=True)
+    series = sorted(series, key=lambda each: trouble(each, past), reverse=True)
     shown = series[:SHOWN]
     most = max(200, numbers.MOST // max(1, sum(len(each.columns) for each in shown)))
     drawn = [numbers.series_numbers(each, names, origin, most) for each in shown]
@@ -108,10 +108,17 @@ def render(
     return re.sub(r"\{\{([A-Z]+)\}\}", lambda found: fields[found[1]], _asset("page.html"))
 
 
-def trouble(each: Series) -> float:
-    """Say how much a series needs to be looked at: its share of flagged and of missing readings, and of worries."""
+def trouble(each: Series, past: bool = True) -> float:
+    """Say how much a series needs to be looked at: its share of flagged and of missing readings, and its worries.
+
+    Args:
+        each: cleaned.
+        past: whether estimates use the past of each row only.
+    """
     share = each.flagged / max(each.judged, 1) + each.missing / max(each.values.size, 1)
-    return share + WORRY * len(verdicts.of_series(each))
+    tests = [numbers.residual_tests(each, k) for k in range(len(each.columns))] if each.standardised.size else []
+    worries = verdicts.of_series(each) + [words for told in tests for words in verdicts.of_picture(told, past)]
+    return share + WORRY * len(worries)
 
 
 def _maybe(title: str, content: str) -> str:

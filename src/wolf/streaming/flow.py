@@ -91,8 +91,8 @@ class Flow:
     ):
         check(bank, columns, lateness, step, forget)
         self.bank, self.columns, self.step, self.forget = bank, columns, step, forget
-        self.reach, self.lateness = deviations(checks.level(level)), lateness
-        self.reorder = Reorder(lateness, len(columns.values), step)
+        self.reach = deviations(checks.level(level))
+        self.reorder = Reorder(lateness, len(columns.values), step, forget)
         self.count = Streamed()
         self.dated: bool | None = None  # known from the first row on
 
@@ -120,29 +120,29 @@ class Flow:
         self.count.rows += len(rows.keys)
         if self.columns.time is None:
             return self._pass(rows)
-        released, late = self.reorder.push(rows, self.bank.last_times)
+        released, late, behind = self.reorder.push(rows, self.bank.last_times)
         self.count.late += late
-        return self._pass(released)
+        return self._pass(released, behind)
 
     def flush(self) -> Passed | None:
         """Let everything go that waits."""
         return self._pass(self.reorder.flush())
 
-    def _pass(self, rows: Arrived) -> Passed | None:
+    def _pass(self, rows: Arrived, behind: np.ndarray | float = -math.inf) -> Passed | None:
         if not len(rows.keys):
             return None
         if self.forget is None:
             return self._step(rows)
-        some = [self._step(rows.take(piece)) for piece in self._pieces(rows)]
+        some = [self._step(rows.take(piece)) for piece in self._pieces(rows, behind)]
         passed = [each for each in some if each is not None]
         return passed[0].join(passed[1:]) if passed else None
 
-    def _pieces(self, rows: Arrived) -> Iterator[np.ndarray]:
+    def _pieces(self, rows: Arrived, behind: np.ndarray | float) -> Iterator[np.ndarray]:
         """Cut rows before each that finds its key forgotten, so that it starts anew whatever the batches are."""
-        assert self.forget is not None
-        clock, limit = rows.times / self.step, self.forget / self.step
-        gaps = clock - newest_before(rows.keys, clock, self.bank.last_times)
-        stale = np.flatnonzero(np.isfinite(gaps) & (gaps > limit))
+        clock = rows.times / self.step
+        newest = newest_before(rows.keys, clock, self.bank.last_times)
+        forgotten = (clock - newest > self.reorder.forget) | (newest < behind)
+        stale = np.flatnonzero(np.isfinite(newest) & forgotten)
         begun = {key: i for i, key in reversed(list(enumerate(rows.keys)))} if len(stale) else {}
         self.bank.forget(
             rows.keys[i] for i in stale.tolist() if begun[rows.keys[i]] == i
@@ -156,9 +156,9 @@ class Flow:
 
     def tidy(self) -> list[str]:
         """Drop keys that are forgotten already; give them."""
-        if self.forget is None or math.isinf(self.reorder.latest):
+        limit = self.reorder.forgotten
+        if math.isinf(limit):
             return []
-        limit = self.reorder.latest - (self.forget + self.lateness) / self.step
         keys = [str(key) for key in self.bank]
         gone = [key for key, time in zip(keys, self.bank.last_times(keys).tolist(), strict=True) if time < limit]
         self.bank.forget(gone)
