@@ -295,8 +295,8 @@ class Filtered:
             refused = saved.get("outliers", np.zeros(len(self), bool))
             refused = refused if refused.ndim == 1 else refused.any(axis=1)
             picture = notebook.sketch(self.means[:, 0], deviation, refused, "the first state, and refused measurements")
-        more = self._told() if self.num_series is None else []
-        return notebook.page(self._title(), self._facts(), picture, notes=[line.strip() for line in more])
+        more = remarks(self) if self.num_series is None else []
+        return notebook.page(self._title(), self._facts(), picture, notes=more)
 
     def _title(self) -> str:
         many = "" if self.num_series is None else f"{self.num_series} series x "
