@@ -198,3 +198,10 @@ def test_a_pass_is_the_smoother_of_the_whole_series(values, gaps, monkeypatch):
     whole = wolf.smooth(wolf.filter(build(steps), some[:, None], method="KF", engine="xla"))
     np.testing.assert_allclose(found.mean, whole.means[:, 0], atol=1e-9)
     np.testing.assert_allclose(found.variance, whole.covs[:, 0, 0], atol=1e-9)
+
+
+def test_readings_beside_huge_spikes_are_not_left_out_before_a_season_is_known():
+    """On the thermometer that comes with the package: three huge errors close together in its first half day."""
+    told = np.genfromtxt(wolf.datasets.path("thermometer"), delimiter=",", names=True)
+    found = clean(told["value"][:, None], told["time"], Options(diagnostics=False))[0]
+    np.testing.assert_array_equal(np.flatnonzero(found.outlier[:400]), np.flatnonzero(told["is_outlier"][:400]))

@@ -218,6 +218,20 @@ class _Case:
         factor = float(self.limits.runs[:-1].max()) / faults.FAULT
         self.mask = outlines.redraw(some, self.known & ~self.stuck & ~self.drifts, errors, self.shape, factor)
         self.mask |= mask & ~some
+        if np.any(self.mask & ~mask):
+            self._take_back(mask, outlines.clusters(some, self.shape.longest))
+
+    def _take_back(self, before: np.ndarray, clusters: list[tuple[int, int]]) -> None:
+        """Undo what was drawn around a cluster if all other readings speak for it."""
+        # An outline goes by the errors of a settled filter; before that, a huge fault seems to spoil its neighbours.
+        seen = self.sweep()
+        off = self.values - self.offset - seen.mean
+        off /= np.sqrt(seen.variance + self.obs_var * self.ratio) * self.near
+        for first, stop in clusters:
+            around = slice(max(first - outlines.OUT, 0), stop + outlines.OUT)
+            added = off[around][self.mask[around] & ~before[around]]
+            if added.size and np.sqrt(np.mean(added**2)) <= MISPLACED:
+                self.mask[around] &= before[around]
 
     def look(self) -> bool:
         """Take one round; say whether anything changed."""
