@@ -65,7 +65,7 @@ class Problem:
         begun = transform.natural(transform.start)
         first = given.build(builder, begun)
         self.method = given.base(method, first)
-        self.last = begun, first, cast(first, "float64")
+        self.last = self.first = begun, first, cast(first, "float64")
         self.structure = jax.tree.structure(self.last[2])
         self.ys = given.series(ys, first.obs_dim)
         sizes = np.abs(self.ys[np.isfinite(self.ys)])
@@ -254,9 +254,10 @@ class Problem:
         return self._built(dict(zip(self.transform.names, numbers[: self.size].tolist(), strict=True)))[1]
 
     def _built(self, named: dict[str, float]) -> tuple[Any, Any]:
-        """Call the builder, unless these were its last numbers; give its model, and that in double precision."""
-        if self.last[0] == named:
-            return self.last[1:]
+        """Call the builder, unless these were its first or last numbers; give its model, also in double precision."""
+        for known in (self.last, self.first):
+            if known[0] == named:
+                return known[1:]
         built = self.builder(**named)
         model = cast(built, "float64")
         if not jax.tree.structure(model) == self.structure:  # type: ignore[operator]
@@ -302,7 +303,11 @@ class Problem:
 
     def _total(self, result: Any) -> float:
         """Give the score of all rows: what a vague prior costs is a part of it, for the model that is handed out."""
-        return -float(result.fun) * self.count - float(self.vague.cost(prior_variances(self._at(result.x)[0])))
+        if self.affine is None:
+            widths = prior_variances(self._at(result.x)[0])
+        else:
+            widths = self.widths[0] + self.numbers(result.x) @ self.widths[1]
+        return -float(result.fun) * self.count - float(self.vague.cost(widths))
 
     def _describe(self, result: Any) -> Start:
         values = self.transform.natural(result.x[: self.size])
