@@ -27,7 +27,7 @@ import numpy as np
 from timing import write_page
 
 import wolf
-from wolf.filters import Mode, RaoBlackwellFilter
+from wolf.filters import IMM, Mode, RaoBlackwellFilter
 from wolf.noise import MixtureLaw, StudentLaw
 
 STEPS = 1000
@@ -312,13 +312,17 @@ def jumps(trials, rng):
     """State outliers, N(0, sd²) on all states with probability 0.01, and 5 % gross outliers. Median J, coverage."""
     modes = (Mode(), Mode(obs_scale=100.0), Mode(dynamics_scale=400.0))
     methods = METHODS | {"IMM over R and Q": wolf.methods.make("IMM", modes=modes)}
+    leaves = np.array([[0.99, 0.01], [0.99, 0.01]])
+    methods["IMM of two Adaptive"] = IMM((Mode(), Mode(dynamics_scale=1000.0)), leaves, wolf.Adaptive())
     print("| jumps | " + " | ".join(methods) + " |\n|" + "---|" * (len(methods) + 1))
-    for name, size, share, q in (("sd 10", 10.0, 0.0, 1.0), ("sd 10, outliers", 10.0, 0.05, 1.0),
-                                 ("sd 50, outliers", 50.0, 0.05, 1.0), ("none, Q / 10", 0.0, 0.05, 0.1)):  # fmt: skip
+    cases = (("sd 10", 10.0, 0.0, 1.0, 1.0), ("sd 10, outliers", 10.0, 0.05, 1.0, 1.0))
+    cases += (("sd 50, outliers", 50.0, 0.05, 1.0, 1.0), ("none, Q / 10", 0.0, 0.05, 0.1, 1.0))
+    cases += (("sd 10, outliers, R / 10", 10.0, 0.05, 1.0, 0.1), ("none", 0.0, 0.05, 1.0, 1.0))
+    for name, size, share, q, r in cases:
         events = np.where(rng.random((STEPS, trials, 1)) < 0.01, size * rng.normal(size=(STEPS, trials, 4)), 0.0)
         truth, clean = walk(trials, STEPS, rng, dict(enumerate(events)))
         ys = gross(clean, share, rng)
-        model = wolf.LinearModel(F, H, q * np.asarray(PLANE.Q), PLANE.R, *PLANE.prior)
+        model = wolf.LinearModel(F, H, q * np.asarray(PLANE.Q), r * np.asarray(PLANE.R), *PLANE.prior)
         found = [score(method, ys, truth, model=model) for method in methods.values()]
         cells = [f"{np.median(one['J']):.1f}, {one['coverage'].mean():.2f}" for one in found]
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)

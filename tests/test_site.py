@@ -24,7 +24,7 @@ WORDS = {
     "finance": {"gallery", "find"},
     "Kafka": {"fleet", "service", "find"},
     "rolling": {"readings", "gallery", "find"},
-    "changepoint": {"model-zoo", "gallery", "find"},
+    "changepoint": {"changepoints"},
     "filter_frame": {"readings", "api"},
 }
 

@@ -6,6 +6,7 @@ from wolf.models.chaos import kuramoto_sivashinsky as kuramoto_sivashinsky
 from wolf.models.chaos import linear_advection as linear_advection
 from wolf.models.chaos import lorenz63 as lorenz63
 from wolf.models.chaos import lorenz96 as lorenz96
+from wolf.models.coloured import with_noise_memory as with_noise_memory
 from wolf.models.continuous import discretise as discretise
 from wolf.models.continuous import linear_sde as linear_sde
 from wolf.models.continuous import merge_sensors as merge_sensors

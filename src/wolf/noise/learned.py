@@ -25,6 +25,7 @@ WIDTHS = {"factor 2": 0.5, "factor 10": 1.0}  # of the bell, in ln s
 SCALES = np.logspace(-1.5, 4.0, 12)  # half decades; twelve, since processors add in fours
 FLOOR = 0.002  # of each size, beside a bell of height 1: what an outlier finds before any was seen
 FAR_OFF = 10.0  # factor from which R or Q is called far off
+SUSPECT = 3.0  # factor from which less noise with more dynamics is told
 LIMIT = 9e3  # factor at which levels stop
 UNKNOWN = 0.7  # standard deviation of ln q from which Q is said not to be known: a factor of 4 either way
 OUTLIER_SCALE = 9.0  # noise of more than this many ordinary variances is an outlier's
@@ -79,18 +80,24 @@ class NoiseLaw(NamedTuple):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What a person should know: that R or Q is far off, or that the measurements cannot tell Q."""
-        said = []
+        """What a person should know: that R or Q is far off, that it may be errors that last, or that Q is unknown."""
+        said, known = [], None if self.dynamics is None else float(self.dynamics)
+        unknown = self.spreads is not None and float(self.spreads.dynamics) > UNKNOWN**2
         levels = {"R": (self.typical, "noise")}
-        if self.dynamics is not None:
-            levels["Q"] = (float(self.dynamics), "dynamics noise")
+        if known is not None and not unknown:
+            levels["Q"] = (known, "dynamics noise")
         for name, (level, what) in levels.items():
             if not 1.0 / FAR_OFF <= level <= FAR_OFF:
                 limit = ", the limit of what is learned" if not 1.0 / LIMIT <= level <= LIMIT else ""
                 said.append(f"{name} is far off: the {what} is {level:.3g} times what it says{limit}. Mend the model")
-        if self.spreads is not None and float(self.spreads.dynamics) > UNKNOWN**2:
+        if unknown:
             factor = float(np.exp(2.0 * np.sqrt(self.spreads.dynamics)))
             said.append(f"too few measurements to tell the level of Q: it may be {factor:.2g} times larger or smaller")
+        elif known is not None and self.typical < 1 / SUSPECT and known > SUSPECT:
+            said.append(
+                "less noise and more dynamics than the model says: so do errors that last look, and then the intervals "
+                "are too narrow. If the noise has a memory say so, by wolf.models.with_noise_memory"
+            )
         return tuple(said)
 
     def __repr__(self) -> str:

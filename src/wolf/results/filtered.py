@@ -11,6 +11,7 @@ from wolf.filters import GaussianState
 from wolf.results import labelled, notebook, tabular
 from wolf.results.describe import describe_method, describe_state
 from wolf.results.later import Later
+from wolf.results.remarks import remarks
 from wolf.results.states import States
 from wolf.statespace.arrays import count
 
@@ -159,18 +160,6 @@ class Filtered:
             raise ValueError("pick one series, as out[0].learned_noise")
         return law
 
-    def _told(self) -> list[str]:
-        """Say what levels were learned, and what is odd about them."""
-        if not isinstance(self.saved, dict) or "dynamics_scales" not in self.saved:
-            return []
-        laws = self.learned_noise
-        laws = laws if isinstance(laws, list) else [laws]
-        remarks = dict.fromkeys(remark for law in laws for remark in law.remarks)
-        return [
-            f"  learned: {laws[0]!r}" + (", of the first sensor" if len(laws) > 1 else ""),
-            *map("  {}".format, remarks),
-        ]
-
     def _kept(self, name: str) -> np.ndarray:
         """Read an array, or say why it is not there; an AttributeError, so that `hasattr` tells."""
         saved = self.saved if isinstance(self.saved, dict) else {}
@@ -293,7 +282,7 @@ class Filtered:
     def __repr__(self) -> str:
         """Tell the sizes, the method, what was refused and where the state ended."""
         lines = [f"  {words}" if name == "outliers" else f"  {name}: {words}" for name, words in self._facts()]
-        more = self._told() if self.num_series is None else []
+        more = map("  {}".format, remarks(self) if self.num_series is None else [])
         return "\n".join([self._title(), *lines, *more])
 
     def _repr_html_(self) -> str:
@@ -306,8 +295,8 @@ class Filtered:
             refused = saved.get("outliers", np.zeros(len(self), bool))
             refused = refused if refused.ndim == 1 else refused.any(axis=1)
             picture = notebook.sketch(self.means[:, 0], deviation, refused, "the first state, and refused measurements")
-        more = self._told() if self.num_series is None else []
-        return notebook.page(self._title(), self._facts(), picture, notes=[line.strip() for line in more])
+        more = remarks(self) if self.num_series is None else []
+        return notebook.page(self._title(), self._facts(), picture, notes=more)
 
     def _title(self) -> str:
         many = "" if self.num_series is None else f"{self.num_series} series x "

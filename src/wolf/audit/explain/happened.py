@@ -70,7 +70,7 @@ def _patterns(run: Run, out: Filtered, ys: np.ndarray, single: np.ndarray) -> li
     answers = Responses(model)
     outliers = [Cause("outlier", t, t, None, run.size(None, t), ALONE) for t in np.flatnonzero(single).tolist()]
     ys = np.where(single[:, None], np.nan, ys)
-    errors = _white_errors(model, out, ys)
+    errors, scale = _white_errors(model, out, ys)
     hits, rest = search(errors, answers)
     spreads = [one for one in changes(errors, np.isfinite(ys).any(axis=1)) if not _refuted(one, hits, rest)]
     if spreads:
@@ -78,6 +78,7 @@ def _patterns(run: Run, out: Filtered, ys: np.ndarray, single: np.ndarray) -> li
             errors[one.first : one.stop] /= np.sqrt(max(one.factor, 1.0))
         hits, _ = search(errors, answers)
     deviations = np.sqrt(np.diagonal(np.asarray(model.R)))
+    hits = [hit._replace(size=scale * hit.size) for hit in hits]
     named = [_named(hit, deviations, model, len(ys), answers) for hit in hits]
     named = [cause for cause in [*outliers, *named] if not any(_inside(cause, one) for one in spreads)]
     return _merge_bursts(named) + [_spread_cause(one) for one in spreads]
@@ -124,8 +125,8 @@ def _levels(out: Filtered) -> tuple[float, float]:
     return found[0], found[1]
 
 
-def _white_errors(model: Any, out: Filtered, ys: np.ndarray) -> np.ndarray:
-    """Filter without weights: white errors, (T, M), of usual spread 1; 0 where nothing was measured."""
+def _white_errors(model: Any, out: Filtered, ys: np.ndarray) -> tuple[np.ndarray, float]:
+    """Filter without weights: white errors, (T, M), of usual spread 1, 0 where nothing was measured; and over what."""
     from scipy.special import gammaincinv
 
     again = api.filter(model, ys, method="KF", inputs=out.inputs, update_first=out.update_first)
@@ -136,7 +137,8 @@ def _white_errors(model: Any, out: Filtered, ys: np.ndarray) -> np.ndarray:
     white = np.linalg.solve(np.linalg.cholesky(covs), errors[:, :, None])[:, :, 0]
     squares = (white[came.all(axis=1)] ** 2).sum(axis=1)
     usual = 2.0 * float(gammaincinv(0.5 * ys.shape[1], 0.5))
-    return white / max(np.sqrt(np.median(squares) / usual), 1e-300)
+    scale = max(float(np.sqrt(np.median(squares) / usual)), 1e-300)
+    return white / scale, scale
 
 
 def _named(hit: Hit, deviations: np.ndarray, model: Any, steps: int, answers: Responses) -> Cause:

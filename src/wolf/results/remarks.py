@@ -1,0 +1,54 @@
+"""What a person should know about a run, in words: levels that were learned, and errors that last."""
+
+from typing import Any
+
+import numpy as np
+
+CUT = 3.0  # deviations at which residuals are cut off before they are correlated
+LASTING = 0.15  # correlation of one residual with the next from which it is told
+SURE = 4.0  # and in standard errors
+
+
+def remarks(out: Any) -> list[str]:
+    """Collect what is odd about one filtered series."""
+    saved = out.saved if isinstance(out.saved, dict) else {}
+    told = _learned(out) if "dynamics_scales" in saved else []
+    if {"residuals", "innovation_covs"} <= saved.keys() and len(out):
+        told += _lasting(out.residuals, out.innovation_covs)
+    return told
+
+
+def _learned(out: Any) -> list[str]:
+    laws = out.learned_noise
+    laws = laws if isinstance(laws, list) else [laws]
+    which = ", of the first sensor" if len(laws) > 1 else ""
+    return [f"learned: {laws[0]!r}{which}", *dict.fromkeys(remark for law in laws for remark in law.remarks)]
+
+
+def _lasting(residuals: np.ndarray, covs: np.ndarray) -> list[str]:
+    """Say that errors come with the sign of the one before, if they clearly do."""
+    correlation, count = lag_one(residuals, covs)
+    if not correlation > max(LASTING, SURE / np.sqrt(max(count, 1))):
+        return []
+    return [
+        f"residuals last (correlation {correlation:.2f} from one to the next): the intervals are too narrow. If the "
+        "noise has a memory say so, by wolf.models.with_noise_memory; if the state moves more than Q says, raise Q"
+    ]
+
+
+def lag_one(residuals: np.ndarray, covs: np.ndarray) -> tuple[float, int]:
+    """Correlate each residual with the one before it, all coordinates together; outliers are cut off.
+
+    Args:
+        residuals: (T, M), NaN where nothing was measured.
+        covs: what the filter expects of them, (T, M, M).
+
+    Returns:
+        The correlation, and how many pairs it is of.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        scaled = np.clip(residuals / np.sqrt(np.diagonal(covs, axis1=-2, axis2=-1)), -CUT, CUT)
+    pairs = scaled[1:] * scaled[:-1]
+    count = int(np.isfinite(pairs).sum())
+    square = np.nanmean(scaled**2) if np.isfinite(scaled).any() else 0.0
+    return (float(np.nanmean(pairs) / square) if count and square > 0 else 0.0), count

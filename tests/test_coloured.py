@@ -1,0 +1,100 @@
+"""Noise with a memory: the posterior of all data at once, intervals that hold, and what cannot be given one."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import wolf
+from wolf.models import with_noise_memory
+
+PLANE = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
+LEVEL = wolf.LinearModel([[1.0]], [[1.0]], [[0.3]], [[2.0]], [1.0], [[0.5]])
+
+
+def all_at_once(ys, memory, share):
+    """The last state of LEVEL given all measurements, from their joint covariance."""
+    t = np.arange(1, len(ys) + 1)
+    states = 0.5 + 0.3 * np.minimum(t[:, None], t[None])
+    noise = 2.0 * (share * memory ** np.abs(t[:, None] - t[None]) + (1 - share) * np.eye(len(ys)))
+    gain = np.linalg.solve(states + noise, states[:, -1])
+    return 1.0 + gain @ (ys - 1.0), states[-1, -1] - gain @ states[:, -1]
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.floats(0.05, 0.98), st.floats(0.05, 0.95), st.integers(0, 100))
+def test_a_kalman_filter_finds_the_posterior_of_all_data_at_once(memory, share, seed):
+    ys = np.random.default_rng(seed).normal(size=(12, 1))
+    out = wolf.filter(with_noise_memory(LEVEL, memory, share), ys, method="KF")
+    mean, variance = all_at_once(ys[:, 0], memory, share)
+    np.testing.assert_allclose(out.means[-1, 0], mean, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(out.covs[-1, 0, 0], variance, rtol=1e-4)
+
+
+def test_functions_give_what_matrices_give():
+    """A nonlinear model of linear functions, with inputs."""
+    F, B = jnp.asarray(PLANE.F), np.ones((4, 1))
+    curved = wolf.StateSpaceModel(
+        lambda x, u: F @ x + u[0],
+        lambda x: x[:2],
+        np.diag(np.asarray(PLANE.Q)),
+        np.diag(np.asarray(PLANE.R)),
+        PLANE.prior,
+    )
+    straight = wolf.LinearModel(PLANE.F, PLANE.H, PLANE.Q, PLANE.R, *PLANE.prior, B=B)
+    ys, us = np.random.default_rng(1).normal(size=(30, 2)), 0.1 * np.random.default_rng(2).normal(size=(30, 1))
+    runs = [wolf.filter(with_noise_memory(one, 0.8), ys, method="EKF", inputs=us) for one in (curved, straight)]
+    np.testing.assert_allclose(runs[0].means, runs[1].means, rtol=1e-4, atol=1e-4)
+
+
+def test_steps_of_other_lengths_are_those_of_the_process():
+    model = with_noise_memory(PLANE, 0.9, 0.8)
+    F, Q = model.over([0.1, 0.2])
+    np.testing.assert_allclose(F[0], model.F, atol=1e-12)
+    np.testing.assert_allclose(Q[0], model.Q, atol=1e-12)
+    np.testing.assert_allclose(F[1][4:, 4:], 0.81 * np.eye(2), atol=1e-12)
+    np.testing.assert_allclose(Q[1][4:, 4:], 8.0 * (1 - 0.9**4) * np.eye(2), atol=1e-12)
+
+
+@pytest.mark.parametrize(("memory", "lowest"), [(0.5, 0.93), (0.9, 0.92)])
+def test_intervals_hold_where_noise_lasts(memory, lowest):
+    """5 % gross outliers; without a memory the same method is overconfident."""
+    rng = np.random.default_rng([3, int(10 * memory)])
+    truth = with_noise_memory(PLANE, memory)
+    runs = [wolf.simulate.trajectory(truth, 400, int(k)) for k in rng.integers(1 << 30, size=20)]
+    states, ys = (np.stack([getattr(run, part) for run in runs]) for part in ("states", "measurements"))
+    hit = rng.random(ys.shape[:2])[..., None] < 0.05
+    ys = np.where(hit, ys + rng.uniform(-100, 100, ys.shape), ys)
+
+    def held(model):
+        out = wolf.filter_many(model, ys)
+        error = np.abs(out.means[..., 0] - states[..., 0])
+        return (error < 1.96 * np.sqrt(out.covs[..., 0, 0])).mean()
+
+    assert held(truth) > lowest > held(PLANE) + 0.05
+
+
+def test_a_run_tells_that_residuals_last():
+    quiet, lasting = (wolf.simulate.trajectory(model, 400, 5) for model in (PLANE, with_noise_memory(PLANE, 0.9)))
+    for method in ("KF", "WoLF", None):
+        assert "residuals last" not in repr(wolf.filter(PLANE, quiet.measurements, method=method))
+        assert "with_noise_memory" in repr(wolf.filter(PLANE, lasting.measurements, method=method))
+    assert "less noise and more dynamics" in repr(wolf.filter(PLANE, lasting.measurements, method="Adaptive"))
+    holes = quiet.measurements.copy()
+    holes[::2] = np.nan  # no two in a row
+    assert "residuals last" not in repr(wolf.filter(PLANE, holes))
+
+
+@pytest.mark.parametrize(
+    ("model", "settings", "words"),
+    [
+        (PLANE, {"memory": 1.0}, "memory must be below 1"),
+        (PLANE, {"memory": 0.0}, "memory must be positive"),
+        (PLANE, {"memory": 0.5, "share": 1.5}, "share must be below 1"),
+        ("constant-velocity", {"memory": 0.5}, "model must be a LinearModel"),
+    ],
+)
+def test_what_cannot_have_a_memory_is_refused_in_words(model, settings, words):
+    with pytest.raises(ValueError, match=words):
+        with_noise_memory(model, **settings)
