@@ -6,6 +6,7 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
@@ -17,6 +18,7 @@ import wolf
 from wolf.cli import columns as finding
 from wolf.cli import main
 from wolf.cli.readings import Reading, load
+from wolf.numerics import months as calendar
 from wolf.readings import files, suspects
 from wolf.readings.files import dates, numerals
 
@@ -119,6 +121,21 @@ def test_codes_for_nothing_are_told_and_taken_out_when_asked():
     assert "3 values of 'value' taken as missing" in told
     assert "missing       3 of 30 values" in told
     assert suspects.codes(np.array([*range(900, 1100), 999.0, 999.0])) == {}
+
+
+def test_a_code_for_nothing_moves_neither_the_choice_nor_the_rest_of_the_series():
+    hours = np.arange(300)
+    level = 20 + 3 * np.sin(2 * np.pi * hours / 24) + np.random.default_rng(0).normal(0, 0.3, len(hours))
+    level[100:129] = level[200:211] = np.nan
+    write(table(np.nan_to_num(np.round(level, 2), nan=-999.0)))
+    told = invoke("filter", "in.csv", "--out", "as-it-is.csv").output
+    assert "level+seasonal:24:1" in told
+    assert "not independent" not in told
+    invoke("filter", "in.csv", "--missing", "-999", "--out", "as-missing.csv")
+    found, asked = (arrow_csv.read_csv(name).to_pydict() for name in ("as-it-is.csv", "as-missing.csv"))
+    for name in ("mean", "lower", "upper", "reading_lower", "reading_upper", "repaired"):
+        np.testing.assert_array_equal(found[name], asked[name])
+    np.testing.assert_array_equal(np.array(found["kind"]) == "dropout", np.isnan(level))
 
 
 def test_what_a_broken_chip_says_again_and_again_is_a_code_and_no_limit():
@@ -240,6 +257,42 @@ def test_date_and_time_of_day_in_two_columns_are_one_time():
     assert Path("in-clean.csv").read_text().splitlines()[-1].startswith("2024-05-02,06:00:00,,")
 
 
+def test_months_are_even_steps_and_forecasts_keep_to_them():
+    months = np.arange("2000-01", "2020-01", dtype="datetime64[M]")
+    waves = np.sin(2 * np.pi * np.arange(len(months)) / 12)
+    level = np.round(20 + 8 * waves + np.random.default_rng(0).normal(0, 0.5, len(months)), 2)
+    result = invoke("filter", write(table(level, "month,value", months)), "--forecast", "3")
+    assert "month, every 1 month" in result.output
+    assert "a season of 12 steps" in result.output
+    out = arrow_csv.read_csv("in-clean.csv").to_pydict()
+    assert [str(month)[:7] for month in out["month"][-3:]] == ["2020-01", "2020-02", "2020-03"]
+    assert "every 1 month" in invoke("look", "in.csv").output
+
+
+@given(
+    st.dates(date(1680, 1, 1), date(2200, 1, 1)),
+    st.sampled_from([1, 3, 12]),
+    st.lists(st.integers(1, 4), min_size=3, max_size=30),
+    st.booleans(),
+)
+def test_months_are_counted_as_pandas_counts_them(first, months, steps, ends):
+    """Against dates of pandas: at one day of the month, or at its end; and with a day off they are no months."""
+    places = np.cumsum([0, *steps])
+    start = pd.Timestamp(first.replace(day=min(first.day, 28)))
+    start = start + pd.offsets.MonthEnd(0) if ends else start
+    offset = pd.offsets.MonthEnd if ends else lambda n: pd.DateOffset(months=n)
+    stamps = pd.DatetimeIndex([start + offset(int(months * place)) for place in places])
+    seconds = (stamps - stamps[0]) / pd.Timedelta(seconds=1)
+    np.testing.assert_array_equal(calendar.count(seconds.to_numpy()), months * places)
+    origin = start.timestamp()
+    ahead = calendar.later(origin, months, len(places))
+    expected = [(start + offset(months * (i + 1))).timestamp() for i in range(len(places))]
+    np.testing.assert_array_equal(ahead, expected)
+    astray = seconds.to_numpy(copy=True)
+    astray[-2] += 10 * calendar.DAY
+    assert calendar.count(astray) is None
+
+
 def test_an_hour_that_comes_twice_is_told_and_read_right_in_its_zone():
     local = [f"2024-10-27 {hour}:00" for hour in ("00", "01", "02", "02", "03", "04", "05")]
     found = load(write(table(LEVEL[:7], times=local)))
@@ -264,6 +317,7 @@ def test_offsets_that_change_with_summer_are_one_time():
 
 LAYOUTS = {
     "a preamble": ["Station: Berlin", "Made by logger 7, version 2, in May", "", *table(LEVEL)],
+    "a preamble with as many cells": ["Logger 7", "Made by: Jane, 2024", "Place, Berlin", "", *table(LEVEL)],
     "comments above": ["# Station: Berlin", "# 52 N", *table(LEVEL)],
     "names in a comment": ["# made by numpy", "# time,value", *table(LEVEL)[1:]],
     "comments between": ["# a", *table(LEVEL)[:5], "# changed the battery", *table(LEVEL)[5:]],
@@ -353,6 +407,10 @@ def test_the_value_is_no_identifier_constant_or_part_of_a_date():
     assert kinds["day"] == "calendar"
     assert kinds["station_id"] == "identifier"
     assert kinds["ok"] == "flag"
+    assert (
+        "'id' rises evenly"
+        in invoke("filter", write(["time,id", *(f"2024-05-{i + 1:02d},{i}" for i in range(9))])).output
+    )
     result = invoke("filter", write(["id,year,note", *(f"{i},2024,x" for i in range(9))]))
     assert result.exit_code == 2
     assert "no column of readings: 'id' rises evenly" in result.output
@@ -406,6 +464,9 @@ def test_look_says_what_it_sees_and_would_do():
     assert "numbers, 20 to 21, written with decimal commas" in result.output
     assert result.output.splitlines()[-1] == "wolf filter in.csv --time Datum --value Wert --by sensor"
     assert list(Path().iterdir()) == [Path("in.csv")]
+    told = invoke("look", write(table(LEVEL, "time,outside °C"), "in.csv")).output
+    assert told.splitlines()[-1] == "wolf filter in.csv --time time --value 'outside °C'"
+    write(["Logger 7", *lines])
     seen = json.loads(invoke("look", "in.csv", "--json").output)
     assert seen["plan"]["values"] == ["Wert"]
     assert seen["plan"]["tells_series_apart"] == ["sensor"]

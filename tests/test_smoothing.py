@@ -194,6 +194,20 @@ def test_nonlinear_forecast_equals_filtering_what_is_missing(update_first):
     )
 
 
+@pytest.mark.parametrize("own", [True, False], ids=["own inputs", "shared inputs"])
+def test_series_that_end_early_are_forecast_from_their_own_last_input(own):
+    """With `update_first` the input of the last step moves the state into the first step ahead."""
+    model = wolf.LinearModel(**oracle.random_system(10, controls=2))
+    rng = np.random.default_rng(5)
+    ys, ahead = [rng.normal(size=(steps, model.obs_dim)) for steps in (9, 4)], rng.normal(size=(3, 2))
+    us = rng.normal(size=(2, 9, 2)) if own else rng.normal(size=(9, 2))
+    options = {"method": "KF", "update_first": True}
+    many = wolf.forecast(wolf.filter_many(model, ys, inputs=us, **options), 3, inputs=ahead)
+    for k, y in enumerate(ys):
+        alone = wolf.filter(model, y, inputs=(us[k] if own else us)[: len(y)], **options)
+        np.testing.assert_allclose(many.means[k], wolf.forecast(alone, 3, inputs=ahead).means, rtol=1e-5, atol=1e-6)
+
+
 def test_forecast_in_square_root_form_equals_joseph():
     model = wolf.LinearModel(**oracle.random_system(10))
     ys = oracle.random_data(12, STEPS)

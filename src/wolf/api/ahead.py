@@ -57,7 +57,7 @@ def forecast(
     us = checks.inputs(inputs, steps, models[0], series=out.num_series)
     for one in models:
         entry.check_time_axes(one, int(np.max(out.final.t)) + steps, out.update_first, "forecast")
-    last = None if out.inputs is None else out.inputs[..., -1, :]
+    last = _last_inputs(out)
     padded = pad_steps(int(steps))  # one program serves several lengths
     us = None if us is None else pad(us, us.ndim - 2, after=padded - int(steps))
     forecaster: Callable = run_forecast
@@ -75,3 +75,11 @@ def forecast(
     lower, upper = measured.mean - half, measured.mean + half
     index = index_ahead(out.index, int(steps))
     return Forecast(states.mean, states.cov, measured.mean, measured.cov, lower, upper, level, index)
+
+
+def _last_inputs(out: Filtered) -> np.ndarray | None:
+    """Give the inputs of the last step, of each series where they end at different ones."""
+    if out.inputs is None or out.lengths is None:
+        return None if out.inputs is None else out.inputs[..., -1, :]
+    ends = np.maximum(np.asarray(out.lengths) - 1, 0)
+    return out.inputs[ends] if out.inputs.ndim == 2 else out.inputs[np.arange(len(ends)), ends]

@@ -53,6 +53,18 @@ class Weigh(NamedTuple):
         return share_of_precision(self.weight, obs_cov, observed)
 
 
+class Roots(NamedTuple):
+    """Roots of what a `Pull` says, where they are known already.
+
+    Attributes:
+        information: W, (M, M), with `Wᵀ W = Ω`.
+        doubt: (M, K), with `Σ = doubt doubtᵀ`.
+    """
+
+    information: Array
+    doubt: Array
+
+
 class Pull(NamedTuple):
     """Average over several noises, each with its own gain: `K = P Hᵀ A`, in white coordinates.
 
@@ -62,6 +74,7 @@ class Pull(NamedTuple):
         rest: `C = I - A S`, with S what the state explains of that covariance; found without a difference.
         doubt: Σ, (M, M): the posterior covariance gains `P Hᵀ Σ H P`, since it is open which noise it was.
         sizes: the noises themselves, by which a belief that is far wider than they are is conditioned.
+        roots: of Ω and Σ, where they cost nothing; None: to be taken when they are needed.
     """
 
     whitening: Array
@@ -69,6 +82,7 @@ class Pull(NamedTuple):
     rest: Array
     doubt: Array
     sizes: Sizes | None = None
+    roots: Roots | None = None
 
     def apply(
         self, belief: Any, view: Affine, residual: Array, obs_cov: Array, form: str = "auto"
@@ -88,6 +102,8 @@ class Pull(NamedTuple):
 
     def information(self) -> Array:
         """Give the information Ω of the one noise that this stands for, `Ω = C⁻¹ A`, in white coordinates."""
+        if self.roots is not None:
+            return linalg.gram(transpose(self.roots.information))
         return linalg.symmetrise(linalg.cholesky(self.rest).solve(self.gain))
 
     def as_weight(self, jac_cov: Array) -> Weigh:
@@ -96,9 +112,12 @@ class Pull(NamedTuple):
         Args:
             jac_cov: H P, (M, D).
         """
-        root = linalg.psd_root(self.information())
-        spread = matmul(transpose(matmul(self.whitening, jac_cov)), linalg.psd_root(self.doubt))
-        return Weigh(matmul(transpose(root), self.whitening), spread)
+        information, doubt = self.roots or (
+            transpose(linalg.psd_root(self.information())),
+            linalg.psd_root(self.doubt),
+        )
+        spread = matmul(transpose(matmul(self.whitening, jac_cov)), doubt)
+        return Weigh(matmul(information, self.whitening), spread)
 
 
 class Revise(NamedTuple):

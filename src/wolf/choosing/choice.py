@@ -15,6 +15,7 @@ from wolf.choosing.verdicts import CLOSE, judge, sentence
 from wolf.fitting.guesses import difference_var
 from wolf.models.named import make, parse
 from wolf.models.sums import Sum
+from wolf.numerics import months
 from wolf.statespace import LinearModel
 
 FEWEST = 12  # values below which there is nothing to choose by
@@ -182,6 +183,10 @@ def _clock(times: Any, count: int) -> tuple[np.ndarray | None, float | None]:
         raise ValueError(f"times must be one for each of the {count} rows, in order, none missing; got {stamps.shape}")
     steps = np.diff(stamps)
     unit = float(np.median(steps[steps > 0])) if np.any(steps > 0) else 1.0
+    counted = months.count(stamps) if dated and count > 1 else None
+    if counted is not None:
+        unit, stamps = float(np.median(np.diff(counted))) * months.MONTH, counted * months.MONTH
+        steps = np.diff(stamps)
     even = np.all(np.abs(steps - unit) <= 1e-3 * unit)
     return None if even else (stamps - stamps[0]) / unit, unit if dated else None
 

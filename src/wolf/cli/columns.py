@@ -162,7 +162,8 @@ def find_value(table: files.Table, columns: list[Column], taken: set[Any], notes
     named = [c for c in free if c.name.strip().lower() in VALUE_NAMES and c.kind in ("reading", "flag", "count")]
     others = [column for column in free if column.kind in WORDS and column.kind != "empty"]
     if not numbers and not named:
-        numbers = others if len(free) == 1 else [column for column in others if column.kind == "flag"]
+        alone = ("flag", "constant") if len(free) == 1 else ("flag",)  # of a constant the fit says why not
+        numbers = [column for column in others if column.kind in alone]
     if not numbers and not named:
         _refuse(table, free)
     chosen = (named or numbers)[0].name

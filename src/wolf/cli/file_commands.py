@@ -97,7 +97,8 @@ def filter_command(source: str, method: str | None, out: str | None, report: str
     files.check_apart(inputs(options["model"], source), {"--out": target, "--report": report})
     read = load(source, options)
     tell_size(options["model"], options["quiet"])
-    chosen = dataclasses.replace(chosen, dated=read.axis is not None and read.axis.origin is not None)
+    if read.axis is not None and read.axis.origin is not None:
+        chosen = dataclasses.replace(chosen, dated=True, origin=read.axis.origin / 1e9)
     with Progress(f"Filtering {len(read.values):,} rows", read.values.size, options["quiet"]) as progress:
         series = _clean(read, chosen, target, report is not None, progress)
     wrote = ["standard output" if target == "-" else target]

@@ -12,6 +12,7 @@ from wolf.cli.readings import Readings
 from wolf.methods import make
 from wolf.models.named import parse
 from wolf.readings import Options, Ready, Series, files, prepare
+from wolf.readings.timing import told_step
 from wolf.readings.types import AUTO
 
 MANY_STATES = 32  # from here on a person should know before the wait
@@ -220,11 +221,11 @@ def _facts_of(each: Ready | Series) -> dict[str, Any]:
 def _describe_time(readings: Readings, series: Sequence[Ready] | Sequence[Series]) -> str:
     if readings.time is None:
         return "none found: rows are taken as even steps (name it with --time)"
-    unit = series[0].unit
-    seconds = " s" if readings.axis is not None and readings.axis.origin is not None else ""
+    step = told_step(series[0].unit, readings.axis is not None and readings.axis.origin is not None)
+    named = " and ".join(filter(None, [readings.time, readings.clock]))
     if all(each.even for each in series):
-        return f"{readings.time}, every {unit:g}{seconds}"
-    return f"{readings.time}, uneven, typically {unit:g}{seconds} apart: continuous-time model"
+        return f"{named}, every {step}"
+    return f"{named}, uneven, typically {step} apart: continuous-time model"
 
 
 def _noise(series: Sequence[Ready] | Sequence[Series]) -> list[str]:

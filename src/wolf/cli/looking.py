@@ -1,5 +1,6 @@
 """What `wolf look` says: what a file holds, and what `wolf filter` would do with it."""
 
+import shlex
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from wolf.cli import columns as finding
 from wolf.cli import options as shared
 from wolf.readings import files
-from wolf.readings.timing import Order, gaps_of
+from wolf.readings.timing import Order, gaps_of, told_step
 
 MOST_SERIES = 1000  # labels that a column may have to tell series apart
 KINDS = {
@@ -78,10 +79,9 @@ def _plan(source: str, options: dict[str, Any], table: files.Table, columns: lis
         order.tell(read.notes.append if read.groups is None else lambda words: None)
     maybe = [] if read.by else _series(table, columns)
     plan |= {"tells_series_apart": maybe, "notes": read.notes}
-    named = [f"--time {name}" for name in (read.time, read.clock) if name] + [f"--value {name}" for name in read.names]
-    plan["command"] = " ".join(
-        [f"wolf filter {source}", *named, *([f"--by {read.by or maybe[0]}"] if read.by or maybe else [])]
-    )
+    named = [("--time", name) for name in (read.time, read.clock) if name] + [("--value", name) for name in read.names]
+    named += [("--by", read.by or maybe[0])] if read.by or maybe else []
+    plan["command"] = shlex.join(["wolf", "filter", source, *(word for pair in named for word in pair)])
     return plan
 
 
@@ -107,10 +107,11 @@ def words(seen: dict[str, Any]) -> str:
     if "problem" in plan:
         lines.append(f"  wolf filter would stop: {plan['problem']}")
     else:
-        step = f", {'every' if plan['even'] else 'uneven, typically'} {plan['step']:g}" if "step" in plan else ""
-        unit = " s" if plan.get("dates") else ""
+        step = ""
+        if "step" in plan:
+            step = f", {'every' if plan['even'] else 'uneven, typically'} {told_step(plan['step'], plan['dates'])}"
         time = " and ".join(filter(None, [plan["time"], plan["clock"]])) or "none: rows are taken as even steps"
-        lines.append(f"  time      {time}{step}{unit}")
+        lines.append(f"  time      {time}{step}")
         lines.append(f"  values    {', '.join(plan['values'])}")
         if plan["tells_series_apart"]:
             lines.append(f"  series    may be told apart by {', '.join(plan['tells_series_apart'])}: --by")

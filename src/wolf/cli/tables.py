@@ -91,7 +91,7 @@ def _titles(readings: Readings, each: Any) -> dict[tuple[str, int], str]:
 
 
 def _future(schema: Any, readings: Readings, each: Any) -> Any:
-    """Make rows for the steps beyond the end: time, sensor, mean and interval; nothing was measured there."""
+    """Make rows for the steps beyond the end: time, sensor, mean and intervals; nothing was measured there."""
     arrow = files.pyarrow()
     ahead, title = each.future, _titles(readings, each)
     cells: dict[str, Any] = {}
@@ -104,7 +104,7 @@ def _future(schema: Any, readings: Readings, each: Any) -> Any:
     if readings.by is not None and readings.groups is not None:
         cells[readings.by] = readings.keys.take([int(readings.groups[each.rows[0]])] * len(ahead.times))
     for k, j in enumerate(each.columns):
-        for kind in ("mean", "lower", "upper"):
+        for kind in ahead._fields[1:]:
             cells[title[kind, j]] = getattr(ahead, kind)[:, k]
     columns = []
     for field in schema:

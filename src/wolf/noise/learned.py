@@ -80,23 +80,24 @@ class NoiseLaw(NamedTuple):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What a person should know: that R or Q is far off, or that the measurements cannot tell Q."""
-        said = []
+        """What a person should know: that R or Q is far off, that it may be errors that last, or that Q is unknown."""
+        said, known = [], None if self.dynamics is None else float(self.dynamics)
+        unknown = self.spreads is not None and float(self.spreads.dynamics) > UNKNOWN**2
         levels = {"R": (self.typical, "noise")}
-        if self.dynamics is not None:
-            levels["Q"] = (float(self.dynamics), "dynamics noise")
+        if known is not None and not unknown:
+            levels["Q"] = (known, "dynamics noise")
         for name, (level, what) in levels.items():
             if not 1.0 / FAR_OFF <= level <= FAR_OFF:
                 limit = ", the limit of what is learned" if not 1.0 / LIMIT <= level <= LIMIT else ""
                 said.append(f"{name} is far off: the {what} is {level:.3g} times what it says{limit}. Mend the model")
-        if self.dynamics is not None and self.typical < 1 / SUSPECT and float(self.dynamics) > SUSPECT:
+        if unknown:
+            factor = float(np.exp(2.0 * np.sqrt(self.spreads.dynamics)))
+            said.append(f"too few measurements to tell the level of Q: it may be {factor:.2g} times larger or smaller")
+        elif known is not None and self.typical < 1 / SUSPECT and known > SUSPECT:
             said.append(
                 "less noise and more dynamics than the model says: so do errors that last look, and then the intervals "
                 "are too narrow. If the noise has a memory say so, by wolf.models.with_noise_memory"
             )
-        if self.spreads is not None and float(self.spreads.dynamics) > UNKNOWN**2:
-            factor = float(np.exp(2.0 * np.sqrt(self.spreads.dynamics)))
-            said.append(f"too few measurements to tell the level of Q: it may be {factor:.2g} times larger or smaller")
         return tuple(said)
 
     def __repr__(self) -> str:

@@ -22,7 +22,7 @@ from jax import Array
 from wolf import checks
 from wolf.belief import RootGaussian, mixing
 from wolf.belief.mixing import Sizes
-from wolf.belief.updates import Pull
+from wolf.belief.updates import Pull, Roots
 from wolf.noise.whitened import Whitened, far_distance, whiten
 from wolf.numerics import linalg
 from wolf.numerics.linalg import matvec, total, transpose
@@ -163,7 +163,9 @@ def _match(white: Whitened, sizes: "_Sizes", scales: Array, probabilities: Array
     rest = sizes.average(known * scales) + lost * linalg.eye(size, white.signal)
     whitening = white.noise.half(linalg.eye(size, white.signal))
     possible = Sizes(jnp.broadcast_to(scales, known.shape).astype(known.dtype), known, lost)
-    return Matched(known, Pull(whitening, sizes.average(known), rest, sizes.scatter(known, lost), possible))
+    roots = None if sizes.roots is None else sizes.roots(known, lost)
+    gain, doubt = sizes.average(known), sizes.scatter(known, lost)
+    return Matched(known, Pull(whitening, gain, rest, doubt, possible, roots))
 
 
 class _Sizes(NamedTuple):
@@ -174,12 +176,14 @@ class _Sizes(NamedTuple):
         peaks: |S_k|^(-1/2) over what was measured, (K,), up to a factor.
         average: of S_k⁻¹ with given shares, (M, M).
         scatter: covariance of S_k⁻¹ z, given the shares and that of a zero, (M, M).
+        roots: of the information and of that covariance, given the same, where they cost nothing.
     """
 
     distances: Array
     peaks: Array
     average: Callable[[Array], Array]
     scatter: Callable[[Array, Array], Array]
+    roots: Callable[[Array, Array], Roots] | None = None
 
 
 def _sizes(white: Whitened, scales: Array) -> _Sizes:
@@ -237,7 +241,10 @@ def _small(white: Whitened, scales: Array) -> _Sizes:
 
 
 def _large(white: Whitened, scales: Array) -> _Sizes:
-    """Take one decomposition for all sizes."""
+    """Take one decomposition G = V Λ Vᵀ for all sizes; in it everything but the covariance of S_k⁻¹ z is diagonal.
+
+    So the information of the mixture, (I - G Σγ S⁻¹)⁻¹ Σγ S⁻¹, has its root without another one.
+    """
     values, vectors = jnp.linalg.eigh(white.signal)
     shifted = jnp.maximum(values, 0.0)[:, None] + scales[None]
     pulls = vectors @ ((vectors.T @ white.residual)[:, None] / shifted)
@@ -245,8 +252,13 @@ def _large(white: Whitened, scales: Array) -> _Sizes:
     def average(share: Array) -> Array:
         return (vectors * (share[None] / shifted).sum(1)[None]) @ vectors.T
 
+    def roots(share: Array, lost: Array) -> Roots:
+        gain, rest = ((shares[None] / shifted).sum(1) for shares in (share, share * scales))
+        return Roots(jnp.sqrt(gain / (rest + lost))[:, None] * vectors.T, _scatter_root(pulls, share, lost))
+
     distances = total(white.residual[:, None] * pulls)
-    return _spelled(white, scales, pulls, distances, jnp.log(shifted).sum(0), average)
+    spelled = _spelled(white, scales, pulls, distances, jnp.log(shifted).sum(0), average)
+    return spelled._replace(roots=roots)
 
 
 def _spelled(
@@ -261,6 +273,13 @@ def _spelled(
         return linalg.gram(around) + zero * linalg.outer(pull, pull)
 
     return _Sizes(distances, peaks, average, scatter)
+
+
+def _scatter_root(pulls: Array, share: Array, zero: Array) -> Array:
+    """Give a root of the covariance of the pulls, (M, K + 1), given their shares and that of a zero."""
+    pull = (share[None] * pulls).sum(1)[:, None]
+    around = linalg.safe_sqrt(share)[None] * (pulls - pull)
+    return jnp.concatenate([around, linalg.safe_sqrt(zero) * pull], axis=1)
 
 
 def _peaks(white: Whitened, scales: Array, log_dets: Array) -> Array:

@@ -27,7 +27,7 @@ from jax import Array
 from wolf import checks
 from wolf.belief import Affine, DeferredGaussian
 from wolf.belief.mixing import Sizes
-from wolf.belief.updates import Finished, Pull, Update, Weigh
+from wolf.belief.updates import Finished, Pull, Roots, Update, Weigh
 from wolf.belief.view import hide_noise
 from wolf.noise.sensors import look
 from wolf.noise.whitened import Whitened, far_distance, whiten
@@ -322,6 +322,8 @@ def _trusting(update: Update, won: Array, white: Whitened, ordinary: Array, infl
         if update.sizes is not None:  # all of the sizes are r
             each = jnp.ones_like(update.sizes.scales)
             trusted = trusted._replace(sizes=Sizes(ordinary * each, each / len(each), jnp.zeros_like(ordinary)))
+        if update.roots is not None:
+            trusted = trusted._replace(roots=Roots(identity / jnp.sqrt(ordinary), jnp.zeros_like(update.roots.doubt)))
         return jax.tree.map(lambda new, old: jnp.where(won, new, old), trusted, update)
     power = 1.0 / jnp.sqrt(ordinary)
     weight = power if update.weight.ndim < 2 else power * white.noise.half(identity)

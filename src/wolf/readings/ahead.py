@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from wolf.readings.types import Series
+from wolf.readings.types import Future, Series
 from wolf.results.tabular import narwhals
 
 Titles = dict[tuple[str, int], str]
@@ -46,7 +46,7 @@ def _cells(each: Series, named: Titles) -> dict[str, np.ndarray]:
     ahead: Any = each.future
     found: dict[str, np.ndarray] = {}
     for k, j in enumerate(each.columns):
-        found |= {named[kind, j]: getattr(ahead, kind)[:, k] for kind in ("mean", "lower", "upper")}
+        found |= {named[kind, j]: getattr(ahead, kind)[:, k] for kind in Future._fields[1:]}
         found |= {named["weight", j]: np.zeros(len(ahead.times)), named["outlier", j]: np.zeros(len(ahead.times), bool)}
     return found
 
@@ -60,7 +60,7 @@ def _rows(
     rows = out[np.full(len(ahead.times), last).tolist()]
     backend = nw.get_native_namespace(out)
     new = [nw.new_series(name, values, backend=backend) for name, values in cells.items()]
-    since = ahead.times - (ahead.times[0] - each.unit)
+    since = ahead.times - (len(each.values) - 1 if each.times is None else each.times[-1])
     if time is not None:
         new.append(_stamps(rows.get_column(time), ahead.times, since, backend).alias(time))
     rows = rows.with_columns(*new).select([name for name in (time, by) if name is not None] + list(cells))

@@ -21,6 +21,8 @@ from wolf.numerics.precision import as_key, precision, to_numpy
 from wolf.numerics.pytree import cast
 from wolf.readings import hindsight
 from wolf.readings.shapes import runs_of
+from wolf.readings.suspects import without_codes
+from wolf.readings.timing import stamps_ahead
 from wolf.readings.types import Future, Options
 from wolf.results import Filtered
 from wolf.statespace import LinearModel
@@ -176,7 +178,7 @@ def filter_in_hindsight(
 
     Returns:
         What `filter_whole` keeps, with half the width of a reading's interval and the kinds of rows; and for each
-        column its model on even steps with the state after the last row.
+        column its model on even steps, the state after the last row, and how many deviations hold a reading.
     """
     builds = [_column_build(named, parameters, column) for column in values.T]
     judged = [
@@ -185,7 +187,7 @@ def filter_in_hindsight(
     ]
     if len(judged) > 1:
         judged = _judged_together(judged, builds, values, gaps, longest, level, ratio)
-    ends = [(build, each.final) for build, each in zip(builds, judged, strict=True)]
+    ends = [(build, each.final, each.factor) for build, each in zip(builds, judged, strict=True)]
     joint = len(judged) > 1
 
     def side_by_side(name: str) -> np.ndarray:
@@ -214,6 +216,7 @@ def filter_in_hindsight(
 
 
 def _column_build(named: Sum, parameters: dict[str, float], column: np.ndarray) -> Build:
+    column = without_codes(column)
     usual = column[np.abs(column) < hindsight.LARGEST]
     step_var = max(float(np.median(np.diff(usual) ** 2)), 1e-300) if len(usual) > 1 else 1.0
     return partial(_one_column, named, named.start(usual[:, None], step_var), parameters)
@@ -258,14 +261,32 @@ def join_futures(futures: list[Future | None]) -> Future | None:
     known = [each for each in futures if each is not None]
     if not known:
         return None
-    side = (np.concatenate([getattr(each, name) for each in known], axis=1) for name in ("mean", "lower", "upper"))
+    side = (np.concatenate([getattr(each, name) for each in known], axis=1) for name in Future._fields[1:])
     return Future(known[0].times, *side)
 
 
 def look_ahead(
-    build: Build, method: Any, final: Any, times: np.ndarray | None, unit: float, count: int, options: Options
+    build: Build,
+    method: Any,
+    final: Any,
+    times: np.ndarray | None,
+    unit: float,
+    count: int,
+    options: Options,
+    factor: float | None = None,
 ) -> Future | None:
-    """Forecast even steps beyond the end."""
+    """Forecast even steps beyond the end.
+
+    Args:
+        build: gaps -> model.
+        method: that came to the final state.
+        final: state after the last row.
+        times: of the rows, or None for a count.
+        unit: the typical step.
+        count: of rows.
+        options: how.
+        factor: deviations that hold a reading, if they are known; else those of a Gaussian.
+    """
     if not options.forecast:
         return None
     model = build(None)
@@ -273,9 +294,13 @@ def look_ahead(
     out = Filtered({}, final, model, method, settings, ys=np.empty((0, model.obs_dim)))
     ahead = api.forecast(out, steps=options.forecast)
     mean, variance = project(model, ahead.means, ahead.covs)
-    half = deviations(options.level) * np.sqrt(variance)
+    reach = deviations(options.level)
+    half = reach * np.sqrt(variance)
+    around = (reach if factor is None else factor) * np.sqrt(variance + np.diagonal(np.asarray(model.R)))
     last = count - 1 if times is None else times[-1]
-    return Future(last + unit * np.arange(1, options.forecast + 1), mean, mean - half, mean + half)
+    ends = (mean - half, mean + half, mean - around, mean + around)
+    ahead_of = stamps_ahead(float(last), unit, options.forecast, options.origin if options.dated else None)
+    return Future(ahead_of, mean, *ends)
 
 
 def project(model: LinearModel, means: np.ndarray, covs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

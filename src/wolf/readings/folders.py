@@ -88,7 +88,7 @@ class Cleaned:
         """Clean a bucket."""
         wrapped = narwhals().from_native(table, eager_only=True)
         rows = read_frame(wrapped, self.time, list(self.values), self.by)
-        options = Options(**dict(self.options), diagnostics=False, dated=rows.dated)
+        options = Options(**dict(self.options), diagnostics=False, dated=rows.dated, origin=rows.origin)
         failed: dict[str, str] = {}
         named: Any = {"groups": rows.groups, "labels": rows.labels, "names": rows.names}
         done = []

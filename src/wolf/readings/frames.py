@@ -80,7 +80,13 @@ def filter_frame(
     columns: list[str] = wrapped.columns
     rows = read_frame(wrapped, time, values, by)
     known = checks.mapping("parameters", parameters, "{'obs_var': 1.0}")
-    how: Any = {"live": live, "patience": patience, "longest_fault": longest_fault, "dated": rows.dated}
+    how: Any = {
+        "live": live,
+        "patience": patience,
+        "longest_fault": longest_fault,
+        "dated": rows.dated,
+        "origin": rows.origin,
+    }
     options = Options(model, method, known, smooth, forecast, level, diagnostics=False, **how)
     named: Any = {"groups": rows.groups, "labels": rows.labels, "names": rows.names}
     done = clean(rows.values, rows.times, options, **named, failed=_warn)
@@ -101,6 +107,7 @@ class FrameRows(NamedTuple):
         values: (rows, M).
         times: (rows,), or None.
         dated: whether times are seconds.
+        origin: seconds since 1970 at which they are 0.
         groups: number of the series of each row.
         labels: of the series.
         names: of the values.
@@ -109,6 +116,7 @@ class FrameRows(NamedTuple):
     values: np.ndarray
     times: np.ndarray | None
     dated: bool
+    origin: float
     groups: np.ndarray | None
     labels: list[str] | None
     names: list[str]
@@ -120,10 +128,11 @@ def read_frame(wrapped: Any, time: str | None, values: str | list[str] | None, b
         raise ValueError("the frame has no rows; give it some")
     chosen = value_names(wrapped, time, values, by)
     data = np.stack([_numbers(wrapped.get_column(name)) for name in chosen], axis=1)
-    times = _times(wrapped.to_native(), wrapped, time)
+    times, origin = _times(wrapped.to_native(), wrapped, time)
     groups, labels = (None, None) if by is None else _groups(wrapped.get_column(by))
     dated = (time is None or wrapped.schema[time].is_temporal()) and times is not None
-    return FrameRows(data, times, dated, groups, labels, [str(name) for name in chosen])  # pandas has numbers for names
+    names = [str(name) for name in chosen]  # pandas has numbers for names
+    return FrameRows(data, times, dated, origin, groups, labels, names)
 
 
 def value_names(wrapped: Any, time: str | None, values: str | list[str] | None, by: str | None) -> list[str]:
@@ -220,16 +229,16 @@ def _numbers(column: Any) -> np.ndarray:
     return np.asarray(column.cast(narwhals().Float64).to_numpy(), np.float64)
 
 
-def _times(frame: Any, wrapped: Any, time: str | None) -> np.ndarray | None:
-    """Read times as numbers; dates in seconds since the first of them."""
+def _times(frame: Any, wrapped: Any, time: str | None) -> tuple[np.ndarray | None, float]:
+    """Read times as numbers, dates in seconds since the first of them; and say when that was."""
     if time is None:
         index: Any = getattr(frame, "index", None)
         if type(index).__name__ != "DatetimeIndex":
-            return None
+            return None, 0.0
         return _seconds((index if index.tz is None else index.tz_convert(None)).to_numpy())
     kind = wrapped.schema[time]
     if kind.is_numeric():
-        return _numbers(wrapped.get_column(time))
+        return _numbers(wrapped.get_column(time)), 0.0
     if not kind.is_temporal():
         raise ValueError(f"column {time!r} holds {kind}, not times; turn it into dates or numbers first")
     column = wrapped.get_column(time)
@@ -238,13 +247,13 @@ def _times(frame: Any, wrapped: Any, time: str | None) -> np.ndarray | None:
     return _seconds(column.to_numpy())
 
 
-def _seconds(stamps: np.ndarray) -> np.ndarray:
+def _seconds(stamps: np.ndarray) -> tuple[np.ndarray, float]:
     stamps = stamps.astype("datetime64[ns]")
     known = stamps[~np.isnat(stamps)]
     if not known.size:
         raise ValueError("the time column holds no time")
     seconds = (stamps - known[0]) / np.timedelta64(1, "s")
-    return np.where(np.isnat(stamps), np.nan, seconds)
+    return np.where(np.isnat(stamps), np.nan, seconds), float(known[0].astype(np.int64)) / 1e9
 
 
 def _groups(column: Any) -> tuple[np.ndarray, list[str]]:

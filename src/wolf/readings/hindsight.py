@@ -14,6 +14,7 @@ from wolf.choosing import steady
 from wolf.numerics.running import running_median
 from wolf.readings import faults, offsets, outlines
 from wolf.readings.shapes import runs_of, stuck_rows, suspicious_values
+from wolf.readings.suspects import without_codes
 from wolf.readings.sweeps import Build, Sweep, sweep
 
 KINDS = ("", "spike", "burst", "stuck", "dropout", "drift", "shift", "gap")
@@ -42,6 +43,7 @@ class InHindsight(NamedTuple):
         kind: number in `KINDS`, (T,).
         errors: one-step errors over their deviation, (T,); of a fault, that from the mean; 0 where nothing came.
         spread: variance of the one-step errors, (T,).
+        factor: deviations of a reading that its interval reaches.
         final: state after the last row.
     """
 
@@ -52,6 +54,7 @@ class InHindsight(NamedTuple):
     kind: np.ndarray
     errors: np.ndarray
     spread: np.ndarray
+    factor: float
     final: Any
 
     @property
@@ -89,7 +92,9 @@ def judge(
         ratio: variance of each reading over the model's, (T,), if it is known.
     """
     wild = np.abs(values) > LARGEST
-    case = _Case(build, np.where(wild, np.nan, values), gaps, longest, ratio)
+    plain = without_codes(values)
+    coded = np.isnan(plain) & np.isfinite(values) & ~wild
+    case = _Case(build, np.where(wild, np.nan, plain), gaps, longest, ratio)
     case.search()
     case.find_dropouts()
     bridge = case.sweep()
@@ -104,16 +109,16 @@ def judge(
     del noise
     half = seen.variance + case.obs_var * case.ratio
     np.sqrt(half, out=half)
-    half *= reading_factor(away, level)
+    factor = reading_factor(away, level)
+    half *= factor
     final = seen.final._replace(belief=_moved(seen.final.belief, case.offset[-1]))
     np.add(seen.mean, case.offset, out=seen.mean)
     told = (seen.mean, seen.variance, half, weight)
-    kind = np.where(wild, KINDS.index("spike"), case.kinds())
-    out = np.flatnonzero(
-        (case.mask | case.dropped) & case.known
-    )  # foretold by nobody: compared with what all others say
+    kind = np.where(wild, KINDS.index("spike"), np.where(coded, KINDS.index("dropout"), case.kinds()))
+    # Foretold by nobody: compared with what all others say.
+    out = np.flatnonzero(((case.mask | case.dropped) & case.known) | coded)
     seen.errors[out] = (values[out] - seen.mean[out]) / np.sqrt(seen.spread[out])
-    return InHindsight(*told, kind, seen.errors, seen.spread, final)
+    return InHindsight(*told, kind, seen.errors, seen.spread, factor, final)
 
 
 def _weights(away: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -12,7 +12,7 @@ from wolf.fitting import Fit, Start
 from wolf.fitting.guesses import difference_var
 from wolf.methods import Learned
 from wolf.models.named import Named, check_parameters, parse
-from wolf.readings import durations, engine
+from wolf.readings import durations, engine, suspects
 from wolf.readings.ready import Ready
 from wolf.readings.timing import Order, gaps_of
 from wolf.readings.types import AUTO, Options, Series
@@ -124,24 +124,25 @@ def _prepare_one(
     if not np.isfinite(values).any():
         raise ValueError(f"all {len(values)} values are missing{which}")
     unit, gaps = gaps_of(times)
+    plain = suspects.without_codes(values)  # -999 and the like say nothing of the model and its noise
     choice = None
     if named is None:
-        choice, named = _choose(values, unit if options.dated else None, gaps, which)
+        choice, named = _choose(plain, unit if options.dated else None, gaps, which)
     known = _known(named, options)
     named.check_gaps(gaps)
     fitted = any(name not in known for name in named.parameters)
     try:
-        step_var = difference_var(values[slice(*engine.fit_window(len(values)))])
+        step_var = difference_var(plain[slice(*engine.fit_window(len(values)))])
     except ValueError as error:
         if fitted:
             raise ValueError(f"{error}{which}") from error
         step_var = known.get("obs_var", 1.0)
-    prior = named.start(values, step_var)
+    prior = named.start(plain, step_var)
     found, window = None, (0, len(values))
     if choice is not None:
         found, window = _fit_of(choice, known), choice.rows
     elif fitted:
-        found, window = engine.fit_noise(named, values, gaps, prior, known, step_var, options.restarts)
+        found, window = engine.fit_noise(named, plain, gaps, prior, known, step_var, options.restarts)
     parameters = (found.parameters if found else {}) | known
     parameters = {name: parameters[name] for name in named.parameters}
 

@@ -124,7 +124,8 @@ class Ready:
         given = (self.named, self.parameters, self.values, self.gaps, longest, self.options.level)
         kept, ends = engine.filter_in_hindsight(*given, self.options.diagnostics)
         futures = [
-            engine.look_ahead(build, KF(), final, self.times, self.unit, count, self.options) for build, final in ends
+            engine.look_ahead(build, KF(), final, self.times, self.unit, count, self.options, factor)
+            for build, final, factor in ends
         ]
         self.future = engine.join_futures(futures)
         for first in range(0, count, PIECE):

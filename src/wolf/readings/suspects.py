@@ -43,6 +43,23 @@ def codes(values: np.ndarray) -> dict[float, int]:
     return found
 
 
+def without_codes(values: np.ndarray) -> np.ndarray:
+    """Blank what programs write where nothing came, if it lies far from all else: no reading, whatever the model.
+
+    Args:
+        values: (T,) or (T, M), NaN where missing.
+
+    Example:
+        >>> without_codes(np.array([20.0, 21.0, -999.0, 20.5, -999.0, 21.5]))
+        array([20. , 21. ,  nan, 20.5,  nan, 21.5])
+    """
+    if not np.isin(values, CODES).any():
+        return values
+    if values.ndim == 2:
+        return np.stack([without_codes(column) for column in values.T], axis=1)
+    return np.where(np.isin(values, [code for code in codes(values) if code in CODES]), np.nan, values)
+
+
 def limits(values: np.ndarray) -> dict[float, int]:
     """Find the largest or smallest reading if it comes far more often than those next to it: the sensor's limit.
 

@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from wolf.numerics import months
+
 SAMPLE = 100_000  # gaps that the typical one is found among
 EVEN = 1e-3  # share of the typical gap by which gaps may differ and still be called even
 
@@ -15,7 +17,8 @@ def gaps_of(times: np.ndarray | None) -> tuple[float, np.ndarray | None]:
         times: (T,), sorted.
 
     Returns:
-        The typical step, in the unit of the times, and the gaps (T,); None instead where all are the same.
+        The typical step, in the unit of the times, and the gaps (T,); None instead where all are the same. Steps of
+        months, quarters or years in seconds are the same, whatever number of days they have.
 
     Example:
         >>> gaps_of(np.array([0.0, 10.0, 20.0, 45.0]))
@@ -31,7 +34,56 @@ def gaps_of(times: np.ndarray | None) -> tuple[float, np.ndarray | None]:
     unit = float(np.median(positive)) if positive.size else float(steps.max()) or 1.0
     if max(steps.max() - unit, unit - steps.min()) <= EVEN * unit:
         return unit, None
+    counted = months.count(times)
+    if counted is not None:
+        unit, steps = _in_months(counted)
+        if np.all(steps == unit):
+            return unit, None
     return unit, np.concatenate([[1.0], steps / unit])
+
+
+def _in_months(counted: np.ndarray) -> tuple[float, np.ndarray]:
+    """Give the typical step and all steps, in seconds, each month as long as the others."""
+    steps = np.diff(counted)
+    return float(np.median(steps)) * months.MONTH, steps * months.MONTH
+
+
+def stamps_ahead(last: float, unit: float, steps: int, origin: float | None) -> np.ndarray:
+    """List the times of even steps after the last one.
+
+    Args:
+        last: time.
+        unit: the typical step.
+        steps: how many.
+        origin: seconds since 1970 at which times are 0; None where they are no dates.
+
+    Example:
+        >>> stamps_ahead(30.0, 10.0, 2, None)
+        array([40., 50.])
+    """
+    whole = _months(unit)
+    if origin is None or not whole:
+        return np.asarray(last + unit * np.arange(1, steps + 1))
+    return months.later(origin + last, whole, steps) - origin
+
+
+def told_step(unit: float, dated: bool) -> str:
+    """Say how long a step is.
+
+    Example:
+        >>> told_step(3600.0, dated=True), told_step(3 * months.MONTH, dated=True), told_step(0.5, dated=False)
+        ('3600 s', '3 months', '0.5')
+    """
+    whole = _months(unit) if dated else 0
+    if whole:
+        return "1 month" if whole == 1 else f"{whole} months"
+    return f"{unit:g} s" if dated else f"{unit:g}"
+
+
+def _months(unit: float) -> int:
+    """Say how many mean months a step has; 0 if that is no whole number."""
+    whole = round(unit / months.MONTH)
+    return whole if abs(unit - whole * months.MONTH) < 1.0 else 0
 
 
 class Order:

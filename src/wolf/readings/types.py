@@ -36,6 +36,7 @@ class Options:
         longest_fault: how long a fault may last, in hindsight: "2h", or a number of rows; what stays away for longer
             has shifted. Default: 30 rows, at most a twentieth of the series.
         dated: whether times are seconds of a clock, so that days and weeks mean something.
+        origin: seconds since 1970 at which such times are 0.
     """
 
     model: str | LinearModel = AUTO
@@ -50,6 +51,7 @@ class Options:
     patience: str | float | None = None
     longest_fault: str | float | None = None
     dated: bool = False
+    origin: float = 0.0
 
     def __post_init__(self) -> None:
         """Check what can be checked before the data come."""
@@ -70,12 +72,14 @@ class Options:
 
 
 class Future(NamedTuple):
-    """Steps beyond the end of a series: times (steps,); mean, lower and upper (steps, M)."""
+    """Steps beyond the end of a series: times (steps,); mean with its interval, and that of a reading (steps, M)."""
 
     times: np.ndarray
     mean: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
+    reading_lower: np.ndarray
+    reading_upper: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,6 +11,7 @@ import numpy as np
 
 from wolf.entry import package_version
 from wolf.readings import Options, Series
+from wolf.readings.timing import told_step
 from wolf.reports import numbers, tables, verdicts
 from wolf.reports.drawings import season, track_map
 from wolf.reports.flagged import flags_of
@@ -204,7 +205,7 @@ def _settings(series: list[Series], options: Options, source: str, past: bool) -
         "model": first.model,
         "method": first.method,
         "estimate uses": "the past only (filtered)" if past else "the whole series (smoothed)",
-        "time steps": f"{steps}, typically {first.unit:g}",
+        "time steps": f"{steps}, typically {told_step(first.unit, options.dated)}",
         "intervals": f"{options.level:.0%}",
         "wolf": package_version(),
     }

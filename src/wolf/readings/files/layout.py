@@ -163,15 +163,14 @@ def _numerous(body: list[str]) -> bool:
 
 
 def _preamble(lines: list[_Line], delimiter: str, width: int) -> int:
-    """Count the lines above the names: those that have another number of cells than nearly all others."""
+    """Count the lines above the names, which stand directly above a row, have as many cells, and hold no number."""
     widths = [len(cells_of(line.text, delimiter)) if line.text.strip() else 0 for line in lines[:LINES]]
     if width < 2 or not widths or widths[0] == width:
         return 0
-    first = next((i for i, cells in enumerate(widths) if cells == width), 0)
+    fits = (i for i in range(1, len(widths) - 1) if widths[i] == widths[i + 1] == width)
+    first = next((i for i in fits if not any(map(DATA.fullmatch, cells_of(lines[i].text, delimiter)))), 0)
     below = [cells for cells in widths[first:] if cells]
-    clear = below.count(width) >= SAME * len(below) and len(below) > 1
-    looks = first and not any(DATA.fullmatch(cell) for cell in cells_of(lines[first].text, delimiter))
-    return first if clear and looks else 0
+    return first if below.count(width) >= SAME * len(below) else 0
 
 
 def _names(
