@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import wolf
+from wolf.online.directory import Directory
 
 pytest.importorskip("llvmlite")
 TRACK = wolf.models.constant_velocity(dims=2, dt=1.0, dynamics_var=0.1, obs_var=10.0)
@@ -242,3 +243,43 @@ def test_what_is_no_key_is_refused_after_a_list_of_text(wrong):
     bank.step(["a", "b"], np.zeros(2))
     with pytest.raises(ValueError, match="keys must be text or integers"):
         bank.step(wrong, np.zeros(2))
+
+
+KEYS = st.one_of(st.text("ab", max_size=2), st.integers(0, 3))
+STEPS = st.lists(
+    st.tuples(st.booleans(), st.lists(KEYS, min_size=1, max_size=4, unique=True), st.booleans()), max_size=12
+)
+
+
+@given(STEPS)
+def test_a_directory_finds_what_a_dictionary_finds(steps):
+    """Also lists and arrays that are the last ones, after keys were dropped and came back in other rows."""
+    held, plain = Directory(), {}
+    for i, (drops, keys, as_array) in enumerate(steps):
+        if drops:
+            for key in keys:
+                assert (held.drop(key) if key in held else None) == plain.pop(key, None)
+        else:
+            fresh = [key for key in keys if key not in plain]
+            rows = [10 * i + k for k in range(len(fresh))]
+            held.put(fresh, rows)
+            plain |= dict(zip(fresh, rows, strict=True))
+        one_kind = len(set(map(type, keys))) == 1
+        asked = np.array(keys) if as_array and one_kind else np.array(keys, object) if as_array else keys
+        for _ in range(2):
+            found = held.find(asked)
+            if found is not None:
+                assert found.tolist() == [plain[key] for key in keys]
+        if all(key in plain for key in keys):
+            assert held.look_up(keys).tolist() == [plain[key] for key in keys]
+
+
+def test_what_equals_no_text_is_not_found_among_text():
+    held = Directory()
+    held.put(["a", "1"], [0, 1])
+    assert held.find(["a", 1]) is None
+    assert held.find([]) is None
+    assert held.find([["a"], "1"]) is None
+    assert held.find([np.zeros(2), "1"]) is None
+    assert held.find(np.array([["a", "1"]])) is None
+    assert held.find(np.array(["1", "a"])).tolist() == [1, 0]

@@ -84,6 +84,16 @@ def test_a_wild_run_whose_end_agrees_with_itself_is_left_out_whole(values):
     assert np.flatnonzero(found.outlier).tolist() == list(range(FIRST, FIRST + 8))
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_good_readings_beside_some_that_are_hundreds_of_deviations_off_are_kept(seed):
+    rng = np.random.default_rng(seed)
+    dirty = 50.0 + np.cumsum(0.1 * rng.normal(size=STEPS)) + np.sqrt(0.1) * rng.normal(size=STEPS)
+    dirty[[100, 103, 104]] += [300.0, -60.0, -60.0]
+    how = Options(parameters={"level_var": 0.01, "obs_var": 0.1}, model="local-level", longest_fault=20)
+    found = clean(dirty[:, None], None, how)[0]
+    assert {100, 103, 104} <= set(np.flatnonzero(found.outlier)) <= {100, 101, 102, 103, 104}
+
+
 def test_what_leaving_rows_out_explains_is_that_of_a_regression():
     rng = np.random.default_rng(1)
     impulse = np.array([1.0, -0.6, -0.3, -0.1])

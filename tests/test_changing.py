@@ -95,6 +95,11 @@ def test_longest_bounds_pieces_and_gaps_say_nothing():
     assert 30 in bounded.at
 
 
+def test_changes_are_told_in_a_line():
+    one = wolf.Changes(np.array([2]), np.array([0.0, 0.1, 0.9, 0.0]), -5.0)
+    assert repr(one) == "Changes: 1 change in 4 steps at 2 (90%)"
+
+
 def test_what_cannot_be_is_refused_in_words():
     varying = wolf.LinearModel(np.eye(1), np.eye(1), np.ones((5, 1, 1)), np.eye(1), [0.0], np.eye(1))
     with pytest.raises(ValueError, match="Q vary with time"):

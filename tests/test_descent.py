@@ -8,7 +8,7 @@ from scipy import optimize
 
 import wolf
 from wolf.fitting.descent import asking, descend, drive
-from wolf.fitting.search import Problem
+from wolf.fitting.problem import Problem
 from wolf.fitting.transforms import Transform
 
 

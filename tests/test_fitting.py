@@ -10,7 +10,7 @@ import wolf
 from wolf.fitting import scores
 from wolf.fitting.affine import AffineArrays
 from wolf.fitting.guesses import difference_var
-from wolf.fitting.search import Problem
+from wolf.fitting.problem import Problem
 from wolf.fitting.transforms import Transform
 from wolf.noise import TwoPart
 

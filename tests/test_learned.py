@@ -56,6 +56,20 @@ def test_closed_form_equals_the_general_ones(size, rng, x64):
         np.testing.assert_allclose(ways[0].scatter(share, 0.1), one.scatter(share, 0.1), rtol=1e-8, atol=1e-12)
 
 
+def test_roots_of_a_mixture_give_back_its_information_and_doubt(rng, x64):
+    """Ω = (I - A G)⁻¹ A, also where what is lost is most of it and where G has no full rank."""
+    size, lost = 10, 0.6
+    half = rng.normal(size=(size, 4))
+    white = Whitened(3 * rng.normal(size=size), 100 * half @ half.T, None, np.asarray(float(size)))
+    share = (1 - lost) * rng.dirichlet(np.ones(len(SCALES)))
+    sizes = _large(white, SCALES)
+    gain = np.asarray(sizes.average(share))
+    information = np.linalg.solve(np.eye(size) - gain @ white.signal, gain)
+    root, doubt = map(np.asarray, sizes.roots(share, lost))
+    np.testing.assert_allclose(root.T @ root, information, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(doubt @ doubt.T, sizes.scatter(share, lost), rtol=1e-10, atol=1e-12)
+
+
 def test_counts_add_up_as_long_as_nothing_is_missing(rng):
     """Σα = Σα⁰ + (1 - ρᵗ) / (1 - ρ): each measurement adds one in all, and a missing one leaves the counts alone."""
     rule = LearnedScales(forgetting=0.9)

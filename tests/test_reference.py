@@ -20,6 +20,15 @@ def test_every_public_name_is_in_the_reference(name):
     assert inside or home in SHOWN or home.rpartition(".")[0] in SHOWN
 
 
+@pytest.mark.parametrize("module", [wolf.models, wolf.simulate, wolf.plots])
+def test_every_function_of_a_public_package_is_in_the_reference(module):
+    found = [each for name, each in vars(module).items() if not name.startswith("_") and callable(each)]
+    homes = {f"{each.__module__}.{each.__name__}" for each in found}
+    missing = [home for home in homes if home not in SHOWN and home.rpartition(".")[0] not in SHOWN]
+    assert homes
+    assert not missing
+
+
 def test_every_page_of_the_reference_is_listed():
     nav, overview = (DOCS.parent / "mkdocs.yml").read_text(), (DOCS / "api.md").read_text()
     for page in (DOCS / "api").glob("*.md"):

@@ -319,6 +319,17 @@ def test_notebooks_show_a_table_and_a_picture_that_load_nothing(one, many):
     assert Loads(wolf.filter(TRACK, YS[0][:1])._repr_html_()).open == []
 
 
+def test_notebooks_show_what_was_smoothed_and_what_is_ahead(one, many):
+    ahead = wolf.forecast(one, steps=3)
+    for result in (wolf.smooth(one), ahead):
+        shown = Loads(result._repr_html_())
+        assert {"svg", "table"} <= shown.tags
+        assert shown.open == shown.fetched == []
+    assert f"{ahead.lower[2, 0]:.4g} to {ahead.upper[2, 0]:.4g}" in ahead._repr_html_()
+    for result in (wolf.smooth(many), wolf.forecast(many, steps=3)):
+        assert "svg" not in Loads(result._repr_html_()).tags
+
+
 def test_notebooks_show_fits_and_certificates_escaped():
     level = wolf.models.local_level(0.1, 1.0)
     entry = wolf.audit.certificate.entries.Entry("influence", 1.5, "sd", "exact", "worst < 2 & bounded")

@@ -30,13 +30,15 @@ from wolf.numerics import linalg
 from wolf.numerics.pytree import pytree
 from wolf.protocols import Believed, Evidence, NoiseRule
 from wolf.statespace import Model, ParameterModel, time_axes
+from wolf.statespace.arrays import count
 
 SPREAD = 6.0  # standard deviations of the prior prediction over which outliers are spread
 BLOCK = 256  # starts that are filtered together
+TOLD = 8  # changes in a line
 MOST = 4_000_000  # numbers of evidence: more steps need `longest`
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Changes:
     """Where a series changed.
 
@@ -55,6 +57,13 @@ class Changes:
         """First step of each piece, and the first after it."""
         ends = [0, *self.at.tolist(), len(self.probabilities)]
         return list(pairwise(ends))
+
+    def __repr__(self) -> str:
+        """Tell how many changes there are, and the first of them with their probabilities."""
+        told = [f"{at} ({self.probabilities[at]:.0%})" for at in self.at[:TOLD].tolist()]
+        more = ", ..." if len(self.at) > TOLD else ""
+        where = f" at {', '.join(told)}{more}" if told else ""
+        return f"Changes: {count(len(self.at), 'change')} in {count(len(self.probabilities), 'step')}{where}"
 
 
 def changepoints(

@@ -251,7 +251,7 @@ def covariance(name: str, value: Any, size: int, definite: bool = False, diagona
         raise ValueError(
             f"{name} must be symmetric; got\n{value}\nUse ({name} + {name}.T) / 2 if that is what you mean"
         )
-    smallest = np.linalg.eigvalsh(value)
+    smallest = value[..., 0] if size == 1 else np.linalg.eigvalsh(value)
     if definite and not np.all(smallest[..., 0] > 0):
         raise ValueError(
             f"{name} must be positive definite; its smallest eigenvalue is {smallest.min():.3g}. "

@@ -96,9 +96,15 @@ class Pull(NamedTuple):
 
     def readable(self, obs_cov: Array, observed: Array) -> Array:
         """Say one size for the whole measurement: the share of all of its information."""
-        kept = total(linalg.diagonal(self.information()) * observed)
+        kept = total(self._of_each() * observed)
         # Noise below R tells more than R says; that is in what was learned, and a weight is at most 1.
         return jnp.minimum(linalg.safe_sqrt(kept / jnp.maximum(total(observed), 1.0)), 1.0)
+
+    def _of_each(self) -> Array:
+        """Give the diagonal of Ω."""
+        if self.roots is None:
+            return linalg.diagonal(self.information())
+        return (self.roots.information**2).sum(0)  # type: ignore[no-any-return]
 
     def information(self) -> Array:
         """Give the information Ω of the one noise that this stands for, `Ω = C⁻¹ A`, in white coordinates."""

@@ -48,14 +48,17 @@ class AffineArrays:
 
     def holds(self, numbers: np.ndarray) -> bool:
         """Say whether the sums are what they stand for, at some numbers (K,)."""
-        pairs = zip(jax.tree.leaves(self.make(numbers)), jax.tree.leaves(self.at(numbers)), strict=True)
+        pairs = zip(jax.tree.leaves(self.make(numbers)), self.leaves(numbers), strict=True)
         return all(bool(np.all(np.abs(leaf - ours) <= CLOSE * np.abs(ours))) for leaf, ours in pairs)
 
     def at(self, numbers: np.ndarray) -> Any:
         """Put numbers (K,) in; of many, (B, K), what moves has a leading axis."""
+        return jax.tree.unflatten(self.structure, self.leaves(numbers))
+
+    def leaves(self, numbers: np.ndarray) -> list[Any]:
+        """Give the arrays of `at` alone."""
         parts = zip(self.moving, self.fixed, self.slopes, strict=True)
-        leaves = [fixed + np.tensordot(numbers, slopes, 1) if moves else fixed for moves, fixed, slopes in parts]
-        return jax.tree.unflatten(self.structure, leaves)
+        return [fixed + np.tensordot(numbers, slopes, 1) if moves else fixed for moves, fixed, slopes in parts]
 
     def along(self, speeds: np.ndarray) -> Any:
         """Say how the arrays move when each number does so alone, at its speed; a leading axis counts the numbers."""

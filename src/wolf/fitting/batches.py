@@ -6,7 +6,6 @@ model of a dozen states has no place for in a cache; differences take more runs 
 
 from typing import Any
 
-import jax
 import numpy as np
 
 from wolf import native
@@ -118,8 +117,7 @@ class Batch:
         if self.still is not None:
             given, fixed, slopes = self.still
             return Prepared(given, parameters=fixed + numbers @ slopes)
-        leaves = jax.tree.leaves(self.affine.at(numbers))
-        whole = zip(leaves, self.affine.moving, strict=True)
+        whole = zip(self.affine.leaves(numbers), self.affine.moving, strict=True)
         each = [leaf if moves else np.broadcast_to(leaf, (len(numbers), *leaf.shape)) for leaf, moves in whole]
         return Prepared(Arguments(self.kind, each))
 

@@ -10,9 +10,11 @@ from wolf import checks, native
 from wolf.engine.parallel import bound_programs
 from wolf.fitting.batches import Batch
 from wolf.fitting.descent import Asked, Told, drive
+from wolf.fitting.differences import around, differences
 from wolf.fitting.guesses import guesses
+from wolf.fitting.problem import Problem
 from wolf.fitting.result import Fit
-from wolf.fitting.search import Problem, Score, around, check_options, differences
+from wolf.fitting.search import Score, check_options
 from wolf.fitting.transforms import Bounds, Transform
 from wolf.protocols import Filter
 from wolf.statespace import Model

@@ -37,9 +37,11 @@ class Whitened(NamedTuple):
 
 def whiten(seen: Evidence) -> Whitened:
     """Change to white coordinates."""
-    noise = linalg.cholesky(seen.obs_cov)
-    half = noise.half(seen.belief.signal(seen.view))
-    signal = linalg.symmetrise(noise.half(transpose(half)))
+    noise, spread = linalg.cholesky(seen.obs_cov), seen.belief.signal(seen.view)
+    if noise.entries:
+        signal = linalg.symmetrise(noise.half(transpose(noise.half(spread))))
+    else:  # one substitution and two products, which are far quicker
+        signal = linalg.sandwich(noise.half(linalg.eye(len(spread), spread)), spread)
     return Whitened(noise.half(seen.residual), signal, noise, total(seen.observed))
 
 

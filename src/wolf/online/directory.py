@@ -14,17 +14,21 @@ TABLE_PER_KEY = 16  # entries of a table of integers for each key that there is
 class Directory(dict[Hashable, int]):
     """Says which row each key has.
 
-    Those of small integers are also in a table, where an array finds them at once. Of text the last list is kept: often
-    the next one is the same, and comparing is several times quicker than looking up.
+    Those of small integers are also in a table, where an array finds them at once. Of text the last list or array is
+    kept: often the next one is the same, and comparing is several times quicker than looking up. Where all keys are
+    text, what is found among them is text, and need not be checked before.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._table = np.full(0, -1)
-        self._last: tuple[Sequence[Hashable], np.ndarray] = [], np.empty(0, np.int64)
+        self._only_text = True
+        self._dropped = 0
+        self._last: tuple[int, Any, np.ndarray] = 0, [], np.empty(0, np.int64)  # as of so many drops: keys, their rows
 
     def put(self, keys: Sequence[Hashable], rows: Sequence[int]) -> None:
         """Add keys that are new, each with its row."""
+        self._only_text = self._only_text and set(map(type, keys)) <= {str}
         self |= dict(zip(keys, rows, strict=True))
         small = [(key, row) for key, row in zip(keys, rows, strict=True) if type(key) is int and 0 <= key < self._most]
         if not small:
@@ -43,24 +47,37 @@ class Directory(dict[Hashable, int]):
 
     def drop(self, key: Hashable) -> int:
         """Take a key out, and give its row."""
-        self._last = [], np.empty(0, np.int64)
         if type(key) is int and 0 <= key < len(self._table):
             self._table[key] = -1
-        return self.pop(key)
+        row = self.pop(key)
+        self._dropped += 1  # last: who looks keys up meanwhile, on another thread, has looked before this drop
+        return row
 
     def find(self, keys: Any) -> np.ndarray | None:
-        """Find the rows of an array of integers, (n,), or of the last list of text; None where that is not enough."""
-        if isinstance(keys, list):
-            last, rows = self._last
-            try:
-                return rows if last and keys == last else None
-            except (TypeError, ValueError):  # something that is no key, and cannot be compared
-                return None
-        array = isinstance(keys, np.ndarray) and keys.ndim == 1 and keys.dtype.kind in "iu" and keys.size > 0
-        if not array or keys.min() < 0 or keys.max() >= len(self._table):
+        """Find the rows of an array of integers, (n,), or of text; None where that is not enough."""
+        array = isinstance(keys, np.ndarray) and keys.ndim == 1 and keys.size > 0
+        if isinstance(keys, list) or (array and keys.dtype.kind in "UO"):
+            return self._find_text(keys.tolist() if array and keys.dtype.kind == "O" else keys)
+        if not array or keys.dtype.kind not in "iu" or keys.min() < 0 or keys.max() >= len(self._table):
             return None
         rows = self._table[keys]
         return rows if rows.min() >= 0 else None
+
+    def _find_text(self, keys: Any) -> np.ndarray | None:
+        """Find the rows of a list, or of an array of text: as those of the last one, or key by key."""
+        dropped = self._dropped
+        version, last, rows = self._last
+        try:
+            if version == dropped and len(last) and _equal(keys, last):
+                return rows
+            if not self._only_text or not len(keys):
+                return None
+            listed = keys.tolist() if isinstance(keys, np.ndarray) else keys
+            rows = np.fromiter(map(self.__getitem__, listed), np.int64, len(listed))
+        except (KeyError, TypeError, ValueError):  # not there; or no key, and neither to be hashed nor compared
+            return None
+        self._last = dropped, keys.copy(), rows
+        return rows
 
     def look_up(self, names: Sequence[Hashable]) -> np.ndarray:
         """Find the rows of keys that are there.
@@ -72,8 +89,15 @@ class Directory(dict[Hashable, int]):
         if rows is None:
             rows = np.fromiter(map(self.__getitem__, names), np.int64, len(names))
             if set(map(type, names)) == {str}:  # what equals text is text; what equals a number may be none
-                self._last = names, rows
+                self._last = self._dropped, names, rows
         return rows
+
+
+def _equal(keys: Any, others: Any) -> bool:
+    """Say whether two lists, or two arrays of text, are the same."""
+    if isinstance(keys, np.ndarray):
+        return isinstance(others, np.ndarray) and np.array_equal(keys, others)
+    return bool(isinstance(others, list) and keys == others)
 
 
 class Coded:

@@ -26,6 +26,7 @@ FEWEST = 3  # faults that make a cluster
 APART = 8  # rows between two faults of one cluster
 OUT = 8  # rows by which an end may move outwards
 PRICE = 3.0  # nats that a row must explain to be left out, where tails are a Gaussian's
+ROUGH = 0.01  # share of what a fault explains that may be left because errors are not quite linear in it
 RIDGE = 1e-9  # share of N's diagonal that keeps it solvable
 
 
@@ -89,11 +90,18 @@ def explained(told: np.ndarray, normal: np.ndarray) -> float:
 def _best(
     mask: np.ndarray, usable: np.ndarray, told: np.ndarray, normal: np.ndarray, ends: tuple[int, int], factor: float
 ) -> np.ndarray:
-    def worth(rows: np.ndarray) -> float:
+    def gained(rows: np.ndarray) -> float:
         some = np.flatnonzero(rows)
-        return explained(told[some], normal[np.ix_(some, some)]) - PRICE * factor**2 * len(some)
+        return explained(told[some], normal[np.ix_(some, some)])
 
-    best, most = mask, worth(mask)
+    # A reading off by hundreds of deviations leaves errors behind that good rows after it could explain as well.
+    known = gained(mask)
+    price = max(PRICE * factor**2, ROUGH * known / mask.sum())
+
+    def worth(rows: np.ndarray) -> float:
+        return gained(rows) - price * int(rows.sum())
+
+    best, most = mask, known - price * int(mask.sum())
     for first in range(ends[0] + 1):
         for stop in range(ends[1], len(mask) + 1):
             rows = mask.copy()

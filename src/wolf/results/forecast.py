@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from wolf.results import tabular
+from wolf.results import notebook, tabular
 from wolf.statespace.arrays import count
 
 
@@ -58,3 +58,17 @@ class Forecast:
         """Tell the size."""
         steps = count(self.means.shape[-2], "step")
         return f"Forecast: {steps}, {self.level:.0%} intervals in .lower and .upper"
+
+    def _repr_html_(self) -> str:
+        """Tell the first and the last step in a notebook, with a small picture of the first measured coordinate."""
+        if self.obs_means.ndim == 3:
+            return notebook.page(repr(self), [])
+        means, steps = self.obs_means[:, 0], len(self.obs_means)
+        picture = notebook.sketch(
+            means, np.sqrt(self.obs_covs[:, 0, 0]), np.zeros(steps, bool), "the first measured coordinate, ahead"
+        )
+        rows = [
+            (f"{step + 1} ahead", f"{means[step]:.4g}", f"{self.lower[step, 0]:.4g} to {self.upper[step, 0]:.4g}")
+            for step in sorted({0, steps - 1})
+        ]
+        return notebook.page(repr(self), rows, picture)

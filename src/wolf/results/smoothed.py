@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from wolf.results import labelled, tabular
+from wolf.results import labelled, notebook, tabular
 from wolf.results.filtered import Filtered
 
 
@@ -51,6 +51,16 @@ class Smoothed:
     def __repr__(self) -> str:
         """Tell the size."""
         return f"Smoothed: means {self.means.shape}, covs {self.covs.shape}"
+
+    def _repr_html_(self) -> str:
+        """Tell the same in a notebook, with a small picture of the first state."""
+        picture, one = "", self.means.ndim == 2
+        if one and len(self.means):
+            deviation = np.sqrt(np.maximum(self.covs[:, 0, 0], 0.0))
+            refused = np.zeros(len(self.means), bool)
+            picture = notebook.sketch(self.means[:, 0], deviation, refused, "the first state, smoothed")
+        rows = [(name, f"{getattr(self, name).shape}") for name in ("means", "covs")]
+        return notebook.page("Smoothed", rows, picture)
 
 
 def _columns(means: np.ndarray, covs: np.ndarray) -> dict[str, np.ndarray]:
