@@ -31,11 +31,11 @@ def count(times: np.ndarray) -> np.ndarray | None:
         >>> count(days).tolist(), count(86400.0 * np.array([0.0, 30.0, 60.0, 90.0]))
         ([0, 1, 2, 4], None)
     """
-    exact = (times - times[0]) / DAY
-    days, starts = np.rint(exact).astype(int), _starts()
+    exact, starts = (times - times[0]) / DAY, _starts()
     # Another count of days in each step than the shortest month has, or more than a cycle: no months.
-    if len(times) < 3 or np.diff(exact).min() < 28 - SLACK or days[-1] >= starts[CYCLE]:
+    if len(times) < 3 or np.diff(exact).min() < 28 - SLACK or not exact[-1] < starts[CYCLE] - 1:
         return None
+    days = np.rint(exact).astype(int)
     if np.abs(exact - days).max() > SLACK:
         return None
     begins = np.zeros(starts[-1] + 1, bool)

@@ -12,7 +12,6 @@ this sort is asked of the errors inside it: without d they must be as large as o
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import chdtri
 
 from wolf.readings.faults import CUT, FaultShape, correlate
 from wolf.readings.shapes import runs_of
@@ -86,5 +85,7 @@ def is_usual(squares: np.ndarray) -> bool:
         >>> is_usual(np.ones(11)), is_usual(np.full(11, 4.0)), is_usual(np.full(11, 0.01))
         (True, False, False)
     """
+    from scipy.special import chdtri  # here: importing scipy takes a while, and most files have no bursts
+
     low, high = chdtri(len(squares), 1.0 - RARE), chdtri(len(squares), RARE)
     return bool(low < squares.sum() < high)
