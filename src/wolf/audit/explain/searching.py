@@ -18,7 +18,6 @@ AROUND, STRETCHED = 3, 0.3  # steps, and share of the length, that the first loo
 FINEST = 6  # lengths that are tried on either side of the first look
 SHORTEST = {"run": 1, "ramp": SHORTEST_RAMP, "slope": SHORTEST_RAMP}
 CLEAR = 0.7  # share of the score of a single outlier, below which nothing else is tried
-LONG, APART = 25, 15.0  # steps of a run whose ends are compared, and what two shifts must explain more than it
 POLISHES = 5  # further looks, one or two steps around the last
 MORE = {"step": 0.0, "run": 0.0, "jump": 3.0, "ramp": 2.0, "slope": 8.0}  # what a less simple one must explain more
 SLOW = 1 / 20  # of that, for each step that something grows: the slower, the more it looks like what a state does
@@ -147,19 +146,9 @@ def _refine(sums: Sums, spots: list[Spot]) -> Hit:
         fitted = [sums.spot(good[0].pattern, good[0].step)]
     else:
         fitted = [_fit(sums, spot) for spot in spots if spot.score > 0.0]
-        fitted = [spot for spot in fitted if not _unequal(sums, spot)] or fitted
     fitted.sort(key=lambda spot: _price(spot.pattern) - spot.score)
     chosen = fitted[0]
     return Hit(chosen, sums.size(chosen), max((spot.score for spot in fitted[1:]), default=-np.inf))
-
-
-def _unequal(sums: Sums, spot: Spot) -> bool:
-    """Say whether both ends of a long run are shifts of their own: it went there, and not back to where it was."""
-    if spot.pattern.family != "run" or spot.pattern.length < LONG:
-        return False
-    ends = (spot.step, spot.step + spot.pattern.length)
-    apart = sum(sums.spot(Pattern("step", 0), step).score + sums.limits["together"] for step in ends)
-    return apart > spot.score + sums.limits["together"] + APART
 
 
 def _price(pattern: Pattern) -> float:
