@@ -18,13 +18,12 @@ from wolf.noise.learned import SCALES, NoiseLaw
 from wolf.noise.mixture import match
 from wolf.noise.recovery import Ballot, Recovering
 from wolf.noise.whitened import whiten
-from wolf.numerics import linalg
 from wolf.protocols import Evidence
 
 pytestmark = pytest.mark.thorough  # a part that the quick tests touch elsewhere
 
 PLANE = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
-OFF = GaussianFilter(noise=Recovering(LearnedLevels(0, 0, bells=((0.5, 10.0, 1.0),))))
+OFF = GaussianFilter(noise=Recovering(LearnedLevels(0, 0, bells=((0.5, 10.0, 1.0),), sizes=tuple(SCALES))))
 
 
 def scaled(q, r, prior=1.0):
@@ -104,7 +103,7 @@ def test_odds_are_the_difference_of_a_log_density_that_is_quadratic(seed):
         log_odds=odds,
     )
     learns = slopes.Pair(noise=True, dynamics=True)
-    gap = np.array(following.used(levels, learns)) - level
+    gap = np.log(np.array(following.used(levels, learns))) - level
     spread = following.spreads(levels)
     margin = np.array([0.25, 0.5]) * spread
     at = level + np.array([0.3 * margin[0], gap[1] - 0.7 * margin[1]])  # as far as slopes are carried back
@@ -148,8 +147,8 @@ def test_information_is_the_expected_square_of_the_scores(seed, x64):
     root = np.linalg.cholesky(noise_cov)
     jac_white = np.linalg.solve(root, jac)
     ahead = slopes.Slopes(jnp.asarray(first), jnp.asarray(more)).see(jnp.asarray(jac_white))
-    factor = linalg.cholesky(jnp.asarray(jac_white @ cov @ jac_white.T + np.eye(2)))
-    found = slopes.information(ahead, factor, jnp.asarray(2.0))
+    signal = jnp.asarray(jac_white @ cov @ jac_white.T)
+    found = slopes.information(ahead, signal, jnp.asarray(1.0), jnp.asarray(2.0))
     np.testing.assert_allclose([[found.noise, found.both], [found.both, found.dynamics]], expected, rtol=1e-9)
 
 
@@ -318,7 +317,7 @@ def test_patience_reads_the_share_of_outliers(share, patience, x64):
     counts = np.full(len(SCALES), 1e-12)
     counts[[3, -1]] = 1 - share, share  # sizes 1 and 10,000
     np.testing.assert_allclose(NoiseLaw(SCALES, counts).outlier_share, share)
-    method = GaussianFilter(noise=Recovering(LearnedLevels(0, 0, bells=((0.5, 10.0, 1.0),)), grows=True))
+    method = GaussianFilter(noise=Recovering(OFF.noise.rule, grows=True))
     state = method.init(PLANE)
     rule = state.memory.rule._replace(counts=jnp.asarray(100 * counts)[None])
     begun = method.noise._begun(state.memory._replace(rule=rule))

@@ -17,6 +17,7 @@ from jax import Array
 
 from wolf import checks
 from wolf.noise.mixture import match
+from wolf.numerics.linalg import by_halves
 from wolf.numerics.pytree import pytree
 from wolf.protocols import Believed, Evidence, NoiseRule
 from wolf.statespace import Model, ParameterModel, families
@@ -35,16 +36,23 @@ class NoiseLaw(NamedTuple):
     """What was learned about the noise: it is s_k R with probability π_k.
 
     Attributes:
-        scales: s_k, (K,).
+        sizes: t_k, (K,), where s_k = r t_k.
         counts: α_k, (K,).
         dynamics: q, the factor on Q, of rules that learn it.
         spreads: variances of ln r and ln q, of rules that learn levels.
+        level: r, of rules that learn it.
     """
 
-    scales: Any
+    sizes: Any
     counts: Any
     dynamics: Any = None
     spreads: Any = None
+    level: Any = 1.0
+
+    @property
+    def scales(self) -> Any:
+        """Sizes s_k, as multiples of R, (K,)."""
+        return self.level * self.sizes
 
     @property
     def probabilities(self) -> Any:
@@ -54,7 +62,7 @@ class NoiseLaw(NamedTuple):
     @property
     def ordinary(self) -> Any:
         """Size of ordinary noise, r with `1/r = Σ π_k / s_k`: outliers hardly count in it."""
-        return self.counts.sum(-1) / (self.counts / self.scales).sum(-1)
+        return self.level * self._ordinary_size
 
     @property
     def usual(self) -> Any:
@@ -76,7 +84,12 @@ class NoiseLaw(NamedTuple):
     @property
     def is_outlier(self) -> Any:
         """Which of the sizes are those of outliers, (K,)."""
-        return self.scales > OUTLIER_SCALE * self.ordinary
+        return self.sizes > OUTLIER_SCALE * self._ordinary_size
+
+    @property
+    def _ordinary_size(self) -> Any:
+        # A division costs as much as twenty products; of sizes that are constants 1/t is one.
+        return by_halves(self.counts) / by_halves(self.counts * (1.0 / self.sizes))
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -182,5 +195,5 @@ class LearnedScales(NoiseRule):
         matched = match(seen, law.scales, now, far=True)
         # What is beyond all sizes is no size, and adds to no count.
         learned = Counts(prior + self.forgetting * (now - prior) + matched.share, prior)
-        outlier = 1.0 - jnp.where(law.is_outlier, 0.0, matched.share).sum()
+        outlier = 1.0 - by_halves(jnp.where(law.is_outlier, 0.0, matched.share))
         return Believed(matched.pull, learned, outlier)
