@@ -105,8 +105,9 @@ def test_odds_are_the_difference_of_a_log_density_that_is_quadratic(seed):
     learns = slopes.Pair(noise=True, dynamics=True)
     gap = np.log(np.array(following.used(levels, learns))) - level
     spread = following.spreads(levels)
-    margin = np.array([0.25, 0.5]) * spread
-    at = level + np.array([0.3 * margin[0], gap[1] - 0.7 * margin[1]])  # as far as slopes are carried back
+    margin = np.array(following.MARGIN) * spread
+    back = following.CARRIED_BACK
+    at = level + np.array([back * margin[0], gap[1] - (1 - back) * margin[1]])  # as far as slopes are carried back
     slope, more = bend @ (centre - at), slopes.Information(bend[0, 0], bend[0, 1], bend[1, 1])
     back = following._carry_back(levels, slopes.Pair(*slope), more, learns)
     np.testing.assert_allclose(back, bend @ (centre - level), rtol=1e-4, atol=1e-4)

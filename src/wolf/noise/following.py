@@ -17,7 +17,7 @@ Six things keep that from being slow, or rash:
 - C: steps in b are longer than Newton's. The density is steep where Q is too small and flat where it is too large, and
   a gain of c/t instead of 1/t forgets a poor start as t^-c for `c²/(2c - 1)` times the variance.
 - Old information is forgotten slowly, and fast on surprise: when the slopes of late agree with each other.
-- The prior of b fades to half: a Q that shows only after hundreds of steps should be found then.
+- The prior of b fades: a Q that shows only after hundreds of steps should be found then.
 """
 
 from typing import NamedTuple
@@ -32,15 +32,15 @@ from wolf.numerics import linalg
 LARGEST_LEVEL = float(np.log(1e4))  # of |a| and |b|
 LARGEST_STEP = 1.0  # of a or b in one measurement
 STRETCH = 1.8  # C, of steps in b
-FORGETS = Pair(0.006, 0.0015)  # of the information about a and b, in a step
-WORTH_FORGETTING = Pair(80.0, 15.0)  # information from which all of that is forgotten
+FORGETS = Pair(0.0045, 0.0007)  # of the information about a and b, in a step
+WORTH_FORGETTING = Pair(145.0, 15.0)  # information from which all of that is forgotten
 FORGETS_SURPRISED = 0.1  # of both, at the height of surprise
-LATELY = 0.85  # what slopes of late keep from one measurement to the next
-EXPECTED, ALARMING = 2.0, 8.0  # squares of their sum, in variances: below no surprise, above all of it
+LATELY = 0.77  # what slopes of late keep from one measurement to the next
+EXPECTED, ALARMING = 1.3, 5.7  # squares of their sum, in variances: below no surprise, above all of it
 FEW = 0.1  # variance of that sum from which it says something
-FADING, FADED = 0.98, 0.5  # the prior information about b keeps so much of itself in a step, down to this share
-MARGIN = Pair(0.25, 0.5)  # of the variance of a and b, added to what is used
-CARRIED_BACK = 0.3  # share of the margin
+FADING, FADED = 0.985, 0.4  # the prior information about b keeps so much of itself in a step, down to this share
+MARGIN = Pair(0.2, 0.5)  # of the variance of a and b, added to what is used
+CARRIED_BACK = 0.4  # share of the margin
 ODDS = (-5.0, 20.0)  # least and largest, in logarithms, that Q is off
 
 

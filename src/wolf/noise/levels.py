@@ -44,7 +44,7 @@ class Bell(NamedTuple):
 
 
 SIZES = tuple(np.logspace(-0.6, 3.6, 8).tolist())  # t_k; what all of them are too large or small by is r
-BELLS = (Bell(0.4, 10.0, 0.7), Bell(1.0, 20.0, 0.3))
+BELLS = (Bell(0.45, 10.0, 0.82), Bell(1.0, 20.0, 0.18))
 
 
 class Learning(NamedTuple):
