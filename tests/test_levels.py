@@ -204,7 +204,7 @@ def test_a_wrong_model_is_found_out_and_said(q, r, dirty):
     out = wolf.filter(scaled(q, r), dirty.measurements, method="Adaptive")
     law = out.learned_noise
     assert 0.4 < law.dynamics * q < 2.5
-    assert 0.6 < law.typical * r < 1.6
+    assert 0.8 < law.typical * r < 1.25
     assert 0.03 < law.outlier_share < 0.09
     assert out.noise_scales.shape == out.dynamics_scales.shape == (1000,)
     np.testing.assert_allclose(out.dynamics_scales[-1], law.dynamics, rtol=0.1)
@@ -399,6 +399,10 @@ def test_a_model_that_is_far_off_is_told_in_words(dirty):
     assert any("R is far off: the noise is" in remark for remark in out.learned_noise.remarks)
     assert "R is far off" in repr(out)
     assert wolf.filter(PLANE, dirty.measurements, method="Adaptive").learned_noise.remarks == ()
+    for off, said in ((1 / 30, True), (1.0, False), (30.0, True)):
+        counted = wolf.filter(scaled(1.0, off), dirty.measurements)
+        assert ("R is off: the noise is" in repr(counted)) == said
+        assert ("let method='Adaptive' learn its level" in repr(counted)) == said
     few = wolf.filter(PLANE, dirty.measurements[:5], method="Adaptive")
     assert "too few measurements to tell the level of Q" in repr(few)
     assert "limit of what is learned" in NoiseLaw(SCALES, np.ones(12), 1e4).remarks[-1]
