@@ -137,7 +137,6 @@ def _forgetting(levels: Levels, slope: Pair, more: Information, part: Array) -> 
     late = Pair(*(stays * old + new for old, new in zip(levels.late, slope, strict=True)))
     expected = (more.noise, more.dynamics)
     square = Pair(*(stays**2 * old + new for old, new in zip(levels.late_square, expected, strict=True)))
-    known = levels.information
     alone = Pair(*(1.0 / each for each in spreads(levels)))
     kept = []
     for slowly, worth, there, total, variance in zip(FORGETS, WORTH_FORGETTING, alone, late, square, strict=True):
