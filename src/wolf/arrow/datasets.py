@@ -3,13 +3,12 @@
 import dataclasses
 from collections.abc import Callable, Sequence
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from wolf import checks
-from wolf.arrow import buckets, folders
+from wolf.arrow import buckets, folders, places
 from wolf.arrow.batches import check_columns, filter_batches, read_times
 from wolf.numerics.fingerprints import fingerprint
 from wolf.online.bank import Bank
@@ -55,15 +54,29 @@ def filter_dataset(
         workers: number of processes; as many as there are cores if None.
         told: called with what is being done, the rows done since this start and those to do.
     """
+    place, bank = places.find(source), Bank(model, method)
+    work, settings = plan(place, bank, key=key, values=values, time=time, step=step, level=level)
+    team = folders.Processes(workers, memory)
+    return folders.run(place, places.find(out), key, work, settings, team, told)
+
+
+def plan(
+    source: places.Place,
+    bank: Bank,
+    *,
+    key: str,
+    values: str | Sequence[str],
+    time: str | None,
+    step: float,
+    level: float,
+) -> tuple["Banked", dict[str, Any]]:
+    """Check what `filter_dataset` was asked; give the work, and what tells it from another."""
     names = (values,) if isinstance(values, str) else tuple(values)
-    place = Path(source)
-    bank = Bank(model, method)
-    check_columns(buckets.open_files(place, buckets.list_files(place)).schema, bank, key, names, time)
+    check_columns(buckets.open_folder(source).schema, bank, key, names, time)
     checks.positive_number("step", step)
-    work = Banked(model, bank.method, key, names, time, step, checks.level(level))
-    settings: dict[str, Any] = {"model": fingerprint(model), "method": fingerprint(bank.method), "values": list(names)}
-    settings |= {"time": time, "step": step, "level": level}
-    return folders.run(place, Path(out), key, work, settings, memory=memory, processes=workers, told=told)
+    work = Banked(bank.model, bank.method, key, names, time, step, checks.level(level))
+    settings: dict[str, Any] = {"model": fingerprint(bank.model), "method": fingerprint(bank.method)}
+    return work, settings | {"values": list(names), "time": time, "step": step, "level": level}
 
 
 @dataclasses.dataclass(frozen=True)
