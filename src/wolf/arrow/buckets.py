@@ -13,21 +13,19 @@ from zlib import crc32
 
 import numpy as np
 
-from wolf.arrow.places import Place
+from wolf.arrow.locations import Location
 
 KINDS = {".parquet": "parquet", ".pq": "parquet", ".arrow": "ipc", ".feather": "ipc", ".ipc": "ipc"}
 SAMPLE = 10_000  # rows that tell how much room a row takes
-READ_AGAIN = 1.25  # times all rows that ranges of keys may read; beyond, rows are spread, which costs more than that
+READ_AGAIN = 2.0  # times all rows that ranges of keys may read; to spread rows costs more than that
 
 
-def list_files(source: Place) -> list[tuple[str, int, int]]:
+def list_files(source: Location) -> list[tuple[str, int, int]]:
     """List the files of a folder and its folders, but for hidden ones; refuse what is no dataset."""
     if not source.is_folder():
         raise ValueError(f"{source} is no folder; give one with Parquet or Arrow files")
     hidden = (".", "_")
-    found = [
-        each for each in source.list(deep=True) if not any(part.startswith(hidden) for part in each[0].split("/"))
-    ]
+    found = [each for each in source.list(deep=True) if not any(part.startswith(hidden) for part in each[0].split("/"))]
     endings = {ending(name) for name, _, _ in found}
     if not endings:
         raise ValueError(f"{source} is empty: expected Parquet or Arrow files")
@@ -42,7 +40,7 @@ def ending(name: str) -> str:
     return PurePosixPath(name).suffix.lower()
 
 
-def open_files(source: Place, names: list[str]) -> Any:
+def open_files(source: Location, names: list[str]) -> Any:
     """Open files as one `pyarrow.dataset.Dataset`; folders named `id=7` are a column."""
     from pyarrow import ArrowException, dataset
 
@@ -55,7 +53,7 @@ def open_files(source: Place, names: list[str]) -> Any:
         raise ValueError(f"{source} cannot be read as {kind} files: {error}") from error
 
 
-def open_folder(source: Place) -> Any:
+def open_folder(source: Location) -> Any:
     """Open all files of a folder as one dataset."""
     return open_files(source, [name for name, _, _ in list_files(source)])
 
@@ -202,16 +200,12 @@ def ranges(every: list[Unit], schema: Any, key: str, rows: int, most: int) -> li
     return found
 
 
-def number(keys: Any, name: str, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Say in which bucket each row is, and number the keys.
+def encode(keys: Any, name: str) -> tuple[list[Any], np.ndarray]:
+    """Write the keys of rows as a list without repetitions, and for each row where its key stands there.
 
     Args:
         keys: a `pyarrow.ChunkedArray` of text or integers.
         name: of the column.
-        count: of buckets.
-
-    Returns:
-        Bucket of each row, and the rank of its key among those that are there.
     """
     import pyarrow
 
@@ -221,23 +215,33 @@ def number(keys: Any, name: str, count: int) -> tuple[np.ndarray, np.ndarray]:
         keys = keys.cast(keys.type.value_type)
     coded = keys.combine_chunks().dictionary_encode()
     coded = coded.combine_chunks() if isinstance(coded, pyarrow.ChunkedArray) else coded
-    names = coded.dictionary.to_pylist()
-    # The text of a key, not Python's hash of it, which is another one in each process.
-    buckets = np.array([crc32(str(name).encode()) % count for name in names], np.int64)
-    rank = np.empty(len(names), np.int64)
-    rank[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
-    codes = np.asarray(coded.indices)
-    return buckets[codes], rank[codes]
+    return coded.dictionary.to_pylist(), np.asarray(coded.indices)
 
 
-def spread(fragments: list[Any], schema: Any, key: str, count: int, path: Place) -> int:
+def rank(keys: Any, name: str) -> np.ndarray:
+    """Number the keys of rows by their order."""
+    names, codes = encode(keys, name)
+    ranks = np.empty(len(names), np.int64)
+    ranks[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
+    return ranks[codes]
+
+
+def sort(numbers: np.ndarray) -> np.ndarray:
+    """Say in which order whole numbers that are not negative rise, equal ones as they come."""
+    small = numbers.astype(np.uint16) if numbers.max(initial=0) < 2**16 else numbers  # NumPy counts these, in one pass
+    return np.argsort(small, kind="stable")
+
+
+def spread(fragments: list[Any], schema: Any, key: str, count: int, path: Location) -> int:
     """Write the rows of a chunk to one file, with a record batch for each bucket; give their number."""
     import pyarrow
     from pyarrow import ipc
 
     table = pyarrow.concat_tables([fragment.to_table(schema=schema) for fragment in fragments])
-    buckets, _ = number(table[key], key, count)
-    order = np.argsort(buckets, kind="stable")
+    names, codes = encode(table[key], key)
+    # The text of a key, not Python's hash of it, which is another one in each process.
+    buckets = np.array([crc32(str(name).encode()) % count for name in names], np.int64)[codes]
+    order = sort(buckets)
     ends = np.searchsorted(buckets[order], np.arange(count + 1))
     table = table.unify_dictionaries().combine_chunks()
     small = ipc.IpcWriteOptions(compression="lz4" if pyarrow.Codec.is_available("lz4_frame") else None)
@@ -256,7 +260,7 @@ def _one_batch(table: Any, schema: Any) -> Any:
 
 
 @dataclasses.dataclass(frozen=True)
-class Spread:
+class SpreadRows:
     """A bucket of keys by their hash, whose rows were spread.
 
     Attributes:
@@ -264,7 +268,7 @@ class Spread:
         bucket: its number.
     """
 
-    paths: list[Place]
+    paths: list[Location]
     bucket: int
 
     def read(self) -> Any:

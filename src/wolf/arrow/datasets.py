@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from wolf import checks
-from wolf.arrow import buckets, folders, places
+from wolf.arrow import buckets, folders, locations
 from wolf.arrow.batches import check_columns, filter_batches, read_times
 from wolf.numerics.fingerprints import fingerprint
 from wolf.online.bank import Bank
 from wolf.protocols import Filter
 from wolf.statespace import Model
 
-BATCH = 131_072  # rows that go through a bank at once, and of a row group that is written
+BATCH = 65_536  # rows that go through a bank at once, and of a row group that is written; more leave the cache
 COPIES, PER_ROW = 3, 100  # of the rows of a bucket: read, sorted, written; order, times, states
 
 
@@ -54,14 +54,14 @@ def filter_dataset(
         workers: number of processes; as many as there are cores if None.
         told: called with what is being done, the rows done since this start and those to do.
     """
-    place, bank = places.find(source), Bank(model, method)
+    place, bank = locations.find(source), Bank(model, method)
     work, settings = plan(place, bank, key=key, values=values, time=time, step=step, level=level)
     team = folders.Processes(workers, memory)
-    return folders.run(place, places.find(out), key, work, settings, team, told)
+    return folders.run(place, locations.find(out), key, work, settings, team, told)
 
 
 def plan(
-    source: places.Place,
+    source: locations.Location,
     bank: Bank,
     *,
     key: str,
@@ -99,9 +99,12 @@ class Banked:
         """Filter a bucket."""
         import pyarrow
 
-        _, rank = buckets.number(table[self.key], self.key, 1)
+        rank = buckets.rank(table[self.key], self.key)
         times = None if self.time is None else read_times(table[self.time].combine_chunks(), self.time)
-        order = np.lexsort((rank,) if times is None else (times, rank))
+        if times is None or not (times[1:] < times[:-1]).any():
+            order = buckets.sort(rank)
+        else:
+            order = np.lexsort((times, rank))
         table = table.take(order)
         bank, counts = Bank(self.model, self.method), {"outliers": 0, "unused": 0}
         named: Any = {"key": self.key, "values": self.values, "time": self.time, "step": self.step, "level": self.level}

@@ -16,7 +16,7 @@ import numpy as np
 
 from wolf import checks, storage
 from wolf.arrow import buckets, workers
-from wolf.arrow.places import Place
+from wolf.arrow.locations import Location
 from wolf.results import count
 
 FORMAT, VERSION = "wolf-folder", 2
@@ -111,8 +111,8 @@ COUNTS = ("rows", "keys", "outliers", "unused", "failed")
 
 
 def run(
-    source: Place,
-    out: Place,
+    source: Location,
+    out: Location,
     key: str,
     work: Work,
     settings: dict[str, Any],
@@ -155,14 +155,14 @@ def run(
             os.close(held)
 
 
-def _check_own(out: Place) -> None:
+def _check_own(out: Location) -> None:
     """Refuse to write over what is not of an earlier run."""
     ours = (out / WORK / "manifest.json").exists()
     if out.exists() and not ours and (not out.is_folder() or out.list(deep=True)):
         raise ValueError(f"{out} was not written by wolf, and is not removed; choose another place")
 
 
-def _remove(out: Place) -> None:
+def _remove(out: Location) -> None:
     """Remove what an earlier run has written."""
     for place in (out, out / WORK):
         own = ("part-", ".part-", SUCCESS) if place is out else ("part-", ".", "rows-", "manifest")
@@ -170,7 +170,7 @@ def _remove(out: Place) -> None:
             (place / name).remove()
 
 
-def check_apart(source: Place, out: Place) -> None:
+def check_apart(source: Location, out: Location) -> None:
     """Refuse to write into what is read, or around it."""
     if source.system != out.system:
         return
@@ -222,9 +222,9 @@ def machine_memory() -> float:
 
 
 def _begin(
-    source: Place,
+    source: Location,
     found: list[tuple[str, int, int]],
-    out: Place,
+    out: Location,
     data: Any,
     work: Work,
     settings: dict[str, Any],
@@ -256,7 +256,7 @@ def _begin(
     return about | settled
 
 
-def _write(path: Place, facts: dict[str, Any]) -> None:
+def _write(path: Location, facts: dict[str, Any]) -> None:
     with path.writing() as file:
         file.write(json.dumps(facts, indent=1).encode())
 
@@ -267,16 +267,16 @@ class _Job:
 
     data: Any
     key: str
-    out: Place
+    out: Location
     manifest: dict[str, Any]
     work: Work
     team: Team
     told: Told
 
-    def part(self, bucket: int) -> Place:
+    def part(self, bucket: int) -> Location:
         return self.out / f"part-{bucket:05d}.parquet"
 
-    def facts(self, bucket: int) -> Place:
+    def facts(self, bucket: int) -> Location:
         return self.out / WORK / f"part-{bucket:05d}.json"
 
 
@@ -305,36 +305,34 @@ def _do(job: _Job) -> None:
     _write(job.out / WORK / "manifest.json", job.manifest)
 
 
-def _spread(job: _Job, every: list[buckets.Unit]) -> list[buckets.Spread]:
-    """Spread the chunks that are not."""
+def _spread(job: _Job, every: list[buckets.Unit]) -> list[buckets.SpreadRows]:
+    """SpreadRows the chunks that are not."""
     rows, count = job.manifest["rows"], job.manifest["buckets"]
     chunks = buckets.cut(every, job.manifest["chunk_rows"])
-    places = [job.out / WORK / f"rows-{i:05d}.arrow" for i in range(len(chunks))]
+    locations = [job.out / WORK / f"rows-{i:05d}.arrow" for i in range(len(chunks))]
     there = {name for name, _, _ in (job.out / WORK).list()}
     left = [i for i in range(len(chunks)) if f"rows-{i:05d}.arrow" not in there]
     same = job.data.schema, job.key, count
-    tasks: list[workers.Task] = [(buckets.spread, (chunks[i], *same, places[i])) for i in left]
+    tasks: list[workers.Task] = [(buckets.spread, (chunks[i], *same, locations[i])) for i in left]
     total, done = round(rows * len(left) / max(len(chunks), 1)), 0
     for some in job.team.run(tasks):
         done += some
         job.told(f"Spreading rows over {count} buckets", done, total)
-    return [buckets.Spread(places, i) for i in range(count)]
+    return [buckets.SpreadRows(locations, i) for i in range(count)]
 
 
 def _filter(job: _Job, sources: Sequence[Any]) -> None:
     """Filter the buckets that are not."""
     there = {name for name, _, _ in (job.out / WORK).list()}
     left = [i for i in range(len(sources)) if f"part-{i:05d}.json" not in there]
-    tasks: list[workers.Task] = [
-        (filter_bucket, (sources[i], job.work, job.part(i), job.facts(i))) for i in left
-    ]
+    tasks: list[workers.Task] = [(filter_bucket, (sources[i], job.work, job.part(i), job.facts(i))) for i in left]
     total, done = round(job.manifest["rows"] * len(left) / len(sources)), 0
     for some in job.team.run(tasks):
         done += some
         job.told("Filtering", done, total)
 
 
-def filter_bucket(source: Any, work: Work, part: Place, facts: Place) -> int:
+def filter_bucket(source: Any, work: Work, part: Location, facts: Location) -> int:
     """Work on one bucket, and write what comes of it; give the number of rows.
 
     It may be done twice, also at the same time: both write the same, under the same names.
@@ -374,7 +372,7 @@ def worth_coding(schema: Any, given: Sequence[str]) -> list[str]:
     return [field.name for field in schema if field.name in given or not types.is_floating(field.type)]
 
 
-def _parts(out: Place) -> tuple[dict[str, Any], ...]:
+def _parts(out: Location) -> tuple[dict[str, Any], ...]:
     """Tell what became of each file."""
     names = [name for name, _, _ in (out / WORK).list() if name.startswith("part-")]
     every = {name.replace(".json", ".parquet"): json.loads((out / WORK / name).read()) for name in names}

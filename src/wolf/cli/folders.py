@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from wolf.arrow import buckets, filter_dataset, places
+from wolf.arrow import buckets, filter_dataset, locations
 from wolf.arrow.folders import Foldered
 from wolf.cli import columns as finding
 from wolf.cli import filtering, streaming
@@ -67,7 +67,7 @@ def find_columns(
     source: str, time: tuple[str, ...], values: tuple[str, ...], by: str
 ) -> tuple[str | None, list[str], list[str]]:
     """Find the time and the values in the first rows of a folder, where they are not named."""
-    head = buckets.first_rows(buckets.open_folder(places.find(source)))
+    head = buckets.first_rows(buckets.open_folder(locations.find(source)))
     table = files.Table(source, head, "parquet", ",", lambda: iter(head.to_batches()))
     if len(time) > 1:
         raise ValueError("the time of a folder is one column; put date and time of day together first")

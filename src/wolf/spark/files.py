@@ -11,10 +11,11 @@ from os import PathLike
 from typing import Any
 
 from wolf import checks
-from wolf.arrow import datasets, folders, places, workers
+from wolf.arrow import datasets, folders, locations, workers
 from wolf.online.bank import Bank
 from wolf.protocols import Filter
 from wolf.spark import columns
+from wolf.spark.workers import freeze
 from wolf.statespace import Model
 
 MODES = ("error", "resume", "overwrite")
@@ -46,8 +47,8 @@ def filter_parquet(
     Args:
         spark: a `SparkSession`.
         source: path or URI of a folder of Parquet or Arrow files; the rows of a key may lie in any of them.
-        destination: path or URI of a folder, for `part-00000.parquet` and so on, each with all rows of its keys in order
-            of key and time; `_SUCCESS` is there when all are.
+        destination: path or URI of a folder, for `part-00000.parquet` and so on, each with all rows of its keys in
+            order of key and time; `_SUCCESS` is there when all are.
         key: name of the column that says whose a row is, of text or integers.
         time: name of the column of times: time stamps, which count as seconds, or numbers. Without it rows of a key
             are taken in the order of files and rows.
@@ -56,8 +57,8 @@ def filter_parquet(
         method: as in `wolf.filter`.
         step: length of a step of the model, in the unit of the times.
         level: probability of the intervals.
-        mode: what to do if the destination has something in it. "error": refuse; "resume": go on with what the same call
-            has begun before its driver was killed; "overwrite": remove what an earlier call has written.
+        mode: what to do if the destination has something in it. "error": refuse; "resume": go on with what the same
+            call has begun before its driver was killed; "overwrite": remove what an earlier call has written.
         tasks: that run at a time; as many as Spark has cores if None.
         memory: bytes that a task may take in Python, which is beside the memory of Java.
 
@@ -68,7 +69,7 @@ def filter_parquet(
     if not hasattr(spark, "range"):
         raise ValueError(f"spark must be a SparkSession; got {checks.told(spark)}")
     checks.choice("mode", mode, MODES)
-    place, out = places.find(source), places.find(destination)
+    place, out = locations.find(source), locations.find(destination)
     bank = Bank(model, method)
     work, settings = datasets.plan(place, bank, key=key, values=value, time=time, step=step, level=level)
     team = Executors(spark, _cores(spark) if tasks is None else checks.count("tasks", tasks), memory)
@@ -136,4 +137,7 @@ class Tasks:
                     words = str(error)
                 except FileNotFoundError as error:
                     words = f"an executor does not find a file: both folders must be seen by all machines ({error})"
-                yield pyarrow.record_batch({"piece": [piece], "rows": [rows], "error": pyarrow.array([words], "string")})
+                freeze()
+                yield pyarrow.record_batch(
+                    {"piece": [piece], "rows": [rows], "error": pyarrow.array([words], "string")}
+                )

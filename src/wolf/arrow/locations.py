@@ -15,7 +15,7 @@ SPARKS = {"s3a": "s3", "s3n": "s3"}  # Spark's names of what Arrow calls otherwi
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class Location:
     """A folder or a file, which other processes can be told about.
 
     Attributes:
@@ -32,9 +32,9 @@ class Place:
         """Give it as it was named."""
         return self.given
 
-    def __truediv__(self, name: str) -> "Place":
+    def __truediv__(self, name: str) -> "Location":
         """Go down into a folder."""
-        return Place(f"{self.given.rstrip('/')}/{name}", f"{self.path.rstrip('/')}/{name}", self.system)
+        return Location(f"{self.given.rstrip('/')}/{name}", f"{self.path.rstrip('/')}/{name}", self.system)
 
     @cached_property
     def files(self) -> Any:
@@ -88,7 +88,7 @@ class Place:
             sent.write(held.getbuffer())
 
 
-def find(place: str | os.PathLike[str]) -> Place:
+def find(place: str | os.PathLike[str]) -> Location:
     """Find a place by its path or URI, as `s3://bucket/readings`; it need not be there yet.
 
     Example:
@@ -100,11 +100,11 @@ def find(place: str | os.PathLike[str]) -> Place:
     given = os.fspath(place)
     scheme, apart, rest = given.partition("://")
     if not apart:
-        return Place(given, os.path.abspath(given).replace(os.sep, "/"))
+        return Location(given, os.path.abspath(given).replace(os.sep, "/"))
     from pyarrow import ArrowException, fs
 
     try:
         system, path = fs.FileSystem.from_uri(f"{SPARKS.get(scheme, scheme)}://{rest}")
     except (ArrowException, OSError) as error:
         raise ValueError(f"{given} cannot be opened: {error}") from error
-    return Place(given, path, None if isinstance(system, fs.LocalFileSystem) else system)
+    return Location(given, path, None if isinstance(system, fs.LocalFileSystem) else system)
