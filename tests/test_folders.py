@@ -115,6 +115,14 @@ def test_files_laid_out_by_key_are_not_spread(tmp_path):
     np.testing.assert_array_equal(read(tmp_path / "out")["mean"], read_means(rows()))
 
 
+def test_times_of_96_bits_come_out_as_spark_can_read_them(tmp_path):
+    (tmp_path / "in").mkdir()
+    parquet.write_table(rows(keys=1), tmp_path / "in" / "rows.parquet", use_deprecated_int96_timestamps=True)
+    run(tmp_path / "in", tmp_path / "out")
+    assert read(tmp_path / "out").schema.field("at").type == pyarrow.timestamp("us")
+    np.testing.assert_array_equal(read(tmp_path / "out")["mean"], read_means(rows(keys=1)))
+
+
 def test_filter_folder_has_the_numbers_of_filter_frame(tmp_path):
     table = rows(keys=3)
     names = {"by": "id", "time": "at", "values": "v", "model": "local-level", "parameters": {"level_var": 0.5}}

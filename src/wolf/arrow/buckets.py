@@ -46,9 +46,12 @@ def open_files(source: Location, names: list[str]) -> Any:
 
     kind = KINDS[ending(names[0])]
     paths = [(source / name).path for name in names]
+    read: Any = kind
+    if kind == "parquet":  # times of 96 bits, as Spark writes them: in nanoseconds Spark could not read them again
+        read = dataset.ParquetFileFormat(coerce_int96_timestamp_unit="us")
     how: Any = {"filesystem": source.files, "partitioning": "hive", "partition_base_dir": source.path}
     try:
-        return dataset.dataset(paths, format=kind, **how)
+        return dataset.dataset(paths, format=read, **how)
     except (ArrowException, OSError) as error:
         raise ValueError(f"{source} cannot be read as {kind} files: {error}") from error
 

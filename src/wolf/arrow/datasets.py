@@ -101,11 +101,8 @@ class Banked:
 
         rank = buckets.rank(table[self.key], self.key)
         times = None if self.time is None else read_times(table[self.time].combine_chunks(), self.time)
-        if times is None or not (times[1:] < times[:-1]).any():
-            order = buckets.sort(rank)
-        else:
-            order = np.lexsort((times, rank))
-        table = table.take(order)
+        mixed = times is not None and (times[1:] < times[:-1]).any()
+        table = table.take(np.lexsort((np.asarray(times), rank)) if mixed else buckets.sort(rank))
         bank, counts = Bank(self.model, self.method), {"outliers": 0, "unused": 0}
         named: Any = {"key": self.key, "values": self.values, "time": self.time, "step": self.step, "level": self.level}
         out = filter_batches(table.to_reader(BATCH), bank, **named)
