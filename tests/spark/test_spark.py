@@ -223,13 +223,16 @@ def test_a_folder_on_spark_has_the_same_bits_after_kills_of_executor_and_driver(
             begun = wait_for(lambda p=process: (work / "manifest.json").exists() and executors(p.pid), process)
             time.sleep(float(rng.uniform(0.0, 3.0)))
             if begun and len(killed) < 2 and not (root / "files" / "_SUCCESS").exists():
-                victim = process.pid if killed else executors(process.pid)[0]
-                os.kill(victim, signal.SIGKILL)
-                killed.append(victim)
-            if process.wait(timeout=500) == 0 and len(killed) == 2:
-                break
-            if not killed or process.returncode == 0:
-                shutil.rmtree(root / "files", ignore_errors=True)  # it was over before anything was killed
+                killed.append(process.pid if killed else executors(process.pid)[0])
+                if len(killed) == 2:
+                    end(process)
+                else:
+                    os.kill(killed[0], signal.SIGKILL)
+            if process.wait(timeout=500) == 0:
+                same(parts(root / "files"), rows[1])
+                if len(killed) == 2:
+                    break
+                shutil.rmtree(root / "files")
     assert len(killed) == 2
     assert process.returncode == 0, (root / "log").read_text()[-3000:]
     same(parts(root / "files"), rows[1])

@@ -19,7 +19,7 @@ class Location:
     """A folder or a file, which other processes can be told about.
 
     Attributes:
-        given: as it was named, for words.
+        given: as it was named, for words, without rights that a URI may carry.
         path: absolute, or within `system`.
         system: a `pyarrow.fs.FileSystem`; None is the disks of this machine.
     """
@@ -92,8 +92,8 @@ def find(place: str | os.PathLike[str]) -> Location:
     """Find a place by its path or URI, as `s3://bucket/readings`; it need not be there yet.
 
     Example:
-        >>> print(find("readings") / "part-00000.parquet")
-        readings/part-00000.parquet
+        >>> print(find("readings") / "part-00000.parquet", find("s3://me:secret@bucket/readings?region=eu-west-1"))
+        readings/part-00000.parquet s3://bucket/readings
     """
     if not isinstance(place, str | os.PathLike):
         raise ValueError(f"a folder is named by its path or URI; got {checks.told(place)}")
@@ -103,8 +103,9 @@ def find(place: str | os.PathLike[str]) -> Location:
         return Location(given, os.path.abspath(given).replace(os.sep, "/"))
     from pyarrow import ArrowException, fs
 
+    shown = f"{scheme}://{rest.partition('?')[0].rpartition('@')[2]}"  # without rights and options
     try:
         system, path = fs.FileSystem.from_uri(f"{SPARKS.get(scheme, scheme)}://{rest}")
     except (ArrowException, OSError) as error:
-        raise ValueError(f"{given} cannot be opened: {error}") from error
-    return Location(given, path, None if isinstance(system, fs.LocalFileSystem) else system)
+        raise ValueError(f"{shown} cannot be opened: {error}") from error
+    return Location(shown, path, None if isinstance(system, fs.LocalFileSystem) else system)
