@@ -37,6 +37,18 @@ def test_the_conda_recipe_names_version_commands_licence_and_summary_of_pyprojec
     assert (ROOT / about["license_file"]).is_file()
 
 
+def test_rattler_build_reads_the_conda_recipe_and_no_word_that_it_does_not_know():
+    rattler = pytest.importorskip("rattler_build", reason="pip install py-rattler-build, which make check-all does")
+    path = ROOT / "conda" / "recipe.yaml"
+    (variant,) = rattler.Stage0Recipe.from_file(path).render()
+    rendered = variant.recipe.to_dict()
+    assert rendered["package"] == {"name": PROJECT["name"], "version": PROJECT["version"]}
+    assert rendered["requirements"]["run"] == RECIPE["requirements"]["run"]
+    assert (path.parent / rendered["source"][0]["path"] / "pyproject.toml").is_file()
+    with pytest.raises(rattler.RecipeParseError, match="unknown field"):
+        rattler.Stage0Recipe.from_yaml(path.read_text().replace("noarch:", "noarc:"))
+
+
 def test_what_the_recipe_tries_runs():
     for command in (line.split() for test in RECIPE["tests"] for line in test.get("script", [])):
         module = [sys.executable, *command[1:]] if command[0] == "python" else [sys.executable, "-m", *command]

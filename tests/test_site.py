@@ -1,6 +1,8 @@
 """The site as a browser sees it: every page fits, loads and links; words are found; what is copied can be run."""
 
+import contextlib
 import http.server
+import os
 import re
 import shutil
 import subprocess
@@ -40,6 +42,15 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         pass
 
 
+@contextlib.contextmanager
+def serving(folder):
+    """Give the address of a folder while it is served."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     """Build the site as `make docs` does; give its folder and its address."""
@@ -49,10 +60,8 @@ def site(tmp_path_factory):
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(folder)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield folder, f"http://127.0.0.1:{server.server_port}/"
-    server.shutdown()
+    with serving(folder) as base:
+        yield folder, base
 
 
 @pytest.fixture(scope="module")
@@ -166,3 +175,23 @@ def test_formulas_are_drawn(site, browser):
     view.close()
     assert len(heights) == 2
     assert heights[1] > 2.5 * 16  # three lines
+
+
+def test_the_header_switches_between_the_versions_that_were_released(browser, tmp_path):
+    pytest.importorskip("mike", reason="the site needs docs/requirements.txt")
+    git = partial(subprocess.run, check=True, capture_output=True, cwd=tmp_path / "clone")
+    subprocess.run(["git", "clone", "-q", "--depth=1", f"file://{ROOT}", tmp_path / "clone"], check=True)
+    who = {f"GIT_{role}_{what}": "docs@example.org" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    mike = [sys.executable, "-c", "from mike.driver import main; main()"]
+    for version in (["0.1"], ["0.2", "latest"]):
+        git([*mike, "deploy", "--update-aliases", *version], env=os.environ | who)
+    git([*mike, "set-default", "latest"], env=os.environ | who)
+    git(["git", "checkout", "-q", "-f", "gh-pages"])
+    with serving(tmp_path / "clone") as base:
+        view = browser.new_page(viewport={"width": 1366, "height": 800})
+        view.goto(base, wait_until="load")
+        view.wait_for_selector(".md-version__link", state="attached")
+        links = view.eval_on_selector_all(".md-version__link", "all => all.map(each => [each.innerText, each.href])")
+        assert view.url == f"{base}latest/"
+        view.close()
+    assert links == [["0.2", f"{base}0.2/"], ["0.1", f"{base}0.1/"]]
