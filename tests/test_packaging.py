@@ -68,3 +68,27 @@ def test_the_oldest_of_everything_is_what_pyproject_asks_for():
     assert f"jax=={dict(each.split('>=') for each in PROJECT['dependencies'])['jax']}.*" in lines
     assert any(line.startswith("matplotlib==") for line in lines)
     assert not any("wolf" in line or ">=" in line for line in lines)
+
+
+def test_the_readme_is_two_screens():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 100
+
+
+def test_links_of_the_description_lead_somewhere_or_are_plain_words():
+    """What package indexes show has no repository around it; once there is a public address links go there."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["metadata"]["hooks"]
+    readme = shown = (ROOT / "README.md").read_text()
+    for each in settings["fancy-pypi-readme"]["substitutions"]:
+        shown = re.sub(each["pattern"], each["replacement"], shown)
+    link = r"\[([^\]]+)\]\(([^)]+)\)"
+    before, after = re.findall(link, readme), dict(re.findall(link, shown))
+    public = PROJECT["urls"].get("Repository")
+    assert all(target.startswith("https://") for target in after.values())
+    for words, target in before:
+        if target.startswith("https://"):
+            assert after[words] == target
+        elif public:
+            assert after[words].startswith(public)
+            assert after[words].endswith(target)
+        elif not target.endswith(".png"):
+            assert words in shown

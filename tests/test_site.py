@@ -45,10 +45,12 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 @contextlib.contextmanager
 def serving(folder):
     """Give the address of a folder while it is served."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/"
-    server.shutdown()
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/"
+        finally:
+            server.shutdown()
 
 
 @pytest.fixture(scope="module")
@@ -182,10 +184,11 @@ def test_the_header_switches_between_the_versions_that_were_released(browser, tm
     git = partial(subprocess.run, check=True, capture_output=True, cwd=tmp_path / "clone")
     subprocess.run(["git", "clone", "-q", "--depth=1", f"file://{ROOT}", tmp_path / "clone"], check=True)
     who = {f"GIT_{role}_{what}": "docs@example.org" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    mike = [sys.executable, "-c", "from mike.driver import main; main()"]
+    env = os.environ | who | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}  # for mkdocs
+    mike = [sys.executable, "-c", "import sys; from mike.driver import main; sys.exit(main())"]
     for version in (["0.1"], ["0.2", "latest"]):
-        git([*mike, "deploy", "--update-aliases", *version], env=os.environ | who)
-    git([*mike, "set-default", "latest"], env=os.environ | who)
+        git([*mike, "deploy", "--update-aliases", *version], env=env)
+    git([*mike, "set-default", "latest"], env=env)
     git(["git", "checkout", "-q", "-f", "gh-pages"])
     with serving(tmp_path / "clone") as base:
         view = browser.new_page(viewport={"width": 1366, "height": 800})
