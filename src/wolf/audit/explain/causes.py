@@ -125,14 +125,15 @@ def _stuck(run: Run, known: set[tuple[int, int | None]]) -> Iterator[Finding]:
 
 def _alone(run: Run, single: np.ndarray) -> Iterator[Finding]:
     """List outliers that need no further look."""
-    for t in np.flatnonzero(single).tolist():
-        yield Finding(t, None, "outlier", run.size(None, t), (t, t), ALONE, {"stretch": 1.0})
+    for channel in run.channels:
+        for t in np.flatnonzero(single[:, run.all_columns(channel)].any(axis=1)).tolist():
+            yield Finding(t, channel, "outlier", run.size(channel, t), (t, t), ALONE, {"stretch": 1.0})
 
 
 def _stretches(run: Run, channel: int | None, known: np.ndarray) -> Iterator[tuple[int, int]]:
     """Put refused steps together that lie close to each other, what is missing or known between them not counted."""
-    came = (~np.isnan(run.ys[:, run.all_columns(channel)])).any(axis=1)
-    present = np.flatnonzero(came & ~known)
+    mine = run.all_columns(channel)
+    present = np.flatnonzero((~np.isnan(run.ys[:, mine]) & ~known[:, mine]).any(axis=1))
     places = np.flatnonzero(run.refused(channel)[present])
     if not len(places):
         return

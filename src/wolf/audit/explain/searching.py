@@ -11,6 +11,7 @@ import numpy as np
 
 from wolf.audit.explain.responses import Pattern, Responses
 from wolf.audit.explain.scanning import LENGTHS, SHORTEST_RAMP, Spot, Sums
+from wolf.audit.explain.spreads import runs_of
 
 ROUNDS = 25
 SETTLED = 0.99  # share of an answer after which a place is far enough from the next
@@ -45,18 +46,44 @@ class Peak(NamedTuple):
     stop: int
 
 
-def search(errors: np.ndarray, answers: Responses) -> tuple[list[Hit], np.ndarray]:
-    """Find faults in white errors, (T, M); return them, and the errors without them."""
-    errors, found = errors.copy(), []
-    reach = 2 + int(np.searchsorted(_share(answers.outlier), SETTLED))
-    sums = Sums(errors, answers)
-    for _ in range(ROUNDS):
-        hits = _apart(_refine_all(sums, _peaks(sums, reach), reach), reach)
-        if not hits:
-            break
-        sums.look(errors, [_take_out(errors, answers, hit) for hit in hits])
-        found += hits
-    return found, errors
+class Search:
+    """What was found in white errors, and the errors without it; goes on where errors are not what they seemed.
+
+    Args:
+        errors: white, (T, M).
+        answers: of the model.
+    """
+
+    def __init__(self, errors: np.ndarray, answers: Responses) -> None:
+        self.answers, self.rest, self.hits = answers, errors.copy(), list[Hit]()
+        self._reach = 2 + int(np.searchsorted(_share(answers.outlier), SETTLED))
+        self._sums = Sums(errors, answers)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        for _ in range(ROUNDS):
+            hits = _apart(_refine_all(self._sums, _peaks(self._sums, self._reach), self._reach), self._reach)
+            if not hits:
+                break
+            self._sums.look(self.rest, [_take_out(self.rest, self.answers, hit) for hit in hits])
+            self.hits += hits
+
+    def again(self, errors: np.ndarray, changed: list[tuple[int, int]]) -> None:
+        """Search anew around steps [(first, stop), ...] whose errors have changed."""
+        margin = len(self.answers.outlier) + LENGTHS[-1]
+        near = np.zeros(len(errors) + 1, bool)
+        for first, stop in changed:
+            near[max(first - margin, 0) : stop + margin] = True
+        far = [hit for hit in self.hits if not near[[hit.spot.step, _end(hit, errors)]].any()]
+        before, self.rest, self.hits = self.rest, errors.copy(), far
+        for hit in far:
+            _take_out(self.rest, self.answers, hit)
+        self._sums.look(self.rest, runs_of((self.rest != before).any(axis=1)))
+        self._go_on()
+
+
+def _end(hit: Hit, errors: np.ndarray) -> int:
+    return min(hit.spot.step + hit.spot.pattern.length, len(errors))
 
 
 def _take_out(errors: np.ndarray, answers: Responses, hit: Hit) -> tuple[int, int]:
