@@ -319,7 +319,7 @@ def test_patience_reads_the_share_of_outliers(share, patience, x64):
     np.testing.assert_allclose(NoiseLaw(SCALES, counts).outlier_share, share)
     method = GaussianFilter(noise=Recovering(OFF.noise.rule, grows=True))
     state = method.init(PLANE)
-    rule = state.memory.rule._replace(counts=jnp.asarray(100 * counts)[None])
+    rule = state.memory.rule._replace(counts=jnp.asarray(1e8 * counts)[None])
     begun = method.noise._begun(state.memory._replace(rule=rule))
     assert np.ceil(method.noise._patience(begun, 0)) == patience
 

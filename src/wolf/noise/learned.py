@@ -17,6 +17,7 @@ from jax import Array
 
 from wolf import checks
 from wolf.noise.mixture import match
+from wolf.numerics import linalg
 from wolf.numerics.linalg import by_halves
 from wolf.numerics.pytree import pytree
 from wolf.protocols import Believed, Evidence, NoiseRule
@@ -87,6 +88,12 @@ class NoiseLaw(NamedTuple):
     def outlier_share(self) -> Any:
         """Share of the measurements with noise of more than three ordinary standard deviations."""
         return (self.probabilities * self.is_outlier.astype(self.probabilities.dtype)).sum(-1)
+
+    @property
+    def possible_share(self) -> Any:
+        """That share and a standard deviation of it: a vote is lost to outliers where it is underestimated."""
+        outliers = (self.counts * self.is_outlier.astype(self.counts.dtype)).sum(-1)
+        return (outliers + linalg.like(outliers).sqrt(outliers)) / self.counts.sum(-1)
 
     @property
     def is_outlier(self) -> Any:

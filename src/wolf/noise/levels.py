@@ -167,11 +167,12 @@ class LearnedLevels(NoiseRule):
         return following.used(levels, self._follows(levels))
 
     def _mixed(self, memory: Learning) -> Array:
-        """Mix the priors' probabilities by their odds; of one prior, the counts are as good."""
+        """Mix the priors' probabilities by their odds, as counts of as many measurements as the priors' are."""
         if len(self.bells) == 1:
             return memory.counts[0]
-        weights = self._weights(memory) / by_halves(memory.counts)
-        return (weights[:, None] * memory.counts).sum(0)
+        weights, worth = self._weights(memory), by_halves(memory.counts)
+        shares = (weights * worth).sum() * weights / worth
+        return (shares[:, None] * memory.counts).sum(0)
 
     def _weights(self, memory: Learning) -> Array:
         xp = linalg.like(memory.counts)
@@ -220,8 +221,10 @@ class LearnedLevels(NoiseRule):
         kept = memory.prior + self.forgetting * (memory.counts - memory.prior)
         if len(self.bells) == 1:
             return kept + matched.share[None], memory.log_odds
-        shares = memory.counts * matched.density[None]
-        foreseen = by_halves(shares) + memory.counts[:, -1] * matched.beyond
+        # What is beyond all sizes counts as the widest: it is an outlier, and patience grows with their share.
+        density = jnp.concatenate([matched.density[:-1], matched.density[-1:] + matched.beyond])
+        shares = memory.counts * density[None]
+        foreseen = by_halves(shares)
         start, heights = self._odds(shares.dtype), foreseen / by_halves(memory.counts)
         log_odds = start + self.forgetting * (memory.log_odds - start) + jnp.log(heights[1:] / heights[:1])
         return kept + (1.0 / foreseen)[:, None] * shares, log_odds

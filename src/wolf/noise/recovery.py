@@ -209,7 +209,7 @@ class Recovering(NoiseRule):
         laws = self.rule.law(ballot.rule)
         laws = [] if laws is None else laws if isinstance(laws, list) else [laws]
         longer = [
-            jnp.maximum(1.0, float(np.log(USUAL_SHARE)) / jnp.log(jnp.minimum(law.outlier_share, MOST_SHARE)))
+            jnp.maximum(1.0, float(np.log(USUAL_SHARE)) / jnp.log(jnp.minimum(law.possible_share, MOST_SHARE)))
             for law in laws
         ]
         grown = self.patience * jnp.stack(longer) if laws else ballot.patience
