@@ -49,6 +49,10 @@ class Dense(NamedTuple):
         """Operations on registers, and numbers that are moved."""
         return 2 * self.products // self.columns * math.ceil(self.columns / WIDTH) + self.moved
 
+    def place(self, part: int, lanes: int) -> int:
+        """Say where in memory a number of the result is."""
+        return part // self.columns * stride(self.columns, lanes) + part % self.columns
+
     @property
     def name(self) -> str:
         """What its function is called."""

@@ -121,6 +121,13 @@ class Graph:
         parts = [self._make(("part", (loop, i), "f"), Node("part", (loop, i), "f", None, block)) for i in places]
         return np.array(parts, np.int64).reshape(shape.rows, shape.columns)
 
+    def loop(self, shape: Any, args: tuple[int, ...], places: Sequence[int]) -> tuple[int, np.ndarray]:
+        """Give the node of a loop of another kind, and those of its parts; their places are in its own memory."""
+        loop = self._make(("dense", (shape, args), "m"), Node("dense", args, "m", shape, self._block))
+        block = self.nodes[loop].block
+        parts = [self._make(("part", (loop, i), "f"), Node("part", (loop, i), "f", None, block)) for i in places]
+        return loop, np.array(parts, np.int64)
+
     def _lowest(self, arg: int) -> int:
         return self.nodes[arg].block
 

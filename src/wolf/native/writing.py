@@ -6,7 +6,7 @@ The text is plain: no fast-math flag anywhere, so that nothing is contracted, re
 import struct
 from typing import Any
 
-from wolf.native import dense
+from wolf.native import dense, shifted
 from wolf.native.elementary import EXPONENTIAL, LOGARITHM
 from wolf.native.graph import Graph
 
@@ -171,6 +171,8 @@ class Writer:
     def _loop(self, node: Any) -> str:
         """Call the loop of a product or a solution."""
         shape = node.value
+        if not isinstance(shape, dense.Dense):
+            return self._shifted(node)
         cut = shape.rows * shape.inner
         a = self.hold(node.args[:cut], shape.rows, shape.inner)
         b = self.hold(node.args[cut:], shape.inner, shape.columns)
@@ -179,10 +181,24 @@ class Writer:
         self.add(f"call void @{shape.name}(ptr {a}, ptr {b}, ptr {result})")
         return result
 
+    def _shifted(self, node: Any) -> str:
+        """Call the loop of many inverses, or of their average."""
+        shape, size, count = node.value, node.value.size, node.value.shifts
+        if isinstance(shape, shifted.Shifted):
+            cuts = (size * size, size * size + count)
+            parts = (node.args[: cuts[0]], node.args[cuts[0] : cuts[1]], node.args[cuts[1] :])
+            given = [self.hold(numbers, 1, len(numbers)) for numbers in parts]
+        else:
+            given = [self.names[node.args[0]], self.hold(node.args[1:], 1, count)]
+        result = self.fresh("m")
+        self.room.append(f"  {result} = alloca [{shape.room} x {self.types['f']}], align 64")
+        self.used |= set(shifted.function(shape, self.number, self.lanes))
+        self.add(f"call void @{shape.name}({', '.join(f'ptr {each}' for each in (*given, result))})")
+        return result
+
     def _part(self, node: Any) -> str:
         """Load a number that a loop made."""
-        columns = self.graph.nodes[node.args[0]].value.columns
-        at = node.args[1] // columns * dense.stride(columns, self.lanes) + node.args[1] % columns
+        at = self.graph.nodes[node.args[0]].value.place(node.args[1], self.lanes)
         kind = self.types["f"]
         place = self.define(f"getelementptr {kind}, ptr {self.names[node.args[0]]}, i64 {at}")
         return self.define(f"load {kind}, ptr {place}, align 8")
