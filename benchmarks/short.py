@@ -44,10 +44,10 @@ def lines(page: str) -> list[str]:
     beside = ", ".join(f"{name} {number(online[name][0])}" for name in ("OpenCV", "filterpy") if name in online)
     each = sorted(10 * keys[name][0] for name in OURS)  # ms for 10,000
     text = (
-        f"{BEGINS} In a series a Kalman step of the tracking problem below takes {kf} µs, a weighted one "
-        f"{weighted}, the default {default}{floor}. With everything that `wolf.filter` keeps, {others}. One measurement "
-        f"at a time takes {number(step[0])} to {number(step[-1])} µs ({beside}), one of each of 10,000 sensors {number(each[0])} to "
-        f"{number(each[-1])} ms. [All of it](docs/benchmarks.md), from `make bench` on two cores."
+        f"{BEGINS} In a series a Kalman step of the tracking problem below takes {kf} µs, a weighted one {weighted}, "
+        f"the default {default}{floor}. With everything that `wolf.filter` keeps, {others}. One measurement at a time "
+        f"takes {number(step[0])} to {number(step[-1])} µs ({beside}), one of each of 10,000 sensors {number(each[0])} "
+        f"to {number(each[-1])} ms. [All of it](docs/benchmarks.md), from `make bench` on two cores."
     )
     return [line.removeprefix("  ") if i == 0 else line for i, line in enumerate(wrapped(text, indent="  "))]
 
