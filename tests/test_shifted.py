@@ -75,3 +75,30 @@ def by_loops(a, shifts, b, weights, lanes):
     inverses(*(each.ctypes.data for each in (*given[:3], held)))
     averages(held.ctypes.data, given[3].ctypes.data, result.ctypes.data)
     return np.concatenate([held[shape.parts(12)], result]).reshape(-1, *([lanes] if lanes > 1 else []))
+
+
+@pytest.mark.parametrize("size", [9, 18])
+def test_native_factors_have_the_same_bits_for_one_series_and_for_eight(size, rng):
+    """Eight matrices, of which the last two are not definite: theirs is NaN."""
+    from wolf.native import dense, factor
+
+    shape = factor.Factor(size)
+    systems = [oracle.random_cov(rng, size) for _ in range(8)]
+    systems[6][3, 3] = -1.0
+    systems[7][-1, -1] = 0.0
+    found = {}
+    for lanes in (1, 8):
+        text = "\n".join(factor.function(shape, "double", lanes)).replace("define internal", "define")
+        loaded = machine.load(machine.compile(text), shape.name)
+        call, row = machine.function(loaded.address, *[ctypes.c_void_p] * 2), dense.stride(size, lanes)
+        for first in range(0, 8, lanes):
+            a, c = np.zeros((size, row, lanes)), np.zeros((size, row, lanes))
+            a[:, :size] = np.stack(systems[first : first + lanes], -1)
+            call(a.ctypes.data, c.ctypes.data)
+            found |= {(lanes, first + lane): np.triu(c[:, :size, lane]).T for lane in range(lanes)}
+    for i, system in enumerate(systems):
+        np.testing.assert_array_equal(found[1, i], found[8, i])
+        if i < 6:
+            np.testing.assert_allclose(found[1, i], np.linalg.cholesky(system), rtol=1e-9, atol=1e-12)
+        else:
+            assert np.isnan(found[1, i][np.tril_indices(size)]).all()

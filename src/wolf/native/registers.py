@@ -136,16 +136,49 @@ class Code:
         """Add a product."""
         return self.apply("fadd", whole, self.apply("fmul", a, b))
 
-    def inverse_root(self, values: Registers, least: Registers) -> Registers:
-        """Compute 1 / √max(x, least); NaN stays."""
-        truth, found = self.unit.replace(self.number, "i1"), []
+    def wide(self, count: int) -> None:
+        """Let a register hold so many numbers of one series, and an entry be one register."""
+        self.unit, self.units = f"<{count} x {self.number}>", 1
+
+    def number_at(self, base: str, offset: Operand) -> Registers:
+        """Load one number, for all places of a register."""
+        return self.spread(base, offset)[:1]
+
+    def put_number(self, base: str, offset: Operand, values: Registers) -> None:
+        """Store the number that is in all places of a register."""
+        value = self.define(f"extractelement {self.unit} {values[0]}, i32 0") if self.lanes == 1 else values[0]
+        at = self.define(f"getelementptr {self.one}, ptr {base}, i64 {offset}")
+        self.lines.append(f"  store {self.one} {value}, ptr {at}, align 8")
+
+    def unit_at(self, base: str, offset: Operand) -> Registers:
+        """Load a register, given how many of them come before it."""
+        at = self.define(f"getelementptr {self.unit}, ptr {base}, i64 {offset}")
+        return [self.define(f"load {self.unit}, ptr {at}, align 8")]
+
+    def put_unit(self, base: str, offset: Operand, values: Registers) -> None:
+        """Store a register, given how many of them come before it."""
+        at = self.define(f"getelementptr {self.unit}, ptr {base}, i64 {offset}")
+        self.lines.append(f"  store {self.unit} {values[0]}, ptr {at}, align 8")
+
+    def roots(self, values: Registers) -> Registers:
+        """Take square roots."""
         suffix = f"v{self.unit[1:].split()[0]}{'f64' if self.number == 'double' else 'f32'}"
         self.used.add(f"declare {self.unit} @llvm.sqrt.{suffix}({self.unit})")
+        return [self.define(f"call {self.unit} @llvm.sqrt.{suffix}({self.unit} {value})") for value in values]
+
+    def unless_positive(self, values: Registers, others: Registers) -> Registers:
+        """Give NaN in all places of what is not positive, and the others elsewhere."""
+        truth, zero, nothing = self.unit.replace(self.number, "i1"), self.known(0.0)[0], self.known(np.nan)[0]
+        fine = self.define(f"fcmp ogt {self.unit} {values[0]}, {zero}")
+        return [self.define(f"select {truth} {fine}, {self.unit} {others[0]}, {self.unit} {nothing}")]
+
+    def inverse_root(self, values: Registers, least: Registers) -> Registers:
+        """Compute 1 / √max(x, least); NaN stays."""
+        truth, kept = self.unit.replace(self.number, "i1"), []
         for value, low in zip(values, least, strict=True):
             below = self.define(f"fcmp olt {self.unit} {value}, {low}")
-            kept = self.define(f"select {truth} {below}, {self.unit} {low}, {self.unit} {value}")
-            found.append(self.define(f"call {self.unit} @llvm.sqrt.{suffix}({self.unit} {kept})"))
-        return self.apply("fdiv", self.known(1.0), found)
+            kept.append(self.define(f"select {truth} {below}, {self.unit} {low}, {self.unit} {value}"))
+        return self.apply("fdiv", self.known(1.0), self.roots(kept))
 
     def total(self, values: Registers) -> str:
         """Add up in four places, and these crosswise."""
