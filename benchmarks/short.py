@@ -1,12 +1,14 @@
 """The figures of speed that README gives, taken from the tables of docs/benchmarks.md: both say the same."""
 
 import re
+import textwrap
 from pathlib import Path
 
-from timing import OTHERS, OURS, PAGE, number, wrapped
+from timing import OTHERS, OURS, PAGE, number
 
 README = Path(__file__).parents[1] / "README.md"
 BEGINS = "- **Fast.**"
+WIDTH = 100  # of README's lines
 
 
 def cells(page: str, part: str, label: str) -> dict[str, tuple[float, str]]:
@@ -34,7 +36,6 @@ def lines(page: str) -> list[str]:
     lean = cells(page, "One series", "(4, 2), means and covariances kept")
     whole = cells(page, "One series", "(4, 2)")
     online = cells(page, "One measurement at a time", "(4, 2)")
-    keys = cells(page, "Many filters, one measurement each", "10,000 keys, (4, 2)")
     kf, weighted, default = (number(lean[name][0] / 1e3) for name in OURS)
     floor = f"; C++ written by hand for it takes {number(lean['C++'][0] / 1e3)}" if "C++" in lean else ""
     times = {name: whole[name][1] for name in ("statsmodels", "dynamax", "OpenCV", "filterpy") if name in whole}
@@ -42,14 +43,14 @@ def lines(page: str) -> list[str]:
     others = f"{first[0]} takes {first[1]} times as long" + "".join(f", {name} {value}" for name, value in rest)
     step = sorted(online[name][0] for name in OURS)
     beside = ", ".join(f"{name} {number(online[name][0])}" for name in ("OpenCV", "filterpy") if name in online)
-    each = sorted(10 * keys[name][0] for name in OURS)  # ms for 10,000
     text = (
         f"{BEGINS} In a series a Kalman step of the tracking problem below takes {kf} µs, a weighted one {weighted}, "
         f"the default {default}{floor}. With everything that `wolf.filter` keeps, {others}. One measurement at a time "
-        f"takes {number(step[0])} to {number(step[-1])} µs ({beside}), one of each of 10,000 sensors {number(each[0])} "
-        f"to {number(each[-1])} ms. [All of it](docs/benchmarks.md), from `make bench` on two cores."
+        f"takes {number(step[0])} to {number(step[-1])} µs ({beside}). [All of it](docs/benchmarks.md), from "
+        f"`make bench` on two cores."
     )
-    return [line.removeprefix("  ") if i == 0 else line for i, line in enumerate(wrapped(text, indent="  "))]
+    broken = textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+    return [broken[0].removeprefix("  "), *broken[1:]]
 
 
 def write_readme(page: Path = PAGE, readme: Path = README) -> None:

@@ -146,9 +146,9 @@ def table(known: dict[str, Any], order: list[str]) -> list[str]:
     return [*lines, "", *notes]
 
 
-def wrapped(text: str, indent: str = "") -> list[str]:
+def wrapped(text: str) -> list[str]:
     """Break a paragraph into lines."""
-    return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
+    return textwrap.wrap(text, WIDTH, break_on_hyphens=False)
 
 
 def machine(versions: dict[str, str]) -> str:

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from wolf.numerics.products import SMALL, eye, mode
+from wolf.numerics.products import SMALL, by_halves, eye, mode
 
 EIGHT = 8  # factors of a product that no precision overflows in
 
@@ -90,7 +90,7 @@ def shifted_inverses(a: Array, shifts: Array, b: Array) -> tuple[Array, Array, A
 
 def weighted_inverses(inverse: Array, weights: Array) -> Array:
     """Add matrices up, (M, M, K), each with its weight, (K,)."""
-    return (inverse * weights).sum(2)  # type: ignore[no-any-return]
+    return by_halves(inverse * weights)  # type: ignore[no-any-return]
 
 
 def _in_batches(a: Array, shifts: Array, b: Array) -> tuple[Array, Array, Array, Array]:
