@@ -47,10 +47,10 @@ def lines(page: str) -> list[str]:
         f"{BEGINS} In a series a Kalman step of the tracking problem below takes {kf} µs, a weighted one {weighted}, "
         f"the default {default}{floor}. With everything that `wolf.filter` keeps, {others}. One measurement at a time "
         f"takes {number(step[0])} to {number(step[-1])} µs ({beside}). [All of it](docs/benchmarks.md), from "
-        f"`make bench` on two cores."
+        f"`make\u00a0bench` on two cores."  # not to be broken
     )
     broken = textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
-    return [broken[0].removeprefix("  "), *broken[1:]]
+    return [line.replace("\u00a0", " ") for line in (broken[0].removeprefix("  "), *broken[1:])]
 
 
 def write_readme(page: Path = PAGE, readme: Path = README) -> None:
