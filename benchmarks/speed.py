@@ -19,6 +19,7 @@ from typing import Any
 import growth
 import jax
 import numpy as np
+import short
 import waiting
 from floor import Floor
 from libraries import LIBRARIES, installed
@@ -284,6 +285,7 @@ def main() -> None:
     versions = {name: version(name) for name in ("jax", "numpy", "llvmlite")} | installed()
     told = f"{' and '.join(days)}. Of the machine's time others took {loads}. {machine(versions)}."
     write_page("table", [*table(known, [*PARTS]), *wrapped(told)])
+    short.write_readme()
     print("\n" + "\n".join(claims(known)))
 
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import wolf
 from wolf.online.directory import Directory
+from wolf.online.texts import TextTable, fit, suits
 
 pytest.importorskip("llvmlite")
 TRACK = wolf.models.constant_velocity(dims=2, dt=1.0, dynamics_var=0.1, obs_var=10.0)
@@ -283,3 +284,27 @@ def test_what_equals_no_text_is_not_found_among_text():
     assert held.find([np.zeros(2), "1"]) is None
     assert held.find(np.array([["a", "1"]])) is None
     assert held.find(np.array(["1", "a"])).tolist() == [1, 0]
+
+
+@given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=9), unique=True))
+def test_a_table_of_text_finds_keys_of_any_letters_and_widths_and_no_others(names):
+    """An array as wide as its own longest key, narrower or wider than the table; an empty key is one too."""
+    if not names:
+        return
+    rows = 3 * np.arange(len(names))
+    table = TextTable(names, rows)
+    for asked in (names, names[::-1], names[: len(names) // 2 + 1]):
+        assert table.find(np.array(asked)).tolist() == [3 * names.index(name) for name in asked]
+    assert table.find(np.array(names, "U20")).tolist() == rows.tolist()
+    for stranger in ("another one", names[0] + "x" * 10, "x" * 12):
+        assert table.find(np.array([*names, stranger])) is None
+
+
+def test_what_an_array_cannot_hold_is_not_for_a_table():
+    assert fit(["a", "b"])
+    assert not any(map(fit, ([], ["a", 1], ["a\0", "a"], ["a" * 65])))
+    assert not suits(np.array(["a" * 65]))
+    held = Directory()
+    held.put(["a\0", "a"], [0, 1])
+    for _ in range(3):
+        assert held.find(np.array(["a", "a"])).tolist() == [1, 1]

@@ -18,7 +18,7 @@ YS = 3.0 * np.random.default_rng(0).normal(size=(40, 2))
 def importable(monkeypatch):
     monkeypatch.syspath_prepend(str(FOLDER))
     yield
-    for name in ("floor", "libraries", "timing"):
+    for name in ("floor", "libraries", "short", "timing"):
         sys.modules.pop(name, None)
 
 
@@ -71,3 +71,20 @@ def test_tables_go_between_their_marks(tmp_path):
     assert page.read_text().endswith("\nafter\n")
     with pytest.raises(SystemExit, match="lacks the marks"):
         write_page("two", lines, page)
+
+
+def test_readme_says_what_the_page_of_benchmarks_says(tmp_path):
+    from short import README, lines, write_readme
+    from timing import PAGE
+
+    told = "\n".join(lines(PAGE.read_text()))
+    assert told in README.read_text(), "run `make bench`, or benchmarks/short.py's write_readme()"
+    copy, page = tmp_path / "README.md", tmp_path / "page.md"
+    copy.write_text(README.read_text())
+    page.write_text(
+        PAGE.read_text().replace("| (4, 2), means and covariances kept | ", "| (4, 2), means and covariances kept | 9")
+    )
+    write_readme(page, copy)
+    changed = set(README.read_text().splitlines()) ^ set(copy.read_text().splitlines())
+    assert changed
+    assert told not in copy.read_text()

@@ -35,9 +35,11 @@ def test_weights_are_those_of_the_series_without_the_measurement(seed):
         np.testing.assert_allclose(again.weights[t], expected, rtol=1e-6)
 
 
-def test_smoothing_with_the_new_weights_is_the_dense_solution_with_them():
+@pytest.mark.parametrize("engine", ["native", "xla"])
+def test_smoothing_with_the_new_weights_is_the_dense_solution_with_them(engine):
     ys = oracle.random_data(5, 15, outliers=0.2)
-    again = wolf.smooth(PLANE, wolf.filter(PLANE, ys, method="WoLF"), reweigh=True)
+    again = wolf.smooth(PLANE, wolf.filter(PLANE, ys, method="WoLF", engine=engine), reweigh=True)
+    assert again.filtered.engine.startswith(engine)
     mean, cov = oracle.batch(system_of(PLANE), ys, weights=again.weights)
     np.testing.assert_allclose(again.means, mean, rtol=1e-7, atol=1e-8)
     np.testing.assert_allclose(again.covs, cov, rtol=1e-7, atol=1e-9)

@@ -93,6 +93,17 @@ class Moments(Protocol):
         ...
 
 
+def at_step(rows: Any, t: Any, axes: int) -> Any:
+    """Give the row of a step, of a field that may be that row already.
+
+    Args:
+        rows: (T, ...), or the row alone.
+        t: the step.
+        axes: of a row.
+    """
+    return rows if rows.ndim == axes else rows[t]
+
+
 @runtime_checkable
 class NoiseRule(Protocol):
     """How much of a measurement to believe; see `wolf.noise`.
@@ -104,6 +115,11 @@ class NoiseRule(Protocol):
     def needs(self) -> Needs:
         """What the rule needs of a run."""
         return Needs()
+
+    @property
+    def timed(self) -> tuple[str, ...]:
+        """Fields with a row for each step; native code reads them one by one, and there a field is a row: `at_step`."""
+        return ()
 
     def check(self, model: Model) -> None:
         """Refuse, in words, a model that the rule does not suit."""

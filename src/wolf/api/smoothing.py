@@ -13,6 +13,7 @@ from wolf.api.taking import Models, check_smoothable, model_optional, together
 from wolf.belief import Gaussian
 from wolf.engine import hindsight, parallel, reweighing
 from wolf.engine.parallel import bound_programs, bounded, pad, pad_steps
+from wolf.engine.reweighing import changes
 from wolf.engine.smoothing import run_sampler
 from wolf.filters import GaussianFilter
 from wolf.numerics.precision import as_key, precision, to_dtype, to_numpy
@@ -20,6 +21,8 @@ from wolf.numerics.pytree import cast
 from wolf.protocols import Key
 from wolf.results import Filtered, Smoothed, describe_method
 from wolf.statespace import Model, with_matrices
+
+ASKED_FOR = "xla: asked for"  # what a result says of its engine where somebody wanted it so
 
 _weigh_again = bounded(reweighing.weigh_again)
 
@@ -58,7 +61,7 @@ def _walk_back_native(model: Any, out: Filtered) -> tuple[np.ndarray, np.ndarray
     """Smooth by native code; None where that is for XLA."""
     one, dtype = out.num_series is None, out.settings["dtype"]
     start = np.asarray(out.final.t - (out.settings["steps"] if out.lengths is None else out.lengths))
-    if out.engine == "xla: asked for" or start.min() < start.max() or out.settings["steps"] < 2:
+    if out.engine == ASKED_FOR or start.min() < start.max() or out.settings["steps"] < 2:
         return None
     models = tuple(map(with_matrices, model if isinstance(model, list | tuple) else (model,)))
     scales = out.saved.get("dynamics_scales")
@@ -113,7 +116,7 @@ def in_hindsight(model: Any, out: Filtered) -> Filtered:
 
 
 def _with_jumps(model: Model, out: Filtered) -> Filtered:
-    options: Any = {"inputs": out.inputs, "update_first": out.update_first, "dtype": out.settings["dtype"]}
+    options = _as_before(out)
 
     def told(jumps: list[int], save: Any = "all", barred: Any = ()) -> Filtered:
         method = hindsight.with_jumps(out.method, jumps, pad_steps(len(out)), barred=barred)
@@ -124,6 +127,17 @@ def _with_jumps(model: Model, out: Filtered) -> Filtered:
     jumps = hindsight.best_starts(starts, lambda jumps: float(told(jumps, "final").log_likelihood))
     jumps, barred = hindsight.without_bursts(jumps, lambda *given: told(given[0], "all", given[1]).outliers)
     return dataclasses.replace(told(jumps, "all", barred), method=out.method, settings=out.settings, index=out.index)
+
+
+def _as_before(out: Filtered) -> dict[str, Any]:
+    """Give the options of a run, to filter once more."""
+    engine = "xla" if out.engine == ASKED_FOR else "auto"
+    return {
+        "inputs": out.inputs,
+        "update_first": out.update_first,
+        "dtype": out.settings["dtype"],
+        "engine": engine,
+    }
 
 
 def _smooth_again(model: Any, first: Smoothed) -> Smoothed:
@@ -141,17 +155,37 @@ def _smooth_again(model: Any, first: Smoothed) -> Smoothed:
     )
     inflations = out.saved.get("inflations", np.ones(len(out.ys)))
     longer = partial(pad, axis=0, after=pad_steps(len(out.ys)) - len(out.ys))  # each row is weighed by itself
-    with precision(dtype):
-        engine = cast((with_matrices(model), method.moments, method.noise, out.final.memory), dtype)
-        sizes = cast(out.saved.get("noise_scales"), dtype)
-        given = longer((to_dtype(out.ys, dtype), cast(beliefs, dtype), to_dtype(out.inputs, dtype), sizes))
-        roots = to_numpy(_weigh_again(*engine, *given))
+    sizes = out.saved.get("noise_scales")
+    roots = _weigh_native(model, out, beliefs, sizes)
+    if roots is None:
+        with precision(dtype):
+            engine = cast((with_matrices(model), method.moments, method.noise, out.final.memory), dtype)
+            known = cast(beliefs, dtype), to_dtype(out.inputs, dtype), cast(sizes, dtype)
+            roots = to_numpy(_weigh_again(*engine, *longer((to_dtype(out.ys, dtype), *known))))[: len(out.ys)]
+    roots = longer(roots)
     scales = out.saved.get("dynamics_scales", np.ones(len(out.ys)))
     told = dataclasses.replace(method, noise=reweighing.Given(roots, longer(inflations), longer(scales)))
-    options = {"inputs": out.inputs, "update_first": out.update_first, "dtype": dtype}
+    options = _as_before(out)
     again = dataclasses.replace(filter(model, out.ys, method=told, **options), index=out.index)
     second = smooth(model, again)
     return Smoothed(second.means, second.covs, again, again.weights)
+
+
+def _weigh_native(model: Model, out: Filtered, beliefs: Any, sizes: np.ndarray | None) -> np.ndarray | None:
+    """Weigh again by native code; None where that is for XLA."""
+    dtype, method, memory = out.settings["dtype"], out.method, out.final.memory
+    leaves = jax.tree.leaves(memory)
+    if out.engine == ASKED_FOR or any(np.asarray(leaf).dtype.kind != "f" for leaf in leaves):
+        return None
+    again = native.Again(jax.tree.structure(memory), tuple(map(np.shape, leaves)))
+    inputs = None if out.inputs is None else out.inputs.shape[-1]
+    ready = native.plan_back((with_matrices(model),), (method.moments, method.noise), dtype, inputs, again)
+    if ready is None:
+        return None
+    ys, us = to_dtype(out.ys, dtype), to_dtype(out.inputs, dtype)
+    change = changes(ys, None if sizes is None else to_dtype(sizes, dtype))
+    roots = native.weigh_again(ready, memory, ys, change, jax.tree.map(lambda a: to_dtype(a, dtype), beliefs), us)
+    return roots if np.isfinite(roots).all() else None
 
 
 @overload

@@ -20,7 +20,7 @@ from wolf.belief import Affine
 from wolf.filters import GaussianFilter
 from wolf.noise.recovery import Recovering
 from wolf.numerics.pytree import pytree
-from wolf.protocols import Believed, Evidence, Info, Needs, NoiseRule
+from wolf.protocols import Believed, Evidence, Info, Needs, NoiseRule, at_step
 from wolf.statespace import Model
 
 MOST_STARTS = 4  # of one vote, that are tried
@@ -39,7 +39,7 @@ class KnownJumps(NoiseRule):
     """
 
     rule: Recovering
-    jumps: Any
+    jumps: Any = dataclasses.field(repr=False)
     first: Any = 0.0
 
     @property
@@ -56,6 +56,11 @@ class KnownJumps(NoiseRule):
     def doubts_dynamics(self) -> bool:
         """Whether the rule does."""
         return self.rule.doubts_dynamics
+
+    @property
+    def timed(self) -> tuple[str, ...]:
+        """Jumps have a row for each step, if the first of them is the first of all."""
+        return () if self.first else ("jumps",)
 
     def check(self, model: Model) -> None:
         """Let the rule check."""
@@ -79,7 +84,7 @@ class KnownJumps(NoiseRule):
 
     def __call__(self, seen: Evidence) -> Believed:
         """Follow the rule, and believe the first measurement after a jump."""
-        mark = self.jumps[seen.t - jnp.asarray(self.first, seen.t.dtype)]
+        mark = at_step(self.jumps, seen.t - jnp.asarray(self.first, seen.t.dtype), 0)
         return self.rule.judge(seen, mark > 0, mark < 0)
 
 

@@ -10,6 +10,7 @@ whatever rule it followed. The same rule, asked about the cavity's residual, giv
 filtered and smoothed once more with these.
 """
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import jax
@@ -23,8 +24,9 @@ from wolf.engine.measurements import clean
 from wolf.noise import LearnedLevels, SensorBySensor, sensors
 from wolf.noise.recovery import Recovering
 from wolf.numerics import linalg
+from wolf.numerics.linalg import matmul, matvec, transpose
 from wolf.numerics.pytree import pytree
-from wolf.protocols import Believed, Evidence, NoiseRule
+from wolf.protocols import Believed, Evidence, NoiseRule, at_step
 from wolf.statespace import Model
 
 
@@ -50,19 +52,24 @@ class Given(NoiseRule):
         scales: factors on Q, (T,).
     """
 
-    weights: Any
-    inflations: Any
-    scales: Any
+    weights: Any = dataclasses.field(repr=False)
+    inflations: Any = dataclasses.field(repr=False)
+    scales: Any = dataclasses.field(repr=False)
+
+    @property
+    def timed(self) -> tuple[str, ...]:
+        """All fields have a row for each step."""
+        return ("weights", "inflations", "scales")
 
     def predict(self, memory: Any, view: Affine, noise_cov: Any, t: Any) -> tuple[Any, Any]:
         """Look up the factor on Q."""
-        return None if noise_cov is None else self.scales[t] * noise_cov, memory
+        return None if noise_cov is None else at_step(self.scales, t, 0) * noise_cov, memory
 
     def __call__(self, seen: Evidence) -> Believed:
         """Look up what was told."""
-        ones = jnp.ones_like(self.scales[seen.t])
-        inflation = self.inflations[seen.t]
-        return Believed(Weigh(self.weights[seen.t]), inflation=inflation, scales=(ones, self.scales[seen.t]))
+        scale, inflation = (at_step(rows, seen.t, 0) for rows in (self.scales, self.inflations))
+        weight = at_step(self.weights, seen.t, 2)
+        return Believed(Weigh(weight), inflation=inflation, scales=(jnp.ones_like(scale), scale))
 
 
 @jax.jit
@@ -93,26 +100,39 @@ def weigh_again(
         W for each, (T, M, M).
     """
     steps = jnp.arange(len(ys))
-    change = jnp.ones_like(ys) if sizes is None else jnp.sqrt(sizes / sizes[-1])
-    change = jnp.broadcast_to(change if change.ndim == 2 else change[:, None], ys.shape)
+    change = changes(ys, sizes)
 
     def one(t: Array, y: Array, belief: tuple, u: Array | None, change: Array) -> Array:
-        cavity, observed, obs_cov = look(model.at(t), moments, y, belief, u)
-        obs_cov = hide_noise(obs_cov * linalg.outer(change, change), observed)
-        seen = Evidence(
-            cavity.residual,
-            Affine(jnp.zeros_like(y), linalg.eye(len(y), cavity.cov)),
-            Gaussian(jnp.zeros_like(y), cavity.cov),
-            obs_cov,
-            observed,
-            linalg.cholesky(cavity.cov + obs_cov),
-            memory,
-            t,
-        )
-        return _root_of_information(rule, seen) * observed[None]
+        return weigh_one(model.at(t), moments, rule, memory, y, belief, u, change)
 
     axes = (0, 0, 0, None if inputs is None else 0, 0)
     return jax.vmap(one, in_axes=axes)(steps, ys, beliefs, inputs, change)
+
+
+def weigh_one(
+    now: Model, moments: Any, rule: Any, memory: Any, y: Array, belief: tuple, u: Array | None, change: Array
+) -> Array:
+    """Weigh one measurement by its cavity, with the model of its step and `change` in the deviations of its noise."""
+    cavity, observed, obs_cov = look(now, moments, y, belief, u)
+    obs_cov = hide_noise(obs_cov * linalg.outer(change, change), observed)
+    seen = Evidence(
+        cavity.residual,
+        Affine(jnp.zeros_like(y), linalg.eye(len(y), cavity.cov)),
+        Gaussian(jnp.zeros_like(y), cavity.cov),
+        obs_cov,
+        observed,
+        linalg.cholesky(cavity.cov + obs_cov),
+        memory,
+        jnp.zeros((), jnp.int32),
+    )
+    return _root_of_information(rule, seen) * observed[None]
+
+
+def changes(ys: Any, sizes: Any) -> Any:
+    """Say how far the deviation of ordinary noise was from that in the end, (T, M)."""
+    xp = linalg.like(ys)
+    change = xp.ones_like(ys) if sizes is None else xp.sqrt(sizes / sizes[-1])
+    return xp.broadcast_to(change if change.ndim == 2 else change[:, None], ys.shape)
 
 
 def look(now: Model, moments: Any, y: Array, belief: tuple, u: Array | None) -> tuple[Cavity, Array, Array]:
@@ -127,15 +147,23 @@ def look(now: Model, moments: Any, y: Array, belief: tuple, u: Array | None) -> 
     obs_cov = hide_noise(now.obs_cov_at(whole.mean, u), usable.observed)
     jac = usable.observed[:, None] * view.jac
     prior, post, smooth = (linalg.sandwich(jac, each.cov) for each in belief)
-    identity = jnp.eye(len(y), dtype=y.dtype)
-    lost = linalg.psd_solve(prior, linalg.psd_solve(prior, prior - post).T)
-    taken = jnp.linalg.solve((identity - prior @ lost).T, lost.T).T
-    pull = linalg.psd_solve(prior, (jac @ (after.mean - before.mean))[:, None])[:, 0]
-    cov = linalg.symmetrise(jnp.linalg.solve(identity - smooth @ taken, smooth))
+    lost = linalg.symmetrise(linalg.psd_solve(prior, transpose(linalg.psd_solve(prior, prior - post))))
+    # With S_p = A Aᵀ and S_s = B Bᵀ, symmetric matrices do: Γ may have either sign where a rule left it open what came.
+    root = linalg.psd_root(prior)
+    seen = matmul(lost, root)
+    taken = lost + linalg.gram(transpose(_less_than_all(root, seen).half(transpose(seen))))
+    root = linalg.psd_root(smooth)
+    cov = linalg.gram(transpose(_less_than_all(root, matmul(taken, root)).half(transpose(root))))
+    pull = linalg.psd_solve(prior, matvec(jac, after.mean - before.mean)[:, None])[:, 0]
     # H m_c = H m_s + C (Ω H (m_s - m_p) - (I + Ω S_p) g)
-    shift = taken @ (jac @ (whole.mean - before.mean)) - pull - taken @ (prior @ pull)
+    shift = matvec(taken, matvec(jac, whole.mean - before.mean)) - pull - matvec(taken, matvec(prior, pull))
     error = usable.observed * now.subtract(jnp.where(usable.observed > 0, y, view.mean), view.mean)
-    return Cavity(error - cov @ shift, cov), usable.observed, obs_cov
+    return Cavity(error - matvec(cov, shift), cov), usable.observed, obs_cov
+
+
+def _less_than_all(root: Array, seen: Array) -> linalg.Cholesky:
+    """Factorise I - Aᵀ Γ A, given A and Γ A."""
+    return linalg.cholesky(linalg.eye(len(root), root) - linalg.symmetrise(matmul(transpose(root), seen)))
 
 
 def _root_of_information(rule: Any, seen: Evidence) -> Array:

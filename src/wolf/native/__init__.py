@@ -5,6 +5,7 @@
 
 from wolf.native import recent as recent
 from wolf.native.ids import RefusedError as RefusedError
+from wolf.native.kinds import Again as Again
 from wolf.native.kinds import Back as Back
 from wolf.native.plan import ENGINES as ENGINES
 from wolf.native.plan import Engine as Engine
@@ -17,6 +18,7 @@ from wolf.native.runner import run_rows as run_rows
 from wolf.native.series import run_many as run_many
 from wolf.native.series import run_one as run_one
 from wolf.native.series import walk_back as walk_back
+from wolf.native.series import weigh_again as weigh_again
 from wolf.native.single import Single as Single
 
 UNSUITED = (UnsuitedError, RefusedError)  # what says that a run is not for native code

@@ -8,17 +8,13 @@ import jax.numpy as jnp
 
 from wolf.belief import Gaussian
 from wolf.engine.smoothing import step_back
-from wolf.native.kinds import Signature
+from wolf.native.kinds import Back, Signature
 
 
-def row_shapes(kind: Signature, size: int) -> dict[str, tuple[int, ...]]:
-    """Give the shape of a row of each array that a step backward reads.
-
-    Args:
-        kind: of the step.
-        size: number of states.
-    """
-    assert kind.back is not None
+def row_shapes(kind: Signature, model: Any) -> dict[str, tuple[int, ...]]:
+    """Give the shape of a row of each array that a step backward reads."""
+    assert isinstance(kind.back, Back)
+    size = model.state_dim
     shapes: dict[str, tuple[int, ...]] = {"mean": (size,), "cov": (size, size)}
     shapes |= {"ahead_mean": (size,), "ahead_cov": (size, size)}
     shapes |= {} if kind.inputs is None else {"u": (kind.inputs,)}
@@ -33,11 +29,11 @@ def stepping(kind: Signature) -> Callable:
     def step(*flat: Any) -> Any:
         model, moments = jax.tree.unflatten(kind.structure, flat[:size])
         later = Gaussian(*flat[2 * size : 2 * size + 2])
-        given = dict(zip(row_shapes(kind, model.state_dim), flat[2 * size + 2 :], strict=True))
+        given = dict(zip(row_shapes(kind, model), flat[2 * size + 2 :], strict=True))
         here = Gaussian(given["mean"], given["cov"])
         ahead = Gaussian(given["ahead_mean"], given["ahead_cov"])
         smoothed, _ = step_back(model, moments, here, ahead, later, given.get("u"), given.get("scale"))
-        if kind.back is not None and kind.back.ragged:
+        if isinstance(kind.back, Back) and kind.back.ragged:
             smoothed = jax.tree.map(lambda new, old: jnp.where(given["goes_on"] > 0, new, old), smoothed, here)
         return smoothed, smoothed
 

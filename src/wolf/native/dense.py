@@ -26,12 +26,16 @@ class Dense(NamedTuple):
         rows: n.
         inner: m.
         columns: p.
+        left: whether the left matrix is what another loop made, where that left it.
+        right: likewise the right one.
     """
 
     op: str
     rows: int
     inner: int
     columns: int
+    left: bool = False
+    right: bool = False
 
     @property
     def products(self) -> int:
@@ -42,12 +46,23 @@ class Dense(NamedTuple):
     @property
     def moved(self) -> int:
         """Numbers that are put into memory and taken out, each by a line of its own."""
-        return self.rows * self.inner + (self.inner + self.rows) * self.columns
+        given = (0 if self.left else self.rows * self.inner) + (0 if self.right else self.inner * self.columns)
+        return given + self.rows * self.columns
 
     @property
     def cost(self) -> int:
         """Operations on registers, and numbers that are moved."""
         return 2 * self.products // self.columns * math.ceil(self.columns / WIDTH) + self.moved
+
+    def place(self, part: int, lanes: int) -> int:
+        """Say where in memory a number of the result is."""
+        return part // self.columns * stride(self.columns, lanes) + part % self.columns
+
+    def operands(self, args: tuple[int, ...]) -> list[tuple[tuple[int, ...], int, int]]:
+        """List the matrices that are given number by number, with their rows and columns."""
+        cut = 1 if self.left else self.rows * self.inner
+        left = [] if self.left else [(args[:cut], self.rows, self.inner)]
+        return left + ([] if self.right else [(args[cut:], self.inner, self.columns)])
 
     @property
     def name(self) -> str:
@@ -64,12 +79,19 @@ def pays(graph: "Graph", a: np.ndarray, b: np.ndarray, op: str) -> bool:
         b: nodes of the right matrix.
         op: as in `Dense`.
     """
-    shape = Dense(op, a.shape[0], a.shape[1], b.shape[1])
+    # A full matrix that a vector is multiplied by is in memory for another product, as a rule.
+    shape = Dense(op, a.shape[0], a.shape[1], b.shape[1], right=op == "product" and len(a) == 1)
     if not graph.loops or shape.products < FEWEST:
         return False
     left, right = (_not_zero(graph, each).astype(int) for each in (a, b))
     lines = (left @ right).sum() if op == "product" else left.sum(0) @ right.any(1) * b.shape[1]
     return bool(shape.cost < GAIN * 2 * lines)
+
+
+def full(graph: "Graph", ids: np.ndarray) -> bool:
+    """Say whether hardly any number of a matrix is known to be zero, and it is made anew in each step."""
+    made_once = all(graph.nodes[number].block == 0 for number in ids.ravel().tolist())
+    return not made_once and bool(_not_zero(graph, ids).mean() > GAIN)
 
 
 def _not_zero(graph: "Graph", ids: np.ndarray) -> np.ndarray:

@@ -79,6 +79,7 @@ class Graph:
         self.nodes: list[Node] = []
         self.branches: list[Branch] = []
         self.parents: dict[int, int] = {ONCE: -1, STEP: ONCE}
+        self._parts: dict[int, np.ndarray] = {}  # of each loop over matrices
         self._known: list[dict[tuple, int]] = [{}, {}]
         self._block = STEP
 
@@ -113,13 +114,34 @@ class Graph:
 
     def dense(self, shape: Dense, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Give the nodes of a product of matrices, or of a triangular solution, that is computed by a loop."""
-        args = (*a.ravel().tolist(), *b.ravel().tolist())
+        left, right = self._whole(a), self._whole(b)
+        shape = shape._replace(left=left is not None, right=right is not None)
+        args = (
+            *(a.ravel().tolist() if left is None else [left]),
+            *(b.ravel().tolist() if right is None else [right]),
+        )
         block = ONCE if all(self.nodes[arg].block == ONCE for arg in args) else self._block
         loop = self._make(("dense", (shape, args), "m"), Node("dense", args, "m", shape, block))
         block = self.nodes[loop].block
         places = range(shape.rows * shape.columns)
         parts = [self._make(("part", (loop, i), "f"), Node("part", (loop, i), "f", None, block)) for i in places]
-        return np.array(parts, np.int64).reshape(shape.rows, shape.columns)
+        self._parts[loop] = np.array(parts, np.int64).reshape(shape.rows, shape.columns)
+        return self._parts[loop]
+
+    def _whole(self, ids: np.ndarray) -> int | None:
+        """Give the loop that a matrix is the result of, if it is all of it and is made anew in each step."""
+        first = self.nodes[int(ids.flat[0])] if ids.size else None
+        if first is None or first.op != "part" or first.block == ONCE:
+            return None
+        loop = int(first.args[0])
+        return loop if loop in self._parts and np.array_equal(self._parts[loop], ids) else None
+
+    def loop(self, shape: Any, args: tuple[int, ...], places: Sequence[int]) -> tuple[int, np.ndarray]:
+        """Give the node of a loop of another kind, and those of its parts; their places are in its own memory."""
+        loop = self._make(("dense", (shape, args), "m"), Node("dense", args, "m", shape, self._block))
+        block = self.nodes[loop].block
+        parts = [self._make(("part", (loop, i), "f"), Node("part", (loop, i), "f", None, block)) for i in places]
+        return loop, np.array(parts, np.int64)
 
     def _lowest(self, arg: int) -> int:
         return self.nodes[arg].block

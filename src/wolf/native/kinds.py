@@ -33,6 +33,19 @@ class Back:
 
 
 @dataclasses.dataclass(frozen=True)
+class Again:
+    """What it takes to weigh a measurement once more: what the rule knew in the end, as a pytree.
+
+    Attributes:
+        memory: its structure.
+        shapes: of its leaves.
+    """
+
+    memory: Any
+    shapes: tuple[tuple[int, ...], ...]
+
+
+@dataclasses.dataclass(frozen=True)
 class Signature:
     """What programs are told apart by: everything but the numbers in a model and a method.
 
@@ -47,7 +60,8 @@ class Signature:
         save: what is kept of each step.
         general: leaves whose zeros are not folded, because other values will take their place, and their names.
         state: structure, shapes and dtypes of the state, if it is not the one that the model would start from.
-        back: what a step backward takes, if it is one; the method is then the moments of the filter.
+        back: what a step backward takes, if it is one; the method is then the moments of the filter. Or what it takes
+            to weigh again, with moments and rule in the method's place.
     """
 
     structure: Any
@@ -60,7 +74,7 @@ class Signature:
     save: Hashable
     general: tuple[tuple[int, str], ...] = ()
     state: tuple[Any, tuple[tuple[int, ...], ...], tuple[np.dtype, ...]] | None = None
-    back: Back | None = None
+    back: Back | Again | None = None
 
 
 @dataclasses.dataclass
@@ -106,7 +120,7 @@ def take_apart(
     save: Hashable,
     general: frozenset[str] = frozenset(),
     state: Any = None,
-    back: Back | None = None,
+    back: Back | Again | None = None,
 ) -> Arguments:
     """Take models and a method apart into a kind and numbers.
 
@@ -124,13 +138,18 @@ def take_apart(
     model = models[0]
     axes = time_axes(model)
     still = replace(model, **{name: getattr(model, name)[0] for name in axes}) if axes else model
+    rule = getattr(method, "noise", None)  # moments, for a step backward, have none
+    timed = () if rule is None else rule.timed
+    fixed = (
+        replace(method, noise=replace(rule, **{name: getattr(rule, name)[0] for name in timed})) if timed else method
+    )
     each = [jax.tree.flatten((one, method)) for one in models]
     shapes_of = {(structure, tuple(map(np.shape, found))) for found, structure in each}
     if len(shapes_of) > 1:
         raise RefusedError("models of different structure")
     with np.errstate(over="ignore"):
         leaves = [np.asarray(list(column), dtype, order="C") for column in zip(*(e[0] for e in each), strict=True)]
-    still_leaves, still_structure = jax.tree.flatten((still, method))
+    still_leaves, still_structure = jax.tree.flatten((still, fixed))
     shapes = tuple(np.shape(leaf) for leaf in still_leaves)
     varying = tuple(leaf.shape[1:] != shape for leaf, shape in zip(leaves, shapes, strict=True))
     free = _free(model, method, general)

@@ -1,6 +1,7 @@
 """The functions around a step, in LLVM's language: one that runs once for a model, one over series and steps."""
 
 from wolf.native import lanes
+from wolf.native.dense import Dense
 from wolf.native.graph import ONCE, STEP, Graph
 from wolf.native.layout import Layout
 from wolf.native.writing import Writer
@@ -94,6 +95,7 @@ class _Run:
         out.start("begin")
         self._addresses()
         self._load_model()
+        self._hold_model()
         before = self._load_state()
         end = self._lengths()
         out.add("br label %step")
@@ -174,6 +176,15 @@ class _Run:
             elif kind == "i":
                 value = out.define(f"fptosi {out.types['f']} {value} to {out.types['i']}")
             out.names[number] = value
+
+    def _hold_model(self) -> None:
+        """Put matrices that are the same in all steps where loops read them, before the first."""
+        for number in sorted(self.alive):
+            node = self.graph.nodes[number]
+            if node.op == "dense" and node.block != ONCE and isinstance(node.value, Dense):
+                for numbers, rows, columns in node.value.operands(node.args):
+                    if all(self.graph.nodes[each].block == ONCE for each in numbers):
+                        self.out.hold(numbers, rows, columns)
 
     def _load_state(self) -> list[str]:
         """Load where each lane's series stands."""

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from wolf.numerics.importing import uncollected
 
 SPEED = 2  # level of optimisation; 3 takes longer and brings nothing for straight-line code
+QUICK = 1  # of large modules: the same code in three quarters of the time
 # Lines up to which a module is optimised before it becomes machine code. What is translated has no double or dead
 # parts; the gain is a third of the time where one series has many alike numbers, as sizes of the noise, and little for
 # products of matrices, for which it would take seconds.
@@ -26,11 +27,12 @@ def compile(text: str) -> bytes:
     import llvmlite.binding as llvm
 
     with _lock:
-        target = _target()
+        small = text.count("\n") <= FEW_LINES
+        target = _target(SPEED if small else QUICK)
         module = llvm.parse_assembly(text)
         module.triple, module.data_layout = llvm.get_process_triple(), str(target.target_data)
         module.verify()
-        if text.count("\n") <= FEW_LINES:
+        if small:
             tuning = llvm.create_pipeline_tuning_options(speed_level=SPEED)
             tuning.slp_vectorization = True  # alike and independent: four in a register, each with the bits it had
             builder = llvm.create_pass_builder(target, tuning)
@@ -100,7 +102,7 @@ def _host() -> tuple[Any, str, str]:
     return llvm.Target.from_default_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
-def _target() -> Any:
+def _target(speed: int = SPEED) -> Any:
     """Describe this machine to the compiler."""
     target, name, features = _host()
-    return target.create_target_machine(cpu=name, features=features, opt=SPEED)
+    return target.create_target_machine(cpu=name, features=features, opt=speed)

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from wolf.native import machine
 from wolf.native.ids import RefusedError
-from wolf.native.kinds import Back, take_apart
+from wolf.native.kinds import Again, Back, take_apart
 from wolf.native.runner import LARGEST, Prepared, UnsuitedError
 from wolf.numerics import forking
 
@@ -64,12 +64,14 @@ def plan(
     return None, f"xla: {reason}"
 
 
-def plan_back(models: Sequence[Any], moments: Any, dtype: str, inputs: int | None, back: Back) -> Prepared | None:
-    """Make a model ready for the smoother by native code; None if that is for XLA.
+def plan_back(
+    models: Sequence[Any], moments: Any, dtype: str, inputs: int | None, back: Back | Again
+) -> Prepared | None:
+    """Make a model ready for the smoother by native code, or for weighing again; None if that is for XLA.
 
     Args:
         models: one for all series, or one for each, with all their matrices.
-        moments: of the filter.
+        moments: of the filter, and its rule to weigh again.
         dtype: precision.
         inputs: number of inputs, or None.
         back: what a step takes.

@@ -22,7 +22,7 @@ from wolf.native.kinds import Arguments, Signature
 from wolf.native.loops import HEAD, write_once, write_run
 from wolf.native.tracing import Facts, StepGraph, row_shapes, trace
 
-LARGEST = 16_000  # operations of a step; above that XLA compiles in less time, and its loops catch up
+LARGEST = 30_000  # operations of a step; above that XLA compiles in less time, and its loops catch up
 LANES = 8  # series in one register: 512 bits of double precision
 KEPT = 256  # compiled kinds; each takes some ten kilobytes
 

@@ -7,7 +7,8 @@ import jax
 import numpy as np
 
 from wolf.belief import Gaussian
-from wolf.native.runner import Prepared, run_rows
+from wolf.native.again import BELIEFS
+from wolf.native.runner import LANES, Prepared, run_rows
 
 ROWS_PER_THREAD = 5_000  # series times steps that are worth a thread
 
@@ -106,6 +107,34 @@ def walk_back(
     busy = _busy(None, steps * len(filtered.mean))
     run_rows(ready.code, ready.kept, numbers, counts, rows, threads=busy, outputs=outputs)
     return smoothed
+
+
+def weigh_again(
+    ready: Prepared,
+    memory: Any,
+    ys: np.ndarray,
+    change: np.ndarray,
+    beliefs: tuple[Gaussian, Gaussian, Gaussian],
+    us: np.ndarray | None,
+) -> np.ndarray:
+    """Weigh all measurements of a series, eight in a register.
+
+    Takes what `engine.reweighing.weigh_again` takes, in the precision of the run.
+
+    Returns:
+        W for each, (T, M, M).
+    """
+    count = len(ys)
+    rows = {"y": ys, "change": change} | ({} if us is None else {"u": us})
+    for name, belief in zip(BELIEFS, beliefs, strict=True):
+        rows |= {f"{name}_mean": belief.mean, f"{name}_cov": belief.cov}
+    rows |= {f"now{i}": leaf[0] for i, leaf in enumerate(ready.given.rows())}
+    index = np.minimum(np.arange(-(-count // LANES) * LANES), count - 1)  # whole registers
+    rows = {name: np.take(array, index, 0, mode="clip")[:, None] for name, array in rows.items()}
+    for i, leaf in enumerate(jax.tree.leaves(memory)):
+        flat = np.ascontiguousarray(leaf, ready.code.dtype).reshape(1, 1, -1)
+        rows[f"memory{i}"] = np.broadcast_to(flat, (len(index), *flat.shape[1:]))
+    return run_rows(ready.code, ready.kept, *ready.start(len(index)), rows)[:count, 0]  # type: ignore[no-any-return]
 
 
 def _busy(threads: int | None, rows: int) -> int:

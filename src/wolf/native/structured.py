@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from wolf.native import composed, dense
+from wolf.native import composed, dense, factor
 from wolf.native.graph import Graph
 from wolf.native.ids import Ids, RefusedError, each, fold, known, values_of
 
@@ -47,7 +47,9 @@ def _dot(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> list
 
 
 def _product(graph: Graph, a: Ids, b: Ids) -> Ids:
-    """Multiply a matrix by another one that was turned around."""
+    """Multiply a matrix by another one that was turned around; by a vector as a row, whose numbers lie side by side."""
+    if len(b) == 1 < len(a):
+        return _product(graph, b, a).T
     if dense.pays(graph, a, b.T, "product"):
         return graph.dense(dense.Dense("product", len(a), a.shape[1], len(b)), a, b.T)
     ids = [_inner(graph, row, column) for row in a.tolist() for column in b.tolist()]
@@ -186,7 +188,10 @@ def _cumulative(op: str, graph: Graph, equation: Any, inputs: list[Ids], inside:
 
 
 def _cholesky(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> list[Ids]:
-    return [composed.per_matrix(partial(composed.cholesky, graph), inputs[0])]
+    (ids,) = inputs
+    if graph.loops and ids.ndim == 2 and len(ids) >= factor.FEWEST and dense.full(graph, ids):
+        return [factor.translate(graph, ids)]
+    return [composed.per_matrix(partial(composed.cholesky, graph), ids)]
 
 
 def _triangular(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> list[Ids]:

@@ -11,10 +11,10 @@ import numpy as np
 from wolf.belief import Gaussian
 from wolf.engine import run
 from wolf.engine.saving import SAVERS
-from wolf.native import backward, composed
+from wolf.native import again, backward, composed
 from wolf.native.graph import ONCE, STEP, Graph, Node
 from wolf.native.ids import RefusedError, kind_of
-from wolf.native.kinds import Signature, count_values, num_parameters
+from wolf.native.kinds import Again, Signature, count_values, num_parameters
 from wolf.native.layout import Layout, Output, Place, Slot
 from wolf.native.translate import translate
 from wolf.numerics.linalg import straight_line
@@ -97,7 +97,8 @@ def trace(kind: Signature, values: np.ndarray | None = None) -> StepGraph:
             structure = kind.state[0]
             shapes = [jax.ShapeDtypeStruct(*each) for each in zip(*kind.state[1:], strict=True)]
         said: list[Any] = []
-        stepping = _stepping(kind, structure, said) if kind.back is None else backward.stepping(kind)
+        other = again if isinstance(kind.back, Again) else backward
+        stepping = _stepping(kind, structure, said) if kind.back is None else other.stepping(kind)
         step_program, (_, saved) = jax.make_jaxpr(stepping, return_shape=True)(
             *_abstract(kind), *_abstract(kind), *shapes, *(jax.ShapeDtypeStruct(s, kind.dtype) for s in rows.values())
         )
@@ -131,7 +132,7 @@ def row_shapes(kind: Signature) -> dict[str, tuple[int, ...]]:
     """Give the shape of a row of each array that a step reads, those of the model apart."""
     model, _ = jax.tree.unflatten(kind.structure, _abstract(kind))
     if kind.back is not None:
-        return backward.row_shapes(kind, model.state_dim)
+        return (again if isinstance(kind.back, Again) else backward).row_shapes(kind, model)
     shapes: dict[str, tuple[int, ...]] = {"y": (model.obs_dim,)}
     return shapes if kind.inputs is None else shapes | {"u": (kind.inputs,), "u_before": (kind.inputs,)}
 
@@ -153,8 +154,8 @@ def _stepping(kind: Signature, structure: Any, said: list[Any]) -> Callable:
     size = len(kind.shapes)
 
     def step(*flat: Any) -> Any:
-        before, method = jax.tree.unflatten(kind.structure, flat[:size])
-        now, _ = jax.tree.unflatten(kind.structure, flat[size : 2 * size])
+        before, _ = jax.tree.unflatten(kind.structure, flat[:size])
+        now, method = jax.tree.unflatten(kind.structure, flat[size : 2 * size])
         state = jax.tree.unflatten(structure, flat[2 * size : 2 * size + structure.num_leaves])
         y, *us = flat[2 * size + structure.num_leaves :]
         u, u_before = us if us else (None, None)

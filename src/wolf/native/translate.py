@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from wolf.native import shifted
 from wolf.native.arithmetic import ELEMENTWISE
 from wolf.native.graph import Graph
 from wolf.native.ids import Ids, RefusedError, each, known, reduce, values_of
@@ -73,12 +74,17 @@ def _apply(graph: Graph, equation: Any, inputs: list[Ids]) -> list[Ids]:
     name, params = equation.primitive.name, equation.params
     out = equation.outvars[0].aval
     if name in INNER:
+        looped = shifted.translate(graph, params["name"], inputs) if params.get("name") in shifted.NAMES else None
+        if looped is not None:
+            return looped
         inner = params[INNER[name]]
         return translate(graph, inner, inputs) if hasattr(inner, "consts") else _run(graph, inner, inputs)
     if name in SAME:
         return list(inputs)
     if name in STRUCTURED:
         return STRUCTURED[name](graph, equation, inputs, translate)
+    if any(ids.size and graph.nodes[int(ids.flat[0])].kind == "m" for ids in inputs):
+        raise RefusedError(f"{name} of numbers that a loop keeps to itself")
     if name in MOVED:
         return [np.asarray(MOVED[name](inputs, params, out)).reshape(out.shape)]
     if name in ELEMENTWISE:

@@ -6,7 +6,7 @@ The text is plain: no fast-math flag anywhere, so that nothing is contracted, re
 import struct
 from typing import Any
 
-from wolf.native import dense
+from wolf.native import dense, factor, shifted
 from wolf.native.elementary import EXPONENTIAL, LOGARITHM
 from wolf.native.graph import Graph
 
@@ -153,8 +153,12 @@ class Writer:
 
     def matrix(self, rows: int, columns: int) -> str:
         """Set memory aside for a matrix; what fills its rows up stays zero."""
-        name, kind = self.fresh("m"), f"[{rows * dense.stride(columns, self.lanes)} x {self.types['f']}]"
-        self.room += [f"  {name} = alloca {kind}, align 64", f"  store {kind} zeroinitializer, ptr {name}, align 64"]
+        name, count = self.fresh("m"), rows * dense.stride(columns, self.lanes)
+        self.room.append(f"  {name} = alloca [{count} x {self.types['f']}], align 64")
+        if dense.stride(columns, self.lanes) > columns:
+            size = count * (8 if self.number == "double" else 4)  # by a call: the compiler would write each number out
+            self.used.add("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
+            self.room.append(f"  call void @llvm.memset.p0.i64(ptr {name}, i8 0, i64 {size}, i1 false)")
         return name
 
     def hold(self, numbers: tuple[int, ...], rows: int, columns: int) -> str:
@@ -171,18 +175,40 @@ class Writer:
     def _loop(self, node: Any) -> str:
         """Call the loop of a product or a solution."""
         shape = node.value
-        cut = shape.rows * shape.inner
-        a = self.hold(node.args[:cut], shape.rows, shape.inner)
-        b = self.hold(node.args[cut:], shape.inner, shape.columns)
+        if isinstance(shape, factor.Factor):
+            a, result = self.hold(node.args, shape.size, shape.size), self.matrix(shape.size, shape.size)
+            self.used |= set(factor.function(shape, self.number, self.lanes))
+            self.add(f"call void @{shape.name}(ptr {a}, ptr {result})")
+            return result
+        if not isinstance(shape, dense.Dense):
+            return self._shifted(node)
+        cut = 1 if shape.left else shape.rows * shape.inner
+        left, right = node.args[:cut], node.args[cut:]
+        a = self.names[left[0]] if shape.left else self.hold(left, shape.rows, shape.inner)
+        b = self.names[right[0]] if shape.right else self.hold(right, shape.inner, shape.columns)
         result = self.matrix(shape.rows, shape.columns)
         self.used.add(dense.function(shape, self.number, self.lanes))
         self.add(f"call void @{shape.name}(ptr {a}, ptr {b}, ptr {result})")
         return result
 
+    def _shifted(self, node: Any) -> str:
+        """Call the loop of many inverses, or of their average."""
+        shape, size, count = node.value, node.value.size, node.value.shifts
+        if isinstance(shape, shifted.Shifted):
+            cuts = (size * size, size * size + count)
+            parts = (node.args[: cuts[0]], node.args[cuts[0] : cuts[1]], node.args[cuts[1] :])
+            given = [self.hold(numbers, 1, len(numbers)) for numbers in parts]
+        else:
+            given = [self.names[node.args[0]], self.hold(node.args[1:], 1, count)]
+        result = self.fresh("m")
+        self.room.append(f"  {result} = alloca [{shape.room} x {self.types['f']}], align 64")
+        self.used |= set(shifted.function(shape, self.number, self.lanes))
+        self.add(f"call void @{shape.name}({', '.join(f'ptr {each}' for each in (*given, result))})")
+        return result
+
     def _part(self, node: Any) -> str:
         """Load a number that a loop made."""
-        columns = self.graph.nodes[node.args[0]].value.columns
-        at = node.args[1] // columns * dense.stride(columns, self.lanes) + node.args[1] % columns
+        at = self.graph.nodes[node.args[0]].value.place(node.args[1], self.lanes)
         kind = self.types["f"]
         place = self.define(f"getelementptr {kind}, ptr {self.names[node.args[0]]}, i64 {at}")
         return self.define(f"load {kind}, ptr {place}, align 8")

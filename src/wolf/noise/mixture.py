@@ -27,6 +27,7 @@ from wolf.noise.whitened import Whitened, far_distance, whiten
 from wolf.numerics import linalg
 from wolf.numerics.linalg import by_halves, matvec, total, transpose
 from wolf.numerics.pytree import pytree, static
+from wolf.numerics.shifted import shift
 from wolf.protocols import Believed, Evidence, NoiseRule
 
 TEMPERED = 1e9  # variance of a residual over R that is as good as infinite beside the widest size
@@ -189,7 +190,9 @@ class _Sizes(NamedTuple):
 
 def _sizes(white: Whitened, scales: Array) -> _Sizes:
     size = white.signal.shape[0]
-    return (_closed if size <= 2 else _small if size <= linalg.SMALL else _large)(white, scales)
+    if size <= 2:
+        return _closed(white, scales)
+    return _large(white, scales) if size > linalg.SMALL and not linalg.mode.straight_line else _small(white, scales)
 
 
 def _closed(white: Whitened, scales: Array) -> _Sizes:
@@ -233,15 +236,25 @@ def _combine(white: Whitened, peaks: Array, terms: list[tuple[Array, Array]]) ->
 
 def _small(white: Whitened, scales: Array) -> _Sizes:
     """Factorise each S_k, entry by entry: no LAPACK, and gradients that hold where eigenvalues meet."""
-    size = white.signal.shape[0]
-    identity = linalg.eye(size, white.signal)
-    factor = linalg.cholesky(white.signal[..., None] + scales[None, None] * identity[..., None])
-    inverse = factor.solve(jnp.broadcast_to(identity[..., None], (size, size, len(scales))))
-    half = factor.half(jnp.broadcast_to(white.residual[:, None], (size, len(scales))))
-    distances, log_dets = (half**2).sum(0), factor.log_det()
-    return _spelled(
-        white, scales, factor.back(half), distances, log_dets, lambda share: by_halves(share[None, None] * inverse)
-    )
+    found = shift(white.signal, jnp.asarray(scales), white.residual)
+    # A coordinate that was not measured has no size, and no share of the determinants.
+    spelled = _spelled(found.pulls, found.distances, found.heights(white.observed), found.average)
+    if len(white.residual) <= linalg.SMALL:
+        return spelled
+
+    def roots(share: Array, lost: Array) -> Roots:
+        rest = found.average(share * scales) + lost * linalg.eye(len(white.residual), white.signal)
+        information = linalg.symmetrise(linalg.cholesky(rest).solve(found.average(share)))
+        return Roots(_root_of_some(information), _scatter_root(found.pulls, share, lost))
+
+    return spelled._replace(roots=roots)
+
+
+def _root_of_some(information: Array) -> Array:
+    """Give W with Wᵀ W the information, by a factor that holds where there is none at all."""
+    limits = jnp.finfo(information.dtype)
+    least = limits.tiny + len(information) * limits.eps * linalg.diagonal(information)
+    return transpose(linalg.cholesky(information + least[:, None] * linalg.eye(len(information), information)).matrix())
 
 
 def _large(white: Whitened, scales: Array) -> _Sizes:
@@ -261,15 +274,13 @@ def _large(white: Whitened, scales: Array) -> _Sizes:
         return Roots(jnp.sqrt(gain / (rest + lost))[:, None] * vectors.T, _scatter_root(pulls, share, lost))
 
     distances = total(white.residual[:, None] * pulls)
-    spelled = _spelled(white, scales, pulls, distances, jnp.log(shifted).sum(0), average)
+    peaks = _peaks(white, scales, jnp.log(shifted).sum(0))
+    spelled = _spelled(pulls, distances, peaks, average)
     return spelled._replace(roots=roots)
 
 
-def _spelled(
-    white: Whitened, scales: Array, pulls: Array, distances: Array, log_dets: Array, average: Callable
-) -> _Sizes:
+def _spelled(pulls: Array, distances: Array, peaks: Array, average: Callable) -> _Sizes:
     """Work with S_k⁻¹ z, (M, K), written out."""
-    peaks = _peaks(white, scales, log_dets)
 
     def scatter(share: Array, zero: Array) -> Array:
         pull = by_halves(share[None] * pulls)

@@ -27,12 +27,14 @@ class Whitened(NamedTuple):
         signal: G, (M, M).
         noise: factor L of R.
         num_observed: how many coordinates were measured.
+        observed: which, (M,), 1 or 0; None: all of them.
     """
 
     residual: Array
     signal: Array
     noise: Cholesky
     num_observed: Array
+    observed: Any = None
 
 
 def whiten(seen: Evidence) -> Whitened:
@@ -42,7 +44,7 @@ def whiten(seen: Evidence) -> Whitened:
         signal = linalg.symmetrise(noise.half(transpose(noise.half(spread))))
     else:  # one substitution and two products, which are far quicker
         signal = linalg.sandwich(noise.half(linalg.eye(len(spread), spread)), spread)
-    return Whitened(noise.half(seen.residual), signal, noise, total(seen.observed))
+    return Whitened(noise.half(seen.residual), signal, noise, total(seen.observed), seen.observed)
 
 
 def expected_distance(white: Whitened, power: Array) -> Array:

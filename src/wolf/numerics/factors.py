@@ -10,6 +10,8 @@ from jax import Array
 
 from wolf.numerics.products import SMALL, UNROLLED, diagonal, eye, gram, matvec, mode, outer, safe_sqrt, stack, total
 
+LOOPED = 400  # products of two numbers, times two, from which a solution may be a loop
+
 
 class Cholesky:
     """A lower triangular L with `L Lᵀ = a`, and what one does with it.
@@ -33,8 +35,8 @@ class Cholesky:
 
     def half(self, b: Array) -> Array:
         """Compute `L⁻¹ b` for a vector or a matrix b."""
-        if not self.entries:
-            return jax.scipy.linalg.solve_triangular(self.lower, b, lower=True)
+        if not self.entries or self._wide(b):
+            return jax.scipy.linalg.solve_triangular(self.matrix(), b, lower=True)
         rows: list[Array] = []
         for i in range(self.size):
             rest = b[i]
@@ -43,14 +45,18 @@ class Cholesky:
             rows.append(rest / self.lower[i][i])
         return jnp.stack(rows)
 
+    def _wide(self, b: Array) -> bool:
+        """Say whether straight-line code is to see this as the solution of a system: it may be a loop then."""
+        return mode.straight_line and b.ndim == 2 and self.size**2 * b.shape[1] >= LOOPED and self.lower[0][0].ndim == 0
+
     def solve(self, b: Array) -> Array:
         """Compute `a⁻¹ b` for a vector or a matrix b."""
         return self.back(self.half(b))
 
     def back(self, b: Array) -> Array:
         """Compute `L⁻ᵀ b` for a vector or a matrix b."""
-        if not self.entries:
-            return jax.scipy.linalg.solve_triangular(self.lower, b, lower=True, trans=1)
+        if not self.entries or self._wide(b):
+            return jax.scipy.linalg.solve_triangular(self.matrix(), b, lower=True, trans=1)
         rows: list[Array] = [b[0]] * self.size
         for i in reversed(range(self.size)):
             rest = b[i]

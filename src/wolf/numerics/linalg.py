@@ -22,6 +22,7 @@ from wolf.numerics.products import like as like
 from wolf.numerics.products import matmul as matmul
 from wolf.numerics.products import matmul_symmetric as matmul_symmetric
 from wolf.numerics.products import matvec as matvec
+from wolf.numerics.products import mode as mode
 from wolf.numerics.products import outer as outer
 from wolf.numerics.products import safe_sqrt as safe_sqrt
 from wolf.numerics.products import sandwich as sandwich

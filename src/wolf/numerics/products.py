@@ -174,13 +174,14 @@ mode = _Mode()
 def downdate(a: Array, rows: Array) -> Array:
     """Subtract `rowsᵀ rows` from a symmetric matrix, and keep it exactly so.
 
-    Few rows are taken off entry by entry: one pass over a large matrix, and both halves round alike.
+    Few rows are taken off entry by entry: one pass over a large matrix, and both halves round alike. In straight-line
+    code a product is a loop.
 
     Example:
         >>> downdate(jnp.eye(2), jnp.array([[0.5, 0.5]])).tolist()
         [[0.75, -0.25], [-0.25, 0.75]]
     """
-    if rows.shape[0] > SMALL:
+    if rows.shape[0] > SMALL or (mode.straight_line and rows.shape[0] > 1):
         return a - gram(transpose(rows))
     for row in rows:
         a = a - outer(row, row)

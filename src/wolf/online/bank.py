@@ -83,7 +83,8 @@ class Bank:
             What each row came to. A batch that is refused changes nothing.
         """
         listed = keys.names if isinstance(keys, directory.Coded) else keys
-        names = None if self._held.rows.find(listed) is not None else directory.names(listed)
+        drops, found = self._held.rows.drops, self._held.rows.find(listed)
+        names = None if found is not None else directory.names(listed)
         size = len(keys)
         values = checks.measurements(ys, self.model.obs_dim) if size else np.empty((0, self.model.obs_dim))
         if len(values) != size:
@@ -92,8 +93,7 @@ class Bank:
         when = None if times is None else keyed.read_times(times, size, self.model)
         with self._lock:
             self._advancer.ready(when is not None, noise is not None)  # what it cannot do is refused here
-            # Once more: another thread may have dropped a key.
-            rows = self._held.rows.find(listed) if names is None else None
+            rows = found if self._held.rows.drops == drops else None  # else another thread has dropped a key
             if rows is None:
                 rows = self._held.find(directory.names(listed) if names is None else names)
             rows = rows[keys.codes] if isinstance(keys, directory.Coded) else rows

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from wolf import checks
+from wolf.online.texts import TextTable, fit, suits
 
 TABLE_PER_KEY = 16  # entries of a table of integers for each key that there is
 
@@ -14,21 +15,26 @@ TABLE_PER_KEY = 16  # entries of a table of integers for each key that there is
 class Directory(dict[Hashable, int]):
     """Says which row each key has.
 
-    Those of small integers are also in a table, where an array finds them at once. Of text the last list or array is
-    kept: often the next one is the same, and comparing is several times quicker than looking up. Where all keys are
-    text, what is found among them is text, and need not be checked before.
+    Those of small integers are also in a table, where an array finds them at once, and so is text, once as many keys
+    were looked up as there are. Of text the last list is kept: often the next one is the same, and comparing is several
+    times quicker than looking up. Where all keys are text, what is found among them is text, and need not be checked
+    before.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._table = np.full(0, -1)
         self._only_text = True
+        self._texts: TextTable | None = None
+        self._looked_up = 0  # keys of arrays of text, since the last change
+        self._ends: tuple[int, Any, Any] = 0, None, None  # length, first and last key of the last list
         self._dropped = 0
         self._last: tuple[int, Any, np.ndarray] = 0, [], np.empty(0, np.int64)  # as of so many drops: keys, their rows
 
     def put(self, keys: Sequence[Hashable], rows: Sequence[int]) -> None:
         """Add keys that are new, each with its row."""
         self._only_text = self._only_text and set(map(type, keys)) <= {str}
+        self._texts, self._looked_up = None, 0
         self |= dict(zip(keys, rows, strict=True))
         small = [(key, row) for key, row in zip(keys, rows, strict=True) if type(key) is int and 0 <= key < self._most]
         if not small:
@@ -50,6 +56,7 @@ class Directory(dict[Hashable, int]):
         if type(key) is int and 0 <= key < len(self._table):
             self._table[key] = -1
         row = self.pop(key)
+        self._texts, self._looked_up = None, 0
         self._dropped += 1  # last: who looks keys up meanwhile, on another thread, has looked before this drop
         return row
 
@@ -57,26 +64,53 @@ class Directory(dict[Hashable, int]):
         """Find the rows of an array of integers, (n,), or of text; None where that is not enough."""
         array = isinstance(keys, np.ndarray) and keys.ndim == 1 and keys.size > 0
         if isinstance(keys, list) or (array and keys.dtype.kind in "UO"):
-            return self._find_text(keys.tolist() if array and keys.dtype.kind == "O" else keys)
+            if array and keys.dtype.kind == "O":
+                keys = keys.tolist()
+            return self._find_text(keys) if isinstance(keys, list) else self._find_array(keys)
         if not array or keys.dtype.kind not in "iu" or keys.min() < 0 or keys.max() >= len(self._table):
             return None
         rows = self._table[keys]
         return rows if rows.min() >= 0 else None
 
-    def _find_text(self, keys: Any) -> np.ndarray | None:
-        """Find the rows of a list, or of an array of text: as those of the last one, or key by key."""
+    @property
+    def drops(self) -> int:
+        """How many keys were taken out so far: as long as it is the same, what was found holds."""
+        return self._dropped
+
+    def _find_array(self, keys: np.ndarray) -> np.ndarray | None:
+        """Find the rows of an array of text, by a table of all keys if that was worth making."""
+        if not self._only_text or not suits(keys):
+            return self._find_text(keys.tolist())
+        texts = self._texts
+        if texts is None:
+            self._looked_up += len(keys)
+            if self._looked_up <= len(self):
+                return self._find_text(keys.tolist())
+            dropped, known = self._dropped, dict(self)
+            names = [str(name) for name in known]
+            if not fit(names):
+                return self._find_text(keys.tolist())
+            texts = TextTable(names, np.fromiter(known.values(), np.int64, len(known)))
+            if dropped == self._dropped and len(known) == len(self):
+                self._texts = texts
+        return texts.find(keys)
+
+    def _find_text(self, keys: list[Any]) -> np.ndarray | None:
+        """Find the rows of a list: as those of the last one, or key by key."""
         dropped = self._dropped
         version, last, rows = self._last
         try:
-            if version == dropped and len(last) and _equal(keys, last):
+            if version == dropped and last and keys == last:
                 return rows
-            if not self._only_text or not len(keys):
+            if not self._only_text or not keys:
                 return None
-            listed = keys.tolist() if isinstance(keys, np.ndarray) else keys
-            rows = np.fromiter(map(self.__getitem__, listed), np.int64, len(listed))
+            rows = np.fromiter(map(self.__getitem__, keys), np.int64, len(keys))
         except (KeyError, TypeError, ValueError):  # not there; or no key, and neither to be hashed nor compared
             return None
-        self._last = dropped, keys.copy(), rows
+        ends = (len(keys), keys[0], keys[-1])
+        if ends == self._ends:  # perhaps the same as before: worth a copy, to compare the next one with
+            self._last = dropped, keys.copy(), rows
+        self._ends = ends
         return rows
 
     def look_up(self, names: Sequence[Hashable]) -> np.ndarray:
@@ -91,13 +125,6 @@ class Directory(dict[Hashable, int]):
             if set(map(type, names)) == {str}:  # what equals text is text; what equals a number may be none
                 self._last = self._dropped, names, rows
         return rows
-
-
-def _equal(keys: Any, others: Any) -> bool:
-    """Say whether two lists, or two arrays of text, are the same."""
-    if isinstance(keys, np.ndarray):
-        return isinstance(others, np.ndarray) and np.array_equal(keys, others)
-    return bool(isinstance(others, list) and keys == others)
 
 
 class Coded:

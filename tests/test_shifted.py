@@ -1,0 +1,104 @@
+"""The inverses of A + s I for many s: by JAX, and by the loops of native code, one series or eight at a time."""
+
+import ctypes
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from tests import oracle
+
+from wolf.native import machine
+from wolf.native.shifted import Shifted, Weighted, function
+from wolf.numerics.shifted import shift
+
+SIZES = (4, 10)  # written out, and as loops
+SHIFTS = np.geomspace(0.03, 1e4, 12)
+
+
+def by_numpy(a, b, weights):
+    inverse = np.linalg.inv(a + SHIFTS[:, None, None] * np.eye(len(a)))
+    return inverse @ b, b @ inverse @ b, np.linalg.slogdet(inverse)[1], np.tensordot(weights, inverse, 1)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_shifted_inverses_are_those_of_numpy(size, rng, x64):
+    a, b, weights = oracle.random_cov(rng, size), rng.normal(size=size), rng.dirichlet(np.ones(12))
+    found = shift(jnp.asarray(a), jnp.asarray(SHIFTS), jnp.asarray(b))
+    pulls, distances, log_dets, average = by_numpy(a, b, weights)
+    np.testing.assert_allclose(found.pulls.T, pulls, rtol=1e-10, atol=1e-14)
+    np.testing.assert_allclose(found.distances, distances, rtol=1e-10)
+    np.testing.assert_allclose(2 * np.log(found.heights()), log_dets - log_dets[-1], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found.average(weights), average, rtol=1e-10, atol=1e-14)
+
+
+def test_what_was_not_measured_has_no_height_and_slopes_hold_where_eigenvalues_meet(x64):
+    def distance(scale):
+        return shift(scale * jnp.eye(3), jnp.array([1.0, 4.0]), jnp.ones(3)).distances[0]
+
+    np.testing.assert_allclose(jax.grad(distance)(2.0), -3 / 9)
+    found = shift(jnp.diag(jnp.array([2.0, 0.0, 5.0])), jnp.array([1.0, 4.0]), jnp.ones(3))
+    np.testing.assert_allclose(found.heights(jnp.array([1.0, 0.0, 1.0])) ** 2, [6 * 9 / (3 * 6), 1.0])
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_native_loops_have_the_same_bits_for_one_series_and_for_eight(size, rng):
+    systems = [oracle.random_cov(rng, size) for _ in range(8)]
+    rhs, weights = rng.normal(size=(8, size)), rng.dirichlet(np.ones(12), 8)
+    eight = by_loops(np.stack(systems, -1), SHIFTS[:, None].repeat(8, 1), rhs.T, weights.T, 8)
+    for lane, (a, b, shares) in enumerate(zip(systems, rhs, weights, strict=True)):
+        one = by_loops(a, SHIFTS, b, shares, 1)
+        np.testing.assert_array_equal(one, eight[:, lane])
+        pulls, distances, _, average = by_numpy(a, b, shares)
+        rows, columns = np.tril_indices(size)
+        np.testing.assert_allclose(one[: size * 12].reshape(size, 12).T, pulls, rtol=1e-9, atol=1e-13)
+        np.testing.assert_allclose(one[size * 12 :][:12], distances, rtol=1e-9)
+        np.testing.assert_allclose(one[-len(rows) :], average[rows, columns], rtol=1e-9, atol=1e-13)
+
+
+_code = {}
+
+
+def by_loops(a, shifts, b, weights, lanes):
+    """Give the parts of the inverses and of their average, of as many series as there are lanes."""
+    shape, average = Shifted(len(a), 12), Weighted(len(a), 12)
+    if (len(a), lanes) not in _code:
+        texts = {line for each in (shape, average) for line in function(each, "double", lanes)}
+        text = "\n".join(sorted(texts)).replace("define internal", "define")
+        loaded = [machine.load(machine.compile(text), each.name) for each in (shape, average)]
+        kinds = ([ctypes.c_void_p] * 4, [ctypes.c_void_p] * 3)
+        calls = [machine.function(one.address, *kind) for one, kind in zip(loaded, kinds, strict=True)]
+        _code[len(a), lanes] = (loaded, calls)
+    inverses, averages = _code[len(a), lanes][1]
+    held, result = np.empty((shape.room, lanes)), np.empty((average.room, lanes))
+    given = [np.ascontiguousarray(each) for each in (a, shifts, b, weights)]
+    inverses(*(each.ctypes.data for each in (*given[:3], held)))
+    averages(held.ctypes.data, given[3].ctypes.data, result.ctypes.data)
+    return np.concatenate([held[shape.parts(12)], result]).reshape(-1, *([lanes] if lanes > 1 else []))
+
+
+@pytest.mark.parametrize("size", [9, 18])
+def test_native_factors_have_the_same_bits_for_one_series_and_for_eight(size, rng):
+    """Eight matrices, of which the last two are not definite: theirs is NaN."""
+    from wolf.native import dense, factor
+
+    shape = factor.Factor(size)
+    systems = [oracle.random_cov(rng, size) for _ in range(8)]
+    systems[6][3, 3] = -1.0
+    systems[7][-1, -1] = 0.0
+    found = {}
+    for lanes in (1, 8):
+        text = "\n".join(factor.function(shape, "double", lanes)).replace("define internal", "define")
+        loaded = machine.load(machine.compile(text), shape.name)
+        call, row = machine.function(loaded.address, *[ctypes.c_void_p] * 2), dense.stride(size, lanes)
+        for first in range(0, 8, lanes):
+            a, c = np.zeros((size, row, lanes)), np.zeros((size, row, lanes))
+            a[:, :size] = np.stack(systems[first : first + lanes], -1)
+            call(a.ctypes.data, c.ctypes.data)
+            found |= {(lanes, first + lane): np.triu(c[:, :size, lane]).T for lane in range(lanes)}
+    for i, system in enumerate(systems):
+        np.testing.assert_array_equal(found[1, i], found[8, i])
+        if i < 6:
+            np.testing.assert_allclose(found[1, i], np.linalg.cholesky(system), rtol=1e-9, atol=1e-12)
+        else:
+            assert np.isnan(found[1, i][np.tril_indices(size)]).all()
