@@ -11,7 +11,7 @@ from os import PathLike
 from typing import Any
 
 from wolf import checks
-from wolf.arrow import datasets, folders, locations, workers
+from wolf.arrow import datasets, folders, locations, teams, workers
 from wolf.online.bank import Bank
 from wolf.protocols import Filter
 from wolf.spark import columns
@@ -97,7 +97,7 @@ class Executors:
 
     def __init__(self, spark: Any, count: int, memory: float) -> None:
         self.spark, self.count = spark, count
-        self.room = folders.room_of(checks.positive_number("memory", memory), 1)
+        self.room = teams.room_of(checks.positive_number("memory", memory), 1)
 
     def run(self, tasks: Sequence[workers.Task]) -> Iterator[int]:
         """Do tasks, a partition for each."""
