@@ -84,6 +84,7 @@ def run(
     team: Team,
     told: Told | None = None,
     anew: bool = False,
+    whole: bool = False,
 ) -> Foldered:
     """Work on all buckets of a folder that are not done yet.
 
@@ -96,6 +97,7 @@ def run(
         team: that does it.
         told: called with what is being done, rows done since this start, and rows to do.
         anew: remove what an earlier run has written, in place of going on with it.
+        whole: each file has all rows of its keys.
     """
     found = buckets.list_files(source)
     check_apart(source, out)
@@ -112,7 +114,7 @@ def run(
     try:
         if anew:
             _remove(out)
-        manifest = _begin(source, found, out, data, work, settings | {"key": key}, team)
+        manifest = _begin(source, found, out, data, work, settings | {"key": key, "whole": whole}, team)
         if "done" not in manifest:
             _do(_Job(data, key, out, manifest, work, team, told or _silent))
         return Foldered(Path(out.given) if out.system is None else out.given, **manifest["done"], parts=_parts(out))
@@ -180,8 +182,9 @@ def _begin(
     wanted = math.ceil(rows * work.room(size) / team.room)
     chunk_rows = min(min(team.room / COPIES, MOST) / size, rows / team.count)
     settled = {"rows": rows, "buckets": max(wanted, BUCKETS_EACH * team.count), "chunk_rows": math.ceil(chunk_rows)}
+    settled |= {"room_rows": math.floor(team.room / work.room(size))}
     # A range of keys cannot be cut as finely as by a hash, but there must be work for all, and a kill cost little.
-    settled |= {"most_rows": math.floor(min(team.room / work.room(size), math.ceil(rows / team.count / 2)))}
+    settled |= {"most_rows": min(settled["room_rows"], math.ceil(rows / team.count / 2))}
     _write(path, about | settled)
     return about | settled
 
@@ -214,9 +217,12 @@ def _do(job: _Job) -> None:
     """Do what is not done, and tell that it is."""
     rows, count = job.manifest["rows"], job.manifest["buckets"]
     every = buckets.units(job.data)
-    sources: Sequence[Any] | None = buckets.ranges(
-        every, job.data.schema, job.key, math.ceil(rows / count), job.manifest["most_rows"]
-    )
+    how = every, job.data.schema, job.key, math.ceil(rows / count)
+    sources: Sequence[Any] | None
+    if job.manifest["settings"]["whole"]:
+        sources = buckets.whole_files(*how, job.manifest["room_rows"])
+    else:
+        sources = buckets.ranges(*how, job.manifest["most_rows"])
     sources = _spread(job, every) if sources is None else sources
     _filter(job, sources)
     there = {name for name, _, _ in (job.out / WORK).list()}
