@@ -115,7 +115,6 @@ class Session:
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyspark", SimpleNamespace(__version__="4.3.0", cloudpickle=pickle))
-    monkeypatch.setattr("wolf.spark.files.freeze", lambda: None)  # this process has more to do
     (tmp_path / "in").mkdir()
     for i in range(4):
         table = rows_of_few_times(np.random.default_rng(i)).select(["id", "at", "v"])
