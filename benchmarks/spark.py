@@ -1,6 +1,6 @@
 """What a row costs on Spark, beside one process on the same rows: CPU time of all processes.
 
-    python benchmarks/spark.py [keys] [rows of a key] [filter|stream]
+    python benchmarks/spark.py [keys] [rows of a key] [whole] [mixed] [stream]
 
 Needs PySpark, protobuf, Java 17 and psutil. 2-D tracks of four states, from Parquet to Parquet, on local[2]; each
 figure is the smallest of three runs after two to warm up, since Java compiles for a while. "whole": each file has all
@@ -107,8 +107,8 @@ def one_process(source, out):
             writer.write_batch(batch)
 
 
-def tables(spark, root, keys, steps):
-    """One process and Spark on whole and on mixed files."""
+def tables(spark, root, keys, steps, layouts):
+    """One process and Spark on whole or mixed files."""
     rows = make(keys, steps)
     lay_out(root / "whole", rows, steps)
     lay_out(root / "mixed", rows.take(np.argsort(np.tile(np.arange(steps), keys), kind="stable")), steps)
@@ -134,13 +134,13 @@ def tables(spark, root, keys, steps):
         df.mapInArrow(widen, f"{fields}, flag boolean").write.mode("overwrite").parquet(str(root / "alone"))
 
     def files(layout):
-        wolf.spark.filter_parquet(spark, root / layout, root / f"files-{layout}", **HOW, mode="overwrite")
+        more = {"mode": "overwrite", "shuffle": layout == "mixed"}
+        wolf.spark.filter_parquet(spark, root / layout, root / f"files-{layout}", **HOW, **more)
 
-    for layout in ("whole", "mixed"):
+    for layout in layouts:
         ways = {"one process": lambda at=layout: one_process(root / at, root / f"one-{at}.parquet")}
-        ways |= {"files": lambda at=layout: files(at)}
         ways |= {"no filter": lambda at=layout: no_filter(at), "Spark": lambda at=layout: on_spark(at)}
-        ways |= {"tuned": lambda at=layout: tuned(at)}
+        ways |= {"tuned": lambda at=layout: tuned(at), "files": lambda at=layout: files(at)}
         base = None
         for name, run in ways.items():
             used, java, wall = (each / million for each in clock(run))
@@ -187,11 +187,11 @@ def streams(spark, root, keys, each=10):
 def main():
     keys = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     steps = int(sys.argv[2]) if len(sys.argv) > 2 else 200
-    which = sys.argv[3:] or ["filter", "stream"]
+    which = sys.argv[3:] or ["whole", "mixed", "stream"]
     spark = session()
     with tempfile.TemporaryDirectory() as folder:
-        if "filter" in which:
-            tables(spark, Path(folder), keys, steps)
+        if layouts := [name for name in which if name != "stream"]:
+            tables(spark, Path(folder), keys, steps, layouts)
         if "stream" in which:
             streams(spark, Path(folder), keys)
     spark.stop()

@@ -115,7 +115,6 @@ class Session:
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyspark", SimpleNamespace(__version__="4.3.0", cloudpickle=pickle))
-    monkeypatch.setattr("wolf.spark.files.freeze", lambda: None)  # this process has more to do
     (tmp_path / "in").mkdir()
     for i in range(4):
         table = rows_of_few_times(np.random.default_rng(i)).select(["id", "at", "v"])
@@ -139,6 +138,21 @@ def test_tasks_that_are_done_twice_leave_one_copy_with_the_bits_of_one_machine(f
     assert (again, len(spark.done)) == (done, before)
     wolf.spark.filter_parquet(spark, folder / "in", folder / "out", **NAMES, level=0.9, mode="overwrite")
     assert len(spark.done) == 2 * before
+
+
+def test_files_with_whole_keys_are_not_shuffled(folder):
+    table = dataset.dataset(folder / "in").to_table()
+    (folder / "whole").mkdir()
+    for i, some in enumerate((["s2", "s0"], ["s3"], ["s1"])):
+        mine = table.filter(pyarrow.compute.is_in(table["id"], pyarrow.array(some)))
+        parquet.write_table(mine, folder / "whole" / f"rows{i}.parquet")
+    spark = Session(1)
+    done = wolf.spark.filter_parquet(spark, folder / "whole", folder / "out", **NAMES, shuffle=False)
+    assert (done.keys, len(spark.done)) == (4, 3)  # a task for each file, in one round
+    wolf.spark.filter_parquet(spark, folder / "whole", folder / "one", **NAMES)
+    order = [(name, "ascending") for name in ("id", "at", "v", "mean")]
+    got, expected = (dataset.dataset(folder / name).to_table().sort_by(order) for name in ("out", "one"))
+    assert got.equals(expected)
 
 
 def test_folders_may_lie_behind_a_uri(folder, monkeypatch):

@@ -26,8 +26,12 @@ NOT_NUMBERS = {
 def told(value: Any) -> str:
     """Show what came, in one short line."""
     text = " ".join(repr(value).split())
+    if len(text) <= LONGEST:
+        return text
+    if isinstance(value, str):
+        return f"{value[: LONGEST // 2]!r}... of {len(value):,} letters"
     shape = f" of shape {np.shape(value)}" if isinstance(value, np.ndarray) else ""
-    return text if len(text) <= LONGEST else f"{type(value).__name__}{shape}"
+    return f"{type(value).__name__}{shape}"
 
 
 def number_array(name: str, value: Any) -> Any:

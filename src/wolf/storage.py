@@ -65,6 +65,8 @@ def atomic(path: Path) -> Iterator[BinaryIO]:
             yield file
         return
     path = Path(os.path.realpath(path))
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; name a file in it")
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     interrupts.unfinished.add(str(beside))
     try:
@@ -101,6 +103,14 @@ def hold(path: Path, refusal: str) -> int | None:
             os.close(handle)
         raise ValueError(refusal) from None
     return handle
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it, if it is not there; refuse a file in its place."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise ValueError(f"{folder} must be a folder, or a new name; a file is in its place") from None
 
 
 def is_special(path: str | Path) -> bool:

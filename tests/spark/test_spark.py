@@ -123,7 +123,7 @@ def committed(root):
     return sum(path.name.isdigit() for path in folder.iterdir()) if folder.exists() else 0
 
 
-def wait_for(condition, process, seconds=240):
+def wait_for(condition, process, seconds=600):
     """Wait for something; False if the process ended before."""
     limit = time.monotonic() + seconds
     while not condition():

@@ -164,6 +164,15 @@ class Range:
         return pyarrow.concat_tables(tables)
 
 
+def whole_files(every: list[Unit], schema: Any, key: str, rows: int, most: int) -> list[Range]:
+    """Put files together until they have so many rows, where each is known to have all rows of its keys."""
+    files = [list(each) for _, each in groupby(every, lambda unit: id(unit.fragment))]
+    units = [Unit(each[0].fragment, None, sum(unit.rows for unit in each)) for each in files]
+    if (largest := max(unit.rows for unit in units)) > most:
+        raise ValueError(f"a file of {largest:,} rows does not fit into memory; give more, or let rows be shuffled")
+    return [Range(fragments, schema, key, None) for fragments in cut(units, rows)]
+
+
 def ranges(every: list[Unit], schema: Any, key: str, rows: int, most: int) -> list[Range] | None:
     """Cut a dataset into ranges of keys of about so many rows.
 

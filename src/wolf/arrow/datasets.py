@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from wolf import checks
-from wolf.arrow import buckets, folders, locations
+from wolf.arrow import buckets, folders, locations, teams
 from wolf.arrow.batches import check_columns, filter_batches, read_times
 from wolf.numerics.fingerprints import fingerprint
 from wolf.online.bank import Bank
@@ -56,7 +56,7 @@ def filter_dataset(
     """
     place, bank = locations.find(source), Bank(model, method)
     work, settings = plan(place, bank, key=key, values=values, time=time, step=step, level=level)
-    team = folders.Processes(workers, memory)
+    team = teams.Processes(workers, memory)
     return folders.run(place, locations.find(out), key, work, settings, team, told)
 
 

@@ -8,25 +8,23 @@ import dataclasses
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from wolf import checks, storage
+from wolf import storage
 from wolf.arrow import buckets, workers
 from wolf.arrow.locations import Location
+from wolf.arrow.teams import Team
 from wolf.results import count
 
 FORMAT, VERSION = "wolf-folder", 2
 WORK, SUCCESS = "_wolf", "_SUCCESS"  # readers of datasets pass over names that begin so
-BASE = 250 * 2**20  # bytes of a process before it has any rows: Python, JAX, pyarrow
-LEAST = 16 * 2**20  # bytes of rows that a process must have room for
 MOST = 2**28  # bytes of a chunk; beyond, nothing gets faster
 COPIES = 6  # of the rows of a chunk, while it is spread
 BUCKETS_EACH = 4  # at least, of a process, so that all have work to the end
-SHARE = 0.5  # of the machine's memory, if nobody says
 Told = Callable[[str, int, int], None]
 
 
@@ -40,39 +38,6 @@ class Work(Protocol):
     def __call__(self, table: Any, write: Callable[[Any], None]) -> dict[str, int]:
         """Hand tables to `write`, in order; give counts to be summed."""
         ...
-
-
-class Team(Protocol):
-    """Those who do the work: processes of this machine, or of a cluster.
-
-    Attributes:
-        count: how many work at a time.
-        room: bytes of rows that each may hold.
-    """
-
-    count: int
-    room: float
-
-    def run(self, tasks: Sequence[workers.Task]) -> Iterator[int]:
-        """Do tasks, each at least once, and give the rows of each as they are done, in any order."""
-        ...
-
-
-class Processes:
-    """Processes of this machine.
-
-    Args:
-        count: how many work at a time; as many as there are cores if None.
-        memory: bytes that all together may take; half of the machine's if None.
-    """
-
-    def __init__(self, count: int | None, memory: float | None) -> None:
-        self.count = (os.cpu_count() or 1) if count is None else checks.count("workers", count)
-        self.room = _room(memory, self.count)
-
-    def run(self, tasks: Sequence[workers.Task]) -> Iterator[int]:
-        """Do tasks."""
-        return workers.run(tasks, self.count)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,6 +84,7 @@ def run(
     team: Team,
     told: Told | None = None,
     anew: bool = False,
+    whole: bool = False,
 ) -> Foldered:
     """Work on all buckets of a folder that are not done yet.
 
@@ -131,6 +97,7 @@ def run(
         team: that does it.
         told: called with what is being done, rows done since this start, and rows to do.
         anew: remove what an earlier run has written, in place of going on with it.
+        whole: each file has all rows of its keys.
     """
     found = buckets.list_files(source)
     check_apart(source, out)
@@ -139,6 +106,7 @@ def run(
         raise ValueError(f"there is no column {key!r}; there are {', '.join(map(repr, data.schema.names))}")
     if anew:
         _check_own(out)
+    out.make()
     (out / WORK).make()
     held = None
     if out.system is None:
@@ -146,10 +114,10 @@ def run(
     try:
         if anew:
             _remove(out)
-        manifest = _begin(source, found, out, data, work, settings | {"key": key}, team)
+        manifest = _begin(source, found, out, data, work, settings | {"key": key, "whole": whole}, team)
         if "done" not in manifest:
             _do(_Job(data, key, out, manifest, work, team, told or _silent))
-        return Foldered(Path(out.path) if out.system is None else out.given, **manifest["done"], parts=_parts(out))
+        return Foldered(Path(out.given) if out.system is None else out.given, **manifest["done"], parts=_parts(out))
     finally:
         if held is not None:
             os.close(held)
@@ -185,42 +153,6 @@ def _silent(words: str, done: int, total: int) -> None:
     pass
 
 
-def _room(memory: float | None, processes: int) -> float:
-    """Say how many bytes of rows a process of this machine may hold."""
-    whole = SHARE * machine_memory() if memory is None else checks.positive_number("memory", memory)
-    return room_of(whole, processes, processes + 1)  # the one that hands out the work takes memory too
-
-
-def room_of(memory: float, workers: int, processes: int | None = None) -> float:
-    """Say how many bytes of rows each may hold of those that share so much memory.
-
-    Args:
-        memory: bytes of all.
-        workers: that hold rows.
-        processes: that take memory; as many if None.
-    """
-    processes = workers if processes is None else processes
-    room = (memory - BASE * processes) / workers
-    if room < LEAST:
-        needed = (BASE * processes + LEAST * workers) / 2**30
-        raise ValueError(
-            f"memory must be at least {needed:.1f} GB for {count(workers, 'process')}; got {memory / 2**30:.1f} GB. "
-            "Give more, or fewer workers"
-        )
-    return room
-
-
-def machine_memory() -> float:
-    """Give the memory of this machine, or of the container that this is, in bytes."""
-    limits = [8 * 2**30]  # where nobody tells
-    if hasattr(os, "sysconf"):
-        limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    group = Path("/sys/fs/cgroup/memory.max")
-    if group.exists() and (text := group.read_text().strip()).isdigit():
-        limits.append(int(text))
-    return float(min(limits))
-
-
 def _begin(
     source: Location,
     found: list[tuple[str, int, int]],
@@ -250,8 +182,9 @@ def _begin(
     wanted = math.ceil(rows * work.room(size) / team.room)
     chunk_rows = min(min(team.room / COPIES, MOST) / size, rows / team.count)
     settled = {"rows": rows, "buckets": max(wanted, BUCKETS_EACH * team.count), "chunk_rows": math.ceil(chunk_rows)}
+    settled |= {"room_rows": math.floor(team.room / work.room(size))}
     # A range of keys cannot be cut as finely as by a hash, but there must be work for all, and a kill cost little.
-    settled |= {"most_rows": math.floor(min(team.room / work.room(size), math.ceil(rows / team.count / 2)))}
+    settled |= {"most_rows": min(settled["room_rows"], math.ceil(rows / team.count / 2))}
     _write(path, about | settled)
     return about | settled
 
@@ -284,9 +217,12 @@ def _do(job: _Job) -> None:
     """Do what is not done, and tell that it is."""
     rows, count = job.manifest["rows"], job.manifest["buckets"]
     every = buckets.units(job.data)
-    sources: Sequence[Any] | None = buckets.ranges(
-        every, job.data.schema, job.key, math.ceil(rows / count), job.manifest["most_rows"]
-    )
+    how = every, job.data.schema, job.key, math.ceil(rows / count)
+    sources: Sequence[Any] | None
+    if job.manifest["settings"]["whole"]:
+        sources = buckets.whole_files(*how, job.manifest["room_rows"])
+    else:
+        sources = buckets.ranges(*how, job.manifest["most_rows"])
     sources = _spread(job, every) if sources is None else sources
     _filter(job, sources)
     there = {name for name, _, _ in (job.out / WORK).list()}

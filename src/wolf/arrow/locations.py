@@ -61,7 +61,10 @@ class Location:
 
     def make(self) -> None:
         """Make a folder, and those above it."""
-        self.files.create_dir(self.path, recursive=True)
+        if self.system is None:
+            storage.make_folder(Path(self.path))
+        else:
+            self.system.create_dir(self.path, recursive=True)
 
     def read(self) -> bytes:
         """Read a file."""
@@ -108,4 +111,6 @@ def find(place: str | os.PathLike[str]) -> Location:
         system, path = fs.FileSystem.from_uri(f"{SPARKS.get(scheme, scheme)}://{rest}")
     except (ArrowException, OSError) as error:
         raise ValueError(f"{shown} cannot be opened: {error}") from error
-    return Location(shown, path, None if isinstance(system, fs.LocalFileSystem) else system)
+    if isinstance(system, fs.LocalFileSystem):
+        return Location(path, path)
+    return Location(shown, path, system)

@@ -83,4 +83,4 @@ def find_columns(
 
 def facts(done: Foldered, notes: list[str]) -> dict[str, Any]:
     """Say the same by name."""
-    return dataclasses.asdict(done) | {"out": str(done.out), "notes": notes}
+    return dataclasses.asdict(dataclasses.replace(done, parts=())) | {"out": str(done.out), "notes": notes}

@@ -1,7 +1,9 @@
 """LLVM inside this process: text in, functions out."""
 
 import ctypes
+import sys
 import threading
+from contextlib import nullcontext
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -77,7 +79,7 @@ def processor() -> str:
 def available() -> str | None:
     """Say why there is no compiler, or None if there is one."""
     try:
-        with uncollected():
+        with nullcontext() if "llvmlite.binding" in sys.modules else uncollected():
             import llvmlite.binding as llvm
     except ImportError:
         return "llvmlite is not installed: pip install llvmlite"

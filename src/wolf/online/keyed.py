@@ -58,7 +58,7 @@ def judge(rows: np.ndarray, times: np.ndarray | None, last: np.ndarray) -> tuple
     verdict = np.full(len(rows), FINE)
     if times is None or not len(rows):
         return verdict, np.zeros(len(rows))
-    order = np.lexsort((times, rows))  # stable, so of equal times the first that came is first
+    order = by_state(rows, times)
     row, time = rows[order], times[order]
     first = np.r_[True, row[1:] != row[:-1]]
     known = last[row]
@@ -69,6 +69,17 @@ def judge(rows: np.ndarray, times: np.ndarray | None, last: np.ndarray) -> tuple
     gaps = np.empty(len(rows))
     verdict[order], gaps[order] = some, np.maximum(gap, 0.0)
     return verdict, gaps
+
+
+def by_state(rows: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Say in which order rows are of one state after the other, by time; of equal times the first that came is first.
+
+    Args:
+        rows: of the states, (n,).
+        times: (n,).
+    """
+    later = (rows[1:] > rows[:-1]) | ((rows[1:] == rows[:-1]) & (times[1:] >= times[:-1]))
+    return np.arange(len(rows)) if later.all() else np.lexsort((times, rows))  # a table sorted by key is in order
 
 
 def all_different(rows: np.ndarray) -> bool:
@@ -96,7 +107,7 @@ def groups(rows: np.ndarray, times: np.ndarray | None, fine: np.ndarray) -> Iter
     taken = np.flatnonzero(fine)
     if not len(taken):
         return
-    order = taken[np.lexsort((np.arange(len(taken)) if times is None else times[taken], rows[taken]))]
+    order = taken[by_state(rows[taken], np.arange(len(taken)) if times is None else times[taken])]
     row = rows[order]
     starts = np.flatnonzero(np.r_[True, row[1:] != row[:-1]])
     lengths = np.diff(np.r_[starts, len(order)])

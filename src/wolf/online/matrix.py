@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 
 import numpy as np
 
+from wolf import checks
 from wolf.online.directory import Directory
 from wolf.results import count
 
@@ -58,7 +59,7 @@ class Matrix:
     def row(self, key: Hashable) -> int:
         """Give the row of a key that is there."""
         if key not in self.rows:
-            raise KeyError(f"{key!r} is not in the bank, which has {count(len(self.rows), 'key')}")
+            raise KeyError(f"{checks.told(key)} is not in the bank, which has {count(len(self.rows), 'key')}")
         return self.rows[key]
 
     def drop(self, keys: Iterable[Hashable]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from wolf import checks
-from wolf.arrow import buckets, folders, locations
+from wolf.arrow import buckets, folders, locations, teams
 from wolf.numerics.fingerprints import fingerprint
 from wolf.readings.files import from_numpy
 from wolf.readings.frames import read_frame, spread_rows, titles, value_names
@@ -58,7 +58,7 @@ def filter_folder(
     blocks = column_blocks(Options(**given), names)
     work = Cleaned(by, time, tuple(names), tuple(map(tuple, blocks)), tuple(sorted(given.items())))
     settings = {"time": time, "values": names, "options": fingerprint(given)}
-    return folders.run(place, locations.find(out), by, work, settings, folders.Processes(workers, memory), told)
+    return folders.run(place, locations.find(out), by, work, settings, teams.Processes(workers, memory), told)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -81,7 +81,9 @@ class _Served:
             if self.keeper.token is None and not is_local(request.url.hostname or ""):
                 raise HTTPException(403, f"without a token only localhost is served, not {request.url.hostname!r}")
             if may is not None and not may(request):
-                raise HTTPException(401, "a token is needed: send the header `Authorization: Bearer TOKEN`")
+                wrong = "authorization" in request.headers
+                words = "this is not the token of this service" if wrong else "a token is needed"
+                raise HTTPException(401, f"{words}: send the header `Authorization: Bearer TOKEN`")
             try:
                 return await endpoint(request)
             except KeyError as error:
@@ -105,6 +107,9 @@ class _Served:
             self.timings.add(code, clocks.monotonic() - begun)
 
     async def _take(self, request: Request) -> Response:
+        packed = request.headers.get("content-encoding", "identity")
+        if packed != "identity":
+            raise HTTPException(415, f"Content-Encoding {packed} is not read; send the body as it is")
         try:
             kind = bodies.kind_of(request.headers.get("content-type"))
         except ValueError as error:

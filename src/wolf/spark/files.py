@@ -11,7 +11,7 @@ from os import PathLike
 from typing import Any
 
 from wolf import checks
-from wolf.arrow import datasets, folders, locations, workers
+from wolf.arrow import datasets, folders, locations, teams, workers
 from wolf.online.bank import Bank
 from wolf.protocols import Filter
 from wolf.spark import columns
@@ -34,6 +34,7 @@ def filter_parquet(
     method: str | Filter | None = None,
     step: float = 1.0,
     level: float = 0.95,
+    shuffle: bool = True,
     mode: str = "error",
     tasks: int | None = None,
     memory: float = MEMORY,
@@ -57,6 +58,7 @@ def filter_parquet(
         method: as in `wolf.filter`.
         step: length of a step of the model, in the unit of the times.
         level: probability of the intervals.
+        shuffle: bring the rows of a key together. False where each file has all rows of its keys; nothing checks that.
         mode: what to do if the destination has something in it. "error": refuse; "resume": go on with what the same
             call has begun before its driver was killed; "overwrite": remove what an earlier call has written.
         tasks: that run at a time; as many as Spark has cores if None.
@@ -69,13 +71,14 @@ def filter_parquet(
     if not hasattr(spark, "range"):
         raise ValueError(f"spark must be a SparkSession; got {checks.told(spark)}")
     checks.choice("mode", mode, MODES)
+    checks.flag("shuffle", shuffle)
     place, out = locations.find(source), locations.find(destination)
     bank = Bank(model, method)
     work, settings = datasets.plan(place, bank, key=key, values=value, time=time, step=step, level=level)
     team = Executors(spark, _cores(spark) if tasks is None else checks.count("tasks", tasks), memory)
     if mode == "error" and out.exists() and (not out.is_folder() or out.list(deep=True)):
         raise ValueError(f'{out} is there already; choose another place, or say mode="overwrite" or mode="resume"')
-    return folders.run(place, out, key, work, settings, team, anew=mode == "overwrite")
+    return folders.run(place, out, key, work, settings, team, anew=mode == "overwrite", whole=not shuffle)
 
 
 def _cores(spark: Any) -> int:
@@ -97,7 +100,7 @@ class Executors:
 
     def __init__(self, spark: Any, count: int, memory: float) -> None:
         self.spark, self.count = spark, count
-        self.room = folders.room_of(checks.positive_number("memory", memory), 1)
+        self.room = teams.room_of(checks.positive_number("memory", memory), 1)
 
     def run(self, tasks: Sequence[workers.Task]) -> Iterator[int]:
         """Do tasks, a partition for each."""

@@ -1,6 +1,7 @@
 """What is done once in a Python process of Spark that is used for many tasks."""
 
 import gc
+import sys
 
 _frozen = False
 
@@ -12,7 +13,7 @@ def freeze() -> None:
     as much as to filter 300,000 rows; nothing of it is ever garbage.
     """
     global _frozen  # of this process, which Spark keeps
-    if not _frozen:
+    if not _frozen and "pyspark.worker" in sys.modules:  # elsewhere it is not ours to freeze
         gc.collect()
         gc.freeze()
         _frozen = True

@@ -34,8 +34,8 @@ class Commits:
     def __init__(self, state: Path, out: Path, kind: str, settings: dict[str, Any], owner: str = FORMAT):
         self.state, self.out, self.kind, self.owner = state, out, kind, owner
         self.settings = settings | {"kind": kind, "out": str(out.resolve())}
-        state.mkdir(parents=True, exist_ok=True)
-        out.mkdir(parents=True, exist_ok=True)
+        for folder in (state, out):
+            storage.make_folder(folder)
         self._lock = storage.hold(state / "lock", f"another process is running a stream with the state {state}")
         self.manifest: dict[str, Any] = {"epoch": 0, "parts": 0, "oldest": 1}
         try:

@@ -30,7 +30,7 @@ class JetStream(Messages):
             self._loop.run_until_complete(self._open())
         except (OSError, errors.Error, TimeoutError) as error:
             self.close()
-            raise self.lost(error or "no answer") from error
+            raise self.lost(error) from error
         except BaseException:
             self.close()
             raise

@@ -102,7 +102,8 @@ class Messages:
 
     def lost(self, why: object) -> OSError:
         """Make the error of a broker that does not answer."""
-        return OSError(f"{self.name} cannot be read: {why}; start again when it is there, and the stream goes on")
+        words = str(why) or "no answer"  # an exception may have none
+        return OSError(f"{self.name} cannot be read: {words}; start again when it is there, and the stream goes on")
 
     def gone(self) -> ValueError:
         """Make the error of a broker that has dropped what was not read yet."""

@@ -37,7 +37,7 @@ class MqttTopic(Messages):
             self._queue.get(timeout=PATIENCE)  # it listens
         except (OSError, queue.Empty) as error:
             self.close()
-            raise self.lost(error or "no answer") from error
+            raise self.lost(error) from error
 
     def _read(self, most: int, seconds: float) -> list[tuple[Any, str]]:
         read: list[tuple[Any, str]] = []
