@@ -33,7 +33,8 @@ WORDS = {
 
 # The words of what has to be moved sideways to be read: code and tables, folded source aside.
 CUT = """() => [...document.querySelectorAll("pre code, .md-typeset__scrollwrap")]
-    .filter(each => each.scrollWidth > each.clientWidth + 1 && each.innerText).map(each => each.innerText.slice(0, 80))"""
+    .filter(each => each.scrollWidth > each.clientWidth + 1 && each.innerText)
+    .map(each => each.innerText.slice(0, 80))"""
 FIND = (ROOT / "docs" / "find.md").read_text()
 JOBS = dict(re.findall(r"^\| [^|]+ \| `([^`]+)` \| \[[^]]+\]\(([\w/-]+)\.md\) \|$", FIND, re.MULTILINE))
 
