@@ -98,7 +98,10 @@ def check_time_axes(model: Model, steps: int, update_first: bool, verb: str) -> 
     for name, length in time_axes(model).items():
         needed = steps - 1 if update_first and name in ("F", "Q", "B", "dynamics_cov") else steps
         if length < needed:
-            raise ValueError(f"{name} has {length} time steps, and to {verb} up to step {steps} needs {needed}")
+            raise ValueError(
+                f"{name} has {length} time steps, and to {verb} up to step {steps} needs {needed}; give a model whose "
+                "arrays (or times) reach that far"
+            )
 
 
 def check_functions(model: Model, us: np.ndarray | None) -> None:
