@@ -154,6 +154,8 @@ def test_wrong_call_of_filter_is_explained(model, ys, options, message):
     ("change", "message"),
     [
         ({"observe": lambda x: x[:1]}, "observe must return an array of shape (2,), to match its covariance; got (1,)"),
+        ({"observe": np.sin}, "observe must be written for JAX"),
+        ({"dynamics": lambda x: x if x[0] > 0 else -x}, "jnp.where instead of if"),
         ({"observe": lambda x: x[0]}, "observe must return an array of shape (2,), to match its covariance; got ()"),
         ({"dynamics": lambda x: x[None]}, "dynamics must return an array of shape (2,), to match its covariance"),
         ({"dynamics": lambda x, u: x[:1] + u}, "dynamics must return an array of shape (2,), to match its covariance"),

@@ -120,7 +120,13 @@ def check_functions(model: Model, us: np.ndarray | None) -> None:
     if model.residual is not None:
         checked += [("residual", model.obs_dim, model.residual, (y, y))]
     for name, size, fn, arguments in checked:
-        shape = jax.eval_shape(fn, *arguments).shape
+        try:
+            shape = jax.eval_shape(fn, *arguments).shape
+        except (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError) as error:
+            raise ValueError(
+                f"{name} must be written for JAX: with jax.numpy instead of numpy or math, as jnp.sin, and with "
+                f"jnp.where instead of if; it says: {str(error).splitlines()[0]}"
+            ) from error
         if shape != (size,):
             raise ValueError(f"{name} must return an array of shape ({size},), to match its covariance; got {shape}")
 
