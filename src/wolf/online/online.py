@@ -170,7 +170,7 @@ class Online:
             if dt is not None:
                 if F is not None or Q is not None:
                     raise ValueError("give either dt, or F and Q of the step")
-                matrices = self._over(dt)
+                matrices: dict[str, Any] = self._over(dt)
             else:
                 matrices = {name: value for name, value in (("F", F), ("Q", Q)) if value is not None}
             matrices |= {name: value for name, value in (("R", R), ("H", H)) if value is not None}

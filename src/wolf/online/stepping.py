@@ -293,7 +293,8 @@ def override(model: Model, t: int, update_first: bool, matrices: dict[str, Any])
         return _seen_through(model, t, update_first, matrices)
     names = {} if model.linear else {"R": "obs_cov", "Q": "dynamics_cov"}
     if "dt" in matrices:
-        model = dataclasses.replace(model, dynamics=dataclasses.replace(model.dynamics, dt=matrices["dt"]))
+        moving: Any = model
+        model = dataclasses.replace(moving, dynamics=dataclasses.replace(moving.dynamics, dt=matrices["dt"]))
         matrices = {name: value for name, value in matrices.items() if name != "dt"}
     if not model.linear and not matrices.keys() <= names.keys():
         raise ValueError(

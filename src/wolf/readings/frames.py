@@ -235,6 +235,7 @@ def _times(frame: Any, wrapped: Any, time: str | None) -> tuple[np.ndarray | Non
     """Read times as numbers, dates in seconds since the first of them; and say when that was."""
     if time is None:
         index: Any = getattr(frame, "index", None)
+        index = index.to_timestamp() if type(index).__name__ == "PeriodIndex" else index
         if type(index).__name__ != "DatetimeIndex":
             return None, 0.0
         return _seconds((index if index.tz is None else index.tz_convert(None)).to_numpy())
