@@ -11,6 +11,8 @@ TEST_VERSIONS := bin/pytest $(VERSIONS_TESTS) -m "not slow and not thorough and 
 VERSION = $(shell sed -n 's/^version = "\([0-9]*\.[0-9]*\).*/\1/p' pyproject.toml)
 # All Pythons of pyenv answer to their names, where there is pyenv.
 ALL_OF_PYENV = PYENV_VERSION=$$(pyenv versions --bare 2> /dev/null | paste -sd:)
+# Or every program that a test starts would compile this source anew.
+unexport PYTHONDONTWRITEBYTECODE
 # A file stays with one worker: its tests share compiled programs, which are most of the time.
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile
 
@@ -91,10 +93,11 @@ $(VENV)/paper.done: pyproject.toml paper/pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet -e . -e ./paper
 	@touch $@
 
+# What tests need has all that the demo and the paper need.
 $(VENV)/dev.done: pyproject.toml paper/pyproject.toml | $(VENV)/bin/python
 	@echo "Installing wolf and the paper's experiments with what their tests need ..."
 	$(BIN)/python -m pip install --quiet -e ".[dev]" -e ./paper
-	@touch $@
+	@touch $@ $(VENV)/demo.done $(VENV)/paper.done
 
 $(VENV)/spark.done: $(VENV)/dev.done
 	$(BIN)/python -m pip install --quiet -e ".[spark]"

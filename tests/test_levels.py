@@ -192,7 +192,6 @@ def test_scaling_all_covariances_together_scales_the_covariance_and_nothing_else
     np.testing.assert_allclose(b.means - PLANE.mean, root * (a.means - PLANE.mean), rtol=1e-7, atol=1e-7 * root)
 
 
-@pytest.mark.bits
 def test_switched_off_it_is_learned_bit_for_bit(dirty):
     a, b = (wolf.filter(PLANE, dirty.measurements, method=method) for method in ("Learned", OFF))
     for name in ("means", "covs", "weights", "outlier_probabilities", "inflations"):
