@@ -154,14 +154,16 @@ def test_wrong_call_of_filter_is_explained(model, ys, options, message):
     ("change", "message"),
     [
         ({"observe": lambda x: x[:1]}, "observe must return an array of shape (2,), to match its covariance; got (1,)"),
+        ({"observe": np.sin}, "observe must be written for JAX"),
+        ({"dynamics": lambda x: x if x[0] > 0 else -x}, "jnp.where instead of if"),
         ({"observe": lambda x: x[0]}, "observe must return an array of shape (2,), to match its covariance; got ()"),
         ({"dynamics": lambda x: x[None]}, "dynamics must return an array of shape (2,), to match its covariance"),
         ({"dynamics": lambda x, u: x[:1] + u}, "dynamics must return an array of shape (2,), to match its covariance"),
         ({"residual": lambda y, p: y[:1] - p[:1]}, "residual must return an array of shape (2,)"),
     ],
-    ids=["observe", "observe a number", "dynamics", "dynamics with inputs", "residual"],
+    ids=["observe", "NumPy", "an if", "observe a number", "dynamics", "dynamics with inputs", "residual"],
 )
-def test_function_that_returns_a_wrong_shape_is_named(change, message):
+def test_function_that_is_wrong_or_returns_a_wrong_shape_is_named(change, message):
     model = wolf.StateSpaceModel(**(FUNCTIONS | change))
     with refused(message):
         wolf.filter(model, YS, inputs=np.ones((5, 1)) if model.takes_inputs else None)

@@ -306,3 +306,11 @@ def test_forecasts_of_many_sensors_go_on_each_by_itself(readings):
     np.testing.assert_allclose(out["x_mean"], -out["y_mean"], atol=1e-9)
     with pytest.raises(ValueError, match="forecast"):
         wolf.filter_frame(frame, values="x", parameters=KNOWN, forecast=-1)
+
+
+def test_a_forecast_goes_on_with_an_index_of_periods():
+    months = pd.period_range("2020-01", periods=40, freq="M")
+    values = np.random.default_rng(0).normal(size=40)
+    out = wolf.filter_frame(pd.Series(values, index=months, name="sales"), model="local-level", forecast=3)
+    assert out.index[-3:].astype(str).tolist() == ["2023-05", "2023-06", "2023-07"]
+    assert out.index.is_unique

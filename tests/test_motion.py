@@ -1,5 +1,6 @@
 """Steps of any length: what a model does over two times in a row it does over their sum."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given
@@ -49,6 +50,37 @@ def test_steps_of_their_own_length_are_a_model_at_these_times():
         np.testing.assert_allclose(online.mean, mean, rtol=1e-9, atol=1e-12)
 
 
+def arc(x, time):
+    """Where an object that turns at a constant rate is after a time, in closed form."""
+    rate, sine, cosine = x[4], np.sin(x[4] * time), np.cos(x[4] * time)
+    along, across = x[2] * sine - x[3] * (1 - cosine), x[3] * sine + x[2] * (1 - cosine)
+    moved = [x[0] + along / rate, x[1] + across / rate, x[2] * cosine - x[3] * sine, x[3] * cosine + x[2] * sine]
+    return np.array([*moved, rate])
+
+
+@pytest.mark.parametrize("engine", ["native", "xla"])
+def test_a_model_of_functions_moves_for_the_time_that_it_is_told(engine):
+    begin = np.array([0.0, 0.0, 3.0, 0.0, 0.2])
+    turn = wolf.models.coordinated_turn(0.5, 1e-12, 1e-12, 1.0, wolf.Gaussian(begin, 1e-10 * np.eye(5)))
+    online, usual, told = (wolf.Online(turn, "WoLF", engine=engine) for _ in range(3))
+    for dt in (0.3, 0.0, 2.0):
+        online.step(None, dt=dt)
+    np.testing.assert_allclose(online.mean, arc(begin, 2.3), rtol=1e-9, atol=1e-9)
+    usual.step([1.4, 0.1])
+    told.step([1.4, 0.1], dt=0.5)
+    np.testing.assert_array_equal(usual.mean, told.mean)
+    told.step([2.5, 0.3], Q=4 * turn.dynamics_cov)  # its own time step again
+    usual.step([2.5, 0.3], dt=0.5)
+    np.testing.assert_allclose(usual.mean, told.mean, atol=1e-9)
+
+
+def test_noise_of_a_model_of_functions_grows_with_time():
+    turn = wolf.models.coordinated_turn(0.5, 0.1, 0.2, 1.0, wolf.Gaussian(np.zeros(5), np.zeros((5, 5))))
+    online = wolf.Online(turn, "WoLF", engine="native")
+    online.step(None, dt=1.5)
+    np.testing.assert_allclose(np.diag(online.cov), 3 * np.diag(turn.dynamics_cov), rtol=1e-9)
+
+
 @pytest.mark.parametrize(
     ("model", "options", "words"),
     [
@@ -56,6 +88,7 @@ def test_steps_of_their_own_length_are_a_model_at_these_times():
         (MODELS["level"], {"dt": np.nan}, "dt must be finite"),
         (MODELS["level"], {"dt": 1.0, "F": np.eye(1)}, "either dt, or F and Q"),
         (wolf.LinearModel(np.eye(1), np.eye(1), np.eye(1), np.eye(1), *ONE), {"dt": 1.0}, "no form for steps of other"),
+        (wolf.StateSpaceModel(None, jnp.sin, np.eye(1), np.eye(1), ONE), {"dt": 1.0}, "no other time steps"),
     ],
 )
 def test_what_has_no_length_is_explained(model, options, words):

@@ -98,7 +98,10 @@ def check_time_axes(model: Model, steps: int, update_first: bool, verb: str) -> 
     for name, length in time_axes(model).items():
         needed = steps - 1 if update_first and name in ("F", "Q", "B", "dynamics_cov") else steps
         if length < needed:
-            raise ValueError(f"{name} has {length} time steps, and to {verb} up to step {steps} needs {needed}")
+            raise ValueError(
+                f"{name} has {length} time steps, and to {verb} up to step {steps} needs {needed}; give a model whose "
+                "arrays (or times) reach that far"
+            )
 
 
 def check_functions(model: Model, us: np.ndarray | None) -> None:
@@ -117,7 +120,13 @@ def check_functions(model: Model, us: np.ndarray | None) -> None:
     if model.residual is not None:
         checked += [("residual", model.obs_dim, model.residual, (y, y))]
     for name, size, fn, arguments in checked:
-        shape = jax.eval_shape(fn, *arguments).shape
+        try:
+            shape = jax.eval_shape(fn, *arguments).shape
+        except (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError) as error:
+            raise ValueError(
+                f"{name} must be written for JAX: with jax.numpy instead of numpy or math, as jnp.sin, and with "
+                f"jnp.where instead of if; it says: {str(error).splitlines()[0]}"
+            ) from error
         if shape != (size,):
             raise ValueError(f"{name} must return an array of shape ({size},), to match its covariance; got {shape}")
 

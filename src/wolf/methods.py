@@ -8,6 +8,7 @@ rule. Ensembles and particles draw random numbers and need a `key`; the options 
 
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -346,6 +347,22 @@ TABLE: dict[str, Callable[..., Any]] = {
 def names() -> list[str]:
     """List the names that `make` and `wolf.filter(method=...)` take."""
     return list(TABLE)
+
+
+@cache
+def _text(name: str) -> str:
+    return repr(TABLE[name]())
+
+
+def name_of(method: Any) -> str | None:
+    """Find the name of a method that is as a row of the table makes it; None for one with options of its own.
+
+    Example:
+        >>> name_of(WoLF()), name_of(WoLF(weights.IMQ(c=3.0)))
+        ('WoLF', None)
+    """
+    text = repr(method)
+    return next((name for name in ("Learned", *TABLE) if _text(name) == text), None)  # mostly the default
 
 
 def make(name: str, **options: Any) -> Filter:

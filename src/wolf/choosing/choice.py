@@ -13,6 +13,7 @@ from wolf.choosing import candidates as proposals
 from wolf.choosing.trials import Trial, try_out
 from wolf.choosing.verdicts import CLOSE, judge, sentence
 from wolf.fitting.guesses import difference_var
+from wolf.models.continuous import without_zone
 from wolf.models.named import make, parse
 from wolf.models.sums import Sum
 from wolf.numerics import months
@@ -173,7 +174,7 @@ def _clock(times: Any, count: int) -> tuple[np.ndarray | None, float | None]:
     """Turn times into steps, and say how many seconds a step has, if they are dates."""
     if times is None:
         return None, None
-    array = np.asarray(times)
+    array = without_zone(np.asarray(times))
     dated = array.dtype.kind == "M" or (array.dtype == object and count and hasattr(array.flat[0], "isoformat"))
     if dated:
         array = array.astype("datetime64[ns]")

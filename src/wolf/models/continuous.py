@@ -4,6 +4,7 @@ Each step is discretised exactly over its own gap (Van Loan 1978), so uneven tim
 about the time `start`, by default the first time stamp.
 """
 
+from datetime import UTC
 from functools import partial
 from typing import Any
 
@@ -158,10 +159,17 @@ def time_steps(times: Any, start: float | None = None) -> np.ndarray:
 def read_times(times: Any) -> np.ndarray:
     """Read numbers, or dates as seconds since the first of them; NaT is NaN."""
     dated = not np.ma.isMaskedArray(times) and getattr(times, "dtype", None) is not None
-    stamps = np.asarray(times) if dated or _all_dates(times) else None
+    stamps = without_zone(np.asarray(times)) if dated or _all_dates(times) else None
     if stamps is None or not np.issubdtype(stamps.dtype, np.datetime64) or not stamps.ndim or not len(stamps):
         return checks.number_array("times", times)
     return (stamps - stamps[0]) / np.timedelta64(1, "s")
+
+
+def without_zone(dates: np.ndarray) -> np.ndarray:
+    """Give dates that have a time zone, as pandas hands them out, as those of UTC; leave all else."""
+    if dates.dtype != object or not dates.size or getattr(dates.flat[0], "tzinfo", None) is None:
+        return dates
+    return np.array([each.astimezone(UTC).replace(tzinfo=None) for each in dates], "datetime64[ns]")
 
 
 def _all_dates(times: Any) -> bool:

@@ -18,7 +18,7 @@ from wolf.numerics.precision import as_key, precision, to_dtype
 from wolf.numerics.pytree import from_dict, to_dict
 from wolf.online.report import Report
 from wolf.online.sensors import Sensor
-from wolf.online.stepping import make_stepper, overridden
+from wolf.online.stepping import make_stepper, overridden, time_step
 from wolf.protocols import Dtype, Filter, Key
 from wolf.results import count, describe_state
 from wolf.statespace import LinearModel, Model, time_axes
@@ -154,7 +154,8 @@ class Online:
             F: dynamics matrix for this step only, say for an uneven time step.
             Q: dynamics noise for this step only.
             dt: time since the measurement before, in the unit of the model's own steps, for models that know how they
-                move over any time (those of `wolf.models`, or by `model.with_motion`); instead of F and Q.
+                move over any time (those of `wolf.models`, or by `model.with_motion`); instead of F and Q. Of models
+                of functions those that have a `dt`, as `coordinated_turn`: Q grows with it.
             sensor: which one it is from, where there are several; instead of H and R.
 
         Returns:
@@ -169,8 +170,10 @@ class Online:
             if dt is not None:
                 if F is not None or Q is not None:
                     raise ValueError("give either dt, or F and Q of the step")
-                F, Q = self._over(dt)
-            matrices = {name: value for name, value in (("R", R), ("H", H), ("F", F), ("Q", Q)) if value is not None}
+                matrices: dict[str, Any] = self._over(dt)
+            else:
+                matrices = {name: value for name, value in (("F", F), ("Q", Q)) if value is not None}
+            matrices |= {name: value for name, value in (("R", R), ("H", H)) if value is not None}
             if sensor is not None:
                 matrices |= self._seen_by(sensor, R is not None or H is not None)
             return self._step(y, u, matrices, self.model.obs_dim if sensor is None else len(sensor.R))
@@ -192,12 +195,19 @@ class Online:
             return Report(report, self._layout) if self._quick(self._table, y, report) else None
         return self._stepper.quick(y, R, H, F, Q)
 
-    def _over(self, dt: float) -> tuple[np.ndarray, np.ndarray]:
-        """Give F and Q of a step that takes some time."""
-        if not isinstance(self.model, LinearModel):
-            raise ValueError("dt is for linear models; give a model of functions its time step as an input u")
-        dynamics, noise = self.model.over(checks.finite("dt", dt))
-        return dynamics[0], noise[0]
+    def _over(self, dt: float) -> dict[str, np.ndarray]:
+        """Give what is other in a step that takes some time: F and Q, or the time and Q of a function of it."""
+        if isinstance(self.model, LinearModel):
+            dynamics, noise = self.model.over(checks.finite("dt", dt))
+            return {"F": dynamics[0], "Q": noise[0]}
+        usual = time_step(self.model)
+        if usual is None or self._varies:
+            raise ValueError(
+                "this model of functions has no other time steps; take one of wolf.models that moves for a time dt, or "
+                "give your own its time step as an input u"
+            )
+        checks.not_negative("dt", dt)
+        return {"dt": np.asarray(dt, float), "Q": self.model.dynamics_cov * (float(dt) / usual)}
 
     def _step(self, y: Any, u: Any, matrices: dict[str, Any], size: int) -> Report:
         """Take the long way: check what came, remember what `late` needs."""

@@ -199,7 +199,7 @@ class NativeStepper:
         """
         if "observe" in matrices:
             return self._with_function(matrices)
-        names = {} if self.model.linear else {"R": "obs_cov", "Q": "dynamics_cov"}
+        names = {} if self.model.linear else {"R": "obs_cov", "Q": "dynamics_cov", "dt": "dynamics"}
         fields = {names.get(name, name): value for name, value in matrices.items()}
         single = self._others.get(frozenset(fields))
         if single is not None and single.overwrite(fields) and single.renew():
@@ -211,6 +211,7 @@ class NativeStepper:
         single.attach(self.numbers, self.counts)
         if not self._varies:
             self._others[frozenset(fields)] = single
+        if not self._varies and "dt" not in matrices:
             slots = tuple(single.fields.get(names.get(name, name)) if name in matrices else None for name in "RHFQ")
             self._quick[tuple(name in matrices for name in "RHFQ")] = (single, slots)
         return single
@@ -218,9 +219,9 @@ class NativeStepper:
     def _with_function(self, matrices: dict[str, Any]) -> native.Single:
         """Find the code for a model that is seen through another function, and put the matrices of the step there.
 
-        F is the only leaf of the dynamics then (`_seen_through`), so the place of one is that of the other.
+        F is the only leaf of the dynamics then (`_seen_through`), so the place of one is that of the other; so is dt.
         """
-        names = {"F": "dynamics", "Q": "dynamics_cov", "R": "obs_cov"}
+        names = {"F": "dynamics", "dt": "dynamics", "Q": "dynamics_cov", "R": "obs_cov"}
         fields = {field: matrices[name] for name, field in names.items() if name in matrices}
         key = (frozenset(fields), matrices["observe"], matrices["residual"])
         single = self._others.get(key)
@@ -267,6 +268,16 @@ class NativeStepper:
         return Report(report, single.ready.code.facts.described) if done else None
 
 
+def time_step(model: Model) -> float | None:
+    """Give the time that a step of a model of functions takes; None for one that knows no others.
+
+    It is the only number of its dynamics, under the name of dt, as in those of `wolf.models`.
+    """
+    dynamics = getattr(model, "dynamics", None)
+    known = dataclasses.is_dataclass(dynamics) and hasattr(dynamics, "dt") and len(jax.tree.leaves(dynamics)) == 1
+    return float(dynamics.dt) if known else None  # type: ignore[union-attr]
+
+
 def overridden(model: Model, method: Any, t: int, update_first: bool, matrices: dict[str, Any]) -> Any:
     """Make the model of one step, with other matrices, in the form that suits the method."""
     changed = override(model, t, update_first, matrices)
@@ -281,6 +292,10 @@ def override(model: Model, t: int, update_first: bool, matrices: dict[str, Any])
     if "observe" in matrices:
         return _seen_through(model, t, update_first, matrices)
     names = {} if model.linear else {"R": "obs_cov", "Q": "dynamics_cov"}
+    if "dt" in matrices:
+        moving: Any = model
+        model = dataclasses.replace(moving, dynamics=dataclasses.replace(moving.dynamics, dt=matrices["dt"]))
+        matrices = {name: value for name, value in matrices.items() if name != "dt"}
     if not model.linear and not matrices.keys() <= names.keys():
         raise ValueError(
             "a model with functions takes R and Q for one step; F and H are functions: give them inputs u, or give a "
@@ -297,7 +312,7 @@ def override(model: Model, t: int, update_first: bool, matrices: dict[str, Any])
 def _seen_through(model: Model, t: int, update_first: bool, matrices: dict[str, Any]) -> Model:
     """Copy a model with another observation function at one step."""
     new = {name: matrices[name] for name in ("observe", "residual")} | {"obs_cov": matrices["R"]}
-    moved = {name: value for name, value in matrices.items() if name in ("F", "Q")}
+    moved = {name: value for name, value in matrices.items() if name in ("F", "Q", "dt")}
     if isinstance(model, LinearModel):
         if model.takes_inputs:
             raise ValueError("a sensor with a function does not go with a linear model that takes inputs")

@@ -82,7 +82,9 @@ def _stamps(column: Any, times: np.ndarray, since: np.ndarray, backend: Any) -> 
 
 
 def _labels(index: Any, since: np.ndarray, first: int | None) -> Any:
-    """Go on with an index of dates, or with a count from `first`; leave other labels as they are."""
+    """Go on with an index of dates or periods, or with a count from `first`; leave other labels as they are."""
+    if type(index).__name__ == "PeriodIndex":
+        return _labels(index.to_timestamp(), since, first).to_period(index.freq)
     if type(index).__name__ == "DatetimeIndex":
         return index + np.round(1e9 * since).astype("timedelta64[ns]")
     return index if first is None else range(first, first + len(index))

@@ -14,6 +14,7 @@ from wolf.results.tabular import narwhals
 from wolf.statespace import LinearModel
 
 KINDS = ("mean", "lower", "upper", "reading_lower", "reading_upper", "weight", "outlier", "kind", "repaired")
+TO_NUMBERS = '; pandas.to_numeric(column, errors="coerce") makes numbers of text, and NaN of what is none'
 JOINT = ("weight", "outlier", "kind")  # of which a track has one for all its columns
 
 
@@ -204,14 +205,15 @@ def _value_names(wrapped: Any, values: str | list[str] | None, taken: set[str | 
         for name in names:
             _check_name("values", name, wrapped.columns)
             if not wrapped.schema[name].is_numeric():
-                raise ValueError(f"values names {name!r}, which holds {wrapped.schema[name]}, not numbers")
+                raise ValueError(f"values names {name!r}, which holds {wrapped.schema[name]}, not numbers{TO_NUMBERS}")
         if not names:
             raise ValueError("values must name at least one column")
         return names
     numeric = [name for name, kind in wrapped.schema.items() if kind.is_numeric() and name not in taken]
     if len(numeric) != 1:
         listed = ", ".join(map(repr, numeric)) or "none"
-        raise ValueError(f"say which column to filter, as values=; the columns of numbers are: {listed}")
+        hint = "" if numeric else TO_NUMBERS
+        raise ValueError(f"say which column to filter, as values=; the columns of numbers are: {listed}{hint}")
     return numeric
 
 
@@ -233,6 +235,7 @@ def _times(frame: Any, wrapped: Any, time: str | None) -> tuple[np.ndarray | Non
     """Read times as numbers, dates in seconds since the first of them; and say when that was."""
     if time is None:
         index: Any = getattr(frame, "index", None)
+        index = index.to_timestamp() if type(index).__name__ == "PeriodIndex" else index
         if type(index).__name__ != "DatetimeIndex":
             return None, 0.0
         return _seconds((index if index.tz is None else index.tz_convert(None)).to_numpy())

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from wolf import methods
 from wolf.noise import Weighted
 
 
@@ -18,7 +19,10 @@ def describe_state(state: Any, limit: int = 8) -> str:
 
 
 def describe_method(method: Any) -> str:
-    """Write a method as its class and its weight, or another noise rule."""
+    """Write a method by its name, or else as its class and its weight, or another noise rule."""
+    name = methods.name_of(method)
+    if name is not None:
+        return name
     rule = method.noise
     shown = rule.weight if isinstance(rule, Weighted) else rule
     return type(method).__name__ if shown is None else f"{type(method).__name__} with {shown!r}"

@@ -12,7 +12,7 @@ from jax import Array
 from wolf import checks
 from wolf.belief import Gaussian
 from wolf.numerics.pytree import function, pytree
-from wolf.statespace.arrays import keep, replace, slice_at, subtract
+from wolf.statespace.arrays import count, keep, replace, slice_at, subtract
 from wolf.statespace.functions import Bound, LinearMap, num_arguments
 
 
@@ -61,6 +61,11 @@ class StateSpaceModel:
             raise ValueError("observe must be a function h(x) or h(x, u); got None")
         names = ("dynamics_cov", "obs_cov", "prior.cov")
         checks.model(self.prior, self.dynamics_cov, self.obs_cov, names, diagonal=True)
+
+    def __repr__(self) -> str:
+        """Tell the sizes."""
+        inputs = ", with inputs" if self.takes_inputs else ""
+        return f"StateSpaceModel({count(self.state_dim, 'state')}, {self.obs_dim} measured{inputs})"
 
     @property
     def state_dim(self) -> int:
