@@ -7,6 +7,8 @@ PYTHONS ?= python3.12 python3.13
 VERSIONS_NEED := pytest==9.2.0 pytest-xdist==3.8.0 hypothesis==6.170.15 pandas==3.1.1 polars==2.1.0
 VERSIONS_TESTS := $(patsubst %,tests/test_%.py,door kernel native frames results)
 TEST_VERSIONS := bin/pytest $(VERSIONS_TESTS) -m "not slow and not thorough and not spark"
+# Patches of a version replace each other in the documentation.
+VERSION = $(shell sed -n 's/^version = "\([0-9]*\.[0-9]*\).*/\1/p' pyproject.toml)
 # All Pythons of pyenv answer to their names, where there is pyenv.
 ALL_OF_PYENV = PYENV_VERSION=$$(pyenv versions --bare 2> /dev/null | paste -sd:)
 # Or every program that a test starts would compile this source anew.
@@ -14,7 +16,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # A file stays with one worker: its tests share compiled programs, which are most of the time.
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile
 
-.PHONY: demo test check check-types check-tests check-all check-versions check-oldest test-spark fuzz reproduce bench docs notebooks clean
+.PHONY: demo test check check-types check-tests check-all check-versions check-oldest test-spark fuzz reproduce bench docs
+.PHONY: docs-release notebooks clean coverage
 
 demo: $(VENV)/demo.done  ## a robust filter against a Kalman filter on dirty data: a table and a picture
 	$(BIN)/wolf demo
@@ -33,7 +36,7 @@ check-types: $(VENV)/dev.done  # it has work for one core only, so the tests beg
 check-tests: $(VENV)/dev.done
 	$(PYTEST) -m "not slow and not spark"
 
-check-all: $(VENV)/docs.done  ## the slow tests too, all of them with the compiler that users have
+check-all: $(VENV)/release.done  ## the slow tests too, all of them with the compiler that users have
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -71,6 +74,10 @@ bench: $(VENV)/bench.done  ## speed beside six libraries and C++ in one run, int
 
 docs: $(VENV)/docs.done  ## the documentation as a site, in site/
 	$(BIN)/mkdocs build --strict
+
+docs-release: $(VENV)/docs.done  ## the documentation of this version beside those before it, on the branch gh-pages
+	$(BIN)/mike deploy --update-aliases $(VERSION) latest
+	$(BIN)/mike set-default latest
 
 notebooks: $(VENV)/docs.done  ## the examples as notebooks, in notebooks/
 	mkdir -p notebooks
@@ -112,6 +119,10 @@ $(VENV)/coverage.done: $(VENV)/dev.done
 
 $(VENV)/docs.done: $(VENV)/dev.done docs/requirements.txt
 	$(BIN)/python -m pip install --quiet -r docs/requirements.txt
+	@touch $@
+
+$(VENV)/release.done: $(VENV)/docs.done
+	$(BIN)/python -m pip install --quiet py-rattler-build==0.73.0
 	@touch $@
 
 clean:

@@ -7,6 +7,7 @@ nothing: `make check-all` does so.
 """
 
 import os
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
@@ -45,6 +46,13 @@ def drop_programs():
         import jax
 
         jax.clear_caches()
+
+
+def pytest_collect_file(file_path):
+    """Import a module of the package as everybody does: pytest alone would make a second one, with other classes."""
+    if file_path.suffix == ".py" and file_path.stem != "__main__" and file_path.is_relative_to(ROOT / "src"):
+        parts = file_path.relative_to(ROOT / "src").with_suffix("").parts
+        import_module(".".join(parts).removesuffix(".__init__"))
 
 
 @pytest.hookimpl(wrapper=True)
