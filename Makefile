@@ -16,7 +16,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # A file stays with one worker: its tests share compiled programs, which are most of the time.
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile
 
-.PHONY: demo test check check-all check-versions check-oldest test-spark fuzz reproduce bench docs docs-release notebooks clean
+.PHONY: demo test check check-types check-tests check-all check-versions check-oldest test-spark fuzz reproduce bench docs
+.PHONY: docs-release notebooks clean coverage
 
 demo: $(VENV)/demo.done  ## a robust filter against a Kalman filter on dirty data: a table and a picture
 	$(BIN)/wolf demo
@@ -27,7 +28,12 @@ test: $(VENV)/dev.done  ## the quick tests, with the snippets of README and the 
 check: $(VENV)/dev.done  ## what CI runs: format, lint, types, all but the slow tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(MAKE) --jobs=2 check-types check-tests
+
+check-types: $(VENV)/dev.done  # it has work for one core only, so the tests begin beside it
 	$(BIN)/mypy
+
+check-tests: $(VENV)/dev.done
 	$(PYTEST) -m "not slow and not spark"
 
 check-all: $(VENV)/release.done  ## the slow tests too, all of them with the compiler that users have

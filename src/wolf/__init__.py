@@ -37,7 +37,8 @@ if TYPE_CHECKING:  # what a checker sees; `_HOMES` below says the same to Python
     from wolf.belief import Gaussian
     from wolf.changing import Changes, changepoints
     from wolf.choosing import Choice, choose
-    from wolf.engine.run import init, run_chunks, run_each, run_filter, run_many, step
+    from wolf.engine.run import run_chunks, run_each, run_filter, run_many
+    from wolf.engine.steps import init, step
     from wolf.exporting import export_c
     from wolf.filters import Bounded, EnsembleFilter, GaussianFilter
     from wolf.fitting import Fit, fit, fit_many
@@ -101,7 +102,8 @@ _HOMES = {
     "wolf.belief": "Gaussian",
     "wolf.changing": "Changes changepoints",
     "wolf.choosing": "Choice choose",
-    "wolf.engine.run": "init run_chunks run_each run_filter run_many step",
+    "wolf.engine.run": "run_chunks run_each run_filter run_many",
+    "wolf.engine.steps": "init step",
     "wolf.exporting": "export_c",
     "wolf.filters": "Bounded EnsembleFilter GaussianFilter",
     "wolf.fitting": "Fit fit fit_many",

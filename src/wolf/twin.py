@@ -109,31 +109,19 @@ def run(
     checks.count("steps", steps)
     checks.key(key, needed=True)
     method = entry.resolve_method(method, model)
-    if data is not None and not isinstance(data, simulate.Simulated):
-        raise ValueError(f"data must be what wolf.simulate.trajectory returned; got {checks.told(data)}")
-    if not (progress is None or isinstance(progress, bool) or callable(progress)):
-        raise ValueError(f"progress must be True, False or a function of (done, steps); got {checks.told(progress)}")
-    if outliers is not None:
-        check_process("outliers", outliers)
-    if initial is not None and checks.number_array("initial", initial).shape != (model.state_dim,):
-        raise ValueError(f"initial must have shape ({model.state_dim},); got {checks.told(initial)}")
-    length = steps if data is None else len(data.measurements)
-    burn_in = int(BURN_IN * length) if burn_in is None else checks.whole("burn_in", burn_in)
-    if burn_in >= length:
-        raise ValueError(f"burn_in must leave some of the {length} steps; got {burn_in}")
+    _check(model, data, progress, outliers, initial)
+    steps = steps if data is None else len(data.measurements)
+    burn_in = int(BURN_IN * steps) if burn_in is None else checks.whole("burn_in", burn_in)
+    if burn_in >= steps:
+        raise ValueError(f"burn_in must leave some of the {steps} steps; got {burn_in}")
     data_key, filter_key = jax.random.split(as_key(key))
     if data is None:
         data = simulate.trajectory(model, steps, data_key, outliers, initial=initial)
-    steps = len(data.measurements)
-    size = (method.num_members if isinstance(method, EnsembleFilter) else 1) * model.state_dim
-    length = min(steps, max(1, PIECE // size))
-    pieces = -(-steps // length)
-    length = -(-steps // pieces)
-    padded = np.full((pieces * length, model.obs_dim), np.nan)  # equal pieces compile once
-    padded[:steps] = data.measurements
     tell, start, rows = _teller(progress), time.perf_counter(), []
     ranks: Any = 0
-    parts = api.filter_chunks(model, np.split(padded, pieces), method=method, key=filter_key, save=_keep_members)
+    pieces = _pieces(data.measurements, model, method)
+    length = len(pieces[0])
+    parts = api.filter_chunks(model, pieces, method=method, key=filter_key, save=_keep_members)
     for number, part in enumerate(parts):
         here = slice(number * length, min((number + 1) * length, steps))
         truth = data.states[here]
@@ -154,6 +142,27 @@ def run(
         seconds=time.perf_counter() - start,
         **joined,
     )
+
+
+def _check(model: Model, data: Any, progress: Any, outliers: Any, initial: Any) -> None:
+    if data is not None and not isinstance(data, simulate.Simulated):
+        raise ValueError(f"data must be what wolf.simulate.trajectory returned; got {checks.told(data)}")
+    if not (progress is None or isinstance(progress, bool) or callable(progress)):
+        raise ValueError(f"progress must be True, False or a function of (done, steps); got {checks.told(progress)}")
+    if outliers is not None:
+        check_process("outliers", outliers)
+    if initial is not None and checks.number_array("initial", initial).shape != (model.state_dim,):
+        raise ValueError(f"initial must have shape ({model.state_dim},); got {checks.told(initial)}")
+
+
+def _pieces(ys: np.ndarray, model: Model, method: Any) -> list[np.ndarray]:
+    """Cut measurements into pieces whose members fit in memory, all of one length: they compile once."""
+    size = (method.num_members if isinstance(method, EnsembleFilter) else 1) * model.state_dim
+    pieces = -(-len(ys) // max(1, PIECE // size))
+    length = -(-len(ys) // pieces)
+    padded = np.full((pieces * length, model.obs_dim), np.nan)
+    padded[: len(ys)] = ys
+    return np.split(padded, pieces)
 
 
 def _keep_members(state: Any, info: Any) -> dict[str, Any]:

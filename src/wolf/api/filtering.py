@@ -156,36 +156,24 @@ def filter_many(
     data = (to_dtype(array, dtype), to_dtype(us, dtype))
     first_kept = saving.Lean() if save == "all" else save  # the rest of "all" is made when it is asked for
     ready, ran = _plan(engine, suited, method, dtype, update_first, us, first_kept, key)
+    given = first if models is None else models
     begin: dict[str, Any] = {}
     if state is not None:
         built = expected(suited[0], method, dtype) if ready is None else ready.code.facts.state[:2]
-        like = States(None, first if models is None else models, method, dtype, update_first)
-        begin = begin_at(state, like, built, *data)
+        begin = begin_at(state, States(None, given, method, dtype, update_first), built, *data)
         data = (data[0], begin.pop("inputs"))
     if ready is not None:
-        final, saved = native.run_many(ready, *data, lengths, threads, **begin)
+        final, saved = _run_native(ready, data, array, lengths, threads, save, begin)
     else:
         stacked = suited[0] if models is None else entry.stack_models(suited)
         options = {"save": save, "update_first": update_first, "per_series_model": models is not None}
         bound_programs()
         whole = (cast(stacked, dtype), cast(method, dtype), *data)
         final, saved = run_series(*whole, key, lengths, dtype, threads, options, **begin)
-    if isinstance(save, str):
-        saved = shown(saved, array, lengths)
-    elif lengths is not None:
-        saved = jax.tree.map(partial(blank_after, lengths=lengths), saved)
-    if ready is not None and save == "all":
-        came = data[0] if dtype == "float64" else np.array(array)  # as it was, whatever becomes of the caller's array
-        whole = ready.keeping("all")
-        saved = Later(
-            saved,
-            sorted({*saved, *ready.code.facts.described}),
-            lambda: shown(native.run_many(whole(), *data, lengths, threads, **begin)[1], came, lengths),
-        )
+        saved = _trimmed(saved, array, lengths, save)
     settings = settings_of(method, steps, dtype, save, update_first, ran)
     padding = 0 if lengths is None else int((steps - lengths).sum()) * first.obs_dim
     missing = int(np.isnan(array).sum()) - padding
-    given = first if models is None else models
     return Filtered(saved, final, given, method, settings, array, missing, us, update_first, len(array), lengths)
 
 
@@ -274,6 +262,36 @@ def _filter(
         saved = mark_missing(saved, ys)
     settings = settings_of(method, len(ys), dtype, save, update_first, ran)
     return Filtered(saved, final, model, method, settings, ys, int(np.isnan(ys).sum()), us, update_first)
+
+
+def _run_native(
+    ready: native.Prepared,
+    data: tuple[Any, Any],
+    array: np.ndarray,
+    lengths: np.ndarray | None,
+    threads: int | None,
+    save: Any,
+    begin: dict[str, Any],
+) -> tuple[Any, Any]:
+    """Run many series by native code; of "all", what is seldom asked for is made when it is."""
+    final, saved = native.run_many(ready, *data, lengths, threads, **begin)
+    saved = _trimmed(saved, array, lengths, save)
+    if save != "all":
+        return final, saved
+    came = data[0] if data[0].dtype == array.dtype else np.array(array)  # as it was, whatever its owner does to it
+    whole = ready.keeping("all")
+
+    def rest() -> dict[str, np.ndarray]:
+        return shown(native.run_many(whole(), *data, lengths, threads, **begin)[1], came, lengths)
+
+    return final, Later(saved, sorted({*saved, *ready.code.facts.described}), rest)
+
+
+def _trimmed(saved: Any, array: np.ndarray, lengths: np.ndarray | None, save: Any) -> Any:
+    """Mark what was missing in what was saved, and blank what lies after the end of a series."""
+    if isinstance(save, str):
+        return shown(saved, array, lengths)
+    return saved if lengths is None else jax.tree.map(partial(blank_after, lengths=lengths), saved)
 
 
 def _plan(

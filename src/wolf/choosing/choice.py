@@ -22,7 +22,6 @@ from wolf.statespace import LinearModel
 FEWEST = 12  # values below which there is nothing to choose by
 SAMPLE = 4_096  # values of a longer series that the choice is made on
 WARM = 0.15  # share of the values that only warm up
-MOST_WARM = 0.4
 LARGEST = 1e100  # of a value; beyond it is nothing that was measured
 CUT = 3.0  # deviations of a step at which first errors are cut off
 

@@ -5,7 +5,6 @@ A person waits for it, so nothing here imports JAX: the names stand here once mo
 
 import csv
 import re
-from collections.abc import Callable
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -24,8 +23,6 @@ _METHODS = (
 _MODELS = "local-level local-trend wiener-velocity constant-velocity level trend damped-trend ar-noise seasonal cycle"
 METHODS, MODELS = _METHODS.split(), _MODELS.split()
 HEAD = 50  # lines of a file among which its column names are looked for
-
-Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
 def files(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:

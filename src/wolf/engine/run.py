@@ -1,12 +1,8 @@
-"""The driver: one measurement (`step`), one series (`run_filter`), many (`run_many`), endless ones (`run_chunks`).
+"""The driver: one series (`run_filter`), many (`run_many`, `run_each`), endless ones (`run_chunks`).
 
-Only here, and in filters that wrap others, is a filter called: order of steps, keys, cleaning and the model's time are
-decided once. What needs the state between prediction and update takes the halves of a step, `predict` and `update`.
-
-Everything here is pure and follows the dtype of what it is given. Time 0 is the prior; every step predicts, then
-updates, unless `update_first=True` (the convention of pykalman and statsmodels: the prior is about the first
-measurement, and F_t leads from t to t + 1). The scan and its chunks agree bit for bit if both are `fused`; so does
-`step` for a fixed linear model in the automatic form, and to rounding otherwise (XLA groups operations by program).
+All of them are loops over the one step of `steps.py`, whose functions can be had from here too. The scan and its chunks
+agree bit for bit if both are `fused`; so does `step` for a fixed linear model in the automatic form, and to rounding
+otherwise (XLA groups operations by program).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -19,90 +15,14 @@ from jax import Array
 
 from wolf.engine.measurements import clean
 from wolf.engine.saving import SAVERS
+from wolf.engine.steps import init as init
+from wolf.engine.steps import predict as predict
+from wolf.engine.steps import step as step
+from wolf.engine.steps import take_step
+from wolf.engine.steps import update as update
 from wolf.numerics.linalg import SMALL
 from wolf.numerics.xla import one_kernel
-from wolf.protocols import Info, Measurement
 from wolf.statespace import Model
-
-
-@jax.jit
-def init(model: Model, method: Any, key: Array | None = None) -> Any:
-    """Start a filter at the model's prior: one program, since operation by operation each is compiled by itself."""
-    return method.init(model, key)
-
-
-def step(
-    model: Model,
-    method: Any,
-    state: Any,
-    y: Array,
-    u: Array | None = None,
-    key: Array | None = None,
-    *,
-    update_first: bool = False,
-    u_before: Array | None = None,
-    fused: bool = False,
-) -> tuple[Any, Info]:
-    """Take in one measurement.
-
-    Args:
-        model: arrays with a time axis are read at the state's own clock.
-        method: a filter, from `wolf.methods`.
-        state: from `init` or the previous step.
-        y: (M,), NaN where missing.
-        u: input of this step, (U,).
-        key: for filters that draw random numbers.
-        update_first: take the prior as the prediction of the first measurement.
-        u_before: input of the previous step; what leads to this one if `update_first`.
-        fused: compile the step as one CPU kernel, as `run_filter` does its loop; only then do all bits agree.
-    """
-
-    def advance(model: Model, method: Any, state: Any, y: Array, u: Any, key: Any, before: Any) -> tuple[Any, Info]:
-        return _step(model, method, state, clean(y), u, key, update_first, before, lift=False)
-
-    arguments = (model, method, state, y, u, key, u_before)
-    small = max(model.state_dim, model.obs_dim) <= SMALL
-    return one_kernel(advance, *arguments) if fused and small else advance(*arguments)
-
-
-def predict(
-    model: Model,
-    method: Any,
-    state: Any,
-    u: Array | None = None,
-    key: Array | None = None,
-    *,
-    update_first: bool = False,
-    u_before: Array | None = None,
-) -> Any:
-    """Take the first half of a step: lead a state to its next measurement.
-
-    Args:
-        model: as in `step`.
-        method: as in `step`.
-        state: from `init` or the previous step.
-        u: input of this step, (U,).
-        key: as in `step`.
-        update_first: as in `step`; what is at the prior stays there.
-        u_before: as in `step`.
-    """
-    return _predict(model, method, state, u, _key_at(key, state), update_first, u_before, lift=False)
-
-
-def update(
-    model: Model, method: Any, state: Any, y: Array, u: Array | None = None, key: Array | None = None
-) -> tuple[Any, Info]:
-    """Take the second half of a step: learn from a measurement.
-
-    Args:
-        model: as in `step`.
-        method: as in `step`.
-        state: predicted, from `predict`.
-        y: (M,), NaN where missing.
-        u: input of this step, (U,).
-        key: as in `step`.
-    """
-    return _update(model, method, state, clean(y), u, _key_at(key, state), lift=False)
 
 
 @partial(jax.jit, static_argnames=("save", "update_first", "fused"))
@@ -321,7 +241,7 @@ def _scan(
     ) -> tuple[Any, Any]:
         def body(state: Any, now: tuple) -> tuple[Any, Any]:
             y, u, previous = now
-            new, info = _step(model, method, state, y, u, key, update_first, previous, lift)
+            new, info = take_step(model, method, state, y, u, key, update_first, previous, lift)
             new = new if ends is None or stops else _stay(new, state, state.t < ends)
             return new, keep(new, info)
 
@@ -347,58 +267,9 @@ def _walk(body: Callable, state: Any, rows: Any, length: Array) -> tuple[Any, An
     return state, saved
 
 
-def _step(
-    model: Model,
-    method: Any,
-    state: Any,
-    y: Measurement,
-    u: Array | None,
-    key: Array | None,
-    update_first: bool,
-    u_before: Array | None,
-    lift: bool | str,
-) -> tuple[Any, Info]:
-    key = _key_at(key, state)
-    predicted = _predict(model, method, state, u, key, update_first, u_before, lift)
-    return _update(model, method, predicted, y, u, key, lift)
-
-
-def _predict(
-    model: Model,
-    method: Any,
-    state: Any,
-    u: Array | None,
-    key: Array | None,
-    update_first: bool,
-    u_before: Array | None,
-    lift: bool | str,
-) -> Any:
-    if not update_first:
-        return method.predict(_at(model, state.t, lift), state, u, key)
-    ahead = method.predict(_at(model, jnp.maximum(state.t - 1, 0), lift), state, u_before, key)
-    return jax.tree.map(lambda new, old: jnp.where(state.t == 0, old, new), ahead, state)
-
-
-def _update(
-    model: Model, method: Any, state: Any, y: Measurement, u: Array | None, key: Array | None, lift: bool | str
-) -> tuple[Any, Info]:
-    return method.update(_at(model, state.t, lift), state, y, u, key)
-
-
-def _key_at(key: Array | None, state: Any) -> Array | None:
-    """Give every step a key of its own, the same for both halves."""
-    return None if key is None else jax.random.fold_in(key, state.t)
-
-
 def _stay(new: Any, old: Any, alive: Array) -> Any:
     """Keep the state of a series that has ended; a clock that all share goes on."""
     return jax.tree.map(lambda a, b: a if a.ndim < alive.ndim else jnp.where(alive, a, b), new, old)
-
-
-def _at(model: Model, t: Array, lift: bool | str) -> Model:
-    if lift == "series":
-        return jax.vmap(lambda one: one.at(t), out_axes=-1)(model)
-    return model.at(t).lift() if lift else model.at(t)
 
 
 def _run_vmapped(

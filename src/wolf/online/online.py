@@ -88,7 +88,6 @@ class Online:
         self._u_before: np.ndarray | None = None
         self._with_inputs = model.takes_inputs
         self._dtype = np.dtype(dtype)
-        self._shape = (model.obs_dim,)
         self._varies = bool(time_axes(model))
         self._stepper, self.engine = make_stepper(engine, model, suited, self.method, self._key, update_first, dtype)
         if state is not None:
