@@ -71,7 +71,8 @@ class Sums:
         self.patterns = patterns(self.steps)
         self.jump = np.empty((answers.jump.shape[2], self.steps))
         self.alone = np.empty((errors.shape[1], self.steps))
-        self.best = {pattern.family: np.empty(self.steps) for pattern in self.patterns}
+        self.best = {pattern.family: np.empty(self.steps) for pattern in self.patterns}  # scores, and their lengths
+        self.lengths = {family: np.zeros(self.steps, int) for family in self.best}
         self.look(errors, [(0, self.steps)])
 
     def look(self, errors: np.ndarray, changed: list[tuple[int, int]]) -> None:
@@ -98,19 +99,9 @@ class Sums:
         for pattern in self.patterns:
             last = min(stop, self.steps - pattern.length)
             if first < last:
-                mine = self.best[pattern.family][first:last]
-                np.maximum(mine, self.scores(pattern, slice(first, last)), out=mine)
-
-    def lengths_at(self, family: str, steps: np.ndarray) -> np.ndarray:
-        """Say which length of a family explains most at each of some steps, (n,)."""
-        chosen, top = np.zeros(len(steps), int), np.full(len(steps), -np.inf)
-        for pattern in self.patterns:
-            if pattern.family == family:
-                fits = steps + pattern.length < self.steps
-                scores = np.where(fits, self.scores(pattern, np.where(fits, steps, 0)), -np.inf)
-                chosen[scores > top] = pattern.length
-                np.maximum(top, scores, out=top)
-        return chosen
+                mine, scores = self.best[pattern.family][first:last], self.scores(pattern, slice(first, last))
+                np.copyto(self.lengths[pattern.family][first:last], pattern.length, where=scores > mine)
+                np.maximum(mine, scores, out=mine)
 
     def of(self, pattern: Pattern, steps: Steps) -> np.ndarray:
         """G of a pattern that begins at each of some steps, (p, n)."""
