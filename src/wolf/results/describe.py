@@ -4,7 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from wolf import methods
 from wolf.noise import Weighted
+
+LEARNING = ("Learned", "Adaptive")  # methods whose parts say less to a person than their names
 
 
 def describe_state(state: Any, limit: int = 8) -> str:
@@ -18,7 +21,10 @@ def describe_state(state: Any, limit: int = 8) -> str:
 
 
 def describe_method(method: Any) -> str:
-    """Write a method as its class and its weight, or another noise rule."""
+    """Write a method as its class and its weight, or another noise rule; those that learn, by their names."""
+    for name in LEARNING:
+        if method == methods.make(name):
+            return name
     rule = method.noise
     shown = rule.weight if isinstance(rule, Weighted) else rule
     return type(method).__name__ if shown is None else f"{type(method).__name__} with {shown!r}"
