@@ -38,6 +38,11 @@ def search(values: np.ndarray, unit: float | None, attempt: Callable[[str], Tria
             trial = attempt(f"{base}+{told(season)}")
             found.append((trial.merit, base, season))
             yield trial
+    _, base, season = max(found)
+    if LASTING[-1] not in bases:  # a season that is followed looks like a slope: without it, noise may last
+        trial = attempt(f"{LASTING[-1]}+{told(season)}")
+        found.append((trial.merit, LASTING[-1], season))
+        yield trial
     if len(seasons) < 2:
         return
     _, base, season = max(found)
