@@ -175,24 +175,27 @@ def drifts(method, trials, seed, size):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("models", nargs="*", help=f"of {', '.join(models())}; all unless told")
+    parser.add_argument("models", nargs="*", help=f"of {', '.join(models())}, drifts; all unless told")
     parser.add_argument("--method", nargs="*", default=["Learned", "Adaptive"])
     parser.add_argument("--trials", type=int, default=200)
     parser.add_argument("--seed", type=int, default=997_301)
     parser.add_argument("--size", type=float, default=8.0)
     parser.add_argument("--write", type=Path, help="page with marks to write the tables into")
     options = parser.parse_args()
+    chosen = options.models or [*models(), "drifts"]
     lines = []
-    for name in options.models or models():
-        for method in options.method:
+    for name in models():
+        for method in options.method if name in chosen else ():
             rng = np.random.default_rng([options.seed, list(models()).index(name)])
             some = table(name, method, *confusion(models()[name], method, options.trials, rng, options.size))
             print("\n".join(some), flush=True)
             lines += some
-    slow = drifts(options.method[0], options.trials, options.seed, options.size)
-    if options.write:
+    if options.write and lines:
         write_page("explain", lines, options.write)
-        write_page("drifts", slow, options.write)
+    if "drifts" in chosen:
+        lines = drifts(options.method[0], options.trials, options.seed, options.size)
+        if options.write:
+            write_page("drifts", lines, options.write)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ import time
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 
+import foresight
 import hindsight
 import jax.numpy as jnp
 import levels
@@ -391,6 +392,7 @@ SUITES = (
     }
     | levels.SUITES
     | hindsight.SUITES
+    | foresight.SUITES
 )
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ single false measurement and that of a jump take a correlation; those of errors 
 """
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,20 +38,30 @@ class Spot(NamedTuple):
     sensor: int | None
 
 
-class Norms(NamedTuple):
+class Norms:
     """What is needed of N, for a pattern that is seen for 1, 2, ... K steps.
 
     Attributes:
         grams: N, (K, p, p).
-        inverses: of them.
         scales: 1 over the root of their diagonals, (K, p).
-        root: A with AᵀA the last inverse, (p, p).
+        root: A with AᵀA the inverse of the last, (p, p).
     """
 
-    grams: np.ndarray
-    inverses: np.ndarray
-    scales: np.ndarray
-    root: np.ndarray
+    def __init__(self, grams: np.ndarray) -> None:
+        self.grams = grams
+        diagonals = np.maximum(np.diagonal(grams, axis1=1, axis2=2), SMALL)
+        self.scales = 1.0 / np.sqrt(diagonals)
+        self._whole = np.sqrt(diagonals[-1])
+        self.root = np.linalg.inv(np.linalg.cholesky(self._padded(grams[-1]))) / self._whole
+
+    def _padded(self, grams: np.ndarray) -> np.ndarray:
+        # A direction that is not seen yet must not count: a share of the whole is added, and it gets no evidence.
+        return grams / np.outer(self._whole, self._whole) + SMALL * np.eye(len(self._whole))
+
+    @cached_property
+    def inverses(self) -> np.ndarray:
+        """Inverses of all of them, (K, p, p)."""
+        return np.linalg.inv(self._padded(self.grams)) / np.outer(self._whole, self._whole)
 
 
 Steps = slice | np.ndarray  # steps in a row, or any
@@ -71,7 +82,8 @@ class Sums:
         self.patterns = patterns(self.steps)
         self.jump = np.empty((answers.jump.shape[2], self.steps))
         self.alone = np.empty((errors.shape[1], self.steps))
-        self.best = {pattern.family: np.empty(self.steps) for pattern in self.patterns}
+        self.best = {pattern.family: np.empty(self.steps) for pattern in self.patterns}  # scores, and their lengths
+        self.lengths = {family: np.zeros(self.steps, int) for family in self.best}
         self.look(errors, [(0, self.steps)])
 
     def look(self, errors: np.ndarray, changed: list[tuple[int, int]]) -> None:
@@ -98,19 +110,9 @@ class Sums:
         for pattern in self.patterns:
             last = min(stop, self.steps - pattern.length)
             if first < last:
-                mine = self.best[pattern.family][first:last]
-                np.maximum(mine, self.scores(pattern, slice(first, last)), out=mine)
-
-    def lengths_at(self, family: str, steps: np.ndarray) -> np.ndarray:
-        """Say which length of a family explains most at each of some steps, (n,)."""
-        chosen, top = np.zeros(len(steps), int), np.full(len(steps), -np.inf)
-        for pattern in self.patterns:
-            if pattern.family == family:
-                fits = steps + pattern.length < self.steps
-                scores = np.where(fits, self.scores(pattern, np.where(fits, steps, 0)), -np.inf)
-                chosen[scores > top] = pattern.length
-                np.maximum(top, scores, out=top)
-        return chosen
+                mine, scores = self.best[pattern.family][first:last], self.scores(pattern, slice(first, last))
+                np.copyto(self.lengths[pattern.family][first:last], pattern.length, where=scores > mine)
+                np.maximum(mine, scores, out=mine)
 
     def of(self, pattern: Pattern, steps: Steps) -> np.ndarray:
         """G of a pattern that begins at each of some steps, (p, n)."""
@@ -150,18 +152,12 @@ class Sums:
         return late, self.steps - steps[late] - 1
 
     def _norms(self, pattern: Pattern) -> Norms:
-        """Take N of a pattern that is seen for 1, 2, ... steps, as many as matter, and its inverses."""
+        """Take N of a pattern that is seen for 1, 2, ... steps, as many as matter."""
         if pattern not in self._known:
             gram, tail = self.answers.gram(pattern), self.answers.tail(pattern)
             counts = np.arange(1, (self.steps if tail.any() else min(len(gram), self.steps)) + 1)
             grams = gram[np.minimum(counts, len(gram)) - 1] + np.maximum(counts - len(gram), 0)[:, None, None] * tail
-            scale = np.sqrt(np.maximum(np.diagonal(grams[-1]), SMALL))
-            whole = np.outer(scale, scale)
-            # A direction that is not seen yet must not count: a share of the whole is added, and it gets no evidence.
-            padded = grams / whole + SMALL * np.eye(len(scale))
-            root = np.linalg.inv(np.linalg.cholesky(padded[-1])) / scale
-            scales = 1.0 / np.sqrt(np.maximum(np.diagonal(grams, axis1=1, axis2=2), SMALL))
-            self._known[pattern] = Norms(grams, np.linalg.inv(padded) / whole, scales, root)
+            self._known[pattern] = Norms(grams)
         return self._known[pattern]
 
     def scores(self, pattern: Pattern, steps: Steps) -> np.ndarray:

@@ -62,7 +62,8 @@ class Search:
 
     def _go_on(self) -> None:
         for _ in range(ROUNDS):
-            hits = _apart(_refine_all(self._sums, _peaks(self._sums, self._reach), self._reach), self._reach)
+            peaks = _peaks(self._sums, self._reach)
+            hits = _apart(_refine_all(self._sums, peaks, self._reach), self._reach) if peaks else []
             if not hits:
                 break
             self._sums.look(self.rest, [_take_out(self.rest, self.answers, hit) for hit in hits])
@@ -119,16 +120,14 @@ def _lasts(answers: Responses, pattern: Pattern) -> int:
 
 def _peaks(sums: Sums, reach: int) -> list[Peak]:
     """List places where something explains more than chance, the strongest first, that do not touch each other."""
-    families, scores = list(sums.best), np.stack(list(sums.best.values()))
+    scores, lengths = np.stack(list(sums.best.values())), np.stack(list(sums.lengths.values()))
     top = scores.max(axis=0)
     places = np.flatnonzero(top > 0.0)
     places = places[np.argsort(-top[places], kind="stable")]
-    chosen, lengths = scores[:, places].argmax(axis=0), np.zeros(len(places), int)
-    for i, family in enumerate(families):
-        lengths[chosen == i] = sums.lengths_at(family, places[chosen == i])
+    chosen = lengths[scores[:, places].argmax(axis=0), places]
     peaks = []
     free = np.ones(sums.steps, bool)
-    for step, length in zip(places.tolist(), lengths.tolist(), strict=True):
+    for step, length in zip(places.tolist(), chosen.tolist(), strict=True):
         if free[step]:
             first, stop = max(step - reach, 0), min(step + length + reach, sums.steps)
             if free[first:stop].all():
@@ -158,7 +157,7 @@ def _best_near(sums: Sums, peaks: list[Peak]) -> list[list[Spot]]:
     steps = np.array([peak.first + scores[:, peak.first : peak.stop].argmax(axis=1) for peak in peaks], int)
     columns = []
     for i, (family, mine) in enumerate(zip(sums.best, steps.reshape(-1, len(scores)).T, strict=True)):
-        rows = zip(scores[i, mine].tolist(), mine.tolist(), sums.lengths_at(family, mine).tolist(), strict=True)
+        rows = zip(scores[i, mine].tolist(), mine.tolist(), sums.lengths[family][mine].tolist(), strict=True)
         columns.append([Spot(score, step, Pattern(family, length), None) for score, step, length in rows])
     return [list(spots) for spots in zip(*columns, strict=True)]
 
