@@ -12,7 +12,7 @@ import numpy as np
 
 from wolf.choosing import steady
 from wolf.numerics.running import running_median
-from wolf.readings import faults, offsets, outlines
+from wolf.readings import faults, offsets, outlines, scales
 from wolf.readings.shapes import runs_of, stuck_rows, suspicious_values
 from wolf.readings.suspects import without_codes
 from wolf.readings.sweeps import Build, Sweep, sweep
@@ -29,6 +29,7 @@ SAMPLE = 4_096  # rows that tell what usual errors are
 WINDOW, GROSS = 25, 8.0  # of a running median, and deviations from it that do not count as usual
 LONGEST, LONGEST_SHARE = 30, 0.05  # rows of a fault, and share of the series, unless something else is said
 LEAST_REST = 1e-9
+TAIL = 0.01  # share of the readings
 LARGEST = 1e100  # of a reading; beyond it is nothing that was measured
 
 
@@ -43,7 +44,7 @@ class InHindsight(NamedTuple):
         kind: number in `KINDS`, (T,).
         errors: one-step errors over their deviation, (T,); of a fault, that from the mean; 0 where nothing came.
         spread: variance of the one-step errors, (T,).
-        factor: deviations of a reading that its interval reaches.
+        factor: deviations of a reading that an interval reaches anywhere in the series.
         final: state after the last row.
     """
 
@@ -109,12 +110,16 @@ def judge(
     del noise
     half = seen.variance + case.obs_var * case.ratio
     np.sqrt(half, out=half)
-    factor = reading_factor(away, level)
-    half *= factor
+    kind = np.where(wild, KINDS.index("spike"), np.where(coded, KINDS.index("dropout"), case.kinds()))
+    flagged = int((case.mask & ~case.stuck & case.known).sum())
+    factor = reading_factor(away, level, flagged)  # of any reading; near a row, in what is usual there:
+    near = case.usual_near(seen.errors)
+    away /= near
+    half *= near
+    half *= reading_factor(away, level, flagged)
     final = seen.final._replace(belief=_moved(seen.final.belief, case.offset[-1]))
     np.add(seen.mean, case.offset, out=seen.mean)
     told = (seen.mean, seen.variance, half, weight)
-    kind = np.where(wild, KINDS.index("spike"), np.where(coded, KINDS.index("dropout"), case.kinds()))
     # Foretold by nobody: compared with what all others say.
     out = np.flatnonzero(((case.mask | case.dropped) & case.known) | coded)
     seen.errors[out] = (values[out] - seen.mean[out]) / np.sqrt(seen.spread[out])
@@ -130,8 +135,20 @@ def _weights(away: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return weight, noise
 
 
-def reading_factor(errors: np.ndarray, level: float) -> float:
-    """Find how many deviations hold the stated share of readings, each left out."""
+def reading_factor(errors: np.ndarray, level: float, flagged: int = 0) -> float:
+    """Find how many deviations hold the stated share of readings, each left out.
+
+    Args:
+        errors: of each reading from what all others say, in deviations; NaN where it was not used.
+        level: the share.
+        flagged: readings that were taken for faults. They may be the tail of the good ones, which would otherwise be
+            missing here, so up to `TAIL` of all count as outside.
+
+    Example:
+        >>> errors = np.random.default_rng(0).normal(size=10_000)
+        >>> round(reading_factor(errors, 0.95), 2), round(reading_factor(errors, 0.95, 50), 2)
+        (1.96, 2.0)
+    """
     known = errors[np.isfinite(errors)]
     np.abs(known, out=known)
     if not known.size:
@@ -139,7 +156,8 @@ def reading_factor(errors: np.ndarray, level: float) -> float:
 
         return float(ndtri(0.5 + 0.5 * level))
     # One more than there are: the share that a new one has (Vovk, Gammerman & Shafer 2005, split conformal).
-    return float(np.quantile(known, min(1.0, level * (len(known) + 1) / len(known)), overwrite_input=True))
+    count = len(known) + min(flagged, TAIL * len(known)) + 1
+    return float(np.quantile(known, min(1.0, level * count / len(known)), overwrite_input=True))
 
 
 class _Case:
@@ -152,7 +170,10 @@ class _Case:
         model = build(None)
         self.obs_var = float(np.asarray(model.R)[0, 0])
         self.shape = faults.shape_of(model, longest)
-        self.limits = faults.limits_of(_usual_errors(model, values), self.shape)
+        self.place = np.arange(len(values)) if gaps is None else np.cumsum(gaps)
+        self.period = scales.season_of(model)
+        self.at_phase: np.ndarray | None = None
+        self.limits = faults.limits_of(_usual_errors(model, values, self.place, self.period), self.shape)
         self.known, self.stuck = np.isfinite(values), stuck_rows(values)
         self.dropped, self.undone = np.zeros(len(values), bool), np.zeros(len(values), bool)
         self.lift: np.ndarray | float = 0.0
@@ -162,7 +183,7 @@ class _Case:
         """Forget what was found."""
         self.mask, self.offset = self.stuck.copy(), np.zeros(len(self.values))
         self.shifts: list[int] = []
-        self.near = np.ones(len(self.values))
+        self.near = np.ones(len(self.values)) if self.at_phase is None else self.at_phase.copy()
         self.drifts = np.zeros(len(self.values), bool)
 
     @property
@@ -237,6 +258,9 @@ class _Case:
         """Take one round; say whether anything changed."""
         before, shifts = self.mask.copy(), len(self.shifts)
         errors = self.sweep(smooth=False).errors
+        if self.at_phase is None:
+            self.at_phase = scales.season_scale(errors, self.known & ~self.mask, self.place, self.period)
+            self.near *= self.at_phase
         errors /= self.near
         found = faults.find(errors, self.known & ~self.mask, self.shape, self.limits)
         del errors
@@ -252,7 +276,7 @@ class _Case:
                 self.shifts.append(first)
         seen = self.sweep()
         # How wild the readings are around each row is told by what is left: a fault would make all others look calm.
-        self.near = faults.local_scale(seen.errors, self.known & ~self.mask)
+        self.near = self.usual_near(seen.errors)
         away = self.left_out(seen)
         out = np.flatnonzero(self.mask)
         off = (self.values - self.offset)[out] - seen.mean[out]
@@ -262,6 +286,12 @@ class _Case:
         np.nan_to_num(away, copy=False)
         self.mask = outlines.pruned(self.mask & ~self.stuck, away, self.shape.longest) | self.stuck
         return len(self.shifts) > shifts or bool(np.any(self.mask != before))
+
+    def usual_near(self, errors: np.ndarray) -> np.ndarray:
+        """Say how large errors usually are around each row, (T,), at its time of the season."""
+        at_phase = np.ones(len(errors)) if self.at_phase is None else self.at_phase
+        usable = self.known & ~self.mask & ~self.dropped
+        return np.asarray(at_phase * scales.local_scale(errors / at_phase, usable))
 
     def find_dropouts(self) -> None:
         """Leave out 0, -999 and the like where such a value comes again and again and does not belong."""
@@ -309,7 +339,7 @@ class _Case:
         return kind
 
 
-def _usual_errors(model: Any, values: np.ndarray) -> np.ndarray:
+def _usual_errors(model: Any, values: np.ndarray, place: np.ndarray, period: float | None) -> np.ndarray:
     """Give one-step errors on a sample, over their deviation, by a filter that outliers do not move."""
     first = max(0, (len(values) - SAMPLE) // 2)
     some = _without_gross(values[first : first + SAMPLE])
@@ -320,7 +350,9 @@ def _usual_errors(model: Any, values: np.ndarray) -> np.ndarray:
     deviation = np.sqrt(settled.variance)
     errors = steady.walk(some, dynamics, row, settled.gain, start, steady.CUT * deviation)[:, 0] / deviation
     known = np.isfinite(errors)
-    return np.asarray((errors / faults.local_scale(np.where(known, errors, 0.0), known))[known])
+    errors[~known] = 0.0
+    errors /= scales.season_scale(errors, known, place[first : first + SAMPLE], period)
+    return np.asarray((errors / scales.local_scale(errors, known))[known])
 
 
 def _without_gross(values: np.ndarray) -> np.ndarray:
