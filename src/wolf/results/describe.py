@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from wolf.noise import Weighted
+from wolf.noise import LearnedLevels, LearnedScales, Weighted
+from wolf.noise.recovery import Recovering
 
 
 def describe_state(state: Any, limit: int = 8) -> str:
@@ -18,7 +19,10 @@ def describe_state(state: Any, limit: int = 8) -> str:
 
 
 def describe_method(method: Any) -> str:
-    """Write a method as its class and its weight, or another noise rule."""
+    """Write a method as a person names it: `Learned` and `Adaptive`, or its class with its weight or noise rule."""
     rule = method.noise
+    if isinstance(rule, Recovering) and type(rule.rule) in (LearnedScales, LearnedLevels):
+        name = "Learned" if isinstance(rule.rule, LearnedScales) else "Adaptive"
+        return f"{name}, patience {rule.patience:g}"
     shown = rule.weight if isinstance(rule, Weighted) else rule
     return type(method).__name__ if shown is None else f"{type(method).__name__} with {shown!r}"
