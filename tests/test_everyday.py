@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import csv as arrow_csv
 
@@ -491,3 +491,34 @@ def test_every_help_has_an_example():
     for name in main.list_commands(None):
         if name != "reproduce":
             assert f"wolf {name}" in invoke(name, "--help").output.split("Examples:")[1]
+
+
+# dates in columns of their own
+
+
+@settings(max_examples=30)
+@given(st.lists(st.datetimes(datetime(1700, 1, 1), datetime(2200, 1, 1)), min_size=1, max_size=5), st.integers(2, 6))
+def test_parts_of_dates_are_put_together_and_taken_apart(moments, count):
+    units = ("year", "month", "day", "hour", "minute", "second")[:count]
+    blank = {"day": 1, "hour": 0, "minute": 0, "second": 0, "microsecond": 0}
+    moments = [each.replace(**{unit: first for unit, first in blank.items() if unit not in units}) for each in moments]
+    parts = {unit: [getattr(each, unit) for each in moments] for unit in units}
+    axis = files.parts_axis(files.Table("some.csv", pa.table(parts), "csv", ",", lambda: iter(())), units)
+    expected = np.array(moments, "datetime64[s]") - np.datetime64(moments[0], "s")
+    np.testing.assert_array_equal(axis.stamps, expected.astype(float))
+    assert files.write_parts(axis, axis.stamps, units) == parts
+
+
+def test_year_month_and_day_in_three_columns_are_one_date():
+    days = [date(2024, 2, 15) + timedelta(i) for i in range(ROWS)]
+    cells = [f"{d.year},{d.month},{d.day},{x}" for d, x in zip(days, LEVEL, strict=True)]
+    write(["Year,Month,Day,level", *cells])
+    assert load("in.csv").parts == ("Year", "Month", "Day")
+    seen = invoke("look", "in.csv").output
+    assert "Year and Month and Day, every 86400 s" in seen
+    assert "--time Year --time Month --time Day --value level" in seen
+    assert invoke("filter", "in.csv", *KNOWN, "--forecast", "2", "--out", "out.csv").exit_code == 0
+    assert pd.read_csv("out.csv")[["Year", "Month", "Day"]].to_numpy()[-1].tolist() == [2024, 3, 17]
+    write(["Year,Month,Day,level", *cells[:20], "2024,2,31,20.5"])
+    assert "there is no such date: Year 2024, Month 2, Day 31" in invoke("filter", "in.csv", *KNOWN).output
+    assert "or year, month, day" in invoke("filter", "in.csv", *(3 * ["--time", "Day"])).output

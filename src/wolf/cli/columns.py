@@ -17,12 +17,14 @@ CALENDAR = {  # whole numbers by these names, between these limits
     **{"day": (1, 366), "tag": (1, 366), "doy": (1, 366), "dayofyear": (1, 366), "week": (1, 53), "weekday": (0, 7)},
     **{"dayofweek": (0, 7), "hour": (0, 24), "stunde": (0, 24), "minute": (0, 60), "second": (0, 60)},
 }
+PARTS = (("year", "jahr"), ("month", "monat"), ("day", "tag"), ("hour", "stunde"), ("minute",), ("second", "sekunde"))
 IDENTIFIER = re.compile(r"(?:.*[_\s.-])?(id|ids|idx|index|nr|num|number|row|key|serial|code|zip|plz|uid|pk)|unnamed: 0")
 CAMEL = re.compile(r".*[a-z](Id|ID|Index|Nr)")
 LATITUDE = ("lat", "latitude", "breite", "position_lat", "gps_lat", "y_lat")
 LONGITUDE = ("lon", "lng", "long", "longitude", "laenge", "länge", "position_long", "gps_lon", "gps_lng", "x_lon")
 ALTITUDE = ("altitude", "alt", "ele", "elevation", "height", "hoehe", "höhe")
 ACCURACY = ("accuracy", "horizontal_accuracy", "horizontalaccuracy", "hacc", "h_acc", "hdop", "pdop", "epe", "sigma")
+PART_KINDS = ("calendar", "constant", "count")  # of a part of a date; all rows may be of one year
 SAMPLE = 1000  # rows that tell what a column holds
 FEW = 5  # rows that must be there for a count to be told from readings
 WORDS = {  # what is not filtered by itself, and why
@@ -136,6 +138,24 @@ def find_clock(table: files.Table, columns: list[Column], time: str | None, take
         return None
     clocks = [column.name for column in columns if column.kind == "clock" and column.name not in taken]
     return clocks[0] if len(clocks) == 1 else None
+
+
+def find_parts(columns: list[Column], taken: set[Any]) -> tuple[str, ...]:
+    """Look for a date in columns of its own: year and month, and as there are day, hour, minute, second."""
+    whole = {c.name.strip().lower(): c.name for c in columns if c.kind in PART_KINDS and c.name not in taken}
+    found: list[str] = []
+    for usual in PARTS:
+        named = [whole[name] for name in usual if name in whole]
+        if not named:
+            break
+        found.append(named[0])
+    return tuple(found) if len(found) > 1 else ()
+
+
+def are_parts(names: tuple[str, ...]) -> bool:
+    """Say whether names are those of the parts of a date, the year first."""
+    each = zip(names, PARTS, strict=False)
+    return 2 <= len(names) <= len(PARTS) and all(name.strip().lower() in usual for name, usual in each)
 
 
 def find_place(columns: list[Column], values: tuple[str, ...]) -> dict[str, str]:

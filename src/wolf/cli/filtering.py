@@ -222,7 +222,7 @@ def _describe_time(readings: Readings, series: Sequence[Ready] | Sequence[Series
     if readings.time is None:
         return "none found: rows are taken as even steps (name it with --time)"
     step = told_step(series[0].unit, readings.axis is not None and readings.axis.origin is not None)
-    named = " and ".join(filter(None, [readings.time, readings.clock]))
+    named = " and ".join(readings.time_names)
     if all(each.even for each in series):
         return f"{named}, every {step}"
     return f"{named}, uneven, typically {step} apart: continuous-time model"

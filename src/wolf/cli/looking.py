@@ -64,7 +64,13 @@ def _column(table: files.Table, column: finding.Column, decimal: str | None) -> 
 
 def _plan(source: str, options: dict[str, Any], table: files.Table, columns: list[finding.Column]) -> dict[str, Any]:
     read = shared.load(source, options | {"quiet": True})  # one line of progress: that of the whole look
-    plan: dict[str, Any] = {"time": read.time, "clock": read.clock, "values": read.names, "by": read.by}
+    plan: dict[str, Any] = {
+        "time": read.time,
+        "clock": read.clock,
+        "parts": list(read.parts),
+        "values": read.names,
+        "by": read.by,
+    }
     if read.times is not None:
         order = Order(read.times)
         rows = order(None)
@@ -79,7 +85,7 @@ def _plan(source: str, options: dict[str, Any], table: files.Table, columns: lis
         order.tell(read.notes.append if read.groups is None else lambda words: None)
     maybe = [] if read.by else _series(table, columns)
     plan |= {"tells_series_apart": maybe, "notes": read.notes}
-    named = [("--time", name) for name in (read.time, read.clock) if name] + [("--value", name) for name in read.names]
+    named = [("--time", name) for name in read.time_names] + [("--value", name) for name in read.names]
     named += [("--by", read.by or maybe[0])] if read.by or maybe else []
     plan["command"] = shlex.join(["wolf", "filter", source, *(word for pair in named for word in pair)])
     return plan
@@ -110,7 +116,8 @@ def words(seen: dict[str, Any]) -> str:
         step = ""
         if "step" in plan:
             step = f", {'every' if plan['even'] else 'uneven, typically'} {told_step(plan['step'], plan['dates'])}"
-        time = " and ".join(filter(None, [plan["time"], plan["clock"]])) or "none: rows are taken as even steps"
+        held = plan["parts"] or filter(None, [plan["time"], plan["clock"]])
+        time = " and ".join(held) or "none: rows are taken as even steps"
         lines.append(f"  time      {time}{step}")
         lines.append(f"  values    {', '.join(plan['values'])}")
         if plan["tells_series_apart"]:

@@ -57,6 +57,7 @@ class Readings(NamedTuple):
         failed: series that could not be filtered: label -> why.
         place: positions on the globe, where the columns are such: latitude, longitude, and as there are altitude and
             accuracy, (rows,) each. The values are then metres on a plane.
+        parts: columns of year, month and so on, where a date stands in several; `time` is then the first.
     """
 
     table: files.Table
@@ -73,6 +74,12 @@ class Readings(NamedTuple):
     clock: str | None
     failed: dict[str, str]
     place: dict[str, np.ndarray] | None = None
+    parts: tuple[str, ...] = ()
+
+    @property
+    def time_names(self) -> list[str]:
+        """Columns that the times stand in."""
+        return list(self.parts) or [name for name in (self.time, self.clock) if name is not None]
 
     @property
     def times(self) -> np.ndarray | None:
@@ -98,24 +105,32 @@ def load(
     """
     table = files.read_table(source, how.header, skip=how.skip, comment=how.comment, ragged=how.on_bad_cell)
     notes: list[str] = list(table.notes)
-    if len(time) > 2:
-        raise ValueError(f"--time names one column, or one with dates and one with times of day; got {', '.join(time)}")
+    parts = time if finding.are_parts(time) else ()
+    if len(time) > 2 and not parts:
+        usual = "one column, one with dates and one with times of day, or year, month, day and so on"
+        raise ValueError(f"--time names {usual}; got {', '.join(time)}")
     for name in (*time, *(() if by is None else (by,)), *values):
         _check_name(table, name)
     _check_parts(time, by, values)
     columns = finding.describe(table, how.decimal)
     dated = time[0] if time else finding.find_time(table, columns, {by, *values}, notes)
     clock = time[1] if len(time) > 1 else None if time else finding.find_clock(table, columns, dated, {by, *values})
+    if dated is None:
+        parts = finding.find_parts(columns, {by, *values})
+    dated, clock = (parts[0], None) if parts else (dated, clock)
     places = finding.find_place(columns, values)
     names = list(dict.fromkeys(values))
     if not names and places:
         names = [places["latitude"], places["longitude"]]
-    names = names or [finding.find_value(table, columns, {dated, clock, by}, notes)]
+    names = names or [finding.find_value(table, columns, {dated, clock, by, *parts}, notes)]
     groups, labels, keys = (None, None, None) if by is None else files.group_column(table, by)
     stacked = np.stack([_numbers(table, name, how, notes, groups) for name in names], axis=1)
     axis = None
-    if dated is not None:
+    if parts:
+        axis = files.parts_axis(table, parts, how.zone, groups)
+    elif dated is not None:
         axis = files.time_column(table, dated, clock, day_first=how.day_first, zone=how.zone, groups=groups)
+    if axis is not None:
         _note_clocks(axis, groups, notes)
     quoted = files.needs_quotes(table.data, table.delimiter)
     found = (dated, axis, names, stacked, by, groups, labels, keys, notes, clock)
@@ -123,7 +138,7 @@ def load(
     if place:
         told = " and ".join(f"{name!r} as {kind}" for kind, name in places.items())
         notes.append(f"positions on the globe, {told}: cleaned in metres on a plane")
-    return Readings(table.without_rows(), quoted, *found, {}, place)
+    return Readings(table.without_rows(), quoted, *found, {}, place, parts)
 
 
 def _numbers(

@@ -95,7 +95,11 @@ def _future(schema: Any, readings: Readings, each: Any) -> Any:
     arrow = files.pyarrow()
     ahead, title = each.future, _titles(readings, each)
     cells: dict[str, Any] = {}
-    if readings.time is not None and readings.axis is not None:
+    if readings.parts and readings.axis is not None:
+        parts = files.write_parts(readings.axis, ahead.times, readings.parts)
+        text = {name: arrow.types.is_string(schema.field(name).type) for name in parts}
+        cells |= {name: list(map(str, cell)) if text[name] else cell for name, cell in parts.items()}
+    elif readings.time is not None and readings.axis is not None:
         stamps: Any = readings.axis.write(ahead.times)
         if not arrow.types.is_string(schema.field(readings.time).type):
             origin = readings.axis.origin

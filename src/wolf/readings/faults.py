@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from wolf.choosing import steady
-from wolf.numerics.running import running_maximum, running_median
-from wolf.readings.shapes import runs_of
+from wolf.numerics.running import running_maximum
+from wolf.readings.scales import tail_factor
 from wolf.statespace import LinearModel
 
 CUT = 3.0  # deviations at which errors are cut off where their usual spread is measured
@@ -28,12 +28,6 @@ LONGER = 0.1  # times the root of the further rows of a run, by which a longer f
 SHORTEST_RAMP, RAMP_STEP = 8, 4  # rows of drifts that are looked for
 FOR_GOOD = 1.1  # by which a shift must explain more than a fault that comes back
 SHIFT = 7.0  # the same for a shift
-NEAR = 101  # errors around a row that tell how large they usually are there
-CALM_TO_WILD = (0.25, 8.0)  # range of that, beside the usual
-# Of |t| with 1, 1.5, 2, 3, 5, 10 and many degrees of freedom: ratio of the 90 % and 50 % quantiles, and of the 99 %
-# quantile to a Gaussian's, the smallest first.
-RATIOS = (2.439, 2.590, 2.772, 3.077, 3.576, 4.267, 6.314)
-FACTORS = (1.0, 1.11, 1.25, 1.51, 1.96, 2.63, 4.97)
 ECHO = 200  # rows on either side of a fault in which its echo may be heard
 WEAK = 0.15  # strength beside that of another fault nearby, below which it may be an echo
 LEAST_SCALE = 0.5  # of τ, which has 1 where the model fits
@@ -225,34 +219,6 @@ def _compare(
     best[stays] = shift[stays] / (1 + LONGER * np.sqrt(shape.longest))  # no fault is as long as what lasts
     which[stays], size[stays] = 0, (total / shape.norms[-1] ** 2)[stays]
     return best, which, drift, size
-
-
-def local_scale(errors: np.ndarray, usable: np.ndarray) -> np.ndarray:
-    """Follow how large errors usually are around each row, (T,), in deviations; a fault is too short to move it."""
-    if usable.sum() < NEAR:
-        return np.ones(len(errors))
-    sizes = errors[usable]
-    sizes = running_median(np.abs(sizes, out=sizes), NEAR, "reflect")
-    sizes /= max(float(np.median(sizes)), 1e-300)
-    np.clip(sizes, *CALM_TO_WILD, out=sizes)
-    scale = np.empty(len(errors))
-    scale[usable] = sizes
-    for first, stop in runs_of(~usable):
-        scale[first:stop] = 0.5 * (
-            scale[first - 1 if first else stop] + scale[stop if stop < len(scale) else first - 1]
-        )
-    return scale
-
-
-def tail_factor(errors: np.ndarray) -> float:
-    """Say how much farther than a Gaussian's the tails reach, from how far a tenth of the errors do.
-
-    The tails are taken for those of a Student-t law, whose degrees of freedom follow from the ratio of two quantiles;
-    the factor is that of its 99 % quantiles.
-    """
-    sizes = np.abs(errors)
-    middle, tenth = np.quantile(sizes, (0.5, 0.9)) if sizes.size else (1.0, 1.0)
-    return float(np.interp(tenth / max(middle, 1e-300), RATIOS, FACTORS))
 
 
 def _strongest(strength: np.ndarray, rows: np.ndarray, lengths: np.ndarray, longest: int) -> np.ndarray:

@@ -5,6 +5,8 @@ become numbers or times, and a cell that is neither is told with its row.
 """
 
 from wolf.readings.files.arrays import from_numpy as from_numpy
+from wolf.readings.files.calendars import parts_axis as parts_axis
+from wolf.readings.files.calendars import write_parts as write_parts
 from wolf.readings.files.columns import Numbers as Numbers
 from wolf.readings.files.columns import example as example
 from wolf.readings.files.columns import group_column as group_column

@@ -97,7 +97,7 @@ def time_column(
         if stamps is None:
             raise ValueError(f"column {name!r} of {table.name} holds {column.type}, not times")
         axis = _axis(stamps, "", getattr(column.type, "tz", None) is not None)
-    return _in_zone(axis, zone, groups) if zone is not None else axis
+    return in_zone(axis, zone, groups) if zone is not None else axis
 
 
 def is_time(table: Table, name: str) -> bool:
@@ -198,7 +198,7 @@ def _has_shape(some: Any) -> bool:
         return True
 
 
-def _in_zone(axis: TimeAxis, zone: str, groups: np.ndarray | None) -> TimeAxis:
+def in_zone(axis: TimeAxis, zone: str, groups: np.ndarray | None) -> TimeAxis:
     """Take dates for the local time of a zone; an hour that comes twice is told by the order of the rows."""
     from pyarrow import compute
 
