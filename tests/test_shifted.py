@@ -9,7 +9,7 @@ import pytest
 from tests import oracle
 
 from wolf.native import machine
-from wolf.native.shifted import Shifted, Weighted, function
+from wolf.native.shifted import Averages, Inverses, function
 from wolf.numerics.shifted import shift
 
 SIZES = (4, 10)  # written out, and as loops
@@ -61,7 +61,7 @@ _code = {}
 
 def by_loops(a, shifts, b, weights, lanes):
     """Give the parts of the inverses and of their average, of as many series as there are lanes."""
-    shape, average = Shifted(len(a), 12), Weighted(len(a), 12)
+    shape, average = Inverses(len(a), 12), Averages(len(a), 12)
     if (len(a), lanes) not in _code:
         texts = {line for each in (shape, average) for line in function(each, "double", lanes)}
         text = "\n".join(sorted(texts)).replace("define internal", "define")

@@ -15,7 +15,7 @@ FEWEST = 3  # rows from which it pays: below there are closed forms
 NAMES = frozenset(("shifted_inverses", "weighted_inverses"))
 
 
-class Shifted(NamedTuple):
+class Inverses(NamedTuple):
     """What `shifted_inverses` makes; its parts are the pulls, the distances and the pivots, in this order.
 
     Attributes:
@@ -58,7 +58,7 @@ class Shifted(NamedTuple):
         return [row * self.shifts + k for row in rows for k in range(count)]
 
 
-class Weighted(NamedTuple):
+class Averages(NamedTuple):
     """What `weighted_inverses` makes of it: the lower half of their sum.
 
     Attributes:
@@ -103,7 +103,7 @@ def translate(graph: Any, name: str, inputs: list[np.ndarray]) -> list[np.ndarra
         return None
     whole = -(-count // FOUR) * FOUR
     if name == "shifted_inverses":
-        shape, ones = Shifted(size, whole), [graph.constant(1.0, "f")] * (whole - count)
+        shape, ones = Inverses(size, whole), [graph.constant(1.0, "f")] * (whole - count)
         lower = np.tril(first) + np.triu(first.T, 1)
         args = (*lower.ravel().tolist(), *second.tolist(), *ones, *inputs[2].tolist())
         loop, parts = graph.loop(shape, args, shape.parts(count))
@@ -111,17 +111,17 @@ def translate(graph: Any, name: str, inputs: list[np.ndarray]) -> list[np.ndarra
         opaque = np.full((size, size, count), loop, np.int64)
         return [opaque, pulls.reshape(size, count), distances, pivots.reshape(size, count)]
     loop = int(first.flat[0])
-    if not isinstance(graph.nodes[loop].value, Shifted):
+    if not isinstance(graph.nodes[loop].value, Inverses):
         return None
     zeros = [graph.constant(0.0, "f")] * (whole - count)
-    average = Weighted(size, whole)
+    average = Averages(size, whole)
     _, parts = graph.loop(average, (loop, *second.tolist(), *zeros), list(range(average.room)))
     rows, columns = np.indices((size, size))
     rows, columns = np.maximum(rows, columns), np.minimum(rows, columns)
     return [parts[rows * (rows + 1) // 2 + columns]]
 
 
-def function(shape: Shifted | Weighted, number: str, lanes: int) -> list[str]:
+def function(shape: Inverses | Averages, number: str, lanes: int) -> list[str]:
     """Write the function and what it calls: `(ptr a, ptr s, ptr b, ptr c)`, or `(ptr shifted, ptr weights, ptr c)`.
 
     Args:
@@ -130,8 +130,8 @@ def function(shape: Shifted | Weighted, number: str, lanes: int) -> list[str]:
         lanes: series in one register.
     """
     code = Code(shape.size, shape.shifts, number, lanes)
-    if isinstance(shape, Shifted):
-        _Inverses(code, shape).write()
+    if isinstance(shape, Inverses):
+        _Writing(code, shape).write()
         arguments = "ptr noalias %a, ptr noalias %s, ptr noalias %b, ptr noalias %c"
     else:
         _write_average(code, shape)
@@ -140,10 +140,10 @@ def function(shape: Shifted | Weighted, number: str, lanes: int) -> list[str]:
     return [*code.used, "\n".join([head, "entry:", *code.lines, "  ret void", "}"])]
 
 
-class _Inverses:
+class _Writing:
     """Writes `shifted_inverses`, in place: a factor, its inverse, and what that is squared."""
 
-    def __init__(self, code: Code, shape: Shifted):
+    def __init__(self, code: Code, shape: Inverses):
         self.code, self.shape = code, shape
         self.half, self.pulls, self.pivots = (shape.entries + i * shape.size for i in range(3))
         self.distances = shape.entries + 3 * shape.size
@@ -288,7 +288,7 @@ class _Inverses:
         code.each(0, size, row)
 
 
-def _write_average(code: Code, shape: Weighted) -> None:
+def _write_average(code: Code, shape: Averages) -> None:
     code.unrolled = False
     if code.lanes == 1:
         weights = code.load("%w", 0)

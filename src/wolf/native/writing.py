@@ -194,7 +194,7 @@ class Writer:
     def _shifted(self, node: Any) -> str:
         """Call the loop of many inverses, or of their average."""
         shape, size, count = node.value, node.value.size, node.value.shifts
-        if isinstance(shape, shifted.Shifted):
+        if isinstance(shape, shifted.Inverses):
             cuts = (size * size, size * size + count)
             parts = (node.args[: cuts[0]], node.args[cuts[0] : cuts[1]], node.args[cuts[1] :])
             given = [self.hold(numbers, 1, len(numbers)) for numbers in parts]
