@@ -137,7 +137,7 @@ def test_repr_tells_outliers_missing_numbers_and_the_end(one, many):
     text = repr(one)
     assert "30 steps" in text
     assert f"{one.outliers.sum()} outliers of 30, 3 missing numbers" in text
-    assert "LearnedScales" in text
+    assert "method Learned" in text
     assert f"{one.log_likelihood:.6g}" in text
     assert f"final state: {one.means[-1, 0]:.4g} ±" in text
     assert "3 series x 30 steps" in repr(many)
