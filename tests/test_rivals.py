@@ -384,7 +384,7 @@ def test_gradient_filter_takes_the_steps_of_adam(ys):
             x = x - 0.05 * (first / (1 - 0.9**count)) / (np.sqrt(second / (1 - 0.999**count)) + 1e-8)
         np.testing.assert_allclose(out.means[t], x, rtol=1e-8)
     assert "covs" not in out.saved
-    with pytest.raises(AttributeError, match="OGD has no covs"):
+    with pytest.raises(AttributeError, match="GradientFilter has no covs"):
         _ = out.covs
     with pytest.raises(ValueError, match="smooth needs a Gaussian filter"):
         wolf.smooth(MODEL, out)
