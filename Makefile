@@ -7,12 +7,16 @@ PYTHONS ?= python3.12 python3.13
 VERSIONS_NEED := pytest==9.2.0 pytest-xdist==3.8.0 hypothesis==6.170.15 pandas==3.1.1 polars==2.1.0
 VERSIONS_TESTS := $(patsubst %,tests/test_%.py,door kernel native frames results)
 TEST_VERSIONS := bin/pytest $(VERSIONS_TESTS) -m "not slow and not thorough and not spark"
+# Patches of a version replace each other in the documentation.
+VERSION = $(shell sed -n 's/^version = "\([0-9]*\.[0-9]*\).*/\1/p' pyproject.toml)
 # All Pythons of pyenv answer to their names, where there is pyenv.
 ALL_OF_PYENV = PYENV_VERSION=$$(pyenv versions --bare 2> /dev/null | paste -sd:)
+# Or every program that a test starts would compile this source anew.
+unexport PYTHONDONTWRITEBYTECODE
 # A file stays with one worker: its tests share compiled programs, which are most of the time.
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile
 
-.PHONY: demo test check check-all check-versions check-oldest test-spark fuzz reproduce bench docs notebooks clean
+.PHONY: demo test check check-all check-versions check-oldest test-spark fuzz reproduce bench docs docs-release notebooks clean
 
 demo: $(VENV)/demo.done  ## a robust filter against a Kalman filter on dirty data: a table and a picture
 	$(BIN)/wolf demo
@@ -26,7 +30,7 @@ check: $(VENV)/dev.done  ## what CI runs: format, lint, types, all but the slow 
 	$(BIN)/mypy
 	$(PYTEST) -m "not slow and not spark"
 
-check-all: $(VENV)/docs.done  ## the slow tests too, all of them with the compiler that users have
+check-all: $(VENV)/release.done  ## the slow tests too, all of them with the compiler that users have
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -65,6 +69,10 @@ bench: $(VENV)/bench.done  ## speed beside six libraries and C++ in one run, int
 docs: $(VENV)/docs.done  ## the documentation as a site, in site/
 	$(BIN)/mkdocs build --strict
 
+docs-release: $(VENV)/docs.done  ## the documentation of this version beside those before it, on the branch gh-pages
+	$(BIN)/mike deploy --update-aliases $(VERSION) latest
+	$(BIN)/mike set-default latest
+
 notebooks: $(VENV)/docs.done  ## the examples as notebooks, in notebooks/
 	mkdir -p notebooks
 	for each in $$(grep -l "^# %%" examples/*.py); do \
@@ -85,10 +93,11 @@ $(VENV)/paper.done: pyproject.toml paper/pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet -e . -e ./paper
 	@touch $@
 
+# What tests need has all that the demo and the paper need.
 $(VENV)/dev.done: pyproject.toml paper/pyproject.toml | $(VENV)/bin/python
 	@echo "Installing wolf and the paper's experiments with what their tests need ..."
 	$(BIN)/python -m pip install --quiet -e ".[dev]" -e ./paper
-	@touch $@
+	@touch $@ $(VENV)/demo.done $(VENV)/paper.done
 
 $(VENV)/spark.done: $(VENV)/dev.done
 	$(BIN)/python -m pip install --quiet -e ".[spark]"
@@ -104,6 +113,10 @@ $(VENV)/coverage.done: $(VENV)/dev.done
 
 $(VENV)/docs.done: $(VENV)/dev.done docs/requirements.txt
 	$(BIN)/python -m pip install --quiet -r docs/requirements.txt
+	@touch $@
+
+$(VENV)/release.done: $(VENV)/docs.done
+	$(BIN)/python -m pip install --quiet py-rattler-build==0.73.0
 	@touch $@
 
 clean:

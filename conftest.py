@@ -1,12 +1,13 @@
 """Settings of every test run, set before JAX is imported: a compiler that is quick rather than good.
 
 Nearly all the time of the tests is compilation, of programs that run once. Without the optimiser a program takes a
-seventh of the time to compile, and differs in its last bits. What holds bit for bit is therefore also asked of the
-usual compiler (tests/test_usual_compiler.py), which is used throughout where XLA_FLAGS is set, if only to nothing:
-`make check-all` does so.
+seventh of the time to compile, and differs in its last bits. What holds bit for bit is therefore asked of the usual
+compiler by `make check` (tests/test_usual_compiler.py), which is used throughout where XLA_FLAGS is set, if only to
+nothing: `make check-all` does so.
 """
 
 import os
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
@@ -27,6 +28,7 @@ if os.environ.get("XLA_FLAGS"):
     machine.SPEED = 0  # native code as it stands: the same bits, a tenth of the time to compile
 
 ROOT = Path(__file__).parent
+ASKS_FOR_BITS = "test_what_agrees_bit_for_bit_does_so_with_the_usual_compiler"
 QUICKSTART = ROOT / "docs" / "quickstart.md"  # it shows that two ways to run have the same bits
 
 patience = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
@@ -46,11 +48,24 @@ def drop_programs():
         jax.clear_caches()
 
 
-def pytest_collection_modifyitems(items):
-    """Leave the paper and all pages but the first to `make check`."""
+def pytest_collect_file(file_path):
+    """Import a module of the package as everybody does: pytest alone would make a second one, with other classes."""
+    if file_path.suffix == ".py" and file_path.stem != "__main__" and file_path.is_relative_to(ROOT / "src"):
+        parts = file_path.relative_to(ROOT / "src").with_suffix("").parts
+        import_module(".".join(parts).removesuffix(".__init__"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config, items):
+    """Leave the paper and all pages but the first to `make check`, and bits to the usual compiler if it is asked."""
     for item in items:
         place = item.path.relative_to(ROOT).parts[0]
         if place == "paper" or (place == "docs" and item.path != QUICKSTART):
             item.add_marker(pytest.mark.thorough)
         if item.path == QUICKSTART and os.environ.get("XLA_FLAGS"):
             item.add_marker(pytest.mark.skip(reason="run by tests/test_usual_compiler.py; or set XLA_FLAGS to nothing"))
+    result = yield  # in which those that -m leaves out go
+    if os.environ.get("XLA_FLAGS") and any(item.name == ASKS_FOR_BITS for item in items):
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("bits")])
+        items[:] = [item for item in items if not item.get_closest_marker("bits")]
+    return result

@@ -1,5 +1,6 @@
 """Hooks of the site: sessions are shown as such; commands and examples get pages that are written from them."""
 
+import os
 import re
 import tomllib
 from pathlib import Path
@@ -20,11 +21,14 @@ BOOSTS = {
 
 
 def on_config(config: Any) -> Any:
-    """Say on every page which version it is about.
+    """Say on every page which version it is about; among several versions let the reader switch.
 
     Args:
         config: of the site.
     """
+    if "MIKE_DOCS_VERSION" in os.environ:  # mike is building a version; the theme lists all of them in the header
+        config.extra["version"] = {"provider": "mike", "default": "latest"}
+        return config
     project = tomllib.loads((EXAMPLES.parent / "pyproject.toml").read_text())["project"]
     config.site_name = f"{config.site_name} {project['version']}"
     return config

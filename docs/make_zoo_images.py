@@ -15,6 +15,15 @@ from wolf.plots import style
 IMAGES = Path(__file__).parent / "images"
 COLOURS = 200
 STEPS = 160
+# Seeds of paths that lie well in a wide picture, and how far outliers are off in it.
+PATHS = {
+    "constant_velocity": (11, 40.0),
+    "constant_acceleration": (12, 150.0),
+    "singer": (15, 80.0),
+    "coordinated_turn": (10, 30.0),
+    "range_bearing": (9, 0.0),
+    "gps_odometry": (9, 20.0),
+}
 
 
 def save(figure, name):
@@ -98,7 +107,7 @@ def draw_series(name, model, times):
     ax.scatter(axis[~bad], values[~bad], s=7, color=style.DOTS, lw=0, zorder=3)
     ax.scatter(axis[bad], values[bad], s=22, marker="x", color=style.INK, lw=1.2, zorder=4)
     style.edge_marks(ax, axis[bad], values[bad], low, high, style.INK)
-    ax.set(ylim=(low, high), xlabel="step" if times is None else "time")
+    ax.set(ylim=(low, high), ylabel="value", xlabel="step" if times is None else "time")
     ax.margins(x=0.01)
     save(figure, f"zoo/{name}.png")
 
@@ -106,8 +115,9 @@ def draw_series(name, model, times):
 def draw_plane(name, model, inputs):
     """Draw a path in the plane."""
     bearing = name == "range_bearing"
-    process = wolf.simulate.Mixture(0.05, factor=1.6 if bearing else 2.0)
-    data = wolf.simulate.trajectory(model, STEPS, key=9, outliers=process, inputs=inputs)
+    key, size = PATHS[name]
+    process = wolf.simulate.Mixture(0.05, factor=1.6) if bearing else wolf.simulate.Additive(0.06, -size, size)
+    data = wolf.simulate.trajectory(model, STEPS, key=key, outliers=process, inputs=inputs)
     out = wolf.filter(model, data.measurements, inputs=inputs)
     figure = style.new_figure(6.4, 3.4)
     ax = figure.add_subplot()
@@ -122,9 +132,11 @@ def draw_plane(name, model, inputs):
     ax.scatter(*points[out.outliers].T, s=22, marker="x", color=style.INK, lw=1.2, zorder=4)
     ax.plot(*out.means[:, :2].T, color=style.ROBUST, lw=1.5)
     shown = np.concatenate([data.states[:, :2], np.zeros((1, 2))]) if bearing else data.states[:, :2]
-    ax.update_datalim(shown)
+    low, high = np.transpose([style.limits(column, margin=0.15) for column in shown.T])
+    ax.set_xlim(low[0], high[0], auto=True)  # wider where equal scales need it
+    ax.set_ylim(low[1], high[1], auto=True)
+    ax.set(xlabel="east", ylabel="north")
     ax.set_aspect("equal", adjustable="datalim")
-    ax.autoscale_view()
     save(figure, f"zoo/{name}.png")
 
 

@@ -39,5 +39,6 @@ for ax, (name, field) in zip(axes, pictures.items(), strict=True):
     figure.colorbar(shown, ax=ax, shrink=0.8)
     ax.set_title(name, loc="left", size=10, color=style.INK)
     ax.set(xlabel="place")
+    style.dress(ax, grid=None)
 axes[0].set(ylabel="days")
 figure.savefig("lorenz96.png", dpi=120)

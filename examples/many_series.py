@@ -37,10 +37,12 @@ print(f"of the {len(worst)} most refused meters {np.mean(faulty[worst]):.0%} are
 # %%
 figure, axes = plt.subplots(2, 3, figsize=(9, 4.4), layout="constrained", sharex=True)
 for ax, which in zip(axes.flat, [*worst[:3], *worst[40:100:20]], strict=True):
-    ax.plot(ys[which], ".", ms=3, color=style.DOTS)
+    ax.plot(ys[which], ".", ms=3, color=style.DOTS, label="reading")
     bad = np.flatnonzero(robust.outliers[which])
-    ax.plot(bad, ys[which, bad], "x", ms=5, color=style.KALMAN)
-    ax.plot(robust.means[which, :, 0], color=style.ROBUST, lw=1.5)
+    ax.plot(bad, ys[which, bad], "x", ms=5, color=style.KALMAN, label="refused")
+    ax.plot(robust.means[which, :, 0], color=style.ROBUST, lw=1.5, label="estimate")
     ax.set_title(f"meter {which}: {refused[which]:.0%} refused", loc="left", size=9)
     style.dress(ax)
+figure.supxlabel("step", size=9.5, color=style.QUIET)
+figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper left", ncols=3, frameon=False)
 figure.savefig("many_series.png", dpi=120)

@@ -37,7 +37,9 @@ ax.plot(flagged["time"], flagged["mean"], color=style.ROBUST, lw=1.5, label="est
 good, bad = flagged[~flagged["outlier"]], flagged[flagged["outlier"]]
 ax.scatter(good["time"], good["value"], s=6, color=style.DOTS, label="reading")
 ax.scatter(bad["time"], bad["value"], marker="x", s=30, color=style.KALMAN, label="flagged")
-ax.set(xlabel="minutes", ylabel="temperature, °C")
+low, high = style.limits(good["value"], margin=0.3)  # 85 and -127 degrees are far beyond: triangles at the edge
+style.edge_marks(ax, bad["time"].to_numpy(), bad["value"].to_numpy(), low, high, style.KALMAN)
+ax.set(ylim=(low, high), xlabel="minutes", ylabel="temperature, °C")
 ax.legend(frameon=False, ncols=3, loc="lower left", bbox_to_anchor=(0, 1))
 style.dress(ax)
 figure.savefig("pandas_flags.png", dpi=120)

@@ -64,10 +64,10 @@ def test_chance_explains_as_much_as_its_degrees_of_freedom(bench, name):
     answers = Responses(model)
     sums = Sums(np.random.default_rng(0).normal(size=(20_000, model.obs_dim)), answers)
     for pattern in (Pattern("jump", 0), Pattern("step", 0), Pattern("run", 1), Pattern("run", 25), Pattern("ramp", 32)):
-        _, together = sums.explained(pattern, 0, 19_000)
+        _, together = sums.explained(pattern, slice(0, 19_000))
         degrees = model.state_dim if pattern.family == "jump" else model.obs_dim
         assert np.mean(together) == pytest.approx(degrees, rel=0.25)
-    top = max(sums.scores(pattern, 0, 19_000).max() for pattern in patterns(19_000))
+    top = max(sums.scores(pattern, slice(0, 19_000)).max() for pattern in patterns(19_000))
     assert top < 0.0 < limits(20_000, 1, 1)["alone"]
 
 

@@ -81,6 +81,8 @@ def test_a_run_tells_that_residuals_last():
         assert "residuals last" not in repr(wolf.filter(PLANE, quiet.measurements, method=method))
         assert "with_noise_memory" in repr(wolf.filter(PLANE, lasting.measurements, method=method))
     assert "less noise and more dynamics" in repr(wolf.filter(PLANE, lasting.measurements, method="Adaptive"))
+    restless = wolf.LinearModel(PLANE.F, PLANE.H, 3000 * PLANE.Q, PLANE.R, *PLANE.prior)
+    assert "residuals turn back" in repr(wolf.filter(restless, quiet.measurements, method="KF"))
     holes = quiet.measurements.copy()
     holes[::2] = np.nan  # no two in a row
     assert "residuals last" not in repr(wolf.filter(PLANE, holes))

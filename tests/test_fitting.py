@@ -183,6 +183,26 @@ def test_a_search_begins_where_it_is_told():
     assert transform.natural(transform.start) == pytest.approx(told)
 
 
+def test_what_is_held_is_not_fitted():
+    ys = readings(0.1, 1, 500)
+    found = wolf.fit(level_model, ys, hold={"obs_var": 4.0}, restarts=0)
+    assert list(found.parameters) == ["level_var"]
+    assert found.model.R == 4.0
+    alone = wolf.fit(lambda level_var: level_model(level_var, 4.0), ys, restarts=0)
+    assert found.parameters["level_var"] == pytest.approx(alone.parameters["level_var"], rel=1e-6)
+    (many,) = wolf.fit_many(level_model, [ys], hold={"obs_var": 4.0}, restarts=0)
+    assert many.parameters["level_var"] == pytest.approx(alone.parameters["level_var"], rel=1e-3)
+
+
+def test_a_steep_slope_is_not_taken_for_noise():
+    """Outliers that are small beside the step of every row are found, where the model has a slope."""
+    trend = wolf.models.local_trend(0.01, 1e-4, 1.0, wolf.Gaussian([0.0, 500.0], np.eye(2)))
+    ys = wolf.simulate.trajectory(trend, 300, 0, wolf.simulate.Additive(0.1, -30.0, 30.0)).measurements
+    found = wolf.fit(wolf.models.local_trend, ys, restarts=1)
+    assert found.parameters["obs_var"] == pytest.approx(1.0, abs=3 * found.errors["obs_var"])
+    assert found.outlier_share == pytest.approx(0.1, abs=0.04)
+
+
 def test_parameters_of_functions_are_fitted_too():
     def build(rate):
         move = jax.tree_util.Partial(decay, rate)
@@ -224,6 +244,10 @@ def test_functions_made_inside_a_builder_are_refused():
         ({"ys": np.arange(50.0), "start": {"obs_var": np.nan}}, "finite"),
         ({"ys": np.arange(50.0), "bounds": {"obs_var": (2.0, 1.0)}}, "pair"),
         ({"ys": np.arange(50.0), "bounds": {"q": (1.0, 2.0)}}, "parameters are"),
+        ({"ys": np.arange(50.0), "hold": {"q": 1.0}}, "hold names q, which the builder does not take"),
+        ({"ys": np.arange(50.0), "hold": {"obs_var": 1.0}, "start": {"obs_var": 2.0}}, "both be held"),
+        ({"ys": np.arange(50.0), "hold": {"obs_var": 1.0, "level_var": 1.0}}, "all are held"),
+        ({"ys": np.arange(50.0), "hold": "obs_var"}, "hold"),
         ({"ys": np.arange(50.0), "method": 3}, "method"),
     ],
 )

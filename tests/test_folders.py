@@ -52,12 +52,17 @@ def run(source, out, **options):
     return filter_dataset(source, out, LEVEL, **named)
 
 
-@given(cuts=st.lists(st.integers(1, 299), max_size=4), seed=st.integers(0, 3), shuffled=st.booleans())
-def test_a_folder_has_the_numbers_of_its_rows_however_they_lie(tmp_path_factory, cuts, seed, shuffled):
+LAYOUTS = st.sampled_from(["by time", "by key", "shuffled"])
+
+
+@given(cuts=st.lists(st.integers(1, 299), max_size=4), seed=st.integers(0, 3), layout=LAYOUTS)
+def test_a_folder_has_the_numbers_of_its_rows_however_they_lie(tmp_path_factory, cuts, seed, layout):
     table = rows(seed=seed)
     expected = filter_batches(table, LEVEL, key="id", values="v", time="at", step=60.0).read_all()
-    if shuffled:
+    if layout == "shuffled":
         table = table.take(np.random.default_rng(seed).permutation(table.num_rows))
+    if layout == "by key":
+        table = table.sort_by([("id", "ascending"), ("at", "ascending")])
     place = tmp_path_factory.mktemp("folder")
     done = run(lay_out(place / "in", table, cuts), place / "out")
     assert (done.rows, done.keys, done.unused, done.failed) == (300, 5, 0, 0)
@@ -78,6 +83,44 @@ def test_chunks_and_buckets_change_nothing(tmp_path, monkeypatch):
     assert json.loads((tmp_path / "many" / "_wolf" / "manifest.json").read_text())["buckets"] == 11
     assert read(tmp_path / "many").equals(read(tmp_path / "one"))
     assert not list((tmp_path / "many" / "_wolf").glob("*.arrow"))
+
+
+@given(
+    groups=st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=5), min_size=1, max_size=6), rows=st.integers(1, 9)
+)
+def test_ranges_of_keys_read_every_row_once(groups, rows):
+    table = pyarrow.table({"id": [key for group in groups for key in sorted(group)]})
+    sink = pyarrow.BufferOutputStream()
+    with parquet.ParquetWriter(sink, table.schema) as writer:
+        for group in groups:
+            writer.write_table(pyarrow.table({"id": sorted(group)}))
+    kind = dataset.ParquetFileFormat()
+    fragment = kind.make_fragment(sink.getvalue())
+    every = [buckets.Unit(fragment, i, len(group)) for i, group in enumerate(groups)]
+    found = buckets.ranges(every, table.schema, "id", rows, most=table.num_rows)
+    if found is None:  # then rows of some keys lie far from each other
+        assert any(max(one) > min(other) for one, other in pairwise(groups))
+        return
+    read = [each.read()["id"].to_pylist() for each in found]
+    assert sorted(key for some in read for key in some) == sorted(table["id"].to_pylist())
+    assert len({key for some in read for key in set(some)}) == sum(len(set(some)) for some in read)
+
+
+def test_files_laid_out_by_key_are_not_spread(tmp_path):
+    table = rows().sort_by([("id", "ascending"), ("at", "ascending")])
+    words = []
+    run(lay_out(tmp_path / "in", table, ()), tmp_path / "out", told=lambda *told: words.append(told[0]))
+    assert set(words) == {"Filtering"}
+    assert len(words) > 2
+    np.testing.assert_array_equal(read(tmp_path / "out")["mean"], read_means(rows()))
+
+
+def test_times_of_96_bits_come_out_as_spark_can_read_them(tmp_path):
+    (tmp_path / "in").mkdir()
+    parquet.write_table(rows(keys=1), tmp_path / "in" / "rows.parquet", use_deprecated_int96_timestamps=True)
+    run(tmp_path / "in", tmp_path / "out")
+    assert read(tmp_path / "out").schema.field("at").type == pyarrow.timestamp("us")
+    np.testing.assert_array_equal(read(tmp_path / "out")["mean"], read_means(rows(keys=1)))
 
 
 def test_filter_folder_has_the_numbers_of_filter_frame(tmp_path):
@@ -176,7 +219,7 @@ def read_means(table):
 
 def test_a_row_without_a_key_is_refused():
     with pytest.raises(ValueError, match="a row has no key"):
-        buckets.number(pyarrow.chunked_array([["a", None]]), "id", 4)
+        buckets.encode(pyarrow.chunked_array([["a", None]]), "id")
 
 
 def test_the_command_filters_a_folder_and_says_what_is_wrong(tmp_path):

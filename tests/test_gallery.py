@@ -47,6 +47,13 @@ def test_every_picture_of_the_gallery_is_there_and_told_in_words():
         assert (ROOT / "docs" / picture).exists()
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "docs").glob("*.md")), ids=lambda path: path.stem)
+def test_every_picture_of_the_guides_says_what_is_seen(path):
+    for words, picture in re.findall(r"!\[([^\]]*)\]\(([^)]+)\)", path.read_text()):
+        assert len(words.split()) >= 8, picture
+        assert (ROOT / "docs" / picture).exists()
+
+
 @pytest.mark.parametrize("name", CELLS)
 def test_an_example_is_a_notebook_with_words_and_code(name):
     jupytext = pytest.importorskip("jupytext", reason="notebooks are made by jupytext, of docs/requirements.txt")

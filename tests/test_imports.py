@@ -24,7 +24,7 @@ LAYERS = {  # a module imports from its own layer or from those above, never fro
     },
     "faces": {"readings", "integrations", "plots", "reports", "serving", "cli", "spark"},
 }
-PICTURES = {("audit", "plots"), ("results", "plots")}  # what draws itself when asked to, imported then
+PICTURES = {("audit", "plots"), ("fitting", "plots"), ("results", "plots")}  # what draws itself, imported when it does
 LEVEL = {module: level for level, modules in enumerate(LAYERS.values()) for module in modules}
 HEAVY = (
     "matplotlib",

@@ -12,6 +12,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import multivariate_normal, norm
 from tests import oracle
 from tests.oracle import assert_close
+from tests.rows import PARTS
 
 import wolf
 from wolf.belief import Affine, Gaussian, RootGaussian
@@ -201,7 +202,7 @@ WEIGHTED = {name for name in wolf.methods.names() if isinstance(wolf.methods.mak
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", sorted(WEIGHTED - ALIKE))  # those of the rivals: tests/test_contract.py
+@pytest.mark.parametrize("name", sorted(WEIGHTED - ALIKE - PARTS))  # for those parts: tests/test_contract.py
 def test_gradient_of_a_whole_run_is_finite(name, x64):
     slopes = slope(cast(hard_model(), float), cast(wolf.methods.make(name), float), hard_data())
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(slopes))

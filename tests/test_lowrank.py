@@ -83,8 +83,7 @@ def test_more_directions_come_closer_to_the_dense_filter(rng):
     assert errors[1] < 1.5 * errors[2]
 
 
-@pytest.mark.bits
-def test_nothing_usable_leaves_the_belief_bit_for_bit(examples):
+def test_nothing_usable_leaves_the_belief_as_it_is(examples):
     xs, ys = examples
     model = wolf.models.mlp(3, (4,), obs_var=0.2)
     method = wolf.LowRank(rank=3)

@@ -127,12 +127,13 @@ def test_nothing_usable_leaves_a_large_belief_bit_for_bit(examples):
     model = cast(wolf.models.mlp(3, (32,), obs_var=0.2), "float32")
     xs, ys = xs.astype("float32"), ys.astype("float32")
     method = wolf.WoLF()
+    advance, predict = jax.jit(wolf.step), jax.jit(method.predict)
     state = wolf.init(model, method)
     for row in range(3):
-        state, _ = wolf.step(model, method, state, ys[row], xs[row])
+        state, _ = advance(model, method, state, ys[row], xs[row])
     for y in (np.nan, np.inf):
-        predicted = method.predict(model, state, xs[0])
-        after, info = wolf.step(model, method, state, jnp.full(1, y, jnp.float32), xs[0])
+        predicted = predict(model, state, xs[0])
+        after, info = advance(model, method, state, jnp.full(1, y, jnp.float32), xs[0])
         np.testing.assert_array_equal(after.mean, predicted.mean)
         np.testing.assert_array_equal(after.cov, predicted.cov)
         assert float(info.weight) == 0.0

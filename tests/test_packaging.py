@@ -37,6 +37,18 @@ def test_the_conda_recipe_names_version_commands_licence_and_summary_of_pyprojec
     assert (ROOT / about["license_file"]).is_file()
 
 
+def test_rattler_build_reads_the_conda_recipe_and_no_word_that_it_does_not_know():
+    rattler = pytest.importorskip("rattler_build", reason="pip install py-rattler-build, which make check-all does")
+    path = ROOT / "conda" / "recipe.yaml"
+    (variant,) = rattler.Stage0Recipe.from_file(path).render()
+    rendered = variant.recipe.to_dict()
+    assert rendered["package"] == {"name": PROJECT["name"], "version": PROJECT["version"]}
+    assert rendered["requirements"]["run"] == RECIPE["requirements"]["run"]
+    assert (path.parent / rendered["source"][0]["path"] / "pyproject.toml").is_file()
+    with pytest.raises(rattler.RecipeParseError, match="unknown field"):
+        rattler.Stage0Recipe.from_yaml(path.read_text().replace("noarch:", "noarc:"))
+
+
 def test_what_the_recipe_tries_runs():
     for command in (line.split() for test in RECIPE["tests"] for line in test.get("script", [])):
         module = [sys.executable, *command[1:]] if command[0] == "python" else [sys.executable, "-m", *command]
@@ -56,3 +68,27 @@ def test_the_oldest_of_everything_is_what_pyproject_asks_for():
     assert f"jax=={dict(each.split('>=') for each in PROJECT['dependencies'])['jax']}.*" in lines
     assert any(line.startswith("matplotlib==") for line in lines)
     assert not any("wolf" in line or ">=" in line for line in lines)
+
+
+def test_the_readme_is_two_screens():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 100
+
+
+def test_links_of_the_description_lead_somewhere_or_are_plain_words():
+    """What package indexes show has no repository around it; once there is a public address links go there."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["metadata"]["hooks"]
+    readme = shown = (ROOT / "README.md").read_text()
+    for each in settings["fancy-pypi-readme"]["substitutions"]:
+        shown = re.sub(each["pattern"], each["replacement"], shown)
+    link = r"\[([^\]]+)\]\(([^)]+)\)"
+    before, after = re.findall(link, readme), dict(re.findall(link, shown))
+    public = PROJECT["urls"].get("Repository")
+    assert all(target.startswith("https://") for target in after.values())
+    for words, target in before:
+        if target.startswith("https://"):
+            assert after[words] == target
+        elif public:
+            assert after[words].startswith(public)
+            assert after[words].endswith(target)
+        elif not target.endswith(".png"):
+            assert words in shown

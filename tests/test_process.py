@@ -22,7 +22,7 @@ from wolf.numerics.xla import shares_out
 SOURCE = Path(wolf.__file__).parents[1]
 
 
-def run_python(program, seconds=60):
+def run_python(program, seconds=600):
     """Run a program in a process of its own, and give what it printed; one that hangs fails."""
     code = f"import sys; sys.path.insert(0, {str(SOURCE)!r})\n" + textwrap.dedent(program)
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], timeout=seconds, capture_output=True, text=True)

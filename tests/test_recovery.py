@@ -118,7 +118,6 @@ def test_giant_values_are_gone_to_by_no_vote():
     assert np.isfinite(out.covs).all()
 
 
-@pytest.mark.bits
 def test_without_a_rejection_the_vote_changes_no_bit(walks):
     ys = walks[2][0]
     wide = wolf.weights.MahalanobisIMQ(c=50.0)

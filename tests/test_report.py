@@ -17,6 +17,8 @@ from wolf.reports import drawings, numbers, page, verdicts, write_report
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 LARGEST = 5_000_000
+MOVED = "([min, max]) => { const now = window.wolfReport.range(); return now.min !== min || now.max !== max; }"
+DRAWN = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
 @pytest.fixture(scope="module")
@@ -298,42 +300,43 @@ def test_zoom_pan_and_reset_move_all_pictures(browser, written):
         found = opened.evaluate("window.wolfReport.range()")
         return found["min"], found["max"]
 
+    def moved_from(before):
+        opened.wait_for_function(MOVED, arg=before)
+        opened.evaluate(DRAWN)
+        return span()
+
     whole = span()
     opened.click("[data-zoom=in]")
-    opened.wait_for_timeout(100)
-    low, high = span()
+    low, high = moved_from(whole)
     assert high - low == pytest.approx(0.5 * (whole[1] - whole[0]), rel=1e-6)
     opened.click("[data-zoom=right]")
-    opened.wait_for_timeout(100)
-    assert span()[0] > low
+    right = moved_from((low, high))
+    assert right[0] > low
     box = opened.locator("#series .u-over").bounding_box()
     middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     opened.mouse.move(*middle)
     opened.mouse.wheel(0, -200)
-    opened.wait_for_timeout(100)
-    closer = span()
+    closer = moved_from(right)
     assert closer[1] - closer[0] < high - low
     opened.keyboard.down("Shift")
     opened.mouse.down()
     opened.mouse.move(middle[0] + 100, middle[1], steps=5)
     opened.mouse.up()
     opened.keyboard.up("Shift")
-    opened.wait_for_timeout(100)
-    moved = span()
+    moved = moved_from(closer)
     assert moved[0] < closer[0]
     assert moved[1] - moved[0] == pytest.approx(closer[1] - closer[0], rel=1e-6)
     opened.mouse.dblclick(*middle)
-    opened.wait_for_timeout(200)
-    assert span() == pytest.approx(whole)
+    assert moved_from(moved) == pytest.approx(whole)
     opened.mouse.move(box["x"] + 100, middle[1])
     opened.mouse.down()
     opened.mouse.move(box["x"] + 300, middle[1], steps=5)
     opened.mouse.up()
-    opened.wait_for_timeout(200)
-    assert span()[1] - span()[0] == pytest.approx((whole[1] - whole[0]) * 200 / box["width"], rel=0.05)
+    chosen = moved_from(whole)
+    assert chosen[1] - chosen[0] == pytest.approx((whole[1] - whole[0]) * 200 / box["width"], rel=0.05)
     opened.click("#all")
     opened.click("#theme")
-    opened.wait_for_timeout(100)
+    opened.evaluate(DRAWN)
     assert errors == []
     opened.close()
 
@@ -347,7 +350,7 @@ def test_the_page_fits_a_phone_and_the_keyboard(browser, written):
     whole = opened.evaluate("window.wolfReport.range()")
     opened.focus("#series")
     opened.keyboard.press("+")
-    opened.wait_for_timeout(100)
+    opened.wait_for_function(MOVED, arg=(whole["min"], whole["max"]))
     closer = opened.evaluate("window.wolfReport.range()")
     assert closer["max"] - closer["min"] == pytest.approx(0.5 * (whole["max"] - whole["min"]), rel=1e-6)
     assert errors == []

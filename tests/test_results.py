@@ -16,6 +16,7 @@ from wolf.results import ARRAYS
 YS = 10 * np.random.default_rng(1).standard_t(2, (3, 30, 2))
 YS[:, 4], YS[0, 6, 1], YS[1, 8] = np.nan, np.nan, 1e6
 TRACK = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
+LEVEL = wolf.models.local_level(0.1, 1.0)
 
 
 @pytest.fixture(scope="module")
@@ -342,12 +343,13 @@ def test_notebooks_show_fits_and_certificates_escaped():
     fit = dataclasses.replace(fit, starts=(wolf.fitting.result.Start(-10.0, True, 3, "", {}),))
     assert "<td style='text-align:left'>2 ± 0.5</td>" in fit._repr_html_()
     assert "obs_var   2 ± 0.5" in repr(fit)
+    (ax,) = fit.plot().axes
+    assert ax.get_lines()[0].get_xdata().tolist() == [1.0, 3.0]
 
 
 def test_results_draw_themselves(one):
     pytest.importorskip("matplotlib")
-    level = wolf.models.local_level(0.1, 1.0)
-    dated = wolf.filter(level, pandas.Series(YS[0][:, 0], index=pandas.date_range("2024", periods=30)))
+    dated = wolf.filter(LEVEL, pandas.Series(YS[0][:, 0], index=pandas.date_range("2024", periods=30)))
     for out in (dated, wolf.smooth(dated)):
         (ax,) = out.plot().axes
         assert len(ax.collections[1].get_offsets()) > 5  # dots, at their dates
@@ -355,3 +357,33 @@ def test_results_draw_themselves(one):
     assert len(one.plot(coordinate=2).axes[0].collections) == 1  # nothing measures a velocity
     with pytest.raises(ValueError, match="coordinate"):
         one.plot(coordinate=9)
+
+
+def test_a_forecast_is_drawn_after_the_last_measurements(one, many):
+    pytest.importorskip("matplotlib")
+    ahead = wolf.forecast(many, steps=3)
+    with pytest.raises(ValueError, match=r"ahead\[0\]"):
+        ahead.plot()
+    (ax,) = ahead[1].plot(coordinate=1, past=10).axes
+    past, future = ax.get_lines()
+    np.testing.assert_allclose(future.get_ydata(), ahead.obs_means[1, :, 1])
+    np.testing.assert_allclose(past.get_ydata(), many.means[1, -10:, 1])  # state 1 is what coordinate 1 measures
+    assert future.get_xdata().tolist() == [30, 31, 32]
+    with pytest.raises(ValueError, match="coordinate"):
+        ahead[1].plot(coordinate=2)
+    dated = wolf.filter(LEVEL, pandas.Series(YS[0][:, 0], index=pandas.date_range("2024", periods=30)), save="final")
+    (ax,) = wolf.forecast(dated, steps=3).plot().axes
+    assert ax.get_lines()[0].get_xdata()[0] == np.datetime64("2024-01-31")
+    assert ax.get_xlabel() == "time"
+
+
+def test_one_series_is_picked_of_many_that_were_smoothed_or_forecast(one, many):
+    smoothed, ahead = wolf.smooth(many), wolf.forecast(many, steps=3)
+    np.testing.assert_array_equal(smoothed[1].means, smoothed.means[1])
+    assert smoothed[1].plot().axes
+    np.testing.assert_array_equal(ahead[1].lower, ahead.lower[1])
+    for result in (wolf.smooth(one), wolf.forecast(one, steps=3)):
+        with pytest.raises(TypeError, match="one series"):
+            result[0]
+    with pytest.raises(TypeError, match="by its number"):
+        ahead["a"]

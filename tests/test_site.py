@@ -1,6 +1,8 @@
 """The site as a browser sees it: every page fits, loads and links; words are found; what is copied can be run."""
 
+import contextlib
 import http.server
+import os
 import re
 import shutil
 import subprocess
@@ -29,6 +31,10 @@ WORDS = {
 }
 
 
+# The words of what has to be moved sideways to be read: code and tables, folded source aside.
+CUT = """() => [...document.querySelectorAll("pre code, .md-typeset__scrollwrap")]
+    .filter(each => each.scrollWidth > each.clientWidth + 1 && each.innerText)
+    .map(each => each.innerText.slice(0, 80))"""
 FIND = (ROOT / "docs" / "find.md").read_text()
 JOBS = dict(re.findall(r"^\| [^|]+ \| `([^`]+)` \| \[[^]]+\]\(([\w/-]+)\.md\) \|$", FIND, re.MULTILINE))
 
@@ -40,6 +46,17 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         pass
 
 
+@contextlib.contextmanager
+def serving(folder):
+    """Give the address of a folder while it is served."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/"
+        finally:
+            server.shutdown()
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     """Build the site as `make docs` does; give its folder and its address."""
@@ -49,10 +66,8 @@ def site(tmp_path_factory):
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(folder)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield folder, f"http://127.0.0.1:{server.server_port}/"
-    server.shutdown()
+    with serving(folder) as base:
+        yield folder, base
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +104,8 @@ def test_every_page_fits_loads_nothing_from_elsewhere_and_has_no_script_error(si
         wide = view.evaluate("document.documentElement.scrollWidth")
         if wide > width:
             faults.append((page, wide))
+        if width == WIDTHS[0]:
+            faults += [(page, words) for words in view.evaluate(CUT)]
     view.close()
     assert not faults
 
@@ -166,3 +183,24 @@ def test_formulas_are_drawn(site, browser):
     view.close()
     assert len(heights) == 2
     assert heights[1] > 2.5 * 16  # three lines
+
+
+def test_the_header_switches_between_the_versions_that_were_released(browser, tmp_path):
+    pytest.importorskip("mike", reason="the site needs docs/requirements.txt")
+    git = partial(subprocess.run, check=True, capture_output=True, cwd=tmp_path / "clone")
+    subprocess.run(["git", "clone", "-q", "--depth=1", f"file://{ROOT}", tmp_path / "clone"], check=True)
+    who = {f"GIT_{role}_{what}": "docs@example.org" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    env = os.environ | who | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}  # for mkdocs
+    mike = [sys.executable, "-c", "import sys; from mike.driver import main; sys.exit(main())"]
+    for version in (["0.1"], ["0.2", "latest"]):
+        git([*mike, "deploy", "--update-aliases", *version], env=env)
+    git([*mike, "set-default", "latest"], env=env)
+    git(["git", "checkout", "-q", "-f", "gh-pages"])
+    with serving(tmp_path / "clone") as base:
+        view = browser.new_page(viewport={"width": 1366, "height": 800})
+        view.goto(base, wait_until="load")
+        view.wait_for_selector(".md-version__link", state="attached")
+        links = view.eval_on_selector_all(".md-version__link", "all => all.map(each => [each.innerText, each.href])")
+        assert view.url == f"{base}latest/"
+        view.close()
+    assert links == [["0.2", f"{base}0.2/"], ["0.1", f"{base}0.1/"]]

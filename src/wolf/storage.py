@@ -16,6 +16,8 @@ import numpy as np
 from wolf import interrupts
 from wolf.numerics.fingerprints import fingerprint
 
+ZIP = b"PK\x03\x04"  # how an .npz file begins, as every zip file that is not empty
+
 
 def write(path: Path, header: dict[str, Any], arrays: dict[str, Any]) -> None:
     """Write numbers and a header of JSON values to an `.npz` file, whole or not at all."""
@@ -141,13 +143,25 @@ def unpack(
     return _read(name, lambda _: io.BytesIO(data), kind, version, fields)
 
 
+def _arrays(opened: Any) -> dict[str, np.ndarray]:
+    """Read the arrays of an `.npz` file; NumPy's own words for what is none tell people to allow code."""
+    if opened.read(len(ZIP)) != ZIP:
+        raise ValueError("it does not begin as an .npz file")
+    opened.seek(0)
+    try:
+        with np.load(opened, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except ValueError as error:
+        raise ValueError("something in it is no array of numbers") from error
+
+
 def _read(
     path: Any, opener: Callable[[str], Any], kind: str, version: int, fields: tuple[str, ...]
 ) -> tuple[dict, dict[str, np.ndarray]]:
     try:
-        with opener("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        checksum = arrays.pop("checksum", None)
+        with opener("rb") as opened:
+            arrays = _arrays(opened)
+        checksum = arrays.pop("checksum", np.zeros(0))
         sound = np.array_equal(checksum, _checksum(arrays))
         header = dict(json.loads(arrays.pop("header").tobytes()))
     except FileNotFoundError:

@@ -3,8 +3,8 @@
 python tests/attack/kills.py save 200       during `Online.save`, again and again onto one file
 python tests/attack/kills.py filter 50      during `wolf filter`
 
-Children are forked before JAX starts, so that each begins at once. Prints how many kills there were, how many of them
-came while a file was half written beside its target, and how many files were torn.
+Children are forked before JAX starts and after all is imported, so that each begins at once. Prints how many kills
+there were, how many of them came while a file was half written beside its target, and how many files were torn.
 """
 
 import os
@@ -18,6 +18,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 
 import wolf
+import wolf.cli.filtering
+import wolf.native
+import wolf.online
 from wolf.cli import main as command
 
 MODEL = wolf.models.local_level(1.0, 1.0)

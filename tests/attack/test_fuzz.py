@@ -10,6 +10,7 @@ import os
 import jax
 import numpy as np
 import pytest
+from tests.rows import PARTS
 
 import wolf
 from wolf import entry, native
@@ -23,6 +24,9 @@ SLACK = 1e-9  # of the largest variance: what rounding may leave below zero
 GAUSSIAN = [name for name in wolf.methods.names() if isinstance(wolf.methods.make(name), wolf.GaussianFilter)]
 METHODS = {name: wolf.methods.make(name) for name in [*GAUSSIAN, "KF-Ting", "IMM"]}
 METHODS |= {"Learned-each": wolf.Learned(sensors="each"), "Forgetful": Forgetful(wolf.WoLF())}
+# Each part and each weight; the other rows are made of the same ones, and are asked by `make fuzz`.
+ASKED = PARTS | {"WoLF-Huber", "WoLF-IMQ", "WoLF-MD", "WoLF-StudentT", "WoLF-Tukey", "WoLF-Welsch"}
+ASKED |= {"Learned-each", "Forgetful"}
 FEWER_SHAPES = 20 * len(METHODS) * len(SHAPES)  # below this many cases a method gets one shape
 
 
@@ -80,10 +84,14 @@ def complaints(final, saved):
     return wrong
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("number", range(len(METHODS)), ids=list(METHODS))
-def test_no_model_and_no_data_break_a_filter(number, x64):
-    name, method = list(METHODS.items())[number]
+def tier(name):
+    """Say in which tier a row is."""
+    return pytest.mark.thorough if name in ASKED else pytest.mark.slow
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=tier(name)) for name in METHODS])
+def test_no_model_and_no_data_break_a_filter(name, x64):
+    method, number = METHODS[name], list(METHODS).index(name)
     shapes = SHAPES if CASES >= FEWER_SHAPES else [SHAPES[number % len(SHAPES)]]
     failed = []
     for states, measured in shapes:

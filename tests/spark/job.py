@@ -1,6 +1,6 @@
 """A job for `test_spark.py`, in a process that can be killed: a folder of Parquet through `wolf.spark`.
 
-python job.py MASTER ROOT batch|stream
+python job.py MASTER ROOT batch|files|stream
 """
 
 import os
@@ -45,6 +45,11 @@ def batch(spark, root):
     out.write.mode("overwrite").parquet(str(root / "batch"))
 
 
+def files(spark, root):
+    done = wolf.spark.filter_parquet(spark, root / "in", root / "files", **HOW, mode="resume", memory=4e8)
+    (root / "counted").write_text(str((done.rows, done.unused, sum(part["rows"] for part in done.parts))))
+
+
 def stream(spark, root):
     schema = spark.read.parquet(str(root / "in")).schema
     rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(root / "in"))
@@ -59,5 +64,5 @@ def stream(spark, root):
 if __name__ == "__main__":
     place = Path(sys.argv[2])
     spark = session(sys.argv[1])
-    {"batch": batch, "stream": stream}[sys.argv[3]](spark, place)
+    {"batch": batch, "files": files, "stream": stream}[sys.argv[3]](spark, place)
     (place / f"done-{sys.argv[3]}").touch()

@@ -194,17 +194,51 @@ def same(got, expected):
         assert one[name].to_pylist() == other[name].to_pylist(), name
 
 
-def test_a_table_of_spark_has_the_bits_of_one_machine(rows, tmp_path):
-    root = tmp_path
+def without_late_rows(rows, root):
+    """Lay the same files out but for the rows that a stream finds too late."""
     (root / "in").mkdir()
     for path in sorted((rows[0] / "in").iterdir()):
         table = parquet.read_table(path)
         if path.name == "rows10.parquet":
-            table = table.slice(0, table.num_rows - 5)  # without those that a stream finds too late
+            table = table.slice(0, table.num_rows - 5)
         parquet.write_table(table, root / "in" / path.name)
+    return root
+
+
+def parts(folder):
+    return pyarrow.concat_tables([parquet.read_table(path) for path in sorted(folder.glob("*.parquet"))])
+
+
+def test_a_table_of_spark_has_the_bits_of_one_machine(rows, tmp_path):
+    root = without_late_rows(rows, tmp_path)
     finish("local[2]", root, "batch")
-    got = pyarrow.concat_tables([parquet.read_table(path) for path in (root / "batch").glob("*.parquet")])
-    same(got, rows[1])
+    same(parts(root / "batch"), rows[1])
+
+
+def test_a_folder_on_spark_has_the_same_bits_after_kills_of_executor_and_driver(rows, tmp_path):
+    root, rng, killed = without_late_rows(rows, tmp_path), np.random.default_rng(2), []
+    work = root / "files" / "_wolf"
+    for _ in range(TRIES):
+        with start("local-cluster[2,1,1024]", root, "files") as process:
+            begun = wait_for(lambda p=process: (work / "manifest.json").exists() and executors(p.pid), process)
+            time.sleep(float(rng.uniform(0.0, 3.0)))
+            if begun and len(killed) < 2 and not (root / "files" / "_SUCCESS").exists():
+                killed.append(process.pid if killed else executors(process.pid)[0])
+                if len(killed) == 2:
+                    end(process)
+                else:
+                    os.kill(killed[0], signal.SIGKILL)
+            if process.wait(timeout=500) == 0:
+                same(parts(root / "files"), rows[1])
+                if len(killed) == 2:
+                    break
+                shutil.rmtree(root / "files")
+    assert len(killed) == 2
+    assert process.returncode == 0, (root / "log").read_text()[-3000:]
+    same(parts(root / "files"), rows[1])
+    assert (root / "counted").read_text() == str((rows[1].num_rows + 1, 25, rows[1].num_rows + 1))
+    left = {path.name for path in (root / "files").iterdir() if not path.name.startswith("part-")}
+    assert left == {"_wolf", "_SUCCESS"}
 
 
 def test_a_stream_of_spark_has_the_same_bits(rows, tmp_path):
@@ -250,7 +284,7 @@ def test_two_kills_of_executors_lose_and_double_nothing(rows, tmp_path):
 def test_the_page_runs_as_it_stands(tmp_path):
     page = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", page, re.S)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYSPARK_PYTHON": sys.executable}
     environment |= {"SPARK_LOCAL_IP": "127.0.0.1"}
     for _ in range(TRIES):

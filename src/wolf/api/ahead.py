@@ -74,7 +74,7 @@ def forecast(
     half = deviations(level) * np.sqrt(np.diagonal(measured.cov, axis1=-2, axis2=-1))
     lower, upper = measured.mean - half, measured.mean + half
     index = index_ahead(out.index, int(steps))
-    return Forecast(states.mean, states.cov, measured.mean, measured.cov, lower, upper, level, index)
+    return Forecast(states.mean, states.cov, measured.mean, measured.cov, lower, upper, level, index, out)
 
 
 def _last_inputs(out: Filtered) -> np.ndarray | None:

@@ -3,20 +3,19 @@
 import dataclasses
 from collections.abc import Callable, Sequence
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from wolf import checks
-from wolf.arrow import buckets, folders
+from wolf.arrow import buckets, folders, locations
 from wolf.arrow.batches import check_columns, filter_batches, read_times
 from wolf.numerics.fingerprints import fingerprint
 from wolf.online.bank import Bank
 from wolf.protocols import Filter
 from wolf.statespace import Model
 
-BATCH = 131_072  # rows that go through a bank at once, and of a row group that is written
+BATCH = 65_536  # rows that go through a bank at once, and of a row group that is written; more leave the cache
 COPIES, PER_ROW = 3, 100  # of the rows of a bucket: read, sorted, written; order, times, states
 
 
@@ -55,15 +54,29 @@ def filter_dataset(
         workers: number of processes; as many as there are cores if None.
         told: called with what is being done, the rows done since this start and those to do.
     """
+    place, bank = locations.find(source), Bank(model, method)
+    work, settings = plan(place, bank, key=key, values=values, time=time, step=step, level=level)
+    team = folders.Processes(workers, memory)
+    return folders.run(place, locations.find(out), key, work, settings, team, told)
+
+
+def plan(
+    source: locations.Location,
+    bank: Bank,
+    *,
+    key: str,
+    values: str | Sequence[str],
+    time: str | None,
+    step: float,
+    level: float,
+) -> tuple["Banked", dict[str, Any]]:
+    """Check what `filter_dataset` was asked; give the work, and what tells it from another."""
     names = (values,) if isinstance(values, str) else tuple(values)
-    place = Path(source)
-    bank = Bank(model, method)
-    check_columns(buckets.open_files(place, buckets.list_files(place)).schema, bank, key, names, time)
+    check_columns(buckets.open_folder(source).schema, bank, key, names, time)
     checks.positive_number("step", step)
-    work = Banked(model, bank.method, key, names, time, step, checks.level(level))
-    settings: dict[str, Any] = {"model": fingerprint(model), "method": fingerprint(bank.method), "values": list(names)}
-    settings |= {"time": time, "step": step, "level": level}
-    return folders.run(place, Path(out), key, work, settings, memory=memory, processes=workers, told=told)
+    work = Banked(bank.model, bank.method, key, names, time, step, checks.level(level))
+    settings: dict[str, Any] = {"model": fingerprint(bank.model), "method": fingerprint(bank.method)}
+    return work, settings | {"values": list(names), "time": time, "step": step, "level": level}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,10 +99,10 @@ class Banked:
         """Filter a bucket."""
         import pyarrow
 
-        _, rank = buckets.number(table[self.key], self.key, 1)
+        rank = buckets.rank(table[self.key], self.key)
         times = None if self.time is None else read_times(table[self.time].combine_chunks(), self.time)
-        order = np.lexsort((rank,) if times is None else (times, rank))
-        table = table.take(order)
+        mixed = times is not None and (times[1:] < times[:-1]).any()
+        table = table.take(np.lexsort((np.asarray(times), rank)) if mixed else buckets.sort(rank))
         bank, counts = Bank(self.model, self.method), {"outliers": 0, "unused": 0}
         named: Any = {"key": self.key, "values": self.values, "time": self.time, "step": self.step, "level": self.level}
         out = filter_batches(table.to_reader(BATCH), bank, **named)

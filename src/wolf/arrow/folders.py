@@ -8,7 +8,7 @@ import dataclasses
 import json
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,10 +16,11 @@ import numpy as np
 
 from wolf import checks, storage
 from wolf.arrow import buckets, workers
+from wolf.arrow.locations import Location
 from wolf.results import count
 
-FORMAT, VERSION = "wolf-folder", 1
-WORK = "_wolf"  # readers of datasets pass over names that begin so
+FORMAT, VERSION = "wolf-folder", 2
+WORK, SUCCESS = "_wolf", "_SUCCESS"  # readers of datasets pass over names that begin so
 BASE = 250 * 2**20  # bytes of a process before it has any rows: Python, JAX, pyarrow
 LEAST = 16 * 2**20  # bytes of rows that a process must have room for
 MOST = 2**28  # bytes of a chunk; beyond, nothing gets faster
@@ -41,6 +42,39 @@ class Work(Protocol):
         ...
 
 
+class Team(Protocol):
+    """Those who do the work: processes of this machine, or of a cluster.
+
+    Attributes:
+        count: how many work at a time.
+        room: bytes of rows that each may hold.
+    """
+
+    count: int
+    room: float
+
+    def run(self, tasks: Sequence[workers.Task]) -> Iterator[int]:
+        """Do tasks, each at least once, and give the rows of each as they are done, in any order."""
+        ...
+
+
+class Processes:
+    """Processes of this machine.
+
+    Args:
+        count: how many work at a time; as many as there are cores if None.
+        memory: bytes that all together may take; half of the machine's if None.
+    """
+
+    def __init__(self, count: int | None, memory: float | None) -> None:
+        self.count = (os.cpu_count() or 1) if count is None else checks.count("workers", count)
+        self.room = _room(memory, self.count)
+
+    def run(self, tasks: Sequence[workers.Task]) -> Iterator[int]:
+        """Do tasks."""
+        return workers.run(tasks, self.count)
+
+
 @dataclasses.dataclass(frozen=True)
 class Foldered:
     """What was done to a folder, earlier starts included.
@@ -52,14 +86,16 @@ class Foldered:
         outliers: rows that were called so.
         unused: rows that are null in the output, because their key had one of the same time, or its series failed.
         failed: series that could not be filtered.
+        parts: the same for each file, with its name.
     """
 
-    out: Path
+    out: Path | str
     rows: int
     keys: int
     outliers: int
     unused: int
     failed: int
+    parts: tuple[dict[str, Any], ...] = dataclasses.field(default=(), repr=False)
 
     def __str__(self) -> str:
         """Tell it in a few lines."""
@@ -75,15 +111,14 @@ COUNTS = ("rows", "keys", "outliers", "unused", "failed")
 
 
 def run(
-    source: Path,
-    out: Path,
+    source: Location,
+    out: Location,
     key: str,
     work: Work,
     settings: dict[str, Any],
-    *,
-    memory: float | None = None,
-    processes: int | None = None,
+    team: Team,
     told: Told | None = None,
+    anew: bool = False,
 ) -> Foldered:
     """Work on all buckets of a folder that are not done yet.
 
@@ -93,34 +128,57 @@ def run(
         key: column whose values say which rows belong together.
         work: done to each bucket.
         settings: that tell this work from another; an earlier start must have had the same.
-        memory: bytes that all processes together may take; half of the machine's if None.
-        processes: how many work at a time; as many as there are cores if None.
+        team: that does it.
         told: called with what is being done, rows done since this start, and rows to do.
+        anew: remove what an earlier run has written, in place of going on with it.
     """
-    paths = buckets.list_files(source)
-    if out.resolve().is_relative_to(source.resolve()):
-        raise ValueError(f"{out} lies in {source}, which is read; choose another place to write")
-    data = buckets.open_files(source, paths)
+    found = buckets.list_files(source)
+    check_apart(source, out)
+    data = buckets.open_files(source, [name for name, _, _ in found])
     if key not in data.schema.names:
         raise ValueError(f"there is no column {key!r}; there are {', '.join(map(repr, data.schema.names))}")
-    processes = (os.cpu_count() or 1) if processes is None else checks.count("workers", processes)
-    (out / WORK).mkdir(parents=True, exist_ok=True)
-    held = storage.hold(out / WORK / "lock", f"another process is writing to {out}")
+    if anew:
+        _check_own(out)
+    (out / WORK).make()
+    held = None
+    if out.system is None:
+        held = storage.hold(Path((out / WORK / "lock").path), f"another process is writing to {out}")
     try:
-        manifest = _begin(source, paths, out, data, work, settings | {"key": key}, _room(memory, processes), processes)
+        if anew:
+            _remove(out)
+        manifest = _begin(source, found, out, data, work, settings | {"key": key}, team)
         if "done" not in manifest:
-            job = _Job(data.schema, key, out, manifest["buckets"])
-            chunks = buckets.cut(data, manifest["chunk_rows"])
-            _spread(job, chunks, processes, manifest["rows"], told or _silent)
-            _filter(job, len(chunks), work, processes, manifest["rows"], told or _silent)
-            manifest |= {"done": _finish(job)}
-            _write_manifest(out, manifest)
-            for left in (out / WORK).glob("*.arrow"):
-                left.unlink()
-        return Foldered(out, **manifest["done"])
+            _do(_Job(data, key, out, manifest, work, team, told or _silent))
+        return Foldered(Path(out.path) if out.system is None else out.given, **manifest["done"], parts=_parts(out))
     finally:
         if held is not None:
             os.close(held)
+
+
+def _check_own(out: Location) -> None:
+    """Refuse to write over what is not of an earlier run."""
+    ours = (out / WORK / "manifest.json").exists()
+    if out.exists() and not ours and (not out.is_folder() or out.list(deep=True)):
+        raise ValueError(f"{out} was not written by wolf, and is not removed; choose another place")
+
+
+def _remove(out: Location) -> None:
+    """Remove what an earlier run has written."""
+    for place in (out, out / WORK):
+        own = ("part-", ".part-", SUCCESS) if place is out else ("part-", ".", "rows-", "manifest")
+        for name in sorted(name for name, _, _ in place.list() if name.startswith(own)):
+            (place / name).remove()
+
+
+def check_apart(source: Location, out: Location) -> None:
+    """Refuse to write into what is read, or around it."""
+    if source.system != out.system:
+        return
+    place, other = (Path(each.path).resolve() if each.system is None else Path(each.path) for each in (source, out))
+    if other.is_relative_to(place):
+        raise ValueError(f"{out} lies in {source}, which is read; choose another place to write")
+    if place.is_relative_to(other):
+        raise ValueError(f"{source}, which is read, lies in {out}; choose another place to write")
 
 
 def _silent(words: str, done: int, total: int) -> None:
@@ -128,13 +186,25 @@ def _silent(words: str, done: int, total: int) -> None:
 
 
 def _room(memory: float | None, processes: int) -> float:
-    """Say how many bytes of rows a process may hold."""
+    """Say how many bytes of rows a process of this machine may hold."""
     whole = SHARE * machine_memory() if memory is None else checks.positive_number("memory", memory)
-    room = (whole - BASE) / processes - BASE  # the one that hands out the work takes memory too
+    return room_of(whole, processes, processes + 1)  # the one that hands out the work takes memory too
+
+
+def room_of(memory: float, workers: int, processes: int | None = None) -> float:
+    """Say how many bytes of rows each may hold of those that share so much memory.
+
+    Args:
+        memory: bytes of all.
+        workers: that hold rows.
+        processes: that take memory; as many if None.
+    """
+    processes = workers if processes is None else processes
+    room = (memory - BASE * processes) / workers
     if room < LEAST:
-        needed = ((BASE + LEAST) * processes + BASE) / 2**30
+        needed = (BASE * processes + LEAST * workers) / 2**30
         raise ValueError(
-            f"memory must be at least {needed:.1f} GB for {count(processes, 'process')}; got {whole / 2**30:.1f} GB. "
+            f"memory must be at least {needed:.1f} GB for {count(workers, 'process')}; got {memory / 2**30:.1f} GB. "
             "Give more, or fewer workers"
         )
     return room
@@ -152,108 +222,159 @@ def machine_memory() -> float:
 
 
 def _begin(
-    source: Path,
-    paths: list[Path],
-    out: Path,
+    source: Location,
+    found: list[tuple[str, int, int]],
+    out: Location,
     data: Any,
     work: Work,
     settings: dict[str, Any],
-    room: float,
-    processes: int,
+    team: Team,
 ) -> dict[str, Any]:
     """Read what an earlier start has settled, or settle it: how many buckets, how large a chunk."""
-    stats = [(str(path.relative_to(source)), path.stat()) for path in paths]
-    about = {"settings": settings, "files": [[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats]}
+    about = {"settings": settings, "files": found}
     about = json.loads(json.dumps({"format": FORMAT, "version": VERSION} | about))
     path = out / WORK / "manifest.json"
     if path.exists():
-        manifest = dict(json.loads(path.read_text()))
+        manifest = dict(json.loads(path.read()))
         for name, mine in about.items():
             if manifest.get(name) != mine:
                 what = {"settings": "other settings", "files": "other files, or they have changed since"}
                 words = what.get(name, "another version of wolf")
                 raise ValueError(f"{out} was begun with {words}; go on with the same, or choose another folder")
         return manifest
-    if any(out.glob("*.parquet")):
+    if any(name.endswith(".parquet") for name, _, _ in out.list()):
         raise ValueError(f"{out} holds files of something else; give an empty folder, or one to go on with")
     rows, size = data.count_rows(), buckets.row_size(data)
     if not rows:
         raise ValueError(f"{source} has no rows")
-    wanted = math.ceil(rows * work.room(size) / room)
-    chunk_rows = max(1, int(min(room / COPIES, MOST) / size))
-    settled = {"rows": rows, "buckets": max(wanted, BUCKETS_EACH * processes), "chunk_rows": chunk_rows}
-    _write_manifest(out, about | settled)
+    wanted = math.ceil(rows * work.room(size) / team.room)
+    chunk_rows = min(min(team.room / COPIES, MOST) / size, rows / team.count)
+    settled = {"rows": rows, "buckets": max(wanted, BUCKETS_EACH * team.count), "chunk_rows": math.ceil(chunk_rows)}
+    # A range of keys cannot be cut as finely as by a hash, but there must be work for all, and a kill cost little.
+    settled |= {"most_rows": math.floor(min(team.room / work.room(size), math.ceil(rows / team.count / 2)))}
+    _write(path, about | settled)
     return about | settled
 
 
-def _write_manifest(out: Path, manifest: dict[str, Any]) -> None:
-    with storage.atomic(out / WORK / "manifest.json") as file:
-        file.write(json.dumps(manifest, indent=1).encode())
+def _write(path: Location, facts: dict[str, Any]) -> None:
+    with path.writing() as file:
+        file.write(json.dumps(facts, indent=1).encode())
 
 
 @dataclasses.dataclass(frozen=True)
 class _Job:
-    schema: Any
+    """What is to be done, as `run` was told, with what was settled."""
+
+    data: Any
     key: str
-    out: Path
-    count: int
+    out: Location
+    manifest: dict[str, Any]
+    work: Work
+    team: Team
+    told: Told
 
-    def chunk(self, index: int) -> Path:
-        return self.out / WORK / f"rows-{index:05d}.arrow"
-
-    def part(self, bucket: int) -> Path:
+    def part(self, bucket: int) -> Location:
         return self.out / f"part-{bucket:05d}.parquet"
 
-    def facts(self, bucket: int) -> Path:
+    def facts(self, bucket: int) -> Location:
         return self.out / WORK / f"part-{bucket:05d}.json"
 
 
-def _spread(job: _Job, chunks: list[list[Any]], processes: int, rows: int, told: Told) -> None:
-    """Spread the chunks that are not."""
-    left = [i for i in range(len(chunks)) if not job.chunk(i).exists()]
-    same = job.schema, job.key, job.count
-    tasks: list[workers.Task] = [(buckets.spread, (chunks[i], *same, job.chunk(i))) for i in left]
+def _do(job: _Job) -> None:
+    """Do what is not done, and tell that it is."""
+    rows, count = job.manifest["rows"], job.manifest["buckets"]
+    every = buckets.units(job.data)
+    sources: Sequence[Any] | None = buckets.ranges(
+        every, job.data.schema, job.key, math.ceil(rows / count), job.manifest["most_rows"]
+    )
+    sources = _spread(job, every) if sources is None else sources
+    _filter(job, sources)
+    there = {name for name, _, _ in (job.out / WORK).list()}
+    if len([name for name in there if name.startswith("part-")]) < len(sources):
+        raise ValueError(f"what tasks have written is not in {job.out}: it must be a folder that all machines see")
+    facts = [json.loads(job.facts(i).read()) for i in range(len(sources))]
+    done = {name: int(np.sum([each.get(name, 0) for each in facts])) for name in COUNTS}
+    if done["rows"] != rows:
+        raise ValueError(f"{done['rows']:,} rows were read of {rows:,}: the files changed meanwhile; begin anew")
+    job.manifest["done"] = done
+    for place in (job.out, job.out / WORK):
+        for name, _, _ in place.list():
+            if name.endswith((".arrow", ".part")):  # rows that were spread, and what a kill has left
+                (place / name).remove()
+    _write(job.out / SUCCESS, {})
+    _write(job.out / WORK / "manifest.json", job.manifest)
+
+
+def _spread(job: _Job, every: list[buckets.Unit]) -> list[buckets.SpreadRows]:
+    """SpreadRows the chunks that are not."""
+    rows, count = job.manifest["rows"], job.manifest["buckets"]
+    chunks = buckets.cut(every, job.manifest["chunk_rows"])
+    locations = [job.out / WORK / f"rows-{i:05d}.arrow" for i in range(len(chunks))]
+    there = {name for name, _, _ in (job.out / WORK).list()}
+    left = [i for i in range(len(chunks)) if f"rows-{i:05d}.arrow" not in there]
+    same = job.data.schema, job.key, count
+    tasks: list[workers.Task] = [(buckets.spread, (chunks[i], *same, locations[i])) for i in left]
     total, done = round(rows * len(left) / max(len(chunks), 1)), 0
-    for some in workers.run(tasks, processes):
+    for some in job.team.run(tasks):
         done += some
-        told(f"Spreading rows over {job.count} buckets", done, total)
+        job.told(f"Spreading rows over {count} buckets", done, total)
+    return [buckets.SpreadRows(locations, i) for i in range(count)]
 
 
-def _filter(job: _Job, chunks: int, work: Work, processes: int, rows: int, told: Told) -> None:
+def _filter(job: _Job, sources: Sequence[Any]) -> None:
     """Filter the buckets that are not."""
-    spread = [job.chunk(i) for i in range(chunks)]
-    left = [i for i in range(job.count) if not job.facts(i).exists()]
-    tasks: list[workers.Task] = [(filter_bucket, (spread, i, work, job.part(i), job.facts(i))) for i in left]
-    total, done = round(rows * len(left) / job.count), 0
-    for some in workers.run(tasks, processes):
+    there = {name for name, _, _ in (job.out / WORK).list()}
+    left = [i for i in range(len(sources)) if f"part-{i:05d}.json" not in there]
+    tasks: list[workers.Task] = [(filter_bucket, (sources[i], job.work, job.part(i), job.facts(i))) for i in left]
+    total, done = round(job.manifest["rows"] * len(left) / len(sources)), 0
+    for some in job.team.run(tasks):
         done += some
-        told("Filtering", done, total)
+        job.told("Filtering", done, total)
 
 
-def filter_bucket(spread: list[Path], bucket: int, work: Work, part: Path, facts: Path) -> int:
-    """Work on one bucket, and write what comes of it; give the number of rows."""
+def filter_bucket(source: Any, work: Work, part: Location, facts: Location) -> int:
+    """Work on one bucket, and write what comes of it; give the number of rows.
+
+    It may be done twice, also at the same time: both write the same, under the same names.
+    """
     from pyarrow import parquet
 
-    table = buckets.gather(spread, bucket)
+    table = source.read()
     rows, counts = table.num_rows, {}
     if rows:
-        with storage.atomic(part) as file:
+        with part.writing() as file:
             writers: list[Any] = []
 
             def write(some: Any) -> None:
                 if not writers:
-                    writers.append(parquet.ParquetWriter(file, some.schema))
+                    coded = worth_coding(some.schema, table.column_names)
+                    writers.append(parquet.ParquetWriter(file, some.schema, use_dictionary=coded))
                 writers[0].write_table(some)
 
             counts = work(table, write)
             for writer in writers:
                 writer.close()
-    with storage.atomic(facts) as file:  # after the part: what is counted is there
-        file.write(json.dumps(counts | {"rows": rows}).encode())
+    _write(facts, counts | {"rows": rows})  # after the part: what is counted is there
     return rows
 
 
-def _finish(job: _Job) -> dict[str, int]:
-    """Sum the counts of all buckets."""
-    every = [json.loads(job.facts(i).read_text()) for i in range(job.count)]
-    return {name: int(np.sum([each.get(name, 0) for each in every])) for name in COUNTS}
+def worth_coding(schema: Any, given: Sequence[str]) -> list[str]:
+    """Name the columns that may repeat themselves, for Parquet to look for it; numbers of a filter do not.
+
+    To look takes more than the filter, and more room than it saves.
+
+    Args:
+        schema: of what is written.
+        given: columns that were read.
+    """
+    from pyarrow import types
+
+    return [field.name for field in schema if field.name in given or not types.is_floating(field.type)]
+
+
+def _parts(out: Location) -> tuple[dict[str, Any], ...]:
+    """Tell what became of each file."""
+    names = [name for name, _, _ in (out / WORK).list() if name.startswith("part-")]
+    every = {name.replace(".json", ".parquet"): json.loads((out / WORK / name).read()) for name in names}
+    blank = dict.fromkeys(COUNTS, 0)
+    return tuple({"file": name} | blank | facts for name, facts in every.items() if facts["rows"])

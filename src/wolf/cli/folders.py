@@ -1,10 +1,9 @@
 """What `wolf filter` does to a folder: find the columns in its first rows, and clean it bucket by bucket."""
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
-from wolf.arrow import buckets, filter_dataset
+from wolf.arrow import buckets, filter_dataset, locations
 from wolf.arrow.folders import Foldered
 from wolf.cli import columns as finding
 from wolf.cli import filtering, streaming
@@ -68,8 +67,7 @@ def find_columns(
     source: str, time: tuple[str, ...], values: tuple[str, ...], by: str
 ) -> tuple[str | None, list[str], list[str]]:
     """Find the time and the values in the first rows of a folder, where they are not named."""
-    place = Path(source)
-    head = buckets.first_rows(buckets.open_files(place, buckets.list_files(place)))
+    head = buckets.first_rows(buckets.open_folder(locations.find(source)))
     table = files.Table(source, head, "parquet", ",", lambda: iter(head.to_batches()))
     if len(time) > 1:
         raise ValueError("the time of a folder is one column; put date and time of day together first")

@@ -10,12 +10,22 @@ import numpy as np
 from wolf import checks
 
 OBS_SHARE, DYNAMICS_SHARE = 0.25, 0.05  # of the variance of differences, for variances that were given no start
+VARIANCES = ("_var", "_rate")  # how their names end
 LARGEST_STEP = 1e150  # whose square is still a number
 MAD = 1.4826  # from a median absolute deviation to the standard deviation of a Gaussian
 
 
-def guesses(builder: Callable[..., Any], ys: Any, given: dict[str, float]) -> dict[str, float]:
-    """Find the parameters that a builder takes, and where to start them."""
+def guesses(
+    builder: Callable[..., Any], ys: Any, given: dict[str, float], around_slope: bool = False
+) -> dict[str, float]:
+    """Find the parameters that a builder takes, and where to start them.
+
+    Args:
+        builder: as in `fit`.
+        ys: as in `fit`.
+        given: first guesses by name.
+        around_slope: take the usual step for a slope, which is no noise.
+    """
     try:
         taken = dict(inspect.signature(builder).parameters)
     except (TypeError, ValueError) as error:
@@ -33,8 +43,10 @@ def guesses(builder: Callable[..., Any], ys: Any, given: dict[str, float]) -> di
         if name in given or parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
             continue
         if parameter.default is parameter.empty:
-            if name.endswith(("_var", "_rate")):
-                found[name] = (OBS_SHARE if name.startswith("obs") else DYNAMICS_SHARE) * difference_var(ys)
+            if name.endswith(VARIANCES):
+                found[name] = (OBS_SHARE if name.startswith("obs") else DYNAMICS_SHARE) * difference_var(
+                    ys, around_slope
+                )
             else:
                 unknown.append(name)
         elif isinstance(parameter.default, int | float) and not isinstance(parameter.default, bool):
@@ -52,8 +64,12 @@ def is_many(ys: Any) -> bool:
     return isinstance(ys, list | tuple) and len(ys) > 0 and np.ndim(ys[0]) > 0
 
 
-def difference_var(ys: Any) -> float:
+def difference_var(ys: Any, around_slope: bool = False) -> float:
     """Estimate the variance of the step from one measurement to the next, outliers aside.
+
+    Args:
+        ys: as in `fit`.
+        around_slope: measure steps from the usual one.
 
     Example:
         >>> round(difference_var(np.arange(10.0) % 2), 3)
@@ -65,7 +81,7 @@ def difference_var(ys: Any) -> float:
     for block in blocks:
         for column in np.moveaxis(block, -1, 0).reshape(block.shape[-1], -1):
             values = column[np.isfinite(column)]
-            sizes.append(np.abs(np.diff(values)))
+            sizes.append(np.abs(_around_middle(np.diff(values)) if around_slope else np.diff(values)))
     steps = np.concatenate(sizes) if sizes else np.zeros(0)
     if not steps.size:
         raise ValueError("there are fewer than two numbers: no noise can be fitted to them")
@@ -75,6 +91,12 @@ def difference_var(ys: Any) -> float:
     if middle > LARGEST_STEP:
         raise ValueError(f"values {middle:.3g} apart are too large to fit a variance to; divide them by something")
     return (MAD * middle) ** 2
+
+
+def _around_middle(steps: np.ndarray) -> np.ndarray:
+    """Leave out the usual step, unless nothing remains of most."""
+    beyond = steps - np.median(steps) if steps.size else steps
+    return beyond if np.count_nonzero(beyond) > 0.5 * steps.size else steps
 
 
 def largest_step(ys: np.ndarray) -> float:

@@ -11,11 +11,10 @@ from wolf.engine.parallel import bound_programs
 from wolf.fitting.batches import Batch
 from wolf.fitting.descent import Asked, Told, drive
 from wolf.fitting.differences import around, differences
-from wolf.fitting.guesses import guesses
 from wolf.fitting.problem import Problem
 from wolf.fitting.result import Fit
-from wolf.fitting.search import Score, check_options
-from wolf.fitting.transforms import Bounds, Transform
+from wolf.fitting.search import Score, check_options, first_transform, holding
+from wolf.fitting.transforms import Bounds
 from wolf.protocols import Filter
 from wolf.statespace import Model
 
@@ -26,6 +25,7 @@ def fit_many(
     *,
     start: Mapping[str, float] | None = None,
     bounds: Mapping[str, Bounds] | None = None,
+    hold: Mapping[str, Any] | None = None,
     score: Score = "two-part",
     method: str | Filter | None = None,
     restarts: int = 2,
@@ -40,6 +40,7 @@ def fit_many(
         ys: (series, T, M), or (series, T) if one thing is measured; or a list of arrays of different lengths.
         start: as in `wolf.fit`, for all of them; what is not given is guessed from each series.
         bounds: as in `wolf.fit`.
+        hold: as in `wolf.fit`, for all of them.
         score: as in `wolf.fit`.
         method: as in `wolf.fit`.
         restarts: as in `wolf.fit`.
@@ -59,12 +60,13 @@ def fit_many(
         (3, 3)
     """
     given, limits = check_options(builder, start, bounds, score, restarts, seed, update_first, False)
+    builder = holding(builder, hold, given)
     series = [checks.number_array(f"series {i}", each) for i, each in enumerate(_each(ys))]
     bound_programs()
     problems: list[Problem] = []
     for i, one in enumerate(series):
         try:
-            transform = Transform(guesses(builder, one, given), limits)
+            transform = first_transform(builder, one, given, limits)
             like = problems[0] if problems else None
             options = (None, method, score == "two-part", update_first, False, like)
             problems.append(Problem(builder, transform, one, *options))

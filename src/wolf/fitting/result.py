@@ -63,6 +63,12 @@ class Fit:
         """Number of starts that found the best score."""
         return sum(start.score > self.score - AGREE * self.count for start in self.starts)
 
+    def plot(self) -> Any:
+        """Draw the parameters with their errors, and where each start ended; a `matplotlib.figure.Figure`."""
+        from wolf.plots.fitted import fit
+
+        return fit(self)
+
     def __repr__(self) -> str:
         """Tell the parameters, their errors and how the search went."""
         width = max(len(name) for name in [*self.parameters, "outliers"]) + 2

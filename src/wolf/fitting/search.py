@@ -1,6 +1,8 @@
 """The door of `wolf.fit`: checks, first guesses from the data, and the way down from several starts."""
 
+import inspect
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -26,6 +28,7 @@ def fit(
     *,
     start: Mapping[str, float] | None = None,
     bounds: Mapping[str, Bounds] | None = None,
+    hold: Mapping[str, Any] | None = None,
     score: Score = "two-part",
     inputs: ArrayLike | None = None,
     method: str | Filter | None = None,
@@ -44,6 +47,7 @@ def fit(
         start: first guesses by name. Arguments that have a number as default start there, variances (`..._var`,
             `..._rate`) are guessed from the data; other arguments with a default are left alone.
         bounds: by name; default: "positive". A pair such as (-1.0, 1.0), "positive" or "real".
+        hold: parameters that are known, by name, and not fitted; other arguments of the builder too, as `times`.
         score: "two-part" (robust), or "gaussian", the likelihood of a Kalman filter.
         inputs: (T, U), for models that take them.
         method: how functions are seen by a belief, for nonlinear models, as in `wolf.filter`; its noise rule is
@@ -65,14 +69,38 @@ def fit(
         >>> found = wolf.fit(wolf.models.local_level, ys)
         >>> {name: round(value, 1) for name, value in found.parameters.items()}
         {'level_var': 0.1, 'obs_var': 1.0}
+        >>> list(wolf.fit(wolf.models.local_level, ys[:500], hold={"obs_var": 1.0}).parameters)
+        ['level_var']
     """
     first_guesses, limits = check_options(builder, start, bounds, score, restarts, seed, update_first, affine)
+    builder = holding(builder, hold, first_guesses)
     if not is_many(ys) and not (checks.number_array("ys", ys).size and 1 <= np.ndim(ys) <= 3):
         raise ValueError(f"ys must be a series (T, M) or (T,), or many (series, T, M); got shape {np.shape(ys)}")
-    transform = Transform(guesses(builder, ys, first_guesses), limits)
+    transform = first_transform(builder, ys, first_guesses, limits)
     bound_programs()
     problem = Problem(builder, transform, ys, inputs, method, score == "two-part", update_first, affine)
     return drive(problem.questions(1 + restarts, seed), problem.answer)  # type: ignore[no-any-return]
+
+
+def first_transform(builder: Any, ys: Any, given: dict[str, Any], limits: dict[str, Any]) -> Transform:
+    """Find first guesses in the data, with and without a slope in them, and put them between their bounds."""
+    plain, sloped = (guesses(builder, ys, given, around_slope) for around_slope in (False, True))
+    return Transform(plain, limits, sloped)
+
+
+def holding(builder: Any, hold: Any, given: dict[str, Any]) -> Any:
+    """Fill in what is held."""
+    held = checks.mapping("hold", hold, "{'obs_var': 1.0}")
+    both = [name for name in held if name in given]
+    if both:
+        raise ValueError(f"{', '.join(both)} cannot both be held and start somewhere; leave one of them out")
+    if not held:
+        return builder
+    taken = inspect.signature(builder).parameters
+    wrong = [str(name) for name in held if name not in taken]
+    if wrong and not any(each.kind is each.VAR_KEYWORD for each in taken.values()):
+        raise ValueError(f"hold names {', '.join(wrong)}, which the builder does not take; it takes {', '.join(taken)}")
+    return partial(builder, **held)
 
 
 def check_options(

@@ -20,6 +20,7 @@ class Transform:
     Args:
         start: first guesses by name.
         bounds: by name; "positive" where there is none. A pair of numbers, "positive" or "real".
+        other: first guesses by another reckoning, which are tried too where they are far from the others.
 
     Example:
         >>> transform = Transform({"var": 1.0, "phi": 0.5}, {"phi": (-1.0, 1.0)})
@@ -27,7 +28,9 @@ class Transform:
         {'var': 1.0, 'phi': 0.5}
     """
 
-    def __init__(self, start: Mapping[str, float], bounds: Mapping[str, Bounds]):
+    def __init__(
+        self, start: Mapping[str, float], bounds: Mapping[str, Bounds], other: Mapping[str, float] | None = None
+    ):
         unknown = [name for name in bounds if name not in start]
         if unknown:
             names = ", ".join(map(str, unknown))
@@ -37,6 +40,7 @@ class Transform:
         for name in self.names:
             _check(name, start[name], self.bounds[name])
         self.start = np.array([_free(start[name], self.bounds[name]) for name in self.names])
+        self.other = np.array([_free((other or start)[name], self.bounds[name]) for name in self.names])
 
     @property
     def limits(self) -> list[tuple[float | None, float | None]]:
@@ -68,6 +72,7 @@ class Transform:
         """Give the first guess, and others around it."""
         lows, highs = (np.array([np.nan if x is None else x for x in ends]) for ends in zip(*self.limits, strict=True))
         others = [self.start + SPREAD * rng.normal(size=len(self.start)) for _ in range(count)]
+        others += [self.other] if np.any(np.abs(self.other - self.start) > SPREAD) else []
         return [self.start, *(np.fmax(np.fmin(x, highs), lows) for x in others)]
 
 

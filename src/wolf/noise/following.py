@@ -17,7 +17,7 @@ Six things keep that from being slow, or rash:
 - C: steps in b are longer than Newton's. The density is steep where Q is too small and flat where it is too large, and
   a gain of c/t instead of 1/t forgets a poor start as t^-c for `c²/(2c - 1)` times the variance.
 - Old information is forgotten slowly, and fast on surprise: when the slopes of late agree with each other.
-- The prior of b fades to half: a Q that shows only after hundreds of steps should be found then.
+- The prior of b fades: a Q that shows only after hundreds of steps should be found then.
 """
 
 from typing import NamedTuple
@@ -32,15 +32,15 @@ from wolf.numerics import linalg
 LARGEST_LEVEL = float(np.log(1e4))  # of |a| and |b|
 LARGEST_STEP = 1.0  # of a or b in one measurement
 STRETCH = 1.8  # C, of steps in b
-FORGETS = Pair(0.006, 0.0015)  # of the information about a and b, in a step
-WORTH_FORGETTING = Pair(80.0, 15.0)  # information from which all of that is forgotten
+FORGETS = Pair(0.0045, 0.0007)  # of the information about a and b, in a step
+WORTH_FORGETTING = Pair(145.0, 15.0)  # information from which all of that is forgotten
 FORGETS_SURPRISED = 0.1  # of both, at the height of surprise
-LATELY = 0.85  # what slopes of late keep from one measurement to the next
-EXPECTED, ALARMING = 2.0, 8.0  # squares of their sum, in variances: below no surprise, above all of it
+LATELY = 0.77  # what slopes of late keep from one measurement to the next
+EXPECTED, ALARMING = 1.3, 5.7  # squares of their sum, in variances: below no surprise, above all of it
 FEW = 0.1  # variance of that sum from which it says something
-FADING, FADED = 0.98, 0.5  # the prior information about b keeps so much of itself in a step, down to this share
-MARGIN = Pair(0.25, 0.5)  # of the variance of a and b, added to what is used
-CARRIED_BACK = 0.3  # share of the margin
+FADING, FADED = 0.985, 0.4  # the prior information about b keeps so much of itself in a step, down to this share
+MARGIN = Pair(0.2, 0.5)  # of the variance of a and b, added to what is used
+CARRIED_BACK = 0.4  # share of the margin
 ODDS = (-5.0, 20.0)  # least and largest, in logarithms, that Q is off
 
 
@@ -82,25 +82,24 @@ def start(sure: Pair, slopes: Slopes | None, width: Array) -> Levels:
 def spreads(levels: Levels) -> Pair:
     """Give the variances of a and b."""
     known = levels.information
-    whole = known.noise * known.dynamics - known.both**2
-    return Pair(known.dynamics / whole, known.noise / whole)
+    each = 1.0 / (known.noise * known.dynamics - known.both**2)
+    return Pair(each * known.dynamics, each * known.noise)
 
 
 def used(levels: Levels, learns: Pair) -> Pair:
-    """Give the levels to go by, above the estimates by a margin, and in b as likely as Q is off.
+    """Give the r and q to go by, above the estimates by a margin, and in b as likely as Q is off.
 
     Args:
         levels: what is known.
         learns: which of both are learned.
     """
     xp, spread = linalg.like(levels.log_noise), spreads(levels)
-    nothing = xp.zeros_like(levels.log_noise)
-    noise = levels.log_noise + MARGIN.noise * spread.noise if learns.noise else nothing
+    one = xp.ones_like(levels.log_noise)
+    noise = xp.exp(levels.log_noise + MARGIN.noise * spread.noise) if learns.noise else one
     if not learns.dynamics:
-        return Pair(noise, nothing)
+        return Pair(noise, one)
     off = 1.0 / (1.0 + xp.exp(-levels.log_odds))
-    higher = levels.log_dynamics + MARGIN.dynamics * spread.dynamics
-    return Pair(noise, xp.log(1.0 - off + off * xp.exp(higher)))
+    return Pair(noise, 1.0 - off + off * xp.exp(levels.log_dynamics + MARGIN.dynamics * spread.dynamics))
 
 
 def follow(levels: Levels, slope: Pair, more: Information, part: Array, shown: Array, learns: Pair) -> Levels:
@@ -138,8 +137,7 @@ def _forgetting(levels: Levels, slope: Pair, more: Information, part: Array) -> 
     late = Pair(*(stays * old + new for old, new in zip(levels.late, slope, strict=True)))
     expected = (more.noise, more.dynamics)
     square = Pair(*(stays**2 * old + new for old, new in zip(levels.late_square, expected, strict=True)))
-    known = levels.information
-    alone = Pair(known.noise - known.both**2 / known.dynamics, known.dynamics - known.both**2 / known.noise)
+    alone = Pair(*(1.0 / each for each in spreads(levels)))
     kept = []
     for slowly, worth, there, total, variance in zip(FORGETS, WORTH_FORGETTING, alone, late, square, strict=True):
         surprise = jnp.clip((total**2 / (variance + FEW) - EXPECTED) / (ALARMING - EXPECTED), 0.0, 1.0)
@@ -153,7 +151,7 @@ def _carry_back(levels: Levels, slope: Pair, more: Information, learns: Pair) ->
     noise = CARRIED_BACK * MARGIN.noise * spread.noise if learns.noise else nothing
     dynamics = nothing
     if learns.dynamics:
-        whole = used(levels, learns).dynamics - levels.log_dynamics
+        whole = jnp.log(used(levels, learns).dynamics) - levels.log_dynamics
         dynamics = whole - (1.0 - CARRIED_BACK) * MARGIN.dynamics * spread.dynamics
     return Pair(
         slope.noise + more.both * dynamics + more.noise * noise,
@@ -175,14 +173,13 @@ def _weigh(levels: Levels, slope: Pair, more: Information, learns: Pair) -> Arra
 def _moved(levels: Levels, slope: Pair) -> Levels:
     """Go along C I⁻¹ σ, not too far at once."""
     aa, ab, bb = levels.information
-    whole = aa * bb - ab**2
+    each = 1.0 / (aa * bb - ab**2)
     step = (
-        (bb * slope.noise - ab * slope.dynamics) / whole,
-        STRETCH * (aa * slope.dynamics - ab * slope.noise) / whole,
+        each * (bb * slope.noise - ab * slope.dynamics),
+        (STRETCH * each) * (aa * slope.dynamics - ab * slope.noise),
     )
-    short = LARGEST_STEP / jnp.maximum(LARGEST_STEP, jnp.maximum(jnp.abs(step[0]), jnp.abs(step[1])))
     noise, dynamics = (
-        jnp.clip(level + short * each, -LARGEST_LEVEL, LARGEST_LEVEL)
+        jnp.clip(level + jnp.clip(each, -LARGEST_STEP, LARGEST_STEP), -LARGEST_LEVEL, LARGEST_LEVEL)
         for level, each in zip((levels.log_noise, levels.log_dynamics), step, strict=True)
     )
     return levels._replace(log_noise=noise, log_dynamics=dynamics)
@@ -191,7 +188,9 @@ def _moved(levels: Levels, slope: Pair) -> Levels:
 def _carried_over(before: Levels, after: Levels, shown: Array) -> Levels:
     """Carry what is known about b over to new levels, by the power of q/r that it depends on."""
     ratio = (after.log_dynamics - before.log_dynamics) - (after.log_noise - before.log_noise)
-    factor = jnp.exp((1.0 - shown) * jnp.clip(ratio, -LARGEST_STEP, LARGEST_STEP))
+    # Half of that power by the first Padé quotient: for steps of at most 1 as good as exp, and soon there.
+    quarter = 0.25 * (1.0 - shown) * jnp.clip(ratio, -LARGEST_STEP, LARGEST_STEP)
+    root = (1.0 + quarter) / (1.0 - quarter)
     known, prior = after.information, after.prior.dynamics
-    both, dynamics = jnp.sqrt(factor) * known.both, prior + factor * (known.dynamics - prior)
+    both, dynamics = root * known.both, prior + root**2 * (known.dynamics - prior)
     return after._replace(information=Information(known.noise, both, dynamics))

@@ -17,6 +17,7 @@ from jax import Array
 
 from wolf import checks
 from wolf.noise.mixture import match
+from wolf.numerics.linalg import by_halves
 from wolf.numerics.pytree import pytree
 from wolf.protocols import Believed, Evidence, NoiseRule
 from wolf.statespace import Model, ParameterModel, families
@@ -24,7 +25,8 @@ from wolf.statespace import Model, ParameterModel, families
 WIDTHS = {"factor 2": 0.5, "factor 10": 1.0}  # of the bell, in ln s
 SCALES = np.logspace(-1.5, 4.0, 12)  # half decades; twelve, since processors add in fours
 FLOOR = 0.002  # of each size, beside a bell of height 1: what an outlier finds before any was seen
-FAR_OFF = 10.0  # factor from which R or Q is called far off
+OFF = 4.0  # factor from which R is called off where its level is not learned: more than the counts make up for
+FAR_OFF = 10.0  # factor from which R or Q is called far off where it is
 SUSPECT = 3.0  # factor from which less noise with more dynamics is told
 LIMIT = 9e3  # factor at which levels stop
 UNKNOWN = 0.7  # standard deviation of ln q from which Q is said not to be known: a factor of 4 either way
@@ -35,16 +37,23 @@ class NoiseLaw(NamedTuple):
     """What was learned about the noise: it is s_k R with probability π_k.
 
     Attributes:
-        scales: s_k, (K,).
+        sizes: t_k, (K,), where s_k = r t_k.
         counts: α_k, (K,).
         dynamics: q, the factor on Q, of rules that learn it.
         spreads: variances of ln r and ln q, of rules that learn levels.
+        level: r, of rules that learn it.
     """
 
-    scales: Any
+    sizes: Any
     counts: Any
     dynamics: Any = None
     spreads: Any = None
+    level: Any = 1.0
+
+    @property
+    def scales(self) -> Any:
+        """Sizes s_k, as multiples of R, (K,)."""
+        return self.level * self.sizes
 
     @property
     def probabilities(self) -> Any:
@@ -54,7 +63,7 @@ class NoiseLaw(NamedTuple):
     @property
     def ordinary(self) -> Any:
         """Size of ordinary noise, r with `1/r = Σ π_k / s_k`: outliers hardly count in it."""
-        return self.counts.sum(-1) / (self.counts / self.scales).sum(-1)
+        return self.level * self._ordinary_size
 
     @property
     def usual(self) -> Any:
@@ -64,7 +73,13 @@ class NoiseLaw(NamedTuple):
 
     @property
     def typical(self) -> float:
-        """Size that half of the noise is below, between the sizes by the logarithm."""
+        """Size to tell a person: the usual one where its level is learned.
+
+        Counts alone call much of noise that is far larger than R outliers; there it is the size that half of all noise
+        is below, between the sizes by the logarithm.
+        """
+        if self.dynamics is not None:
+            return float(self.usual)
         below = np.cumsum(self.probabilities) - 0.5 * self.probabilities
         return float(np.exp(np.interp(0.5, below, np.log(self.scales))))
 
@@ -76,15 +91,24 @@ class NoiseLaw(NamedTuple):
     @property
     def is_outlier(self) -> Any:
         """Which of the sizes are those of outliers, (K,)."""
-        return self.scales > OUTLIER_SCALE * self.ordinary
+        return self.sizes > OUTLIER_SCALE * self._ordinary_size
+
+    @property
+    def _ordinary_size(self) -> Any:
+        # A division costs as much as twenty products; of sizes that are constants 1/t is one.
+        return by_halves(self.counts) / by_halves(self.counts * (1.0 / self.sizes))
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """What a person should know: that R or Q is far off, that it may be errors that last, or that Q is unknown."""
-        said, known = [], None if self.dynamics is None else float(self.dynamics)
+        if self.dynamics is None:
+            instead = "Mend the model, or let method='Adaptive' learn its level"
+            told = f"R is off: the noise is {self.typical:.3g} times what it says. {instead}"
+            return () if 1.0 / OFF <= self.typical <= OFF else (told,)
+        said, known = [], float(self.dynamics)
         unknown = self.spreads is not None and float(self.spreads.dynamics) > UNKNOWN**2
         levels = {"R": (self.typical, "noise")}
-        if known is not None and not unknown:
+        if not unknown:
             levels["Q"] = (known, "dynamics noise")
         for name, (level, what) in levels.items():
             if not 1.0 / FAR_OFF <= level <= FAR_OFF:
@@ -93,7 +117,7 @@ class NoiseLaw(NamedTuple):
         if unknown:
             factor = float(np.exp(2.0 * np.sqrt(self.spreads.dynamics)))
             said.append(f"too few measurements to tell the level of Q: it may be {factor:.2g} times larger or smaller")
-        elif known is not None and self.typical < 1 / SUSPECT and known > SUSPECT:
+        elif self.typical < 1 / SUSPECT and known > SUSPECT:
             said.append(
                 "less noise and more dynamics than the model says: so do errors that last look, and then the intervals "
                 "are too narrow. If the noise has a memory say so, by wolf.models.with_noise_memory"
@@ -182,5 +206,5 @@ class LearnedScales(NoiseRule):
         matched = match(seen, law.scales, now, far=True)
         # What is beyond all sizes is no size, and adds to no count.
         learned = Counts(prior + self.forgetting * (now - prior) + matched.share, prior)
-        outlier = 1.0 - jnp.where(law.is_outlier, 0.0, matched.share).sum()
+        outlier = 1.0 - by_halves(jnp.where(law.is_outlier, 0.0, matched.share))
         return Believed(matched.pull, learned, outlier)

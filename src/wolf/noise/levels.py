@@ -18,12 +18,12 @@ from wolf import checks
 from wolf.belief import Affine
 from wolf.noise import following
 from wolf.noise.following import Levels
-from wolf.noise.learned import FLOOR, SCALES, NoiseLaw, check_has_noise
+from wolf.noise.learned import FLOOR, NoiseLaw, check_has_noise
 from wolf.noise.mixture import Matched, match
 from wolf.noise.slopes import Information, Pair, Slopes, information, score
 from wolf.noise.whitened import whiten
 from wolf.numerics import linalg
-from wolf.numerics.linalg import matmul, matvec
+from wolf.numerics.linalg import by_halves, matmul, matvec
 from wolf.numerics.pytree import pytree, static
 from wolf.protocols import Believed, Evidence, NoiseRule
 from wolf.statespace import Model, ParameterModel
@@ -43,7 +43,8 @@ class Bell(NamedTuple):
     weight: float
 
 
-BELLS = (Bell(0.4, 10.0, 0.7), Bell(1.0, 20.0, 0.3))
+SIZES = tuple(np.logspace(-0.6, 3.6, 8).tolist())  # t_k; what all of them are too large or small by is r
+BELLS = (Bell(0.45, 10.0, 0.82), Bell(1.0, 20.0, 0.18))
 
 
 class Learning(NamedTuple):
@@ -72,6 +73,7 @@ class LearnedLevels(NoiseRule):
         q_uncertainty: the same for ln q if Q is off; that it is right is as likely at first.
         forgetting: ρ, what the counts keep from one measurement to the next.
         bells: priors of the counts.
+        sizes: t_k, increasing; 1 among them is R as the model has it.
 
     Example:
         >>> LearnedLevels(q_uncertainty=0.0).q_uncertainty is None
@@ -82,6 +84,7 @@ class LearnedLevels(NoiseRule):
     q_uncertainty: Any = 1.5
     forgetting: Any = 0.998
     bells: tuple[Bell, ...] = static(default=BELLS, repr=False)
+    sizes: tuple[float, ...] = static(default=SIZES, repr=False)
 
     def __post_init__(self) -> None:
         """Check; what is known for sure is None, so that nothing is carried for it."""
@@ -106,7 +109,7 @@ class LearnedLevels(NoiseRule):
     def start(self, model: Model) -> Learning:
         """Lay counts over the sizes, and believe R and Q as they are."""
         dtype = jnp.asarray(model.prior.mean).dtype
-        logs = jnp.asarray(np.log(SCALES), dtype)
+        logs = jnp.asarray(np.log(self.sizes), dtype)
         rows = []
         for bell in self.bells:
             heights = jnp.exp(-0.5 * (logs / bell.width) ** 2) + FLOOR
@@ -144,12 +147,12 @@ class LearnedLevels(NoiseRule):
     def law(self, memory: Learning) -> NoiseLaw:
         """Say what was learned."""
         levels = memory.levels
-        scales = SCALES.astype(memory.counts.dtype)
+        sizes = np.asarray(self.sizes, memory.counts.dtype)
         if levels is None:
-            return NoiseLaw(scales, self._mixed(memory))
+            return NoiseLaw(sizes, self._mixed(memory))
         factors = self._factors(levels)
         known = following.spreads(levels) if self._follows(levels).dynamics else None
-        return NoiseLaw(scales * factors.noise, self._mixed(memory), factors.dynamics, known)
+        return NoiseLaw(sizes, self._mixed(memory), factors.dynamics, known, factors.noise)
 
     @property
     def _learns(self) -> bool:
@@ -161,14 +164,14 @@ class LearnedLevels(NoiseRule):
 
     def _factors(self, levels: Levels) -> Pair:
         """Give r and q as they are used."""
-        xp, logs = linalg.like(levels.log_noise), following.used(levels, self._follows(levels))
-        return Pair(xp.exp(logs.noise), xp.exp(logs.dynamics))
+        return following.used(levels, self._follows(levels))
 
     def _mixed(self, memory: Learning) -> Array:
         """Mix the priors' probabilities by their odds; of one prior, the counts are as good."""
         if len(self.bells) == 1:
             return memory.counts[0]
-        return (self._weights(memory)[:, None] * _normalised(memory.counts)).sum(0)
+        weights = self._weights(memory) / by_halves(memory.counts)
+        return (weights[:, None] * memory.counts).sum(0)
 
     def _weights(self, memory: Learning) -> Array:
         xp = linalg.like(memory.counts)
@@ -206,26 +209,22 @@ class LearnedLevels(NoiseRule):
         """Match the moments, count, and follow the slope."""
         memory, law = seen.memory, self.law(seen.memory)
         matched = match(seen, law.scales, law.counts, far=True)
-        outlier = 1.0 - jnp.where(law.is_outlier, 0.0, matched.share).sum()
-        counts, log_odds = self._count(memory, law.counts, matched)
+        outlier = 1.0 - by_halves(jnp.where(law.is_outlier, 0.0, matched.share))
+        counts, log_odds = self._count(memory, matched)
         levels = self._follow(seen, matched, law.ordinary, 1.0 - outlier)
         scales = (law.ordinary, law.dynamics) if self._learns else None
         return Believed(matched.pull, Learning(counts, memory.prior, log_odds, levels), outlier, scales=scales)
 
-    def _count(self, memory: Learning, mixed: Array, matched: Matched) -> tuple[Array, Array]:
+    def _count(self, memory: Learning, matched: Matched) -> tuple[Array, Array]:
         """Count by each prior, and weigh the priors by how well they foresaw the measurement."""
         kept = memory.prior + self.forgetting * (memory.counts - memory.prior)
         if len(self.bells) == 1:
             return kept + matched.share[None], memory.log_odds
-        # γ_k over π_k is the density of each size, and what is beyond all of them goes with the widest.
-        ratio = _normalised(memory.counts) / mixed[None]
-        lost = matched.pull.sizes.lost if matched.pull.sizes is not None else 1.0 - matched.share.sum()
-        shares = ratio * matched.share[None]
-        foreseen = shares.sum(1) + ratio[:, -1] * lost
-        start = self._odds(mixed.dtype)
-        gain = jnp.log(foreseen[1:]) - jnp.log(foreseen[:1])
-        log_odds = start + self.forgetting * (memory.log_odds - start) + gain
-        return kept + shares / foreseen[:, None], log_odds
+        shares = memory.counts * matched.density[None]
+        foreseen = by_halves(shares) + memory.counts[:, -1] * matched.beyond
+        start, heights = self._odds(shares.dtype), foreseen / by_halves(memory.counts)
+        log_odds = start + self.forgetting * (memory.log_odds - start) + jnp.log(heights[1:] / heights[:1])
+        return kept + (1.0 / foreseen)[:, None] * shares, log_odds
 
     def _follow(self, seen: Evidence, matched: Matched, ordinary: Array, sure: Array) -> Levels | None:
         """Move the levels along the score, and learn the slopes."""
@@ -239,16 +238,10 @@ class LearnedLevels(NoiseRule):
             ahead = levels.slopes.see(matmul(pull.whitening, seen.view.jac))
             jac_cov = matmul(pull.whitening, seen.belief.cross(seen.view.jac))
             slopes = levels.slopes.condition(ahead, jac_cov, pull.gain, pulled)
-        identity = linalg.eye(len(white.residual), white.signal)
-        factor = linalg.cholesky(white.signal + ordinary * identity)
-        slope = score(ahead, pull, white.residual, pulled, matched.share.sum(), white.num_observed)
-        more = information(ahead, factor, white.num_observed)
+        slope = score(ahead, pull, white.residual, pulled, by_halves(matched.share), white.num_observed)
+        more = information(ahead, white.signal, ordinary, white.num_observed)
         part = jnp.minimum(white.num_observed / levels.width, 1.0)
         shown = jnp.clip(2.0 * (more.both + more.dynamics) / jnp.maximum(white.num_observed, 1.0), 0.0, 1.0)
         more = Information(*(sure * each for each in more))
         moved = following.follow(levels, slope, more, part, shown, self._follows(levels))
         return moved._replace(slopes=slopes)
-
-
-def _normalised(counts: Array) -> Array:
-    return counts / counts.sum(1)[:, None]

@@ -25,7 +25,7 @@ from wolf.belief.mixing import Sizes
 from wolf.belief.updates import Pull, Roots
 from wolf.noise.whitened import Whitened, far_distance, whiten
 from wolf.numerics import linalg
-from wolf.numerics.linalg import matvec, total, transpose
+from wolf.numerics.linalg import by_halves, matvec, total, transpose
 from wolf.numerics.pytree import pytree, static
 from wolf.protocols import Believed, Evidence, NoiseRule
 
@@ -103,10 +103,14 @@ class Matched(NamedTuple):
     Attributes:
         share: γ_k, (K,): how likely each size is; with `far` they add up to less than 1.
         pull: Σ γ_k S_k⁻¹, what it leaves, and Cov_γ(u).
+        density: γ_k / π_k, (K,).
+        beyond: what is beyond all sizes, over the probability of the widest.
     """
 
     share: Array
     pull: Pull
+    density: Array
+    beyond: Array
 
 
 def match(seen: Evidence, scales: Array, probabilities: Array, far: bool) -> Matched:
@@ -151,21 +155,18 @@ def _match(white: Whitened, sizes: "_Sizes", scales: Array, probabilities: Array
     # The widest size is the nearest, so no exponent is above 0 and they are not all far below it.
     limit = far_distance(white.num_observed)
     nearest = jnp.minimum(sizes.distances[-1], limit) if far else sizes.distances[-1]
-    known = probabilities * sizes.peaks * jnp.exp(-0.5 * (sizes.distances - nearest))
-    whole = known.sum()
-    lost = jnp.zeros_like(whole)
-    if far:
-        lost = probabilities[-1] * sizes.peaks[-1] * jnp.exp(-0.5 * (limit - nearest))
-        known, lost = known / (whole + lost), lost / (whole + lost)
-    else:
-        known = known / whole
+    density = sizes.peaks * jnp.exp(-0.5 * (sizes.distances - nearest))
+    beyond = sizes.peaks[-1] * jnp.exp(-0.5 * (limit - nearest)) if far else jnp.zeros_like(nearest)
+    whole = by_halves(probabilities * density) + probabilities[-1] * beyond
+    density, beyond = (1.0 / whole) * density, beyond / whole
+    known, lost = probabilities * density, probabilities[-1] * beyond
     # I - G Σγ S⁻¹, written as a sum of positive terms
     rest = sizes.average(known * scales) + lost * linalg.eye(size, white.signal)
     whitening = white.noise.half(linalg.eye(size, white.signal))
     possible = Sizes(jnp.broadcast_to(scales, known.shape).astype(known.dtype), known, lost)
     roots = None if sizes.roots is None else sizes.roots(known, lost)
     gain, doubt = sizes.average(known), sizes.scatter(known, lost)
-    return Matched(known, Pull(whitening, gain, rest, doubt, possible, roots))
+    return Matched(known, Pull(whitening, gain, rest, doubt, possible, roots), density, beyond)
 
 
 class _Sizes(NamedTuple):
@@ -213,16 +214,19 @@ def _combine(white: Whitened, peaks: Array, terms: list[tuple[Array, Array]]) ->
     distances = reduce(operator.add, (a * square for (a, _), square in zip(terms, squares, strict=True)))
 
     def average(share: Array) -> Array:
-        return reduce(operator.add, ((share * a).sum() * matrix for a, matrix in terms))
+        return reduce(operator.add, (by_halves(share * a) * matrix for a, matrix in terms))
 
     def scatter(share: Array, zero: Array) -> Array:
-        means = [(share * a).sum() for a, _ in terms]
+        means = [by_halves(share * a) for a, _ in terms]
         around = [a - mean for (a, _), mean in zip(terms, means, strict=True)]
-        rows = [
-            jnp.stack([(share * a * b).sum() + zero * m * n for b, n in zip(around, means, strict=True)])
-            for a, m in zip(around, means, strict=True)
-        ]
-        return linalg.sandwich(jnp.stack(pulls, axis=1), jnp.stack(rows))
+        if len(terms) == 1:
+            (a,), (m,), (pull,) = around, means, pulls
+            return (by_halves(share * a * a) + zero * m * m) * linalg.outer(pull, pull)
+        (a, b), (m, n) = around, means
+        first, second = share * a, share * b
+        aa, ab, bb = by_halves(first * a), by_halves(first * b), by_halves(second * b)
+        rows = [[aa + zero * m * m, ab + zero * m * n], [ab + zero * m * n, bb + zero * n * n]]
+        return linalg.sandwich(jnp.stack(pulls, axis=1), jnp.stack([jnp.stack(row) for row in rows]))
 
     return _Sizes(distances, peaks, average, scatter)
 
@@ -236,7 +240,7 @@ def _small(white: Whitened, scales: Array) -> _Sizes:
     half = factor.half(jnp.broadcast_to(white.residual[:, None], (size, len(scales))))
     distances, log_dets = (half**2).sum(0), factor.log_det()
     return _spelled(
-        white, scales, factor.back(half), distances, log_dets, lambda share: (share[None, None] * inverse).sum(2)
+        white, scales, factor.back(half), distances, log_dets, lambda share: by_halves(share[None, None] * inverse)
     )
 
 
@@ -268,7 +272,7 @@ def _spelled(
     peaks = _peaks(white, scales, log_dets)
 
     def scatter(share: Array, zero: Array) -> Array:
-        pull = (share[None] * pulls).sum(1)
+        pull = by_halves(share[None] * pulls)
         around = linalg.safe_sqrt(share)[None] * (pulls - pull[:, None])
         return linalg.gram(around) + zero * linalg.outer(pull, pull)
 

@@ -16,6 +16,7 @@ The second is free: multiplying P, Q and R together leaves every mean alone, so 
 
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 from jax import Array
 
 from wolf.belief.gaussian import spread_out
@@ -120,18 +121,34 @@ def score(seen: Seen | None, pull: Pull, error: Array, pulled: Array, sure: Arra
     return Pair(whole - dynamics, dynamics)
 
 
-def information(seen: Seen | None, innovation: linalg.Cholesky, count: Array) -> Information:
+def information(seen: Seen | None, signal: Array, ordinary: Array, count: Array) -> Information:
     """Expect the squares of these slopes, for a measurement with ordinary noise.
 
     Args:
         seen: slopes of what is measured; None where none are carried.
-        innovation: factor of S̄ = G + r I.
+        signal: G, (M, M).
+        ordinary: r, the size of ordinary noise.
         count: how many coordinates were measured.
     """
     whole = 0.5 * count
     if seen is None:
         return Information(whole, 0.0 * whole, 0.0 * whole)
-    share = innovation.half(transpose(innovation.half(seen.cov)))
-    square = total(innovation.half(seen.mean) ** 2) + 0.5 * total(total(share**2))
+    inverse = _inverse(signal, ordinary)
+    share = matmul(inverse, seen.cov)
+    square = total(seen.mean * matvec(inverse, seen.mean)) + 0.5 * total(total(share * transpose(share)))
     trace = 0.5 * total(linalg.diagonal(share))
     return Information(whole + square - 2.0 * trace, trace - square, square)
+
+
+def _inverse(signal: Array, size: Array) -> Array:
+    """Invert G + r I; up to 2 x 2 it is written out, without roots to wait for."""
+    noise = size * linalg.eye(len(signal), signal)
+    if len(signal) == 1:
+        return 1.0 / (signal + noise)
+    if len(signal) > 2:
+        return linalg.cholesky(signal + noise).solve(linalg.eye(len(signal), signal))
+    (a, b), (c, d) = signal
+    # |G| is no difference of others where two sensors say the same, and rounding may not make it one.
+    determinant = jnp.maximum(a * d - b * c, 0.0) + size * (a + d + size)
+    adjugate = jnp.stack([jnp.stack([d, -b]), jnp.stack([-c, a])])
+    return (1.0 / determinant) * (adjugate + noise)

@@ -43,7 +43,7 @@ def weights(out: Filtered, ax: Any = None, *, times: Any = None, color: str = st
     if fresh:
         style.dress(ax)
         ax.margins(x=0.01)
-        ax.set_xlabel("step")
+        ax.set_xlabel(style.title_of(times))
         ax.set_ylabel("weight")
         if values.shape[1] > 1:
             figure.legend(loc="outside upper left", ncols=6, frameon=False, fontsize=9, labelcolor=style.INK)

@@ -45,7 +45,7 @@ def levels(out: Filtered | Smoothed, ax: Any = None, *, times: Any = None) -> An
     ax.margins(x=0.01)
     ax.set_ylabel("times R, times Q" if "dynamics, times Q" in paths else "times R")
     if fresh:
-        ax.set_xlabel("step")
+        ax.set_xlabel(style.title_of(times))
         figure.legend(loc="outside upper left", ncols=6, frameon=False, fontsize=9, labelcolor=style.INK)
     else:
         ax.legend(loc="upper right", ncols=2, frameon=False, fontsize=8, labelcolor=style.INK)

@@ -65,12 +65,12 @@ def series(
 
     band(ax, times, means, deviations, color, label or "estimate, ± 2 standard deviations")
     if ys is not None:
-        _draw_measurements(ax, times, values, outliers, low, high)
+        draw_measurements(ax, times, values, outliers, low, high)
     ax.set_ylim(low, high)
     if fresh:
         style.dress(ax)
         ax.margins(x=0.01)
-        ax.set_xlabel("step")
+        ax.set_xlabel(style.title_of(times))
         ax.set_ylabel(f"state {coordinate}")
         figure.legend(loc="outside upper left", ncols=6, frameon=False, fontsize=9, labelcolor=style.INK)
     return figure
@@ -114,7 +114,7 @@ def _with_levels(out: Filtered | Smoothed, coordinate: int, options: dict[str, A
     style.dress(top)
     top.set_ylabel(f"state {coordinate}")
     levels(out, below, times=options.get("times"))
-    below.set_xlabel("step")
+    below.set_xlabel(style.title_of(style.times_of(options.get("times"), len(out.means))))
     figure.legend(*top.get_legend_handles_labels(), loc="outside upper left", ncols=6, frameon=False, fontsize=9,
                   labelcolor=style.INK)  # fmt: skip
     return figure
@@ -127,9 +127,10 @@ def band(ax: Any, times: np.ndarray, means: np.ndarray, deviations: np.ndarray, 
     ax.plot(times, means, color=color, lw=1.5, label=label, zorder=4)
 
 
-def _draw_measurements(
+def draw_measurements(
     ax: Any, times: np.ndarray, values: np.ndarray, outliers: np.ndarray, low: float, high: float
 ) -> None:
+    """Draw the measurements between `low` and `high` by what was made of them, and mark those beyond."""
     missing = np.isnan(values)
     inside = (values >= low) & (values <= high)
     good, bad = inside & ~outliers, inside & outliers

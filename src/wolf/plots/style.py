@@ -59,6 +59,11 @@ def times_of(times: Any, size: int) -> np.ndarray:
     return read
 
 
+def title_of(times: np.ndarray) -> str:
+    """Name the horizontal axis: whole numbers count steps."""
+    return "step" if times.dtype.kind == "i" else "time"
+
+
 def steps_of(start: Any, stop: Any) -> slice:
     """Read which steps to show."""
     first = checks.whole("start", start)

@@ -3,13 +3,12 @@
 import dataclasses
 from collections.abc import Callable
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from wolf import checks
-from wolf.arrow import buckets, folders
+from wolf.arrow import buckets, folders, locations
 from wolf.numerics.fingerprints import fingerprint
 from wolf.readings.files import from_numpy
 from wolf.readings.frames import read_frame, spread_rows, titles, value_names
@@ -53,13 +52,13 @@ def filter_folder(
     if unknown:
         raise ValueError(f"filter_folder does not take {', '.join(sorted(unknown))}")
     given = options | {"parameters": checks.mapping("parameters", options.get("parameters"), "{'obs_var': 1.0}")}
-    place = Path(source)
-    head = buckets.first_rows(buckets.open_files(place, buckets.list_files(place)))
+    place = locations.find(source)
+    head = buckets.first_rows(buckets.open_folder(place))
     names = value_names(narwhals().from_native(head, eager_only=True), time, values, by)
     blocks = column_blocks(Options(**given), names)
     work = Cleaned(by, time, tuple(names), tuple(map(tuple, blocks)), tuple(sorted(given.items())))
     settings = {"time": time, "values": names, "options": fingerprint(given)}
-    return folders.run(place, Path(out), by, work, settings, memory=memory, processes=workers, told=told)
+    return folders.run(place, locations.find(out), by, work, settings, folders.Processes(workers, memory), told)
 
 
 @dataclasses.dataclass(frozen=True)

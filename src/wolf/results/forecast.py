@@ -6,7 +6,10 @@ from typing import Any
 import numpy as np
 
 from wolf.results import notebook, tabular
+from wolf.results.filtered import Filtered
 from wolf.statespace.arrays import count
+
+ARRAYS = ("means", "covs", "obs_means", "obs_covs", "lower", "upper")  # with a leading axis for many series
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -22,6 +25,7 @@ class Forecast:
         upper: upper end.
         level: probability of the interval.
         index: labels of the steps, where those of the series have a next one.
+        filtered: the run that it goes on from.
     """
 
     means: np.ndarray
@@ -32,6 +36,17 @@ class Forecast:
     upper: np.ndarray
     level: float
     index: Any = None
+    filtered: Filtered | None = None
+
+    def __getitem__(self, series: int) -> "Forecast":
+        """Pick one series of many."""
+        if self.obs_means.ndim == 2:
+            raise TypeError("this is the forecast of one series; its arrays can be cut, as ahead.obs_means[:5]")
+        if not isinstance(series, int | np.integer):
+            raise TypeError(f"pick one series by its number, as ahead[0]; got {series!r}")
+        arrays = {name: getattr(self, name)[series] for name in ARRAYS}
+        filtered = None if self.filtered is None else self.filtered[series]
+        return dataclasses.replace(self, **arrays, filtered=filtered)
 
     def to_frame(self, backend: tabular.Backend = "pandas", *, index: Any = None) -> Any:
         """Lay out what will be measured as a data frame: mean, standard deviation and interval of each step ahead.
@@ -53,6 +68,17 @@ class Forecast:
             columns |= {f"mean{tail}": means[:, j], f"sd{tail}": deviations[:, j]}
             columns |= {f"lower{tail}": self.lower[series][:, j], f"upper{tail}": self.upper[series][:, j]}
         return columns
+
+    def plot(self, coordinate: int = 0, **options: Any) -> Any:
+        """Draw one measured coordinate, ahead and before; a `matplotlib.figure.Figure`.
+
+        Args:
+            coordinate: of the measurements.
+            **options: of `wolf.plots.forecast`: `past=` steps before, `ax=`.
+        """
+        from wolf.plots.ahead import forecast
+
+        return forecast(self, coordinate, **options)
 
     def __repr__(self) -> str:
         """Tell the size."""

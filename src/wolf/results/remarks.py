@@ -12,27 +12,43 @@ SURE = 4.0  # and in standard errors
 def remarks(out: Any) -> list[str]:
     """Collect what is odd about one filtered series."""
     saved = out.saved if isinstance(out.saved, dict) else {}
-    told = _learned(out) if "dynamics_scales" in saved else []
+    told = _learned(out)
     if {"residuals", "innovation_covs"} <= saved.keys() and len(out):
-        told += _lasting(out.residuals, out.innovation_covs)
+        told += _lasting(out.residuals, out.innovation_covs, learns="dynamics_scales" in saved)
     return told
 
 
 def _learned(out: Any) -> list[str]:
-    laws = out.learned_noise
+    try:
+        laws = out.learned_noise
+    except ValueError:  # of a method that learns nothing
+        return []
     laws = laws if isinstance(laws, list) else [laws]
     which = ", of the first sensor" if len(laws) > 1 else ""
     return [f"learned: {laws[0]!r}{which}", *dict.fromkeys(remark for law in laws for remark in law.remarks)]
 
 
-def _lasting(residuals: np.ndarray, covs: np.ndarray) -> list[str]:
-    """Say that errors come with the sign of the one before, if they clearly do."""
+def _lasting(residuals: np.ndarray, covs: np.ndarray, learns: bool) -> list[str]:
+    """Say that errors come with the sign of the one before, or with the other one, if they clearly do.
+
+    Args:
+        residuals: (T, M).
+        covs: what the filter expects of them.
+        learns: whether the level of Q was learned, so that there is no need to say that it could be.
+    """
     correlation, count = lag_one(residuals, covs)
-    if not correlation > max(LASTING, SURE / np.sqrt(max(count, 1))):
+    if not abs(correlation) > max(LASTING, SURE / np.sqrt(max(count, 1))):
         return []
+    instead = "" if learns else ", or let method='Adaptive' learn its level"
+    if correlation < 0:
+        return [
+            f"residuals turn back (correlation {correlation:.2f} from one to the next): the filter follows the noise. "
+            f"The state moves less than Q says: lower Q{instead}"
+        ]
     return [
         f"residuals last (correlation {correlation:.2f} from one to the next): the intervals are too narrow. If the "
         "noise has a memory say so, by wolf.models.with_noise_memory; if the state moves more than Q says, raise Q"
+        f"{instead}"
     ]
 
 

@@ -25,6 +25,19 @@ class Smoothed:
     filtered: Filtered
     weights: np.ndarray | None = None
 
+    def __getitem__(self, series: int) -> "Smoothed":
+        """Pick one series of many."""
+        if self.means.ndim == 2:
+            raise TypeError("this is one series; its arrays can be cut, as smoothed.means[:5]")
+        filtered = self.filtered[series]
+        steps, weights = len(filtered.ys), None if self.weights is None else self.weights[series]
+        return Smoothed(
+            self.means[series][:steps],
+            self.covs[series][:steps],
+            filtered,
+            None if weights is None else weights[:steps],
+        )
+
     def to_frame(self, backend: tabular.Backend = "pandas", *, index: Any = None) -> Any:
         """Lay the result out as a data frame; arguments as in `Filtered.to_frame`."""
         if self.means.ndim == 2:

@@ -1,4 +1,5 @@
-"""The same filters on Spark: whole tables (`filter`) and streams (`stream`), with the numbers of one machine."""
+"""The same filters on Spark: folders (`filter_parquet`), tables (`filter`) and streams (`stream`)."""
 
 from wolf.spark.batch import filter as filter
+from wolf.spark.files import filter_parquet as filter_parquet
 from wolf.spark.streams import stream as stream

@@ -11,6 +11,7 @@ from wolf.arrow.batches import filter_batches, read_times
 from wolf.online.bank import Bank
 from wolf.protocols import Filter
 from wolf.spark import columns
+from wolf.spark.workers import freeze
 from wolf.statespace import Model
 
 BATCH = 65_536  # rows that go through a bank at once; Spark hands over 10,000
@@ -85,6 +86,7 @@ class Partition:
         for table in join(batches, BATCH, self.time if self.shuffled else None):
             rows = settle(table, self.key, self.time, self.values) if self.shuffled else table
             yield from filter_batches(rows, bank, **named)
+        freeze()
 
 
 def join(batches: Iterator[Any], rows: int, time: str | None = None) -> Iterator[Any]:

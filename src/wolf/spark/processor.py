@@ -9,6 +9,7 @@ from pyspark.sql.streaming import StatefulProcessor
 
 from wolf.arrow.batches import filter_batches
 from wolf.online.bank import Bank
+from wolf.spark.workers import freeze
 
 
 class BucketProcessor(StatefulProcessor):
@@ -37,6 +38,7 @@ class BucketProcessor(StatefulProcessor):
         """Take in the rows of a micro-batch; let go what the watermark has passed."""
         came = [pyarrow.Table.from_pandas(frame[list(self.columns)], preserve_index=False) for frame in rows]
         yield from self._pass(came, timerValues.getCurrentWatermarkInMs())
+        freeze()
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
         """Let go what the watermark has passed, of a bucket that no row came for."""

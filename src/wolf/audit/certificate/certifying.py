@@ -155,7 +155,7 @@ def _one_step(
         shifted = name == "mean shift"
         error, radius = (one.shift_error, one.shift_radius) if shifted else (one.error, one.radius)
         value = one.shift if shifted else one.influence
-        what = "of the posterior mean, in its standard deviations" if shifted else "KL from the clean posterior"
+        what = "of the posterior mean" if shifted else "KL from the clean one"
         place = f", {places[i]}" if along else ""
         power = 0.5 * one.power if shifted else one.power  # the divergence goes with the square of the shift
         words = f"{what}; {_where(power, value, error, radius)}{place}"
@@ -286,8 +286,8 @@ def _jump_entry(name: str, jump: stress.Jump, steps: int, sample: dict[str, Any]
     if jump.largest == 0.0:
         words = f"of {state}: 5 % of trials are lost at the smallest that was tried"
     else:
-        tried = ", the largest that was tried" if jump.largest == jump.sizes[-1] else ""
-        words = f"of {state}, {neat(jump.largest)} sd{tried}: 95 % of trials are back within {longest:.0f} steps"
+        tried = ", the largest tried" if jump.largest == jump.sizes[-1] else ""
+        words = f"of {state}, {neat(jump.largest)} sd{tried}: 95 % are back within {longest:.0f} steps"
     details = {"deviations": jump.largest, "steps": longest, "horizon": steps, "direction": jump.direction}
     return Entry(name, size, "units", "simulated", words, details=details, **sample)
 

@@ -14,27 +14,15 @@ from typing import NamedTuple
 import numpy as np
 
 from wolf.api import in_hindsight
-from wolf.audit.explain.evidence import (
-    BROKEN,
-    Run,
-    Stretch,
-    agreement,
-    bias,
-    consistent,
-    disagreement,
-    read,
-    returns,
-)
+from wolf.audit.explain.asking import Asked, ask
+from wolf.audit.explain.evidence import BROKEN, Run, Stretch, bias, consistent, read, returns
 from wolf.audit.explain.findings import Explained, Finding
 from wolf.audit.explain.happened import ALONE, causes, single_outliers
-from wolf.audit.explain.windows import WIDE, Task, Window, smooth_windows
-from wolf.belief import Gaussian
 from wolf.numerics.precision import precision
 from wolf.results import Filtered
 
 BRIDGE = 2  # steps that may lie between two refused measurements of one stretch
 LONGEST = 1000  # steps of a stretch; a longer one is cut
-HORIZON = 20  # steps after a stretch that are asked
 PARTNERS = 6  # later stretches that may be the end of an excursion that begins with one
 EXCURSION = 100  # steps that an excursion may last
 
@@ -137,14 +125,15 @@ def _stuck(run: Run, known: set[tuple[int, int | None]]) -> Iterator[Finding]:
 
 def _alone(run: Run, single: np.ndarray) -> Iterator[Finding]:
     """List outliers that need no further look."""
-    for t in np.flatnonzero(single).tolist():
-        yield Finding(t, None, "outlier", run.size(None, t), (t, t), ALONE, {"stretch": 1.0})
+    for channel in run.channels:
+        for t in np.flatnonzero(single[:, run.all_columns(channel)].any(axis=1)).tolist():
+            yield Finding(t, channel, "outlier", run.size(channel, t), (t, t), ALONE, {"stretch": 1.0})
 
 
 def _stretches(run: Run, channel: int | None, known: np.ndarray) -> Iterator[tuple[int, int]]:
     """Put refused steps together that lie close to each other, what is missing or known between them not counted."""
-    came = (~np.isnan(run.ys[:, run.all_columns(channel)])).any(axis=1)
-    present = np.flatnonzero(came & ~known)
+    mine = run.all_columns(channel)
+    present = np.flatnonzero((~np.isnan(run.ys[:, mine]) & ~known[:, mine]).any(axis=1))
     places = np.flatnonzero(run.refused(channel)[present])
     if not len(places):
         return
@@ -157,11 +146,7 @@ def _stretches(run: Run, channel: int | None, known: np.ndarray) -> Iterator[tup
 
 def _judge_all(run: Run, stretches: list[Stretch]) -> list[Verdict]:
     """Smooth stretches again, and judge what was refused in them."""
-    verdicts = []
-    for stretch, windows in _windows(run, stretches):
-        _, moved = disagreement(run, stretch.first, windows[1])
-        verdicts.append(Verdict(stretch, list(_judge(run, stretch, *windows)), moved))
-    return verdicts
+    return [Verdict(one.stretch, list(_judge(run, one)), one.moved) for one in ask(run, stretches)]
 
 
 def _close_excursions(run: Run, verdicts: list[Verdict]) -> list[Verdict]:
@@ -177,9 +162,9 @@ def _close_excursions(run: Run, verdicts: list[Verdict]) -> list[Verdict]:
             if near and any(finding.kind == "jump" for finding in other.findings):
                 pairs.append((i, k, Stretch(one.stretch.channel, one.stretch.first, other.stretch.last)))
     found: dict[int, tuple[int, Verdict]] = {}
-    for (i, k, _), (whole, windows) in zip(pairs, _windows(run, [whole for _, _, whole in pairs]), strict=True):
-        if i not in found and returns(run, whole, windows[1], verdicts[k].moved):
-            found[i] = k, Verdict(whole, list(_judge(run, whole, *windows)), verdicts[i].moved)
+    for (i, k, whole), asked in zip(pairs, ask(run, [whole for _, _, whole in pairs]), strict=True):
+        if i not in found and returns(run, whole, asked.later, verdicts[k].moved):
+            found[i] = k, Verdict(whole, list(_judge(run, asked)), verdicts[i].moved)
     closed: list[Verdict] = []
     done = -1
     for i, one in enumerate(verdicts):
@@ -189,38 +174,15 @@ def _close_excursions(run: Run, verdicts: list[Verdict]) -> list[Verdict]:
     return closed
 
 
-def _windows(run: Run, stretches: list[Stretch]) -> list[tuple[Stretch, tuple[Window, Window, Window]]]:
-    """Smooth each stretch from both sides, from the later side only, and with itself."""
-    usual = np.where(np.isfinite(run.ys), run.ys, np.nan)
-    kept = np.where(run.flags, np.nan, usual)
-    tasks = []
-    for stretch in stretches:
-        first, last = stretch.first, stretch.last
-        belief = Gaussian(run.predicted.mean[first], run.predicted.cov[first])
-        wide = belief._replace(cov=WIDE * belief.cov)
-        ahead = slice(first, last + 1 + max(HORIZON, 2 * run.predicted.mean.shape[1]))
-        inside = np.arange(len(run.ys[ahead]))[:, None] <= last - first
-        mine = run.flags[first : last + 1].any(axis=0)
-        # Within the stretch even what was believed is in doubt: a filter gives in to a bias after a while.
-        without = np.where(inside & mine, np.nan, kept[ahead])
-        itself = np.where(inside & mine, usual[ahead], kept[ahead])
-        tasks += [Task(first, belief, without), Task(first, wide, without), Task(first, wide, itself)]
-    windows = smooth_windows(run.model, run.moments, run.inputs, run.update_first, tasks)
-    return list(zip(stretches, zip(windows[::3], windows[1::3], windows[2::3], strict=True), strict=True))
-
-
-def _judge(run: Run, stretch: Stretch, both: Window, later: Window, itself: Window) -> Iterator[Finding]:
+def _judge(run: Run, asked: Asked) -> Iterator[Finding]:
     """Decide what each refused measurement of a stretch was."""
-    channel, first, last = stretch
-    broken, moved = disagreement(run, first, later)
-    steps = first + np.flatnonzero(run.refused(channel)[first : last + 1])
-    fine = [agreement(run, stretch, t, both)[0] for t in steps.tolist()]
-    wrong = steps[~np.array(fine)]
-    biased, offset = bias(run, stretch, wrong, both)
-    open_end = not np.isfinite(np.where(run.flags, np.nan, run.ys)[last + 1 :]).any()
-    lasting = open_end and len(steps) >= HORIZON and consistent(run, stretch, steps, itself)
-    for t, in_line in zip(steps.tolist(), fine, strict=True):
-        agrees, away, informed = agreement(run, stretch, t, later)
+    channel, first, last = asked.stretch
+    steps, broken = asked.steps, asked.broken
+    wrong = steps[~asked.in_line]
+    biased, offset = bias(run, asked.stretch, wrong, asked.both)
+    lasting = asked.itself is not None and consistent(run, asked.stretch, steps, asked.itself)
+    rows = (steps, asked.in_line, asked.agrees, asked.away, asked.informed)
+    for t, in_line, agrees, away, informed in zip(*(row.tolist() for row in rows), strict=True):
         repeats = int(run.repeats[t, run.all_columns(channel)].max())
         if not np.isfinite(run.ys[t, run.columns(channel, t, wild=True)]).all():
             kind, words = "outlier", "not a finite number, or too large for one"
@@ -233,7 +195,7 @@ def _judge(run: Run, stretch: Stretch, both: Window, later: Window, itself: Wind
             kind, words = "unclear", "too little after it to compare with"
         elif broken < BROKEN and agrees:
             kind = "jump"
-            words = f"{away:.2g} sd from what later measurements say: the state moved by ({_numbers(moved)})"
+            words = f"{away:.2g} sd from what later measurements say: the state moved by ({_numbers(asked.moved)})"
         elif broken < BROKEN:
             kind, words = "outlier", f"{away:.3g} sd from what later measurements say, too; the state moved near it"
         elif in_line:

@@ -1,6 +1,7 @@
 """The evidence about a doubtful measurement: what the past, the future and its neighbours say of it."""
 
 import dataclasses
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
@@ -57,7 +58,16 @@ class Run:
 
     def refused(self, channel: int | None) -> np.ndarray:
         """Say which steps of a channel were refused, (T,)."""
-        return np.any(self.flags, axis=1) if channel is None else self.flags[:, channel]
+        return self._any_refused if channel is None else self.flags[:, channel]
+
+    @cached_property
+    def _any_refused(self) -> np.ndarray:
+        return np.any(self.flags, axis=1)
+
+    @cached_property
+    def last_believed(self) -> int:
+        """Last step with a measurement that was believed; -1 if there is none."""
+        return int(np.flatnonzero((np.isfinite(self.ys) & ~self.flags).any(axis=1)).max(initial=-1))
 
     def all_columns(self, channel: int | None) -> np.ndarray:
         """List the coordinates of a channel."""
@@ -69,11 +79,14 @@ class Run:
         values = self.ys[t, chosen]
         return chosen[~np.isnan(values) if wild else np.isfinite(values)]
 
+    @cached_property
+    def distances(self) -> np.ndarray:
+        """How far each coordinate was from its prediction, in standard deviations, (T, M)."""
+        return np.abs(self.residuals) / self.deviations
+
     def size(self, channel: int | None, t: int) -> float:
         """Measure how far a measurement was from its prediction, in standard deviations."""
-        if channel is None:
-            return float(np.sqrt(self.nis[t]))
-        return float(abs(self.residuals[t, channel]) / self.deviations[t, channel])
+        return float(np.sqrt(self.nis[t]) if channel is None else self.distances[t, channel])
 
 
 def read(out: Filtered, dtype: str) -> Run:
@@ -92,47 +105,64 @@ def read(out: Filtered, dtype: str) -> Run:
     return Run(model, moments, inputs, out.update_first, ys, flags, joint, predicted, *rest)
 
 
-def disagreement(run: Run, first: int, later: Window) -> tuple[float, np.ndarray]:
-    """Compare what the past and the future of a stretch say of the state at its start.
+def disagreement(run: Run, firsts: np.ndarray, later: Gaussian) -> tuple[np.ndarray, np.ndarray]:
+    """Compare what the past and the future of n stretches say of the states at their starts: probabilities, and moves.
 
     `δᵀ (P_before + P_after)⁻¹ δ` is χ² with D degrees of freedom if nothing happened; where the future says nothing its
     covariance is wide and the share of that direction zero.
     """
     from scipy.special import gammaincc
 
-    moved = np.asarray(later.state.mean) - run.predicted.mean[first]
-    return float(gammaincc(0.5 * len(moved), 0.5 * _distance(run, first, later, moved) ** 2)), moved
+    moved = np.asarray(later.mean) - run.predicted.mean[firsts]
+    return gammaincc(0.5 * moved.shape[1], 0.5 * _distance(run, firsts, later, moved) ** 2), moved
 
 
-def _distance(run: Run, first: int, later: Window, moved: np.ndarray) -> float:
-    """Measure a move of the state against what both sides leave open, in standard deviations."""
-    cov = np.asarray(later.state.cov) + run.predicted.cov[first]
-    scale = np.sqrt(np.diagonal(cov))
+def _distance(run: Run, firsts: np.ndarray, later: Gaussian, moved: np.ndarray) -> np.ndarray:
+    """Measure moves of the state against what both sides leave open, in standard deviations."""
+    cov = np.asarray(later.cov) + run.predicted.cov[firsts]
+    scale = np.sqrt(np.diagonal(cov, axis1=1, axis2=2))
     scale = np.where(scale > 0, scale, 1.0)
-    square = float(moved / scale @ np.linalg.pinv(cov / np.outer(scale, scale), hermitian=True) @ (moved / scale))
-    return float(np.sqrt(max(square, 0.0)))
+    unit = moved / scale
+    inverse = np.linalg.pinv(cov / (scale[:, :, None] * scale[:, None, :]), hermitian=True)
+    return np.sqrt(np.maximum(np.einsum("ni,nij,nj->n", unit, inverse, unit), 0.0))
 
 
-def agreement(run: Run, stretch: Stretch, t: int, said: Window) -> tuple[bool, float, bool]:
-    """Compare a measurement with what a window says: whether it agrees, how far it is, and whether that means much.
+class Said(NamedTuple):
+    """What windows say of n measurements: the ones they expect, their covariance without the noise, and the noise."""
 
-    It means little where the window's prediction is so wide that anything would agree with it.
+    expected: np.ndarray
+    spread: np.ndarray
+    noise: np.ndarray
+
+
+def agreement(run: Run, channels: np.ndarray, steps: np.ndarray, said: Said) -> tuple[np.ndarray, ...]:
+    """Compare measurements with what windows say: whether they agree, how far they are, and whether that means much.
+
+    It means little where a window's prediction is so wide that anything would agree with it.
+
+    Args:
+        run: laid out.
+        channels: of each of n measurements, -1 for all coordinates as one.
+        steps: of each.
+        said: about each.
     """
     from scipy.special import gammaincc
 
-    columns = run.columns(stretch.channel, t)
-    if not len(columns):
-        return False, np.nan, True
-    block = np.ix_(columns, columns)
-    spread, noise = said.spread[t - stretch.first][block], said.noise[t - stretch.first][block]
-    error = subtract(run, t, said.expected[t - stretch.first])[columns]
+    whole = channels[:, None] < 0
+    asked = np.isfinite(run.ys[steps]) & (whole | (channels[:, None] == np.arange(run.ys.shape[1])))
+    error = np.where(asked, subtract(run, steps, said.expected), 0.0)
+    both = asked[:, :, None] & asked[:, None, :]
+    cov = np.where(both, said.spread + said.noise, 0.0) + np.eye(asked.shape[1]) * ~asked[:, :, None]
     with np.errstate(over="ignore"):
-        square = float(error @ np.linalg.solve(spread + noise, error))
-    agrees = gammaincc(0.5 * len(columns), 0.5 * square) > AGREES
-    reach = run.deviations[t, columns] * max(run.size(stretch.channel, t), 1.0)
-    width = np.diagonal(spread)
-    informed = bool(np.all(9.0 * width < reach**2) or np.all(width < 4.0 * np.diagonal(noise)))
-    return bool(agrees), float(np.sqrt(square)), informed
+        square = np.einsum("ni,ni->n", error, np.linalg.solve(cov, error[:, :, None])[:, :, 0])
+    some = asked.any(axis=1)
+    agrees = some & (gammaincc(0.5 * np.maximum(asked.sum(axis=1), 1), 0.5 * square) > AGREES)
+    size = np.where(whole[:, 0], np.sqrt(run.nis[steps]), run.distances[steps, channels])
+    width = np.diagonal(said.spread, axis1=1, axis2=2)
+    reach = run.deviations[steps] * np.maximum(size, 1.0)[:, None]
+    wide = (9.0 * width < reach**2, width < 4.0 * np.diagonal(said.noise, axis1=1, axis2=2))
+    informed = (wide[0] | ~asked).all(axis=1) | (wide[1] | ~asked).all(axis=1)
+    return agrees, np.where(some, np.sqrt(square), np.nan), informed
 
 
 def returns(run: Run, stretch: Stretch, later: Window, moved: np.ndarray) -> bool:
@@ -144,8 +174,9 @@ def returns(run: Run, stretch: Stretch, later: Window, moved: np.ndarray) -> boo
         later: what only the measurements after it say.
         moved: a move of the state, (D,).
     """
-    broken, _ = disagreement(run, stretch.first, later)
-    return broken >= BROKEN and _distance(run, stretch.first, later, moved) > TELLING
+    first, state = np.array([stretch.first]), Gaussian(later.state.mean[None], later.state.cov[None])
+    broken, _ = disagreement(run, first, state)
+    return bool(broken[0] >= BROKEN and _distance(run, first, state, moved[None])[0] > TELLING)
 
 
 def bias(run: Run, stretch: Stretch, steps: np.ndarray, both: Window) -> tuple[bool, float]:
@@ -153,7 +184,7 @@ def bias(run: Run, stretch: Stretch, steps: np.ndarray, both: Window) -> tuple[b
     channel, first = stretch.channel, stretch.first
     if len(steps) < SEVERAL or not np.isfinite(run.ys[steps]).any():
         return False, 0.0
-    errors = np.stack([subtract(run, int(t), both.expected[t - first]) for t in steps])
+    errors = subtract(run, steps, both.expected[steps - first])
     variances = np.diagonal(both.spread[steps - first] + both.noise[steps - first], axis1=1, axis2=2)
     deviations = np.sqrt(variances)
     if channel is None:
@@ -214,10 +245,11 @@ def _runs_by_length(same: np.ndarray, shortest: int, chance: float) -> np.ndarra
     return np.where(stuck, lengths, 0)[groups]
 
 
-def subtract(run: Run, t: int, expected: Any) -> np.ndarray:
-    """Form a residual as the model does; NaN where nothing usable came."""
-    y = run.ys[t]
+def subtract(run: Run, steps: np.ndarray, expected: Any) -> np.ndarray:
+    """Form residuals as the model does, (n, M); NaN where nothing usable came."""
+    ys, usable = run.ys[steps], np.isfinite(run.ys[steps])
     if run.model.residual is None:
-        return np.where(np.isfinite(y), y, np.nan) - expected
-    filled = np.where(np.isfinite(y), y, expected)
-    return np.where(np.isfinite(y), np.asarray(run.model.subtract(jax.numpy.asarray(filled), expected)), np.nan)
+        return np.where(usable, ys, np.nan) - expected
+    filled = np.where(usable, ys, expected)
+    rows = [np.asarray(run.model.subtract(jax.numpy.asarray(y), e)) for y, e in zip(filled, expected, strict=True)]
+    return np.where(usable, np.stack(rows), np.nan)

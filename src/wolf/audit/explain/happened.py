@@ -15,7 +15,7 @@ from wolf import api
 from wolf.audit.explain.evidence import Run
 from wolf.audit.explain.findings import Cause, Finding
 from wolf.audit.explain.responses import Responses
-from wolf.audit.explain.searching import Hit, search
+from wolf.audit.explain.searching import Hit, Search
 from wolf.audit.explain.spreads import Spread, changes, runs_of
 from wolf.engine.hindsight import LONGEST_BURST
 from wolf.results import Filtered
@@ -23,6 +23,8 @@ from wolf.statespace import LinearModel, with_matrices
 from wolf.statespace.arrays import varies
 
 BRIDGE = 2  # steps that may lie between two false measurements of one burst
+AROUND = BRIDGE + 1  # steps around noise that is larger for a while
+SHORT = ("outlier", "burst")
 OUTLIER, FITS = 6.0, 3.0  # deviations from which one refused measurement is false, and within which later ones fit
 LATER = 2  # measurements after it that must fit
 MOST_NUMBERS = 32  # measured numbers and states together, beyond which nothing is looked for
@@ -46,7 +48,7 @@ def causes(run: Run, out: Filtered, findings: list[Finding], single: np.ndarray)
         run: laid out.
         out: of a filter.
         findings: about single measurements.
-        single: steps of `single_outliers`, (T,) of bool.
+        single: what `single_outliers` found, (T, M) of bool.
     """
     stuck = _stuck(run)
     ys = np.where(np.isfinite(run.ys), run.ys, np.nan)
@@ -68,43 +70,60 @@ def _patterns(run: Run, out: Filtered, ys: np.ndarray, single: np.ndarray) -> li
     """Find what has a pattern, and where the noise changed."""
     model = with_matrices(out.model).scaled(*_levels(out))
     answers = Responses(model)
-    outliers = [Cause("outlier", t, t, None, run.size(None, t), ALONE) for t in np.flatnonzero(single).tolist()]
-    ys = np.where(single[:, None], np.nan, ys)
+    outliers = _alone(run, single)
+    ys = np.where(single, np.nan, ys)
     errors, scale = _white_errors(model, out, ys)
-    hits, rest = search(errors, answers)
-    spreads = [one for one in changes(errors, np.isfinite(ys).any(axis=1)) if not _refuted(one, hits, rest)]
+    found = Search(errors, answers)
+    spreads = [one for one in changes(errors, np.isfinite(ys).any(axis=1)) if not _refuted(one, found.hits, found.rest)]
     if spreads:
         for one in spreads:
             errors[one.first : one.stop] /= np.sqrt(max(one.factor, 1.0))
-        hits, _ = search(errors, answers)
+        found.again(errors, [(one.first, one.stop) for one in spreads])
     deviations = np.sqrt(np.diagonal(np.asarray(model.R)))
-    hits = [hit._replace(size=scale * hit.size) for hit in hits]
+    hits = [hit._replace(size=scale * hit.size) for hit in found.hits]
     named = [_named(hit, deviations, model, len(ys), answers) for hit in hits]
-    named = [cause for cause in [*outliers, *named] if not any(_inside(cause, one) for one in spreads)]
+    loud = np.zeros(len(ys), bool)  # where single outliers are explained by noise that was larger for a while
+    for one in spreads:
+        loud[max(one.first - AROUND, 0) : one.stop + AROUND] |= one.factor > 1.0
+    named = [
+        cause for cause in [*outliers, *named] if not (cause.kind in SHORT and loud[cause.first : cause.last + 1].all())
+    ]
     return _merge_bursts(named) + [_spread_cause(one) for one in spreads]
 
 
 def single_outliers(run: Run, out: Filtered) -> np.ndarray:
-    """Find refused measurements, one or two in a row, after which all is as predicted before them, (T,) of bool."""
-    if not can_tell(out) or run.inputs is not None or not run.joint:
-        return np.zeros(len(run.ys), bool)
+    """Find refused measurements, one or two in a row, after which all is as predicted before them, (T, M) of bool."""
+    if not can_tell(out):
+        return np.zeros(run.flags.shape, bool)
     model, refused = out.model, run.refused(None)
     dynamics = np.eye(model.state_dim) if model.F is None else np.asarray(model.F)
+    driven = None if out.inputs is None else out.predicted_means[1:] - out.means[:-1] @ dynamics.T  # B u, whenever
+    close = run.nis <= OUTLIER**2 if run.joint else np.any(run.flags & (run.distances <= OUTLIER), axis=1)
     good = np.isfinite(run.ys).any(axis=1) & ~refused
     found = np.zeros(len(refused), bool)
     for length in (1, 2):
         last = len(refused) - length - LATER + 1
         first = np.arange(1, max(last, 1))
-        inside = np.logical_and.reduce([refused[first + k] & (run.nis[first + k] > OUTLIER**2) for k in range(length)])
+        inside = np.logical_and.reduce([refused[first + k] & ~close[first + k] for k in range(length)])
         later = np.logical_and.reduce([good[first + length + k] for k in range(LATER)])
         first = first[inside & later & good[first - 1]]
         foreseen, fits = run.predicted.mean[first], np.ones(len(first), bool)  # what was known before the first of them
         for k in range(1, length + LATER):
-            foreseen = foreseen @ dynamics.T
+            foreseen = foreseen @ dynamics.T + (0.0 if driven is None else driven[first + k - 1])
             off = np.abs(run.ys[first + k] - foreseen @ np.asarray(model.H).T) / run.deviations[first]
             fits &= (k < length) | (~np.isfinite(off) | (off < FITS)).all(axis=1)
         for k in range(length):
             found[first[fits] + k] = True
+    return found[:, None] & run.flags
+
+
+def _alone(run: Run, single: np.ndarray) -> list[Cause]:
+    """List outliers that need no further look, of one sensor where sensors are weighed by themselves."""
+    found = []
+    for t in np.flatnonzero(single.any(axis=1)).tolist():
+        sensors = [None] if run.joint else np.flatnonzero(single[t]).tolist()
+        size = max(run.size(j, t) for j in sensors)
+        found.append(Cause("outlier", t, t, sensors[0] if len(sensors) == 1 else None, size, ALONE))
     return found
 
 
@@ -168,17 +187,6 @@ def _named(hit: Hit, deviations: np.ndarray, model: Any, steps: int, answers: Re
     return Cause(kind, first, last, spot.sensor, large, f"off by {off:.3g}, then back")
 
 
-def _inside(cause: Cause, spread: Spread) -> bool:
-    """Say whether single outliers are explained by noise that was larger for a while."""
-    around = BRIDGE + 1
-    return (
-        spread.factor > 1.0
-        and cause.kind in ("outlier", "burst")
-        and spread.first - around <= cause.first
-        and cause.last < spread.stop + around
-    )
-
-
 def _spread_cause(spread: Spread) -> Cause:
     length = spread.stop - spread.first
     times = float(np.sqrt(spread.factor))
@@ -190,20 +198,22 @@ def _spread_cause(spread: Spread) -> Cause:
 
 def _merge_bursts(found: list[Cause]) -> list[Cause]:
     """Take false measurements that lie next to each other for one burst."""
-    rest = [cause for cause in found if cause.kind not in ("outlier", "burst")]
-    short = sorted((cause for cause in found if cause.kind in ("outlier", "burst")), key=lambda cause: cause.first)
+    rest = [cause for cause in found if cause.kind not in SHORT]
+    short = sorted((cause for cause in found if cause.kind in SHORT), key=lambda cause: cause.first)
     groups: list[list[Cause]] = []
+    end = -np.inf
     for cause in short:
-        if groups and cause.first <= max(one.last for one in groups[-1]) + BRIDGE:
+        if cause.first <= end + BRIDGE:
             groups[-1].append(cause)
         else:
             groups.append([cause])
+        end = max(end, cause.last)
     for group in groups:
-        first, last = group[0].first, max(one.last for one in group)
-        sensors = {one.sensor for one in group}
         if len(group) == 1:
             rest.append(group[0])
             continue
+        first, last = group[0].first, max(one.last for one in group)
+        sensors = {one.sensor for one in group}
         kind = "outlier" if last == first else "burst"
         sensor = sensors.pop() if len(sensors) == 1 else None
         rest.append(

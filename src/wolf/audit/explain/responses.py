@@ -74,6 +74,8 @@ class Responses:
         """Answer to a pattern, followed for some steps: (steps, M, p), a column for each of its p sizes."""
         if pattern.family == "jump":
             return _cut(self.jump, steps)
+        if pattern == ("run", 1):
+            return _cut(self.outlier, steps)
         step = _cut(np.cumsum(self.outlier, axis=0), steps, last=True)
         if pattern.family == "step":
             return step

@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from wolf.audit.explain.responses import Pattern, Responses
-from wolf.audit.explain.scanning import LENGTHS, SHORTEST_RAMP, Spot, Sums, patterns
+from wolf.audit.explain.scanning import LENGTHS, SHORTEST_RAMP, Spot, Sums
+from wolf.audit.explain.spreads import runs_of
 
 ROUNDS = 25
 SETTLED = 0.99  # share of an answer after which a place is far enough from the next
@@ -21,6 +22,7 @@ CLEAR = 0.7  # share of the score of a single outlier, below which nothing else 
 POLISHES = 5  # further looks, one or two steps around the last
 MORE = {"step": 0.0, "run": 0.0, "jump": 3.0, "ramp": 2.0, "slope": 8.0}  # what a less simple one must explain more
 SLOW = 1 / 20  # of that, for each step that something grows: the slower, the more it looks like what a state does
+ALONE = Pattern("run", 1)  # a single outlier
 
 
 class Hit(NamedTuple):
@@ -29,40 +31,77 @@ class Hit(NamedTuple):
     Attributes:
         spot: where, and which pattern.
         size: of each of its p numbers, in units of the measurement or of the state.
-        rival: score of the best pattern of another family at that place.
     """
 
     spot: Spot
     size: np.ndarray
-    rival: float
 
 
-def search(errors: np.ndarray, answers: Responses) -> tuple[list[Hit], np.ndarray]:
-    """Find faults in white errors, (T, M); return them, and the errors without them."""
-    errors, found = errors.copy(), []
-    reach = 2 + int(np.searchsorted(_share(answers.outlier), SETTLED))
-    sums = None
-    for _ in range(ROUNDS):
-        sums = Sums(errors, answers, sums)
-        hits = _apart([_refine(sums, spots) for spots in _peaks(sums, reach)], reach)
-        if not hits:
-            break
-        for hit in hits:
-            step = hit.spot.step
-            answer = answers.of(hit.spot.pattern, min(len(errors) - step, _lasts(answers, hit.spot.pattern)))
-            errors[step : step + len(answer)] -= answer @ hit.size
-        found += hits
-    return found, errors
+class Peak(NamedTuple):
+    """A place where something explains more than chance: its step, and the first and last step of what is near it."""
+
+    step: int
+    length: int
+    first: int
+    stop: int
+
+
+class Search:
+    """What was found in white errors, and the errors without it; goes on where errors are not what they seemed.
+
+    Args:
+        errors: white, (T, M).
+        answers: of the model.
+    """
+
+    def __init__(self, errors: np.ndarray, answers: Responses) -> None:
+        self.answers, self.rest, self.hits = answers, errors.copy(), list[Hit]()
+        self._reach = 2 + int(np.searchsorted(_share(answers.outlier), SETTLED))
+        self._sums = Sums(errors, answers)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        for _ in range(ROUNDS):
+            hits = _apart(_refine_all(self._sums, _peaks(self._sums, self._reach), self._reach), self._reach)
+            if not hits:
+                break
+            self._sums.look(self.rest, [_take_out(self.rest, self.answers, hit) for hit in hits])
+            self.hits += hits
+
+    def again(self, errors: np.ndarray, changed: list[tuple[int, int]]) -> None:
+        """Search anew around steps [(first, stop), ...] whose errors have changed."""
+        margin = len(self.answers.outlier) + LENGTHS[-1]
+        near = np.zeros(len(errors) + 1, bool)
+        for first, stop in changed:
+            near[max(first - margin, 0) : stop + margin] = True
+        far = [hit for hit in self.hits if not near[[hit.spot.step, _end(hit, errors)]].any()]
+        before, self.rest, self.hits = self.rest, errors.copy(), far
+        for hit in far:
+            _take_out(self.rest, self.answers, hit)
+        self._sums.look(self.rest, runs_of((self.rest != before).any(axis=1)))
+        self._go_on()
+
+
+def _end(hit: Hit, errors: np.ndarray) -> int:
+    return min(hit.spot.step + hit.spot.pattern.length, len(errors))
+
+
+def _take_out(errors: np.ndarray, answers: Responses, hit: Hit) -> tuple[int, int]:
+    """Subtract a fault's answer from the errors, and say from where to where that was."""
+    step = hit.spot.step
+    answer = answers.of(hit.spot.pattern, min(len(errors) - step, _lasts(answers, hit.spot.pattern)))
+    errors[step : step + len(answer)] -= answer @ hit.size
+    return step, step + len(answer)
 
 
 def _apart(hits: list[Hit], reach: int) -> list[Hit]:
     """Keep hits, the strongest first, that are no echo of each other."""
     kept: list[Hit] = []
+    taken = np.zeros(max((hit.spot.step + hit.spot.pattern.length for hit in hits), default=0) + reach + 1, bool)
     for hit in sorted(hits, key=lambda hit: -hit.spot.score):
         first, last = hit.spot.step, hit.spot.step + hit.spot.pattern.length
-        if hit.spot.score > 0.0 and not any(
-            first <= one.spot.step + one.spot.pattern.length + reach and one.spot.step <= last + reach for one in kept
-        ):
+        if hit.spot.score > 0.0 and not taken[first : last + 1].any():
+            taken[max(first - reach, 0) : last + reach + 1] = True
             kept.append(hit)
     return kept
 
@@ -78,37 +117,50 @@ def _lasts(answers: Responses, pattern: Pattern) -> int:
     return 10**9 if answers.tail(pattern).any() else len(answers.outlier) + pattern.length
 
 
-def _peaks(sums: Sums, reach: int) -> list[list[Spot]]:
-    """List places where something explains more than chance, and there the best spot of each family."""
-    best: dict[str, np.ndarray] = {}
-    which: dict[str, np.ndarray] = {}
-    for pattern in patterns(sums.steps):
-        scores = sums.scores(pattern, 0, sums.steps - pattern.length)
-        mine = best.setdefault(pattern.family, np.full(sums.steps, -np.inf))[: len(scores)]
-        lengths = which.setdefault(pattern.family, np.zeros(sums.steps, int))[: len(scores)]
-        better = scores > mine
-        mine[better], lengths[better] = scores[better], pattern.length
-    top = np.max(list(best.values()), axis=0)
+def _peaks(sums: Sums, reach: int) -> list[Peak]:
+    """List places where something explains more than chance, the strongest first, that do not touch each other."""
+    families, scores = list(sums.best), np.stack(list(sums.best.values()))
+    top = scores.max(axis=0)
+    places = np.flatnonzero(top > 0.0)
+    places = places[np.argsort(-top[places], kind="stable")]
+    chosen, lengths = scores[:, places].argmax(axis=0), np.zeros(len(places), int)
+    for i, family in enumerate(families):
+        lengths[chosen == i] = sums.lengths_at(family, places[chosen == i])
     peaks = []
     free = np.ones(sums.steps, bool)
-    for step in np.argsort(-top, kind="stable")[: np.count_nonzero(top > 0.0)].tolist():
-        if not free[step]:
-            continue
-        chosen = max(best, key=lambda family: best[family][step])
-        length = int(which[chosen][step])
-        first, last = max(step - reach, 0), min(step + length + reach, sums.steps)
-        if free[first:last].all():
-            near = [_best_near(best[family], which[family], family, first, last) for family in best]
-            if length != 1 or any(spot.score > CLEAR * top[step] for spot in near if spot.pattern != ("run", 1)):
-                near += _ending_at(sums, step) + _between(sums, best["step"], step, reach)
-            peaks.append(near)
-        free[first:last] = False
+    for step, length in zip(places.tolist(), lengths.tolist(), strict=True):
+        if free[step]:
+            first, stop = max(step - reach, 0), min(step + length + reach, sums.steps)
+            if free[first:stop].all():
+                peaks.append(Peak(step, length, first, stop))
+            free[first:stop] = False
     return peaks
 
 
-def _best_near(scores: np.ndarray, lengths: np.ndarray, family: str, first: int, last: int) -> Spot:
-    step = first + int(scores[first:last].argmax())
-    return Spot(float(scores[step]), step, Pattern(family, int(lengths[step])), None)
+def _refine_all(sums: Sums, peaks: list[Peak], reach: int) -> list[Hit]:
+    """Look closer at every place; single outliers that nothing else comes near are taken as they are, all at once."""
+    near = _best_near(sums, peaks)
+    hits, clear = [], []
+    for peak, spots in zip(peaks, near, strict=True):
+        top = max(spot.score for spot in spots)
+        if peak.length == 1 and all(spot.pattern == ALONE or spot.score <= CLEAR * top for spot in spots):
+            clear.append(next(spot.step for spot in spots if spot.pattern == ALONE))
+        else:
+            more = _ending_at(sums, peak.step) + _between(sums, peak.step, reach)
+            hits.append(_refine(sums, spots + more))
+    found = sums.spots(ALONE, np.array(clear, int))
+    return hits + [Hit(*both) for both in zip(found, sums.sizes(found), strict=True)]
+
+
+def _best_near(sums: Sums, peaks: list[Peak]) -> list[list[Spot]]:
+    """List the best spot of each family around each peak."""
+    scores = np.stack(list(sums.best.values()))
+    steps = np.array([peak.first + scores[:, peak.first : peak.stop].argmax(axis=1) for peak in peaks], int)
+    columns = []
+    for i, (family, mine) in enumerate(zip(sums.best, steps.reshape(-1, len(scores)).T, strict=True)):
+        rows = zip(scores[i, mine].tolist(), mine.tolist(), sums.lengths_at(family, mine).tolist(), strict=True)
+        columns.append([Spot(score, step, Pattern(family, length), None) for score, step, length in rows])
+    return [list(spots) for spots in zip(*columns, strict=True)]
 
 
 def _ending_at(sums: Sums, step: int) -> list[Spot]:
@@ -120,18 +172,18 @@ def _ending_at(sums: Sums, step: int) -> list[Spot]:
     for family in ("run", "ramp"):
         spots = [
             sums.spot(pattern, step - pattern.length)
-            for pattern in patterns(sums.steps)
+            for pattern in sums.patterns
             if pattern.family == family and AROUND < pattern.length <= step
         ]
         found += [max(spots, key=lambda spot: spot.score)] if spots else []
     return found
 
 
-def _between(sums: Sums, shifts: np.ndarray, step: int, reach: int) -> list[Spot]:
+def _between(sums: Sums, step: int, reach: int) -> list[Spot]:
     """List runs from the likeliest shift before a step up to it, and from it up to the likeliest one after it."""
     found = []
     for first, stop in ((max(step - LENGTHS[-1], 0), step - reach), (step + reach, step + LENGTHS[-1])):
-        window = shifts[first : max(stop, 0)]
+        window = sums.best["step"][first : max(stop, 0)]
         if len(window):
             other = first + int(window.argmax())
             start, end = min(step, other), max(step, other)
@@ -142,13 +194,12 @@ def _between(sums: Sums, shifts: np.ndarray, step: int, reach: int) -> list[Spot
 def _refine(sums: Sums, spots: list[Spot]) -> Hit:
     """Move the best spot of each family to where it fits best, and take the best of them."""
     good = [spot for spot in spots if spot.score > CLEAR * max(spot.score for spot in spots)]
-    if len(good) == 1 and good[0].pattern == ("run", 1):
-        fitted = [sums.spot(good[0].pattern, good[0].step)]
+    if len(good) == 1 and good[0].pattern == ALONE:
+        chosen = sums.spot(ALONE, good[0].step)
     else:
         fitted = [_fit(sums, spot) for spot in spots if spot.score > 0.0]
-    fitted.sort(key=lambda spot: _price(spot.pattern) - spot.score)
-    chosen = fitted[0]
-    return Hit(chosen, sums.size(chosen), max((spot.score for spot in fitted[1:]), default=-np.inf))
+        chosen = min(fitted, key=lambda spot: _price(spot.pattern) - spot.score)
+    return Hit(chosen, sums.sizes([chosen])[0])
 
 
 def _price(pattern: Pattern) -> float:
@@ -176,7 +227,7 @@ def _best_of(sums: Sums, spot: Spot, near: int, offsets: list[int]) -> Spot:
         pattern = Pattern(spot.pattern.family, spot.pattern.length + offset)
         first, stop = max(spot.step - near, 0), min(spot.step + near + 1, sums.steps - pattern.length)
         if first < stop and pattern.length >= SHORTEST.get(pattern.family, 0):
-            scores = sums.scores(pattern, first, stop)
+            scores = sums.scores(pattern, slice(first, stop))
             i = int(scores.argmax())
             if scores[i] > best.score:
                 best = Spot(float(scores[i]), first + i, pattern, None)

@@ -23,7 +23,7 @@ from wolf.statespace import Model
 
 WIDE = 1e6  # factor on a covariance that makes the past say nothing
 BATCH = 32  # windows that run together
-SHORTEST = 32  # steps of a window
+SHORTEST = 32  # steps of a window; longer ones have twice as many, and so on
 
 
 class Window(NamedTuple):
@@ -43,48 +43,39 @@ class Window(NamedTuple):
     noise: Array
     nis: Array
 
-
-class Task(NamedTuple):
-    """A window to smooth.
-
-    Attributes:
-        start: its first step.
-        belief: about the state at that step, before the measurement.
-        ys: what to use, (W, M); NaN where nothing.
-    """
-
-    start: int
-    belief: Gaussian
-    ys: np.ndarray
+    def one(self, i: int) -> "Window":
+        """Take one of several."""
+        state = Gaussian(self.state.mean[i], self.state.cov[i])
+        return Window(state, self.expected[i], self.spread[i], self.noise[i], self.nis[i])
 
 
 def smooth_windows(
-    model: Model, moments: Any, inputs: np.ndarray | None, update_first: bool, tasks: list[Task]
-) -> list[Window]:
-    """Smooth many windows, those of similar lengths together.
+    model: Model,
+    moments: Any,
+    inputs: np.ndarray | None,
+    update_first: bool,
+    starts: np.ndarray,
+    beliefs: Gaussian,
+    ys: np.ndarray,
+) -> Window:
+    """Smooth many windows of one length.
 
     Args:
         model: cast to the dtype of the run.
         moments: of the filter.
         inputs: (T, U).
         update_first: as in the run.
-        tasks: windows.
+        starts: their first steps, (n,).
+        beliefs: about the states at these steps, before the measurements, n of them.
+        ys: what to use, (n, W, M); NaN where nothing.
     """
-    found: list[Any] = [None] * len(tasks)
-    sizes = [max(SHORTEST, 1 << (len(task.ys) - 1).bit_length()) for task in tasks]
-    for size in sorted(set(sizes)):
-        members = [i for i, one in enumerate(sizes) if one == size]
-        for first in range(0, len(members), BATCH):
-            chosen = members[first : first + BATCH]
-            rows = [tasks[i] for i in np.resize(chosen, BATCH)]  # repeats fill up to one shape
-            starts = np.array([row.start for row in rows])
-            beliefs = Gaussian(*(np.stack([row.belief[k] for row in rows]) for k in range(2)))
-            ys = np.stack([np.pad(row.ys, ((0, size - len(row.ys)), (0, 0)), constant_values=np.nan) for row in rows])
-            windows = _smooth_each(model, moments, inputs, starts, beliefs, ys, update_first=update_first)
-            host = jax.tree.map(np.asarray, windows)
-            for k, i in enumerate(chosen):
-                found[i] = jax.tree.map(lambda leaf, k=k: leaf[k], host)
-    return found
+    found = []
+    for first in range(0, len(starts), BATCH):
+        rows = np.resize(np.arange(first, min(first + BATCH, len(starts))), BATCH)  # repeats fill up to one shape
+        some = Gaussian(beliefs.mean[rows], beliefs.cov[rows])
+        found.append(_smooth_each(model, moments, inputs, starts[rows], some, ys[rows], update_first=update_first))
+    whole = jax.tree.map(lambda *leaves: np.concatenate([np.asarray(leaf) for leaf in leaves]), *found)
+    return jax.tree.map(lambda leaf: leaf[: len(starts)], whole)
 
 
 @partial(jax.jit, static_argnames=("update_first",))
