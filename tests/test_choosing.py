@@ -10,6 +10,7 @@ import wolf
 from wolf.choosing import scores, steady
 from wolf.choosing.periods import find_seasons
 from wolf.models.named import parse
+from wolf.readings import scales
 
 
 def noisy(seed=0, count=600):
@@ -135,3 +136,24 @@ def test_a_gap_of_fading_parts_is_what_as_many_steps_would_have_been(damping, st
         for noise in part.noise.values():
             powers = [np.linalg.matrix_power(one, j) for j in range(steps)]
             np.testing.assert_allclose(noise(gap)[0], sum(p @ noise(None) @ p.T for p in powers), rtol=1e-7, atol=1e-10)
+
+
+def test_a_sharp_rise_every_morning_takes_more_waves_than_its_power_does():
+    hours = np.arange(24 * 40)
+    rise = np.where(hours % 24 < 8, 0.0, 5.0)
+    noisy = rise + np.random.default_rng(3).normal(0.0, 0.2, len(hours))
+    noisy[100:112] += 20.0  # a burst moves no median
+    found = find_seasons(noisy, 3600.0)[0]
+    assert found.period == 24
+    assert found.waves >= 4
+    smooth = np.sin(2 * np.pi * hours / 24) + np.random.default_rng(3).normal(0.0, 0.2, len(hours))
+    assert find_seasons(smooth, 3600.0)[0].waves == 1
+
+
+def test_errors_that_are_usual_at_an_hour_are_no_faults_there():
+    rng = np.random.default_rng(4)
+    errors, hours = rng.normal(size=2400), np.arange(2400)
+    errors[(hours % 24 == 7) & (rng.random(2400) < 0.3)] *= 8.0  # three mornings of ten
+    scale = scales.season_scale(errors, np.ones(2400, bool), hours, 24.0)
+    assert np.all(scale[hours % 24 == 7] > 2.0)
+    assert np.all(scale[hours % 24 != 7] == 1.0)
