@@ -29,6 +29,7 @@ FLOOR = 0.002  # of each size, beside a bell of height 1: what an outlier finds 
 OFF = 4.0  # factor from which R is called off where its level is not learned: more than the counts make up for
 FAR_OFF = 10.0  # factor from which R or Q is called far off where it is
 SUSPECT = 3.0  # factor from which less noise with more dynamics is told
+MANY = 0.4  # share of outliers from which it is doubted that they are
 LIMIT = 9e3  # factor at which levels stop
 UNKNOWN = 0.7  # standard deviation of ln q from which Q is said not to be known: a factor of 4 either way
 OUTLIER_SCALE = 9.0  # noise of more than this many ordinary variances is an outlier's
@@ -112,7 +113,9 @@ class NoiseLaw(NamedTuple):
             instead = "Mend the model, or let method='Adaptive' learn its level"
             told = f"R is off: the noise is {self.typical:.3g} times what it says. {instead}"
             return () if 1.0 / OFF <= self.typical <= OFF else (told,)
-        said, known = [], float(self.dynamics)
+        said, known, share = [], float(self.dynamics), float(self.outlier_share)
+        if share > MANY:
+            said.append(f"{share:.0%} of the noise is taken for outliers: R may be far off, too small. Fit or raise it")
         unknown = self.spreads is not None and float(self.spreads.dynamics) > UNKNOWN**2
         levels = {"R": (self.typical, "noise")}
         if not unknown:
