@@ -117,8 +117,10 @@ def test_files_laid_out_by_key_are_not_spread(tmp_path):
 
 def test_times_of_96_bits_come_out_as_spark_can_read_them(tmp_path):
     (tmp_path / "in").mkdir()
-    parquet.write_table(rows(keys=1), tmp_path / "in" / "rows.parquet", use_deprecated_int96_timestamps=True)
+    noted = rows(keys=1).replace_schema_metadata({"org.apache.spark.sql.parquet.row.metadata": "{}", "by": "me"})
+    parquet.write_table(noted, tmp_path / "in" / "rows.parquet", use_deprecated_int96_timestamps=True)
     run(tmp_path / "in", tmp_path / "out")
+    assert read(tmp_path / "out").schema.metadata == {b"by": b"me"}  # Spark would believe its own note of the columns
     assert read(tmp_path / "out").schema.field("at").type == pyarrow.timestamp("us")
     np.testing.assert_array_equal(read(tmp_path / "out")["mean"], read_means(rows(keys=1)))
 

@@ -25,6 +25,9 @@ WORK, SUCCESS = "_wolf", "_SUCCESS"  # readers of datasets pass over names that 
 MOST = 2**28  # bytes of a chunk; beyond, nothing gets faster
 COPIES = 6  # of the rows of a chunk, while it is spread
 BUCKETS_EACH = 4  # at least, of a process, so that all have work to the end
+SPARKS = (
+    b"org.apache.spark"  # how Spark's own notes in a file begin: it would read the columns that they name, and no more
+)
 Told = Callable[[str, int, int], None]
 
 
@@ -276,6 +279,8 @@ def filter_bucket(source: Any, work: Work, part: Location, facts: Location) -> i
     from pyarrow import parquet
 
     table = source.read()
+    about = {name: text for name, text in (table.schema.metadata or {}).items() if not name.startswith(SPARKS)}
+    table = table.replace_schema_metadata(about)
     rows, counts = table.num_rows, {}
     if rows:
         with part.writing() as file:
