@@ -11,6 +11,7 @@ EXAMPLES = {path.stem: path for path in sorted((ROOT / "examples").glob("*.py"))
 CELLS = [name for name, path in EXAMPLES.items() if "# %%" in path.read_text()]
 GALLERY = (ROOT / "docs" / "gallery.md").read_text()
 PICTURES = dict(re.findall(r"!\[([^\]]*)\]\(([^)]+)\)", GALLERY))
+PAGES = [path for folder in ("", "reproduction") for path in sorted((ROOT / "docs" / folder).glob("*.md"))]
 LONGEST = 100  # lines
 NEEDS = {"coming_from_filterpy": "filterpy", "coming_from_statsmodels": "statsmodels", "changepoints": "ruptures"}
 
@@ -47,11 +48,11 @@ def test_every_picture_of_the_gallery_is_there_and_told_in_words():
         assert (ROOT / "docs" / picture).exists()
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "docs").glob("*.md")), ids=lambda path: path.stem)
-def test_every_picture_of_the_guides_says_what_is_seen(path):
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT / "docs")))
+def test_every_picture_of_the_pages_says_what_is_seen(path):
     for words, picture in re.findall(r"!\[([^\]]*)\]\(([^)]+)\)", path.read_text()):
         assert len(words.split()) >= 8, picture
-        assert (ROOT / "docs" / picture).exists()
+        assert (path.parent / picture).exists()
 
 
 @pytest.mark.parametrize("name", CELLS)

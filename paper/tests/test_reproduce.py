@@ -5,6 +5,7 @@ import importlib.util
 import json
 import math
 import re
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -264,10 +265,16 @@ def test_two_experiments_run_from_end_to_end(tmp_path):
     assert "2 agrees" in result.output
 
 
-def test_the_pages_say_what_the_folder_says(tmp_path, only, monkeypatch):
+def the_generator():
+    """Import the script that writes the pages."""
     spec = importlib.util.spec_from_file_location("make_reproduction", PAPER / "make_reproduction.py")
     pages = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(pages)
+    return pages
+
+
+def test_the_pages_say_what_the_folder_says(tmp_path, only, monkeypatch):
+    pages = the_generator()
     monkeypatch.setattr(pages, "PAGES", tmp_path / "pages")
     monkeypatch.setattr(pages, "IMAGES", tmp_path / "images")
     monkeypatch.setattr(verdict, "expected", lambda: {"made-up": entry(value=1.0, note="it was made up")})
@@ -280,6 +287,15 @@ def test_the_pages_say_what_the_folder_says(tmp_path, only, monkeypatch):
     assert "| total | 1.5 | 1 ± 0 % | differs (1) |" in page
     assert "(1) Differs because it was made up." in page
     assert "wolf reproduce made-up --scale small --seed 314" in page
+
+
+def test_every_picture_is_told_as_in_the_table():
+    pages = the_generator()
+    shown = [line for page in pages.PAGES.glob("*.md") for line in page.read_text().splitlines() if line[:2] == "!["]
+    told = tomllib.loads(pages.ALT_TEXTS.read_text())
+    assert sorted(shown) == sorted(pages._shown(name) for name in told)
+    assert {path.stem for path in pages.IMAGES.glob("*.png")} == set(told)
+    assert [name for name, words in told.items() if not 8 <= len(words.split()) <= 25] == []
 
 
 def test_every_page_is_in_the_navigation_and_every_experiment_in_the_verdicts():
