@@ -57,7 +57,7 @@ def shift(a: Array, shifts: Array, b: Array) -> Shifted:
         b: right-hand side, (M,).
 
     Example:
-        >>> shift(jnp.eye(1), jnp.array([1.0, 3.0]), jnp.ones(1)).distances.tolist()
+        >>> shift(jnp.eye(1), jnp.array([1.0, 3.0]), jnp.ones(1)).distances.round(3).tolist()
         [0.5, 0.25]
     """
     return Shifted(*_named(shifted_inverses)(a, shifts, b))
