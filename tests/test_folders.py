@@ -275,10 +275,13 @@ def test_kill_9_at_random_moments_changes_nothing_and_leaves_no_process(tmp_path
     begin = f"import sys; sys.path[:] = {sys.path!r}; from tests.test_folders import run; "
     code = begin + f"run({str(source)!r}, sys.argv[1], workers=2)"
     rng, kills, started, out = np.random.default_rng(0), 0, set(), tmp_path / "out"
+    begun = time.monotonic()
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "timed")], check=True)
+    taken = time.monotonic() - begun
     while True:
         process = subprocess.Popen([sys.executable, "-c", code, str(out)])
         try:
-            assert process.wait(timeout=float(rng.uniform(1.0, 6.0)) if kills < 6 else 120) == 0
+            assert process.wait(timeout=taken * float(rng.uniform(0.3, 0.95)) if kills < 6 else 600) == 0
             break
         except subprocess.TimeoutExpired:
             started |= set(children(process))

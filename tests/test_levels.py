@@ -312,6 +312,11 @@ def test_networks_learn_r_and_carry_no_slopes(rng):
     assert out.saved[-1] < 0.1
 
 
+def test_sizes_that_do_not_increase_are_refused():
+    with pytest.raises(ValueError, match="sizes must increase"):
+        LearnedLevels(sizes=(1.0, 0.25))
+
+
 @pytest.mark.parametrize(("share", "patience"), [(0.01, 5), (0.05, 5), (0.1, 7), (0.2, 9), (0.3, 12), (0.9, 22)])
 def test_patience_reads_the_share_of_outliers(share, patience, x64):
     counts = np.full(len(SCALES), 1e-12)

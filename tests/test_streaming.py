@@ -140,7 +140,7 @@ def test_six_kills_change_nothing(tmp_path):
 
 @pytest.mark.slow
 def test_fifty_kills_change_nothing(tmp_path):
-    check_kills(tmp_path, rows=9000, kills=50)
+    check_kills(tmp_path, rows=30_000, kills=50)
 
 
 def check_kills(folder, rows, kills):

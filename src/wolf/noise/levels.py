@@ -95,6 +95,9 @@ class LearnedLevels(NoiseRule):
                 if np.ndim(value) == 0 and float(value) == 0.0:
                     object.__setattr__(self, name, None)
         checks.probability("forgetting", self.forgetting)
+        checks.positive("sizes", np.asarray(self.sizes))
+        if np.any(np.diff(self.sizes) <= 0):
+            raise ValueError(f"sizes must increase; got {self.sizes}")
         object.__setattr__(self, "bells", tuple(Bell(*map(float, bell)) for bell in self.bells))
 
     @property
