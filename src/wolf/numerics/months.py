@@ -8,6 +8,7 @@ DAY = 86_400.0
 MONTH = 365.2425 / 12 * DAY  # the mean one of the Gregorian calendar, in seconds
 CYCLE = 4_800  # months after which its leap years come again
 SLACK = 1 / 12  # days by which a stamp may be off, for clocks that are put forward and back
+NEXT = np.timedelta64(1, "M")
 FIRST = 24  # stamps that tell nearly all months apart at which a series may begin
 
 
@@ -62,10 +63,10 @@ def later(time: float, months: int, steps: int) -> np.ndarray:
     """
     stamp = np.datetime64(0, "us") + np.timedelta64(round(1e6 * time), "us")
     month, day = stamp.astype("datetime64[M]"), stamp.astype("datetime64[D]")
-    onward = month + months * np.arange(1, steps + 1)
+    onward = month + (months * np.arange(1, steps + 1)).astype("timedelta64[M]")
     within = (day - month.astype("datetime64[D]")).astype(int)
-    lengths = ((onward + 1).astype("datetime64[D]") - onward.astype("datetime64[D]")).astype(int)
-    last = (month + 1).astype("datetime64[D]") - day == np.timedelta64(1, "D")
+    lengths = ((onward + NEXT).astype("datetime64[D]") - onward.astype("datetime64[D]")).astype(int)
+    last = (month + NEXT).astype("datetime64[D]") - day == np.timedelta64(1, "D")
     place = lengths - 1 if last else np.minimum(within, lengths - 1)
-    found = (onward.astype("datetime64[D]") + place).astype("datetime64[us]") + (stamp - day)
+    found = (onward.astype("datetime64[D]") + place.astype("timedelta64[D]")).astype("datetime64[us]") + (stamp - day)
     return np.asarray(found.astype("datetime64[us]").astype(np.int64) / 1e6)

@@ -47,7 +47,7 @@ def _impossible(parts: list[np.ndarray]) -> np.ndarray:
     bad = (year < YEARS[0]) | (year > YEARS[1]) | (month < 1) | (month > 12) | (month % 1 != 0) | (year % 1 != 0)
     if len(parts) > 2:
         first = _months(np.where(bad, 1970, year), np.where(bad, 1, month))
-        length = (first + 1).astype("datetime64[D]") - first.astype("datetime64[D]")
+        length = (first + np.timedelta64(1, "M")).astype("datetime64[D]") - first.astype("datetime64[D]")
         bad |= (parts[2] < 1) | (parts[2] >= length.astype(int) + 1)
     for part, most in zip(parts[3:], (24, 59, 60), strict=False):
         bad |= (part < 0) | (part > most)

@@ -158,7 +158,7 @@ def parse(column: Any, kind: str) -> np.ndarray:
         hour = np.where(late | early, hour % 12 + 12 * late, hour)
     there &= (month >= 1) & (month <= 12) & (hour < 24) & (minute < 60) & (second < 60) & (year >= 1678) & (year < 2262)
     months = np.where(there, (year - 1970) * 12 + month - 1, 0).astype("datetime64[M]")
-    days = months.astype("datetime64[D]") + (day - 1)
+    days = months.astype("datetime64[D]") + (day - 1).astype("timedelta64[D]")
     there &= (day >= 1) & (days.astype("datetime64[M]") == months)  # there is no 30 February
     stamps = days.astype("datetime64[ns]") + (3600 * hour + 60 * minute + second).astype("timedelta64[s]")
     if "fraction" in text:
