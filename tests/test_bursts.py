@@ -84,6 +84,16 @@ def test_a_wild_run_whose_end_agrees_with_itself_is_left_out_whole(values):
     assert np.flatnonzero(found.outlier).tolist() == list(range(FIRST, FIRST + 8))
 
 
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("off", [[-18, 21, -6, 8, 7, 5, 17, 15], [-6, 11, 11, 9, 15, 16, 19, 9]])
+def test_where_a_series_wanders_fast_a_wild_run_has_no_holes_and_clean_ends(off, seed):
+    dirty = 50.0 + np.cumsum(np.random.default_rng(seed).normal(size=STEPS))
+    dirty[100:108] += 1.2 * np.array(off)
+    how = Options(parameters={"level_var": 1.0, "obs_var": 1e-3}, model="local-level", longest_fault=20)
+    found = clean(dirty[:, None], None, how)[0]
+    assert np.flatnonzero(found.outlier).tolist() == list(range(100, 108))
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_good_readings_beside_some_that_are_hundreds_of_deviations_off_are_kept(seed):
     rng = np.random.default_rng(seed)
