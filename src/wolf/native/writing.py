@@ -4,6 +4,7 @@ The text is plain: no fast-math flag anywhere, so that nothing is contracted, re
 """
 
 import struct
+from itertools import takewhile
 from typing import Any
 
 from wolf.native import dense, factor, shifted
@@ -79,9 +80,14 @@ class Writer:
 
     def block(self, block: int, alive: set[int], done: set[int]) -> None:
         """Write the nodes of one block that are needed, in their order."""
-        for number in sorted(n for n in alive if self.graph.nodes[n].block == block):
+        mine = sorted(n for n in alive if self.graph.nodes[n].block == block)
+        for place, number in enumerate(mine):
             node = self.graph.nodes[number]
-            if node.op == "phi":
+            if number in self.names:  # made together with others
+                continue
+            if node.op in TOGETHER and self.lanes == 1 and len(row := self._alike(mine[place:])) > 1:
+                self._together(node.op, row)
+            elif node.op == "phi":
                 if node.args[0] not in done:
                     done.add(node.args[0])
                     held = dict(self._held)  # what one side puts into memory, the other may not have
@@ -93,6 +99,25 @@ class Writer:
                 self.names[number] = self._part(node)
             elif node.op not in ("const", "input"):
                 self.names[number] = self.operation(node)
+
+    def _alike(self, numbers: list[int]) -> list[int]:
+        """Take the first of these and what follows it as long as it is the same operation, on what is there."""
+        nodes, first = self.graph.nodes, self.graph.nodes[numbers[0]]
+        row = takewhile(lambda n: nodes[n].op == first.op and nodes[n].args[0] < numbers[0], numbers[:MOST_TOGETHER])
+        return list(row) if self.number == "double" else []
+
+    def _together(self, op: str, numbers: list[int]) -> None:
+        """Write a long operation for several numbers at once: entries of one array, which lie side by side."""
+        before, whole = (self.lanes, self.types), "poison"
+        self.lanes = len(numbers)
+        self.types = {"f": self.wide(self.number), "i": self.wide("i32"), "b": self.wide("i1")}
+        for lane, number in enumerate(numbers):
+            given = self.names[self.graph.nodes[number].args[0]]
+            whole = self.define(f"insertelement {self.types['f']} {whole}, {self.number} {given}, i32 {lane}")
+        made, kind = TOGETHER[op](self, whole), self.types["f"]
+        self.lanes, self.types = before
+        for lane, number in enumerate(numbers):
+            self.names[number] = self.define(f"extractelement {kind} {made}, i32 {lane}")
 
     def branch(self, which: int, alive: set[int], done: set[int]) -> None:
         """Write a choice: one of two blocks, or in several lanes each block that any lane wants."""
@@ -321,6 +346,9 @@ class Writer:
             whole = self.define(f"insertelement {kind} {whole}, {self.number} {one}, i32 {lane}")
         return whole
 
+
+TOGETHER = {"exp": EXPONENTIAL, "log": LOGARITHM}  # long enough to be worth a register of several numbers
+MOST_TOGETHER = 12
 
 ARITHMETIC = {
     "add": {"f": "fadd", "i": "add", "b": "or"},
