@@ -16,17 +16,30 @@ ROUNDING = 1.5 * 2.0**52  # a number that is added to this is rounded to a whole
 EXP_TERMS = [
     float.fromhex(each)
     for each in (
-        "0x1.0000000000001p-1 0x1.5555555555556p-3 0x1.5555555553d63p-5 0x1.11111111109b3p-7 0x1.6c16c1788bd90p-10 "
-        "0x1.a01a01a7c41d5p-13 0x1.a019b90d2ae7ap-16 0x1.71de0dae63bb3p-19 0x1.289185613a3d6p-22 0x1.af38a9b0ec855p-26"
-    ).split()
+        "0x1.0000000000001p-1",
+        "0x1.5555555555556p-3",
+        "0x1.5555555553d63p-5",
+        "0x1.11111111109b3p-7",
+        "0x1.6c16c1788bd90p-10",
+        "0x1.a01a01a7c41d5p-13",
+        "0x1.a019b90d2ae7ap-16",
+        "0x1.71de0dae63bb3p-19",
+        "0x1.289185613a3d6p-22",
+        "0x1.af38a9b0ec855p-26",
+    )
 ]
 # (2 artanh(s) - 2 s) / s³ as a function of s², for |s| below (√2 - 1) / (√2 + 1), to 5e-18 of artanh(s)
 LOG_TERMS = [
     float.fromhex(each)
     for each in (
-        "0x1.5555555555558p-1 0x1.99999999952d7p-2 0x1.2492492df281ap-2 0x1.c71c62e3f11e6p-3 0x1.7462b51cb66b1p-3 "
-        "0x1.39fe51a7c18f9p-3 0x1.2b5900de53b32p-3"
-    ).split()
+        "0x1.5555555555558p-1",
+        "0x1.99999999952d7p-2",
+        "0x1.2492492df281ap-2",
+        "0x1.c71c62e3f11e6p-3",
+        "0x1.7462b51cb66b1p-3",
+        "0x1.39fe51a7c18f9p-3",
+        "0x1.2b5900de53b32p-3",
+    )
 ]
 SMALLEST, LIFT = 2.0**-1022, 54  # below the first the exponent is not where it belongs; 2^54 lifts it there
 
