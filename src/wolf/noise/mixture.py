@@ -104,8 +104,8 @@ class Matched(NamedTuple):
     Attributes:
         share: γ_k, (K,): how likely each size is; with `far` they add up to less than 1.
         pull: Σ γ_k S_k⁻¹, what it leaves, and Cov_γ(u).
-        density: γ_k / π_k, (K,).
-        beyond: what is beyond all sizes, over the probability of the widest.
+        density: γ_k / π_k, (K,), up to a factor.
+        beyond: what is beyond all sizes, over the probability of the widest, up to the same factor.
     """
 
     share: Array
@@ -131,7 +131,7 @@ def match(seen: Evidence, scales: Array, probabilities: Array, far: bool) -> Mat
 
     def exact() -> Matched:
         bounded, distances, peaks = _rooted(white, mixing.whiten_rows(white.noise.half, seen.view, belief.root), scales)
-        sizes = _sizes(bounded, scales)._replace(distances=distances, peaks=peaks)
+        sizes = _sizes(bounded, scales)._replace(halves=0.5 * distances, peaks=peaks)
         return _match(bounded, sizes, scales, probabilities, far)
 
     return jax.lax.cond(mixing.is_wide(white.signal), exact, lambda: usual)
@@ -153,38 +153,62 @@ def _tempered(design: Array) -> Array:
 
 def _match(white: Whitened, sizes: "_Sizes", scales: Array, probabilities: Array, far: bool) -> Matched:
     size = white.signal.shape[0]
-    # The widest size is the nearest, so no exponent is above 0 and they are not all far below it.
-    limit = far_distance(white.num_observed)
-    nearest = jnp.minimum(sizes.distances[-1], limit) if far else sizes.distances[-1]
-    density = sizes.peaks * jnp.exp(-0.5 * (sizes.distances - nearest))
-    beyond = sizes.peaks[-1] * jnp.exp(-0.5 * (limit - nearest)) if far else jnp.zeros_like(nearest)
-    whole = by_halves(probabilities * density) + probabilities[-1] * beyond
-    density, beyond = (1.0 / whole) * density, beyond / whole
-    known, lost = probabilities * density, probabilities[-1] * beyond
-    # I - G Σγ S⁻¹, written as a sum of positive terms
-    rest = sizes.average(known * scales) + lost * linalg.eye(size, white.signal)
+    density, beyond = _densities(white, sizes, far)
+    raw, outside = probabilities * density, probabilities[-1] * beyond
+    each = 1.0 / (by_halves(raw) + outside)
+    shares = _Shares(raw, each, each * raw, each * outside)
+    gain, rest, doubt = sizes.average(shares)
+    rest = rest + shares.lost * linalg.eye(size, white.signal)
     whitening = white.noise.half(linalg.eye(size, white.signal))
-    possible = Sizes(jnp.broadcast_to(scales, known.shape).astype(known.dtype), known, lost)
-    roots = None if sizes.roots is None else sizes.roots(known, lost)
-    gain, doubt = sizes.average(known), sizes.scatter(known, lost)
-    return Matched(known, Pull(whitening, gain, rest, doubt, possible, roots), density, beyond)
+    possible = Sizes(jnp.broadcast_to(scales, raw.shape).astype(raw.dtype), shares.known, shares.lost)
+    roots = None if sizes.roots is None else sizes.roots(shares.known, shares.lost)
+    return Matched(shares.known, Pull(whitening, gain, rest, doubt, possible, roots), density, beyond)
+
+
+def _densities(white: Whitened, sizes: "_Sizes", far: bool) -> tuple[Array, Array]:
+    """Give the density of the residual for each size and for none of them, up to a factor."""
+    # The widest size is the nearest, so no exponent is above 0 and they are not all far below it.
+    widest = sizes.halves[-1]
+    if not far:
+        return sizes.peaks * jnp.exp(widest - sizes.halves), jnp.zeros_like(widest)
+    limit = 0.5 * far_distance(white.num_observed)
+    # Of the widest and the limit one is the nearest, exp(0), and the other needs the exponential that both share.
+    nearest, other = jnp.minimum(widest, limit), jnp.maximum(widest, limit)
+    powers = jnp.exp(nearest - jnp.concatenate([sizes.halves[:-1], other[None]]))
+    inside, one = widest <= limit, jnp.ones_like(widest)
+    last, beyond = jnp.where(inside, one, powers[-1]), jnp.where(inside, powers[-1], one)
+    return sizes.peaks * jnp.concatenate([powers[:-1], last[None]]), sizes.peaks[-1] * beyond
+
+
+class _Shares(NamedTuple):
+    """How likely each size is.
+
+    Attributes:
+        raw: up to a factor, (K,).
+        each: that factor, ().
+        known: γ_k, (K,).
+        lost: how likely it is none of them, ().
+    """
+
+    raw: Array
+    each: Array
+    known: Array
+    lost: Array
 
 
 class _Sizes(NamedTuple):
     """What each size would do.
 
     Attributes:
-        distances: zᵀ S_k⁻¹ z, (K,).
+        halves: ½ zᵀ S_k⁻¹ z, (K,).
         peaks: |S_k|^(-1/2) over what was measured, (K,), up to a factor.
-        average: of S_k⁻¹ with given shares, (M, M).
-        scatter: covariance of S_k⁻¹ z, given the shares and that of a zero, (M, M).
-        roots: of the information and of that covariance, given the same, where they cost nothing.
+        average: Σγ S⁻¹, Σγ s S⁻¹ and Cov_γ(S⁻¹ z), given the shares; what is none of the sizes pulls by 0.
+        roots: of the information and of that covariance, given known shares and the rest, where they cost nothing.
     """
 
-    distances: Array
+    halves: Array
     peaks: Array
-    average: Callable[[Array], Array]
-    scatter: Callable[[Array, Array], Array]
+    average: Callable[["_Shares"], tuple[Array, Array, Array]]
     roots: Callable[[Array, Array], Roots] | None = None
 
 
@@ -200,45 +224,49 @@ def _closed(white: Whitened, scales: Array) -> _Sizes:
     g, identity = white.signal, linalg.eye(white.signal.shape[0], white.signal)
     if len(g) == 1:
         inverse = 1.0 / (g[0, 0] + scales)
-        return _combine(white, jnp.sqrt(inverse), [(inverse, identity)])
+        return _combine(white, scales, jnp.sqrt(inverse), inverse, [identity])
     adjugate = jnp.stack([jnp.stack([g[1, 1], -g[0, 1]]), jnp.stack([-g[1, 0], g[0, 0]])])
     # |G| is no difference of others where two sensors say the same, and rounding may not make it one.
     determinant = jnp.maximum(g[0, 0] * g[1, 1] - g[0, 1] * g[1, 0], 0.0)
     inverse = 1.0 / (determinant + scales * (g[0, 0] + g[1, 1] + scales))
     # A coordinate that was not measured has no size: its share of the determinant is s.
     peaks = jnp.sqrt(inverse * jnp.where(white.num_observed < 2, scales, 1.0))
-    return _combine(white, peaks, [(inverse, adjugate), (scales * inverse, identity)])
+    return _combine(white, scales, peaks, inverse, [adjugate, identity])
 
 
-def _combine(white: Whitened, peaks: Array, terms: list[tuple[Array, Array]]) -> _Sizes:
-    """Average S_k⁻¹ = Σ_j a_jk B_j through the averages of its few coefficients."""
-    pulls = [matvec(matrix, white.residual) for _, matrix in terms]
-    squares = (jnp.maximum(total(white.residual * pull), 0.0) for pull in pulls)
-    distances = reduce(operator.add, (a * square for (a, _), square in zip(terms, squares, strict=True)))
+def _combine(white: Whitened, scales: Array, peaks: Array, inverse: Array, matrices: list[Array]) -> _Sizes:
+    """Average S_k⁻¹ = Σ_j s_k^j a_k B_j through the averages of s^j a, one more of which are those of s_k S_k⁻¹."""
+    pulls = [matvec(matrix, white.residual) for matrix in matrices]
+    squares = [0.5 * jnp.maximum(total(white.residual * pull), 0.0) for pull in pulls]
+    powers = [inverse]
+    for _ in matrices:
+        powers.append(scales * powers[-1])
+    halves = reduce(operator.add, (a * square for a, square in zip(powers, squares, strict=False)))
 
-    def average(share: Array) -> Array:
-        return reduce(operator.add, (by_halves(share * a) * matrix for a, matrix in terms))
+    def average(shares: _Shares) -> tuple[Array, Array, Array]:
+        # Sums of what is not divided by their whole yet: that division need not be waited for.
+        means = [shares.each * by_halves(shares.raw * a) for a in powers]
+        gain = reduce(operator.add, (mean * matrix for mean, matrix in zip(means, matrices, strict=False)))
+        rest = reduce(operator.add, (mean * matrix for mean, matrix in zip(means[1:], matrices, strict=True)))
+        return gain, rest, scatter(shares, means)
 
-    def scatter(share: Array, zero: Array) -> Array:
-        means = [by_halves(share * a) for a, _ in terms]
-        around = [a - mean for (a, _), mean in zip(terms, means, strict=True)]
-        if len(terms) == 1:
-            (a,), (m,), (pull,) = around, means, pulls
-            return (by_halves(share * a * a) + zero * m * m) * linalg.outer(pull, pull)
-        (a, b), (m, n) = around, means
-        first, second = share * a, share * b
-        aa, ab, bb = by_halves(first * a), by_halves(first * b), by_halves(second * b)
-        rows = [[aa + zero * m * m, ab + zero * m * n], [ab + zero * m * n, bb + zero * n * n]]
+    def scatter(shares: _Shares, means: list[Array]) -> Array:
+        around = [a - mean for a, mean in zip(powers, means[: len(pulls)], strict=False)]
+        weighted = [shares.known * a for a in around]
+        rows = [[by_halves(weighted[min(i, j)] * around[max(i, j)]) for j in range(len(pulls))] for i in range(len(pulls))]
+        rows = [[entry + shares.lost * means[i] * means[j] for j, entry in enumerate(row)] for i, row in enumerate(rows)]
+        if len(pulls) == 1:
+            return rows[0][0] * linalg.outer(pulls[0], pulls[0])
         return linalg.sandwich(jnp.stack(pulls, axis=1), jnp.stack([jnp.stack(row) for row in rows]))
 
-    return _Sizes(distances, peaks, average, scatter)
+    return _Sizes(halves, peaks, average)
 
 
 def _small(white: Whitened, scales: Array) -> _Sizes:
     """Factorise each S_k, entry by entry: no LAPACK, and gradients that hold where eigenvalues meet."""
     found = shift(white.signal, jnp.asarray(scales), white.residual)
     # A coordinate that was not measured has no size, and no share of the determinants.
-    spelled = _spelled(found.pulls, found.distances, found.heights(white.observed), found.average)
+    spelled = _spelled(scales, found.pulls, found.distances, found.heights(white.observed), found.average)
     if len(white.residual) <= linalg.SMALL:
         return spelled
 
@@ -275,19 +303,21 @@ def _large(white: Whitened, scales: Array) -> _Sizes:
 
     distances = total(white.residual[:, None] * pulls)
     peaks = _peaks(white, scales, jnp.log(shifted).sum(0))
-    spelled = _spelled(pulls, distances, peaks, average)
+    spelled = _spelled(scales, pulls, distances, peaks, average)
     return spelled._replace(roots=roots)
 
 
-def _spelled(pulls: Array, distances: Array, peaks: Array, average: Callable) -> _Sizes:
+def _spelled(scales: Array, pulls: Array, distances: Array, peaks: Array, average: Callable) -> _Sizes:
     """Work with S_k⁻¹ z, (M, K), written out."""
 
-    def scatter(share: Array, zero: Array) -> Array:
-        pull = by_halves(share[None] * pulls)
-        around = linalg.safe_sqrt(share)[None] * (pulls - pull[:, None])
-        return linalg.gram(around) + zero * linalg.outer(pull, pull)
+    def averages(shares: _Shares) -> tuple[Array, Array, Array]:
+        known = shares.known
+        pull = by_halves(known[None] * pulls)
+        around = linalg.safe_sqrt(known)[None] * (pulls - pull[:, None])
+        doubt = linalg.gram(around) + shares.lost * linalg.outer(pull, pull)
+        return average(known), average(known * scales), doubt
 
-    return _Sizes(distances, peaks, average, scatter)
+    return _Sizes(0.5 * distances, peaks, averages)
 
 
 def _scatter_root(pulls: Array, share: Array, zero: Array) -> Array:
