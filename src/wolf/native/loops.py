@@ -4,6 +4,7 @@ from wolf.native import lanes
 from wolf.native.dense import Dense
 from wolf.native.graph import ONCE, STEP, Graph
 from wolf.native.layout import Layout
+from wolf.native.machine import FEW_LINES
 from wolf.native.writing import Writer
 
 # What the table of addresses begins with, three numbers each; the last two are for `calls.py`: where the code is and
@@ -126,9 +127,13 @@ class _Run:
         out.start("end")
         out.add("ret void")
         tail = "\n".join(out.lines)
-        opening = f"define void @{name}(i64 %first, i64 %last, i64 %steps, ptr noalias %table) {{"
+        opening = f"define void @{name}(i64 %first, i64 %last, i64 %steps, ptr noalias %table){self._width(text)} {{"
         head = ["entry:", *out.room, "  br label %series"]
         return "\n".join([*sorted(out.used), opening, *head, text, tail, "}"])
+
+    def _width(self, text: str) -> str:
+        """Ask for registers of four numbers in what LLVM finds to be alike: eight are rarely found, and cost more."""
+        return ' "prefer-vector-width"="256"' if self.lanes == 1 and text.count("\n") <= FEW_LINES else ""
 
     def _entry(self, place: int) -> str:
         at = self.out.define(f"getelementptr i64, ptr %table, i64 {place}")
