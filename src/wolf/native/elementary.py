@@ -89,16 +89,16 @@ class _Emit:
 def EXPONENTIAL(writer: Any, x: str) -> str:
     """Write exp: x = n log 2 + r with |r| below 0.35, then 2^(n - 1) times 2 exp(r), so that n may be 1024."""
     e = _Emit(writer)
-    clipped = e.pick(e.compare("ogt", x, e.num(HIGHEST)), e.num(HIGHEST), x)
-    clipped = e.pick(e.compare("olt", clipped, e.num(LOWEST)), e.num(LOWEST), clipped)
-    rounded = e.op("fadd", e.op("fmul", clipped, e.num(1 / math.log(2))), e.num(ROUNDING))
+    rounded = e.op("fadd", e.op("fmul", x, e.num(1 / math.log(2))), e.num(ROUNDING))
     n = e.op("fsub", rounded, e.num(ROUNDING))
-    r = e.op("fsub", e.op("fsub", clipped, e.op("fmul", n, e.num(LOG2_HIGH))), e.op("fmul", n, e.num(LOG2_LOW)))
+    r = e.op("fsub", e.op("fsub", x, e.op("fmul", n, e.num(LOG2_HIGH))), e.op("fmul", n, e.num(LOG2_LOW)))
     rest = e.op("fmul", e.op("fmul", r, r), e.short(r, [2.0 * term for term in EXP_TERMS]))
     power = e.op("fadd", e.num(2.0), e.op("fadd", e.op("fadd", r, r), rest))
     exponent = e.int("shl", e.cast("bitcast", rounded, e.i), e.whole(52))
     scale = e.cast("bitcast", e.int("add", exponent, e.whole(1022 << 52)), e.f)
-    return e.pick(e.compare("olt", x, e.num(LOWEST)), e.num(0.0), e.op("fmul", power, scale))
+    # What is out of range is put right in the end: it need not be waited for in the beginning.
+    inside = e.pick(e.compare("olt", x, e.num(LOWEST)), e.num(0.0), e.op("fmul", power, scale))
+    return e.pick(e.compare("ogt", x, e.num(HIGHEST)), e.num(math.inf), inside)
 
 
 def LOGARITHM(writer: Any, x: str) -> str:

@@ -153,8 +153,9 @@ def _tempered(design: Array) -> Array:
 
 def _match(white: Whitened, sizes: "_Sizes", scales: Array, probabilities: Array, far: bool) -> Matched:
     size = white.signal.shape[0]
-    density, beyond = _densities(white, sizes, far)
-    raw, outside = probabilities * density, probabilities[-1] * beyond
+    powers, beyond = _powers(white, sizes, far)
+    heights = probabilities * sizes.peaks
+    raw, outside = heights * powers, heights[-1] * beyond
     each = 1.0 / (by_halves(raw) + outside)
     shares = _Shares(raw, each, each * raw, each * outside)
     gain, rest, doubt = sizes.average(shares)
@@ -162,22 +163,27 @@ def _match(white: Whitened, sizes: "_Sizes", scales: Array, probabilities: Array
     whitening = white.noise.half(linalg.eye(size, white.signal))
     possible = Sizes(jnp.broadcast_to(scales, raw.shape).astype(raw.dtype), shares.known, shares.lost)
     roots = None if sizes.roots is None else sizes.roots(shares.known, shares.lost)
-    return Matched(shares.known, Pull(whitening, gain, rest, doubt, possible, roots), density, beyond)
+    return Matched(
+        shares.known,
+        Pull(whitening, gain, rest, doubt, possible, roots),
+        sizes.peaks * powers,
+        sizes.peaks[-1] * beyond,
+    )
 
 
-def _densities(white: Whitened, sizes: "_Sizes", far: bool) -> tuple[Array, Array]:
-    """Give the density of the residual for each size and for none of them, up to a factor."""
+def _powers(white: Whitened, sizes: "_Sizes", far: bool) -> tuple[Array, Array]:
+    """Give the density of the residual for each size over its peak, and for none of them, up to a factor."""
     # The widest size is the nearest, so no exponent is above 0 and they are not all far below it.
     widest = sizes.halves[-1]
     if not far:
-        return sizes.peaks * jnp.exp(widest - sizes.halves), jnp.zeros_like(widest)
+        return jnp.exp(widest - sizes.halves), jnp.zeros_like(widest)
     limit = 0.5 * far_distance(white.num_observed)
     # Of the widest and the limit one is the nearest, exp(0), and the other needs the exponential that both share.
     nearest, other = jnp.minimum(widest, limit), jnp.maximum(widest, limit)
     powers = jnp.exp(nearest - jnp.concatenate([sizes.halves[:-1], other[None]]))
     inside, one = widest <= limit, jnp.ones_like(widest)
     last, beyond = jnp.where(inside, one, powers[-1]), jnp.where(inside, powers[-1], one)
-    return sizes.peaks * jnp.concatenate([powers[:-1], last[None]]), sizes.peaks[-1] * beyond
+    return jnp.concatenate([powers[:-1], last[None]]), beyond
 
 
 class _Shares(NamedTuple):
@@ -253,8 +259,12 @@ def _combine(white: Whitened, scales: Array, peaks: Array, inverse: Array, matri
     def scatter(shares: _Shares, means: list[Array]) -> Array:
         around = [a - mean for a, mean in zip(powers, means[: len(pulls)], strict=False)]
         weighted = [shares.known * a for a in around]
-        rows = [[by_halves(weighted[min(i, j)] * around[max(i, j)]) for j in range(len(pulls))] for i in range(len(pulls))]
-        rows = [[entry + shares.lost * means[i] * means[j] for j, entry in enumerate(row)] for i, row in enumerate(rows)]
+        rows = [
+            [by_halves(weighted[min(i, j)] * around[max(i, j)]) for j in range(len(pulls))] for i in range(len(pulls))
+        ]
+        rows = [
+            [entry + shares.lost * means[i] * means[j] for j, entry in enumerate(row)] for i, row in enumerate(rows)
+        ]
         if len(pulls) == 1:
             return rows[0][0] * linalg.outer(pulls[0], pulls[0])
         return linalg.sandwich(jnp.stack(pulls, axis=1), jnp.stack([jnp.stack(row) for row in rows]))
