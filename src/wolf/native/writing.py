@@ -288,8 +288,11 @@ class Writer:
         kind, truth = self.types[of], self.types["b"]
         if of == "b":
             return self.define(f"{'or' if compare == 'sgt' else 'and'} {kind} {args[0]}, {args[1]}")
+        # A processor has one instruction for it where one of both is known, and so no NaN.
+        known = [not arg.startswith("%") for arg in args]
+        compare = f"u{compare[1:]}" if of == "f" and known[1] else compare
         first = self.define(f"{'fcmp' if of == 'f' else 'icmp'} {compare} {kind} {args[0]}, {args[1]}")
-        if of == "f":
+        if of == "f" and not any(known):
             missing = self.define(f"fcmp uno {kind} {args[0]}, {args[0]}")
             first = self.define(f"or {truth} {first}, {missing}")
         return self.define(f"select {truth} {first}, {kind} {args[0]}, {kind} {args[1]}")

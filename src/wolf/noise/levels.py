@@ -225,8 +225,7 @@ class LearnedLevels(NoiseRule):
         if len(self.bells) == 1:
             return kept + matched.share[None], memory.log_odds
         # What is beyond all sizes counts as the widest: it is an outlier, and patience grows with their share.
-        density = jnp.concatenate([matched.density[:-1], matched.density[-1:] + matched.beyond])
-        shares = memory.counts * density[None]
+        shares = memory.counts * matched.density[None]
         foreseen = by_halves(shares)
         start, heights = self._odds(shares.dtype), foreseen / by_halves(memory.counts)
         log_odds = start + self.forgetting * (memory.log_odds - start) + jnp.log(heights[1:] / heights[:1])

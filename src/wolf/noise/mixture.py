@@ -104,14 +104,12 @@ class Matched(NamedTuple):
     Attributes:
         share: γ_k, (K,): how likely each size is; with `far` they add up to less than 1.
         pull: Σ γ_k S_k⁻¹, what it leaves, and Cov_γ(u).
-        density: γ_k / π_k, (K,), up to a factor.
-        beyond: what is beyond all sizes, over the probability of the widest, up to the same factor.
+        density: γ_k / π_k, (K,), up to a factor; what is beyond all sizes counts as the widest.
     """
 
     share: Array
     pull: Pull
     density: Array
-    beyond: Array
 
 
 def match(seen: Evidence, scales: Array, probabilities: Array, far: bool) -> Matched:
@@ -153,37 +151,36 @@ def _tempered(design: Array) -> Array:
 
 def _match(white: Whitened, sizes: "_Sizes", scales: Array, probabilities: Array, far: bool) -> Matched:
     size = white.signal.shape[0]
-    powers, beyond = _powers(white, sizes, far)
-    heights = probabilities * sizes.peaks
-    raw, outside = heights * powers, heights[-1] * beyond
-    each = 1.0 / (by_halves(raw) + outside)
-    shares = _Shares(raw, each, each * raw, each * outside)
+    shares, density = _weigh(white, sizes, probabilities, far)
     gain, rest, doubt = sizes.average(shares)
     rest = rest + shares.lost * linalg.eye(size, white.signal)
     whitening = white.noise.half(linalg.eye(size, white.signal))
-    possible = Sizes(jnp.broadcast_to(scales, raw.shape).astype(raw.dtype), shares.known, shares.lost)
+    possible = Sizes(jnp.broadcast_to(scales, shares.known.shape).astype(shares.known.dtype), shares.known, shares.lost)
     roots = None if sizes.roots is None else sizes.roots(shares.known, shares.lost)
-    return Matched(
-        shares.known,
-        Pull(whitening, gain, rest, doubt, possible, roots),
-        sizes.peaks * powers,
-        sizes.peaks[-1] * beyond,
-    )
+    return Matched(shares.known, Pull(whitening, gain, rest, doubt, possible, roots), density)
 
 
-def _powers(white: Whitened, sizes: "_Sizes", far: bool) -> tuple[Array, Array]:
-    """Give the density of the residual for each size over its peak, and for none of them, up to a factor."""
+def _weigh(white: Whitened, sizes: "_Sizes", probabilities: Array, far: bool) -> tuple["_Shares", Array]:
+    """Weigh the sizes, and give the density of each as `Matched` has it."""
+    heights, widest = probabilities * sizes.peaks, sizes.halves[-1]
     # The widest size is the nearest, so no exponent is above 0 and they are not all far below it.
-    widest = sizes.halves[-1]
     if not far:
-        return jnp.exp(widest - sizes.halves), jnp.zeros_like(widest)
+        powers = jnp.exp(widest - sizes.halves)
+        raw = heights * powers
+        each = 1.0 / by_halves(raw)
+        return _Shares(raw, each, each * raw, jnp.zeros_like(each)), sizes.peaks * powers
+    # Of the widest and the limit one is the nearest, exp(0), and the other the last of the powers. Their sum is the same
+    # whichever it is, and does not wait for the choice.
     limit = 0.5 * far_distance(white.num_observed)
-    # Of the widest and the limit one is the nearest, exp(0), and the other needs the exponential that both share.
-    nearest, other = jnp.minimum(widest, limit), jnp.maximum(widest, limit)
+    inside = widest <= limit
+    nearest, other = jnp.where(inside, widest, limit), jnp.where(inside, limit, widest)
     powers = jnp.exp(nearest - jnp.concatenate([sizes.halves[:-1], other[None]]))
-    inside, one = widest <= limit, jnp.ones_like(widest)
-    last, beyond = jnp.where(inside, one, powers[-1]), jnp.where(inside, powers[-1], one)
-    return jnp.concatenate([powers[:-1], last[None]]), beyond
+    both, one = heights * powers, heights[-1]
+    each = 1.0 / (by_halves(both) + one)
+    last, outside = jnp.where(inside, one, both[-1]), jnp.where(inside, both[-1], one)
+    raw = jnp.concatenate([both[:-1], last[None]])
+    density = jnp.concatenate([sizes.peaks[:-1] * powers[:-1], sizes.peaks[-1:] * (1.0 + powers[-1:])])
+    return _Shares(raw, each, each * raw, each * outside), density
 
 
 class _Shares(NamedTuple):
