@@ -133,7 +133,11 @@ class _Run:
 
     def _width(self, text: str) -> str:
         """Ask for registers of four numbers in what LLVM finds to be alike: eight are rarely found, and cost more."""
-        return ' "prefer-vector-width"="256"' if self.lanes == 1 and text.count("\n") <= FEW_LINES else ""
+        return (
+            ' "prefer-vector-width"="256" "min-legal-vector-width"="0"'
+            if self.lanes == 1 and text.count("\n") <= FEW_LINES
+            else ""
+        )
 
     def _entry(self, place: int) -> str:
         at = self.out.define(f"getelementptr i64, ptr %table, i64 {place}")
