@@ -217,14 +217,15 @@ class Writer:
         return result
 
     def _shifted(self, node: Any) -> str:
-        """Call the loop of many inverses, or of their average."""
+        """Call the loop of many inverses, of their average, or of the scatter of pulls."""
         shape, size, count = node.value, node.value.size, node.value.shifts
         if isinstance(shape, shifted.Inverses):
             cuts = (size * size, size * size + count)
             parts = (node.args[: cuts[0]], node.args[cuts[0] : cuts[1]], node.args[cuts[1] :])
             given = [self.hold(numbers, 1, len(numbers)) for numbers in parts]
         else:
-            given = [self.names[node.args[0]], self.hold(node.args[1:], 1, count)]
+            given = [self.names[node.args[0]], self.hold(node.args[1 : count + 1], 1, count)]
+            given += [self.hold(node.args[count + 1 :], 1, 1)] if isinstance(shape, shifted.Scatter) else []
         result = self.fresh("m")
         self.room.append(f"  {result} = alloca [{shape.room} x {self.types['f']}], align 64")
         self.used |= set(shifted.function(shape, self.number, self.lanes))

@@ -11,7 +11,7 @@ whether a measurement is an outlier, the posterior is wide.
 
 import operator
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import jax
@@ -27,7 +27,7 @@ from wolf.noise.whitened import Whitened, far_distance, whiten
 from wolf.numerics import linalg
 from wolf.numerics.linalg import by_halves, matvec, total, transpose
 from wolf.numerics.pytree import pytree, static
-from wolf.numerics.shifted import shift
+from wolf.numerics.shifted import scattered_pulls, shift
 from wolf.protocols import Believed, Evidence, NoiseRule
 
 TEMPERED = 1e9  # variance of a residual over R that is as good as infinite beside the widest size
@@ -273,7 +273,7 @@ def _small(white: Whitened, scales: Array) -> _Sizes:
     """Factorise each S_k, entry by entry: no LAPACK, and gradients that hold where eigenvalues meet."""
     found = shift(white.signal, jnp.asarray(scales), white.residual)
     # A coordinate that was not measured has no size, and no share of the determinants.
-    spelled = _spelled(scales, found.pulls, found.distances, found.heights(white.observed), found.average)
+    spelled = _spelled(scales, found.distances, found.heights(white.observed), found.average, found.scatter)
     if len(white.residual) <= linalg.SMALL:
         return spelled
 
@@ -310,19 +310,16 @@ def _large(white: Whitened, scales: Array) -> _Sizes:
 
     distances = total(white.residual[:, None] * pulls)
     peaks = _peaks(white, scales, jnp.log(shifted).sum(0))
-    spelled = _spelled(scales, pulls, distances, peaks, average)
+    spelled = _spelled(scales, distances, peaks, average, partial(scattered_pulls, pulls))
     return spelled._replace(roots=roots)
 
 
-def _spelled(scales: Array, pulls: Array, distances: Array, peaks: Array, average: Callable) -> _Sizes:
-    """Work with S_k⁻¹ z, (M, K), written out."""
+def _spelled(scales: Array, distances: Array, peaks: Array, average: Callable, scatter: Callable) -> _Sizes:
+    """Work with S_k⁻¹ and S_k⁻¹ z written out, given their average and their scatter."""
 
     def averages(shares: _Shares) -> tuple[Array, Array, Array]:
         known = shares.known
-        pull = by_halves(known[None] * pulls)
-        around = linalg.safe_sqrt(known)[None] * (pulls - pull[:, None])
-        doubt = linalg.gram(around) + shares.lost * linalg.outer(pull, pull)
-        return average(known), average(known * scales), doubt
+        return average(known), average(known * scales), scatter(known, shares.lost)
 
     return _Sizes(0.5 * distances, peaks, averages)
 
