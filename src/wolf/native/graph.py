@@ -1,9 +1,9 @@
 """A step as a graph of numbers: every entry of every array is a node, equal nodes are one, what is known is folded.
 
 Floating-point rules: nothing is reassociated and nothing is contracted, so that a graph has the bits of the operations
-that it was made of, with three exceptions. `0 * x` and `0 / x` are 0 and `x + 0` is x (they differ where x is infinite,
-NaN, or zero: states are finite, a measurement is cleaned before it is used, and what is divided by is a pivot), and sums
-and products do not know the order of their two terms.
+that it was made of, with three exceptions. `0 * x` and `0 / x` are 0 and `x + 0` is x (they differ where x is NaN,
+infinite or zero: states are finite, a measurement is cleaned before it is used, and what is divided by is a pivot), and
+sums and products do not know the order of their two terms.
 """
 
 import dataclasses

@@ -4,7 +4,7 @@ from wolf.native import lanes
 from wolf.native.dense import Dense
 from wolf.native.graph import ONCE, STEP, Graph
 from wolf.native.layout import Layout
-from wolf.native.machine import FEW_LINES
+from wolf.native.machine import is_small
 from wolf.native.writing import Writer
 
 # What the table of addresses begins with, three numbers each; the last two are for `calls.py`: where the code is and
@@ -133,11 +133,7 @@ class _Run:
 
     def _width(self, text: str) -> str:
         """Ask for registers of four numbers in what LLVM finds to be alike: eight are rarely found, and cost more."""
-        return (
-            ' "prefer-vector-width"="256" "min-legal-vector-width"="0"'
-            if self.lanes == 1 and text.count("\n") <= FEW_LINES
-            else ""
-        )
+        return ' "prefer-vector-width"="256" "min-legal-vector-width"="0"' if self.lanes == 1 and is_small(text) else ""
 
     def _entry(self, place: int) -> str:
         at = self.out.define(f"getelementptr i64, ptr %table, i64 {place}")

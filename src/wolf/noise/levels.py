@@ -221,7 +221,7 @@ class LearnedLevels(NoiseRule):
 
     def _count(self, memory: Learning, matched: Matched) -> tuple[Array, Array]:
         """Count by each prior, and weigh the priors by how well they foresaw the measurement."""
-        kept = memory.prior + self.forgetting * (memory.counts - memory.prior)
+        kept = (1.0 - self.forgetting) * memory.prior + self.forgetting * memory.counts
         if len(self.bells) == 1:
             return kept + matched.share[None], memory.log_odds
         # What is beyond all sizes counts as the widest: it is an outlier, and patience grows with their share.

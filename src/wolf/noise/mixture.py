@@ -169,8 +169,8 @@ def _weigh(white: Whitened, sizes: "_Sizes", probabilities: Array, far: bool) ->
         raw = heights * powers
         each = 1.0 / by_halves(raw)
         return _Shares(raw, each, each * raw, jnp.zeros_like(each)), sizes.peaks * powers
-    # Of the widest and the limit one is the nearest, exp(0), and the other the last of the powers. Their sum is the same
-    # whichever it is, and does not wait for the choice.
+    # Of the widest and the limit one is the nearest, exp(0), and the other the last of the powers. Their sum is the
+    # same whichever it is, and does not wait for the choice.
     limit = 0.5 * far_distance(white.num_observed)
     inside = widest <= limit
     nearest, other = jnp.where(inside, widest, limit), jnp.where(inside, limit, widest)

@@ -1,8 +1,8 @@
 """The inverses of A + s I for several s at once: what noise of several possible sizes needs.
 
-One Cholesky factor L of each, X = L⁻¹ from it, and Xᵀ X, with a division for each pivot only. Native code knows these
-three functions by their names (`wolf.native.shifted`), and runs them as loops over registers in which the shifts lie side
-by side.
+One Cholesky factor L of each, X = L⁻¹ from it, and Xᵀ X, with a division for each pivot only. Native code knows the
+three functions below by their names (`wolf.native.shifted`), and runs them as loops over registers in which the shifts
+lie side by side.
 """
 
 from collections.abc import Callable
