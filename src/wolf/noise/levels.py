@@ -227,8 +227,9 @@ class LearnedLevels(NoiseRule):
         # What is beyond all sizes counts as the widest: it is an outlier, and patience grows with their share.
         shares = memory.counts * matched.density[None]
         foreseen = by_halves(shares)
-        start, heights = self._odds(shares.dtype), foreseen / by_halves(memory.counts)
-        log_odds = start + self.forgetting * (memory.log_odds - start) + jnp.log(heights[1:] / heights[:1])
+        start, worth = self._odds(shares.dtype), by_halves(memory.counts)
+        better = jnp.log((foreseen[1:] * worth[:1]) / (foreseen[:1] * worth[1:]))
+        log_odds = start + self.forgetting * (memory.log_odds - start) + better
         return kept + (1.0 / foreseen)[:, None] * shares, log_odds
 
     def _follow(self, seen: Evidence, matched: Matched, ordinary: Array, sure: Array) -> Levels | None:
