@@ -75,14 +75,12 @@ class _Emit:
             parts.append(total)
         return self.op("fadd", parts[0], self.op("fmul", x, parts[1]))
 
-    def short(self, x: str, terms: list[float]) -> str:
-        """Sum terms[k] x^k by twos, fours, eights (Estrin 1960): what waits for another is as short as can be."""
-        parts, power = [self.num(term) for term in terms], x
-        while len(parts) > 1:
-            pairs = zip(parts[0::2], parts[1::2], strict=False)
-            joined = [self.op("fadd", low, self.op("fmul", high, power)) for low, high in pairs]
-            parts = joined + parts[len(parts) - len(parts) % 2 :]
-            power = self.op("fmul", power, power) if len(parts) > 1 else power
+    def short(self, x: str, terms: list[float], squares: list[str]) -> str:
+        """Sum terms[k] x^k by twos, fours, eights (Estrin 1960), given x², x⁴, ...: with little to wait for."""
+        parts = [self.num(term) for term in terms]
+        for power in [x, *squares][: (len(terms) - 1).bit_length()]:
+            pairs = zip(parts[0::2], parts[1::2], strict=True)
+            parts = [self.op("fadd", low, self.op("fmul", high, power)) for low, high in pairs]
         return parts[0]
 
 
@@ -92,8 +90,16 @@ def EXPONENTIAL(writer: Any, x: str) -> str:
     rounded = e.op("fadd", e.op("fmul", x, e.num(1 / math.log(2))), e.num(ROUNDING))
     n = e.op("fsub", rounded, e.num(ROUNDING))
     r = e.op("fsub", e.op("fsub", x, e.op("fmul", n, e.num(LOG2_HIGH))), e.op("fmul", n, e.num(LOG2_LOW)))
-    rest = e.op("fmul", e.op("fmul", r, r), e.short(r, [2.0 * term for term in EXP_TERMS]))
-    power = e.op("fadd", e.num(2.0), e.op("fadd", e.op("fadd", r, r), rest))
+    squares = [e.op("fmul", r, r)]
+    for _ in range(2):
+        squares.append(e.op("fmul", squares[-1], squares[-1]))
+    terms = [2.0 * term for term in EXP_TERMS]
+    two, four, eight = (
+        e.op("fmul", e.short(r, some, squares), square)
+        for some, square in zip((terms[:2], terms[2:6], terms[6:]), squares, strict=True)
+    )
+    rest = e.op("fadd", e.op("fadd", e.op("fadd", r, r), two), e.op("fadd", four, eight))
+    power = e.op("fadd", e.num(2.0), rest)
     exponent = e.int("shl", e.cast("bitcast", rounded, e.i), e.whole(52))
     scale = e.cast("bitcast", e.int("add", exponent, e.whole(1022 << 52)), e.f)
     # What is out of range is put right in the end: it need not be waited for in the beginning.
