@@ -15,7 +15,7 @@ QUICK = 1  # of large modules: the same code in three quarters of the time
 # Lines up to which a module is optimised before it becomes machine code, for a tenth of a millisecond each or two. What
 # is translated has no double or dead parts; the gain is a third of the time where one series has many alike numbers, as
 # sizes of the noise, and little for products of matrices.
-FEW_LINES, FEW_WITH_SIZES = 4_500, 9_000
+FEW_LINES, FEW_WITH_SIZES = 4_500, 10_000
 MANY_SIZES = "@shifted_"  # a function that such a module calls
 FIRST = 1  # level of that optimisation; 2 takes a third longer and finds no more
 # Lines from which instructions are left in their order: putting them in a better one takes half of all the time to
