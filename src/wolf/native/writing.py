@@ -80,7 +80,16 @@ class Writer:
 
     def block(self, block: int, alive: set[int], done: set[int]) -> None:
         """Write the nodes of one block that are needed, in their order."""
-        mine = sorted(n for n in alive if self.graph.nodes[n].block == block)
+        self.write(sorted(n for n in alive if self.graph.nodes[n].block == block), alive, done)
+
+    def write(self, mine: list[int], alive: set[int], done: set[int]) -> None:
+        """Write nodes of one block.
+
+        Args:
+            mine: which, in an order in which they can be computed.
+            alive: all that are needed, in other blocks too.
+            done: branches that are written.
+        """
         for place, number in enumerate(mine):
             node = self.graph.nodes[number]
             if number in self.names:  # made together with others
@@ -103,7 +112,7 @@ class Writer:
     def _alike(self, numbers: list[int]) -> list[int]:
         """Take the first of these and what follows it as long as it is the same operation, on what is there."""
         nodes, first = self.graph.nodes, self.graph.nodes[numbers[0]]
-        row = takewhile(lambda n: nodes[n].op == first.op and nodes[n].args[0] < numbers[0], numbers[:MOST_TOGETHER])
+        row = takewhile(lambda n: nodes[n].op == first.op and nodes[n].args[0] in self.names, numbers[:MOST_TOGETHER])
         return list(row) if self.number == "double" else []
 
     def _together(self, op: str, numbers: list[int]) -> None:
