@@ -105,8 +105,9 @@ class Gaussian(NamedTuple):
         Returns:
             The posterior, and `log N(e; 0, S)` of the weighted residual e under its covariance S.
         """
-        step = Step.of(self, view, residual, obs_cov, update.weight)
-        if form == "symmetric" or (form == "auto" and self.cov.shape[0] > JOSEPH_UP_TO):
+        symmetric = form == "symmetric" or (form == "auto" and self.cov.shape[0] > JOSEPH_UP_TO)
+        step = Step.of(self, view, residual, obs_cov, update.weight, gain=not symmetric)
+        if symmetric:
             cov = linalg.downdate(self.cov, step.half)
         else:
             noise_cov = step.noise if view.root is None else step.noise + step.weigh.both(step.excess)
@@ -161,7 +162,7 @@ class Step(NamedTuple):
         excess: what a straight line leaves of h, (M, M), unweighted; None for nothing.
         factor: of S.
         half: (M, D), what the covariance loses is `halfᵀ half`.
-        gain_t: Kᵀ, (M, D).
+        gain_t: Kᵀ, (M, D), for forms that need it.
         mean: posterior, (D,).
     """
 
@@ -171,12 +172,23 @@ class Step(NamedTuple):
     excess: Any
     factor: Cholesky
     half: Array
-    gain_t: Array
+    gain_t: Any
     mean: Array
 
     @classmethod
-    def of(cls, prior: Any, view: Affine, residual: Array, obs_cov: Array, weight: Array) -> "Step":
-        """Weigh the products, not their factors: the unweighted ones are those of `innovation`, and computed once."""
+    def of(
+        cls, prior: Any, view: Affine, residual: Array, obs_cov: Array, weight: Array, gain: bool = True
+    ) -> "Step":
+        """Weigh the products, not their factors: the unweighted ones are those of `innovation`, and computed once.
+
+        Args:
+            prior: belief to learn from.
+            view: the observation function seen by it.
+            residual: (M,).
+            obs_cov: R, (M, M).
+            weight: w.
+            gain: whether Kᵀ is needed; without it the mean takes one solution of M rows less, K e = halfᵀ L⁻¹ e.
+        """
         seen = prior.cross(view.jac)
         spread = linalg.matmul_symmetric(seen, transpose(view.jac))
         excess = None if view.root is None else linalg.gram(view.root)
@@ -186,8 +198,9 @@ class Step(NamedTuple):
         error, jac_cov, noise = weigh(residual), weigh(seen), weigh.noise(obs_cov)
         factor = linalg.cholesky(weigh.both(spread) + noise)
         half = factor.half(jac_cov)
-        gain_t = factor.back(half)
-        mean = prior.mean + matvec(transpose(gain_t), error)
+        gain_t = factor.back(half) if gain else None
+        move = matvec(transpose(half), factor.half(error)) if gain_t is None else matvec(transpose(gain_t), error)
+        mean = prior.mean + move
         return cls(weigh, error, noise, excess, factor, half, gain_t, mean)
 
 

@@ -255,7 +255,10 @@ def _walk(body: Callable, state: Any, rows: Any, length: Array) -> tuple[Any, An
     """Do what a scan does, but stop after `length` rows: their number is not known when this is compiled."""
     total = jax.tree.leaves(rows)[0].shape[0]
     _, shapes = jax.eval_shape(body, state, jax.tree.map(lambda leaf: leaf[0], rows))
-    blank = jax.tree.map(lambda one: jnp.zeros((total, *one.shape), one.dtype), shapes)
+    leaves, structure = jax.tree.flatten(shapes)
+    # Of equal blanks XLA would make one, and copy it: another pass over memory that is written in the loop anyway.
+    blanks = [jnp.full((total, *one.shape), i, one.dtype) for i, one in enumerate(leaves)]
+    blank = jax.tree.unflatten(structure, blanks)
 
     def go(carry: tuple) -> tuple:
         i, state, saved = carry

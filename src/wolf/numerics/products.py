@@ -53,7 +53,7 @@ def eye(size: int, like: Array) -> Array:
 
 def diagonal(a: Any) -> Any:
     """Take the diagonal over the two coordinate axes."""
-    if isinstance(a, np.ndarray) or a.shape[0] > ROWS_UNROLLED:
+    if isinstance(a, np.ndarray) or a.shape[0] > (ROWS_UNROLLED if mode.straight_line else SMALL):
         return like(a).moveaxis(like(a).diagonal(a, axis1=0, axis2=1), -1, 0)
     return jnp.stack([a[i, i] for i in range(a.shape[0])])
 
