@@ -88,6 +88,26 @@ def pad(tree: Any, axis: int, before: int = 0, after: int = 0) -> Any:
     return jax.tree.map(one, tree) if before or after else tree
 
 
+def stretch(tree: Any, extra: int) -> Any:
+    """Lengthen every array at its end by whatever: by what lies there, if it is the beginning of a longer one.
+
+    Results of a run are, of as many steps as it was padded to; large ones need no copy then.
+    """
+
+    def one(array: np.ndarray) -> np.ndarray:
+        whole, wanted = array.base, len(array) + extra
+        if (
+            type(whole) is np.ndarray
+            and (whole.shape[1:], whole.strides, whole.dtype) == (array.shape[1:], array.strides, array.dtype)
+            and whole.ctypes.data == array.ctypes.data
+            and len(whole) >= wanted
+        ):
+            return whole[:wanted]
+        return pad(array, 0, after=extra)  # type: ignore[no-any-return]
+
+    return jax.tree.map(one, tree) if extra else tree
+
+
 def lengthen(model: Any, ys: Any, us: Any, per_series: bool = False) -> tuple[Any, Any, Any]:
     """Add blank steps at the end of measurements, inputs and what varies in time, so that few programs serve all.
 
