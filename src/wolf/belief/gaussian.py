@@ -120,12 +120,16 @@ class Gaussian(NamedTuple):
         self, view: Affine, residual: Array, obs_cov: Array, update: "Pull", form: str = "auto"
     ) -> tuple["Gaussian", Array]:
         """Condition with a gain that is known already: K = P Hᵀ A, and K N = P Hᵀ C for the noise N it stands for."""
-        jac_cov = self.cross(view.jac)
-        if form == "symmetric" or self.cov.shape[0] > JOSEPH_UP_TO:
-            return self.condition(view, residual, obs_cov, update.as_weight(jac_cov), form)
         weigh, gain, rest = Scaling(update.whitening, residual), update.gain, update.rest
-        error, jac, jac_cov = weigh(residual), weigh(view.jac), weigh(jac_cov)
+        error, jac_cov = weigh(residual), weigh(self.cross(view.jac))
         constant = linalg.cholesky(rest).log_det() - residual.shape[0] * LOG_2PI
+        if form == "symmetric" or self.cov.shape[0] > JOSEPH_UP_TO:
+            # What is learned and what is doubted in one product: P - P Hᵀ (A - Σ) H P
+            pulled = matvec(gain, error)
+            lost = linalg.matmul_symmetric(transpose(jac_cov), matmul(gain - update.doubt, jac_cov))
+            mean = self.mean + matvec(transpose(jac_cov), pulled)
+            return Gaussian(mean, self.cov - lost), 0.5 * (constant - linalg.total(error * pulled))
+        jac = weigh(view.jac)
         if view.root is not None:
             rest = rest + matmul(gain, linalg.gram(weigh(view.root)))
         # Joseph's form and the doubt in one product: X - (X Hᵀ - K N) A H P + P Hᵀ Σ H P
@@ -152,6 +156,28 @@ class Gaussian(NamedTuple):
         return jax.lax.cond(wide, exact, lambda: usual)
 
 
+class Inflated(NamedTuple):
+    """A Gaussian within a step, whose covariance is `factor base`: what it is multiplied by is that of the base.
+
+    Where the base was multiplied by it already, as it was for the rule that found the factor, that is done once.
+    """
+
+    mean: Any
+    base: Any
+    factor: Any
+
+    @property
+    def cov(self) -> Array:
+        """The covariance."""
+        return self.factor * self.base  # type: ignore[no-any-return]
+
+    def cross(self, jac: Array) -> Array:
+        """Multiply `jac P`, (M, D)."""
+        return self.factor * matmul(jac, self.base)  # type: ignore[no-any-return]
+
+    replaced, condition, pull = Gaussian.replaced, Gaussian.condition, Gaussian.pull
+
+
 class Step(NamedTuple):
     """What every covariance form shares of a weighted update.
 
@@ -176,9 +202,7 @@ class Step(NamedTuple):
     mean: Array
 
     @classmethod
-    def of(
-        cls, prior: Any, view: Affine, residual: Array, obs_cov: Array, weight: Array, gain: bool = True
-    ) -> "Step":
+    def of(cls, prior: Any, view: Affine, residual: Array, obs_cov: Array, weight: Array, gain: bool = True) -> "Step":
         """Weigh the products, not their factors: the unweighted ones are those of `innovation`, and computed once.
 
         Args:

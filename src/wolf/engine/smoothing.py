@@ -83,7 +83,7 @@ def run_smoother(
 def _walk(
     model: Model, moments: Any, length: Array, filtered: Gaussian, predicted: Gaussian, others: tuple[Array, Any, Any]
 ) -> Gaussian:
-    """Smooth in the place of a copy of what was filtered: large beliefs are written once, and not cut to size before."""
+    """Smooth in place, in a copy of what was filtered: large beliefs are written once, and not cut to size before."""
     leads, us, scales = others
 
     def row(tree: Any, i: Array) -> Any:
@@ -236,7 +236,7 @@ def step_back(
 def _by_difference(
     here: Gaussian, ahead: Gaussian, later: Gaussian, moved: Array, ordinary: Array
 ) -> tuple[Array, tuple[Gaussian, Array]]:
-    """Correct a large belief by `P + G (P_later - P⁻) Gᵀ`, which takes half as many products, and say whether it may be.
+    """Correct a large belief by `P + G (P_later - P⁻) Gᵀ`, with half as many products, and say whether it may be.
 
     It may be where a difference takes no more than four of sixteen digits: no direction of the prediction is nearly
     without spread, no variance shrinks by more, and the prediction is the one that the model makes, or a wider one.

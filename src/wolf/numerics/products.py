@@ -27,6 +27,11 @@ UNROLLED = 6  # up to this size entries are unrolled; above, compiling them take
 ROWS_UNROLLED = 24  # Gram-Schmidt over more rows than this becomes a loop
 
 
+def by_library(size: int) -> bool:
+    """Say whether matrices of this size are for `dot` and LAPACK: what is asked for twice is computed twice then."""
+    return size > SMALL and not mode.straight_line
+
+
 def like(a: Any) -> Any:
     """Choose NumPy for its arrays and JAX for all else: outside of our context JAX would cut float64 to float32."""
     return np if isinstance(a, np.ndarray) else jnp
