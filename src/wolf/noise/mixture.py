@@ -163,7 +163,7 @@ def _match(white: Whitened, sizes: "_Sizes", scales: Array, probabilities: Array
     known, lost = probabilities * density, probabilities[-1] * beyond
     # I - G Σγ S⁻¹, written as a sum of positive terms
     rest = sizes.average(known * scales) + lost * linalg.eye(size, white.signal)
-    whitening = white.noise.half(linalg.eye(size, white.signal))
+    whitening = white.whitening()
     possible = Sizes(jnp.broadcast_to(scales, known.shape).astype(known.dtype), known, lost)
     roots = None if sizes.roots is None else sizes.roots(known, lost)
     gain, doubt = sizes.average(known), sizes.scatter(known, lost)
