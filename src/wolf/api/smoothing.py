@@ -88,11 +88,12 @@ def _walk_back(model: Any, out: Filtered) -> tuple[np.ndarray, np.ndarray]:
     start = out.final.t - (out.settings["steps"] if out.lengths is None else out.lengths)  # above 0 for a chunk
     how: Any = {"many": out.num_series is not None, "per_series_model": each, "update_first": out.update_first}
     axis, steps = 0 if out.num_series is None else 1, out.settings["steps"]
-    extra, lengths, scales, us = pad_steps(steps) - steps, out.lengths, out.saved.get("dynamics_scales"), out.inputs
+    extra, lengths = pad_steps(steps) - steps, out.lengths
+    scales, us = out.saved.get("dynamics_scales"), out.inputs
     # One program serves several lengths. A loop that can begin where a series ends does; for others there are steps
     # before the first, which change nothing.
     if axis == 0 and out.means.shape[-1] > SMALL:
-        before, lengths = 0, np.int32(steps)
+        before, lengths = 0, np.asarray(steps, np.int32)
         beliefs, scales, us = stretch((beliefs, scales, us), extra)
     else:
         before, lengths = extra, None if lengths is None else lengths + extra

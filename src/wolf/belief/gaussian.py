@@ -175,7 +175,17 @@ class Inflated(NamedTuple):
         """Multiply `jac P`, (M, D)."""
         return self.factor * matmul(jac, self.base)  # type: ignore[no-any-return]
 
-    replaced, condition, pull = Gaussian.replaced, Gaussian.condition, Gaussian.pull
+    def replaced(self, dense: Gaussian) -> Gaussian:
+        """Put another mean and covariance in the place of this belief."""
+        return dense
+
+    def condition(self, *measured: Any) -> tuple[Gaussian, Array]:
+        """Condition as a Gaussian does."""
+        return Gaussian.condition(self, *measured)  # type: ignore[arg-type]
+
+    def pull(self, *measured: Any) -> tuple[Gaussian, Array]:
+        """Condition as a Gaussian does with a gain that is known already."""
+        return Gaussian.pull(self, *measured)  # type: ignore[arg-type]
 
 
 class Step(NamedTuple):

@@ -147,7 +147,7 @@ class GaussianFilter(Filter):
             u: input of this step.
             key: not used.
         """
-        predicted = state.belief
+        predicted: Any = state.belief
         obs_cov = hide_noise(now.obs_cov_at(predicted.mean, u), y.observed)
         projection = now.projection(u)
 
@@ -157,7 +157,7 @@ class GaussianFilter(Filter):
 
         view, residual = look(None)
         hidden = view.hide(y.observed)
-        large = isinstance(predicted, Gaussian) and linalg.by_library(len(residual))
+        large = isinstance(predicted, Gaussian) and linalg.by_library(min(len(residual), len(predicted.mean)))
         if large:  # what is hidden counts nothing anywhere, so that one product with a large covariance is enough
             view = hidden
         factor = predicted.innovation(view, obs_cov, y.observed)
@@ -165,7 +165,7 @@ class GaussianFilter(Filter):
         weight = believed.update.readable(obs_cov, y.observed)
         if believed.inflation is not None:
             inflation = jnp.where(_usable(weight, y) & jnp.isfinite(believed.inflation), believed.inflation, 1.0)
-            predicted = Inflated(*predicted, inflation) if large else predicted.inflate(inflation)
+            predicted = Inflated(predicted.mean, predicted.cov, inflation) if large else predicted.inflate(inflation)
         update = believed.update.masked(y.observed)
         posterior, log_weighted = self._learn(predicted, view, residual, obs_cov, update, look)
         # A row without a usable measurement, or an update that broke down, leaves the prediction bit for bit.

@@ -14,37 +14,27 @@ from typing import Any
 LARGEST = 512  # rows up to which one thread is quicker, on two cores by far
 
 
-class _Runs:
-    """How many runs there are now, and what the first of them found."""
-
-    lock = threading.Lock()
-    count = 0
-    found: Any = None
+_held = threading.Lock()  # by the run that has set the number of threads
 
 
 @contextmanager
 def one_thread(size: int) -> Iterator[None]:
     """Keep the factorisations of matrices that are not large on the thread that asks for them.
 
-    The setting is one for the whole process: the last of several runs puts it back as the first one found it.
+    The setting is one for the whole process. Who comes first sets it, and puts it back as it was; runs beside that take
+    it as it is, so that it never is put back by somebody who found it changed.
 
     Args:
         size: rows of the largest of them.
     """
-    if size > LARGEST:
+    if size > LARGEST or not _held.acquire(blocking=False):
         yield
         return
-    with _Runs.lock:
-        _Runs.count += 1
-        if _Runs.count == 1:
-            _Runs.found = _libraries().limit(limits=1)
     try:
-        yield
+        with _libraries().limit(limits=1):
+            yield
     finally:
-        with _Runs.lock:
-            _Runs.count -= 1
-            if _Runs.count == 0:
-                _Runs.found.restore_original_limits()
+        _held.release()
 
 
 @cache
