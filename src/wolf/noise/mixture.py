@@ -154,7 +154,7 @@ def _match(white: Whitened, sizes: "_Sizes", scales: Array, probabilities: Array
     shares, density = _weigh(white, sizes, probabilities, far)
     gain, rest, doubt = sizes.average(shares)
     rest = rest + shares.lost * linalg.eye(size, white.signal)
-    whitening = white.noise.half(linalg.eye(size, white.signal))
+    whitening = white.whitening()
     possible = Sizes(jnp.broadcast_to(scales, shares.known.shape).astype(shares.known.dtype), shares.known, shares.lost)
     roots = None if sizes.roots is None else sizes.roots(shares.known, shares.lost)
     return Matched(shares.known, Pull(whitening, gain, rest, doubt, possible, roots), density)

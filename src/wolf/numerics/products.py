@@ -28,6 +28,11 @@ REGISTER = 4  # numbers that are added at once
 ROWS_UNROLLED = 24  # Gram-Schmidt over more rows than this becomes a loop
 
 
+def by_library(size: int) -> bool:
+    """Say whether matrices of this size are for `dot` and LAPACK: what is asked for twice is computed twice then."""
+    return size > SMALL and not mode.straight_line
+
+
 def like(a: Any) -> Any:
     """Choose NumPy for its arrays and JAX for all else: outside of our context JAX would cut float64 to float32."""
     return np if isinstance(a, np.ndarray) else jnp
@@ -54,7 +59,7 @@ def eye(size: int, like: Array) -> Array:
 
 def diagonal(a: Any) -> Any:
     """Take the diagonal over the two coordinate axes."""
-    if isinstance(a, np.ndarray) or a.shape[0] > ROWS_UNROLLED:
+    if isinstance(a, np.ndarray) or a.shape[0] > (ROWS_UNROLLED if mode.straight_line else SMALL):
         return like(a).moveaxis(like(a).diagonal(a, axis1=0, axis2=1), -1, 0)
     return jnp.stack([a[i, i] for i in range(a.shape[0])])
 
