@@ -27,6 +27,7 @@ HOLE, AROUND = 2, 8  # readings between faults that are taken for faults, if hal
 CULPRIT = 0.4  # deviations beside the worst nearby, below which a reading may only suffer from it
 FEWEST = 3  # faults that make a cluster
 APART = 8  # rows between two faults of one cluster
+DENSE = 0.4  # share of a cluster's rows that must be faults: fewer are spikes, each for itself
 OUT = 8  # rows by which an end may move outwards
 PRICE = 2.5  # nats that a free number must explain, times how far tails reach
 RUN = 8.0  # nats that a run must explain beside those, times the square of that: a fault that has begun goes on
@@ -51,7 +52,12 @@ def clusters(faults: np.ndarray, longest: int) -> list[tuple[int, int]]:
             joined[-1][1] = stop
         else:
             joined.append([first, stop])
-    return [(a, b) for a, b in joined if faults[a:b].sum() >= FEWEST and b - a <= longest]
+    counts = [int(faults[a:b].sum()) for a, b in joined]
+    return [
+        (a, b)
+        for (a, b), n in zip(joined, counts, strict=True)
+        if n >= max(FEWEST, DENSE * (b - a)) and b - a <= longest
+    ]
 
 
 def redraw(faults: np.ndarray, usable: np.ndarray, errors: np.ndarray, shape: FaultShape, factor: float) -> np.ndarray:
