@@ -5,7 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wolf.readings import Options, clean, offsets, outlines
+from wolf.models.named import parse
+from wolf.readings import Options, bridges, clean, engine, offsets, outlines
+from wolf.readings.shapes import runs_of
+from wolf.readings.sweeps import sweep
 
 STEPS, FIRST, STOP = 250, 100, 112
 WANDERS = {"level_var": 1.0, "obs_var": 0.1}
@@ -84,6 +87,16 @@ def test_a_wild_run_whose_end_agrees_with_itself_is_left_out_whole(values):
     assert np.flatnonzero(found.outlier).tolist() == list(range(FIRST, FIRST + 8))
 
 
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("off", [[-18, 21, -6, 8, 7, 5, 17, 15], [-6, 11, 11, 9, 15, 16, 19, 9]])
+def test_where_a_series_wanders_fast_a_wild_run_has_no_holes_and_clean_ends(off, seed):
+    dirty = 50.0 + np.cumsum(np.random.default_rng(seed).normal(size=STEPS))
+    dirty[100:108] += 1.2 * np.array(off)
+    how = Options(parameters={"level_var": 1.0, "obs_var": 1e-3}, model="local-level", longest_fault=20)
+    found = clean(dirty[:, None], None, how)[0]
+    assert np.flatnonzero(found.outlier).tolist() == list(range(100, 108))
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_good_readings_beside_some_that_are_hundreds_of_deviations_off_are_kept(seed):
     rng = np.random.default_rng(seed)
@@ -106,3 +119,38 @@ def test_what_leaving_rows_out_explains_is_that_of_a_regression():
     normal = np.concatenate([alike, np.zeros(30)])[np.abs(rows[:, None] - rows)]
     told = np.array([impulse @ errors[row : row + 4] for row in rows])
     assert outlines.explained(told, normal) == pytest.approx(0.5 * (errors @ errors - left @ left))
+
+
+@pytest.fixture(scope="module")
+def gaps_in_a_level():
+    """A level that hardly moves, with gaps; a slope that is followed, and the level itself, as models of it."""
+    rng = np.random.default_rng(3)
+    values = 50.0 + np.cumsum(0.02 * rng.normal(size=STEPS)) + rng.normal(size=STEPS)
+    values[60:66] = values[150:156] = np.nan
+    slope = engine._column_build(parse("local-trend"), {"level_var": 1e-4, "slope_var": 0.1, "obs_var": 1.0}, values)
+    level = engine._column_build(parse("local-level"), {"level_var": 4e-4, "obs_var": 1.0}, values)
+    return values, slope, level
+
+
+def test_gaps_are_bridged_by_the_model_that_bridges_others_like_them(gaps_in_a_level):
+    values, slope, level = gaps_in_a_level
+    ones, rows = np.ones(STEPS), bridges.long_gaps(values)
+    plain, best = sweep(slope, values, ones, None), sweep(level, values, ones, None)
+    seen = sweep(slope, values, ones, None)
+    bridges.bridge(seen, [level], slope, values, ones, None)
+    np.testing.assert_array_equal(seen.mean[rows], best.mean[rows])
+    np.testing.assert_array_equal(seen.mean[~rows], plain.mean[~rows])
+    assert (seen.variance >= plain.variance).all()
+    kept = sweep(level, values, ones, None)
+    bridges.bridge(kept, [slope], level, values, ones, None)
+    np.testing.assert_array_equal(kept.mean, best.mean)
+
+
+@given(length=st.integers(6, 20), turn=st.integers(0, 1), first=st.integers(20, 200), missing=st.integers(0, 25))
+def test_what_is_cut_out_is_whole_and_away_from_gaps(length, turn, first, missing):
+    used = np.zeros(STEPS)
+    used[first : first + missing] = np.nan
+    cut = bridges.cut_out(used, length, turn)
+    assert all(stop - start == length for start, stop in runs_of(cut))
+    near = np.convolve(bridges.long_gaps(used), np.ones(2 * length - 1), "same") > 0
+    assert not (cut & near).any()

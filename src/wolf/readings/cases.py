@@ -93,7 +93,10 @@ class Case:
 
     def redraw(self) -> None:
         """Move the ends of bursts to where leaving them out explains most."""
-        some, mask = self.mask & ~self.stuck & ~self.drifts, self.mask
+        mask = self.mask
+        some = mask & ~self.stuck
+        for first, stop in runs_of(some):
+            some[first:stop] &= not self.drifts[first:stop].any()
         inside = np.zeros(len(mask), bool)
         for first, stop in outlines.clusters(some, self.shape.longest):
             inside[first:stop] = True
@@ -102,7 +105,7 @@ class Case:
         self.mask = mask & ~(inside & some)
         errors = self.sweep(smooth=False).errors / self.near
         factor = float(self.limits.runs[:-1].max()) / faults.FAULT
-        self.mask = outlines.redraw(some, self.known & ~self.stuck & ~self.drifts, errors, self.shape, factor)
+        self.mask = outlines.redraw(some, self.known & (some | ~mask), errors, self.shape, factor)
         self.mask |= mask & ~some
         if np.any(self.mask & ~mask):
             self._take_back(mask, outlines.clusters(some, self.shape.longest))

@@ -1,7 +1,7 @@
 """The runs behind a clean series: the fit on a part of it, the filter in chunks or whole, and the look ahead."""
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -163,6 +163,7 @@ def filter_in_hindsight(
     level: float,
     diagnostics: bool = True,
     ratio: np.ndarray | float = 1.0,
+    others: Sequence[tuple[Sum, dict[str, float]]] = (),
 ) -> tuple[dict[str, np.ndarray], list[Any]]:
     """Judge each column of a series as a whole.
 
@@ -175,6 +176,7 @@ def filter_in_hindsight(
         level: probability of the intervals.
         diagnostics: whether to keep how each reading was foretold.
         ratio: variance of each row's readings over the model's, (T,), if it is known.
+        others: models that may bridge long gaps, with their variances.
 
     Returns:
         What `filter_whole` keeps, with half the width of a reading's interval and the kinds of rows; and for each
@@ -182,7 +184,7 @@ def filter_in_hindsight(
     """
     builds = [_column_build(named, parameters, column) for column in values.T]
     judged = [
-        hindsight.judge(build, column, gaps, longest, level, ratio)
+        hindsight.judge(build, column, gaps, longest, level, ratio, [_column_build(*each, column) for each in others])
         for build, column in zip(builds, values.T, strict=True)
     ]
     if len(judged) > 1:

@@ -5,10 +5,12 @@ Which readings are faults is found by `cases`; a burst that only lies too high o
 share of readings when each is left out, and is wider where the series is wild (`scales`).
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from wolf.readings.bridges import bridge
 from wolf.readings.cases import KINDS as KINDS
 from wolf.readings.cases import Case
 from wolf.readings.suspects import without_codes
@@ -69,6 +71,7 @@ def judge(
     longest: int,
     level: float,
     ratio: np.ndarray | float = 1.0,
+    others: Sequence[Build] = (),
 ) -> InHindsight:
     """Judge a series.
 
@@ -79,6 +82,7 @@ def judge(
         longest: rows of a fault; what stays away for longer has shifted.
         level: probability of a reading's interval.
         ratio: variance of each reading over the model's, (T,), if it is known.
+        others: models that may bridge long gaps, as `build`.
     """
     wild = np.abs(values) > LARGEST
     plain = without_codes(values)
@@ -86,14 +90,15 @@ def judge(
     case = Case(build, np.where(wild, np.nan, plain), gaps, longest, ratio)
     case.search()
     case.find_dropouts()
-    bridge = case.sweep()
-    doubt = case.undo_offsets(bridge)
-    weight, noise = _weights(case.left_out(case.sweep() if case.undone.any() else bridge))
-    del bridge
+    bridged = case.sweep()
+    doubt = case.undo_offsets(bridged)
+    weight, noise = _weights(case.left_out(case.sweep() if case.undone.any() else bridged))
+    del bridged
     weight[case.undone] = 0.0
     seen = sweep(build, case.used, noise * case.ratio, gaps)
     away = case.left_out(seen, noise)
     away[case.undone] = np.nan
+    bridge(seen, others, build, case.used, noise * case.ratio, gaps)
     np.add(seen.variance, doubt, out=seen.variance)
     del noise
     half = seen.variance + case.obs_var * case.ratio

@@ -6,9 +6,12 @@ leaving out the rows S explains
 
     ½ bᵀ N⁻¹ b,     b_i = Σ_k h(k) e(i + k),     N_ij = Σ_k h(k) h(k + |i - j|),     i, j in S
 
-nats: each row left out is a free number in the regression of e on shifted h (de Jong & Penzer 1998). Every row that was
-not among the faults has a price, and the outline that earns most is taken.
+nats: each row left out is a free number in the regression of e on shifted h (de Jong & Penzer 1998); a run that is off
+by one number has the sum of its columns instead. Every number has a price, and so has every run, since faults that have
+begun go on: a Markov chain of good and bad stays where it is. Ends are moved while that earns something.
 """
+
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -24,8 +27,12 @@ HOLE, AROUND = 2, 8  # readings between faults that are taken for faults, if hal
 CULPRIT = 0.4  # deviations beside the worst nearby, below which a reading may only suffer from it
 FEWEST = 3  # faults that make a cluster
 APART = 8  # rows between two faults of one cluster
+DENSE = 0.4  # share of a cluster's rows that must be faults: fewer are spikes, each for itself
 OUT = 8  # rows by which an end may move outwards
-PRICE = 3.0  # nats that a row must explain to be left out, where tails are a Gaussian's
+PRICE = 2.5  # nats that a free number must explain, times how far tails reach
+RUN = 8.0  # nats that a run must explain beside those, times the square of that: a fault that has begun goes on
+SAME = 0.5  # price of a row whose error is that of all others in its run, beside that of a number
+MOVES = 8  # of ends, at most
 ROUGH = 0.01  # share of what a fault explains that may be left because errors are not quite linear in it
 RIDGE = 1e-9  # share of N's diagonal that keeps it solvable
 
@@ -45,11 +52,16 @@ def clusters(faults: np.ndarray, longest: int) -> list[tuple[int, int]]:
             joined[-1][1] = stop
         else:
             joined.append([first, stop])
-    return [(a, b) for a, b in joined if faults[a:b].sum() >= FEWEST and b - a <= longest]
+    counts = [int(faults[a:b].sum()) for a, b in joined]
+    return [
+        (a, b)
+        for (a, b), n in zip(joined, counts, strict=True)
+        if n >= max(FEWEST, DENSE * (b - a)) and b - a <= longest
+    ]
 
 
 def redraw(faults: np.ndarray, usable: np.ndarray, errors: np.ndarray, shape: FaultShape, factor: float) -> np.ndarray:
-    """Move the ends of clusters outwards, to where leaving out all rows between them earns most; return the faults.
+    """Move the ends of clusters to where leaving out what lies between them earns most; return the faults.
 
     Args:
         faults: found so far, (T,).
@@ -64,16 +76,11 @@ def redraw(faults: np.ndarray, usable: np.ndarray, errors: np.ndarray, shape: Fa
     alike = np.array([impulse[lag:] @ impulse[: len(impulse) - lag] for lag in range(wide)])
     alike[0] *= 1.0 + RIDGE
     found = faults.copy()
-    far = KEEP * factor * np.sqrt(alike[0])
     for first, stop in clusters(faults, shape.longest):
-        inside = told[first:stop][faults[first:stop]]  # what errs to one side alone has ends that can be seen
-        if inside.min() > -far or inside.max() < far:
-            continue
         low, high = max(first - OUT, 1), min(stop + OUT, len(faults) - 1)
         rows = np.arange(low, high)
         normal = alike[np.abs(rows[:, None] - rows)]
-        kept = _best(faults[low:high], usable[low:high], told[low:high], normal, (first - low, stop - low), factor)
-        found[low:high] = kept
+        found[low:high] = _best(faults[low:high], usable[low:high], told[low:high], normal, factor)
     return found
 
 
@@ -87,29 +94,54 @@ def explained(told: np.ndarray, normal: np.ndarray) -> float:
     return 0.5 * float(told @ np.linalg.solve(normal, told))
 
 
-def _best(
-    mask: np.ndarray, usable: np.ndarray, told: np.ndarray, normal: np.ndarray, ends: tuple[int, int], factor: float
-) -> np.ndarray:
-    def gained(rows: np.ndarray) -> float:
-        some = np.flatnonzero(rows)
-        return explained(told[some], normal[np.ix_(some, some)])
-
+def _best(mask: np.ndarray, usable: np.ndarray, told: np.ndarray, normal: np.ndarray, factor: float) -> np.ndarray:
+    """Move one end after the other, while that earns something."""
+    some = np.flatnonzero(mask)
     # A reading off by hundreds of deviations leaves errors behind that good rows after it could explain as well.
-    known = gained(mask)
-    price = max(PRICE * factor**2, ROUGH * known / mask.sum())
-
-    def worth(rows: np.ndarray) -> float:
-        return gained(rows) - price * int(rows.sum())
-
-    best, most = mask, known - price * int(mask.sum())
-    for first in range(ends[0] + 1):
-        for stop in range(ends[1], len(mask) + 1):
-            rows = mask.copy()
-            rows[first:stop] = usable[first:stop]
-            earned = worth(rows)
-            if earned > most:
-                best, most = rows, earned
+    rough = ROUGH * explained(told[some], normal[np.ix_(some, some)]) / len(some)
+    number, run = max(PRICE * factor, rough), RUN * factor**2
+    best, most = mask, _worth(mask, told, normal, number, run)
+    for _ in range(MOVES):
+        moved = list(_moved(best, usable))
+        earned = [_worth(rows, told, normal, number, run) for rows in moved]
+        which = int(np.argmax(earned))
+        if earned[which] <= most:
+            break
+        best, most = moved[which], earned[which]
     return best
+
+
+def _worth(rows: np.ndarray, told: np.ndarray, normal: np.ndarray, number: float, run: float) -> float:
+    """Say how many nats leaving out rows earns.
+
+    Args:
+        rows: that are left out, (n,).
+        told: b, (n,).
+        normal: N, (n, n).
+        number: price of a free number.
+        run: price of a run of rows.
+    """
+    some = np.flatnonzero(rows)
+    if not len(some):
+        return -np.inf
+    told, normal = told[some], normal[np.ix_(some, some)]
+    free = explained(told, normal) - number * len(some)
+    # Runs that only lie too high or too low need one number each: their columns are added up.
+    first = np.flatnonzero(np.diff(some, prepend=-2) > 1)
+    alike = np.add.reduceat(np.add.reduceat(normal, first, axis=0), first, axis=1)
+    offset = explained(np.add.reduceat(told, first), alike)
+    offset -= number * (len(first) + SAME * (len(some) - len(first)))
+    return max(free, offset) - run * len(first)
+
+
+def _moved(mask: np.ndarray, usable: np.ndarray) -> Iterator[np.ndarray]:
+    """Give what a mask is after one end of a run moved by up to `OUT` rows, so that holes may be filled, too."""
+    for edge in np.flatnonzero(np.diff(mask, prepend=False, append=False)).tolist():
+        for other in range(max(edge - OUT, 0), min(edge + OUT, len(mask)) + 1):
+            rows = slice(min(edge, other), max(edge, other))
+            moved = mask.copy()
+            moved[rows] = False if mask[rows].all() else usable[rows]
+            yield moved
 
 
 def pruned(mask: np.ndarray, away: np.ndarray, longest: int) -> np.ndarray:

@@ -11,11 +11,13 @@ from wolf.choosing import Choice
 from wolf.filters import GaussianFilter
 from wolf.fitting import Fit
 from wolf.methods import KF
+from wolf.models.named import parse
 from wolf.models.sums import Sum
 from wolf.readings import durations, engine, hindsight
 from wolf.readings.types import Future, Options, Series
 
 PIECE = 65_536  # rows that are handed out at once
+RUNNERS_UP = 3  # of a choice, that may bridge gaps
 
 
 @dataclasses.dataclass
@@ -122,7 +124,7 @@ class Ready:
         count = len(self.values)
         longest = longest_rows(self.options, self.unit, count)
         given = (self.named, self.parameters, self.values, self.gaps, longest, self.options.level)
-        kept, ends = engine.filter_in_hindsight(*given, self.options.diagnostics)
+        kept, ends = engine.filter_in_hindsight(*given, self.options.diagnostics, others=self._runners_up())
         futures = [
             engine.look_ahead(build, KF(), final, self.times, self.unit, count, self.options, factor)
             for build, final, factor in ends
@@ -131,6 +133,12 @@ class Ready:
         for first in range(0, count, PIECE):
             some = {name: array[first : first + PIECE] for name, array in kept.items()}
             yield self._finished(some, some.pop("variance"), reach, some.pop("reading_half"), progress)
+
+    def _runners_up(self) -> list[tuple[Any, dict[str, float]]]:
+        """Give models that were close to the one chosen: one of them may bridge gaps better."""
+        if self.choice is None or self.parameters != self.choice.parameters or self.values.shape[1] > 1:
+            return []
+        return [(parse(each.name), each.parameters) for each in self.choice.candidates[1 : 1 + RUNNERS_UP]]
 
     def _finished(
         self, kept: dict[str, Any], variance: np.ndarray, reach: float, around: np.ndarray, progress: Any
