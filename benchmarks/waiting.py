@@ -21,7 +21,8 @@ SMOOTHED = 2_000  # steps
 FEWER = {"filterpy": 500, "simdkalman": 200, "pykalman": 100}  # of them, for those that take long
 CHECKED = 200  # steps of a series on which all must agree
 STATES = (2, 4, 6, 8, 12, 16)
-LARGE = (32, 64, 100)  # with CHECKED steps, beside those whose matrices are compiled
+LARGE = (32, 64, 100)  # with fewer steps, beside those whose matrices are compiled
+SMOOTHED_LARGE = 500
 COMPILED = ("statsmodels", "dynamax")
 PAUSE = 0.15  # seconds: threads of linear algebra spin for some 0.05 after a run, and would be counted with the next
 LENGTHS = (200, 1_000, 10_000)
@@ -51,7 +52,7 @@ def smooth() -> Section:
         print(error, file=sys.stderr)
     smoothing = {name: LIBRARIES[name] for name in installed() if hasattr(LIBRARIES[name], "smooth")}
     for size in (*STATES, *LARGE):
-        model, steps = linear_model(size), CHECKED if size in LARGE else SMOOTHED
+        model, steps = linear_model(size), SMOOTHED_LARGE if size in LARGE else SMOOTHED
         ys = np.random.default_rng(0).normal(size=(steps, model.obs_dim))
         ours = {"KF": wolf.KF(), "WoLF": wolf.WoLF(), "default": None}
         runs = {name: Run(partial(filter_and_smooth, model, ys, m), steps) for name, m in ours.items()}
@@ -66,10 +67,10 @@ def smooth() -> Section:
             runs["C++"] = Run(partial(compiled.filter, model, ys, smooth=True), steps)
             found["C++"] = compiled.filter(model, ys[:CHECKED], smooth=True)[:, :size]
         check_agreement(f"smoothing {size}", filter_and_smooth(model, ys[:CHECKED], "KF"), found)
-        rows[f"{size} states"] = cpu_times(runs, 2, PAUSE) if size in LARGE else cpu_times(runs, 3)
+        rows[f"{size} states"] = cpu_times(runs, 4, PAUSE) if size in LARGE else cpu_times(runs, 3)
     note = (
         f"`wolf.smooth(wolf.filter(...))` of {SMOOTHED:,} steps, dense models of which half is measured. From "
-        f"{LARGE[0]} states on {CHECKED} steps, with a pause of {PAUSE} s before each run, beside two."
+        f"{LARGE[0]} states on {SMOOTHED_LARGE} steps, with a pause of {PAUSE} s before each run, beside two."
     )
     return Section("Filter and smoother", "us a step", 1e6, rows, note)
 
