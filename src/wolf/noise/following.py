@@ -32,7 +32,7 @@ from wolf.noise.slopes import Information, Pair, Score, Slopes
 from wolf.numerics import linalg
 
 LARGEST_LEVEL = float(np.log(1e4))  # of |a| and |b|
-LARGEST_STEP = 1.0  # of a or b in one measurement
+LARGEST_STEP = 1.4  # of a or b in one measurement
 STRETCH = 1.63  # C, of steps in b
 FORGETS = Pair(0.0037, 0.0006)  # of the information about a and b, in a step
 WORTH_FORGETTING = Pair(83.0, 12.0)  # information from which all of that is forgotten
@@ -41,10 +41,10 @@ LATELY = 0.69  # what slopes of late keep from one measurement to the next
 EXPECTED, ALARMING = 4.0, 5.2  # squares of their sum, in variances: below no surprise, above all of it
 FEW = 0.1  # variance of that sum from which it says something
 FADING, FADED = 0.985, 0.3  # the prior information about b keeps so much of itself in a step, down to this share
-MARGIN = Pair(0.22, 0.6)  # of the variance of a and b, added to what is used
-CAUTION = 0.6  # steps up in b are shorter where a is uncertain, by 1 + this times its variance squared
+MARGIN = Pair(0.22, 0.65)  # of the variance of a and b, added to what is used
+CAUTION = 0.5  # steps up in b are shorter where a is uncertain, by 1 + this times its variance squared
 CARRIED_BACK = 0.58  # share of the margin
-FIRST_ODDS = 0.9  # in logarithms, that Q is off
+FIRST_ODDS = 1.0  # in logarithms, that Q is off
 ODDS = (-5.0, 20.0)  # the least and the largest that they may be
 
 
@@ -196,7 +196,7 @@ def _moved(levels: Levels, slope: Pair, found: Score, more: Information) -> Leve
 def _carried_over(before: Levels, after: Levels, shown: Array) -> Levels:
     """Carry what is known about b over to new levels, by the power of q/r that it depends on."""
     ratio = (after.log_dynamics - before.log_dynamics) - (after.log_noise - before.log_noise)
-    # Half of that power by the first Padé quotient: for steps of at most 1 as good as exp, and soon there.
+    # Half of that power by the first Padé quotient: for steps this short as good as exp, and soon there.
     quarter = 0.25 * (1.0 - shown) * jnp.clip(ratio, -LARGEST_STEP, LARGEST_STEP)
     root = (1.0 + quarter) / (1.0 - quarter)
     known, prior = after.information, after.prior.dynamics

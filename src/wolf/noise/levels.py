@@ -70,7 +70,7 @@ class LearnedLevels(NoiseRule):
     Args:
         r_uncertainty: standard deviation of ln r before any measurement; 1 says that R is known to a factor of e, 0 or
             None that it is right.
-        q_uncertainty: the same for ln q if Q is off; at first the odds for that are 2.5.
+        q_uncertainty: the same for ln q if Q is off; at first the odds for that are e.
         forgetting: ρ, what the counts keep from one measurement to the next.
         bells: priors of the counts.
         sizes: t_k, increasing; 1 among them is R as the model has it.
@@ -80,7 +80,7 @@ class LearnedLevels(NoiseRule):
         True
     """
 
-    r_uncertainty: Any = 1.9
+    r_uncertainty: Any = 2.0
     q_uncertainty: Any = 1.4
     forgetting: Any = 0.998
     bells: tuple[Bell, ...] = static(default=BELLS, repr=False)
