@@ -128,7 +128,7 @@ def Adaptive(
     q_uncertainty: float | None = 1.4,
     patience: int = 5,
     sensors: Sequence[int] | np.ndarray | Literal["each"] | None = None,
-    r_uncertainty: float | None = 2.0,
+    r_uncertainty: float | None = 1.6,
     *,
     moments: Moments = Linearised(),
     form: Form = "auto",

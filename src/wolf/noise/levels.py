@@ -80,7 +80,7 @@ class LearnedLevels(NoiseRule):
         True
     """
 
-    r_uncertainty: Any = 2.0
+    r_uncertainty: Any = 1.6
     q_uncertainty: Any = 1.4
     forgetting: Any = 0.998
     bells: tuple[Bell, ...] = static(default=BELLS, repr=False)
