@@ -38,12 +38,19 @@ class Run(NamedTuple):
     start: Callable[[], Any] | None = None
 
 
-def cpu_times(runs: dict[str, Run], rounds: int) -> dict[str, float]:
-    """Give CPU seconds for each unit of every run: all in turn, after a warm-up, the smallest of all rounds."""
+def cpu_times(runs: dict[str, Run], rounds: int, pause: float = 0.0) -> dict[str, float]:
+    """Give CPU seconds for each unit of every run: all in turn, after a warm-up, the smallest of all rounds.
+
+    Args:
+        runs: by name.
+        rounds: how often.
+        pause: seconds before each run, in which the threads of the one before go to sleep.
+    """
     best = dict.fromkeys(runs, np.inf)
     for name in [*runs] * (rounds + 1):  # the first round warms up: its times are never the smallest
         run = runs[name]
         given = () if run.start is None else (run.start(),)
+        time.sleep(pause)
         begun = time.process_time()
         result = run.call(*given)
         best[name] = min(best[name], (time.process_time() - begun) / run.count)

@@ -21,7 +21,9 @@ SMOOTHED = 2_000  # steps
 FEWER = {"filterpy": 500, "simdkalman": 200, "pykalman": 100}  # of them, for those that take long
 CHECKED = 200  # steps of a series on which all must agree
 STATES = (2, 4, 6, 8, 12, 16)
-PAUSE = 0.15  # seconds: threads of linear algebra spin for some 0.05 after a fit, and would be counted with the next
+LARGE = (32, 64, 100)  # with CHECKED steps, beside those whose matrices are compiled
+COMPILED = ("statsmodels", "dynamax")
+PAUSE = 0.15  # seconds: threads of linear algebra spin for some 0.05 after a run, and would be counted with the next
 LENGTHS = (200, 1_000, 10_000)
 SMALL = 300  # rows of a file
 PROCESSES = 3  # of each kind; the first one may compile
@@ -42,27 +44,33 @@ def filter_and_smooth(model: wolf.LinearModel, ys: np.ndarray, method: Any) -> n
 
 def smooth() -> Section:
     """Filter and smooth one series, by the number of states."""
-    sizes = {size: linear_model(size) for size in STATES}
     compiled, rows = None, {}
     try:
-        compiled = Floor([(model.state_dim, model.obs_dim) for model in sizes.values()])
+        compiled = Floor([(model.state_dim, model.obs_dim) for model in map(linear_model, STATES)])
     except RuntimeError as error:
         print(error, file=sys.stderr)
     smoothing = {name: LIBRARIES[name] for name in installed() if hasattr(LIBRARIES[name], "smooth")}
-    for size, model in sizes.items():
-        ys = np.random.default_rng(0).normal(size=(SMOOTHED, model.obs_dim))
+    for size in (*STATES, *LARGE):
+        model, steps = linear_model(size), CHECKED if size in LARGE else SMOOTHED
+        ys = np.random.default_rng(0).normal(size=(steps, model.obs_dim))
         ours = {"KF": wolf.KF(), "WoLF": wolf.WoLF(), "default": None}
-        runs = {name: Run(partial(filter_and_smooth, model, ys, m), SMOOTHED) for name, m in ours.items()}
-        for name, make in smoothing.items():
-            some = ys[: FEWER.get(name, SMOOTHED)]
-            runs[name] = Run(lambda library, some=some: library.smooth(some), len(some), partial(make, model))
-        found = {name: make(model).smooth(ys[:CHECKED]) for name, make in smoothing.items()}
-        if compiled is not None:
-            runs["C++"] = Run(partial(compiled.filter, model, ys, smooth=True), SMOOTHED)
+        runs = {name: Run(partial(filter_and_smooth, model, ys, m), steps) for name, m in ours.items()}
+        beside = {name: make for name, make in smoothing.items() if size in STATES or name in COMPILED}
+        for name, make in beside.items():
+            some = ys[: min(FEWER.get(name, steps), steps)]
+            # Made once where a series is short: making it anew, dynamax would trace its functions on the clock.
+            start = (lambda made=make(model): made) if size in LARGE else partial(make, model)
+            runs[name] = Run(lambda library, some=some: library.smooth(some), len(some), start)
+        found = {name: make(model).smooth(ys[:CHECKED]) for name, make in beside.items()}
+        if compiled is not None and size in STATES:
+            runs["C++"] = Run(partial(compiled.filter, model, ys, smooth=True), steps)
             found["C++"] = compiled.filter(model, ys[:CHECKED], smooth=True)[:, :size]
         check_agreement(f"smoothing {size}", filter_and_smooth(model, ys[:CHECKED], "KF"), found)
-        rows[f"{size} states"] = cpu_times(runs, 3)
-    note = f"`wolf.smooth(wolf.filter(...))` of {SMOOTHED:,} steps, dense models of which half is measured."
+        rows[f"{size} states"] = cpu_times(runs, 2, PAUSE) if size in LARGE else cpu_times(runs, 3)
+    note = (
+        f"`wolf.smooth(wolf.filter(...))` of {SMOOTHED:,} steps, dense models of which half is measured. From "
+        f"{LARGE[0]} states on {CHECKED} steps, with a pause of {PAUSE} s before each run, beside two."
+    )
     return Section("Filter and smoother", "us a step", 1e6, rows, note)
 
 

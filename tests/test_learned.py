@@ -12,7 +12,7 @@ import wolf
 from wolf.filters import GaussianFilter
 from wolf.noise import LearnedScales, SensorBySensor
 from wolf.noise.learned import FLOOR, SCALES
-from wolf.noise.mixture import _closed, _large, _small
+from wolf.noise.mixture import _closed, _large, _Shares, _small
 from wolf.noise.whitened import Whitened, far_distance
 
 ALONE = GaussianFilter(noise=LearnedScales())  # without the vote
@@ -50,13 +50,17 @@ def test_first_update_equals_quadrature_with_the_far_component():
 def test_closed_form_equals_the_general_ones(size, rng, x64):
     signal, residual = oracle.random_cov(rng, size), 3 * rng.normal(size=size)
     white = Whitened(residual, signal, None, np.asarray(float(size)))
-    share = rng.dirichlet(np.ones(len(SCALES)))
+    shares = shares_of(rng.dirichlet(np.ones(len(SCALES))), 0.1)
     ways = [way(white, SCALES) for way in (_closed, _small, _large)]
     for one in ways[1:]:
-        np.testing.assert_allclose(ways[0].distances, one.distances, rtol=1e-10)
+        np.testing.assert_allclose(ways[0].halves, one.halves, rtol=1e-10)
         np.testing.assert_allclose(ways[0].peaks / ways[0].peaks[-1], one.peaks / one.peaks[-1], rtol=1e-10)
-        np.testing.assert_allclose(ways[0].average(share), one.average(share), rtol=1e-9)
-        np.testing.assert_allclose(ways[0].scatter(share, 0.1), one.scatter(share, 0.1), rtol=1e-8, atol=1e-12)
+        for closed, general in zip(ways[0].average(shares), one.average(shares), strict=True):
+            np.testing.assert_allclose(closed, general, rtol=1e-8, atol=1e-12)
+
+
+def shares_of(known, lost):
+    return _Shares(4.0 * known, np.asarray(0.25), known, np.asarray(lost))
 
 
 def test_roots_of_a_mixture_give_back_its_information_and_doubt(rng, x64):
@@ -66,11 +70,11 @@ def test_roots_of_a_mixture_give_back_its_information_and_doubt(rng, x64):
     white = Whitened(3 * rng.normal(size=size), 100 * half @ half.T, None, np.asarray(float(size)))
     share = (1 - lost) * rng.dirichlet(np.ones(len(SCALES)))
     sizes = _large(white, SCALES)
-    gain = np.asarray(sizes.average(share))
+    gain, _, spread = map(np.asarray, sizes.average(shares_of(share, lost)))
     information = np.linalg.solve(np.eye(size) - gain @ white.signal, gain)
     root, doubt = map(np.asarray, sizes.roots(share, lost))
     np.testing.assert_allclose(root.T @ root, information, rtol=1e-8, atol=1e-10)
-    np.testing.assert_allclose(doubt @ doubt.T, sizes.scatter(share, lost), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(doubt @ doubt.T, spread, rtol=1e-10, atol=1e-12)
 
 
 def test_counts_add_up_as_long_as_nothing_is_missing(rng):

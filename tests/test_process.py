@@ -16,8 +16,10 @@ import pytest
 import wolf
 from wolf.engine import parallel
 from wolf.engine.forecasting import run_forecast
+from wolf.engine.parallel import stretch
 from wolf.engine.smoothing import run_smoother
-from wolf.numerics.xla import shares_out
+from wolf.numerics import blas
+from wolf.numerics.xla import largest_factor, shares_out
 
 SOURCE = Path(wolf.__file__).parents[1]
 
@@ -76,6 +78,34 @@ def test_a_batch_of_matrices_is_seen_wherever_it_is(operation):
     if operation is not jnp.fft.fft:
         assert not shares_out(jax.make_jaxpr(loop)(jnp.ones((3, 3))).jaxpr)
     assert not shares_out(jax.make_jaxpr(lambda x: x @ x)(jnp.ones((2, 3, 3))).jaxpr)
+
+
+def test_lapack_has_one_thread_during_a_run_and_is_as_it_was_afterwards():
+    def threads():
+        return {each["num_threads"] for each in blas._libraries().info()}
+
+    def beside():
+        with blas.one_thread(4):
+            return threads()
+
+    before = threads()
+    loop = jax.make_jaxpr(lambda x: jax.lax.fori_loop(0, 3, lambda _, x: jnp.linalg.cholesky(x), x))
+    assert (largest_factor(loop(jnp.eye(4)).jaxpr), largest_factor(jax.make_jaxpr(jnp.sin)(1.0).jaxpr)) == (4, 0)
+    with ThreadPoolExecutor(1) as pool:
+        with blas.one_thread(4):
+            assert threads() == pool.submit(beside).result() == {1}
+        assert threads() == before
+        assert pool.submit(beside).result() == {1}
+    assert threads() == before
+
+
+def test_results_are_stretched_by_the_memory_behind_them():
+    whole = np.ones((6, 2, 2))
+    assert np.shares_memory(stretch(whole[:4], 2), whole)
+    for other in (whole[1:4], whole[:4, :, :1], whole[:5].copy()[:5]):
+        longer = stretch(other, 2)
+        assert len(longer) == len(other) + 2
+        np.testing.assert_array_equal(longer[: len(other)], other)
 
 
 CALLS = {

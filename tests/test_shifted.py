@@ -9,7 +9,7 @@ import pytest
 from tests import oracle
 
 from wolf.native import machine
-from wolf.native.shifted import Averages, Inverses, function
+from wolf.native.shifted import Averages, Inverses, Scatter, function
 from wolf.numerics.shifted import shift
 
 SIZES = (4, 10)  # written out, and as loops
@@ -30,6 +30,12 @@ def test_shifted_inverses_are_those_of_numpy(size, rng, x64):
     np.testing.assert_allclose(found.distances, distances, rtol=1e-10)
     np.testing.assert_allclose(2 * np.log(found.heights()), log_dets - log_dets[-1], rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(found.average(weights), average, rtol=1e-10, atol=1e-14)
+    np.testing.assert_allclose(found.scatter(0.9 * weights, 0.1), scatter(pulls, weights), rtol=1e-9, atol=1e-14)
+
+
+def scatter(pulls, weights):
+    """Compute the covariance of the pulls, (K, M), beside a zero that is one time in ten."""
+    return np.cov(np.vstack([pulls, 0 * pulls[:1]]).T, aweights=np.append(0.9 * weights, 0.1), ddof=0)
 
 
 def test_what_was_not_measured_has_no_height_and_slopes_hold_where_eigenvalues_meet(x64):
@@ -53,28 +59,33 @@ def test_native_loops_have_the_same_bits_for_one_series_and_for_eight(size, rng)
         rows, columns = np.tril_indices(size)
         np.testing.assert_allclose(one[: size * 12].reshape(size, 12).T, pulls, rtol=1e-9, atol=1e-13)
         np.testing.assert_allclose(one[size * 12 :][:12], distances, rtol=1e-9)
-        np.testing.assert_allclose(one[-len(rows) :], average[rows, columns], rtol=1e-9, atol=1e-13)
+        averaged, scattered = one[-2 * len(rows) :].reshape(2, -1)
+        np.testing.assert_allclose(averaged, average[rows, columns], rtol=1e-9, atol=1e-13)
+        np.testing.assert_allclose(scattered, scatter(pulls, shares)[rows, columns], rtol=1e-8, atol=1e-13)
 
 
 _code = {}
 
 
 def by_loops(a, shifts, b, weights, lanes):
-    """Give the parts of the inverses and of their average, of as many series as there are lanes."""
-    shape, average = Inverses(len(a), 12), Averages(len(a), 12)
+    """Give the parts of the inverses, of their average, and the scatter of the pulls, of as many series as lanes."""
+    shape, average, apart = (kind(len(a), 12) for kind in (Inverses, Averages, Scatter))
     if (len(a), lanes) not in _code:
-        texts = {line for each in (shape, average) for line in function(each, "double", lanes)}
+        texts = {line for each in (shape, average, apart) for line in function(each, "double", lanes)}
         text = "\n".join(sorted(texts)).replace("define internal", "define")
-        loaded = [machine.load(machine.compile(text), each.name) for each in (shape, average)]
-        kinds = ([ctypes.c_void_p] * 4, [ctypes.c_void_p] * 3)
+        loaded = [machine.load(machine.compile(text), each.name) for each in (shape, average, apart)]
+        kinds = ([ctypes.c_void_p] * 4, [ctypes.c_void_p] * 3, [ctypes.c_void_p] * 4)
         calls = [machine.function(one.address, *kind) for one, kind in zip(loaded, kinds, strict=True)]
         _code[len(a), lanes] = (loaded, calls)
-    inverses, averages = _code[len(a), lanes][1]
-    held, result = np.empty((shape.room, lanes)), np.empty((average.room, lanes))
-    given = [np.ascontiguousarray(each) for each in (a, shifts, b, weights)]
+    inverses, averages, scatters = _code[len(a), lanes][1]
+    held, result, spread = (np.empty((each.room, lanes)) for each in (shape, average, apart))
+    given = [np.ascontiguousarray(each) for each in (a, shifts, b, weights, 0.9 * weights, np.full(lanes, 0.1))]
     inverses(*(each.ctypes.data for each in (*given[:3], held)))
     averages(held.ctypes.data, given[3].ctypes.data, result.ctypes.data)
-    return np.concatenate([held[shape.parts(12)], result]).reshape(-1, *([lanes] if lanes > 1 else []))
+    scatters(held.ctypes.data, given[4].ctypes.data, given[5].ctypes.data, spread.ctypes.data)
+    return np.concatenate([held[shape.parts(12)], result, spread[: apart.entries]]).reshape(
+        -1, *([lanes] if lanes > 1 else [])
+    )
 
 
 @pytest.mark.parametrize("size", [9, 18])

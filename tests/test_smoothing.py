@@ -88,6 +88,17 @@ def test_smoother_is_exact_without_dynamics_noise_or_prior_spread(states, zero):
     check(system, oracle.random_data(5, STEPS, missing=0.2))
 
 
+@pytest.mark.parametrize("change", [{}, {"Q": np.zeros((17, 17))}, {"R": 1e-12 * np.eye(2)}], ids=["usual", "Q", "R"])
+def test_large_smoother_is_exact_where_a_difference_is_and_where_it_is_not(change):
+    system = oracle.random_system(4, states=17) | change
+    model, ys = wolf.LinearModel(**system), oracle.random_data(5, STEPS, missing=0.2)
+    smoothed = wolf.smooth(model, wolf.filter(model, ys, method="KF", engine="xla"))
+    assert (np.linalg.eigvalsh(smoothed.covs) > -1e-13).all()
+    if "R" not in change:  # least squares over the whole path are not exact beside an exact sensor
+        means, covs = oracle.batch(system, ys)
+        assert_close(1e-8, means=(smoothed.means, means), covs=(smoothed.covs, covs))
+
+
 @pytest.mark.parametrize("states", [3, 9])
 def test_constant_state_is_smoothed_to_the_last_estimate(states):
     system = oracle.random_system(4, states=states) | {"F": None, "Q": np.zeros((states, states))}

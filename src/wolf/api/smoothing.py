@@ -12,10 +12,11 @@ from wolf.api.filtering import filter
 from wolf.api.taking import Models, check_smoothable, model_optional, together
 from wolf.belief import Gaussian
 from wolf.engine import hindsight, parallel, reweighing
-from wolf.engine.parallel import bound_programs, bounded, pad, pad_steps
+from wolf.engine.parallel import bound_programs, bounded, pad, pad_steps, stretch
 from wolf.engine.reweighing import changes
 from wolf.engine.smoothing import run_sampler
 from wolf.filters import GaussianFilter
+from wolf.numerics.linalg import SMALL
 from wolf.numerics.precision import as_key, precision, to_dtype, to_numpy
 from wolf.numerics.pytree import cast
 from wolf.protocols import Key
@@ -86,17 +87,24 @@ def _walk_back(model: Any, out: Filtered) -> tuple[np.ndarray, np.ndarray]:
     beliefs = Gaussian(out.means, out.covs), Gaussian(out.predicted_means, out.predicted_covs)
     start = out.final.t - (out.settings["steps"] if out.lengths is None else out.lengths)  # above 0 for a chunk
     how: Any = {"many": out.num_series is not None, "per_series_model": each, "update_first": out.update_first}
-    # The walk goes backward, so steps before the first change nothing, and let one program serve several lengths.
     axis, steps = 0 if out.num_series is None else 1, out.settings["steps"]
-    extra = pad_steps(steps) - steps
-    beliefs, lengths = pad(beliefs, axis, extra), None if out.lengths is None else out.lengths + extra
-    us = None if out.inputs is None else pad(out.inputs, out.inputs.ndim - 2, extra)
-    scales = pad(out.saved.get("dynamics_scales"), axis, extra)
+    extra, lengths = pad_steps(steps) - steps, out.lengths
+    scales, us = out.saved.get("dynamics_scales"), out.inputs
+    # One program serves several lengths. A loop that can begin where a series ends does; for others there are steps
+    # before the first, which change nothing.
+    if axis == 0 and out.means.shape[-1] > SMALL:
+        before, lengths = 0, np.asarray(steps, np.int32)
+        beliefs, scales, us = stretch((beliefs, scales, us), extra)
+    else:
+        before, lengths = extra, None if lengths is None else lengths + extra
+        beliefs, scales = pad((beliefs, scales), axis, extra)
+        us = None if us is None else pad(us, us.ndim - 2, extra)
     bound_programs()
     with precision(dtype):
         engine = (cast(whole, dtype), cast(out.method.moments, dtype), *cast(beliefs, dtype), to_dtype(us, dtype))
-        smoothed = parallel.smooth(*engine, lengths, start - extra, cast(scales, dtype), **how)
-    return tuple(array[extra:] if axis == 0 else array[:, extra:] for array in (smoothed.mean, smoothed.cov))
+        smoothed = parallel.smooth(*engine, lengths, start - before, cast(scales, dtype), **how)
+    rows = slice(before, before + steps)
+    return tuple(array[rows] if axis == 0 else array[:, rows] for array in (smoothed.mean, smoothed.cov))
 
 
 def in_hindsight(model: Any, out: Filtered) -> Filtered:

@@ -133,7 +133,7 @@ class DeferredGaussian(NamedTuple):
         self, view: Affine, residual: Array, obs_cov: Array, update: "Weigh", form: str = "symmetric"
     ) -> tuple["DeferredGaussian", Array]:
         """Put the rows of a measurement to those that wait."""
-        step = Step.of(self, view, residual, obs_cov, update.weight)
+        step = Step.of(self, view, residual, obs_cov, update.weight, gain=False)
         return self._wait(step.mean, step.half, update.spread), log_density(step.error, step.factor)
 
     def pull(

@@ -105,8 +105,9 @@ class Gaussian(NamedTuple):
         Returns:
             The posterior, and `log N(e; 0, S)` of the weighted residual e under its covariance S.
         """
-        step = Step.of(self, view, residual, obs_cov, update.weight)
-        if form == "symmetric" or (form == "auto" and self.cov.shape[0] > JOSEPH_UP_TO):
+        symmetric = form == "symmetric" or (form == "auto" and self.cov.shape[0] > JOSEPH_UP_TO)
+        step = Step.of(self, view, residual, obs_cov, update.weight, gain=not symmetric)
+        if symmetric:
             cov = linalg.downdate(self.cov, step.half)
         else:
             noise_cov = step.noise if view.root is None else step.noise + step.weigh.both(step.excess)
@@ -119,12 +120,16 @@ class Gaussian(NamedTuple):
         self, view: Affine, residual: Array, obs_cov: Array, update: "Pull", form: str = "auto"
     ) -> tuple["Gaussian", Array]:
         """Condition with a gain that is known already: K = P Hᵀ A, and K N = P Hᵀ C for the noise N it stands for."""
-        jac_cov = self.cross(view.jac)
-        if form == "symmetric" or self.cov.shape[0] > JOSEPH_UP_TO:
-            return self.condition(view, residual, obs_cov, update.as_weight(jac_cov), form)
         weigh, gain, rest = Scaling(update.whitening, residual), update.gain, update.rest
-        error, jac, jac_cov = weigh(residual), weigh(view.jac), weigh(jac_cov)
+        error, jac_cov = weigh(residual), weigh(self.cross(view.jac))
         constant = linalg.cholesky(rest).log_det() - residual.shape[0] * LOG_2PI
+        if form == "symmetric" or self.cov.shape[0] > JOSEPH_UP_TO:
+            # What is learned and what is doubted in one product: P - P Hᵀ (A - Σ) H P
+            pulled = matvec(gain, error)
+            lost = linalg.matmul_symmetric(transpose(jac_cov), matmul(gain - update.doubt, jac_cov))
+            mean = self.mean + matvec(transpose(jac_cov), pulled)
+            return Gaussian(mean, self.cov - lost), 0.5 * (constant - linalg.total(error * pulled))
+        jac = weigh(view.jac)
         if view.root is not None:
             rest = rest + matmul(gain, linalg.gram(weigh(view.root)))
         # Joseph's form and the doubt in one product: X - (X Hᵀ - K N) A H P + P Hᵀ Σ H P
@@ -151,6 +156,38 @@ class Gaussian(NamedTuple):
         return jax.lax.cond(wide, exact, lambda: usual)
 
 
+class Inflated(NamedTuple):
+    """A Gaussian within a step, whose covariance is `factor base`: what it is multiplied by is that of the base.
+
+    Where the base was multiplied by it already, as it was for the rule that found the factor, that is done once.
+    """
+
+    mean: Any
+    base: Any
+    factor: Any
+
+    @property
+    def cov(self) -> Array:
+        """The covariance."""
+        return self.factor * self.base  # type: ignore[no-any-return]
+
+    def cross(self, jac: Array) -> Array:
+        """Multiply `jac P`, (M, D)."""
+        return self.factor * matmul(jac, self.base)  # type: ignore[no-any-return]
+
+    def replaced(self, dense: Gaussian) -> Gaussian:
+        """Put another mean and covariance in the place of this belief."""
+        return dense
+
+    def condition(self, *measured: Any) -> tuple[Gaussian, Array]:
+        """Condition as a Gaussian does."""
+        return Gaussian.condition(self, *measured)  # type: ignore[arg-type]
+
+    def pull(self, *measured: Any) -> tuple[Gaussian, Array]:
+        """Condition as a Gaussian does with a gain that is known already."""
+        return Gaussian.pull(self, *measured)  # type: ignore[arg-type]
+
+
 class Step(NamedTuple):
     """What every covariance form shares of a weighted update.
 
@@ -161,7 +198,7 @@ class Step(NamedTuple):
         excess: what a straight line leaves of h, (M, M), unweighted; None for nothing.
         factor: of S.
         half: (M, D), what the covariance loses is `halfᵀ half`.
-        gain_t: Kᵀ, (M, D).
+        gain_t: Kᵀ, (M, D), for forms that need it.
         mean: posterior, (D,).
     """
 
@@ -171,12 +208,21 @@ class Step(NamedTuple):
     excess: Any
     factor: Cholesky
     half: Array
-    gain_t: Array
+    gain_t: Any
     mean: Array
 
     @classmethod
-    def of(cls, prior: Any, view: Affine, residual: Array, obs_cov: Array, weight: Array) -> "Step":
-        """Weigh the products, not their factors: the unweighted ones are those of `innovation`, and computed once."""
+    def of(cls, prior: Any, view: Affine, residual: Array, obs_cov: Array, weight: Array, gain: bool = True) -> "Step":
+        """Weigh the products, not their factors: the unweighted ones are those of `innovation`, and computed once.
+
+        Args:
+            prior: belief to learn from.
+            view: the observation function seen by it.
+            residual: (M,).
+            obs_cov: R, (M, M).
+            weight: w.
+            gain: whether Kᵀ is needed; without it the mean takes one solution of M rows less, K e = halfᵀ L⁻¹ e.
+        """
         seen = prior.cross(view.jac)
         spread = linalg.matmul_symmetric(seen, transpose(view.jac))
         excess = None if view.root is None else linalg.gram(view.root)
@@ -186,8 +232,9 @@ class Step(NamedTuple):
         error, jac_cov, noise = weigh(residual), weigh(seen), weigh.noise(obs_cov)
         factor = linalg.cholesky(weigh.both(spread) + noise)
         half = factor.half(jac_cov)
-        gain_t = factor.back(half)
-        mean = prior.mean + matvec(transpose(gain_t), error)
+        gain_t = factor.back(half) if gain else None
+        move = matvec(transpose(half), factor.half(error)) if gain_t is None else matvec(transpose(gain_t), error)
+        mean = prior.mean + move
         return cls(weigh, error, noise, excess, factor, half, gain_t, mean)
 
 

@@ -16,9 +16,10 @@ from wolf.engine import run
 from wolf.engine.forecasting import run_forecast
 from wolf.engine.smoothing import run_sampler, run_smoother, run_smoothers
 from wolf.numerics import allocator
+from wolf.numerics.blas import one_thread
 from wolf.numerics.linalg import SMALL
 from wolf.numerics.precision import as_key, precision, to_numpy
-from wolf.numerics.xla import refused, shares_out
+from wolf.numerics.xla import largest_factor, refused, shares_out
 from wolf.statespace import time_axes
 from wolf.statespace.arrays import replace
 
@@ -31,7 +32,7 @@ FEWEST_STEPS, MANY_STEPS = 16, 1024  # that a run is padded to; from which it is
 LARGE = 64  # states from which one series fills the cache, and a thread: together they would wait for memory
 
 _pool = Lock()  # held by the one program that may wait inside XLA's pool of threads
-_judged: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+_judged: WeakKeyDictionary[Any, tuple[bool, int]] = WeakKeyDictionary()
 
 
 _kept: list[Any] = [run.run_filter, run.run_many, run.run_each, run_smoother, run_smoothers, run_sampler, run_forecast]
@@ -87,6 +88,26 @@ def pad(tree: Any, axis: int, before: int = 0, after: int = 0) -> Any:
     return jax.tree.map(one, tree) if before or after else tree
 
 
+def stretch(tree: Any, extra: int) -> Any:
+    """Lengthen every array at its end by whatever: by what lies there, if it is the beginning of a longer one.
+
+    Results of a run are, of as many steps as it was padded to; large ones need no copy then.
+    """
+
+    def one(array: np.ndarray) -> np.ndarray:
+        whole, wanted = array.base, len(array) + extra
+        if (
+            type(whole) is np.ndarray
+            and (whole.shape[1:], whole.strides, whole.dtype) == (array.shape[1:], array.strides, array.dtype)
+            and whole.ctypes.data == array.ctypes.data
+            and len(whole) >= wanted
+        ):
+            return whole[:wanted]
+        return pad(array, 0, after=extra)  # type: ignore[no-any-return]
+
+    return jax.tree.map(one, tree) if extra else tree
+
+
 def lengthen(model: Any, ys: Any, us: Any, per_series: bool = False) -> tuple[Any, Any, Any]:
     """Add blank steps at the end of measurements, inputs and what varies in time, so that few programs serve all.
 
@@ -117,10 +138,11 @@ def call(compiled: Any, *engine: Any, **options: Any) -> Any:
         **options: the others.
     """
     program = compiled.trace(*engine, **options).jaxpr.jaxpr  # kept by JAX: the call does not trace again
-    alone = _judged.get(program)
-    if alone is None:
-        alone = _judged[program] = shares_out(program)
-    with _pool if alone else nullcontext():
+    judged = _judged.get(program)
+    if judged is None:
+        judged = _judged[program] = shares_out(program), largest_factor(program)
+    alone, rows = judged
+    with _pool if alone else nullcontext(), one_thread(rows) if rows else nullcontext():
         return to_numpy(compiled(*engine, **options))
 
 

@@ -5,6 +5,7 @@ agree bit for bit if both are `fused`; so does `step` for a fixed linear model i
 otherwise (XLA groups operations by program).
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
@@ -21,8 +22,11 @@ from wolf.engine.steps import step as step
 from wolf.engine.steps import take_step
 from wolf.engine.steps import update as update
 from wolf.numerics.linalg import SMALL
+from wolf.numerics.packing import Packing
 from wolf.numerics.xla import one_kernel
 from wolf.statespace import Model
+
+SHORT = 256  # numbers of an array of a step that is kept beside others
 
 
 @partial(jax.jit, static_argnames=("save", "update_first", "fused"))
@@ -255,16 +259,33 @@ def _walk(body: Callable, state: Any, rows: Any, length: Array) -> tuple[Any, An
     """Do what a scan does, but stop after `length` rows: their number is not known when this is compiled."""
     total = jax.tree.leaves(rows)[0].shape[0]
     _, shapes = jax.eval_shape(body, state, jax.tree.map(lambda leaf: leaf[0], rows))
-    blank = jax.tree.map(lambda one: jnp.zeros((total, *one.shape), one.dtype), shapes)
+    leaves, structure = jax.tree.flatten(shapes)
+    # What is short goes into one row: XLA hands many small pieces of work out to threads, which takes longer.
+    kind = jax.tree.leaves(state)[0].dtype
+    short = tuple(math.prod(one.shape) <= SHORT and one.dtype in (kind, bool) for one in leaves)
+    packing = Packing(tuple(one.shape for one in leaves), short)
+
+    def pack(kept: Any) -> list[Array]:
+        arrays = zip(jax.tree.leaves(kept), short, strict=True)
+        return packing.pack([array.astype(kind) if joins else array for array, joins in arrays], jnp)
+
+    def unpack(saved: list[Array]) -> Any:
+        arrays = jax.vmap(packing.unpack)(saved)
+        typed = [array.astype(one.dtype) for array, one in zip(arrays, leaves, strict=True)]
+        return jax.tree.unflatten(structure, typed)
+
+    packed = jax.eval_shape(pack, shapes)
+    # Of equal blanks XLA would make one, and copy it: another pass over memory that is written in the loop anyway.
+    blank = [jnp.full((total, *one.shape), i, one.dtype) for i, one in enumerate(packed)]
 
     def go(carry: tuple) -> tuple:
         i, state, saved = carry
         state, kept = body(state, jax.tree.map(lambda leaf: jax.lax.dynamic_index_in_dim(leaf, i, 0, False), rows))
         put = partial(jax.lax.dynamic_update_index_in_dim, index=i, axis=0)
-        return i + 1, state, jax.tree.map(put, saved, kept)
+        return i + 1, state, [put(into, one) for into, one in zip(saved, pack(kept), strict=True)]
 
     _, state, saved = jax.lax.while_loop(lambda carry: carry[0] < length, go, (jnp.zeros_like(length), state, blank))
-    return state, saved
+    return state, unpack(saved)
 
 
 def _stay(new: Any, old: Any, alive: Array) -> Any:

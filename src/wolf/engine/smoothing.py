@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from wolf.belief import Gaussian
+from wolf.belief.gaussian import JOSEPH_UP_TO
 from wolf.numerics import linalg
 from wolf.numerics.linalg import matmul, matvec, transpose
 from wolf.numerics.xla import one_kernel
@@ -41,7 +42,8 @@ def run_smoother(
         filtered: means (T, D) and covariances (T, D, D) after each measurement.
         predicted: the same before each measurement.
         inputs: (T, U).
-        length: how many of the T steps the series has; what comes after is left as it is.
+        length: how many of the T steps the series has; what comes after is left as it is. Given one, a program that is
+            not fused takes as many steps as there are, and has no gradient.
         start: clock of the model at the first of these steps; above 0 for a later chunk of a series.
         scales: factor on Q that led to each step, (T,), of filters that learn it.
         update_first: as in the filter.
@@ -55,6 +57,9 @@ def run_smoother(
     leads = jnp.arange(steps - 1) + (0 if update_first else 1)
     us = None if inputs is None else inputs[leads]
     leads = leads + start
+    fused = fused and model.state_dim <= linalg.SMALL
+    if length is not None and not fused:
+        return _walk(model, moments, length, filtered, predicted, (leads, us, scales))
 
     def walk(model: Model, moments: Any, length: Array | None, last: Gaussian, rows: tuple) -> Gaussian:
         def back(later: Gaussian, row: tuple) -> tuple[Gaussian, Gaussian]:
@@ -71,9 +76,28 @@ def run_smoother(
     rows = (jnp.arange(steps - 1), here, ahead, leads, us, None if scales is None else scales[1:])
     arguments = (model, moments, length, last, rows)
     # A loop of one step is no loop to XLA, as in the filter.
-    fused = fused and model.state_dim <= linalg.SMALL and steps > 2
-    earlier = one_kernel(walk, *arguments) if fused else walk(*arguments)
+    earlier = one_kernel(walk, *arguments) if fused and steps > 2 else walk(*arguments)
     return jax.tree.map(lambda a, b: jnp.concatenate([a, b[None]]), earlier, last)
+
+
+def _walk(
+    model: Model, moments: Any, length: Array, filtered: Gaussian, predicted: Gaussian, others: tuple[Array, Any, Any]
+) -> Gaussian:
+    """Smooth in place, in a copy of what was filtered: large beliefs are written once, and not cut to size before."""
+    leads, us, scales = others
+
+    def row(tree: Any, i: Array) -> Any:
+        return jax.tree.map(lambda leaf: jax.lax.dynamic_index_in_dim(leaf, i, 0, keepdims=False), tree)
+
+    def back(carry: tuple[Array, Gaussian, Gaussian]) -> tuple[Array, Gaussian, Gaussian]:
+        i, later, kept = carry
+        u, scale = row(us, i), row(scales, i + 1)
+        smoothed, _ = step_back(model.at(row(leads, i)), moments, row(kept, i), row(predicted, i + 1), later, u, scale)
+        put = partial(jax.lax.dynamic_update_index_in_dim, index=i, axis=0)
+        return i - 1, smoothed, jax.tree.map(put, kept, smoothed)
+
+    begin = (jnp.asarray(length, leads.dtype) - 2, row(filtered, length - 1), filtered)
+    return jax.lax.while_loop(lambda carry: carry[0] >= 0, back, begin)[2]  # type: ignore[no-any-return]
 
 
 @partial(jax.jit, static_argnames=("update_first", "fused", "per_series_model"))
@@ -192,13 +216,47 @@ def step_back(
     size = here.mean.shape[0]
     jac = jnp.eye(size, dtype=here.mean.dtype) if view.jac is None else view.jac
     moved = matmul(jac, here.cov)
-    gain = transpose(linalg.psd_solve(ahead.cov, moved))
-    mean = here.mean + matvec(gain, later.mean - ahead.mean)
     noise = now.dynamics_cov if scale is None else scale * now.dynamics_cov
     noise = noise if view.root is None else noise + linalg.gram(view.root)
-    noise = noise + _surplus((moved * jac).sum() + jnp.trace(noise), ahead.cov)
-    keep = jnp.eye(size, dtype=gain.dtype) - matmul(gain, jac)
-    return Gaussian(mean, linalg.sandwich(keep, here.cov) + linalg.sandwich(gain, noise + later.cov)), gain
+    ordinary = (moved * jac).sum() + jnp.trace(noise)
+
+    def in_positive_terms() -> tuple[Gaussian, Array]:
+        gain = transpose(linalg.psd_solve(ahead.cov, moved))
+        mean = here.mean + matvec(gain, later.mean - ahead.mean)
+        added = noise + _surplus(ordinary, ahead.cov)
+        keep = jnp.eye(size, dtype=gain.dtype) - matmul(gain, jac)
+        return Gaussian(mean, linalg.sandwich(keep, here.cov) + linalg.sandwich(gain, added + later.cov)), gain
+
+    if size <= JOSEPH_UP_TO or linalg.mode.straight_line:
+        return in_positive_terms()
+    sound, short = _by_difference(here, ahead, later, moved, ordinary)
+    return jax.lax.cond(sound, lambda: short, in_positive_terms)  # type: ignore[no-any-return]
+
+
+def _by_difference(
+    here: Gaussian, ahead: Gaussian, later: Gaussian, moved: Array, ordinary: Array
+) -> tuple[Array, tuple[Gaussian, Array]]:
+    """Correct a large belief by `P + G (P_later - P⁻) Gᵀ`, with half as many products, and say whether it may be.
+
+    It may be where a difference takes no more than four of sixteen digits: no direction of the prediction is nearly
+    without spread, no variance shrinks by more, and the prediction is the one that the model makes, or a wider one.
+
+    Args:
+        here: filtered.
+        ahead: predicted from it.
+        later: smoothed, of the next step.
+        moved: F P.
+        ordinary: trace of the model's own P⁻.
+    """
+    factor = linalg.cholesky(ahead.cov)
+    gain_t = factor.solve(moved)
+    mean = here.mean + matvec(transpose(gain_t), later.mean - ahead.mean)
+    cov = here.cov + linalg.sandwich(transpose(gain_t), later.cov - ahead.cov)
+    few = jnp.finfo(cov.dtype).eps ** 0.25
+    sound = (factor.diagonal() ** 2 > few * linalg.diagonal(ahead.cov)).all()  # false for NaN, the sign of a failure
+    sound &= (linalg.diagonal(cov) > few * linalg.diagonal(here.cov)).all()
+    sound &= jnp.trace(ahead.cov) > ordinary * (1.0 - jnp.finfo(cov.dtype).eps ** 0.5)
+    return sound, (Gaussian(mean, cov), transpose(gain_t))
 
 
 def _surplus(ordinary: Array, used: Array) -> Array:

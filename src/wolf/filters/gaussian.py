@@ -14,7 +14,7 @@ from jax import Array
 from wolf import checks
 from wolf.belief import Affine, Belief, DeferredGaussian, Gaussian, RootGaussian, deferred, mixing
 from wolf.belief.density import log_density, weigh_constant
-from wolf.belief.gaussian import FORMS, JOSEPH_UP_TO
+from wolf.belief.gaussian import FORMS, JOSEPH_UP_TO, Inflated
 from wolf.belief.root import root_of
 from wolf.belief.updates import Update
 from wolf.belief.view import hide_noise
@@ -147,7 +147,7 @@ class GaussianFilter(Filter):
             u: input of this step.
             key: not used.
         """
-        predicted = state.belief
+        predicted: Any = state.belief
         obs_cov = hide_noise(now.obs_cov_at(predicted.mean, u), y.observed)
         projection = now.projection(u)
 
@@ -156,13 +156,16 @@ class GaussianFilter(Filter):
             return view, y.observed * now.subtract(y.value, view.mean)
 
         view, residual = look(None)
-        factor = predicted.innovation(view, obs_cov, y.observed)
         hidden = view.hide(y.observed)
+        large = isinstance(predicted, Gaussian) and linalg.by_library(min(len(residual), len(predicted.mean)))
+        if large:  # what is hidden counts nothing anywhere, so that one product with a large covariance is enough
+            view = hidden
+        factor = predicted.innovation(view, obs_cov, y.observed)
         believed = self.noise(Evidence(residual, hidden, predicted, obs_cov, y.observed, factor, state.memory, state.t))
         weight = believed.update.readable(obs_cov, y.observed)
         if believed.inflation is not None:
             inflation = jnp.where(_usable(weight, y) & jnp.isfinite(believed.inflation), believed.inflation, 1.0)
-            predicted = predicted.inflate(inflation)
+            predicted = Inflated(predicted.mean, predicted.cov, inflation) if large else predicted.inflate(inflation)
         update = believed.update.masked(y.observed)
         posterior, log_weighted = self._learn(predicted, view, residual, obs_cov, update, look)
         # A row without a usable measurement, or an update that broke down, leaves the prediction bit for bit.

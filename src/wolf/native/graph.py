@@ -1,9 +1,9 @@
 """A step as a graph of numbers: every entry of every array is a node, equal nodes are one, what is known is folded.
 
 Floating-point rules: nothing is reassociated and nothing is contracted, so that a graph has the bits of the operations
-that it was made of, with three exceptions. `0 * x` is 0 and `x + 0` is x (they differ where x is infinite, NaN, or a
-negative zero: states are finite, and a measurement is cleaned before it is used), and sums and products do not know
-the order of their two terms.
+that it was made of, with three exceptions. `0 * x` and `0 / x` are 0 and `x + 0` is x (they differ where x is NaN,
+infinite or zero: states are finite, a measurement is cleaned before it is used, and what is divided by is a pivot), and
+sums and products do not know the order of their two terms.
 """
 
 import dataclasses
@@ -253,6 +253,8 @@ def _simplify_pair(graph: Graph, op: str, args: tuple[int, ...], values: list[An
         return graph.apply("neg", b)
     if op in ("mul", "and") and ((x is not None and not x) or (y is not None and not y)):
         return graph.constant(0, kind)
+    if op == "div" and x is not None and x == 0 and kind == "f":
+        return a
     if op in ("mul", "div") and y is not None and y == 1:
         return a
     if op == "mul" and x is not None and x == 1:

@@ -4,7 +4,8 @@ from wolf.native import lanes
 from wolf.native.dense import Dense
 from wolf.native.graph import ONCE, STEP, Graph
 from wolf.native.layout import Layout
-from wolf.native.writing import Writer
+from wolf.native.machine import is_small
+from wolf.native.writing import TOGETHER, Writer
 
 # What the table of addresses begins with, three numbers each; the last two are for `calls.py`: where the code is and
 # where the report goes, sizes in bytes and the place of the number that says whether a new model is sound.
@@ -77,6 +78,17 @@ def write_run(graph: Graph, layout: Layout, width: int, name: str) -> str:
     return _Run(graph, layout, width).write(name)
 
 
+def _by_level(graph: Graph, numbers: list[int]) -> list[int]:
+    """Put nodes into an order in which as few long operations as can be come before others of their kind."""
+    levels: dict[int, int] = {}
+    for number in numbers:
+        node = graph.nodes[number]
+        args = () if node.op in ("input", "phi") else node.args[:1] if node.op == "part" else node.args
+        found = [levels[arg] + (graph.nodes[arg].op in TOGETHER) for arg in args if arg in levels]
+        levels[number] = max(found, default=0)
+    return sorted(numbers, key=lambda n: (levels[n], graph.nodes[n].op if graph.nodes[n].op in TOGETHER else "", n))
+
+
 class _Run:
     """Writes the two loops around a step."""
 
@@ -106,7 +118,7 @@ class _Run:
         out.add(f"br i1 {more}, label %body, label %finish")
         out.start("body")
         self._load_rows()
-        out.block(STEP, self.alive, set())
+        self._write_step()
         self._store_results()
         after = self._next(phis, end)
         out.add("%t.next = add i64 %t, 1")
@@ -126,9 +138,26 @@ class _Run:
         out.start("end")
         out.add("ret void")
         tail = "\n".join(out.lines)
-        opening = f"define void @{name}(i64 %first, i64 %last, i64 %steps, ptr noalias %table) {{"
+        opening = f"define void @{name}(i64 %first, i64 %last, i64 %steps, ptr noalias %table){self._width(text)} {{"
         head = ["entry:", *out.room, "  br label %series"]
         return "\n".join([*sorted(out.used), opening, *head, text, tail, "}"])
+
+    def _write_step(self) -> None:
+        """Write what the next state is made of, then what is only reported, in which long operations come together."""
+        nodes, done = self.graph.nodes, set[int]()
+        ends = list(self.layout.next_state)
+        for number in self.alive:
+            if nodes[number].op == "phi":
+                branch = self.graph.branches[nodes[number].args[0]]
+                ends += [branch.chosen, *branch.results[nodes[number].args[1]]]
+        first = self.graph.needed(ends) & self.alive
+        self.out.write(sorted(n for n in first if nodes[n].block == STEP), self.alive, done)
+        rest = sorted(n for n in self.alive - first if nodes[n].block == STEP)
+        self.out.write(_by_level(self.graph, rest), self.alive, done)
+
+    def _width(self, text: str) -> str:
+        """Ask for registers of four numbers in what LLVM finds to be alike: eight are rarely found, and cost more."""
+        return ' "prefer-vector-width"="256" "min-legal-vector-width"="0"' if self.lanes == 1 and is_small(text) else ""
 
     def _entry(self, place: int) -> str:
         at = self.out.define(f"getelementptr i64, ptr %table, i64 {place}")

@@ -3,7 +3,8 @@
 import ctypes
 import sys
 import threading
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -11,10 +12,16 @@ from wolf.numerics.importing import uncollected
 
 SPEED = 2  # level of optimisation; 3 takes longer and brings nothing for straight-line code
 QUICK = 1  # of large modules: the same code in three quarters of the time
-# Lines up to which a module is optimised before it becomes machine code. What is translated has no double or dead
-# parts; the gain is a third of the time where one series has many alike numbers, as sizes of the noise, and little for
-# products of matrices, for which it would take seconds.
-FEW_LINES = 4_500
+# Lines up to which a module is optimised before it becomes machine code, for a tenth of a millisecond each or two. What
+# is translated has no double or dead parts; the gain is a third of the time where one series has many alike numbers, as
+# sizes of the noise, and little for products of matrices.
+FEW_LINES, FEW_WITH_SIZES = 4_500, 10_000
+MANY_SIZES = "@shifted_"  # a function that such a module calls
+FIRST = 1  # level of that optimisation; 2 takes a third longer and finds no more
+# Lines from which instructions are left in their order: putting them in a better one takes half of all the time to
+# compile, and what goes through memory in any case gains nothing. From 10,000 to 25,000 lines it gains a tenth.
+MANY_LINES = 30_000
+NEWEST_TRIED = 22  # LLVM ends the process where it does not know an option
 OLDEST = (17, 0, 0)  # the first LLVM without pointers to types; llvmlite 0.45 has a newer one
 
 _lock = threading.Lock()
@@ -29,17 +36,38 @@ def compile(text: str) -> bytes:
     import llvmlite.binding as llvm
 
     with _lock:
-        small = text.count("\n") <= FEW_LINES
+        small = is_small(text)
         target = _target(SPEED if small else QUICK)
         module = llvm.parse_assembly(text)
         module.triple, module.data_layout = llvm.get_process_triple(), str(target.target_data)
         module.verify()
         if small:
-            tuning = llvm.create_pipeline_tuning_options(speed_level=SPEED)
+            tuning = llvm.create_pipeline_tuning_options(speed_level=min(FIRST, SPEED))
             tuning.slp_vectorization = True  # alike and independent: four in a register, each with the bits it had
             builder = llvm.create_pass_builder(target, tuning)
             builder.getModulePassManager().run(module, builder)
-        return target.emit_object(module)
+        with _in_order() if text.count("\n") >= MANY_LINES else nullcontext():
+            return target.emit_object(module)
+
+
+@contextmanager
+def _in_order() -> Iterator[None]:
+    """Leave instructions in their order for a while; the option is one of the whole process."""
+    import llvmlite.binding as llvm
+
+    known = llvm.llvm_version_info[0] <= NEWEST_TRIED
+    try:
+        if known:
+            llvm.set_option("wolf", "-enable-misched=false")
+        yield
+    finally:
+        if known:
+            llvm.set_option("wolf", "-enable-misched=true")
+
+
+def is_small(text: str) -> bool:
+    """Say whether optimising is worth its time."""
+    return text.count("\n") <= (FEW_WITH_SIZES if MANY_SIZES in text else FEW_LINES)
 
 
 class Loaded(NamedTuple):

@@ -4,6 +4,7 @@ With one series a register holds four shifts, with several it holds one shift of
 sums over shifts go by fours in both.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from wolf.native.registers import FOUR, Code, Operand, Registers
 
 FEWEST = 3  # rows from which it pays: below there are closed forms
 
-NAMES = frozenset(("shifted_inverses", "weighted_inverses"))
+NAMES = frozenset(("shifted_inverses", "weighted_inverses", "scattered_pulls"))
 
 
 class Inverses(NamedTuple):
@@ -50,9 +51,14 @@ class Inverses(NamedTuple):
         """Say where in memory a part is."""
         return part
 
+    @property
+    def pulls(self) -> int:
+        """Entry that the pulls begin with."""
+        return self.entries + self.size
+
     def parts(self, count: int) -> list[int]:
         """List where the parts are, for so many shifts as there really are."""
-        rows = [self.entries + self.size + i for i in range(self.size)]
+        rows = [self.pulls + i for i in range(self.size)]
         rows += [self.entries + 3 * self.size]
         rows += [self.entries + 2 * self.size + i for i in range(self.size)]
         return [row * self.shifts + k for row in rows for k in range(count)]
@@ -89,8 +95,44 @@ class Averages(NamedTuple):
         return part
 
 
+class Scatter(NamedTuple):
+    """What `scattered_pulls` makes of it: the lower half of a covariance; the means come behind it in memory.
+
+    Attributes:
+        size: M.
+        shifts: K, a multiple of four.
+    """
+
+    size: int
+    shifts: int
+
+    @property
+    def moved(self) -> int:
+        """Numbers that are put into memory and taken out, each by a line of its own."""
+        return self.shifts + self.entries
+
+    @property
+    def name(self) -> str:
+        """What its function is called."""
+        return f"scattered_{self.size}_{self.shifts}"
+
+    @property
+    def entries(self) -> int:
+        """Entries of the lower half."""
+        return self.size * (self.size + 1) // 2
+
+    @property
+    def room(self) -> int:
+        """Numbers that all of it takes."""
+        return self.entries + self.size
+
+    def place(self, part: int, lanes: int) -> int:
+        """Say where in memory a part is."""
+        return part
+
+
 def translate(graph: Any, name: str, inputs: list[np.ndarray]) -> list[np.ndarray] | None:
-    """Put one of the two functions into a graph as a loop; None where it is too small for one.
+    """Put one of the three functions into a graph as a loop; None where it is too small for one.
 
     Args:
         graph: of the step.
@@ -111,18 +153,30 @@ def translate(graph: Any, name: str, inputs: list[np.ndarray]) -> list[np.ndarra
         opaque = np.full((size, size, count), loop, np.int64)
         return [opaque, pulls.reshape(size, count), distances, pivots.reshape(size, count)]
     loop = int(first.flat[0])
+    if name == "scattered_pulls":
+        loop = int(graph.nodes[loop].args[0]) if graph.nodes[loop].op == "part" else loop
     if not isinstance(graph.nodes[loop].value, Inverses):
         return None
     zeros = [graph.constant(0.0, "f")] * (whole - count)
+    args = (loop, *second.tolist(), *zeros)
+    if name == "scattered_pulls":
+        scatter = Scatter(size, whole)
+        return [_both_halves(graph.loop(scatter, (*args, int(inputs[2])), list(range(scatter.entries)))[1], size)]
     average = Averages(size, whole)
-    _, parts = graph.loop(average, (loop, *second.tolist(), *zeros), list(range(average.room)))
+    return [_both_halves(graph.loop(average, args, list(range(average.room)))[1], size)]
+
+
+def _both_halves(parts: np.ndarray, size: int) -> np.ndarray:
+    """Make a symmetric matrix of its lower half."""
     rows, columns = np.indices((size, size))
     rows, columns = np.maximum(rows, columns), np.minimum(rows, columns)
-    return [parts[rows * (rows + 1) // 2 + columns]]
+    return parts[rows * (rows + 1) // 2 + columns]
 
 
-def function(shape: Inverses | Averages, number: str, lanes: int) -> list[str]:
+def function(shape: Inverses | Averages | Scatter, number: str, lanes: int) -> list[str]:
     """Write the function and what it calls: `(ptr a, ptr s, ptr b, ptr c)`, or `(ptr shifted, ptr weights, ptr c)`.
+
+    That of the scatter takes the share of a zero as well, `(ptr shifted, ptr weights, ptr lost, ptr c)`.
 
     Args:
         shape: what it computes.
@@ -133,6 +187,9 @@ def function(shape: Inverses | Averages, number: str, lanes: int) -> list[str]:
     if isinstance(shape, Inverses):
         _Writing(code, shape).write()
         arguments = "ptr noalias %a, ptr noalias %s, ptr noalias %b, ptr noalias %c"
+    elif isinstance(shape, Scatter):
+        _write_scatter(code, shape)
+        arguments = "ptr noalias %a, ptr noalias %w, ptr noalias %l, ptr noalias %c"
     else:
         _write_average(code, shape)
         arguments = "ptr noalias %a, ptr noalias %w, ptr noalias %c"
@@ -290,26 +347,76 @@ class _Writing:
 
 def _write_average(code: Code, shape: Averages) -> None:
     code.unrolled = False
-    if code.lanes == 1:
-        weights = code.load("%w", 0)
 
     def entry(i: Operand) -> None:
-        if code.lanes == 1:
-            values = code.apply("fmul", code.load("%a", i), weights)
-            whole = values[0]
-            for value in values[1:]:
-                whole = code.define(f"fadd {code.unit} {whole}, {value}")
-            total = code.total([whole])
-        else:
-            code.group = 0
-            start = code.apply("fmul", code.load("%a", i), code.load("%w", 0))
-
-            def four(g: Operand, sums: Registers) -> Registers:
-                code.group = code.integer("mul", g, FOUR)
-                return code.more(sums, code.load("%a", i), code.load("%w", 0))
-
-            total = code.total(code.repeat(1, code.count // FOUR, four, start))
-        at = code.define(f"getelementptr {code.one}, ptr %c, i64 {i}")
-        code.lines.append(f"  store {code.one} {total}, ptr {at}, align 8")
+        _put(code, i, _sum(code, lambda: code.apply("fmul", code.load("%a", i), code.load("%w", 0))))
 
     code.each(0, shape.room, entry)
+
+
+def _write_scatter(code: Code, shape: Scatter) -> None:
+    """Write Σ γ (u - ū)(u - ū)ᵀ + γ₀ ū ūᵀ, with ū = Σ γ u."""
+    code.unrolled = code.unrolled and code.lanes == 1
+    pulls = Inverses(shape.size, shape.shifts).pulls
+
+    def pull(i: Operand) -> Registers:
+        return code.load("%a", code.integer("add", pulls, i))
+
+    def mean(i: Operand) -> Registers:
+        return code.spread("%c", code.integer("add", shape.entries, i))
+
+    def around(i: Operand) -> Registers:
+        return code.apply("fsub", pull(i), mean(i))
+
+    def average(i: Operand) -> None:
+        weighted = _sum(code, lambda: code.apply("fmul", pull(i), code.load("%w", 0)))
+        _put(code, code.integer("add", shape.entries, i), weighted)
+
+    def row(i: Operand) -> None:
+        start = code.integer("lshr", code.integer("mul", i, code.integer("add", i, 1)), 1)
+        held = code.apply("fmul", code.load("%w", 0), around(i)) if code.lanes == 1 else None
+
+        def entry(j: Operand) -> None:
+            def product() -> Registers:
+                weighted = code.apply("fmul", code.load("%w", 0), around(i)) if held is None else held
+                return code.apply("fmul", weighted, around(j))
+
+            whole = _sum(code, product)
+            means = code.define(f"fmul {code.one} {_get(code, '%c', mine)}, {_get(code, '%c', other(j))}")
+            zero = code.define(f"fmul {code.one} {_get(code, '%l', 0)}, {means}")
+            _put(code, code.integer("add", start, j), code.define(f"fadd {code.one} {whole}, {zero}"))
+
+        def other(j: Operand) -> Operand:
+            return code.integer("add", shape.entries, j)
+
+        mine = other(i)
+        code.each(0, code.integer("add", i, 1), entry)
+
+    code.each(0, shape.size, average)
+    code.each(0, shape.size, row)
+
+
+def _sum(code: Code, product: Callable[[], Registers]) -> str:
+    """Add numbers up over all shifts, by fours."""
+    if code.lanes == 1:
+        first, *others = product()
+        for value in others:
+            first = code.define(f"fadd {code.unit} {first}, {value}")
+        return code.total([first])
+    code.group = 0
+
+    def four(g: Operand, sums: Registers) -> Registers:
+        code.group = code.integer("mul", g, FOUR)
+        return code.apply("fadd", sums, product())
+
+    return code.total(code.repeat(1, code.count // FOUR, four, product()))
+
+
+def _get(code: Code, base: str, offset: Operand) -> str:
+    at = code.define(f"getelementptr {code.one}, ptr {base}, i64 {offset}")
+    return code.define(f"load {code.one}, ptr {at}, align 8")
+
+
+def _put(code: Code, offset: Operand, value: str) -> None:
+    at = code.define(f"getelementptr {code.one}, ptr %c, i64 {offset}")
+    code.lines.append(f"  store {code.one} {value}, ptr {at}, align 8")

@@ -4,6 +4,7 @@ The text is plain: no fast-math flag anywhere, so that nothing is contracted, re
 """
 
 import struct
+from itertools import takewhile
 from typing import Any
 
 from wolf.native import dense, factor, shifted
@@ -79,9 +80,23 @@ class Writer:
 
     def block(self, block: int, alive: set[int], done: set[int]) -> None:
         """Write the nodes of one block that are needed, in their order."""
-        for number in sorted(n for n in alive if self.graph.nodes[n].block == block):
+        self.write(sorted(n for n in alive if self.graph.nodes[n].block == block), alive, done)
+
+    def write(self, mine: list[int], alive: set[int], done: set[int]) -> None:
+        """Write nodes of one block.
+
+        Args:
+            mine: which, in an order in which they can be computed.
+            alive: all that are needed, in other blocks too.
+            done: branches that are written.
+        """
+        for place, number in enumerate(mine):
             node = self.graph.nodes[number]
-            if node.op == "phi":
+            if number in self.names:  # made together with others
+                continue
+            if node.op in TOGETHER and self.lanes == 1 and len(row := self._alike(mine[place:])) > 1:
+                self._together(node.op, row)
+            elif node.op == "phi":
                 if node.args[0] not in done:
                     done.add(node.args[0])
                     held = dict(self._held)  # what one side puts into memory, the other may not have
@@ -93,6 +108,25 @@ class Writer:
                 self.names[number] = self._part(node)
             elif node.op not in ("const", "input"):
                 self.names[number] = self.operation(node)
+
+    def _alike(self, numbers: list[int]) -> list[int]:
+        """Take the first of these and what follows it as long as it is the same operation, on what is there."""
+        nodes, first = self.graph.nodes, self.graph.nodes[numbers[0]]
+        row = takewhile(lambda n: nodes[n].op == first.op and nodes[n].args[0] in self.names, numbers[:MOST_TOGETHER])
+        return list(row) if self.number == "double" else []
+
+    def _together(self, op: str, numbers: list[int]) -> None:
+        """Write a long operation for several numbers at once: entries of one array, which lie side by side."""
+        before, whole = (self.lanes, self.types), "poison"
+        self.lanes = len(numbers)
+        self.types = {"f": self.wide(self.number), "i": self.wide("i32"), "b": self.wide("i1")}
+        for lane, number in enumerate(numbers):
+            given = self.names[self.graph.nodes[number].args[0]]
+            whole = self.define(f"insertelement {self.types['f']} {whole}, {self.number} {given}, i32 {lane}")
+        made, kind = TOGETHER[op](self, whole), self.types["f"]
+        self.lanes, self.types = before
+        for lane, number in enumerate(numbers):
+            self.names[number] = self.define(f"extractelement {kind} {made}, i32 {lane}")
 
     def branch(self, which: int, alive: set[int], done: set[int]) -> None:
         """Write a choice: one of two blocks, or in several lanes each block that any lane wants."""
@@ -192,14 +226,15 @@ class Writer:
         return result
 
     def _shifted(self, node: Any) -> str:
-        """Call the loop of many inverses, or of their average."""
+        """Call the loop of many inverses, of their average, or of the scatter of pulls."""
         shape, size, count = node.value, node.value.size, node.value.shifts
         if isinstance(shape, shifted.Inverses):
             cuts = (size * size, size * size + count)
             parts = (node.args[: cuts[0]], node.args[cuts[0] : cuts[1]], node.args[cuts[1] :])
             given = [self.hold(numbers, 1, len(numbers)) for numbers in parts]
         else:
-            given = [self.names[node.args[0]], self.hold(node.args[1:], 1, count)]
+            given = [self.names[node.args[0]], self.hold(node.args[1 : count + 1], 1, count)]
+            given += [self.hold(node.args[count + 1 :], 1, 1)] if isinstance(shape, shifted.Scatter) else []
         result = self.fresh("m")
         self.room.append(f"  {result} = alloca [{shape.room} x {self.types['f']}], align 64")
         self.used |= set(shifted.function(shape, self.number, self.lanes))
@@ -263,8 +298,11 @@ class Writer:
         kind, truth = self.types[of], self.types["b"]
         if of == "b":
             return self.define(f"{'or' if compare == 'sgt' else 'and'} {kind} {args[0]}, {args[1]}")
+        # A processor has one instruction for it where one of both is known, and so no NaN.
+        known = [not arg.startswith("%") for arg in args]
+        compare = f"u{compare[1:]}" if of == "f" and known[1] else compare
         first = self.define(f"{'fcmp' if of == 'f' else 'icmp'} {compare} {kind} {args[0]}, {args[1]}")
-        if of == "f":
+        if of == "f" and not any(known):
             missing = self.define(f"fcmp uno {kind} {args[0]}, {args[0]}")
             first = self.define(f"or {truth} {first}, {missing}")
         return self.define(f"select {truth} {first}, {kind} {args[0]}, {kind} {args[1]}")
@@ -321,6 +359,9 @@ class Writer:
             whole = self.define(f"insertelement {kind} {whole}, {self.number} {one}, i32 {lane}")
         return whole
 
+
+TOGETHER = {"exp": EXPONENTIAL, "log": LOGARITHM}  # long enough to be worth a register of several numbers
+MOST_TOGETHER = 12
 
 ARITHMETIC = {
     "add": {"f": "fadd", "i": "add", "b": "or"},

@@ -99,11 +99,12 @@ def used(levels: Levels, learns: Pair) -> Pair:
     """
     xp, spread = linalg.like(levels.log_noise), spreads(levels)
     one = xp.ones_like(levels.log_noise)
-    noise = xp.exp(levels.log_noise + MARGIN.noise * spread.noise) if learns.noise else one
-    if not learns.dynamics:
-        return Pair(noise, one)
-    off = 1.0 / (1.0 + xp.exp(-levels.log_odds))
-    return Pair(noise, 1.0 - off + off * xp.exp(levels.log_dynamics + MARGIN.dynamics * spread.dynamics))
+    above = (levels.log_noise, levels.log_dynamics), MARGIN, spread
+    levels_used = [level + margin * variance for level, margin, variance in zip(*above, strict=True)]
+    # Of one array: native code takes its exponentials at once.
+    noise, dynamics, right = xp.exp(xp.stack([*levels_used, -levels.log_odds]))
+    expected = (right + dynamics) / (right + 1.0)  # right : 1 are the odds that Q is right
+    return Pair(noise if learns.noise else one, expected if learns.dynamics else one)
 
 
 def follow(levels: Levels, found: Score, more: Information, part: Array, shown: Array, learns: Pair) -> Levels:
@@ -143,11 +144,14 @@ def _forgetting(levels: Levels, slope: Pair, more: Information, part: Array) -> 
     late = Pair(*(stays * old + new for old, new in zip(levels.late, slope, strict=True)))
     expected = (more.noise, more.dynamics)
     square = Pair(*(stays**2 * old + new for old, new in zip(levels.late_square, expected, strict=True)))
-    alone = Pair(*(1.0 / each for each in spreads(levels)))
     kept = []
-    for slowly, worth, there, total, variance in zip(FORGETS, WORTH_FORGETTING, alone, late, square, strict=True):
-        surprise = jnp.clip((total**2 / (variance + FEW) - EXPECTED) / (ALARMING - EXPECTED), 0.0, 1.0)
-        kept.append(1.0 - part * (slowly * jnp.minimum(1.0, there / worth) + FORGETS_SURPRISED * surprise))
+    for slowly, worth, spread, total, variance in zip(
+        FORGETS, WORTH_FORGETTING, spreads(levels), late, square, strict=True
+    ):
+        # Divisions are by what is known before the slopes are: nothing waits for them.
+        each = 1.0 / ((ALARMING - EXPECTED) * (variance + FEW))
+        surprise = jnp.clip(each * total**2 - EXPECTED / (ALARMING - EXPECTED), 0.0, 1.0)
+        kept.append(1.0 - part * (slowly / jnp.maximum(1.0, worth * spread) + FORGETS_SURPRISED * surprise))
     return late, square, Pair(*kept)
 
 

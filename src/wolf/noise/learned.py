@@ -215,6 +215,8 @@ class LearnedScales(NoiseRule):
         (now, prior), law = seen.memory, self.law(seen.memory)
         matched = match(seen, law.scales, now, far=True)
         # What is beyond all sizes is no size, and adds to no count.
-        learned = Counts(prior + self.forgetting * (now - prior) + matched.share, prior)
+        # α⁰ + ρ (α - α⁰), with what stays the same in all steps by itself.
+        kept = (1.0 - self.forgetting) * prior + self.forgetting * now
+        learned = Counts(kept + matched.share, prior)
         outlier = 1.0 - by_halves(jnp.where(law.is_outlier, 0.0, matched.share))
         return Believed(matched.pull, learned, outlier)

@@ -221,15 +221,15 @@ class LearnedLevels(NoiseRule):
 
     def _count(self, memory: Learning, matched: Matched) -> tuple[Array, Array]:
         """Count by each prior, and weigh the priors by how well they foresaw the measurement."""
-        kept = memory.prior + self.forgetting * (memory.counts - memory.prior)
+        kept = (1.0 - self.forgetting) * memory.prior + self.forgetting * memory.counts
         if len(self.bells) == 1:
             return kept + matched.share[None], memory.log_odds
         # What is beyond all sizes counts as the widest: it is an outlier, and patience grows with their share.
-        density = jnp.concatenate([matched.density[:-1], matched.density[-1:] + matched.beyond])
-        shares = memory.counts * density[None]
+        shares = memory.counts * matched.density[None]
         foreseen = by_halves(shares)
-        start, heights = self._odds(shares.dtype), foreseen / by_halves(memory.counts)
-        log_odds = start + self.forgetting * (memory.log_odds - start) + jnp.log(heights[1:] / heights[:1])
+        start, worth = self._odds(shares.dtype), by_halves(memory.counts)
+        better = jnp.log((foreseen[1:] * worth[:1]) / (foreseen[:1] * worth[1:]))
+        log_odds = start + self.forgetting * (memory.log_odds - start) + better
         return kept + (1.0 / foreseen)[:, None] * shares, log_odds
 
     def _follow(self, seen: Evidence, matched: Matched, ordinary: Array, sure: Array) -> Levels | None:

@@ -11,7 +11,7 @@ whether a measurement is an outlier, the posterior is wide.
 
 import operator
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import jax
@@ -27,7 +27,7 @@ from wolf.noise.whitened import Whitened, far_distance, whiten
 from wolf.numerics import linalg
 from wolf.numerics.linalg import by_halves, matvec, total, transpose
 from wolf.numerics.pytree import pytree, static
-from wolf.numerics.shifted import shift
+from wolf.numerics.shifted import scattered_pulls, shift
 from wolf.protocols import Believed, Evidence, NoiseRule
 
 TEMPERED = 1e9  # variance of a residual over R that is as good as infinite beside the widest size
@@ -104,14 +104,12 @@ class Matched(NamedTuple):
     Attributes:
         share: γ_k, (K,): how likely each size is; with `far` they add up to less than 1.
         pull: Σ γ_k S_k⁻¹, what it leaves, and Cov_γ(u).
-        density: γ_k / π_k, (K,).
-        beyond: what is beyond all sizes, over the probability of the widest.
+        density: γ_k / π_k, (K,), up to a factor; what is beyond all sizes counts as the widest.
     """
 
     share: Array
     pull: Pull
     density: Array
-    beyond: Array
 
 
 def match(seen: Evidence, scales: Array, probabilities: Array, far: bool) -> Matched:
@@ -131,7 +129,7 @@ def match(seen: Evidence, scales: Array, probabilities: Array, far: bool) -> Mat
 
     def exact() -> Matched:
         bounded, distances, peaks = _rooted(white, mixing.whiten_rows(white.noise.half, seen.view, belief.root), scales)
-        sizes = _sizes(bounded, scales)._replace(distances=distances, peaks=peaks)
+        sizes = _sizes(bounded, scales)._replace(halves=0.5 * distances, peaks=peaks)
         return _match(bounded, sizes, scales, probabilities, far)
 
     return jax.lax.cond(mixing.is_wide(white.signal), exact, lambda: usual)
@@ -153,38 +151,67 @@ def _tempered(design: Array) -> Array:
 
 def _match(white: Whitened, sizes: "_Sizes", scales: Array, probabilities: Array, far: bool) -> Matched:
     size = white.signal.shape[0]
+    shares, density = _weigh(white, sizes, probabilities, far)
+    gain, rest, doubt = sizes.average(shares)
+    rest = rest + shares.lost * linalg.eye(size, white.signal)
+    whitening = white.whitening()
+    possible = Sizes(jnp.broadcast_to(scales, shares.known.shape).astype(shares.known.dtype), shares.known, shares.lost)
+    roots = None if sizes.roots is None else sizes.roots(shares.known, shares.lost)
+    return Matched(shares.known, Pull(whitening, gain, rest, doubt, possible, roots), density)
+
+
+def _weigh(white: Whitened, sizes: "_Sizes", probabilities: Array, far: bool) -> tuple["_Shares", Array]:
+    """Weigh the sizes, and give the density of each as `Matched` has it."""
+    heights, widest = probabilities * sizes.peaks, sizes.halves[-1]
     # The widest size is the nearest, so no exponent is above 0 and they are not all far below it.
-    limit = far_distance(white.num_observed)
-    nearest = jnp.minimum(sizes.distances[-1], limit) if far else sizes.distances[-1]
-    density = sizes.peaks * jnp.exp(-0.5 * (sizes.distances - nearest))
-    beyond = sizes.peaks[-1] * jnp.exp(-0.5 * (limit - nearest)) if far else jnp.zeros_like(nearest)
-    whole = by_halves(probabilities * density) + probabilities[-1] * beyond
-    density, beyond = (1.0 / whole) * density, beyond / whole
-    known, lost = probabilities * density, probabilities[-1] * beyond
-    # I - G Σγ S⁻¹, written as a sum of positive terms
-    rest = sizes.average(known * scales) + lost * linalg.eye(size, white.signal)
-    whitening = white.noise.half(linalg.eye(size, white.signal))
-    possible = Sizes(jnp.broadcast_to(scales, known.shape).astype(known.dtype), known, lost)
-    roots = None if sizes.roots is None else sizes.roots(known, lost)
-    gain, doubt = sizes.average(known), sizes.scatter(known, lost)
-    return Matched(known, Pull(whitening, gain, rest, doubt, possible, roots), density, beyond)
+    if not far:
+        powers = jnp.exp(widest - sizes.halves)
+        raw = heights * powers
+        each = 1.0 / by_halves(raw)
+        return _Shares(raw, each, each * raw, jnp.zeros_like(each)), sizes.peaks * powers
+    # Of the widest and the limit one is the nearest, exp(0), and the other the last of the powers. Their sum is the
+    # same whichever it is, and does not wait for the choice.
+    limit = 0.5 * far_distance(white.num_observed)
+    inside = widest <= limit
+    nearest, other = jnp.where(inside, widest, limit), jnp.where(inside, limit, widest)
+    powers = jnp.exp(nearest - jnp.concatenate([sizes.halves[:-1], other[None]]))
+    both, one = heights * powers, heights[-1]
+    each = 1.0 / (by_halves(both) + one)
+    last, outside = jnp.where(inside, one, both[-1]), jnp.where(inside, both[-1], one)
+    raw = jnp.concatenate([both[:-1], last[None]])
+    density = jnp.concatenate([sizes.peaks[:-1] * powers[:-1], sizes.peaks[-1:] * (1.0 + powers[-1:])])
+    return _Shares(raw, each, each * raw, each * outside), density
+
+
+class _Shares(NamedTuple):
+    """How likely each size is.
+
+    Attributes:
+        raw: up to a factor, (K,).
+        each: that factor, ().
+        known: γ_k, (K,).
+        lost: how likely it is none of them, ().
+    """
+
+    raw: Array
+    each: Array
+    known: Array
+    lost: Array
 
 
 class _Sizes(NamedTuple):
     """What each size would do.
 
     Attributes:
-        distances: zᵀ S_k⁻¹ z, (K,).
+        halves: ½ zᵀ S_k⁻¹ z, (K,).
         peaks: |S_k|^(-1/2) over what was measured, (K,), up to a factor.
-        average: of S_k⁻¹ with given shares, (M, M).
-        scatter: covariance of S_k⁻¹ z, given the shares and that of a zero, (M, M).
-        roots: of the information and of that covariance, given the same, where they cost nothing.
+        average: Σγ S⁻¹, Σγ s S⁻¹ and Cov_γ(S⁻¹ z), given the shares; what is none of the sizes pulls by 0.
+        roots: of the information and of that covariance, given known shares and the rest, where they cost nothing.
     """
 
-    distances: Array
+    halves: Array
     peaks: Array
-    average: Callable[[Array], Array]
-    scatter: Callable[[Array, Array], Array]
+    average: Callable[["_Shares"], tuple[Array, Array, Array]]
     roots: Callable[[Array, Array], Roots] | None = None
 
 
@@ -200,45 +227,53 @@ def _closed(white: Whitened, scales: Array) -> _Sizes:
     g, identity = white.signal, linalg.eye(white.signal.shape[0], white.signal)
     if len(g) == 1:
         inverse = 1.0 / (g[0, 0] + scales)
-        return _combine(white, jnp.sqrt(inverse), [(inverse, identity)])
+        return _combine(white, scales, jnp.sqrt(inverse), inverse, [identity])
     adjugate = jnp.stack([jnp.stack([g[1, 1], -g[0, 1]]), jnp.stack([-g[1, 0], g[0, 0]])])
     # |G| is no difference of others where two sensors say the same, and rounding may not make it one.
     determinant = jnp.maximum(g[0, 0] * g[1, 1] - g[0, 1] * g[1, 0], 0.0)
     inverse = 1.0 / (determinant + scales * (g[0, 0] + g[1, 1] + scales))
     # A coordinate that was not measured has no size: its share of the determinant is s.
     peaks = jnp.sqrt(inverse * jnp.where(white.num_observed < 2, scales, 1.0))
-    return _combine(white, peaks, [(inverse, adjugate), (scales * inverse, identity)])
+    return _combine(white, scales, peaks, inverse, [adjugate, identity])
 
 
-def _combine(white: Whitened, peaks: Array, terms: list[tuple[Array, Array]]) -> _Sizes:
-    """Average S_k⁻¹ = Σ_j a_jk B_j through the averages of its few coefficients."""
-    pulls = [matvec(matrix, white.residual) for _, matrix in terms]
-    squares = (jnp.maximum(total(white.residual * pull), 0.0) for pull in pulls)
-    distances = reduce(operator.add, (a * square for (a, _), square in zip(terms, squares, strict=True)))
+def _combine(white: Whitened, scales: Array, peaks: Array, inverse: Array, matrices: list[Array]) -> _Sizes:
+    """Average S_k⁻¹ = Σ_j s_k^j a_k B_j through the averages of s^j a, one more of which are those of s_k S_k⁻¹."""
+    pulls = [matvec(matrix, white.residual) for matrix in matrices]
+    squares = [0.5 * jnp.maximum(total(white.residual * pull), 0.0) for pull in pulls]
+    powers = [inverse]
+    for _ in matrices:
+        powers.append(scales * powers[-1])
+    halves = reduce(operator.add, (a * square for a, square in zip(powers, squares, strict=False)))
 
-    def average(share: Array) -> Array:
-        return reduce(operator.add, (by_halves(share * a) * matrix for a, matrix in terms))
+    def average(shares: _Shares) -> tuple[Array, Array, Array]:
+        # Sums of what is not divided by their whole yet: that division need not be waited for.
+        means = [shares.each * by_halves(shares.raw * a) for a in powers]
+        gain = reduce(operator.add, (mean * matrix for mean, matrix in zip(means, matrices, strict=False)))
+        rest = reduce(operator.add, (mean * matrix for mean, matrix in zip(means[1:], matrices, strict=True)))
+        return gain, rest, scatter(shares, means)
 
-    def scatter(share: Array, zero: Array) -> Array:
-        means = [by_halves(share * a) for a, _ in terms]
-        around = [a - mean for (a, _), mean in zip(terms, means, strict=True)]
-        if len(terms) == 1:
-            (a,), (m,), (pull,) = around, means, pulls
-            return (by_halves(share * a * a) + zero * m * m) * linalg.outer(pull, pull)
-        (a, b), (m, n) = around, means
-        first, second = share * a, share * b
-        aa, ab, bb = by_halves(first * a), by_halves(first * b), by_halves(second * b)
-        rows = [[aa + zero * m * m, ab + zero * m * n], [ab + zero * m * n, bb + zero * n * n]]
+    def scatter(shares: _Shares, means: list[Array]) -> Array:
+        around = [a - mean for a, mean in zip(powers, means[: len(pulls)], strict=False)]
+        weighted = [shares.known * a for a in around]
+        rows = [
+            [by_halves(weighted[min(i, j)] * around[max(i, j)]) for j in range(len(pulls))] for i in range(len(pulls))
+        ]
+        rows = [
+            [entry + shares.lost * means[i] * means[j] for j, entry in enumerate(row)] for i, row in enumerate(rows)
+        ]
+        if len(pulls) == 1:
+            return rows[0][0] * linalg.outer(pulls[0], pulls[0])
         return linalg.sandwich(jnp.stack(pulls, axis=1), jnp.stack([jnp.stack(row) for row in rows]))
 
-    return _Sizes(distances, peaks, average, scatter)
+    return _Sizes(halves, peaks, average)
 
 
 def _small(white: Whitened, scales: Array) -> _Sizes:
     """Factorise each S_k, entry by entry: no LAPACK, and gradients that hold where eigenvalues meet."""
     found = shift(white.signal, jnp.asarray(scales), white.residual)
     # A coordinate that was not measured has no size, and no share of the determinants.
-    spelled = _spelled(found.pulls, found.distances, found.heights(white.observed), found.average)
+    spelled = _spelled(scales, found.distances, found.heights(white.observed), found.average, found.scatter)
     if len(white.residual) <= linalg.SMALL:
         return spelled
 
@@ -275,19 +310,18 @@ def _large(white: Whitened, scales: Array) -> _Sizes:
 
     distances = total(white.residual[:, None] * pulls)
     peaks = _peaks(white, scales, jnp.log(shifted).sum(0))
-    spelled = _spelled(pulls, distances, peaks, average)
+    spelled = _spelled(scales, distances, peaks, average, partial(scattered_pulls, pulls))
     return spelled._replace(roots=roots)
 
 
-def _spelled(pulls: Array, distances: Array, peaks: Array, average: Callable) -> _Sizes:
-    """Work with S_k⁻¹ z, (M, K), written out."""
+def _spelled(scales: Array, distances: Array, peaks: Array, average: Callable, scatter: Callable) -> _Sizes:
+    """Work with S_k⁻¹ and S_k⁻¹ z written out, given their average and their scatter."""
 
-    def scatter(share: Array, zero: Array) -> Array:
-        pull = by_halves(share[None] * pulls)
-        around = linalg.safe_sqrt(share)[None] * (pulls - pull[:, None])
-        return linalg.gram(around) + zero * linalg.outer(pull, pull)
+    def averages(shares: _Shares) -> tuple[Array, Array, Array]:
+        known = shares.known
+        return average(known), average(known * scales), scatter(known, shares.lost)
 
-    return _Sizes(distances, peaks, average, scatter)
+    return _Sizes(0.5 * distances, peaks, averages)
 
 
 def _scatter_root(pulls: Array, share: Array, zero: Array) -> Array:

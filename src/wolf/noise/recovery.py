@@ -146,8 +146,10 @@ class Recovering(NoiseRule):
         ordinary = self._ordinary(ballot.rule, seen)
         if isinstance(believed.update, Finished):
             return self._ask_all(seen, believed, believed.update, sensors, ordinary, jumped, barred)
-        white = whiten(seen)
-        rejected = _kept(believed, slice(None), white, ordinary[0]) < REJECTED
+        # White coordinates of many numbers take a factor and two products, which only those need who vote.
+        later = believed.outlier is not None and linalg.by_library(len(seen.residual))
+        early = None if later else whiten(seen)
+        rejected = _kept(believed, slice(None), early, ordinary[0]) < REJECTED
         mine = Ballot(None, ballot.votes[0], ballot.place, ballot.slope)
         over = ballot._replace(rule=believed.memory, votes=jnp.zeros_like(ballot.votes))
         quiet = believed._replace(memory=over, inflation=jnp.ones_like(ordinary[0]))
@@ -155,7 +157,7 @@ class Recovering(NoiseRule):
             return quiet._replace(memory=over._replace(votes=jnp.where(rejected, ballot.votes, 0.0)))
 
         def vote() -> Believed:
-            begun = self._begun(ballot)
+            begun, white = self._begun(ballot), whiten(seen) if early is None else early
             counted, won = self._count(mine, seen, white, ordinary[0], self._patience(begun, 0))
             won = won if jumped is None else (won & ~barred) | jumped
             return self._decide(seen, believed, begun, counted, won, white, ordinary[0])
@@ -296,10 +298,11 @@ class Recovering(NoiseRule):
         return ballot._replace(rule=rule, votes=votes, place=place, slope=slope)
 
 
-def _kept(believed: Believed, rows: Any, white: Whitened, ordinary: Array) -> Array:
+def _kept(believed: Believed, rows: Any, white: Whitened | None, ordinary: Array) -> Array:
     """Say which share of what a measurement with ordinary noise tells the rule keeps, `r tr(R Wᵀ W) / M`."""
     if believed.outlier is not None:
         return 1.0 - (believed.outlier if believed.outlier.ndim == 0 else believed.outlier[rows].max())
+    assert white is not None, "without an outlier's probability the share is found in white coordinates"
     size = jnp.maximum(white.num_observed, 1.0)
     if isinstance(believed.update, Pull):
         return ordinary * total(linalg.diagonal(believed.update.information())) / size

@@ -68,7 +68,7 @@ class Slopes(NamedTuple):
         mean = mean - matvec(kept, matvec(seen.jac, mean))
         # (I - K H) Δ (I - K H)ᵀ = Δ - X - Xᵀ with X = K (H Δ - ½ E Kᵀ): no product of two large matrices
         taken = matmul(kept, seen.rows - 0.5 * matmul(seen.cov, transpose(kept)))
-        return Slopes(mean, self.cov - taken - transpose(taken))
+        return Slopes(mean, self.cov - (taken + transpose(taken)))
 
 
 class Seen(NamedTuple):

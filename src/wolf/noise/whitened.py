@@ -28,6 +28,7 @@ class Whitened(NamedTuple):
         noise: factor L of R.
         num_observed: how many coordinates were measured.
         observed: which, (M,), 1 or 0; None: all of them.
+        inverse: L⁻¹, (M, M), where it was needed.
     """
 
     residual: Array
@@ -35,16 +36,23 @@ class Whitened(NamedTuple):
     noise: Cholesky
     num_observed: Array
     observed: Any = None
+    inverse: Any = None
+
+    def whitening(self) -> Array:
+        """Give L⁻¹, (M, M)."""
+        return self.noise.half(linalg.eye(len(self.signal), self.signal)) if self.inverse is None else self.inverse
 
 
 def whiten(seen: Evidence) -> Whitened:
     """Change to white coordinates."""
     noise, spread = linalg.cholesky(seen.obs_cov), seen.belief.signal(seen.view)
+    inverse = None
     if noise.entries:
         signal = linalg.symmetrise(noise.half(transpose(noise.half(spread))))
     else:  # one substitution and two products, which are far quicker
-        signal = linalg.sandwich(noise.half(linalg.eye(len(spread), spread)), spread)
-    return Whitened(noise.half(seen.residual), signal, noise, total(seen.observed), seen.observed)
+        inverse = noise.half(linalg.eye(len(spread), spread))
+        signal = linalg.sandwich(inverse, spread)
+    return Whitened(noise.half(seen.residual), signal, noise, total(seen.observed), seen.observed, inverse)
 
 
 def expected_distance(white: Whitened, power: Array) -> Array:

@@ -36,7 +36,7 @@ class Cholesky:
     def half(self, b: Array) -> Array:
         """Compute `L⁻¹ b` for a vector or a matrix b."""
         if not self.entries or self._wide(b):
-            return jax.scipy.linalg.solve_triangular(self.matrix(), b, lower=True)
+            return _solve_triangular(self.matrix(), b, turned=False)
         rows: list[Array] = []
         for i in range(self.size):
             rest = b[i]
@@ -56,7 +56,7 @@ class Cholesky:
     def back(self, b: Array) -> Array:
         """Compute `L⁻ᵀ b` for a vector or a matrix b."""
         if not self.entries or self._wide(b):
-            return jax.scipy.linalg.solve_triangular(self.matrix(), b, lower=True, trans=1)
+            return _solve_triangular(self.matrix(), b, turned=True)
         rows: list[Array] = [b[0]] * self.size
         for i in reversed(range(self.size)):
             rest = b[i]
@@ -67,7 +67,7 @@ class Cholesky:
 
     def diagonal(self) -> Array:
         """Take the diagonal of L."""
-        return jnp.stack([self.lower[i][i] for i in range(self.size)])
+        return jnp.stack([self.lower[i][i] for i in range(self.size)]) if self.entries else diagonal(self.lower)
 
     def log_det(self) -> Array:
         """Compute `log |a|`."""
@@ -86,6 +86,18 @@ class Cholesky:
         return stack([[self.lower[i][j] if j <= i else zero for j in rows] for i in rows])
 
 
+def _solve_triangular(lower: Array, b: Array, turned: bool) -> Array:
+    """Compute `L⁻¹ b`, or `L⁻ᵀ b` if it is turned.
+
+    LAPACK has matrices by columns, XLA by rows: a matrix b is solved from the right as its transpose, which is where it
+    lies already, so that nothing is moved.
+    """
+    if mode.straight_line or b.ndim == 1:
+        return jax.scipy.linalg.solve_triangular(lower, b, lower=True, trans=int(turned))
+    solved = jax.lax.linalg.triangular_solve(lower, b.T, left_side=False, lower=True, transpose_a=not turned)
+    return solved.T  # type: ignore[no-any-return]
+
+
 def cholesky(a: Array) -> Cholesky:
     """Factorise a positive definite matrix.
 
@@ -95,7 +107,7 @@ def cholesky(a: Array) -> Cholesky:
     """
     size = a.shape[0]
     if a.ndim == 2 and size > SMALL:
-        return Cholesky(jnp.linalg.cholesky(a), a)
+        return Cholesky(jax.lax.linalg.cholesky(a, symmetrize_input=False), a)
     lower: list[list[Array]] = [[a[0, 0]] * size for _ in range(size)]
     floor = jnp.finfo(a.dtype).eps
     for j in range(size):

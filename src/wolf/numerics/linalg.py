@@ -11,6 +11,7 @@ from wolf.numerics.orthogonal import lq as lq
 from wolf.numerics.orthogonal import lq_loop as lq_loop
 from wolf.numerics.products import SMALL as SMALL
 from wolf.numerics.products import by_halves as by_halves
+from wolf.numerics.products import by_library as by_library
 from wolf.numerics.products import diagonal as diagonal
 from wolf.numerics.products import downdate as downdate
 from wolf.numerics.products import every as every

@@ -24,7 +24,13 @@ from jax import Array
 SMALL = 8  # up to this size a step is fused; above, LAPACK wins
 TERMS = 4 * SMALL**3  # of a product that is still written as broadcast, multiply, sum
 UNROLLED = 6  # up to this size entries are unrolled; above, compiling them takes too long
+REGISTER = 4  # numbers that are added at once
 ROWS_UNROLLED = 24  # Gram-Schmidt over more rows than this becomes a loop
+
+
+def by_library(size: int) -> bool:
+    """Say whether matrices of this size are for `dot` and LAPACK: what is asked for twice is computed twice then."""
+    return size > SMALL and not mode.straight_line
 
 
 def like(a: Any) -> Any:
@@ -53,7 +59,7 @@ def eye(size: int, like: Array) -> Array:
 
 def diagonal(a: Any) -> Any:
     """Take the diagonal over the two coordinate axes."""
-    if isinstance(a, np.ndarray) or a.shape[0] > ROWS_UNROLLED:
+    if isinstance(a, np.ndarray) or a.shape[0] > (ROWS_UNROLLED if mode.straight_line else SMALL):
         return like(a).moveaxis(like(a).diagonal(a, axis1=0, axis2=1), -1, 0)
     return jnp.stack([a[i, i] for i in range(a.shape[0])])
 
@@ -71,11 +77,16 @@ def total(x: Array) -> Array:
 def by_halves(x: Any) -> Any:
     """Add up over the last axis, half on half: one after the other would wait for each sum, and use one lane of many.
 
+    Twelve are added as three registers of four: halves of six and three fill none.
+
     Example:
         >>> float(by_halves(jnp.arange(13.0)))
         78.0
     """
     while (size := x.shape[-1]) > 3:
+        if size == 3 * REGISTER:
+            x = x[..., :REGISTER] + x[..., REGISTER : 2 * REGISTER] + x[..., 2 * REGISTER :]
+            continue
         half, odd = size // 2, x[..., 2 * (size // 2) :]
         x = x[..., :half] + x[..., half : 2 * half]
         x = like(x).concatenate([x, odd], -1) if odd.shape[-1] else x

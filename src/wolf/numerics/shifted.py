@@ -1,8 +1,8 @@
 """The inverses of A + s I for several s at once: what noise of several possible sizes needs.
 
-One Cholesky factor L of each, X = L⁻¹ from it, and Xᵀ X, with a division for each pivot only. Native code knows these
-two functions by their names (`wolf.native.shifted`), and runs them as loops over registers in which the shifts lie side
-by side.
+One Cholesky factor L of each, X = L⁻¹ from it, and Xᵀ X, with a division for each pivot only. Native code knows the
+three functions below by their names (`wolf.native.shifted`), and runs them as loops over registers in which the shifts
+lie side by side.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from wolf.numerics.products import SMALL, by_halves, eye, mode
+from wolf.numerics.products import SMALL, by_halves, eye, matmul_symmetric, mode, outer, transpose
 
 EIGHT = 8  # factors of a product that no precision overflows in
 
@@ -46,6 +46,10 @@ class Shifted(NamedTuple):
     def average(self, weights: Array) -> Array:
         """Add the inverses up, each with its weight, (M, M)."""
         return _named(weighted_inverses)(self.inverse, weights)
+
+    def scatter(self, weights: Array, zero: Array) -> Array:
+        """Give the covariance of the pulls, each with its weight, (K,), and of a zero with another, (M, M)."""
+        return _named(scattered_pulls)(self.pulls, weights, zero)
 
 
 def shift(a: Array, shifts: Array, b: Array) -> Shifted:
@@ -91,6 +95,13 @@ def shifted_inverses(a: Array, shifts: Array, b: Array) -> tuple[Array, Array, A
 def weighted_inverses(inverse: Array, weights: Array) -> Array:
     """Add matrices up, (M, M, K), each with its weight, (K,)."""
     return by_halves(inverse * weights)  # type: ignore[no-any-return]
+
+
+def scattered_pulls(pulls: Array, weights: Array, zero: Array) -> Array:
+    """Compute Σ γ (u - ū)(u - ū)ᵀ + γ₀ ū ūᵀ with ū = Σ γ u, given the u, (M, K)."""
+    mean = by_halves(weights * pulls)
+    around = pulls - mean[:, None]
+    return matmul_symmetric(weights * around, transpose(around)) + zero * outer(mean, mean)
 
 
 def _in_batches(a: Array, shifts: Array, b: Array) -> tuple[Array, Array, Array, Array]:

@@ -78,6 +78,17 @@ def shares_out(program: Any) -> bool:
     return any(_batch(call) > 1 for call in calls)
 
 
+def largest_factor(program: Any) -> int:
+    """Say how many rows the largest matrix has that LAPACK factorises or solves with; 0 if there is none.
+
+    Args:
+        program: a jaxpr.
+    """
+    calls = (equation for equation in _body_equations(program) if equation.primitive.name in LIBRARY_CALLS)
+    shapes = (var.aval.shape for call in calls for var in call.invars if hasattr(var.aval, "shape"))
+    return max((max(shape[-2:]) for shape in shapes if len(shape) > 1), default=0)
+
+
 def _batch(call: Any) -> float:
     shapes = [var.aval.shape for var in call.invars if hasattr(var.aval, "shape")]
     if call.primitive.name in ("fft", "ffi_call", "io_callback", "pure_callback"):  # what is inside is not known
