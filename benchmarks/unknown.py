@@ -17,13 +17,10 @@ AT_ONCE = 20  # trials whose filters are all kept
 
 
 def unknown(trials, rng):
-    """The price of not knowing R and Q: a bank of 441 Kalman filters that is told the outliers, and Adaptive, T = 1000."""
+    """The price of not knowing R and Q: a bank of 441 Kalman filters, told the outliers, beside Adaptive; T = 1000."""
     levels.table("problem", ("bank, told the outliers", "Adaptive"))
-    for name, problem in {
-        "level 0.01": levels.level(0.01),
-        "level 1": levels.level(1),
-        "trend": levels.trend(),
-    }.items():
+    problems = {"trend": levels.trend(), "level 0.01": levels.level(0.01), "level 1": levels.level(1)}
+    for name, problem in problems.items():
         truth, clean, noise = levels.simulate(problem, trials, 1000, rng)
         ys, hit = levels.spoil(clean, noise, rng)
         told = np.where(hit, np.nan, ys)

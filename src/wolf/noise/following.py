@@ -135,7 +135,7 @@ def follow(levels: Levels, found: Score, more: Information, part: Array, shown: 
         ab, aa, slope = 0.0 * ab, prior.noise, slope._replace(noise=0.0 * slope.noise)
     known = Information(aa, ab, bb)
     moved = levels._replace(information=known, prior=prior, late=late, late_square=square, fade=fade, log_odds=log_odds)
-    return _carried_over(levels, _moved(moved, slope, found, more), shown)
+    return _carried_over(levels, _moved(moved, slope, found, more, learns), shown)
 
 
 def _forgetting(levels: Levels, slope: Pair, more: Information, part: Array) -> tuple[Pair, Pair, Pair]:
@@ -180,7 +180,7 @@ def _weigh(levels: Levels, slope: Pair, more: Information, learns: Pair) -> Arra
     return jnp.clip(levels.log_odds + b * (along + 0.5 * b * bend), *ODDS)
 
 
-def _moved(levels: Levels, slope: Pair, found: Score, more: Information) -> Levels:
+def _moved(levels: Levels, slope: Pair, found: Score, more: Information, learns: Pair) -> Levels:
     """Go along C I⁻¹ σ, not too far at once, in a first: the slope in b is another one there."""
     aa, ab, bb = levels.information
     each = 1.0 / (aa * bb - ab**2)
@@ -189,8 +189,8 @@ def _moved(levels: Levels, slope: Pair, found: Score, more: Information) -> Leve
     less = ((1.0 - 0.25 * noise) / (1.0 + 0.25 * noise)) ** 2
     there = (found.dynamics - found.square) * (less - 1.0) + found.square * (less**2 - 1.0) + more.both * noise
     upwards = slope.dynamics + there - ab * noise
-    caution = 1.0 + CAUTION * jnp.where(upwards > 0, each * bb, 0.0) ** 2
-    dynamics = jnp.clip(STRETCH * upwards / (bb * caution), -LARGEST_STEP, LARGEST_STEP)
+    caution = CAUTION * jnp.where(upwards > 0, each * bb, 0.0) ** 2 if learns.noise else 0.0
+    dynamics = jnp.clip(STRETCH * upwards / (bb * (1.0 + caution)), -LARGEST_STEP, LARGEST_STEP)
     return levels._replace(
         log_noise=jnp.clip(levels.log_noise + noise, -LARGEST_LEVEL, LARGEST_LEVEL),
         log_dynamics=jnp.clip(levels.log_dynamics + dynamics, -LARGEST_LEVEL, LARGEST_LEVEL),
