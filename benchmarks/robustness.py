@@ -25,6 +25,7 @@ import hindsight
 import jax.numpy as jnp
 import levels
 import numpy as np
+import unknown
 from timing import write_page
 
 import wolf
@@ -393,6 +394,7 @@ SUITES = (
     | levels.SUITES
     | hindsight.SUITES
     | foresight.SUITES
+    | unknown.SUITES
 )
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@ import wolf
 
 pytest.importorskip("matplotlib")
 MODEL = wolf.models.local_level(level_var=0.05, obs_var=1.0)
-YS = 12.0 * np.random.default_rng(0).normal(size=(120, 1))  # far more noise than the model says
+RNG = np.random.default_rng(0)
+YS = np.cumsum(3.0 * RNG.normal(size=(120, 1)), 0) + 12.0 * RNG.normal(size=(120, 1))  # far more than the model says
 
 
 @pytest.fixture(scope="module")

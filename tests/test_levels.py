@@ -86,6 +86,26 @@ def test_scores_are_the_slopes_of_the_log_predictive_density(seed, size, measure
     np.testing.assert_allclose([found.noise, found.dynamics], [by_a, by_b], rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("more_noise", [-0.9, 0.3, 1.0])
+def test_the_slope_in_b_after_a_step_in_a(more_noise, x64):
+    """All covariances e^δ times what they were: squares of pulls fall as e^-2δ, the rest of σ_b as e^-δ."""
+    cov, more, noise_cov, jac, mean, first, y, _ = situation(2, 3, 2)
+    jac, ahead = jnp.asarray(jac), slopes.Slopes(jnp.asarray(first), jnp.asarray(more))
+
+    def found(factor):
+        view, belief = Affine(jac @ mean, jac), Gaussian(mean, factor * jnp.asarray(cov))
+        seen = Evidence(y - jac @ mean, view, belief, jnp.asarray(noise_cov), jnp.ones(2), None)
+        matched, white = match(seen, factor * np.ones(1), np.ones(1), far=False), whiten(seen)
+        pulled = matched.pull.gain @ white.residual
+        there = ahead.see(matched.pull.whitening @ jac)
+        return slopes.score(there, matched.pull, white.residual, pulled, jnp.ones(()), jnp.asarray(2.0))
+
+    before, after, less = found(1.0), found(np.exp(more_noise)), np.exp(-more_noise)
+    expected = (before.dynamics - before.square) * less + before.square * less**2
+    np.testing.assert_allclose(after.dynamics, expected, rtol=1e-10)
+    assert (1 - more_noise / 4) ** 2 / (1 + more_noise / 4) ** 2 == pytest.approx(less, rel=0.04)
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 1000))
 def test_odds_are_the_difference_of_a_log_density_that_is_quadratic(seed):

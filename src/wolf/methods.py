@@ -125,10 +125,10 @@ def Learned(
 
 
 def Adaptive(
-    q_uncertainty: float | None = 1.5,
+    q_uncertainty: float | None = 1.4,
     patience: int = 5,
     sensors: Sequence[int] | np.ndarray | Literal["each"] | None = None,
-    r_uncertainty: float | None = 1.5,
+    r_uncertainty: float | None = 1.6,
     *,
     moments: Moments = Linearised(),
     form: Form = "auto",
@@ -138,7 +138,7 @@ def Adaptive(
 
     Args:
         q_uncertainty: standard deviation of ln q before any measurement, where q Q is the true covariance of the
-            dynamics and Q is off; that it is right is as likely at first. 0 says that it is right for sure.
+            dynamics and Q is off; at first the odds for that are e. 0 says that it is right for sure.
         patience: how many measurements in a row may lie in the same way before they are believed, up to 5 % of
             outliers; where more are learned it grows.
         sensors: as in `Learned`; each sensor then has noise of its own, and all share r and q.

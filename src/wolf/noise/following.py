@@ -4,7 +4,7 @@ Recursive maximum likelihood (Ljung & Söderström 1983), with σ and j as in `w
 
     (a, b) <- (a, b) + C I⁻¹ σ,    I <- I⁰ + Λ (I - I⁰) Λ + j
 
-Six things keep that from being slow, or rash:
+Seven things keep that from being slow, or rash:
 
 - **Q may be right.** Beside `q = e^b` stands the hypothesis q = 1, and the odds between both are carried: a measurement
   says `b σ_b + b² j_bb / 2` for b against 0, to second order, with a going along as the information about both has it.
@@ -14,6 +14,8 @@ Six things keep that from being slow, or rash:
   for the odds, a part of it for the variance. All of it would keep the margin for good, and be slow where Q is large.
 - What is known about b was found at other levels. It depends on q/r alone, about as (q/r)^(1 - x) with x the share of
   the residual's variance that Q explains, and is carried over to the new levels by that power.
+- a moves first. Where R is far too small or large, the slope in b is not what it will be once a is there: pulls fall as
+  e^-δ with a step δ in a, and the slope in b is taken after that fall. While a is uncertain, steps up in b are short.
 - C: steps in b are longer than Newton's. The density is steep where Q is too small and flat where it is too large, and
   a gain of c/t instead of 1/t forgets a poor start as t^-c for `c²/(2c - 1)` times the variance.
 - Old information is forgotten slowly, and fast on surprise: when the slopes of late agree with each other.
@@ -26,22 +28,24 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from wolf.noise.slopes import Information, Pair, Slopes
+from wolf.noise.slopes import Information, Pair, Score, Slopes
 from wolf.numerics import linalg
 
 LARGEST_LEVEL = float(np.log(1e4))  # of |a| and |b|
-LARGEST_STEP = 1.0  # of a or b in one measurement
-STRETCH = 1.8  # C, of steps in b
-FORGETS = Pair(0.0045, 0.0007)  # of the information about a and b, in a step
-WORTH_FORGETTING = Pair(145.0, 15.0)  # information from which all of that is forgotten
-FORGETS_SURPRISED = 0.1  # of both, at the height of surprise
-LATELY = 0.77  # what slopes of late keep from one measurement to the next
-EXPECTED, ALARMING = 1.3, 5.7  # squares of their sum, in variances: below no surprise, above all of it
+LARGEST_STEP = 1.4  # of a or b in one measurement
+STRETCH = 1.63  # C, of steps in b
+FORGETS = Pair(0.0037, 0.0006)  # of the information about a and b, in a step
+WORTH_FORGETTING = Pair(83.0, 12.0)  # information from which all of that is forgotten
+FORGETS_SURPRISED = 0.13  # of both, at the height of surprise
+LATELY = 0.69  # what slopes of late keep from one measurement to the next
+EXPECTED, ALARMING = 4.0, 5.2  # squares of their sum, in variances: below no surprise, above all of it
 FEW = 0.1  # variance of that sum from which it says something
 FADING, FADED = 0.985, 0.4  # the prior information about b keeps so much of itself in a step, down to this share
-MARGIN = Pair(0.2, 0.5)  # of the variance of a and b, added to what is used
-CARRIED_BACK = 0.4  # share of the margin
-ODDS = (-5.0, 20.0)  # least and largest, in logarithms, that Q is off
+MARGIN = Pair(0.22, 0.65)  # of the variance of a and b, added to what is used
+CAUTION = 0.4  # steps up in b are shorter where a is uncertain, by 1 + this times its variance squared
+CARRIED_BACK = 0.58  # share of the margin
+FIRST_ODDS = 1.0  # in logarithms, that Q is off
+ODDS = (-5.0, 20.0)  # the least and the largest that they may be
 
 
 class Levels(NamedTuple):
@@ -76,7 +80,7 @@ def start(sure: Pair, slopes: Slopes | None, width: Array) -> Levels:
     """Believe R and Q as they are, given the information that this belief is worth."""
     nothing = 0.0 * width
     none, known = Pair(nothing, nothing), Information(sure.noise, nothing, sure.dynamics)
-    return Levels(nothing, nothing, known, sure, slopes, width, none, none, nothing + 1.0, nothing)
+    return Levels(nothing, nothing, known, sure, slopes, width, none, none, nothing + 1.0, nothing + FIRST_ODDS)
 
 
 def spreads(levels: Levels) -> Pair:
@@ -103,17 +107,18 @@ def used(levels: Levels, learns: Pair) -> Pair:
     return Pair(noise if learns.noise else one, expected if learns.dynamics else one)
 
 
-def follow(levels: Levels, slope: Pair, more: Information, part: Array, shown: Array, learns: Pair) -> Levels:
+def follow(levels: Levels, found: Score, more: Information, part: Array, shown: Array, learns: Pair) -> Levels:
     """Take a step in (a, b).
 
     Args:
         levels: before.
-        slope: σ, at the levels in use.
+        found: σ, at the levels in use.
         more: j, of this measurement.
         part: share of a whole measurement that it is; as much is forgotten.
         shown: x, the share of the residual's variance that Q explains.
         learns: which of both are learned.
     """
+    slope = Pair(found.noise, found.dynamics)
     late, square, kept = _forgetting(levels, slope, more, part)
     fade = FADED + (1.0 - (1.0 - FADING) * part) * (levels.fade - FADED)
     old, first = levels.information, levels.prior
@@ -125,11 +130,12 @@ def follow(levels: Levels, slope: Pair, more: Information, part: Array, shown: A
     ab = jnp.sqrt(kept.noise * kept.dynamics) * old.both + more.both
     if not learns.dynamics:
         ab, bb, slope = 0.0 * ab, prior.dynamics, slope._replace(dynamics=0.0 * slope.dynamics)
+        found, more = Score(found.noise, *(0.0 * each for each in found[1:])), more._replace(both=0.0 * more.both)
     if not learns.noise:
         ab, aa, slope = 0.0 * ab, prior.noise, slope._replace(noise=0.0 * slope.noise)
     known = Information(aa, ab, bb)
     moved = levels._replace(information=known, prior=prior, late=late, late_square=square, fade=fade, log_odds=log_odds)
-    return _carried_over(levels, _moved(moved, slope), shown)
+    return _carried_over(levels, _moved(moved, slope, found, more, learns), shown)
 
 
 def _forgetting(levels: Levels, slope: Pair, more: Information, part: Array) -> tuple[Pair, Pair, Pair]:
@@ -174,25 +180,27 @@ def _weigh(levels: Levels, slope: Pair, more: Information, learns: Pair) -> Arra
     return jnp.clip(levels.log_odds + b * (along + 0.5 * b * bend), *ODDS)
 
 
-def _moved(levels: Levels, slope: Pair) -> Levels:
-    """Go along C I⁻¹ σ, not too far at once."""
+def _moved(levels: Levels, slope: Pair, found: Score, more: Information, learns: Pair) -> Levels:
+    """Go along C I⁻¹ σ, not too far at once, in a first: the slope in b is another one there."""
     aa, ab, bb = levels.information
     each = 1.0 / (aa * bb - ab**2)
-    step = (
-        each * (bb * slope.noise - ab * slope.dynamics),
-        (STRETCH * each) * (aa * slope.dynamics - ab * slope.noise),
+    noise = jnp.clip(each * (bb * slope.noise - ab * slope.dynamics), -LARGEST_STEP, LARGEST_STEP)
+    # With δ more of a every pull is e^-δ of what it was, by a Padé quotient: what a explains is not left to b.
+    less = ((1.0 - 0.25 * noise) / (1.0 + 0.25 * noise)) ** 2
+    there = (found.dynamics - found.square) * (less - 1.0) + found.square * (less**2 - 1.0) + more.both * noise
+    upwards = slope.dynamics + there - ab * noise
+    caution = CAUTION * jnp.where(upwards > 0, each * bb, 0.0) ** 2 if learns.noise else 0.0
+    dynamics = jnp.clip(STRETCH * upwards / (bb * (1.0 + caution)), -LARGEST_STEP, LARGEST_STEP)
+    return levels._replace(
+        log_noise=jnp.clip(levels.log_noise + noise, -LARGEST_LEVEL, LARGEST_LEVEL),
+        log_dynamics=jnp.clip(levels.log_dynamics + dynamics, -LARGEST_LEVEL, LARGEST_LEVEL),
     )
-    noise, dynamics = (
-        jnp.clip(level + jnp.clip(each, -LARGEST_STEP, LARGEST_STEP), -LARGEST_LEVEL, LARGEST_LEVEL)
-        for level, each in zip((levels.log_noise, levels.log_dynamics), step, strict=True)
-    )
-    return levels._replace(log_noise=noise, log_dynamics=dynamics)
 
 
 def _carried_over(before: Levels, after: Levels, shown: Array) -> Levels:
     """Carry what is known about b over to new levels, by the power of q/r that it depends on."""
     ratio = (after.log_dynamics - before.log_dynamics) - (after.log_noise - before.log_noise)
-    # Half of that power by the first Padé quotient: for steps of at most 1 as good as exp, and soon there.
+    # Half of that power by the first Padé quotient: for steps this short as good as exp, and soon there.
     quarter = 0.25 * (1.0 - shown) * jnp.clip(ratio, -LARGEST_STEP, LARGEST_STEP)
     root = (1.0 + quarter) / (1.0 - quarter)
     known, prior = after.information, after.prior.dynamics

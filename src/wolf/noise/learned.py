@@ -92,9 +92,9 @@ class NoiseLaw(NamedTuple):
 
     @property
     def possible_share(self) -> Any:
-        """That share and a standard deviation of it: a vote is lost to outliers where it is underestimated."""
+        """That share and two standard deviations of it: a vote is lost to outliers where it is underestimated."""
         outliers = (self.counts * self.is_outlier.astype(self.counts.dtype)).sum(-1)
-        return (outliers + linalg.like(outliers).sqrt(outliers)) / self.counts.sum(-1)
+        return (outliers + linalg.like(outliers).sqrt(4.0 * outliers + 1.0)) / self.counts.sum(-1)
 
     @property
     def is_outlier(self) -> Any:

@@ -44,7 +44,7 @@ class Bell(NamedTuple):
 
 
 SIZES = tuple(np.logspace(-0.6, 3.6, 8).tolist())  # t_k; what all of them are too large or small by is r
-BELLS = (Bell(0.45, 10.0, 0.82), Bell(1.0, 20.0, 0.18))
+BELLS = (Bell(0.37, 11.0, 0.82), Bell(1.0, 28.0, 0.18))
 
 
 class Learning(NamedTuple):
@@ -70,7 +70,7 @@ class LearnedLevels(NoiseRule):
     Args:
         r_uncertainty: standard deviation of ln r before any measurement; 1 says that R is known to a factor of e, 0 or
             None that it is right.
-        q_uncertainty: the same for ln q if Q is off; that it is right is as likely at first.
+        q_uncertainty: the same for ln q if Q is off; at first the odds for that are e.
         forgetting: ρ, what the counts keep from one measurement to the next.
         bells: priors of the counts.
         sizes: t_k, increasing; 1 among them is R as the model has it.
@@ -80,8 +80,8 @@ class LearnedLevels(NoiseRule):
         True
     """
 
-    r_uncertainty: Any = 1.5
-    q_uncertainty: Any = 1.5
+    r_uncertainty: Any = 1.6
+    q_uncertainty: Any = 1.4
     forgetting: Any = 0.998
     bells: tuple[Bell, ...] = static(default=BELLS, repr=False)
     sizes: tuple[float, ...] = static(default=SIZES, repr=False)

@@ -94,6 +94,20 @@ class Pair(NamedTuple):
     dynamics: Any
 
 
+class Score(NamedTuple):
+    """Slopes of the log predictive density along a and b.
+
+    Attributes:
+        noise: σ_a.
+        dynamics: σ_b.
+        square: the part of σ_b that is a square of pulls, ½ tr[(u uᵀ + V) E].
+    """
+
+    noise: Any
+    dynamics: Any
+    square: Any
+
+
 class Information(NamedTuple):
     """A symmetric 2 x 2 matrix over (a, b)."""
 
@@ -102,7 +116,7 @@ class Information(NamedTuple):
     dynamics: Any
 
 
-def score(seen: Seen | None, pull: Pull, error: Array, pulled: Array, sure: Array, count: Array) -> Pair:
+def score(seen: Seen | None, pull: Pull, error: Array, pulled: Array, sure: Array, count: Array) -> Score:
     """Find the slopes of the log predictive density.
 
     Args:
@@ -115,10 +129,10 @@ def score(seen: Seen | None, pull: Pull, error: Array, pulled: Array, sure: Arra
     """
     whole = 0.5 * (total(error * pulled) - count * sure)
     if seen is None:
-        return Pair(whole, 0.0 * whole)
-    bend = linalg.outer(pulled, pulled) + pull.doubt - pull.gain
-    dynamics = total(pulled * seen.mean) + 0.5 * total(total(bend * seen.cov))
-    return Pair(whole - dynamics, dynamics)
+        return Score(whole, 0.0 * whole, 0.0 * whole)
+    square = 0.5 * total(total((linalg.outer(pulled, pulled) + pull.doubt) * seen.cov))
+    dynamics = total(pulled * seen.mean) + square - 0.5 * total(total(pull.gain * seen.cov))
+    return Score(whole - dynamics, dynamics, square)
 
 
 def information(seen: Seen | None, signal: Array, ordinary: Array, count: Array) -> Information:

@@ -1,0 +1,77 @@
+"""What not knowing R and Q costs at least: a bank of Kalman filters over all of them, mixed as Bayes has it.
+
+A suite of `benchmarks/robustness.py`. Each filter of the bank is the right model with its own factors on R and Q, on a
+grid of both; all are told which measurements are outliers. The prior stands where the given model does: ln r is
+N(0, 1.5²), and ln q is 0 or N(0, 1.5²), as likely. What is left over the oracle is the price of not knowing, whoever
+pays it; `Adaptive` is not told the outliers, and pays for these as well.
+"""
+
+import levels
+import numpy as np
+
+import wolf
+
+GRID = np.linspace(-4.6, 4.6, 21)  # ln of both factors
+SPREAD = 1.5  # standard deviation of the prior
+AT_ONCE = 20  # trials whose filters are all kept
+
+
+def unknown(trials, rng):
+    """The price of not knowing R and Q: a bank of 441 Kalman filters, told the outliers, beside Adaptive; T = 1000."""
+    levels.table("problem", ("bank, told the outliers", "Adaptive"))
+    problems = {"trend": levels.trend(), "level 0.01": levels.level(0.01), "level 1": levels.level(1)}
+    for name, problem in problems.items():
+        truth, clean, noise = levels.simulate(problem, trials, 1000, rng)
+        ys, hit = levels.spoil(clean, noise, rng)
+        told = np.where(hit, np.nan, ys)
+        oracle = levels.score("KF", problem.model(), told, truth)
+        banks = mixed(problem, told, truth)
+        for words, q, r in levels.ONES + levels.BOTH:
+            adaptive = levels.score(wolf.Adaptive(), problem.model(q, r), ys, truth)
+            levels.row(f"{name}: {words}", [levels.cell(each, oracle) for each in (banks[words], adaptive)])
+
+
+def mixed(problem, told, truth):
+    """Run the bank once, and mix it by a prior around each of the given models."""
+    found = {words: ([], []) for words, *_ in levels.ONES + levels.BOTH}
+    for first in range(0, len(told), AT_ONCE):
+        part = slice(first, first + AT_ONCE)
+        means, variances, evidence = bank(problem, told[part])
+        for words, q, r in levels.ONES + levels.BOTH:
+            share = np.exp(evidence + log_prior(np.log(q), np.log(r))[:, None, None])
+            share /= share.sum(0)
+            mean = (share * means).sum(0)
+            variance = (share * (variances + means**2)).sum(0) - mean**2
+            error = mean - truth[part, :, 0]
+            found[words][0].append(np.sqrt((error**2).sum(1)))
+            found[words][1].append((np.abs(error) < 1.959964 * np.sqrt(variance)).mean(1))
+    return {words: (np.concatenate(j), np.concatenate(held).mean()) for words, (j, held) in found.items()}
+
+
+def bank(problem, told):
+    """Means and variances of the first state, (filters, trials, steps), and the log evidence so far, largest 0."""
+    kept = [[], [], []]
+    for log_q in GRID:
+        for log_r in GRID:
+            model = problem.model(np.exp(log_q), np.exp(log_r))
+            for values, new in zip(kept, wolf.filter_many(model, told, method="KF", save=keep).saved, strict=True):
+                values.append(new)
+    means, variances, evidence = (np.stack(values) for values in kept)
+    evidence = np.cumsum(np.nan_to_num(evidence), axis=2)
+    return means, variances, evidence - evidence.max(0)
+
+
+def keep(state, info):
+    return state.mean[0], state.cov[0, 0], info.log_likelihood
+
+
+def log_prior(centre_q, centre_r):
+    """Over the grid, around a model that is off by these factors."""
+    log_q, log_r = (each.ravel() for each in np.meshgrid(GRID, GRID, indexing="ij"))
+    right = np.abs(log_q - centre_q) < 0.5 * (GRID[1] - GRID[0])
+    bell_r = np.exp(-0.5 * ((log_r - centre_r) / SPREAD) ** 2)
+    bell_q = np.exp(-0.5 * ((log_q - centre_q) / SPREAD) ** 2)
+    return np.log(0.5 * bell_r * right / (bell_r * right).sum() + 0.5 * bell_r * bell_q / (bell_r * bell_q).sum())
+
+
+SUITES = {"unknown": unknown}
