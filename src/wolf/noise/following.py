@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from wolf.noise.slopes import Information, Pair, Score, Slopes
+from wolf.noise.slopes import Information, Pair, Rise, Slopes
 from wolf.numerics import linalg
 
 LARGEST_LEVEL = float(np.log(1e4))  # of |a| and |b|
@@ -107,7 +107,7 @@ def used(levels: Levels, learns: Pair) -> Pair:
     return Pair(noise if learns.noise else one, expected if learns.dynamics else one)
 
 
-def follow(levels: Levels, found: Score, more: Information, part: Array, shown: Array, learns: Pair) -> Levels:
+def follow(levels: Levels, found: Rise, more: Information, part: Array, shown: Array, learns: Pair) -> Levels:
     """Take a step in (a, b).
 
     Args:
@@ -130,7 +130,7 @@ def follow(levels: Levels, found: Score, more: Information, part: Array, shown: 
     ab = jnp.sqrt(kept.noise * kept.dynamics) * old.both + more.both
     if not learns.dynamics:
         ab, bb, slope = 0.0 * ab, prior.dynamics, slope._replace(dynamics=0.0 * slope.dynamics)
-        found, more = Score(found.noise, *(0.0 * each for each in found[1:])), more._replace(both=0.0 * more.both)
+        found, more = Rise(found.noise, *(0.0 * each for each in found[1:])), more._replace(both=0.0 * more.both)
     if not learns.noise:
         ab, aa, slope = 0.0 * ab, prior.noise, slope._replace(noise=0.0 * slope.noise)
     known = Information(aa, ab, bb)
@@ -180,7 +180,7 @@ def _weigh(levels: Levels, slope: Pair, more: Information, learns: Pair) -> Arra
     return jnp.clip(levels.log_odds + b * (along + 0.5 * b * bend), *ODDS)
 
 
-def _moved(levels: Levels, slope: Pair, found: Score, more: Information, learns: Pair) -> Levels:
+def _moved(levels: Levels, slope: Pair, found: Rise, more: Information, learns: Pair) -> Levels:
     """Go along C I⁻¹ σ, not too far at once, in a first: the slope in b is another one there."""
     aa, ab, bb = levels.information
     each = 1.0 / (aa * bb - ab**2)

@@ -94,8 +94,8 @@ class Pair(NamedTuple):
     dynamics: Any
 
 
-class Score(NamedTuple):
-    """Slopes of the log predictive density along a and b.
+class Rise(NamedTuple):
+    """How the log predictive density rises along a and b.
 
     Attributes:
         noise: σ_a.
@@ -116,7 +116,7 @@ class Information(NamedTuple):
     dynamics: Any
 
 
-def score(seen: Seen | None, pull: Pull, error: Array, pulled: Array, sure: Array, count: Array) -> Score:
+def score(seen: Seen | None, pull: Pull, error: Array, pulled: Array, sure: Array, count: Array) -> Rise:
     """Find the slopes of the log predictive density.
 
     Args:
@@ -129,10 +129,10 @@ def score(seen: Seen | None, pull: Pull, error: Array, pulled: Array, sure: Arra
     """
     whole = 0.5 * (total(error * pulled) - count * sure)
     if seen is None:
-        return Score(whole, 0.0 * whole, 0.0 * whole)
+        return Rise(whole, 0.0 * whole, 0.0 * whole)
     square = 0.5 * total(total((linalg.outer(pulled, pulled) + pull.doubt) * seen.cov))
     dynamics = total(pulled * seen.mean) + square - 0.5 * total(total(pull.gain * seen.cov))
-    return Score(whole - dynamics, dynamics, square)
+    return Rise(whole - dynamics, dynamics, square)
 
 
 def information(seen: Seen | None, signal: Array, ordinary: Array, count: Array) -> Information:
