@@ -173,10 +173,11 @@ def many() -> Section:
         both["C++"] = Run(lambda: [compiled.filter(TRACK, each) for each in ys], size)
     expected = wolf.filter_many(TRACK, ys[:5], method="KF").means[:, -1]
     check_agreement("many", expected, {name: both[name].call()[:5, -1] for name in TOGETHER if name in both})
-    times = {label: cpu_times(runs, ROUNDS) for label, runs in rows.items()}
+    times = {label: cpu_times(runs, ROUNDS, waiting.PAUSE) for label, runs in rows.items()}
     note = (
-        "CPU time of all threads; simdkalman and dynamax (under `vmap`) take all series at once, the others one by "
-        "one. `wolf.filter_many`, with `save=` for means and covariances alone and without."
+        f"CPU time of all threads, with a pause of {waiting.PAUSE} s before each run; simdkalman and dynamax (under "
+        "`vmap`) take all series at once, the others one by one. `wolf.filter_many`, with `save=` for means and "
+        "covariances alone and without."
     )
     return Section(f"{SERIES:,} series of {SERIES_STEPS:,} steps, (4, 2)", "ns a series-step", 1e9, times, note)
 
