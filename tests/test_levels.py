@@ -332,6 +332,26 @@ def test_networks_learn_r_and_carry_no_slopes(rng):
     assert out.saved[-1] < 0.1
 
 
+def test_priors_are_weighed_by_bayes_with_a_fixed_share():
+    """Brute force: the density of each residual under each prior's counts, and a little back to the start."""
+    level = wolf.models.local_level(level_var=0.5, obs_var=1.0)
+    ys = np.random.default_rng(3).standard_t(2.5, 120)
+    method = GaussianFilter(noise=LearnedLevels(0, 0))  # no level is learned: the sizes stay where they are
+    keep = lambda state, info: (state.memory, info.residual[0], info.innovation_cov[0, 0] - 1.0)  # noqa: E731
+    memory, residuals, signals = wolf.filter(level, ys, method=method, save=keep).saved
+    rule = method.noise
+    first = np.array([bell.weight for bell in rule.bells])
+    weights, counts = first.copy(), np.asarray(method.init(level).memory.counts)
+    for t, (e, g) in enumerate(zip(residuals, signals, strict=True)):
+        spread = g + np.array(rule.sizes)
+        densities = np.exp(-0.5 * e**2 / spread) / np.sqrt(spread)
+        foresaw = (counts * densities).sum(1) / counts.sum(1)
+        weights = 0.002 * first + 0.998 * weights * foresaw / (weights * foresaw).sum()
+        np.testing.assert_allclose(memory.weights[t], weights, rtol=2e-3)
+        counts = memory.counts[t]
+    assert weights[1] > 2 * first[1]  # such noise is wider than the narrow prior has it
+
+
 def test_sizes_that_do_not_increase_are_refused():
     with pytest.raises(ValueError, match="sizes must increase"):
         LearnedLevels(sizes=(1.0, 0.25))

@@ -22,7 +22,6 @@ from wolf.noise.learned import FLOOR, NoiseLaw, check_has_noise
 from wolf.noise.mixture import Matched, match
 from wolf.noise.slopes import Information, Pair, Slopes, information, score
 from wolf.noise.whitened import whiten
-from wolf.numerics import linalg
 from wolf.numerics.linalg import by_halves, matmul, matvec
 from wolf.numerics.pytree import pytree, static
 from wolf.protocols import Believed, Evidence, NoiseRule
@@ -53,13 +52,13 @@ class Learning(NamedTuple):
     Attributes:
         counts: of the sizes, one row for each prior, (I, K).
         prior: of the counts, (I, K), where forgetting leads back to.
-        log_odds: of each prior over the first, (I - 1,).
+        weights: how likely each prior is, (I,).
         levels: None for a sensor that finds them with another one.
     """
 
     counts: Array
     prior: Array
-    log_odds: Array
+    weights: Array
     levels: Levels | None
 
 
@@ -119,18 +118,18 @@ class LearnedLevels(NoiseRule):
             rows.append(bell.strength * heights / heights.sum())
         prior = jnp.stack(rows)
         if not self._learns:
-            return Learning(prior, prior, self._odds(dtype), None)
+            return Learning(prior, prior, self._first(dtype), None)
         levels = following.start(self._sure(dtype), self._slopes(model), jnp.asarray(model.obs_dim, dtype))
-        return Learning(prior, prior, self._odds(dtype), levels)
+        return Learning(prior, prior, self._first(dtype), levels)
 
     def _sure(self, dtype: Any) -> Pair:
         """Turn standard deviations into information; 1 for what is not learned, where it is not used."""
         both = (self.r_uncertainty, self.q_uncertainty)
         return Pair(*(jnp.ones((), dtype) if u is None else 1.0 / jnp.asarray(u, dtype) ** 2 for u in both))
 
-    def _odds(self, dtype: Any) -> Array:
+    def _first(self, dtype: Any) -> Array:
         weights = np.array([bell.weight for bell in self.bells])
-        return jnp.asarray(np.log(weights[1:] / weights[0]), dtype)
+        return jnp.asarray(weights / weights.sum(), dtype)
 
     def _slopes(self, model: Model) -> Slopes | None:
         """Carry slopes, but not for parameters: they have no dynamics, and a covariance that is large already."""
@@ -173,15 +172,9 @@ class LearnedLevels(NoiseRule):
         """Mix the priors' probabilities by their odds, as counts of as many measurements as the priors' are."""
         if len(self.bells) == 1:
             return memory.counts[0]
-        weights, worth = self._weights(memory), by_halves(memory.counts)
+        weights, worth = memory.weights, by_halves(memory.counts)
         shares = (weights * worth).sum() * weights / worth
         return (shares[:, None] * memory.counts).sum(0)
-
-    def _weights(self, memory: Learning) -> Array:
-        xp = linalg.like(memory.counts)
-        odds = xp.concatenate([xp.zeros_like(memory.log_odds[:1]), memory.log_odds])
-        heights = xp.exp(odds - odds.max())
-        return heights / heights.sum()
 
     def shared(self, memory: Learning) -> Levels | None:
         """Share the levels between sensors: there is one Q."""
@@ -198,7 +191,7 @@ class LearnedLevels(NoiseRule):
 
     def marked(self, memory: Learning) -> tuple:
         """Keep the counts as they are before refused measurements vote."""
-        return (memory.counts, memory.log_odds) if self._learns else ()
+        return (memory.counts, memory.weights) if self._learns else ()
 
     def jumped(self, memory: Learning, marked: tuple) -> Learning:
         """Forget what refused measurements taught about the shape; where the state is now has no slopes yet."""
@@ -206,31 +199,31 @@ class LearnedLevels(NoiseRule):
         if levels is not None and levels.slopes is not None:
             blank = Slopes(*(jnp.zeros_like(each) for each in levels.slopes))
             levels = levels._replace(slopes=blank)
-        counts, log_odds = marked or (memory.counts, memory.log_odds)
-        return memory._replace(counts=counts, log_odds=log_odds, levels=levels)
+        counts, weights = marked or (memory.counts, memory.weights)
+        return memory._replace(counts=counts, weights=weights, levels=levels)
 
     def __call__(self, seen: Evidence) -> Believed:
         """Match the moments, count, and follow the slope."""
         memory, law = seen.memory, self.law(seen.memory)
         matched = match(seen, law.scales, law.counts, far=True)
         outlier = 1.0 - by_halves(jnp.where(law.is_outlier, 0.0, matched.share))
-        counts, log_odds = self._count(memory, matched)
+        counts, weights = self._count(memory, matched)
         levels = self._follow(seen, matched, law.ordinary, 1.0 - outlier)
         scales = (law.ordinary, law.dynamics) if self._learns else None
-        return Believed(matched.pull, Learning(counts, memory.prior, log_odds, levels), outlier, scales=scales)
+        return Believed(matched.pull, Learning(counts, memory.prior, weights, levels), outlier, scales=scales)
 
     def _count(self, memory: Learning, matched: Matched) -> tuple[Array, Array]:
         """Count by each prior, and weigh the priors by how well they foresaw the measurement."""
         kept = (1.0 - self.forgetting) * memory.prior + self.forgetting * memory.counts
         if len(self.bells) == 1:
-            return kept + matched.share[None], memory.log_odds
+            return kept + matched.share[None], memory.weights
         # What is beyond all sizes counts as the widest: it is an outlier, and patience grows with their share.
         shares = memory.counts * matched.density[None]
         foreseen = by_halves(shares)
-        start, worth = self._odds(shares.dtype), by_halves(memory.counts)
-        better = jnp.log((foreseen[1:] * worth[:1]) / (foreseen[:1] * worth[1:]))
-        log_odds = start + self.forgetting * (memory.log_odds - start) + better
-        return kept + (1.0 / foreseen)[:, None] * shares, log_odds
+        # Of what each prior is worth now, a little goes to what it was worth at first (Herbster & Warmuth 1998).
+        likely = memory.weights * foreseen / by_halves(memory.counts)
+        weights = (1.0 - self.forgetting) * self._first(shares.dtype) + self.forgetting / likely.sum() * likely
+        return kept + (1.0 / foreseen)[:, None] * shares, weights
 
     def _follow(self, seen: Evidence, matched: Matched, ordinary: Array, sure: Array) -> Levels | None:
         """Move the levels along the score, and learn the slopes."""
