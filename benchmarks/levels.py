@@ -203,16 +203,20 @@ def curved(trials, rng):
     chosen = methods() | {"KF": "EKF"}
     table("problem", chosen)
     for name, (model, steps) in nonlinear().items():
-        runs = [wolf.simulate.trajectory(model, steps, int(rng.integers(1 << 30))) for _ in range(trials)]
-        truth, sound = (np.stack([getattr(one, part) for one in runs]) for part in ("states", "measurements"))
-        hit = rng.random(sound.shape[:2])[..., None] < 0.05
-        ys = np.where(
-            hit, sound + rng.uniform(-GROSS_CURVED, GROSS_CURVED, sound.shape) * np.sqrt(np.diag(model.obs_cov)), sound
-        )
+        truth, ys, hit = curved_data(model, steps, trials, rng)
         oracle = score("EKF", model, np.where(hit, np.nan, ys), truth)
         for words, q, r in ONES:
             found = [score(method, model.scaled(q, r), ys, truth) for method in chosen.values()]
             row(f"{name}: {words}", [cell(each, oracle) for each in found])
+
+
+def curved_data(model, steps, trials, rng):
+    """Draw states, measurements of which 5 % are off, and which those are."""
+    runs = [wolf.simulate.trajectory(model, steps, int(rng.integers(1 << 30))) for _ in range(trials)]
+    truth, sound = (np.stack([getattr(one, part) for one in runs]) for part in ("states", "measurements"))
+    hit = rng.random(sound.shape[:2])[..., None] < 0.05
+    off = rng.uniform(-GROSS_CURVED, GROSS_CURVED, sound.shape) * np.sqrt(np.diag(model.obs_cov))
+    return truth, np.where(hit, sound + off, sound), hit
 
 
 def nonlinear():
