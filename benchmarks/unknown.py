@@ -37,10 +37,7 @@ def unknown(trials, rng):
 
 
 def pendulum(trials, rng):
-    """The price of not knowing R and Q where they show late: a pendulum seen through its sine, T = 500.
-
-    "told R and Q" finds the outliers by their law; the banks are of 441 such filters, or of as many that skip them.
-    """
+    """Where R and Q show late, a pendulum seen through its sine: banks of 441 filters beside one, T = 500."""
     levels.table("pendulum", ("told R and Q", "bank, told the outliers", "bank, told their law", "Adaptive"))
     model, steps = levels.nonlinear()["pendulum"]
     truth, ys, hit = levels.curved_data(model, steps, trials, rng)
