@@ -92,9 +92,12 @@ class NoiseLaw(NamedTuple):
 
     @property
     def possible_share(self) -> Any:
-        """That share and two standard deviations of it: a vote is lost to outliers where it is underestimated."""
+        """That share and two standard deviations of it: a vote is lost to outliers where it is underestimated.
+
+        The 0.5 stands for outliers where none was seen yet; 1.0 would make first votes a step longer for nothing.
+        """
         outliers = (self.counts * self.is_outlier.astype(self.counts.dtype)).sum(-1)
-        return (outliers + linalg.like(outliers).sqrt(4.0 * outliers + 1.0)) / self.counts.sum(-1)
+        return (outliers + linalg.like(outliers).sqrt(4.0 * outliers + 0.5)) / self.counts.sum(-1)
 
     @property
     def is_outlier(self) -> Any:
