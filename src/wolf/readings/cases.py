@@ -11,7 +11,7 @@ import numpy as np
 from wolf.choosing import steady
 from wolf.numerics.running import running_median
 from wolf.readings import faults, offsets, outlines, scales
-from wolf.readings.shapes import runs_of, stuck_rows, suspicious_values
+from wolf.readings.shapes import counts_in, run_ends, stuck_rows, suspicious_values
 from wolf.readings.sweeps import Build, Sweep, sweep
 
 KINDS = ("", "spike", "burst", "stuck", "dropout", "drift", "shift", "gap")
@@ -95,8 +95,8 @@ class Case:
         """Move the ends of bursts to where leaving them out explains most."""
         mask = self.mask
         some = mask & ~self.stuck
-        for first, stop in runs_of(some):
-            some[first:stop] &= not self.drifts[first:stop].any()
+        firsts, stops = run_ends(some)
+        some[some] = np.repeat(counts_in(self.drifts, firsts, stops) == 0, stops - firsts)
         inside = np.zeros(len(mask), bool)
         for first, stop in outlines.clusters(some, self.shape.longest):
             inside[first:stop] = True
@@ -135,9 +135,11 @@ class Case:
         if not len(found.first):
             return False
         runs = found.length > 0
-        for first, length, drift in zip(found.first[runs], found.length[runs], found.drift[runs], strict=True):
+        told = (found.first[runs].tolist(), found.length[runs].tolist(), found.drift[runs].tolist())
+        for first, length, drift in zip(*told, strict=True):
             self.mask[first : first + length] = True
-            self.drifts[first : first + length] |= drift
+            if drift:
+                self.drifts[first : first + length] = True
         if not runs.any():  # a shift waits until no fault is left: what follows a fault may look like one
             for first, size in zip(found.first.tolist(), found.size, strict=True):
                 self.offset[first:] += size * self.near[first]
@@ -197,9 +199,12 @@ class Case:
     def kinds(self) -> np.ndarray:
         """Say of each row what it is."""
         kind = np.zeros(len(self.values), np.int8)
-        for first, stop in runs_of(self.mask & ~self.stuck & self.known):
-            drift = self.drifts[first:stop].mean() > outlines.MOSTLY
-            kind[first:stop] = KINDS.index("spike" if stop - first < 2 else "drift" if drift else "burst")
+        rows = self.mask & ~self.stuck & self.known
+        firsts, stops = run_ends(rows)
+        lengths = stops - firsts
+        drift = counts_in(self.drifts, firsts, stops) / lengths > outlines.MOSTLY
+        named = np.where(lengths < 2, KINDS.index("spike"), np.where(drift, KINDS.index("drift"), KINDS.index("burst")))
+        kind[rows] = np.repeat(named, lengths)
         kind[self.stuck] = KINDS.index("stuck")
         kind[self.dropped] = KINDS.index("dropout")
         kind[self.shifts] = KINDS.index("shift")

@@ -22,8 +22,30 @@ def runs_of(mask: np.ndarray) -> list[tuple[int, int]]:
         >>> runs_of(np.array([False, True, True, False, True]))
         [(1, 3), (4, 5)]
     """
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], mask.astype(np.int8), [0]])))
-    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
+    firsts, stops = run_ends(mask)
+    return list(zip(firsts.tolist(), stops.tolist(), strict=True))
+
+
+def run_ends(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Give the first rows of runs of True, and the rows after their last ones: for series with many runs.
+
+    Example:
+        >>> [ends.tolist() for ends in run_ends(np.array([False, True, True, False, True]))]
+        [[1, 4], [3, 5]]
+    """
+    edges = np.flatnonzero(np.diff(mask, prepend=False, append=False))
+    return edges[::2], edges[1::2]
+
+
+def counts_in(mask: np.ndarray, firsts: np.ndarray, stops: np.ndarray) -> np.ndarray:
+    """Count the rows of a mask from each first row up to each last one (exclusive).
+
+    Example:
+        >>> counts_in(np.array([True, False, True, True]), np.array([0, 2]), np.array([3, 4])).tolist()
+        [2, 2]
+    """
+    counts = np.concatenate([[0], np.cumsum(mask)])
+    return np.asarray(counts[stops] - counts[firsts])
 
 
 def stuck_rows(values: np.ndarray) -> np.ndarray:
