@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from wolf.choosing import steady
+from wolf.choosing import rounding, steady
 from wolf.numerics.running import running_median
 from wolf.readings import faults, offsets, outlines, scales
 from wolf.readings.shapes import counts_in, run_ends, stuck_rows, suspicious_values
@@ -38,7 +38,11 @@ class Case:
         self.place = np.arange(len(values)) if gaps is None else np.cumsum(gaps)
         self.period = scales.season_of(model)
         self.at_phase: np.ndarray | None = None
-        self.limits = faults.limits_of(_usual_errors(model, values, self.place, self.period), self.shape)
+        rounded = rounding.step_of(_middle(values))
+        # What rounding took away, in deviations of an error: put back where sizes of errors are measured.
+        self.blur = rounding.noise_of(rounded, len(values)) / _deviation(model) if rounded else np.zeros(1)
+        usual = _usual_errors(model, values, self.place, self.period, rounded)
+        self.limits = faults.limits_of(usual, self.shape)
         self.known, self.stuck = np.isfinite(values), stuck_rows(values)
         self.dropped, self.undone = np.zeros(len(values), bool), np.zeros(len(values), bool)
         self.lift: np.ndarray | float = 0.0
@@ -127,7 +131,8 @@ class Case:
         before, shifts = self.mask.copy(), len(self.shifts)
         errors = self.sweep(smooth=False).errors
         if self.at_phase is None:
-            self.at_phase = scales.season_scale(errors, self.known & ~self.mask, self.place, self.period)
+            usable = self.known & ~self.mask
+            self.at_phase = scales.season_scale(errors + self.blur, usable, self.place, self.period)
             self.near *= self.at_phase
         errors /= self.near
         found = faults.find(errors, self.known & ~self.mask, self.shape, self.limits)
@@ -161,7 +166,7 @@ class Case:
         """Say how large errors usually are around each row, (T,), at its time of the season."""
         at_phase = np.ones(len(errors)) if self.at_phase is None else self.at_phase
         usable = self.known & ~self.mask & ~self.dropped
-        return np.asarray(at_phase * scales.local_scale(errors / at_phase, usable))
+        return np.asarray(at_phase * scales.local_scale((errors + self.blur) / at_phase, usable))
 
     def find_dropouts(self) -> None:
         """Leave out 0, -999 and the like where such a value comes again and again and does not belong."""
@@ -212,10 +217,25 @@ class Case:
         return kind
 
 
-def _usual_errors(model: Any, values: np.ndarray, place: np.ndarray, period: float | None) -> np.ndarray:
+def _deviation(model: Any) -> float:
+    """Give the deviation of a one-step error of a settled filter."""
+    row = np.asarray(model.H)[0]
+    dynamics = np.eye(len(row)) if model.F is None else np.asarray(model.F)
+    return float(np.sqrt(steady.settle(dynamics, row, np.asarray(model.Q)[None], np.asarray(model.R)[0]).variance[0]))
+
+
+def _middle(rows: np.ndarray) -> np.ndarray:
+    """Take a sample of all rows: those in the middle."""
+    first = max(0, (len(rows) - SAMPLE) // 2)
+    return rows[first : first + SAMPLE]
+
+
+def _usual_errors(
+    model: Any, values: np.ndarray, place: np.ndarray, period: float | None, rounded: float
+) -> np.ndarray:
     """Give one-step errors on a sample, over their deviation, by a filter that outliers do not move."""
-    first = max(0, (len(values) - SAMPLE) // 2)
-    some = _without_gross(values[first : first + SAMPLE])
+    some = _without_gross(_middle(values))
+    some += rounding.noise_of(rounded, len(some))
     row = np.asarray(model.H)[0]
     dynamics = np.eye(len(row)) if model.F is None else np.asarray(model.F)
     settled = steady.settle(dynamics, row, np.asarray(model.Q)[None], np.asarray(model.R)[0])
@@ -224,7 +244,7 @@ def _usual_errors(model: Any, values: np.ndarray, place: np.ndarray, period: flo
     errors = steady.walk(some, dynamics, row, settled.gain, start, steady.CUT * deviation)[:, 0] / deviation
     known = np.isfinite(errors)
     errors[~known] = 0.0
-    errors /= scales.season_scale(errors, known, place[first : first + SAMPLE], period)
+    errors /= scales.season_scale(errors, known, _middle(place), period)
     return np.asarray((errors / scales.local_scale(errors, known))[known])
 
 
@@ -232,7 +252,7 @@ def _without_gross(values: np.ndarray) -> np.ndarray:
     """Leave out what is far from its running median: what usual errors are must not depend on the faults."""
     known = np.flatnonzero(np.isfinite(values))
     if not len(known):
-        return values
+        return values.copy()
     apart = np.abs(values[known] - running_median(values[known], WINDOW, "nearest"))
     usual = faults.MAD * float(np.median(apart[apart > 0])) if np.any(apart > 0) else np.inf
     kept = values.copy()
