@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import wolf
-from wolf.choosing import rounding
+from wolf.choosing import rounding, straight
 from wolf.readings import Options, clean
 from wolf.readings.shapes import longest_by_chance, run_ends, stuck_rows
 
@@ -102,3 +102,34 @@ def test_a_stuck_sensor_is_found_where_it_is_longer_than_the_series_stays_by_its
     values[700:712] = values[699] + np.arange(12)
     values[712:760] = np.round(slow(5))[712:760]
     assert not stuck_rows(values).any()
+
+
+@given(st.integers(2, 8), st.integers(0, 7), st.integers(0, 1_000))
+def test_readings_on_straight_lines_are_recognised_with_spikes_among_them(every, place, seed):
+    rng = np.random.default_rng(seed)
+    rows = np.arange(600)
+    knots = rows[place % every :: every]
+    values = np.interp(rows, knots, np.cumsum(rng.normal(size=len(knots))))
+    assert straight.every_of(values) == every
+    values[rng.choice(600, 12, replace=False)] += 10.0
+    assert straight.every_of(values) == every
+
+
+@given(st.integers(0, 1_000))
+def test_measured_readings_lie_on_no_lines(seed):
+    rng = np.random.default_rng(seed)
+    noise = rng.normal(size=600)
+    pattern = np.tile(rng.normal(0.0, 5.0, 6), 100)
+    for values in (noise, np.cumsum(noise), pattern + noise, np.full(600, 3.0), 2.0 * np.arange(600), np.arange(15.0)):
+        assert straight.every_of(values) == 1
+
+
+def test_filled_in_readings_have_hardly_a_fault_and_it_is_told():
+    rng = np.random.default_rng(2)
+    rows = np.arange(1_500)
+    values = np.interp(rows, rows[::3], np.cumsum(rng.standard_t(3, 500)))
+    assert in_hindsight(values).outlier.mean() <= 0.005
+    assert "only every third reading tells something" in wolf.choose(values).verdict
+    damaged = values.copy()
+    damaged[[300, 700, 1_101]] += 40.0
+    assert np.flatnonzero(in_hindsight(damaged).outlier).tolist() == [300, 700, 1_101]

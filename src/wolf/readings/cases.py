@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from wolf.choosing import rounding, steady
+from wolf.choosing import rounding, steady, straight
 from wolf.numerics.running import running_median
 from wolf.readings import faults, offsets, outlines, scales
 from wolf.readings.shapes import counts_in, run_ends, stuck_rows, suspicious_values
@@ -18,6 +18,9 @@ KINDS = ("", "spike", "burst", "stuck", "dropout", "drift", "shift", "gap")
 ROUNDS = 8  # of looking for faults
 TRIES = 4  # with higher limits each, while far too much looks like a fault
 HIGHER = 1.5
+ON_LINES = (
+    2.0  # the same where readings between measured ones lie on straight lines: errors gather at the measured ones
+)
 MOST_FAULTS = 0.15  # share of the readings
 MISPLACED = 1.5  # deviations from what others say, on the average over all readings of a suspicious value
 SAMPLE = 4_096  # rows that tell what usual errors are
@@ -43,6 +46,8 @@ class Case:
         self.blur = rounding.noise_of(rounded, len(values)) / _deviation(model) if rounded else np.zeros(1)
         usual = _usual_errors(model, values, self.place, self.period, rounded)
         self.limits = faults.limits_of(usual, self.shape)
+        if not rounded and straight.every_of(_middle(values)) > 1:
+            self.limits = self.limits.raised(ON_LINES)
         self.known, self.stuck = np.isfinite(values), stuck_rows(values)
         self.dropped, self.undone = np.zeros(len(values), bool), np.zeros(len(values), bool)
         self.lift: np.ndarray | float = 0.0
