@@ -3,7 +3,8 @@
     python benchmarks/files.py --rows 1000000
 
 The limits are those of the project: 5 times the time of `pandas.read_csv` plus 10 s, and the memory of an idle
-`import wolf, pandas` plus 10 times the file. Prints one row for each kind of time stamp.
+`import wolf, pandas` plus 10 times the file. Prints one row for each kind of time stamp, with the seconds of the
+processor beside those of the clock.
 """
 
 import argparse
@@ -36,35 +37,38 @@ def write(path, rows, dates, seed=0):
 
 
 def run(*command):
-    """Run a command on its own; return its output, seconds and peak memory in MB."""
+    """Run a command on its own; return its output, seconds, those of the processor, and peak memory in MB."""
     code = (
         "import resource, subprocess, sys; done = subprocess.run(sys.argv[1:], capture_output=True, text=True);"
         "sys.stdout.write(done.stdout); sys.stderr.write(done.stderr);"
-        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024); sys.exit(done.returncode)"
+        "used = resource.getrusage(resource.RUSAGE_CHILDREN);"
+        "print(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024); sys.exit(done.returncode)"
     )
     started = time.perf_counter()
     done = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stderr)
-    *told, peak = done.stdout.strip().splitlines()
-    return told, time.perf_counter() - started, float(peak)
+    *told, used = done.stdout.strip().splitlines()
+    processor, peak = map(float, used.split())
+    return told, time.perf_counter() - started, processor, peak
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
     rows = parser.parse_args().rows
-    idle = run(sys.executable, "-c", "import wolf, pandas")[2]
+    idle = run(sys.executable, "-c", "import wolf, pandas")[-1]
     print(f"{rows:,} rows, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; idle import {idle:.0f} MB")
-    print(f"{'time stamps':<12}{'file MB':>9}{'pandas s':>10}{'wolf s':>8}{'limit s':>9}{'wolf MB':>9}{'limit MB':>10}")
+    names = f"{'wolf s':>8}{'limit s':>9}{'CPU s':>7}{'wolf MB':>9}{'limit MB':>10}"
+    print(f"{'time stamps':<12}{'file MB':>9}{'pandas s':>10}{names}")
     for name in ("numbers", "dates"):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "readings.csv"
             write(path, rows, name == "dates")
             size = path.stat().st_size / 1e6
             read = min(float(run(sys.executable, "-c", READ, str(path))[0][0]) for _ in range(3))
-            _, seconds, peak = run(sys.executable, "-m", "wolf", "filter", str(path))
-        limits = f"{5 * read + 10:>9.1f}{peak:>9.0f}{idle + 10 * size:>10.0f}"
+            _, seconds, processor, peak = run(sys.executable, "-m", "wolf", "filter", str(path))
+        limits = f"{5 * read + 10:>9.1f}{processor:>7.1f}{peak:>9.0f}{idle + 10 * size:>10.0f}"
         print(f"{name:<12}{size:>9.1f}{read:>10.2f}{seconds:>8.1f}{limits}")
 
 

@@ -158,10 +158,12 @@ FAULTS = {
 }
 
 
-def put_in(values: np.ndarray, fault: Faults, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Damage a series in places that do not touch; return it with the places."""
+def put_in(
+    values: np.ndarray, fault: Faults, rng: np.random.Generator, sd: float | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Damage a series in places that do not touch, by sizes in `sd`, its spread; return it with the places."""
     damaged, places = values.copy(), np.zeros(len(values), bool)
-    sd, room = spread(values), np.zeros(len(values), bool)
+    sd, room = spread(values) if sd is None else sd, np.zeros(len(values), bool)
     runs = max(1, round(fault.runs * len(values) / ROWS))
     while runs:
         first = int(rng.integers(20, len(values) - fault.length - 20))

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from wolf import checks
 from wolf.choosing import candidates as proposals
+from wolf.choosing import rounding, straight
 from wolf.choosing.trials import Trial, try_out
 from wolf.choosing.verdicts import CLOSE, judge, sentence
 from wolf.fitting.guesses import difference_var
@@ -132,7 +133,10 @@ def choose_rows(
     known = np.isfinite(columns).any(0).sum()
     if known < FEWEST:
         raise ValueError(f"a model is chosen from at least {FEWEST} values; got {known}. Say which, as local-level")
-    trials = _try_all(columns, unit, candidates)
+    steps = [rounding.step_of(column) for column in columns]
+    columns = columns + np.stack([rounding.noise_of(step, columns.shape[1]) for step in steps])
+    rounded = float(np.mean([rounding.variance_of(step) for step in steps]))
+    trials = [_as_read(trial, rounded) for trial in _try_all(columns, unit, candidates)]
     trials.sort(key=lambda trial: -trial.merit)
     close = [trial for trial in trials if trial.merit > trials[0].merit - CLOSE]
     best = min(close, key=lambda trial: (trial.states, len(trial.parameters), -trial.merit))
@@ -143,8 +147,17 @@ def choose_rows(
     )
     given: Any = best.parameters | ({} if stamps is None else {"times": stamps})
     model = make(best.name, dims=len(columns), **given)
-    words = judge(best, rows, len(values))
+    every = straight.every_of(columns[0]) if len(columns) == 1 and not rounded else 1
+    words = judge(best, rows, len(values), max(steps), every)
     return Choice(best.name, model, best.parameters, listed, words, rows, best.share, process_time() - began)
+
+
+def _as_read(trial: Trial, rounded: float) -> Trial:
+    """Take the noise that stood for what rounding took away off a trial's; what rounding itself adds stays."""
+    if not rounded:
+        return trial
+    obs_var = max(trial.parameters["obs_var"] - rounded, rounded)
+    return trial._replace(parameters=trial.parameters | {"obs_var": obs_var})
 
 
 def _try_all(columns: np.ndarray, unit: float | None, names: Sequence[str] | None) -> list[Trial]:

@@ -51,9 +51,26 @@ def sentence(candidates: Sequence[Any]) -> str:
     return f"{words}: foretells best of {len(candidates)}; second is {second.name}, {second.behind:.0f} nats behind"
 
 
-def judge(best: Trial, rows: tuple[int, int], count: int) -> str:
-    """Say what a person should be wary of; "" if nothing."""
+def _nth(number: int) -> str:
+    """Write an ordinal number from 2 on."""
+    return {2: "second", 3: "third"}.get(number, f"{number}th")
+
+
+def judge(best: Trial, rows: tuple[int, int], count: int, step: float = 0.0, every: int = 1) -> str:
+    """Say what a person should be wary of; "" if nothing.
+
+    Args:
+        best: trial.
+        rows: first and last (exclusive) that it was made on.
+        count: of all rows.
+        step: that readings are rounded to; 0 where that does not matter.
+        every: so manyth reading was measured, and the others lie on straight lines between them.
+    """
     told = []
+    if step:
+        told.append(f"readings are rounded to {step:.4g}, which is counted as noise")
+    if every > 1:
+        told.append(f"only every {_nth(every)} reading tells something: those between lie on straight lines")
     if rows[1] - rows[0] < count:
         told.append(f"chosen on rows {rows[0] + 1:,} to {rows[1]:,} of {count:,}")
     if best.spare:

@@ -8,16 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from wolf.choosing import steady
+from wolf.choosing import rounding, steady, straight
 from wolf.numerics.running import running_median
 from wolf.readings import faults, offsets, outlines, scales
-from wolf.readings.shapes import runs_of, stuck_rows, suspicious_values
+from wolf.readings.shapes import counts_in, run_ends, stuck_rows, suspicious_values
 from wolf.readings.sweeps import Build, Sweep, sweep
 
 KINDS = ("", "spike", "burst", "stuck", "dropout", "drift", "shift", "gap")
 ROUNDS = 8  # of looking for faults
 TRIES = 4  # with higher limits each, while far too much looks like a fault
 HIGHER = 1.5
+ON_LINES = (
+    2.0  # the same where readings between measured ones lie on straight lines: errors gather at the measured ones
+)
 MOST_FAULTS = 0.15  # share of the readings
 MISPLACED = 1.5  # deviations from what others say, on the average over all readings of a suspicious value
 SAMPLE = 4_096  # rows that tell what usual errors are
@@ -38,7 +41,13 @@ class Case:
         self.place = np.arange(len(values)) if gaps is None else np.cumsum(gaps)
         self.period = scales.season_of(model)
         self.at_phase: np.ndarray | None = None
-        self.limits = faults.limits_of(_usual_errors(model, values, self.place, self.period), self.shape)
+        rounded = rounding.step_of(_middle(values))
+        # What rounding took away, in deviations of an error: put back where sizes of errors are measured.
+        self.blur = rounding.noise_of(rounded, len(values)) / _deviation(model) if rounded else np.zeros(1)
+        usual = _usual_errors(model, values, self.place, self.period, rounded)
+        self.limits = faults.limits_of(usual, self.shape)
+        if not rounded and straight.every_of(_middle(values)) > 1:
+            self.limits = self.limits.raised(ON_LINES)
         self.known, self.stuck = np.isfinite(values), stuck_rows(values)
         self.dropped, self.undone = np.zeros(len(values), bool), np.zeros(len(values), bool)
         self.lift: np.ndarray | float = 0.0
@@ -95,8 +104,8 @@ class Case:
         """Move the ends of bursts to where leaving them out explains most."""
         mask = self.mask
         some = mask & ~self.stuck
-        for first, stop in runs_of(some):
-            some[first:stop] &= not self.drifts[first:stop].any()
+        firsts, stops = run_ends(some)
+        some[some] = np.repeat(counts_in(self.drifts, firsts, stops) == 0, stops - firsts)
         inside = np.zeros(len(mask), bool)
         for first, stop in outlines.clusters(some, self.shape.longest):
             inside[first:stop] = True
@@ -127,7 +136,8 @@ class Case:
         before, shifts = self.mask.copy(), len(self.shifts)
         errors = self.sweep(smooth=False).errors
         if self.at_phase is None:
-            self.at_phase = scales.season_scale(errors, self.known & ~self.mask, self.place, self.period)
+            usable = self.known & ~self.mask
+            self.at_phase = scales.season_scale(errors + self.blur, usable, self.place, self.period)
             self.near *= self.at_phase
         errors /= self.near
         found = faults.find(errors, self.known & ~self.mask, self.shape, self.limits)
@@ -135,9 +145,11 @@ class Case:
         if not len(found.first):
             return False
         runs = found.length > 0
-        for first, length, drift in zip(found.first[runs], found.length[runs], found.drift[runs], strict=True):
+        told = (found.first[runs].tolist(), found.length[runs].tolist(), found.drift[runs].tolist())
+        for first, length, drift in zip(*told, strict=True):
             self.mask[first : first + length] = True
-            self.drifts[first : first + length] |= drift
+            if drift:
+                self.drifts[first : first + length] = True
         if not runs.any():  # a shift waits until no fault is left: what follows a fault may look like one
             for first, size in zip(found.first.tolist(), found.size, strict=True):
                 self.offset[first:] += size * self.near[first]
@@ -159,7 +171,7 @@ class Case:
         """Say how large errors usually are around each row, (T,), at its time of the season."""
         at_phase = np.ones(len(errors)) if self.at_phase is None else self.at_phase
         usable = self.known & ~self.mask & ~self.dropped
-        return np.asarray(at_phase * scales.local_scale(errors / at_phase, usable))
+        return np.asarray(at_phase * scales.local_scale((errors + self.blur) / at_phase, usable))
 
     def find_dropouts(self) -> None:
         """Leave out 0, -999 and the like where such a value comes again and again and does not belong."""
@@ -197,9 +209,12 @@ class Case:
     def kinds(self) -> np.ndarray:
         """Say of each row what it is."""
         kind = np.zeros(len(self.values), np.int8)
-        for first, stop in runs_of(self.mask & ~self.stuck & self.known):
-            drift = self.drifts[first:stop].mean() > outlines.MOSTLY
-            kind[first:stop] = KINDS.index("spike" if stop - first < 2 else "drift" if drift else "burst")
+        rows = self.mask & ~self.stuck & self.known
+        firsts, stops = run_ends(rows)
+        lengths = stops - firsts
+        drift = counts_in(self.drifts, firsts, stops) / lengths > outlines.MOSTLY
+        named = np.where(lengths < 2, KINDS.index("spike"), np.where(drift, KINDS.index("drift"), KINDS.index("burst")))
+        kind[rows] = np.repeat(named, lengths)
         kind[self.stuck] = KINDS.index("stuck")
         kind[self.dropped] = KINDS.index("dropout")
         kind[self.shifts] = KINDS.index("shift")
@@ -207,10 +222,25 @@ class Case:
         return kind
 
 
-def _usual_errors(model: Any, values: np.ndarray, place: np.ndarray, period: float | None) -> np.ndarray:
+def _deviation(model: Any) -> float:
+    """Give the deviation of a one-step error of a settled filter."""
+    row = np.asarray(model.H)[0]
+    dynamics = np.eye(len(row)) if model.F is None else np.asarray(model.F)
+    return float(np.sqrt(steady.settle(dynamics, row, np.asarray(model.Q)[None], np.asarray(model.R)[0]).variance[0]))
+
+
+def _middle(rows: np.ndarray) -> np.ndarray:
+    """Take a sample of all rows: those in the middle."""
+    first = max(0, (len(rows) - SAMPLE) // 2)
+    return rows[first : first + SAMPLE]
+
+
+def _usual_errors(
+    model: Any, values: np.ndarray, place: np.ndarray, period: float | None, rounded: float
+) -> np.ndarray:
     """Give one-step errors on a sample, over their deviation, by a filter that outliers do not move."""
-    first = max(0, (len(values) - SAMPLE) // 2)
-    some = _without_gross(values[first : first + SAMPLE])
+    some = _without_gross(_middle(values))
+    some += rounding.noise_of(rounded, len(some))
     row = np.asarray(model.H)[0]
     dynamics = np.eye(len(row)) if model.F is None else np.asarray(model.F)
     settled = steady.settle(dynamics, row, np.asarray(model.Q)[None], np.asarray(model.R)[0])
@@ -219,7 +249,7 @@ def _usual_errors(model: Any, values: np.ndarray, place: np.ndarray, period: flo
     errors = steady.walk(some, dynamics, row, settled.gain, start, steady.CUT * deviation)[:, 0] / deviation
     known = np.isfinite(errors)
     errors[~known] = 0.0
-    errors /= scales.season_scale(errors, known, place[first : first + SAMPLE], period)
+    errors /= scales.season_scale(errors, known, _middle(place), period)
     return np.asarray((errors / scales.local_scale(errors, known))[known])
 
 
@@ -227,7 +257,7 @@ def _without_gross(values: np.ndarray) -> np.ndarray:
     """Leave out what is far from its running median: what usual errors are must not depend on the faults."""
     known = np.flatnonzero(np.isfinite(values))
     if not len(known):
-        return values
+        return values.copy()
     apart = np.abs(values[known] - running_median(values[known], WINDOW, "nearest"))
     usual = faults.MAD * float(np.median(apart[apart > 0])) if np.any(apart > 0) else np.inf
     kept = values.copy()

@@ -220,7 +220,9 @@ def filter_in_hindsight(
 def _column_build(named: Sum, parameters: dict[str, float], column: np.ndarray) -> Build:
     column = without_codes(column)
     usual = column[np.abs(column) < hindsight.LARGEST]
-    step_var = max(float(np.median(np.diff(usual) ** 2)), 1e-300) if len(usual) > 1 else 1.0
+    steps = np.diff(usual) ** 2
+    moved = steps[steps > 0.0]  # of rounded readings most may equal the ones before them
+    step_var = float(np.median(steps)) or float(np.median(moved)) if moved.size else 1.0
     return partial(_one_column, named, named.start(usual[:, None], step_var), parameters)
 
 

@@ -236,11 +236,11 @@ def _strongest(strength: np.ndarray, rows: np.ndarray, lengths: np.ndarray, long
     strengths = strength[rows]
     order = np.flatnonzero((strengths > 0.0) & (strengths >= WEAK * around))
     order = order[np.argsort(-strengths[order], kind="stable")]
-    taken = np.zeros(len(strength) + 1, bool)
+    taken = bytearray(len(strength) + longest)  # which finds a byte in a short stretch faster than an array does
     kept = []
     for row, length in zip(rows[order].tolist(), lengths[order].tolist(), strict=True):
         room = length or longest  # what lies between two faults looks like one, too: the longer, the more room
-        if not taken[max(row - room, 0) : row + length + room].any():
-            taken[row : row + max(length, 1)] = True
+        if taken.find(1, max(row - room, 0), row + length + room) < 0:
+            taken[row : row + max(length, 1)] = b"\1" * max(length, 1)
             kept.append(row)
     return np.array(kept, int)

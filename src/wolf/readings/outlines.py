@@ -17,7 +17,7 @@ import numpy as np
 
 from wolf.numerics.running import running_maximum
 from wolf.readings.faults import FaultShape, correlate
-from wolf.readings.shapes import runs_of
+from wolf.readings.shapes import counts_in, run_ends, runs_of
 
 KEEP = 3.5  # deviations from what all other readings say, from which a reading stays a fault
 BESIDE_OFF = 2.0  # the same for one beside a run of faults, to their side: it belongs to them
@@ -46,18 +46,12 @@ def clusters(faults: np.ndarray, longest: int) -> list[tuple[int, int]]:
         >>> clusters(rows, 30)
         [(20, 25)]
     """
-    joined: list[list[int]] = []
-    for first, stop in runs_of(faults):
-        if joined and first - joined[-1][1] <= APART:
-            joined[-1][1] = stop
-        else:
-            joined.append([first, stop])
-    counts = [int(faults[a:b].sum()) for a, b in joined]
-    return [
-        (a, b)
-        for (a, b), n in zip(joined, counts, strict=True)
-        if n >= max(FEWEST, DENSE * (b - a)) and b - a <= longest
-    ]
+    firsts, stops = run_ends(faults)
+    far = firsts[1:] - stops[:-1] > APART
+    firsts, stops = firsts[np.append(True, far)[: len(firsts)]], stops[np.append(far, True)[: len(stops)]]
+    counts, lengths = counts_in(faults, firsts, stops), stops - firsts
+    kept = (counts >= np.maximum(FEWEST, DENSE * lengths)) & (lengths <= longest)
+    return list(zip(firsts[kept].tolist(), stops[kept].tolist(), strict=True))
 
 
 def redraw(faults: np.ndarray, usable: np.ndarray, errors: np.ndarray, shape: FaultShape, factor: float) -> np.ndarray:
@@ -100,10 +94,10 @@ def _best(mask: np.ndarray, usable: np.ndarray, told: np.ndarray, normal: np.nda
     # A reading off by hundreds of deviations leaves errors behind that good rows after it could explain as well.
     rough = ROUGH * explained(told[some], normal[np.ix_(some, some)]) / len(some)
     number, run = max(PRICE * factor, rough), RUN * factor**2
-    best, most = mask, _worth(mask, told, normal, number, run)
+    best, most = mask, float(worths(mask[None], told, normal, number, run)[0])
     for _ in range(MOVES):
-        moved = list(_moved(best, usable))
-        earned = [_worth(rows, told, normal, number, run) for rows in moved]
+        moved = np.concatenate(list(_moved(best, usable)))
+        earned = worths(moved, told, normal, number, run)
         which = int(np.argmax(earned))
         if earned[which] <= most:
             break
@@ -111,37 +105,48 @@ def _best(mask: np.ndarray, usable: np.ndarray, told: np.ndarray, normal: np.nda
     return best
 
 
-def _worth(rows: np.ndarray, told: np.ndarray, normal: np.ndarray, number: float, run: float) -> float:
-    """Say how many nats leaving out rows earns.
+def worths(masks: np.ndarray, told: np.ndarray, normal: np.ndarray, number: float, run: float) -> np.ndarray:
+    """Say how many nats each of some ways to leave out rows earns, (K,); all at once, since there are hundreds.
 
     Args:
-        rows: that are left out, (n,).
+        masks: rows that are left out, (K, n).
         told: b, (n,).
         normal: N, (n, n).
         number: price of a free number.
         run: price of a run of rows.
     """
-    some = np.flatnonzero(rows)
-    if not len(some):
-        return -np.inf
-    told, normal = told[some], normal[np.ix_(some, some)]
-    free = explained(told, normal) - number * len(some)
+    counts = masks.sum(1)
+    starts = masks & ~np.pad(masks, ((0, 0), (1, 0)))[:, :-1]
+    runs = starts.sum(1)
+    # Rows that stay are equations x = 0 of their own, so that all systems are of one size.
+    free = _explained_all(masks * told, np.where(masks[:, :, None] & masks[:, None], normal, np.eye(len(told))))
+    free -= number * counts
     # Runs that only lie too high or too low need one number each: their columns are added up.
-    first = np.flatnonzero(np.diff(some, prepend=-2) > 1)
-    alike = np.add.reduceat(np.add.reduceat(normal, first, axis=0), first, axis=1)
-    offset = explained(np.add.reduceat(told, first), alike)
-    offset -= number * (len(first) + SAME * (len(some) - len(first)))
-    return max(free, offset) - run * len(first)
+    which = np.where(masks, np.cumsum(starts, axis=1) - 1, -1)
+    members = (which[:, None] == np.arange(max(int(runs.max()), 1))[:, None]).astype(float)
+    alike = members @ normal @ np.swapaxes(members, 1, 2)
+    alike += (np.arange(members.shape[1]) >= runs[:, None])[:, None] * np.eye(members.shape[1])
+    offset = _explained_all(members @ told, alike) - number * (runs + SAME * (counts - runs))
+    return np.where(counts > 0, np.maximum(free, offset) - run * runs, -np.inf)
+
+
+def _explained_all(told: np.ndarray, normal: np.ndarray) -> np.ndarray:
+    """Give `explained` of K systems: b (K, n) and N (K, n, n)."""
+    return np.asarray(0.5 * (told * np.linalg.solve(normal, told[..., None])[..., 0]).sum(1))
 
 
 def _moved(mask: np.ndarray, usable: np.ndarray) -> Iterator[np.ndarray]:
-    """Give what a mask is after one end of a run moved by up to `OUT` rows, so that holes may be filled, too."""
+    """Give what a mask is after one end of a run moved by up to `OUT` rows, so that holes may be filled, too.
+
+    Yields:
+        For one end after the other its moves, (K, n).
+    """
+    rows = np.arange(len(mask))
     for edge in np.flatnonzero(np.diff(mask, prepend=False, append=False)).tolist():
-        for other in range(max(edge - OUT, 0), min(edge + OUT, len(mask)) + 1):
-            rows = slice(min(edge, other), max(edge, other))
-            moved = mask.copy()
-            moved[rows] = False if mask[rows].all() else usable[rows]
-            yield moved
+        other = np.arange(max(edge - OUT, 0), min(edge + OUT, len(mask)) + 1)[:, None]
+        between = (rows >= np.minimum(edge, other)) & (rows < np.maximum(edge, other))
+        inside = ~(between & ~mask).any(1, keepdims=True)
+        yield np.where(between, usable & ~inside, mask)
 
 
 def pruned(mask: np.ndarray, away: np.ndarray, longest: int) -> np.ndarray:
@@ -155,9 +160,13 @@ def pruned(mask: np.ndarray, away: np.ndarray, longest: int) -> np.ndarray:
     worst = running_maximum(worst, AROUND)
     worst *= CULPRIT
     away = np.where(np.abs(away) >= worst, away, 0.0)
-    kept = np.zeros_like(mask)
-    for first, stop in runs_of(mask):
-        bad = np.flatnonzero(np.abs(away[first:stop]) > KEEP)
+    far = np.abs(away) > KEEP
+    # Most faults are spikes: one row that stays a fault, or does not, between rows that are right.
+    beside = np.pad(far, 1)
+    alone = mask & ~np.pad(mask, 1)[:-2] & ~np.pad(mask, 1)[2:] & ~beside[:-2] & ~beside[2:]
+    kept = alone & far
+    for first, stop in runs_of(mask & ~alone):
+        bad = np.flatnonzero(far[first:stop])
         if not len(bad):
             continue
         low, high = first + int(bad[0]), first + int(bad[-1]) + 1
@@ -181,8 +190,8 @@ def _belongs(away: float, beside: float, soft: float) -> bool:
 def filled(mask: np.ndarray) -> np.ndarray:
     """Take single readings among many faults for faults, too: a wild sensor is right by chance."""
     filled = mask.copy()
-    for first, stop in runs_of(~mask):
-        around = mask[max(0, first - AROUND) : stop + AROUND]
-        if stop - first <= HOLE and first > 0 and stop < len(mask) and around.sum() >= AROUND // 2:
-            filled[first:stop] = True
+    firsts, stops = run_ends(~mask)
+    around = counts_in(mask, np.maximum(firsts - AROUND, 0), np.minimum(stops + AROUND, len(mask)))
+    small = (stops - firsts <= HOLE) & (firsts > 0) & (stops < len(mask)) & (around >= AROUND // 2)
+    filled[~mask] = np.repeat(small, stops - firsts)
     return filled

@@ -6,7 +6,6 @@ What is a fault beside calm readings is nothing among wild ones: prices that swi
 import numpy as np
 
 from wolf.numerics.running import running_median
-from wolf.readings.shapes import runs_of
 from wolf.statespace import LinearModel
 
 NEAR = 101  # errors around a row that tell how large they usually are there
@@ -76,10 +75,9 @@ def local_scale(errors: np.ndarray, usable: np.ndarray) -> np.ndarray:
     np.clip(sizes, *CALM_TO_WILD, out=sizes)
     scale = np.empty(len(errors))
     scale[usable] = sizes
-    for first, stop in runs_of(~usable):
-        scale[first:stop] = 0.5 * (
-            scale[first - 1 if first else stop] + scale[stop if stop < len(scale) else first - 1]
-        )
+    others = np.flatnonzero(~usable)
+    before = others - np.arange(1, len(others) + 1)  # which of the usable rows is the last one before each other row
+    scale[others] = 0.5 * (sizes[np.maximum(before, 0)] + sizes[np.minimum(before + 1, len(sizes) - 1)])
     return scale
 
 

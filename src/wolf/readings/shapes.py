@@ -4,6 +4,9 @@ import numpy as np
 
 SHORTEST_STUCK = 5  # repeats
 RARE = 1e-3  # runs of such a length that chance would bring, at most
+MANY = 60  # runs, from which on their own lengths tell how long they may be
+USUAL, LATE = 0.5, 0.9  # shares of the runs between whose lengths the tail is measured: faults are fewer than the rest
+LEAST_CHANCE = 0.1  # of a further repeat
 HABIT = 4.0  # times as long as other runs of the same value: what a series often does is no fault
 SELDOM = 2  # runs of one value that may be faults, among others
 LIMIT_RUNS = 4  # runs of the smallest or largest value, from which it is a limit that a series stays at
@@ -22,8 +25,30 @@ def runs_of(mask: np.ndarray) -> list[tuple[int, int]]:
         >>> runs_of(np.array([False, True, True, False, True]))
         [(1, 3), (4, 5)]
     """
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], mask.astype(np.int8), [0]])))
-    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
+    firsts, stops = run_ends(mask)
+    return list(zip(firsts.tolist(), stops.tolist(), strict=True))
+
+
+def run_ends(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Give the first rows of runs of True, and the rows after their last ones: for series with many runs.
+
+    Example:
+        >>> [ends.tolist() for ends in run_ends(np.array([False, True, True, False, True]))]
+        [[1, 4], [3, 5]]
+    """
+    edges = np.flatnonzero(np.diff(mask, prepend=False, append=False))
+    return edges[::2], edges[1::2]
+
+
+def counts_in(mask: np.ndarray, firsts: np.ndarray, stops: np.ndarray) -> np.ndarray:
+    """Count the rows of a mask from each first row up to each last one (exclusive).
+
+    Example:
+        >>> counts_in(np.array([True, False, True, True]), np.array([0, 2]), np.array([3, 4])).tolist()
+        [2, 2]
+    """
+    counts = np.concatenate([[0], np.cumsum(mask)])
+    return np.asarray(counts[stops] - counts[firsts])
 
 
 def stuck_rows(values: np.ndarray) -> np.ndarray:
@@ -45,15 +70,43 @@ def stuck_rows(values: np.ndarray) -> np.ndarray:
     lengths = np.array([stop - first for first, stop in runs])
     places = np.array([values[first] for first, _ in runs])
     count = int(np.isfinite(values).sum())
-    # The chance of a repeat, from how many runs begin: a long run does not move it.
-    chance = min(len(runs) / max(count - int(lengths.sum()), 1), 1.0)
+    longest = longest_by_chance(lengths, count)
     for (first, stop), length, place in zip(runs, lengths, places, strict=True):
-        if length < SHORTEST_STUCK or count * chance**length > RARE:
+        if length < max(SHORTEST_STUCK, longest):
             continue
-        alike = np.sort(lengths[places == place])[::-1]
-        if not _is_limit(values, place, count) and length >= HABIT * alike[SELDOM:].max(initial=0):
+        own = np.sort(lengths[places == place])[::-1][SELDOM:].max(initial=0)
+        as_others = len(runs) >= MANY and own <= 0.5 * longest
+        if not _is_limit(values, place, count) and (as_others or length >= HABIT * own):
             found[first:stop] = True
     return found
+
+
+def longest_by_chance(lengths: np.ndarray, count: int) -> float:
+    """Say how many repeats a run may have before chance would bring one so long in fewer than 1 in 1,000 such series.
+
+    Where readings repeat often, because they are rounded, their own runs tell: beyond the usual length u each further
+    repeat has the same chance p. With the longest runs cut off at c, since they may be faults, its maximum likelihood
+    estimate is 1 - n / Σ (min(L, c) - u) over runs with L > u, n of which are not cut off (a censored geometric law).
+    Where readings seldom repeat, each repeat has the chance that a run begins.
+
+    Args:
+        lengths: repeats of each run, (n,).
+        count: of all readings.
+
+    Example:
+        >>> repeats = np.random.default_rng(0).geometric(0.5, 400)
+        >>> round(longest_by_chance(repeats, 2000), 1), int(repeats.max())
+        (20.4, 9)
+    """
+    if len(lengths) >= MANY:
+        usual, late = np.quantile(lengths, [USUAL, LATE], method="lower")
+        beyond = np.minimum(lengths, late)[lengths > usual] - usual
+        ended = int(((lengths > usual) & (lengths <= late)).sum())
+        chance = max(1.0 - ended / beyond.sum(), LEAST_CHANCE) if beyond.sum() else LEAST_CHANCE
+        return float(late + np.log(RARE / (lengths >= late).sum()) / np.log(chance))
+    # From how many runs begin: a long run does not move it.
+    chance = min(len(lengths) / max(count - int(lengths.sum()), 1), 1.0)
+    return float(np.log(RARE / count) / np.log(chance)) if chance < 1.0 else np.inf
 
 
 def _is_limit(values: np.ndarray, place: float, count: int) -> bool:

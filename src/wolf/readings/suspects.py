@@ -25,19 +25,21 @@ def codes(values: np.ndarray) -> dict[float, int]:
         >>> codes(np.array([20.0, 21.0, -999.0, 20.5, -999.0, 21.5]))
         {-999.0: 2}
     """
-    present, counts = np.unique(values[np.isfinite(values)], return_counts=True)
-    plain = values[np.isfinite(values) & ~np.isin(values, CODES)]
+    known = values[np.isfinite(values)]
+    plain = known[~np.isin(known, CODES)]
     if not plain.size:
         return {}
     low, high = np.quantile(plain, [0.25, 0.75])
     room = 2 * (0.5 * high - 0.5 * low)
+    with np.errstate(over="ignore"):
+        far = (known < low - FAR * room) | (known > high + FAR * room)
+    present, counts = np.unique(known[far], return_counts=True)
     usual = np.isin(present, CODES) & (counts >= LEAST)
     often = usual | ((counts >= OFTEN) & (room > 0))
-    with np.errstate(over="ignore"):
-        far = (present < low - FAR * room) | (present > high + FAR * room)
-    others = present[~(often & far)]
+    near = known[~far]  # of these only the outermost can be next to what is far
+    others = np.concatenate([present[~often], [near.min(), near.max()] if near.size else []])
     found = {}
-    for value, count in zip(present[often & far].tolist(), counts[often & far].tolist(), strict=True):
+    for value, count in zip(present[often].tolist(), counts[often].tolist(), strict=True):
         if not others.size or np.abs(others - value).min() > room:  # alone, and not the end of a long tail
             found[value] = count
     return found

@@ -163,7 +163,8 @@ def _joined(first: Any, second: Any) -> Any:
 def _put(out: Sweep, rows: slice, model: LinearModel, means: np.ndarray, covs: np.ndarray) -> None:
     row = np.asarray(model.H)[0]
     out.mean[rows] = means @ row
-    out.variance[rows] = np.maximum((covs @ row) @ row, 0.0)
+    # One product with all entries: of small matrices, one by one takes longer than the filter.
+    out.variance[rows] = np.maximum(covs.reshape(len(covs), -1) @ np.outer(row, row).ravel(), 0.0)
 
 
 def _bucket(count: int) -> int:
