@@ -18,9 +18,7 @@ KINDS = ("", "spike", "burst", "stuck", "dropout", "drift", "shift", "gap")
 ROUNDS = 8  # of looking for faults
 TRIES = 4  # with higher limits each, while far too much looks like a fault
 HIGHER = 1.5
-ON_LINES = (
-    2.0  # the same where readings between measured ones lie on straight lines: errors gather at the measured ones
-)
+ON_LINES = 2.0  # the same where most readings lie on straight lines: errors gather at the others
 MOST_FAULTS = 0.15  # share of the readings
 MISPLACED = 1.5  # deviations from what others say, on the average over all readings of a suspicious value
 SAMPLE = 4_096  # rows that tell what usual errors are
