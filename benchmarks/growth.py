@@ -6,13 +6,17 @@ from typing import Any
 import numpy as np
 from libraries import LIBRARIES, installed
 from timing import Run, cpu_times, number
-from waiting import linear_model
+from waiting import PAUSE, linear_model
 
 import wolf
 
 LENGTHS = (10, 100, 1_000, 10_000, 100_000)
 STATES = (1, 2, 4, 8, 16, 32, 64)
 MEASURED = (1, 2, 4, 8)
+LARGE = (32, 40, 50, 64, 100)  # states, half of them measured, where the default may cost LIMIT Kalman filters
+LARGE_STEPS = 200
+LARGE_ROUNDS = 6
+LIMIT = 2.5
 SERIES = (1, 10, 100, 1_000, 10_000)
 STEPS = 2_000
 SERIES_STEPS = 100
@@ -28,6 +32,17 @@ def one_series(model: wolf.LinearModel, steps: int) -> dict[str, float | str]:
         runs[RIVAL] = Run(lambda library: library.filter(ys), steps, partial(LIBRARIES[RIVAL], model))
     engine = wolf.filter(model, ys).engine.split(":")[0]
     return cpu_times(runs, 3 if steps <= STEPS else 2) | {"engine": engine}
+
+
+def large(size: int) -> dict[str, float | str]:
+    """Give ns a step of a large dense model, of many rounds in turn; its columns are those of `one_series`."""
+    model = linear_model(size)
+    ys = np.random.default_rng(0).normal(size=(LARGE_STEPS, model.obs_dim))
+    runs = {n: Run(partial(wolf.filter, model, ys, method=m), LARGE_STEPS) for n, m in METHODS.items()}
+    found = cpu_times(runs, LARGE_ROUNDS, PAUSE)
+    engine = wolf.filter(model, ys).engine.split(":")[0]
+    ratio = found["default"] / found["KF"]
+    return found | {"engine": f"{engine}, default {ratio:.1f} KF{'' if ratio <= LIMIT else f' (above {LIMIT})'}"}
 
 
 def many_series(count: int) -> dict[str, float | str]:
@@ -46,6 +61,7 @@ def lines() -> list[str]:
     rows = {f"{steps:,} steps, (4, 2)": one_series(linear_model(4), steps) for steps in LENGTHS}
     rows |= {f"{size} states, 1 measured": one_series(linear_model(size, 1), STEPS) for size in STATES}
     rows |= {f"8 states, {size} measured": one_series(linear_model(8, size), STEPS) for size in MEASURED}
+    rows |= {f"{size} states, {size // 2} measured": large(size) for size in LARGE}
     rows |= {f"{count:,} series of {SERIES_STEPS} steps": many_series(count) for count in SERIES}
     columns = [*METHODS, RIVAL]
     found = [f"| ns a step | {' | '.join(columns)} | engine |", "|---|" + "---|" * (len(columns) + 1)]

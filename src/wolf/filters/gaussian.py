@@ -157,7 +157,7 @@ class GaussianFilter(Filter):
 
         view, residual = look(None)
         hidden = view.hide(y.observed)
-        large = isinstance(predicted, Gaussian) and linalg.by_library(min(len(residual), len(predicted.mean)))
+        large = isinstance(predicted, Gaussian) and self._is_large(min(len(residual), len(predicted.mean)))
         if large:  # what is hidden counts nothing anywhere, so that one product with a large covariance is enough
             view = hidden
         factor = predicted.innovation(view, obs_cov, y.observed)
@@ -181,6 +181,14 @@ class GaussianFilter(Filter):
             info = info._replace(noise_scale=believed.scales[0], dynamics_scale=believed.scales[1])
         memory = jax.tree.map(lambda new, old: jnp.where(used, new, old), believed.memory, state.memory)
         return GaussianState(belief, state.t + 1, memory), info
+
+    def _is_large(self, size: int) -> bool:
+        """Say whether matrices of this size are multiplied as seldom as can be.
+
+        Straight-line code finds by itself what is computed twice, and a rule that asks for no product of its own has
+        nothing to share.
+        """
+        return linalg.by_library(size) or (size > linalg.SMALL and self.noise.mixes)
 
     def _learn(
         self, predicted: Belief, view: Affine, residual: Array, obs_cov: Array, update: Update, look: Callable

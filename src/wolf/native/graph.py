@@ -15,7 +15,7 @@ import numpy as np
 
 from wolf.native.dense import Dense
 
-MOST = 60_000  # nodes, dead ones included, at which translating is given up: a long loop would be written out
+MOST = 70_000  # nodes, dead ones included, at which translating is given up: a long loop would be written out
 
 Kind = str  # "f" a number of the run's precision, "i" a 32-bit integer, "b" a truth value
 

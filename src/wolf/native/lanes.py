@@ -23,13 +23,40 @@ def load(out: Writer, pointers: list[str], offsets: Iterable[int], kind: str, me
     wanted = sorted(set(offsets))
     if kind != "f" or len(pointers) == 1 or len(wanted) <= LONG:
         return {offset: _load_one(out, pointers, offset, memory, kind) for offset in wanted}
-    near = out.matrix(1, wanted[-1] + 1)
-    out.used.add(_mover(out.number, out.lanes, together=True))
-    for lane, pointer in enumerate(pointers):
-        at = out.define(f"getelementptr {memory}, ptr {near}, i64 {lane}")
-        out.add(f"call void @gather(ptr {at}, ptr {pointer}, i64 {wanted[-1] + 1})")
+    near = bring(out, pointers, wanted[-1] + 1)
     places = {offset: out.define(f"getelementptr {out.types['f']}, ptr {near}, i64 {offset}") for offset in wanted}
     return {offset: out.define(f"load {out.types['f']}, ptr {place}, align 8") for offset, place in places.items()}
+
+
+def bring(out: Writer, pointers: list[str], count: int) -> str:
+    """Put the first numbers of each lane into memory of all of them, and say where that is.
+
+    Args:
+        out: what is written.
+        pointers: of each lane, or one for all.
+        count: of numbers.
+    """
+    near = out.matrix(1, count)
+    out.used.add(_mover(out.number, out.lanes, together=True))
+    for lane, pointer in enumerate(pointers * (out.lanes // len(pointers))):
+        at = out.define(f"getelementptr {out.number}, ptr {near}, i64 {lane}")
+        out.add(f"call void @gather(ptr {at}, ptr {pointer}, i64 {count})")
+    return near
+
+
+def take(out: Writer, pointers: list[str], near: str, count: int) -> None:
+    """Put numbers that lie in memory of all lanes where each has its own.
+
+    Args:
+        out: what is written.
+        pointers: of each lane.
+        near: where those of all lanes lie.
+        count: of numbers.
+    """
+    out.used.add(_mover(out.number, out.lanes, together=False))
+    for lane, pointer in enumerate(pointers):
+        at = out.define(f"getelementptr {out.number}, ptr {near}, i64 {lane}")
+        out.add(f"call void @scatter(ptr {at}, ptr {pointer}, i64 {count})")
 
 
 def store(out: Writer, pointers: list[str], values: dict[int, str], kind: str, memory: str) -> None:
@@ -51,10 +78,7 @@ def store(out: Writer, pointers: list[str], values: dict[int, str], kind: str, m
     for offset, value in values.items():
         place = out.define(f"getelementptr {out.types['f']}, ptr {near}, i64 {offset}")
         out.add(f"store {out.types['f']} {value}, ptr {place}, align 8")
-    out.used.add(_mover(out.number, out.lanes, together=False))
-    for lane, pointer in enumerate(pointers):
-        at = out.define(f"getelementptr {memory}, ptr {near}, i64 {lane}")
-        out.add(f"call void @scatter(ptr {at}, ptr {pointer}, i64 {count})")
+    take(out, pointers, near, count)
 
 
 def _load_one(out: Writer, pointers: list[str], offset: int, memory: str, kind: str) -> str:

@@ -1,11 +1,17 @@
 """The functions around a step, in LLVM's language: one that runs once for a model, one over series and steps."""
 
-from wolf.native import lanes
+from itertools import islice
+
+from wolf.native import lanes, places
+from wolf.native.carrying import Carried
 from wolf.native.dense import Dense
 from wolf.native.graph import ONCE, STEP, Graph
 from wolf.native.layout import Layout
 from wolf.native.machine import is_small
+from wolf.native.places import Home
 from wolf.native.writing import TOGETHER, Writer
+
+MANY = 500  # numbers of a model from which the compiler does not keep them in registers
 
 # What the table of addresses begins with, three numbers each; the last two are for `calls.py`: where the code is and
 # where the report goes, sizes in bytes and the place of the number that says whether a new model is sound.
@@ -108,19 +114,22 @@ class _Run:
         self._addresses()
         self._load_model()
         self._hold_model()
-        before = self._load_state()
+        carried = Carried(out, self.layout, self.alive, self.state, self.counts)
+        before = carried.load()
         end = self._lengths()
         out.add("br label %step")
         entering = out.label
         out.start("step")
-        phis = self._phis(before, entering)
+        out.add(f"%t = phi i64 [ 0, %{entering} ], [ %t.next, %@LATCH@ ]")
+        carried.take(before, entering)
         more = out.define("icmp slt i64 %t, %steps")
         out.add(f"br i1 {more}, label %body, label %finish")
         out.start("body")
         self._load_rows()
         self._write_step()
+        carried.put()
         self._store_results()
-        after = self._next(phis, end)
+        after = carried.advance(end)
         out.add("%t.next = add i64 %t, 1")
         latch = out.label
         out.add("br label %step")
@@ -130,7 +139,7 @@ class _Run:
         text = text.replace("@LATCH@", latch)
         out.lines = []
         out.start("finish")
-        self._store_state(phis)
+        carried.store()
         out.add("br label %done")
         out.start("done")
         out.add(f"%s.next = add i64 %s, {self.lanes}")
@@ -197,6 +206,10 @@ class _Run:
         """Load what was made once for the model; outside of the steps, for the compiler to keep what it can."""
         out = self.out
         wanted = {offset: number for offset, number in enumerate(self.layout.kept) if number in self.alive}
+        if len(wanted) >= MANY:  # more than registers can keep: they are read where they lie
+            base = self.model[0] if self.lanes == 1 else lanes.bring(out, self.model, max(wanted) + 1)
+            out.homes |= {n: Home(base, offset) for offset, n in wanted.items() if self.graph.nodes[n].kind == "f"}
+            wanted = {offset: n for offset, n in wanted.items() if self.graph.nodes[n].kind != "f"}
         for offset, value in lanes.load(out, self.model, wanted, "f", out.number).items():
             number = wanted[offset]
             kind = self.graph.nodes[number].kind
@@ -215,19 +228,6 @@ class _Run:
                     if all(self.graph.nodes[each].block == ONCE for each in numbers):
                         self.out.hold(numbers, rows, columns)
 
-    def _load_state(self) -> list[str]:
-        """Load where each lane's series stands."""
-        found: dict[tuple[str, int], str] = {}
-        for kind, pointers, memory in self._kinds():
-            offsets = [place.offset for place in self.layout.state if place.kind == kind]
-            loaded = lanes.load(self.out, pointers, offsets, kind, memory)
-            found |= {(kind, offset): value for offset, value in loaded.items()}
-        return [found[place.kind, place.offset] for place in self.layout.state]
-
-    def _kinds(self) -> list[tuple[str, list[str], str]]:
-        """List the kinds of numbers that a state has, where they are, and their types in memory."""
-        return [("f", self.state, self.out.number), ("i", self.counts, "i32"), ("b", self.counts, "i32")]
-
     def _lengths(self) -> str | None:
         if not self.layout.ragged:
             return None
@@ -240,17 +240,6 @@ class _Run:
         for lane, end in enumerate(ends):
             whole = self.out.define(f"insertelement {kind} {whole}, i64 {end}, i32 {lane}")
         return whole
-
-    def _phis(self, before: list[str], entering: str) -> list[str]:
-        out = self.out
-        out.add(f"%t = phi i64 [ 0, %{entering} ], [ %t.next, %@LATCH@ ]")
-        names = []
-        for i, (place, value) in enumerate(zip(self.layout.state, before, strict=True)):
-            kind = out.types[place.kind]
-            names.append(out.define(f"phi {kind} [ {value}, %{entering} ], [ @NEXT{i}@, %@LATCH@ ]"))
-            if place.node in self.alive:
-                out.names[place.node] = names[-1]
-        return names
 
     def _at_step(self, pointers: list[str], group: int) -> list[str]:
         offset = self.out.define(f"mul i64 %t, {self.strides[group]}")
@@ -272,26 +261,18 @@ class _Run:
         results = iter(self.layout.results)
         for group, output in enumerate(self.layout.outputs):
             here = self._at_step(self.outs[group], len(self.layout.groups) + group)
+            numbers = list(islice(results, output.size))
+            if output.kind == "f" and len(numbers) >= places.FEWEST:
+                self._store_many(here, numbers)
+                continue
             memory = {"f": self.out.number, "i": output.memory, "b": "i8"}[output.kind]
-            values = {offset: self.out.name(next(results)) for offset in range(output.size)}
-            lanes.store(self.out, here, values, output.kind, memory)
+            lanes.store(self.out, here, dict(enumerate(map(self.out.name, numbers))), output.kind, memory)
 
-    def _next(self, phis: list[str], end: str | None) -> list[str]:
-        """Take over the new state, except where a series has ended."""
-        new = [self.out.name(number) for number in self.layout.next_state]
-        if end is None:
-            return new
-        out = self.out
-        now = out.splat("%t", "i64")
-        alive = out.define(f"icmp slt {out.wide('i64')} {now}, {end}")
-        kinds = [out.types[place.kind] for place in self.layout.state]
-        return [
-            out.define(f"select {out.types['b']} {alive}, {kind} {a}, {kind} {b}")
-            for kind, a, b in zip(kinds, new, phis, strict=True)
-        ]
-
-    def _store_state(self, phis: list[str]) -> None:
-        both = list(zip(self.layout.state, phis, strict=True))
-        for kind, pointers, memory in self._kinds():
-            values = {offset: value for place, value in both if place.kind == kind for offset in place.everywhere}
-            lanes.store(self.out, pointers, values, kind, memory)
+    def _store_many(self, here: list[str], numbers: list[int]) -> None:
+        """Store an array from wherever its numbers are."""
+        if self.lanes == 1:
+            self.out.fill(here[0], numbers, range(len(numbers)), lasts=False)
+            return
+        near = self.out.matrix(1, len(numbers))
+        self.out.fill(near, numbers, range(len(numbers)), lasts=False)
+        lanes.take(self.out, here, near, len(numbers))

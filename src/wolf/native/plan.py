@@ -12,6 +12,7 @@ from wolf.numerics import forking
 
 Engine = Literal["auto", "native", "xla"]
 ENGINES = ("auto", "native", "xla")
+LARGEST_BACK = 18_000  # operations of a walk back: from some 43 full states on LAPACK is quicker at its gain
 MOST_STATES = 64  # above that there is no need to look: a covariance alone would be too many numbers
 
 
@@ -79,6 +80,7 @@ def plan_back(
     if models[0].state_dim > MOST_STATES or machine.available() is not None:
         return None
     try:
-        return Prepared(take_apart(models, moments, dtype, False, inputs, "final", back=back))
+        most = LARGEST_BACK if isinstance(back, Back) else LARGEST
+        return Prepared(take_apart(models, moments, dtype, False, inputs, "final", back=back), most)
     except (RefusedError, UnsuitedError):
         return None

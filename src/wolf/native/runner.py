@@ -22,7 +22,7 @@ from wolf.native.kinds import Arguments, Signature
 from wolf.native.loops import HEAD, write_once, write_run
 from wolf.native.tracing import Facts, StepGraph, row_shapes, trace
 
-LARGEST = 30_000  # operations of a step; above that XLA compiles in less time, and its loops catch up
+LARGEST = 40_000  # operations of a step; above that XLA compiles in far less time, and its loops catch up
 LANES = 8  # series in one register: 512 bits of double precision
 KEPT = 256  # compiled kinds; each takes some ten kilobytes
 
@@ -188,7 +188,7 @@ def compiled(kind: Signature, most: float = LARGEST) -> Compiled:
     if isinstance(found, str):
         raise UnsuitedError(found)
     if found.facts.operations > most:
-        raise UnsuitedError(f"a step takes {found.facts.operations} operations, and above {LARGEST} XLA is quicker")
+        raise UnsuitedError(f"a step takes {found.facts.operations} operations, and above {most} XLA is quicker")
     return found
 
 

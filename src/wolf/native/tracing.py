@@ -12,7 +12,7 @@ from wolf.belief import Gaussian
 from wolf.engine import run
 from wolf.engine.saving import SAVERS
 from wolf.native import again, backward, composed
-from wolf.native.graph import ONCE, STEP, Graph, Node
+from wolf.native.graph import ONCE, STEP, Graph
 from wolf.native.ids import RefusedError, kind_of
 from wolf.native.kinds import Again, Signature, count_values, num_parameters
 from wolf.native.layout import Layout, Output, Place, Slot
@@ -20,7 +20,7 @@ from wolf.native.translate import translate
 from wolf.numerics.linalg import straight_line
 from wolf.numerics.precision import precision
 
-MOST_ENTRIES = 400_000  # numbers that a step makes, most of which may be folded
+MOST_ENTRIES = 500_000  # numbers that a step makes, most of which may be folded
 COVARIANCES = ("Q", "R", "dynamics_cov", "obs_cov")
 
 
@@ -243,7 +243,7 @@ def _place(kind: Signature, program: Any, shapes: list[Any], saved: Any, values:
     outputs = [_output(leaf, kind.dtype) for leaf in jax.tree.leaves(saved)]
     wanted = [number for ids in saving for number in ids.ravel().tolist()]
     alive = graph.needed([*next_state, *wanted])
-    operations = sum(map(_cost, (graph.nodes[n] for n in alive)))
+    operations = _operations(graph, alive)
     groups = [*row_shapes(kind), *_varying_groups(kind)]
     kept = _kept(graph, alive, [*next_state, *wanted])
     fixed = [
@@ -256,11 +256,21 @@ def _place(kind: Signature, program: Any, shapes: list[Any], saved: Any, values:
     return StepGraph(graph, layout, (None, (), ()), jax.tree.structure(saved), operations, (graph, layout))
 
 
-def _cost(node: Node) -> int:
-    """Count the lines of a node in every step; what a loop takes and gives is counted with it, at half the price."""
-    if node.op in ("const", "input", "part") or node.block == ONCE:
-        return 0
-    return int(node.value.moved) // 2 if node.op == "dense" else 1
+def _operations(graph: Graph, alive: set[int]) -> int:
+    """Count the lines of a step; a number that a loop takes or gives is half of one.
+
+    What one loop gives and another takes is moved by tables, without a line.
+    """
+    lines, moved = 0, set[int]()
+    for number in alive:
+        node = graph.nodes[number]
+        if node.op in ("const", "input", "part") or node.block == ONCE:
+            continue
+        loop = node.op == "dense"
+        lines += not loop
+        if node.op != "phi":
+            moved |= {arg for arg in node.args if loop != (graph.nodes[arg].op in ("const", "input", "part"))}
+    return lines + len(moved) // 2
 
 
 def _row_nodes(graph: Graph, slots: Slots, name: str, shape: tuple[int, ...]) -> np.ndarray:

@@ -3,13 +3,17 @@
 The text is plain: no fast-math flag anywhere, so that nothing is contracted, reordered, or assumed to be finite.
 """
 
+import math
 import struct
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import takewhile
 from typing import Any
 
-from wolf.native import dense, factor, shifted
+from wolf.native import dense, factor, places, shifted
 from wolf.native.elementary import EXPONENTIAL, LOGARITHM
 from wolf.native.graph import Graph
+from wolf.native.places import Home
 
 
 class Writer:
@@ -24,12 +28,15 @@ class Writer:
         self.graph, self.lanes = graph, lanes
         self.number = "double" if graph.dtype.itemsize == 8 else "float"
         self.types = {"f": self.wide(self.number), "i": self.wide("i32"), "b": self.wide("i1")}
+        self.bytes = (8 if self.number == "double" else 4) * lanes  # of a number, of all lanes
         self.lines: list[str] = []
         self.names: dict[int, str] = {}
         self.used: set[str] = set()
         self.label = "entry"
         self.room: list[str] = []  # memory for matrices, to be set aside where the function begins
+        self.homes: dict[int, Home] = {}  # of nodes that lie in memory; those that loops made are known by themselves
         self._held: dict[tuple, str] = {}  # matrices that are in memory, by their nodes
+        self._loaded: dict[int, str] = {}  # names of what was loaded from there
         self._fresh = 0
 
     def wide(self, one: str) -> str:
@@ -76,7 +83,51 @@ class Writer:
     def name(self, number: int) -> str:
         """Give what a node is called, or its value."""
         node = self.graph.nodes[number]
-        return self.literal(node.value, node.kind) if node.op == "const" else self.names[number]
+        if node.op == "const":
+            return self.literal(node.value, node.kind)
+        if number in self.names:
+            return self.names[number]
+        if number not in self._loaded:
+            base, at = self._home(number)
+            place = self.define(f"getelementptr {self.types['f']}, ptr {base}, i64 {at}")
+            self._loaded[number] = self.define(f"load {self.types['f']}, ptr {place}, align 8")
+        return self._loaded[number]
+
+    def _home(self, number: int) -> Home:
+        """Say where in memory a number lies."""
+        if number in self.homes:
+            return self.homes[number]
+        loop, part = self.graph.nodes[number].args
+        return Home(self.names[loop], self.graph.nodes[loop].value.place(part, self.lanes))
+
+    def _known(self, number: int) -> bool:
+        """Say whether a node is there already, or lies in memory."""
+        return number in self.names or self._at_home(number)
+
+    def _at_home(self, number: int) -> bool:
+        node = self.graph.nodes[number]
+        return number in self.homes or (node.op == "part" and node.args[0] in self.names)
+
+    def fill(self, base: str, numbers: Sequence[int], at: Sequence[int], lasts: bool = True) -> None:
+        """Store numbers at places behind an address, each from where it is: a register or memory.
+
+        Args:
+            base: the address.
+            numbers: nodes.
+            at: the place of each.
+            lasts: whether they stay there until the next step, to be taken from there by others.
+        """
+        many = len(numbers) >= places.FEWEST
+        moved: list[tuple[int, Home]] = []
+        for number, place in zip(numbers, at, strict=True):
+            if many and self._at_home(number):
+                moved.append((place, self._home(number)))
+                continue
+            target = self.define(f"getelementptr {self.types['f']}, ptr {base}, i64 {place}")
+            self.add(f"store {self.types['f']} {self.name(number)}, ptr {target}, align 8")
+            if many and lasts and self.graph.nodes[number].op != "const":
+                self.homes[number] = Home(base, place)
+        places.move(self, base, moved)
 
     def block(self, block: int, alive: set[int], done: set[int]) -> None:
         """Write the nodes of one block that are needed, in their order."""
@@ -92,36 +143,32 @@ class Writer:
         """
         for place, number in enumerate(mine):
             node = self.graph.nodes[number]
-            if number in self.names:  # made together with others
+            if number in self.names or node.op == "part":  # made together with others, or loaded when it is needed
                 continue
             if node.op in TOGETHER and self.lanes == 1 and len(row := self._alike(mine[place:])) > 1:
                 self._together(node.op, row)
             elif node.op == "phi":
                 if node.args[0] not in done:
                     done.add(node.args[0])
-                    held = dict(self._held)  # what one side puts into memory, the other may not have
                     self.branch(node.args[0], alive, done)
-                    self._held = held
             elif node.op == "dense":
                 self.names[number] = self._loop(node)
-            elif node.op == "part":
-                self.names[number] = self._part(node)
             elif node.op not in ("const", "input"):
                 self.names[number] = self.operation(node)
 
     def _alike(self, numbers: list[int]) -> list[int]:
         """Take the first of these and what follows it as long as it is the same operation, on what is there."""
         nodes, first = self.graph.nodes, self.graph.nodes[numbers[0]]
-        row = takewhile(lambda n: nodes[n].op == first.op and nodes[n].args[0] in self.names, numbers[:MOST_TOGETHER])
+        row = takewhile(lambda n: nodes[n].op == first.op and self._known(nodes[n].args[0]), numbers[:MOST_TOGETHER])
         return list(row) if self.number == "double" else []
 
     def _together(self, op: str, numbers: list[int]) -> None:
         """Write a long operation for several numbers at once: entries of one array, which lie side by side."""
         before, whole = (self.lanes, self.types), "poison"
+        inputs = [self.name(self.graph.nodes[number].args[0]) for number in numbers]
         self.lanes = len(numbers)
         self.types = {"f": self.wide(self.number), "i": self.wide("i32"), "b": self.wide("i1")}
-        for lane, number in enumerate(numbers):
-            given = self.names[self.graph.nodes[number].args[0]]
+        for lane, given in enumerate(inputs):
             whole = self.define(f"insertelement {self.types['f']} {whole}, {self.number} {given}, i32 {lane}")
         made, kind = TOGETHER[op](self, whole), self.types["f"]
         self.lanes, self.types = before
@@ -142,8 +189,9 @@ class Writer:
             froms = []
             for side in (0, 1):
                 self.start(labels[side])
-                self.block(branch.blocks[side], alive, done)
-                ends.append([self.name(pair[side]) for pair in pairs])
+                with self._aside():
+                    self.block(branch.blocks[side], alive, done)
+                    ends.append([self.name(pair[side]) for pair in pairs])
                 froms.append(self.label)
                 self.add(f"br label %{labels[2]}")
             self.start(labels[2])
@@ -175,8 +223,9 @@ class Writer:
         inside, after, before = self.fresh("side")[1:], self.fresh("after")[1:], self.label
         self.add(f"br i1 {any_lane}, label %{inside}, label %{after}")
         self.start(inside)
-        self.block(branch.blocks[side], alive, done)
-        values = [self.name(pair[side]) for pair in pairs]
+        with self._aside():
+            self.block(branch.blocks[side], alive, done)
+            values = [self.name(pair[side]) for pair in pairs]
         end = self.label
         self.add(f"br label %{after}")
         self.start(after)
@@ -185,12 +234,21 @@ class Writer:
             for kind, value in zip(kinds, values, strict=True)
         ]
 
-    def matrix(self, rows: int, columns: int) -> str:
-        """Set memory aside for a matrix; what fills its rows up stays zero."""
+    @contextmanager
+    def _aside(self) -> Iterator[None]:
+        """Forget afterwards what one side of a choice loads and puts into memory: the other may not have it."""
+        before = dict(self._held), dict(self._loaded), dict(self.homes)
+        try:
+            yield
+        finally:
+            self._held, self._loaded, self.homes = before
+
+    def matrix(self, rows: int, columns: int, zeros: bool = False) -> str:
+        """Set memory aside for a matrix; what fills its rows up stays zero, and all that is never stored if asked."""
         name, count = self.fresh("m"), rows * dense.stride(columns, self.lanes)
         self.room.append(f"  {name} = alloca [{count} x {self.types['f']}], align 64")
-        if dense.stride(columns, self.lanes) > columns:
-            size = count * (8 if self.number == "double" else 4)  # by a call: the compiler would write each number out
+        if zeros or dense.stride(columns, self.lanes) > columns:
+            size = count * self.bytes  # by a call: the compiler would write each number out
             self.used.add("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
             self.room.append(f"  call void @llvm.memset.p0.i64(ptr {name}, i8 0, i64 {size}, i1 false)")
         return name
@@ -199,12 +257,16 @@ class Writer:
         """Put a matrix into memory, if it is not there yet, and say where it is."""
         key = (rows, columns, numbers)
         if key not in self._held:
-            self._held[key] = base = self.matrix(rows, columns)
-            for i, number in enumerate(numbers):
-                at = i // columns * dense.stride(columns, self.lanes) + i % columns
-                place = self.define(f"getelementptr {self.types['f']}, ptr {base}, i64 {at}")
-                self.add(f"store {self.types['f']} {self.name(number)}, ptr {place}, align 8")
+            many = len(numbers) >= places.FEWEST
+            stored = [i for i, number in enumerate(numbers) if not (many and self._is_zero(number))]
+            self._held[key] = base = self.matrix(rows, columns, zeros=len(stored) < len(numbers))
+            at = [i // columns * dense.stride(columns, self.lanes) + i % columns for i in stored]
+            self.fill(base, [numbers[i] for i in stored], at)
         return self._held[key]
+
+    def _is_zero(self, number: int) -> bool:
+        value = self.graph.value(number)
+        return isinstance(value, float) and value == 0.0 and math.copysign(1.0, value) > 0
 
     def _loop(self, node: Any) -> str:
         """Call the loop of a product or a solution."""
@@ -240,13 +302,6 @@ class Writer:
         self.used |= set(shifted.function(shape, self.number, self.lanes))
         self.add(f"call void @{shape.name}({', '.join(f'ptr {each}' for each in (*given, result))})")
         return result
-
-    def _part(self, node: Any) -> str:
-        """Load a number that a loop made."""
-        at = self.graph.nodes[node.args[0]].value.place(node.args[1], self.lanes)
-        kind = self.types["f"]
-        place = self.define(f"getelementptr {kind}, ptr {self.names[node.args[0]]}, i64 {at}")
-        return self.define(f"load {kind}, ptr {place}, align 8")
 
     def operation(self, node: Any) -> str:
         """Write one operation."""
