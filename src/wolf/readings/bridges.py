@@ -1,22 +1,25 @@
-"""Long gaps: bridged by whichever of a few models does it best elsewhere in the same series.
+"""Long gaps: bridged by what does it best elsewhere in the same series.
 
 What foretells the next reading best need not know the way over a gap: a slope that holds for a few steps leads astray
-in twenty. So the runners-up of a choice are asked, too. Gaps of the same length are cut into the good part of the
-series, and whichever model comes closest to what was cut out bridges those that are there.
+in twenty. So the runners-up of a choice are asked, too, and autoregressions. Gaps of the same length are cut into the
+good part of the series, and whichever comes closest to what was cut out, or the average of a few that comes closer
+still (`stacking`), bridges those that are there.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
 
+from wolf.readings import autoregressions
+from wolf.readings.scales import season_of
 from wolf.readings.shapes import runs_of
+from wolf.readings.stacking import stacked
 from wolf.readings.sweeps import Build, Sweep, sweep
 
 SHORTEST = 6  # rows of a gap in which models differ
 EVERY = 3  # lengths of a gap from one that is cut out to the next
 SAMPLE = 4_096  # rows that gaps are cut into
 FEWEST = 10  # of such gaps, to tell models apart
-BETTER = 0.98  # share of the chosen model's error that another one must stay below
 ROUNDS = 2  # of cutting, at other places each
 
 
@@ -39,7 +42,7 @@ def long_gaps(used: np.ndarray) -> np.ndarray:
 def bridge(
     seen: Sweep, others: Sequence[Build], build: Build, used: np.ndarray, noise: np.ndarray, gaps: np.ndarray | None
 ) -> None:
-    """Bridge long gaps anew if another model does it better; changes mean and variance of `seen` there.
+    """Bridge long gaps anew if others do it better; changes mean and variance of `seen` there.
 
     Args:
         seen: what the chosen model says.
@@ -58,13 +61,55 @@ def bridge(
     cuts = [cut_out(used[some], length, turn) for turn in range(ROUNDS)]
     if sum(len(runs_of(cut)) for cut in cuts) < FEWEST:
         return
-    given = (used[some], noise[some], None if gaps is None else gaps[some])
-    errors = [_error(each, cuts, *given) for each in (build, *others)]
-    best = int(np.argmin(errors))
-    if errors[best] < BETTER * errors[0]:
-        told = sweep(others[best - 1], used, noise, gaps)
-        seen.mean[rows] = told.mean[rows]
-        np.maximum(seen.variance, told.variance, out=seen.variance, where=rows)  # neither is sure to know it better
+    builds = (build, *others)
+    regress = gaps is None and autoregressions.can_bridge(used[some], len(runs_of(rows)))
+    told = []
+    for cut in cuts:
+        left = np.where(cut, np.nan, used[some])
+        means = [sweep(each, left, noise[some], None if gaps is None else gaps[some]).mean for each in builds]
+        means += _regressed(builds, left, means[0]) if regress else []
+        told.append(np.stack(means)[:, cut] - used[some][cut])
+    errors = np.concatenate(told, axis=1)
+    weights = stacked(errors[:, np.isfinite(errors[0])])
+    mean = weights[0] * seen.mean[rows]
+    if regress and weights[len(builds) :].any():
+        means = _regressed(builds, used, seen.mean, weights[len(builds) :])
+        mean += weights[len(builds) :] @ np.stack(means)[:, rows]
+    for i in np.flatnonzero(weights[1 : len(builds)]).tolist():
+        also = sweep(others[i], used, noise, gaps)
+        mean += weights[1 + i] * also.mean[rows]
+        np.maximum(seen.variance, also.variance, out=seen.variance, where=rows)  # none is sure to know it better
+    seen.mean[rows] = mean
+
+
+def _regressed(
+    builds: Sequence[Build], used: np.ndarray, start: np.ndarray, weights: np.ndarray | None = None
+) -> list[np.ndarray]:
+    """Bridge by autoregressions with a mean and without one, fitted to the middle of the series; (T,) each.
+
+    Args:
+        builds: models, whose seasons are taken.
+        used: readings, NaN where there is none, (T,).
+        start: what another bridge says, (T,).
+        weights: of the autoregressions, if known: what has none is not asked.
+    """
+    first = max(0, (len(used) - SAMPLE) // 2)
+    some, known = slice(first, first + SAMPLE), np.isfinite(used)
+    middle = float(np.median(used[some][known[some]]))
+    filled = np.where(known, used, start) - middle
+    periods = {period for each in builds if (period := season_of(each(None))) is not None}
+    told = [
+        autoregressions.fit(filled[some], known[some], lags, differenced)
+        for lags in autoregressions.lags_for(filled[some], known[some], sorted(periods))
+        for differenced in (False, True)
+    ]
+    gaps = runs_of(long_gaps(used))
+    return [
+        autoregressions.interpolate(each, told[i % 2], filled, gaps) + middle
+        if weights is None or weights[i] > 0.0
+        else filled
+        for i, each in enumerate(told)
+    ]
 
 
 def cut_out(used: np.ndarray, length: int, turn: int) -> np.ndarray:
@@ -81,9 +126,3 @@ def cut_out(used: np.ndarray, length: int, turn: int) -> np.ndarray:
         if not missing[max(first - length, 0) : first + 2 * length].any():
             cut[first : first + length] = True
     return cut
-
-
-def _error(build: Build, cuts: list[np.ndarray], used: np.ndarray, noise: np.ndarray, gaps: np.ndarray | None) -> float:
-    """Say how far a model is from readings that are cut out, on the average."""
-    apart = [used[cut] - sweep(build, np.where(cut, np.nan, used), noise, gaps).mean[cut] for cut in cuts]
-    return float(np.nanmean(np.abs(np.concatenate(apart))))
