@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 import wolf
 from wolf.choosing import rounding, straight
+from wolf.cli import main
 from wolf.readings import Options, clean
 from wolf.readings.shapes import longest_by_chance, run_ends, stuck_rows
 
@@ -133,3 +135,19 @@ def test_filled_in_readings_have_hardly_a_fault_and_it_is_told():
     damaged = values.copy()
     damaged[[300, 700, 1_101]] += 40.0
     assert np.flatnonzero(in_hindsight(damaged).outlier).tolist() == [300, 700, 1_101]
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        (np.round(slow(5)), "pressure: readings are rounded to 1"),
+        (np.interp(HOURS, HOURS[::2], slow(6)[::2]), "pressure: only every second reading tells something"),
+        (slow(7), None),
+    ],
+)
+def test_look_tells_what_readings_are_worth(column, words, tmp_path):
+    path = tmp_path / "in.csv"
+    path.write_text("pressure\n" + "\n".join(f"{value!r}" for value in column.tolist()))
+    told = CliRunner().invoke(main, ["look", str(path)]).output
+    assert "pressure" in told
+    assert (words in told) if words else ("readings are rounded" not in told and "tells something" not in told)

@@ -56,6 +56,23 @@ def _nth(number: int) -> str:
     return {2: "second", 3: "third"}.get(number, f"{number}th")
 
 
+def coarse(step: float, every: int) -> list[str]:
+    """Say that readings tell less than their number: rounded, or filled in by straight lines.
+
+    Args:
+        step: that readings are rounded to; 0 where that does not matter.
+        every: so manyth reading was measured, and the others lie on straight lines between them.
+
+    Example:
+        >>> coarse(0.5, 1)
+        ['readings are rounded to 0.5, which is counted as noise']
+    """
+    told = [f"readings are rounded to {step:.4g}, which is counted as noise"] if step else []
+    if every > 1:
+        told.append(f"only every {_nth(every)} reading tells something: those between lie on straight lines")
+    return told
+
+
 def judge(best: Trial, rows: tuple[int, int], count: int, step: float = 0.0, every: int = 1) -> str:
     """Say what a person should be wary of; "" if nothing.
 
@@ -63,14 +80,10 @@ def judge(best: Trial, rows: tuple[int, int], count: int, step: float = 0.0, eve
         best: trial.
         rows: first and last (exclusive) that it was made on.
         count: of all rows.
-        step: that readings are rounded to; 0 where that does not matter.
-        every: so manyth reading was measured, and the others lie on straight lines between them.
+        step: as `coarse` takes it.
+        every: as `coarse` takes it.
     """
-    told = []
-    if step:
-        told.append(f"readings are rounded to {step:.4g}, which is counted as noise")
-    if every > 1:
-        told.append(f"only every {_nth(every)} reading tells something: those between lie on straight lines")
+    told = coarse(step, every)
     if rows[1] - rows[0] < count:
         told.append(f"chosen on rows {rows[0] + 1:,} to {rows[1]:,} of {count:,}")
     if best.spare:

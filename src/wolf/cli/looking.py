@@ -71,6 +71,7 @@ def _plan(source: str, options: dict[str, Any], table: files.Table, columns: lis
         "values": read.names,
         "by": read.by,
     }
+    rows = None
     if read.times is not None:
         order = Order(read.times)
         rows = order(None)
@@ -83,12 +84,28 @@ def _plan(source: str, options: dict[str, Any], table: files.Table, columns: lis
                 "dates": read.axis is not None and read.axis.origin is not None,
             }
         order.tell(read.notes.append if read.groups is None else lambda words: None)
+    if read.groups is None and not read.place:
+        values = read.values if rows is None else read.values[rows]
+        read.notes.extend(_coarse(read.names, values, plan.get("even", True)))
     maybe = [] if read.by else _series(table, columns)
     plan |= {"tells_series_apart": maybe, "notes": read.notes}
     named = [("--time", name) for name in read.time_names] + [("--value", name) for name in read.names]
     named += [("--by", read.by or maybe[0])] if read.by or maybe else []
     plan["command"] = shlex.join(["wolf", "filter", source, *(word for pair in named for word in pair)])
     return plan
+
+
+def _coarse(names: list[str], values: np.ndarray, even: bool) -> list[str]:
+    """Say which columns tell less than they seem to."""
+    from wolf.choosing import rounding, straight, verdicts
+
+    found = []
+    for name, column in zip(names, values.T, strict=True):
+        step = rounding.step_of(column)
+        found += [
+            f"{name}: {words}" for words in verdicts.coarse(step, straight.every_of(column) if even and not step else 1)
+        ]
+    return found
 
 
 def _series(table: files.Table, columns: list[finding.Column]) -> list[str]:
