@@ -56,6 +56,39 @@ def test_a_velocity_that_jumps_is_followed_by_its_slope(walks):
     assert (found[:, 140:] < 8).mean() > 0.95
 
 
+def season(count=60, steps=450):
+    """A level with a season of three waves, as many series of it, and its readings without noise."""
+    model = wolf.models.make("level+seasonal:24:3", level_var=0.05, seasonal_var=0.0002, obs_var=0.25)
+    usual = np.diag([1.0, *[9.0] * 6])
+    drawn = wolf.LinearModel(model.F, model.H, model.Q, model.R, np.zeros(7), usual)
+    runs = [wolf.simulate.trajectory(drawn, steps, seed) for seed in range(count)]
+    return model, np.stack([run.measurements for run in runs]), np.stack([run.states @ model.H.T for run in runs])
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("lie", [1e3, 1e6])
+@pytest.mark.parametrize("sensors", [None, "each"])
+def test_a_season_that_lies_have_ruined_is_learned_anew(lie, sensors):
+    """Without an end to it, 99 of 100 such series stay lost for good: what is refused swings and never agrees."""
+    model, ys, truth = season()
+    ys[:, 200:205] += lie
+    out = wolf.filter_many(model, ys, method=wolf.Learned(sensors=sensors))
+    error = np.abs(out.means @ model.H.T - truth)[..., 0]
+    assert (np.median(error[:, 210:220], axis=1) > 10.0).mean() > 0.9
+    assert (np.median(error[:, 350:], axis=1) < 1.0).mean() > 0.95
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("share", [0.3, 0.6, 1.0])
+def test_wild_measurements_lie_beside_each_other_too_seldom_to_be_lost(share):
+    model, ys, _ = season()
+    rng = np.random.default_rng(5)
+    ys = np.where(rng.random(ys.shape) < share, rng.uniform(-500.0, 500.0, ys.shape), ys)
+    ys[:, :150] = season()[1][:, :150]
+    keep = lambda state, info: state.memory.astray[0]  # noqa: E731
+    assert wolf.filter_many(model, ys, save=keep).saved[:, 150:].max() < 10.0  # of the 15 that it would take
+
+
 def test_a_place_that_moves_far_in_every_step_is_voted_for():
     """Each vote lies far from the last one, and where the two before it lead."""
     level = wolf.models.local_level(level_var=0.1, obs_var=1.0)

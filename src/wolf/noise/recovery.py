@@ -13,6 +13,16 @@ residual an ordinary one, and the measurement is believed. One accepted measurem
 belief more than 1e9 times as wide as the noise: that goes to within 1e-9 of where the votes point, and a covariance has
 digits for it.
 
+A state of many parts, as a season, can be led so far astray by lies that won and truth that won back that residuals
+never agree: they swing with the season that is believed. But then measurements lie beside each other, and all of them
+far from their predictions, which those of a broken sensor do not. A rejected measurement y is beside the one rejected
+before it, y', if
+
+    |y - y'|² < |y - h(m)|² / 10  in the metric R⁻¹
+
+and after 3 k more of those than of all others the filter is lost: the belief is made as wide as it may be, and starts
+anew with what is measured.
+
 Outliers win by chance in about T (1 - ε) ε^k of T steps, if a share ε of all measurements is wrong in one way. A
 patience that grows as ln 0.05 / ln ε keeps that rate what it is with 5 % of outliers.
 """
@@ -42,6 +52,8 @@ LONGER = 2.0  # times as many votes as another winner has, and a sensor votes on
 USUAL_SHARE = 0.05  # of outliers, up to which patience need not grow
 MOST_SHARE = 0.5  # of outliers, beyond which it grows no more
 WIDEST = {8: 1e9, 4: 1e4}  # variance over that of ordinary noise that no inflation exceeds, by the bytes of a number
+BESIDE = 0.1  # of the squared distance to the prediction, up to which two measurements lie beside each other
+LOST = 3.0  # times the patience: how many of those, less others, until a filter is lost
 FARTHEST = 1e8  # standard deviations of ordinary noise; nothing that far away is gone to
 
 
@@ -53,6 +65,8 @@ class Ballot(NamedTuple):
         votes: how many agree, (1,), or one count for each of several sensors.
         place: c, the residual they agree on, (M,).
         slope: b, what it changes by in a step, (M,).
+        astray: how many lay beside each other and far from what was predicted, less those that did not; as votes.
+        last: the last measurement that was rejected, (M,).
         marked: what the rule wants back if the vote is won, as it was when the vote began.
         patience: k, one for each count of votes, for a patience that grows.
     """
@@ -61,6 +75,8 @@ class Ballot(NamedTuple):
     votes: Array
     place: Array
     slope: Array
+    astray: Array
+    last: Array
     marked: Any = ()
     patience: Any = ()
 
@@ -110,7 +126,7 @@ class Recovering(NoiseRule):
         nothing = jnp.zeros(model.obs_dim, jnp.asarray(model.prior.mean).dtype)
         votes, memory = nothing[: len(self.rule.rows(model.obs_dim))], self.rule.start(model)
         patience = votes + self.patience if self.grows else ()
-        return Ballot(memory, votes, nothing, nothing, self.rule.marked(memory), patience)
+        return Ballot(memory, votes, nothing, nothing, votes, nothing, self.rule.marked(memory), patience)
 
     def check(self, model: Model) -> None:
         """Let the rule check."""
@@ -150,8 +166,8 @@ class Recovering(NoiseRule):
         later = believed.outlier is not None and linalg.by_library(len(seen.residual))
         early = None if later else whiten(seen)
         rejected = _kept(believed, slice(None), early, ordinary[0]) < REJECTED
-        mine = Ballot(None, ballot.votes[0], ballot.place, ballot.slope)
-        over = ballot._replace(rule=believed.memory, votes=jnp.zeros_like(ballot.votes))
+        mine = Ballot(None, ballot.votes[0], ballot.place, ballot.slope, ballot.astray[0], ballot.last)
+        over = ballot._replace(rule=believed.memory, votes=jnp.zeros_like(ballot.votes), astray=_less(ballot.astray))
         quiet = believed._replace(memory=over, inflation=jnp.ones_like(ordinary[0]))
         if len(mine.place) != len(seen.residual):  # another sensor, for this step: it may end the vote, and has none
             return quiet._replace(memory=over._replace(votes=jnp.where(rejected, ballot.votes, 0.0)))
@@ -181,10 +197,13 @@ class Recovering(NoiseRule):
             part = look(seen, rows, seen.belief)
             white = whiten(part)
             rejected = _kept(believed, rows, white, ordinary[i]) < REJECTED
-            mine = Ballot(None, ballot.votes[i], ballot.place[rows], ballot.slope[rows])
+            mine = Ballot(
+                None, ballot.votes[i], ballot.place[rows], ballot.slope[rows], ballot.astray[i], ballot.last[rows]
+            )
             new, won = self._count(mine, part, white, ordinary[i], self._patience(ballot, i))
-            new, came = new._replace(votes=jnp.where(rejected, new.votes, 0.0)), white.num_observed > 0
-            counted.append(Ballot(None, *(jnp.where(came, a, b) for a, b in zip(new[1:4], mine[1:4], strict=True))))
+            astray, came = jnp.where(rejected, new.astray, _less(mine.astray)), white.num_observed > 0
+            new = new._replace(votes=jnp.where(rejected, new.votes, 0.0), astray=astray)
+            counted.append(Ballot(None, *(jnp.where(came, a, b) for a, b in zip(new[1:6], mine[1:6], strict=True))))
             if jumped is not None:  # of a jump that is known, those speak that had no other vote going
                 won = (won & ~barred) | (jumped & (mine.votes == 0))
             wins.append(rejected & won & came)
@@ -199,7 +218,7 @@ class Recovering(NoiseRule):
         """Let a rejected residual vote, and say whether the vote is won."""
         counted, agrees = _cast(mine, seen, white, ordinary)
         near = total(white.residual**2) < ordinary * FARTHEST**2
-        return counted, agrees & near & (counted.votes >= patience)
+        return counted, near & ((agrees & (counted.votes >= patience)) | (counted.astray >= LOST * self.patience))
 
     def _begun(self, ballot: Ballot) -> Ballot:
         """Mark what is known where no vote is under way: this measurement may begin one."""
@@ -240,7 +259,7 @@ class Recovering(NoiseRule):
         ordinary: Array,
     ) -> Believed:
         """Believe the measurement as one if it has won."""
-        inflation = _inflation(seen, white, ordinary)
+        inflation = _inflation(seen, white, ordinary, counted.astray >= LOST * self.patience)
         return believed._replace(
             update=_trusting(believed.update, won, white, ordinary, inflation),
             inflation=jnp.where(won, inflation, 1.0),
@@ -271,7 +290,8 @@ class Recovering(NoiseRule):
         heard = seen._replace(
             view=seen.view.hide(winners), residual=winners * seen.residual, obs_cov=obs_cov, observed=winners
         )
-        inflation = jnp.where(won, _inflation(heard, whiten(heard), jnp.ones_like(noise[0])), 1.0)
+        lost = jnp.stack([each.astray for each in counted]).max() >= LOST * self.patience
+        inflation = jnp.where(won, _inflation(heard, whiten(heard), jnp.ones_like(noise[0]), lost), 1.0)
         jumped, log_jumped = Weigh(winners).apply(seen.belief.inflate(inflation), heard.view, heard.residual, obs_cov)
         return believed._replace(
             update=Finished(
@@ -288,14 +308,16 @@ class Recovering(NoiseRule):
         self, ballot: Ballot, learned: Any, counted: list[Ballot], won: Array, sensors: list[np.ndarray] | None = None
     ) -> Ballot:
         """Go on with the count; a vote that is won ends it, and teaches nothing about the noise."""
-        place, slope = counted[0].place, counted[0].slope
+        place, slope, last = counted[0].place, counted[0].slope, counted[0].last
         if sensors is not None:
-            order = np.argsort(np.concatenate(sensors))
-            place, slope = (jnp.concatenate([getattr(c, n) for c in counted])[order] for n in ("place", "slope"))
-        votes = jnp.where(won, 0.0, jnp.stack([each.votes for each in counted]))
+            order, names = np.argsort(np.concatenate(sensors)), ("place", "slope", "last")
+            place, slope, last = (jnp.concatenate([getattr(c, n) for c in counted])[order] for n in names)
+        votes, astray = (
+            jnp.where(won, 0.0, jnp.stack([getattr(each, name) for each in counted])) for name in ("votes", "astray")
+        )
         after = self.rule.jumped(ballot.rule, ballot.marked)
         rule = jax.tree.map(lambda old, new: jnp.where(won, old, new), after, learned)
-        return ballot._replace(rule=rule, votes=votes, place=place, slope=slope)
+        return ballot._replace(rule=rule, votes=votes, place=place, slope=slope, astray=astray, last=last)
 
 
 def _kept(believed: Believed, rows: Any, white: Whitened | None, ordinary: Array) -> Array:
@@ -336,15 +358,18 @@ def _trusting(update: Update, won: Array, white: Whitened, ordinary: Array, infl
     return update
 
 
-def _inflation(seen: Evidence, white: Whitened, ordinary: Array) -> Array:
-    """Find κ such that κ G + r I explains z zᵀ, measured by G itself: it need not have full rank."""
+def _inflation(seen: Evidence, white: Whitened, ordinary: Array, lost: Array) -> Array:
+    """Find κ such that κ G + r I explains z zᵀ, measured by G itself: it need not have full rank.
+
+    A filter that is lost knows nothing any more: then it is as large as it may be.
+    """
     surplus = total(white.residual * matvec(white.signal, white.residual)) - ordinary * total(
         linalg.diagonal(white.signal)
     )
     tiny = jnp.finfo(surplus.dtype).tiny
     needed = surplus / jnp.maximum((white.signal**2).sum((0, 1)), tiny)
     enough = WIDEST[surplus.dtype.itemsize] * ordinary / jnp.maximum(_width(seen, white), tiny)
-    return jnp.maximum(1.0, jnp.minimum(needed, enough))
+    return jnp.maximum(1.0, jnp.where(lost, enough, jnp.minimum(needed, enough)))
 
 
 def _width(seen: Evidence, white: Whitened) -> Array:
@@ -375,4 +400,12 @@ def _cast(ballot: Ballot, seen: Evidence, white: Whitened, ordinary: Array) -> t
     new_place = jnp.where(first | second | agrees, here, place + slope)
     new_slope = jnp.where(first, 0.0, jnp.where(second, moved, jnp.where(agrees, 0.5 * (slope + moved), slope)))
     new_slope = jnp.where(seen.observed > 0, new_slope, slope)
-    return Ballot(None, new_votes, new_place, new_slope), agrees
+    y = seen.residual + seen.view.mean
+    beside = total(white.noise.half(seen.observed * (y - ballot.last)) ** 2) < BESIDE * total(white.residual**2)
+    astray = jnp.where(beside, ballot.astray + 1.0, _less(ballot.astray))
+    last = jnp.where(seen.observed > 0, y, ballot.last)
+    return Ballot(None, new_votes, new_place, new_slope, astray, last), agrees
+
+
+def _less(astray: Array) -> Array:
+    return jnp.maximum(astray - 1.0, 0.0)
