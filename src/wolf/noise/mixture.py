@@ -20,12 +20,12 @@ import numpy as np
 from jax import Array
 
 from wolf import checks
-from wolf.belief import RootGaussian, mixing
+from wolf.belief import Gaussian, RootGaussian, mixing
 from wolf.belief.mixing import Sizes
-from wolf.belief.updates import Pull, Roots
+from wolf.belief.updates import Pull, Roots, Told
 from wolf.noise.whitened import Whitened, far_distance, whiten
-from wolf.numerics import linalg
-from wolf.numerics.linalg import by_halves, matvec, total, transpose
+from wolf.numerics import linalg, tridiagonal
+from wolf.numerics.linalg import by_halves, matmul, matvec, total, transpose
 from wolf.numerics.pytree import pytree, static
 from wolf.numerics.shifted import scattered_pulls, shift
 from wolf.protocols import Believed, Evidence, NoiseRule
@@ -123,6 +123,9 @@ def match(seen: Evidence, scales: Array, probabilities: Array, far: bool) -> Mat
             sizes at its 99 % distance, in whatever units y is.
     """
     white, belief = whiten(seen), seen.belief
+    if isinstance(belief, Gaussian) and tridiagonal.pays(len(white.residual)):
+        numbers = _Numbers(white.residual, white.signal, seen.observed, white.whitening())
+        return _match_reduced(numbers, jnp.asarray(scales), probabilities, far)
     usual = _match(white, _sizes(white, scales), scales, probabilities, far)
     if not isinstance(belief, RootGaussian) or not mixing.may_lose(len(belief.mean), len(seen.residual)):
         return usual
@@ -133,6 +136,42 @@ def match(seen: Evidence, scales: Array, probabilities: Array, far: bool) -> Mat
         return _match(bounded, sizes, scales, probabilities, far)
 
     return jax.lax.cond(mixing.is_wide(white.signal), exact, lambda: usual)
+
+
+class _Numbers(NamedTuple):
+    """What of a measurement in white coordinates can be differentiated; as in `Whitened`."""
+
+    residual: Array
+    signal: Array
+    observed: Array
+    inverse: Array
+
+    def white(self) -> Whitened:
+        """Put them back; the factor of R is not asked for, where its inverse is known."""
+        return Whitened(self.residual, self.signal, None, total(self.observed), self.observed, self.inverse)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(3,))
+def _match_reduced(numbers: _Numbers, scales: Array, probabilities: Array, far: bool) -> Matched:
+    """Match by a reduction to three diagonals, which has no derivative of its own."""
+    white = numbers.white()
+    return _match(white, _reduced(white, scales), scales, probabilities, far)
+
+
+@_match_reduced.defjvp
+def _differentiate(far: bool, given: tuple, moved: tuple) -> tuple[Matched, Matched]:
+    """Take the same numbers, and their derivatives, from a factor of each S_k.
+
+    Eigenvectors have none where eigenvalues meet, as they do where two coordinates were not measured.
+    """
+
+    def plain(numbers: _Numbers, scales: Array, probabilities: Array) -> Matched:
+        white = numbers.white()
+        found = _match(white, _small(white, scales)._replace(roots=None), scales, probabilities, far)
+        kept = total(linalg.diagonal(found.pull.information()) * numbers.observed)
+        return found._replace(pull=found.pull._replace(told=Told(found.pull.log_rest(), kept)))
+
+    return jax.jvp(plain, given, moved)  # type: ignore[no-any-return]
 
 
 def _rooted(white: Whitened, design: Array, scales: Array) -> tuple[Whitened, Array, Array]:
@@ -152,12 +191,12 @@ def _tempered(design: Array) -> Array:
 def _match(white: Whitened, sizes: "_Sizes", scales: Array, probabilities: Array, far: bool) -> Matched:
     size = white.signal.shape[0]
     shares, density = _weigh(white, sizes, probabilities, far)
-    gain, rest, doubt = sizes.average(shares)
+    gain, rest, doubt, told = sizes.average(shares)
     rest = rest + shares.lost * linalg.eye(size, white.signal)
     whitening = white.whitening()
     possible = Sizes(jnp.broadcast_to(scales, shares.known.shape).astype(shares.known.dtype), shares.known, shares.lost)
     roots = None if sizes.roots is None else sizes.roots(shares.known, shares.lost)
-    return Matched(shares.known, Pull(whitening, gain, rest, doubt, possible, roots), density)
+    return Matched(shares.known, Pull(whitening, gain, rest, doubt, possible, roots, told), density)
 
 
 def _weigh(white: Whitened, sizes: "_Sizes", probabilities: Array, far: bool) -> tuple["_Shares", Array]:
@@ -205,14 +244,23 @@ class _Sizes(NamedTuple):
     Attributes:
         halves: ½ zᵀ S_k⁻¹ z, (K,).
         peaks: |S_k|^(-1/2) over what was measured, (K,), up to a factor.
-        average: Σγ S⁻¹, Σγ s S⁻¹ and Cov_γ(S⁻¹ z), given the shares; what is none of the sizes pulls by 0.
+        average: what they do on average, given the shares; what is none of the sizes pulls by 0.
         roots: of the information and of that covariance, given known shares and the rest, where they cost nothing.
     """
 
     halves: Array
     peaks: Array
-    average: Callable[["_Shares"], tuple[Array, Array, Array]]
+    average: Callable[["_Shares"], "_Average"]
     roots: Callable[[Array, Array], Roots] | None = None
+
+
+class _Average(NamedTuple):
+    """What the sizes do on average: Σγ S⁻¹, Σγ s S⁻¹, Cov_γ(S⁻¹ z), (M, M) each, and what is known of them."""
+
+    gain: Array
+    rest: Array
+    doubt: Array
+    told: Told | None = None
 
 
 def _sizes(white: Whitened, scales: Array) -> _Sizes:
@@ -246,12 +294,12 @@ def _combine(white: Whitened, scales: Array, peaks: Array, inverse: Array, matri
         powers.append(scales * powers[-1])
     halves = reduce(operator.add, (a * square for a, square in zip(powers, squares, strict=False)))
 
-    def average(shares: _Shares) -> tuple[Array, Array, Array]:
+    def average(shares: _Shares) -> _Average:
         # Sums of what is not divided by their whole yet: that division need not be waited for.
         means = [shares.each * by_halves(shares.raw * a) for a in powers]
         gain = reduce(operator.add, (mean * matrix for mean, matrix in zip(means, matrices, strict=False)))
         rest = reduce(operator.add, (mean * matrix for mean, matrix in zip(means[1:], matrices, strict=True)))
-        return gain, rest, scatter(shares, means)
+        return _Average(gain, rest, scatter(shares, means))
 
     def scatter(shares: _Shares, means: list[Array]) -> Array:
         around = [a - mean for a, mean in zip(powers, means[: len(pulls)], strict=False)]
@@ -301,25 +349,53 @@ def _large(white: Whitened, scales: Array) -> _Sizes:
     shifted = jnp.maximum(values, 0.0)[:, None] + scales[None]
     pulls = vectors @ ((vectors.T @ white.residual)[:, None] / shifted)
 
-    def average(share: Array) -> Array:
-        return (vectors * (share[None] / shifted).sum(1)[None]) @ vectors.T
+    def means(share: Array) -> tuple[Array, Array]:
+        gain, rest = ((weights[None] / shifted).sum(1) for weights in (share, share * scales))
+        return gain, rest
+
+    def average(shares: _Shares) -> _Average:
+        gain, rest = means(shares.known)
+        kept = (gain / (rest + shares.lost)).sum() - _unmeasured(white, scales, shares)
+        told = Told(jnp.log(rest + shares.lost).sum(), kept)
+        gain, rest = ((vectors * values[None]) @ vectors.T for values in (gain, rest))
+        return _Average(gain, rest, scattered_pulls(pulls, shares.known, shares.lost), told)
 
     def roots(share: Array, lost: Array) -> Roots:
-        gain, rest = ((shares[None] / shifted).sum(1) for shares in (share, share * scales))
+        gain, rest = means(share)
         return Roots(jnp.sqrt(gain / (rest + lost))[:, None] * vectors.T, _scatter_root(pulls, share, lost))
 
     distances = total(white.residual[:, None] * pulls)
-    peaks = _peaks(white, scales, jnp.log(shifted).sum(0))
-    spelled = _spelled(scales, distances, peaks, average, partial(scattered_pulls, pulls))
-    return spelled._replace(roots=roots)
+    return _Sizes(0.5 * distances, _peaks(white, scales, jnp.log(shifted).sum(0)), average, roots)
+
+
+def _reduced(white: Whitened, scales: Array) -> _Sizes:
+    """Reduce G to three diagonals for all sizes: quicker than `_large`, where no roots are asked for."""
+    found = tridiagonal.reduce_shifted(white.signal, scales, white.residual)
+    pulls, identity = found.pulls(), linalg.eye(len(white.residual), white.signal)
+
+    def average(shares: _Shares) -> _Average:
+        gain, rest = found.averages(shares.known, shares.known * scales)
+        # |C| and the trace of C⁻¹ A are the same in all coordinates; with C = L Lᵀ the trace is that of L⁻¹ A L⁻ᵀ.
+        factor = linalg.cholesky(rest + shares.lost * identity)
+        inverse = factor.half(identity)
+        kept = (matmul(inverse, gain) * inverse).sum() - _unmeasured(white, scales, shares)
+        doubt = scattered_pulls(pulls, shares.known, shares.lost)
+        return _Average(found.back(gain), found.back(rest), doubt, Told(factor.log_det(), kept))
+
+    return _Sizes(0.5 * found.distances(), _peaks(white, scales, found.log_dets()), average)
+
+
+def _unmeasured(white: Whitened, scales: Array, shares: _Shares) -> Array:
+    """Give the trace of Ω over what was not measured, where G is 0: it says nothing."""
+    return (len(white.residual) - white.num_observed) * (shares.known / scales).sum()
 
 
 def _spelled(scales: Array, distances: Array, peaks: Array, average: Callable, scatter: Callable) -> _Sizes:
     """Work with S_k⁻¹ and S_k⁻¹ z written out, given their average and their scatter."""
 
-    def averages(shares: _Shares) -> tuple[Array, Array, Array]:
+    def averages(shares: _Shares) -> _Average:
         known = shares.known
-        return average(known), average(known * scales), scatter(known, shares.lost)
+        return _Average(average(known), average(known * scales), scatter(known, shares.lost))
 
     return _Sizes(0.5 * distances, peaks, averages)
 
