@@ -13,7 +13,7 @@ import wolf
 from wolf.filters import GaussianFilter
 from wolf.noise import LearnedScales, SensorBySensor
 from wolf.noise.learned import FLOOR, SCALES
-from wolf.noise.mixture import _closed, _large, _reduced, _Shares, _small
+from wolf.noise.sizes import Shares, by_eigenvectors, by_factors, by_reduction, closed_form
 from wolf.noise.whitened import Whitened, far_distance
 
 ALONE = GaussianFilter(noise=LearnedScales())  # without the vote
@@ -52,7 +52,7 @@ def test_closed_form_equals_the_general_ones(size, rng, x64):
     signal, residual = oracle.random_cov(rng, size), 3 * rng.normal(size=size)
     white = Whitened(residual, signal, None, np.asarray(float(size)))
     shares = shares_of(rng.dirichlet(np.ones(len(SCALES))), 0.1)
-    ways = [way(white, SCALES) for way in (_closed, _small, _large)]
+    ways = [way(white, SCALES) for way in (closed_form, by_factors, by_eigenvectors)]
     for one in ways[1:]:
         np.testing.assert_allclose(ways[0].halves, one.halves, rtol=1e-10)
         np.testing.assert_allclose(ways[0].peaks / ways[0].peaks[-1], one.peaks / one.peaks[-1], rtol=1e-10)
@@ -61,7 +61,7 @@ def test_closed_form_equals_the_general_ones(size, rng, x64):
 
 
 def shares_of(known, lost):
-    return _Shares(4.0 * known, np.asarray(0.25), known, np.asarray(lost))
+    return Shares(4.0 * known, np.asarray(0.25), known, np.asarray(lost))
 
 
 def test_roots_of_a_mixture_give_back_its_information_and_doubt(rng, x64):
@@ -70,7 +70,7 @@ def test_roots_of_a_mixture_give_back_its_information_and_doubt(rng, x64):
     half = rng.normal(size=(size, 4))
     white = Whitened(3 * rng.normal(size=size), 100 * half @ half.T, None, np.asarray(float(size)))
     share = (1 - lost) * rng.dirichlet(np.ones(len(SCALES)))
-    sizes = _large(white, SCALES)
+    sizes = by_eigenvectors(white, SCALES)
     gain, _, spread = map(np.asarray, sizes.average(shares_of(share, lost))[:3])
     information = np.linalg.solve(np.eye(size) - gain @ white.signal, gain)
     root, doubt = map(np.asarray, sizes.roots(share, lost))
@@ -86,7 +86,7 @@ def test_a_reduction_says_what_eigenvectors_say(measured, rng, x64):
     residual = 3 * rng.normal(size=size) * (np.arange(size) < measured)
     white = Whitened(residual, half @ half.T, None, np.asarray(float(measured)))
     shares = shares_of((1 - lost) * rng.dirichlet(np.ones(len(SCALES))), lost)
-    one, other = _large(white, SCALES), _reduced(white, jnp.asarray(SCALES))
+    one, other = by_eigenvectors(white, SCALES), by_reduction(white, jnp.asarray(SCALES))
     np.testing.assert_allclose(other.halves, one.halves, rtol=1e-12)
     np.testing.assert_allclose(other.peaks, one.peaks, rtol=1e-11)
     one, other = one.average(shares), other.average(shares)
