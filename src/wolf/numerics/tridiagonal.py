@@ -24,7 +24,7 @@ from wolf.numerics.products import by_library, sandwich
 from wolf.numerics.xla import one_kernel
 
 FEWEST = 14  # rows from which a step takes less time than by eigenvectors
-MOST = 256  # rows up to which this was measured
+MOST = 90  # rows up to which it does: at 100 both take as long, at 256 eigenvectors two thirds of the time
 
 
 class Reduced(NamedTuple):
