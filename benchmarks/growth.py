@@ -13,7 +13,7 @@ import wolf
 LENGTHS = (10, 100, 1_000, 10_000, 100_000)
 STATES = (1, 2, 4, 8, 16, 32, 64)
 MEASURED = (1, 2, 4, 8)
-LARGE = (32, 40, 50, 64, 100)  # states, half of them measured, where the default may cost LIMIT Kalman filters
+LARGE = (32, 40, 50, 52, 64, 100)  # states, half of them measured, where the default may cost LIMIT Kalman filters
 LARGE_STEPS = 200
 LARGE_ROUNDS = 6
 LIMIT = 2.5

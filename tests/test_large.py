@@ -80,6 +80,7 @@ def assert_evaluated(out, system, ys, tolerance):
         pytest.param(40, "xla", marks=pytest.mark.thorough),
         pytest.param(50, "native", marks=pytest.mark.thorough),
         pytest.param(50, "xla", marks=pytest.mark.thorough),
+        (64, "xla"),
     ],
 )
 def test_the_default_is_the_mixture_evaluated_directly(states, engine):

@@ -1,5 +1,6 @@
 """Learned noise: exact moments by quadrature, the counts, bounded influence, what it tells, sensors of their own."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ import wolf
 from wolf.filters import GaussianFilter
 from wolf.noise import LearnedScales, SensorBySensor
 from wolf.noise.learned import FLOOR, SCALES
-from wolf.noise.mixture import _closed, _large, _Shares, _small
+from wolf.noise.sizes import Shares, by_eigenvectors, by_factors, by_reduction, closed_form
 from wolf.noise.whitened import Whitened, far_distance
 
 ALONE = GaussianFilter(noise=LearnedScales())  # without the vote
@@ -51,16 +52,16 @@ def test_closed_form_equals_the_general_ones(size, rng, x64):
     signal, residual = oracle.random_cov(rng, size), 3 * rng.normal(size=size)
     white = Whitened(residual, signal, None, np.asarray(float(size)))
     shares = shares_of(rng.dirichlet(np.ones(len(SCALES))), 0.1)
-    ways = [way(white, SCALES) for way in (_closed, _small, _large)]
+    ways = [way(white, SCALES) for way in (closed_form, by_factors, by_eigenvectors)]
     for one in ways[1:]:
         np.testing.assert_allclose(ways[0].halves, one.halves, rtol=1e-10)
         np.testing.assert_allclose(ways[0].peaks / ways[0].peaks[-1], one.peaks / one.peaks[-1], rtol=1e-10)
-        for closed, general in zip(ways[0].average(shares), one.average(shares), strict=True):
+        for closed, general in zip(ways[0].average(shares)[:3], one.average(shares)[:3], strict=True):
             np.testing.assert_allclose(closed, general, rtol=1e-8, atol=1e-12)
 
 
 def shares_of(known, lost):
-    return _Shares(4.0 * known, np.asarray(0.25), known, np.asarray(lost))
+    return Shares(4.0 * known, np.asarray(0.25), known, np.asarray(lost))
 
 
 def test_roots_of_a_mixture_give_back_its_information_and_doubt(rng, x64):
@@ -69,12 +70,32 @@ def test_roots_of_a_mixture_give_back_its_information_and_doubt(rng, x64):
     half = rng.normal(size=(size, 4))
     white = Whitened(3 * rng.normal(size=size), 100 * half @ half.T, None, np.asarray(float(size)))
     share = (1 - lost) * rng.dirichlet(np.ones(len(SCALES)))
-    sizes = _large(white, SCALES)
-    gain, _, spread = map(np.asarray, sizes.average(shares_of(share, lost)))
+    sizes = by_eigenvectors(white, SCALES)
+    gain, _, spread = map(np.asarray, sizes.average(shares_of(share, lost))[:3])
     information = np.linalg.solve(np.eye(size) - gain @ white.signal, gain)
     root, doubt = map(np.asarray, sizes.roots(share, lost))
     np.testing.assert_allclose(root.T @ root, information, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(doubt @ doubt.T, spread, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("measured", [20, 13])
+def test_a_reduction_says_what_eigenvectors_say(measured, rng, x64):
+    """Also of |C| and tr Ω, which both know without the other's matrices; of what was measured alone."""
+    size, lost = 20, 0.3
+    half = rng.normal(size=(size, 25)) * (np.arange(size) < measured)[:, None]
+    residual = 3 * rng.normal(size=size) * (np.arange(size) < measured)
+    white = Whitened(residual, half @ half.T, None, np.asarray(float(measured)))
+    shares = shares_of((1 - lost) * rng.dirichlet(np.ones(len(SCALES))), lost)
+    one, other = by_eigenvectors(white, SCALES), by_reduction(white, jnp.asarray(SCALES))
+    np.testing.assert_allclose(other.halves, one.halves, rtol=1e-12)
+    np.testing.assert_allclose(other.peaks, one.peaks, rtol=1e-11)
+    one, other = one.average(shares), other.average(shares)
+    for mine, theirs in zip(other[:3], one[:3], strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-12 * np.abs(theirs).max())
+    gain, rest = np.asarray(one.gain), np.asarray(one.rest) + lost * np.eye(size)
+    kept = np.diagonal(np.linalg.solve(rest, gain))[:measured].sum()
+    for found in (one, other):
+        np.testing.assert_allclose(found.told, [np.linalg.slogdet(rest)[1], kept], rtol=1e-11)
 
 
 def test_counts_add_up_as_long_as_nothing_is_missing(rng):

@@ -122,7 +122,7 @@ class Gaussian(NamedTuple):
         """Condition with a gain that is known already: K = P Hᵀ A, and K N = P Hᵀ C for the noise N it stands for."""
         weigh, gain, rest = Scaling(update.whitening, residual), update.gain, update.rest
         error, jac_cov = weigh(residual), weigh(self.cross(view.jac))
-        constant = linalg.cholesky(rest).log_det() - residual.shape[0] * LOG_2PI
+        constant = update.log_rest() - residual.shape[0] * LOG_2PI
         if form == "symmetric" or self.cov.shape[0] > JOSEPH_UP_TO:
             # What is learned and what is doubted in one product: P - P Hᵀ (A - Σ) H P
             pulled = matvec(gain, error)

@@ -65,6 +65,18 @@ class Roots(NamedTuple):
     doubt: Array
 
 
+class Told(NamedTuple):
+    """Two numbers of a `Pull`, where they are known without a factor of `rest`.
+
+    Attributes:
+        log_rest: log |C|.
+        kept: the trace of Ω over what was measured.
+    """
+
+    log_rest: Array
+    kept: Array
+
+
 class Pull(NamedTuple):
     """Average over several noises, each with its own gain: `K = P Hᵀ A`, in white coordinates.
 
@@ -75,6 +87,7 @@ class Pull(NamedTuple):
         doubt: Σ, (M, M): the posterior covariance gains `P Hᵀ Σ H P`, since it is open which noise it was.
         sizes: the noises themselves, by which a belief that is far wider than they are is conditioned.
         roots: of Ω and Σ, where they cost nothing; None: to be taken when they are needed.
+        told: what is known of C and Ω; None: to be found from them.
     """
 
     whitening: Array
@@ -83,6 +96,7 @@ class Pull(NamedTuple):
     doubt: Array
     sizes: Sizes | None = None
     roots: Roots | None = None
+    told: Told | None = None
 
     def apply(
         self, belief: Any, view: Affine, residual: Array, obs_cov: Array, form: str = "auto"
@@ -96,7 +110,7 @@ class Pull(NamedTuple):
 
     def readable(self, obs_cov: Array, observed: Array) -> Array:
         """Say one size for the whole measurement: the share of all of its information."""
-        kept = total(self._of_each() * observed)
+        kept = total(self._of_each() * observed) if self.told is None else self.told.kept
         # Noise below R tells more than R says; that is in what was learned, and a weight is at most 1.
         return jnp.minimum(linalg.safe_sqrt(kept / jnp.maximum(total(observed), 1.0)), 1.0)
 
@@ -105,6 +119,10 @@ class Pull(NamedTuple):
         if self.roots is None:
             return linalg.diagonal(self.information())
         return (self.roots.information**2).sum(0)  # type: ignore[no-any-return]
+
+    def log_rest(self) -> Array:
+        """Give log |C|."""
+        return linalg.cholesky(self.rest).log_det() if self.told is None else self.told.log_rest
 
     def information(self) -> Array:
         """Give the information Ω of the one noise that this stands for, `Ω = C⁻¹ A`, in white coordinates."""

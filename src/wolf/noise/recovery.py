@@ -37,7 +37,7 @@ from jax import Array
 from wolf import checks
 from wolf.belief import Affine, DeferredGaussian
 from wolf.belief.mixing import Sizes
-from wolf.belief.updates import Finished, Pull, Roots, Update, Weigh
+from wolf.belief.updates import Finished, Pull, Roots, Told, Update, Weigh
 from wolf.belief.view import hide_noise
 from wolf.noise.sensors import look
 from wolf.noise.whitened import Whitened, far_distance, whiten
@@ -340,7 +340,8 @@ def _trusting(update: Update, won: Array, white: Whitened, ordinary: Array, infl
     """Believe a measurement that won, with ordinary noise, in the rule's kind of update."""
     identity = linalg.eye(white.signal.shape[0], white.signal)
     if isinstance(update, Pull):  # with noise r I, S = κ G + r I
-        inverse = linalg.cholesky(inflation * white.signal + ordinary * identity).solve(identity)
+        factor = linalg.cholesky(inflation * white.signal + ordinary * identity)
+        inverse = factor.solve(identity)
         trusted = update._replace(
             gain=linalg.symmetrise(inverse), rest=ordinary * inverse, doubt=jnp.zeros_like(inverse)
         )
@@ -349,6 +350,9 @@ def _trusting(update: Update, won: Array, white: Whitened, ordinary: Array, infl
             trusted = trusted._replace(sizes=Sizes(ordinary * each, each / len(each), jnp.zeros_like(ordinary)))
         if update.roots is not None:
             trusted = trusted._replace(roots=Roots(identity / jnp.sqrt(ordinary), jnp.zeros_like(update.roots.doubt)))
+        if update.told is not None:
+            log_rest = len(identity) * jnp.log(ordinary) - factor.log_det()
+            trusted = trusted._replace(told=Told(log_rest, white.num_observed / ordinary))
         return jax.tree.map(lambda new, old: jnp.where(won, new, old), trusted, update)
     power = 1.0 / jnp.sqrt(ordinary)
     weight = power if update.weight.ndim < 2 else power * white.noise.half(identity)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from wolf.numerics import linalg
-from wolf.numerics.linalg import Cholesky, matmul, matvec, total, transpose
+from wolf.numerics.linalg import matmul, matvec, total, transpose
 from wolf.protocols import Evidence
 
 FAR_QUANTILE = 2.3263478740408408  # standard normal 99 %
@@ -25,7 +25,7 @@ class Whitened(NamedTuple):
     Attributes:
         residual: z, (M,).
         signal: G, (M, M).
-        noise: factor L of R.
+        noise: factor L of R; None where nobody asks for it.
         num_observed: how many coordinates were measured.
         observed: which, (M,), 1 or 0; None: all of them.
         inverse: L⁻¹, (M, M), where it was needed.
@@ -33,7 +33,7 @@ class Whitened(NamedTuple):
 
     residual: Array
     signal: Array
-    noise: Cholesky
+    noise: Any
     num_observed: Array
     observed: Any = None
     inverse: Any = None
@@ -46,7 +46,10 @@ class Whitened(NamedTuple):
 def whiten(seen: Evidence) -> Whitened:
     """Change to white coordinates."""
     noise, spread = linalg.cholesky(seen.obs_cov), seen.belief.signal(seen.view)
-    inverse = None
+    inverse: Any = None
+    if linalg.by_library(len(spread)):
+        inverse, signal = linalg.whiten_both(seen.obs_cov, spread)
+        return Whitened(inverse @ seen.residual, signal, noise, total(seen.observed), seen.observed, inverse)
     if noise.entries:
         signal = linalg.symmetrise(noise.half(transpose(noise.half(spread))))
     else:  # one substitution and two products, which are far quicker

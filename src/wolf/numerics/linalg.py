@@ -31,3 +31,4 @@ from wolf.numerics.products import straight_line as straight_line
 from wolf.numerics.products import symmetrise as symmetrise
 from wolf.numerics.products import total as total
 from wolf.numerics.products import transpose as transpose
+from wolf.numerics.whitening import whiten_both as whiten_both
