@@ -78,7 +78,7 @@ def assert_evaluated(out, system, ys, tolerance):
     [
         (40, "native"),
         pytest.param(40, "xla", marks=pytest.mark.thorough),
-        pytest.param(50, "native", marks=pytest.mark.thorough),
+        pytest.param(50, "native", marks=pytest.mark.slow),
         pytest.param(50, "xla", marks=pytest.mark.thorough),
         (64, "xla"),
     ],
@@ -116,7 +116,7 @@ def test_the_default_runs_by_native_code_as_long_as_the_kalman_filter_does(state
 
 
 @pytest.mark.parametrize("name", ["KF", pytest.param("Learned", marks=pytest.mark.thorough)])
-@pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)])
 def test_bits_do_not_depend_on_where_numbers_lie(name, dtype, monkeypatch):
     """One series and eight at once, of different lengths, with a model for all and one for each."""
     from wolf.native import carrying, loops, places, recent, runner, shelf
