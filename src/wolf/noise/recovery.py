@@ -27,7 +27,7 @@ Outliers win by chance in about T (1 - ε) ε^k of T steps, if a share ε of all
 patience that grows as ln 0.05 / ln ε keeps that rate what it is with 5 % of outliers.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -39,8 +39,10 @@ from wolf.belief import Affine, DeferredGaussian
 from wolf.belief.mixing import Sizes
 from wolf.belief.updates import Finished, Pull, Roots, Told, Update, Weigh
 from wolf.belief.view import hide_noise
+from wolf.noise.ballots import Ballot as Ballot
+from wolf.noise.ballots import cast, fewer
 from wolf.noise.sensors import look
-from wolf.noise.whitened import Whitened, far_distance, whiten
+from wolf.noise.whitened import Whitened, whiten
 from wolf.numerics import linalg
 from wolf.numerics.linalg import matmul, matvec, total
 from wolf.numerics.pytree import pytree, static
@@ -52,33 +54,8 @@ LONGER = 2.0  # times as many votes as another winner has, and a sensor votes on
 USUAL_SHARE = 0.05  # of outliers, up to which patience need not grow
 MOST_SHARE = 0.5  # of outliers, beyond which it grows no more
 WIDEST = {8: 1e9, 4: 1e4}  # variance over that of ordinary noise that no inflation exceeds, by the bytes of a number
-BESIDE = 0.1  # of the squared distance to the prediction, up to which two measurements lie beside each other
 LOST = 3.0  # times the patience: how many of those, less others, until a filter is lost
 FARTHEST = 1e8  # standard deviations of ordinary noise; nothing that far away is gone to
-
-
-class Ballot(NamedTuple):
-    """What the rejected measurements say.
-
-    Attributes:
-        rule: memory of the noise rule.
-        votes: how many agree, (1,), or one count for each of several sensors.
-        place: c, the residual they agree on, (M,).
-        slope: b, what it changes by in a step, (M,).
-        astray: how many lay beside each other and far from what was predicted, less those that did not; as votes.
-        last: the last measurement that was rejected, (M,).
-        marked: what the rule wants back if the vote is won, as it was when the vote began.
-        patience: k, one for each count of votes, for a patience that grows.
-    """
-
-    rule: Any
-    votes: Array
-    place: Array
-    slope: Array
-    astray: Array
-    last: Array
-    marked: Any = ()
-    patience: Any = ()
 
 
 @pytree
@@ -167,7 +144,7 @@ class Recovering(NoiseRule):
         early = None if later else whiten(seen)
         rejected = _kept(believed, slice(None), early, ordinary[0]) < REJECTED
         mine = Ballot(None, ballot.votes[0], ballot.place, ballot.slope, ballot.astray[0], ballot.last)
-        over = ballot._replace(rule=believed.memory, votes=jnp.zeros_like(ballot.votes), astray=_less(ballot.astray))
+        over = ballot._replace(rule=believed.memory, votes=jnp.zeros_like(ballot.votes), astray=fewer(ballot.astray))
         quiet = believed._replace(memory=over, inflation=jnp.ones_like(ordinary[0]))
         if len(mine.place) != len(seen.residual):  # another sensor, for this step: it may end the vote, and has none
             return quiet._replace(memory=over._replace(votes=jnp.where(rejected, ballot.votes, 0.0)))
@@ -201,7 +178,7 @@ class Recovering(NoiseRule):
                 None, ballot.votes[i], ballot.place[rows], ballot.slope[rows], ballot.astray[i], ballot.last[rows]
             )
             new, won = self._count(mine, part, white, ordinary[i], self._patience(ballot, i))
-            astray, came = jnp.where(rejected, new.astray, _less(mine.astray)), white.num_observed > 0
+            astray, came = jnp.where(rejected, new.astray, fewer(mine.astray)), white.num_observed > 0
             new = new._replace(votes=jnp.where(rejected, new.votes, 0.0), astray=astray)
             counted.append(Ballot(None, *(jnp.where(came, a, b) for a, b in zip(new[1:6], mine[1:6], strict=True))))
             if jumped is not None:  # of a jump that is known, those speak that had no other vote going
@@ -216,7 +193,7 @@ class Recovering(NoiseRule):
         self, mine: Ballot, seen: Evidence, white: Whitened, ordinary: Array, patience: Array
     ) -> tuple[Ballot, Array]:
         """Let a rejected residual vote, and say whether the vote is won."""
-        counted, agrees = _cast(mine, seen, white, ordinary)
+        counted, agrees = cast(mine, seen, white, ordinary)
         near = total(white.residual**2) < ordinary * FARTHEST**2
         return counted, near & ((agrees & (counted.votes >= patience)) | (counted.astray >= LOST * self.patience))
 
@@ -382,34 +359,3 @@ def _width(seen: Evidence, white: Whitened) -> Array:
         return total(linalg.diagonal(white.signal))
     variances = linalg.diagonal(seen.belief.cov)
     return (white.noise.half(seen.view.jac) ** 2 * variances[None]).sum((0, 1))
-
-
-def _cast(ballot: Ballot, seen: Evidence, white: Whitened, ordinary: Array) -> tuple[Ballot, Array]:
-    """Cast a vote, and say whether it agrees with those before it."""
-    size = white.signal.shape[0]
-    metric = linalg.cholesky(white.signal + 2.0 * ordinary * linalg.eye(size, white.signal))
-    limit = far_distance(white.num_observed)
-    votes, place, slope = ballot.votes, ballot.place, ballot.slope
-
-    def near(where: Array) -> Array:
-        apart = white.noise.half(seen.observed * (seen.residual - where))
-        return total(metric.half(apart) ** 2) < limit
-
-    agrees = (votes >= 1) & (near(place) | near(place + slope))
-    first, second = votes == 0, (votes == 1) & ~agrees
-    moved = seen.residual - place
-    # Of what was not measured, the vote's own forecast is all there is.
-    here = jnp.where(seen.observed > 0, seen.residual, place + slope)
-    new_votes = jnp.where(first, 1.0, jnp.where(agrees, votes + 1.0, jnp.maximum(votes - 1.0, 1.0)))
-    new_place = jnp.where(first | second | agrees, here, place + slope)
-    new_slope = jnp.where(first, 0.0, jnp.where(second, moved, jnp.where(agrees, 0.5 * (slope + moved), slope)))
-    new_slope = jnp.where(seen.observed > 0, new_slope, slope)
-    y = seen.residual + seen.view.mean
-    beside = total(white.noise.half(seen.observed * (y - ballot.last)) ** 2) < BESIDE * total(white.residual**2)
-    astray = jnp.where(beside, ballot.astray + 1.0, _less(ballot.astray))
-    last = jnp.where(seen.observed > 0, y, ballot.last)
-    return Ballot(None, new_votes, new_place, new_slope, astray, last), agrees
-
-
-def _less(astray: Array) -> Array:
-    return jnp.maximum(astray - 1.0, 0.0)
