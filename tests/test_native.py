@@ -165,8 +165,27 @@ def test_a_covariance_is_kept_as_one_half_and_dead_parts_are_dropped():
         trace(take_apart([suited], wolf.KF(), "float64", False, None, save).kind) for save in ("all", "final")
     )
     numbers = [place for place in whole.layout.state if place.kind == "f"]
-    assert len(numbers) == 4 + 10
+    assert [place.offset for place in numbers] == list(range(4 + 10))
     assert lean.operations < whole.operations
+
+
+def test_what_is_symmetric_stays_so_behind_a_branch():
+    """Slopes of the covariance: a jump, which is a branch, sets all of them to zero."""
+    kind = take_apart([entry.suit(TRACK, wolf.Adaptive(), None)], wolf.Adaptive(), "float64", False, None, "all").kind
+    state = trace(kind).state
+    assert [shape for shape, half in zip(state.shapes, state.halves, strict=True) if half] == [(4, 4), (4, 4)]
+
+
+@pytest.mark.parametrize("name", ["KF", "Adaptive"])
+def test_a_state_goes_into_its_vectors_and_comes_back(name):
+    out = wolf.filter_many(TRACK, nasty(3, (3, STEPS, 2)), method=name)
+    method = wolf.methods.make(name)
+    code = native.plan("native", [entry.suit(TRACK, method, None)], method, "float64", False, None, "all")[0].code
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(out.final)]
+    numbers, counts = code.pack(leaves)
+    assert (numbers.shape[1], counts.shape[1]) == code.widths
+    for found, leaf in zip(jax.tree.leaves(code.unpack(numbers, counts)), leaves, strict=True):
+        np.testing.assert_array_equal(found, leaf)
 
 
 def test_models_of_one_pattern_share_their_code():

@@ -50,7 +50,7 @@ class Carried:
 
     @property
     def _reach(self) -> int:
-        return 1 + max(offset for place, _ in self.stored for offset in place.everywhere)
+        return 1 + max(place.offset for place, _ in self.stored)
 
     def take(self, before: list[str], entering: str) -> None:
         """Begin a step: what is in registers comes from before the first, or from the one before."""
@@ -86,11 +86,11 @@ class Carried:
         ]
 
     def store(self) -> None:
-        """Store where each lane's series stands, both halves of what is symmetric."""
+        """Store where each lane's series stands."""
         self._hand_back()
         both: list[tuple[Place, str]] = [(place, phi) for (place, _), phi in zip(self.passed, self.phis, strict=True)]
         for kind, (pointers, memory) in self.pointers.items():
-            values = {offset: value for place, value in both if place.kind == kind for offset in place.everywhere}
+            values = {place.offset: value for place, value in both if place.kind == kind}
             lanes.store(self.out, pointers, values, kind, memory)
 
     def _hand_back(self) -> None:
@@ -98,7 +98,7 @@ class Carried:
             return
         out, (pointers, _) = self.out, self.pointers["f"]
         target = pointers[0] if out.lanes == 1 else out.matrix(1, self._reach)
-        pairs = [(at, Home(self.now, i)) for i, (place, _) in enumerate(self.stored) for at in place.everywhere]
+        pairs = [(place.offset, Home(self.now, i)) for i, (place, _) in enumerate(self.stored)]
         places.move(out, target, sorted(pairs))
         if out.lanes > 1:
             lanes.take(out, pointers, target, self._reach)

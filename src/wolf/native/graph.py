@@ -180,8 +180,10 @@ class Graph:
             self._block = parent
         pairs = list(zip(*results, strict=True))
         self.branches.append(Branch(chosen, (blocks[0], blocks[1]), pairs, parent))
-        where = len(self.branches) - 1
-        return [a if a == b else self._phi(where, place, a) for place, (a, b) in enumerate(pairs)]
+        where, first = len(self.branches) - 1, dict[tuple[int, int], int]()
+        # Alike on both sides is one number: both halves of a symmetric array stay so behind a branch.
+        places = [first.setdefault(pair, place) for place, pair in enumerate(pairs)]
+        return [a if a == b else self._phi(where, place, a) for place, (a, b) in zip(places, pairs, strict=True)]
 
     def _phi(self, branch: int, place: int, like: int) -> int:
         return self._make(

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from wolf.native.ids import RefusedError
+from wolf.native.layout import StateShape
 from wolf.statespace import time_axes
 from wolf.statespace.arrays import replace
 
@@ -59,7 +60,7 @@ class Signature:
         inputs: number of inputs u, or None.
         save: what is kept of each step.
         general: leaves whose zeros are not folded, because other values will take their place, and their names.
-        state: structure, shapes and dtypes of the state, if it is not the one that the model would start from.
+        state: how the state is built, if it is not the one that the model would start from.
         back: what a step backward takes, if it is one; the method is then the moments of the filter. Or what it takes
             to weigh again, with moments and rule in the method's place.
     """
@@ -73,7 +74,7 @@ class Signature:
     inputs: int | None
     save: Hashable
     general: tuple[tuple[int, str], ...] = ()
-    state: tuple[Any, tuple[tuple[int, ...], ...], tuple[np.dtype, ...]] | None = None
+    state: StateShape | None = None
     back: Back | Again | None = None
 
 
@@ -119,7 +120,7 @@ def take_apart(
     inputs: int | None,
     save: Hashable,
     general: frozenset[str] = frozenset(),
-    state: Any = None,
+    state: StateShape | None = None,
     back: Back | Again | None = None,
 ) -> Arguments:
     """Take models and a method apart into a kind and numbers.

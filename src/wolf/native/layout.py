@@ -1,7 +1,8 @@
 """Where the numbers of a compiled step come from and go to."""
 
 import dataclasses
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,15 +15,32 @@ class Slot(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A number of the state: its node, its kind, where it is read, and everywhere that it is written to.
+    """A number of the state: its node, its kind, where it lies, and which entry of which leaf it is.
 
-    Both halves of a covariance that stays symmetric are one number.
+    Both halves of a covariance that stays symmetric are one number, that of the lower one.
     """
 
     node: int
     kind: str
     offset: int
-    everywhere: tuple[int, ...]
+    leaf: int
+    entry: int
+
+
+class StateShape(NamedTuple):
+    """How the state of a kind is built, and how it lies in its vectors of numbers and of counts.
+
+    Attributes:
+        structure: of its pytree.
+        shapes: of the leaves.
+        dtypes: of the leaves.
+        halves: of which leaves, square and symmetric, only the lower half lies there.
+    """
+
+    structure: Any
+    shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[np.dtype, ...]
+    halves: tuple[bool, ...]
 
 
 class Output(NamedTuple):
@@ -41,6 +59,22 @@ class Output(NamedTuple):
     def memory(self) -> str:
         """LLVM's name of an integer of this type."""
         return f"i{8 * self.dtype.itemsize}"
+
+
+@lru_cache(maxsize=256)
+def entries(shape: tuple[int, ...], half: bool) -> np.ndarray:
+    """List the entries of a leaf that lie in a vector, by their places in the flat leaf."""
+    whole = np.arange(int(np.prod(shape, dtype=int)))
+    return whole.reshape(shape)[np.tril_indices(shape[0])] if half else whole
+
+
+@lru_cache(maxsize=256)
+def spread_out(shape: tuple[int, ...]) -> np.ndarray:
+    """Say for each entry of a symmetric leaf which of `entries` it is, as an array of this shape."""
+    found = np.empty(shape, np.intp)
+    rows, columns = np.tril_indices(shape[0])
+    found[rows, columns] = found[columns, rows] = np.arange(len(rows))
+    return found
 
 
 @dataclasses.dataclass

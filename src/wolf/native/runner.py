@@ -19,6 +19,7 @@ from wolf.native.calls import fastcall
 from wolf.native.graph import TooLargeError
 from wolf.native.ids import RefusedError
 from wolf.native.kinds import Arguments, Signature
+from wolf.native.layout import entries, spread_out
 from wolf.native.loops import HEAD, write_once, write_run
 from wolf.native.tracing import Facts, StepGraph, row_shapes, trace
 
@@ -113,18 +114,22 @@ class Compiled:
         """Make the states that models start from: their numbers and their counts, one row for each."""
         whole = np.empty((len(parameters), self.facts.num_start), self.dtype)
         _for_rows(self._start_each, parameters, whole)
-        ends, dtypes = self._ends, self.facts.state[2]
+        ends, dtypes = self._ends, self.facts.state.dtypes
         return self.pack([whole[:, a:b].astype(d) for a, b, d in zip(ends, ends[1:], dtypes, strict=False)])
 
     @cached_property
     def _ends(self) -> list[int]:
-        return [0, *itertools.accumulate(map(_size, self.facts.state[1]))]
+        return [0, *itertools.accumulate(map(_size, self.facts.state.shapes))]
 
     def pack(self, leaves: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Put the leaves of states, one state a row, into a matrix of numbers and one of counts."""
-        count = len(leaves[0])
-        numbers = [leaf.reshape(count, -1) for leaf in leaves if leaf.dtype.kind == "f"]
-        counts = [leaf.reshape(count, -1) for leaf in leaves if leaf.dtype.kind != "f"]
+        count, built = len(leaves[0]), self.facts.state
+        flat = [
+            leaf.reshape(count, -1)[:, entries(shape, True)] if half else leaf.reshape(count, -1)
+            for leaf, shape, half in zip(leaves, built.shapes, built.halves, strict=True)
+        ]
+        numbers = [leaf for leaf in flat if leaf.dtype.kind == "f"]
+        counts = [leaf for leaf in flat if leaf.dtype.kind != "f"]
         empty = [np.zeros((count, 0))]
         return (
             np.concatenate(numbers or empty, axis=1).astype(self.dtype, copy=False),
@@ -133,15 +138,23 @@ class Compiled:
 
     def unpack(self, numbers: np.ndarray, counts: np.ndarray) -> Any:
         """Take a state out of its vectors, or many out of their rows."""
-        structure, shapes, dtypes = self.facts.state
         at, leaves = {"f": 0, "i": 0}, []
-        for shape, dtype in zip(shapes, dtypes, strict=True):
+        for shape, dtype, half in zip(*self.facts.state[1:], strict=True):
             kind = "f" if dtype.kind == "f" else "i"
-            source = numbers if kind == "f" else counts
-            part = source[..., at[kind] : at[kind] + _size(shape)]
-            at[kind] += _size(shape)
-            leaves.append(part.reshape((*source.shape[:-1], *shape)).astype(dtype))
-        return jax.tree.unflatten(structure, leaves)
+            source, size = numbers if kind == "f" else counts, len(entries(shape, half))
+            part = source[..., at[kind] : at[kind] + size]
+            at[kind] += size
+            whole = part[..., spread_out(shape)] if half else part.reshape((*source.shape[:-1], *shape))
+            leaves.append(whole.astype(dtype, copy=not half))
+        return jax.tree.unflatten(self.facts.state.structure, leaves)
+
+    @cached_property
+    def widths(self) -> tuple[int, int]:
+        """How many numbers and how many counts a state has."""
+        sizes = [
+            (len(entries(shape, half)), dtype.kind) for shape, dtype, half in zip(*self.facts.state[1:], strict=True)
+        ]
+        return sum(size for size, kind in sizes if kind == "f"), sum(size for size, kind in sizes if kind != "f")
 
     @cached_property
     def row_axes(self) -> dict[str, int]:
@@ -314,6 +327,11 @@ def make_table(
     lengths: np.ndarray | None,
 ) -> np.ndarray:
     """Put addresses, strides between series and strides between steps into the table that the code reads."""
+    given = (numbers.shape[1], counts.shape[1])
+    if given != code.widths:  # or the code would write behind their ends
+        raise ValueError(
+            f"a state of this filter has (numbers, counts) = {code.widths}; got {given}: another filter's?"
+        )
     head = {
         "states": (numbers.ctypes.data, numbers.strides[0], 0),
         "counts": (counts.ctypes.data, counts.strides[0], 0),

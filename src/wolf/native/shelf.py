@@ -51,8 +51,8 @@ def remember(place: str | None, facts: Any) -> None:
     """Keep what running a step needs to know of it."""
     folder = None if place is None else _folder()
     if folder is not None:
-        structure, *rest = facts.state
-        kept = dataclasses.replace(facts, state=(_template(structure), *rest), saved=_template(facts.saved))
+        state = facts.state._replace(structure=_template(facts.state.structure))
+        kept = dataclasses.replace(facts, state=state, saved=_template(facts.saved))
         with suppress(pickle.PicklingError, AttributeError, TypeError):
             code = pickle.dumps(kept)
             _write(folder / f"{place}.facts", hashlib.sha256(code).digest() + code)
@@ -67,8 +67,7 @@ def recalled(place: str | None) -> Any:
         found = (folder / f"{place}.facts").read_bytes()
         if hashlib.sha256(found[32:]).digest() == found[:32]:
             facts = pickle.loads(found[32:])  # the folder is the user's alone, and holds code that is run anyway
-            structure, *rest = facts.state
-            state = (jax.tree.structure(structure), *rest)
+            state = facts.state._replace(structure=jax.tree.structure(facts.state.structure))
             return dataclasses.replace(facts, state=state, saved=jax.tree.structure(facts.saved))
     return None
 

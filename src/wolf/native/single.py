@@ -21,7 +21,7 @@ class Single:
         inputs: number of inputs, or None.
         save: what a step reports, as one vector.
         general: fields of the model that `overwrite` will replace.
-        state: structure, shapes and dtypes of the state, if it is another model's.
+        state: how the state is built, if it is another model's.
     """
 
     def __init__(

@@ -33,19 +33,19 @@ class CSource:
         """Find the numbers of the state that stay what they are at the start: constants of the code."""
         layout, mean = self.step.layout, self._mean_leaf()
         same = [i for i, place in enumerate(layout.state) if layout.next_state[i] == place.node]
-        return {i: self._start_value(i) for i in same if self._owners()[i][0] != mean}
+        return {i: self._start_value(i) for i in same if layout.state[i].leaf != mean}
 
     def _start_value(self, i: int) -> Any:
         graph, layout = self.step.start
-        leaf, offset = self._owners()[i]
-        first = sum(int(np.prod(shape, dtype=int)) for shape in self.step.state[1][:leaf])
-        return graph.value(layout.kept[first + offset])
+        place = self.step.layout.state[i]
+        first = sum(int(np.prod(shape, dtype=int)) for shape in self.step.state.shapes[: place.leaf])
+        return graph.value(layout.kept[first + place.entry])
 
     def _needed_places(self) -> list[int]:
         """Find the numbers of the state that anything depends on; a clock that nobody reads is left out."""
         layout, graph = self.step.layout, self.step.graph
         mean = self._mean_leaf()
-        keep = {i for i, (leaf, _) in enumerate(self._owners()) if leaf == mean}
+        keep = {i for i, place in enumerate(layout.state) if place.leaf == mean}
         while True:
             roots = [*layout.results, *(layout.next_state[i] for i in keep)]
             alive = graph.needed(roots)
@@ -55,35 +55,20 @@ class CSource:
             keep = more
 
     def _mean_leaf(self) -> int:
-        marks = [object() for _ in self.step.state[1]]
-        state = jax.tree.unflatten(self.step.state[0], marks)
+        marks = [object() for _ in self.step.state.shapes]
+        state = jax.tree.unflatten(self.step.state.structure, marks)
         return next(i for i, mark in enumerate(marks) if mark is state.mean)
-
-    def _owners(self) -> list[tuple[int, int]]:
-        """Say for each number of the state which leaf it is of, and its place there."""
-        starts, at = [], {"f": 0, "i": 0}
-        for shape, dtype in zip(*self.step.state[1:], strict=True):
-            kind = "f" if dtype.kind == "f" else "i"
-            starts.append((kind, at[kind], at[kind] + int(np.prod(shape, dtype=int))))
-            at[kind] = starts[-1][2]
-        owners = []
-        for place in self.step.layout.state:
-            kind = "f" if place.kind == "f" else "i"
-            leaf = next(i for i, (k, a, b) in enumerate(starts) if k == kind and a <= place.offset < b)
-            owners.append((leaf, place.offset - starts[leaf][1]))
-        return owners
 
     def _members(self) -> dict[int, tuple[str, int]]:
         """Name each number of the state: the member of the struct, and its index there."""
-        marks = jax.tree.unflatten(self.step.state[0], range(self.step.state[0].num_leaves))
+        marks = jax.tree.unflatten(self.step.state.structure, range(len(self.step.state.shapes)))
         paths = jax.tree_util.tree_flatten_with_path(marks)[0]
         names = ["_".join(_word(key) for key in path) for path, _ in paths]
         names = [name.removeprefix("belief_").removeprefix("memory_") for name in names]
         counts: dict[str, int] = {}
         members = {}
-        owners = self._owners()
         for i in self.places:
-            name = names[owners[i][0]]
+            name = names[self.step.layout.state[i].leaf]
             members[i] = (name, counts.get(name, 0))
             counts[name] = counts.get(name, 0) + 1
         self.sizes = counts
@@ -91,9 +76,10 @@ class CSource:
 
     @property
     def state_bytes(self) -> int:
-        """Size of the struct."""
+        """Size of the struct, whose counts come last: a compiler fills it up to whole numbers behind them."""
         kinds = [self.step.layout.state[i].kind for i in self.places]
-        return sum(self.dtype.itemsize if kind == "f" else 4 for kind in kinds)
+        size = sum(self.dtype.itemsize if kind == "f" else 4 for kind in kinds)
+        return -(-size // self.dtype.itemsize) * self.dtype.itemsize
 
     def library(self) -> tuple[str, ...]:
         """List what is called of math.h."""
@@ -128,7 +114,7 @@ class CSource:
         kinds = {self.members[i][0]: self.step.layout.state[i].kind for i in self.places}
         members = [
             f"    {self.number if kinds[name] == 'f' else 'int32_t'} {name}[{size}];"
-            for name, size in self.sizes.items()
+            for name, size in sorted(self.sizes.items(), key=lambda each: kinds[each[0]] != "f")
         ]
         fields = [f"    {self._type(output)} {name}{_brackets(output)};" for name, output in self._report()]
         arguments = self._arguments()

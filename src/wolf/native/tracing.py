@@ -15,7 +15,7 @@ from wolf.native import again, backward, composed
 from wolf.native.graph import ONCE, STEP, Graph
 from wolf.native.ids import RefusedError, kind_of
 from wolf.native.kinds import Again, Signature, count_values, num_parameters
-from wolf.native.layout import Layout, Output, Place, Slot
+from wolf.native.layout import Layout, Output, Place, Slot, StateShape, entries, spread_out
 from wolf.native.translate import translate
 from wolf.numerics.linalg import straight_line
 from wolf.numerics.precision import precision
@@ -29,7 +29,7 @@ class Facts:
     """What running a step needs to know of it, and what can be kept without its graph.
 
     Attributes:
-        state: structure, shapes and dtypes of the state.
+        state: how the state is built.
         saved: structure of what is kept of each step.
         outputs: the arrays that a step gives out.
         groups: names of the arrays that have a row for each step.
@@ -40,7 +40,7 @@ class Facts:
         described: what a saver with a method `describe` said about the first step that it saw.
     """
 
-    state: tuple[Any, tuple[tuple[int, ...], ...], tuple[np.dtype, ...]]
+    state: StateShape
     saved: Any
     outputs: list[Output]
     groups: list[str]
@@ -58,7 +58,7 @@ class StepGraph:
     Attributes:
         graph: its operations.
         layout: where its numbers come from and go to.
-        state: structure, shapes and dtypes of the state.
+        state: how the state is built.
         saved: structure of what is kept of each step.
         operations: how many a step takes.
         start: graph and layout of what makes the state that a model starts from.
@@ -68,7 +68,7 @@ class StepGraph:
 
     graph: Graph
     layout: Layout
-    state: tuple[Any, tuple[tuple[int, ...], ...], tuple[np.dtype, ...]]
+    state: StateShape
     saved: Any
     operations: int
     start: tuple[Graph, Layout]
@@ -94,8 +94,8 @@ def trace(kind: Signature, values: np.ndarray | None = None) -> StepGraph:
         start_program, start_shapes = jax.make_jaxpr(_starting(kind), return_shape=True)(*_abstract(kind))
         shapes, structure = jax.tree.flatten(start_shapes)
         if kind.state is not None:
-            structure = kind.state[0]
-            shapes = [jax.ShapeDtypeStruct(*each) for each in zip(*kind.state[1:], strict=True)]
+            structure = kind.state.structure
+            shapes = [jax.ShapeDtypeStruct(*each) for each in zip(kind.state.shapes, kind.state.dtypes, strict=True)]
         said: list[Any] = []
         other = again if isinstance(kind.back, Again) else backward
         stepping = _stepping(kind, structure, said) if kind.back is None else other.stepping(kind)
@@ -104,10 +104,9 @@ def trace(kind: Signature, values: np.ndarray | None = None) -> StepGraph:
         )
     if (entries := _entries(step_program.jaxpr)) > MOST_ENTRIES:
         raise RefusedError(f"a step makes {entries} numbers, before any is folded")
-    step = _place(kind, step_program, shapes, saved, values)
+    step = _place(kind, step_program, structure, shapes, saved, values)
     step.described = said[0] if said else None
     step.obs_dim = next(iter(rows.values()))[0]
-    step.state = (structure, tuple(s.shape for s in shapes), tuple(np.dtype(s.dtype) for s in shapes))
     step.start = _place_start(kind, start_program, values)
     return step
 
@@ -224,9 +223,15 @@ def _leaf_nodes(graph: Graph, kind: Signature, slots: Slots, rows: str | None) -
     return nodes
 
 
-def _place(kind: Signature, program: Any, shapes: list[Any], saved: Any, values: np.ndarray | None) -> StepGraph:
-    """Translate the step, with both halves of every square array of the state as one number where that holds."""
+def _place(
+    kind: Signature, program: Any, structure: Any, shapes: list[Any], saved: Any, values: np.ndarray | None
+) -> StepGraph:
+    """Translate the step, with both halves of every square array of the state as one number where that holds.
+
+    Another model's state has them as that one had: what is not symmetric to the last bit then is so but for rounding.
+    """
     symmetric = [len(s.shape) == 2 and s.shape[0] == s.shape[1] and s.shape[0] > 1 for s in shapes]
+    symmetric = symmetric if kind.state is None else list(kind.state.halves)
     while True:
         graph, slots = Graph(kind.dtype, loops=values is None), Slots(values)
         leads = "before" if kind.update_first else "now"
@@ -236,7 +241,7 @@ def _place(kind: Signature, program: Any, shapes: list[Any], saved: Any, values:
         results = translate(graph, program, [*leaves, *state, *rows])
         new, saving = results[: len(shapes)], results[len(shapes) :]
         still = [s and bool(np.array_equal(n, n.T)) for s, n in zip(symmetric, new, strict=True)]
-        if still == symmetric:
+        if kind.state is not None or still == symmetric:
             break
         symmetric = still
     next_state = [int(number) for ids, s in zip(new, symmetric, strict=True) for number in _once(ids, s)]
@@ -253,7 +258,9 @@ def _place(kind: Signature, program: Any, shapes: list[Any], saved: Any, values:
         covariances = [name in COVARIANCES for _, name in fixed]
         kept = [*kept, _surely_fine(graph, [leaves[i] for i, _ in fixed], covariances)]
     layout = Layout(slots.listed(), groups, kept, places, next_state, outputs, wanted)
-    return StepGraph(graph, layout, (None, (), ()), jax.tree.structure(saved), operations, (graph, layout))
+    dtypes = tuple(np.dtype(each.dtype) for each in shapes)
+    built = StateShape(structure, tuple(each.shape for each in shapes), dtypes, tuple(symmetric))
+    return StepGraph(graph, layout, built, jax.tree.structure(saved), operations, (graph, layout))
 
 
 def _operations(graph: Graph, alive: set[int]) -> int:
@@ -325,7 +332,7 @@ def _kept(graph: Graph, alive: set[int], results: list[int]) -> list[int]:
 
 
 def _once(ids: np.ndarray, symmetric: bool) -> np.ndarray:
-    return ids[np.tril_indices(len(ids))] if symmetric else ids.ravel()
+    return np.asarray(ids.ravel()[entries(ids.shape, symmetric)])
 
 
 def _state_nodes(
@@ -333,20 +340,17 @@ def _state_nodes(
 ) -> tuple[list[np.ndarray], list[Place]]:
     nodes, places = [], []
     at = {"states": 0, "counts": 0}
-    for shape, half in zip(shapes, symmetric, strict=True):
+    for leaf, (shape, half) in enumerate(zip(shapes, symmetric, strict=True)):
         kind = kind_of(shape.dtype)
         where = "states" if kind == "f" else "counts"
-        offsets = at[where] + np.arange(int(np.prod(shape.shape, dtype=int))).reshape(shape.shape)
-        at[where] += offsets.size
-        read = np.maximum(offsets, offsets.T) if half else offsets
-        ids = np.array([slots.input(graph, Slot(where, int(i)), kind) for i in read.ravel()], np.int64)
-        ids = ids.reshape(shape.shape)
-        nodes.append(ids)
-        both = [(int(o), int(n)) for o, n in zip(_once(offsets, half), _once(ids, half), strict=True)]
-        mirrored = (
-            dict(zip(_once(offsets, half).tolist(), _once(offsets.T, half).tolist(), strict=True)) if half else {}
-        )
-        places += [Place(n, kind, o, tuple(sorted({o, mirrored.get(o, o)}))) for o, n in both]
+        mine = entries(shape.shape, half).tolist()
+        ids = [slots.input(graph, Slot(where, at[where] + i), kind) for i in range(len(mine))]
+        places += [
+            Place(n, kind, at[where] + i, leaf, entry) for i, (n, entry) in enumerate(zip(ids, mine, strict=True))
+        ]
+        at[where] += len(mine)
+        whole = np.array(ids, np.int64)
+        nodes.append(whole[spread_out(shape.shape)] if half else whole.reshape(shape.shape))
     return nodes, places
 
 

@@ -86,7 +86,9 @@ class Advancer:
                 changes[name] = np.stack([np.asarray(model.obs_cov)] * (len(PROBES) if timed else 1))
             general = frozenset({"R", "obs_cov"} & changes.keys())
             model = replace(model, **changes) if changes else model
-            given = take_apart([model], self._method, self._dtype, False, None, self._kept, general)
+            # All of them read and write the same states.
+            state = self.ready(False, False).code.facts.state if changes else None
+            given = take_apart([model], self._method, self._dtype, False, None, self._kept, general, state)
             try:
                 self._codes[timed, noisy] = native.Prepared(given)
             except native.UNSUITED as error:

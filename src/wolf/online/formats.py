@@ -13,7 +13,7 @@ from wolf.numerics.fingerprints import fingerprint
 from wolf.numerics.pytree import to_dict
 
 FORMAT = "wolf-bank"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 FIELDS = ("dtype", "method", "fingerprints")
 HEADER = b"wolf"  # of the schema's metadata
 STAMP = 16  # bytes
