@@ -156,8 +156,14 @@ class NoiseRule(Protocol):
         """Take out of a memory what is to be kept while refused measurements vote; nothing by default."""
         return ()
 
-    def jumped(self, memory: Any, marked: Any) -> Any:
-        """Give the memory to go on with after a jump of the state, given what was kept when the vote began."""
+    def jumped(self, memory: Any, marked: Any, refused: Array) -> Any:
+        """Give the memory to go on with after a jump of the state.
+
+        Args:
+            memory: as it is, taught by refused measurements that were no outliers.
+            marked: what was kept when their vote began.
+            refused: how many there were since, one number for each sensor that votes, (S,).
+        """
         return memory
 
     def rows(self, size: int) -> list[Any]:

@@ -19,6 +19,7 @@ class Ballot(NamedTuple):
     Attributes:
         rule: memory of the noise rule.
         votes: how many agree, (1,), or one count for each of several sensors.
+        refused: how many were rejected since the vote began, whether they agree or not; as votes.
         place: c, the residual they agree on, (M,).
         slope: b, what it changes by in a step, (M,).
         astray: how many lay beside each other and far from what was predicted, less those that did not; as votes.
@@ -29,6 +30,7 @@ class Ballot(NamedTuple):
 
     rule: Any
     votes: Array
+    refused: Array
     place: Array
     slope: Array
     astray: Array
@@ -61,7 +63,8 @@ def cast(ballot: Ballot, seen: Evidence, white: Whitened, ordinary: Array) -> tu
     beside = total(white.noise.half(seen.observed * (y - ballot.last)) ** 2) < BESIDE * total(white.residual**2)
     astray = jnp.where(beside, ballot.astray + 1.0, fewer(ballot.astray))
     last = jnp.where(seen.observed > 0, y, ballot.last)
-    return Ballot(None, new_votes, new_place, new_slope, astray, last), agrees
+    refused = jnp.where(first, 1.0, ballot.refused + 1.0)
+    return Ballot(None, new_votes, refused, new_place, new_slope, astray, last), agrees
 
 
 def fewer(astray: Array) -> Array:

@@ -4,12 +4,14 @@ Recursive maximum likelihood (Ljung & Söderström 1983), with σ and j as in `w
 
     (a, b) <- (a, b) + C I⁻¹ σ,    I <- I⁰ + Λ (I - I⁰) Λ + j
 
-Seven things keep that from being slow, or rash:
+Eight things keep that from being slow, or rash:
 
 - **Q may be right.** Beside `q = e^b` stands the hypothesis q = 1, and the odds between both are carried: a measurement
   says `b σ_b + b² j_bb / 2` for b against 0, to second order, with a going along as the information about both has it.
   What is used is the expected level, `(1 - p) + p e^(b + v/2)` with v the variance of b: too small a Q costs more than
   one that is too large. To a, too, some of its variance is added.
+- Slopes are exact for matrices. Those of functions leave out that tangents turn as the mean moves, so that more has to
+  speak for a model being off: its first odds are lower, and R, too, may be right.
 - Slopes are found at the level in use, u, and carried back to the estimate, `σ(b) = σ(u) + j (u - b)`: the whole way
   for the odds, a part of it for the variance. All of it would keep the margin for good, and be slow where Q is large.
 - What is known about b was found at other levels. It depends on q/r alone, about as (q/r)^(1 - x) with x the share of
@@ -18,7 +20,7 @@ Seven things keep that from being slow, or rash:
   e^-δ with a step δ in a, and the slope in b is taken after that fall. While a is uncertain, steps up in b are short.
 - C: steps in b are longer than Newton's. The density is steep where Q is too small and flat where it is too large, and
   a gain of c/t instead of 1/t forgets a poor start as t^-c for `c²/(2c - 1)` times the variance.
-- Old information is forgotten slowly, and fast on surprise: when the slopes of late agree with each other.
+- Old information is forgotten slowly, and fast on surprise: when the slopes before this one agree with each other.
 - The prior of b fades: a Q that shows only after hundreds of steps should be found then.
 """
 
@@ -33,18 +35,19 @@ from wolf.numerics import linalg
 
 LARGEST_LEVEL = float(np.log(1e4))  # of |a| and |b|
 LARGEST_STEP = 1.4  # of a or b in one measurement
-STRETCH = 1.63  # C, of steps in b
-FORGETS = Pair(0.0037, 0.0006)  # of the information about a and b, in a step
+STRETCH = 1.82  # C, of steps in b
+FORGETS = Pair(0.0034, 0.0008)  # of the information about a and b, in a step
 WORTH_FORGETTING = Pair(83.0, 12.0)  # information from which all of that is forgotten
 FORGETS_SURPRISED = 0.13  # of both, at the height of surprise
 LATELY = 0.69  # what slopes of late keep from one measurement to the next
 EXPECTED, ALARMING = 4.0, 5.2  # squares of their sum, in variances: below no surprise, above all of it
 FEW = 0.1  # variance of that sum from which it says something
 FADING, FADED = 0.985, 0.4  # the prior information about b keeps so much of itself in a step, down to this share
-MARGIN = Pair(0.22, 0.65)  # of the variance of a and b, added to what is used
-CAUTION = 0.4  # steps up in b are shorter where a is uncertain, by 1 + this times its variance squared
-CARRIED_BACK = 0.58  # share of the margin
-FIRST_ODDS = 1.0  # in logarithms, that Q is off
+MARGIN = Pair(0.23, 0.67)  # of the variance of a and b, added to what is used
+CAUTION = 0.8  # steps up in b are shorter where a is uncertain, by 1 + this times its variance squared
+CARRIED_BACK = 0.6  # share of the margin
+FIRST_ODDS = 1.2  # in logarithms, that Q is off; R is taken to be
+FIRST_ODDS_CURVED = Pair(0.0, -1.5)  # that R and that Q is off, in a model of functions
 ODDS = (-5.0, 20.0)  # the least and the largest that they may be
 
 
@@ -61,7 +64,7 @@ class Levels(NamedTuple):
         late: sums of the slopes of late.
         late_square: what to expect of their squares.
         fade: of the prior of b, from 1 down.
-        log_odds: that Q is off.
+        log_odds: that R and that Q is off; None for an R that is taken to be.
     """
 
     log_noise: Array
@@ -73,14 +76,23 @@ class Levels(NamedTuple):
     late: Pair
     late_square: Pair
     fade: Array
-    log_odds: Array
+    log_odds: Pair
 
 
-def start(sure: Pair, slopes: Slopes | None, width: Array) -> Levels:
-    """Believe R and Q as they are, given the information that this belief is worth."""
+def start(sure: Pair, slopes: Slopes | None, width: Array, curved: bool = False) -> Levels:
+    """Believe R and Q as they are.
+
+    Args:
+        sure: the information that this belief is worth.
+        slopes: of the belief, if they are carried.
+        width: M.
+        curved: whether the model is one of functions.
+    """
     nothing = 0.0 * width
     none, known = Pair(nothing, nothing), Information(sure.noise, nothing, sure.dynamics)
-    return Levels(nothing, nothing, known, sure, slopes, width, none, none, nothing + 1.0, nothing + FIRST_ODDS)
+    first = FIRST_ODDS_CURVED if curved else Pair(None, FIRST_ODDS)
+    odds = Pair(*(None if each is None else nothing + each for each in first))
+    return Levels(nothing, nothing, known, sure, slopes, width, none, none, nothing + 1.0, odds)
 
 
 def spreads(levels: Levels) -> Pair:
@@ -88,6 +100,13 @@ def spreads(levels: Levels) -> Pair:
     known = levels.information
     each = 1.0 / (known.noise * known.dynamics - known.both**2)
     return Pair(each * known.dynamics, each * known.noise)
+
+
+def told(levels: Levels) -> Pair:
+    """Give the variances of a and b, for b without end where no measurement said anything of it, as with Q = 0."""
+    spread = spreads(levels)
+    said = levels.information.dynamics > levels.prior.dynamics
+    return spread._replace(dynamics=linalg.like(spread.dynamics).where(said, spread.dynamics, np.inf))
 
 
 def used(levels: Levels, learns: Pair) -> Pair:
@@ -101,9 +120,12 @@ def used(levels: Levels, learns: Pair) -> Pair:
     one = xp.ones_like(levels.log_noise)
     above = (levels.log_noise, levels.log_dynamics), MARGIN, spread
     levels_used = [level + margin * variance for level, margin, variance in zip(*above, strict=True)]
+    right = [-each for each in levels.log_odds if each is not None]
     # Of one array: native code takes its exponentials at once.
-    noise, dynamics, right = xp.exp(xp.stack([*levels_used, -levels.log_odds]))
-    expected = (right + dynamics) / (right + 1.0)  # right : 1 are the odds that Q is right
+    noise, dynamics, *right = xp.exp(xp.stack([*levels_used, *right]))
+    if levels.log_odds.noise is not None:
+        noise = (right[0] + noise) / (right[0] + 1.0)
+    expected = (right[-1] + dynamics) / (right[-1] + 1.0)  # right : 1 are the odds that Q is right
     return Pair(noise if learns.noise else one, expected if learns.dynamics else one)
 
 
@@ -139,16 +161,15 @@ def follow(levels: Levels, found: Rise, more: Information, part: Array, shown: A
 
 
 def _forgetting(levels: Levels, slope: Pair, more: Information, part: Array) -> tuple[Pair, Pair, Pair]:
-    """Sum the slopes of late up, and say how much of the information is kept."""
+    """Sum the slopes of late up, and say how much of the information is kept, by those before this one."""
     stays = 1.0 - (1.0 - LATELY) * part
     late = Pair(*(stays * old + new for old, new in zip(levels.late, slope, strict=True)))
     expected = (more.noise, more.dynamics)
     square = Pair(*(stays**2 * old + new for old, new in zip(levels.late_square, expected, strict=True)))
     kept = []
-    for slowly, worth, spread, total, variance in zip(
-        FORGETS, WORTH_FORGETTING, spreads(levels), late, square, strict=True
-    ):
-        # Divisions are by what is known before the slopes are: nothing waits for them.
+    # By this slope, too, all that follows would wait for it: a quarter of the time that learning takes.
+    before = levels.late, levels.late_square
+    for slowly, worth, spread, total, variance in zip(FORGETS, WORTH_FORGETTING, spreads(levels), *before, strict=True):
         each = 1.0 / ((ALARMING - EXPECTED) * (variance + FEW))
         surprise = jnp.clip(each * total**2 - EXPECTED / (ALARMING - EXPECTED), 0.0, 1.0)
         kept.append(1.0 - part * (slowly / jnp.maximum(1.0, worth * spread) + FORGETS_SURPRISED * surprise))
@@ -157,11 +178,14 @@ def _forgetting(levels: Levels, slope: Pair, more: Information, part: Array) -> 
 
 def _carry_back(levels: Levels, slope: Pair, more: Information, learns: Pair) -> Pair:
     """Carry the slopes from the levels in use to the estimates."""
-    spread, nothing = spreads(levels), jnp.zeros_like(levels.log_noise)
-    noise = CARRIED_BACK * MARGIN.noise * spread.noise if learns.noise else nothing
-    dynamics = nothing
+    noise, dynamics = jnp.zeros_like(levels.log_noise), jnp.zeros_like(levels.log_noise)
+    spread, at = spreads(levels), used(levels, learns)
+    if learns.noise and levels.log_odds.noise is None:
+        noise = CARRIED_BACK * MARGIN.noise * spread.noise
+    elif learns.noise:
+        noise = jnp.log(at.noise) - levels.log_noise - (1.0 - CARRIED_BACK) * MARGIN.noise * spread.noise
     if learns.dynamics:
-        whole = jnp.log(used(levels, learns).dynamics) - levels.log_dynamics
+        whole = jnp.log(at.dynamics) - levels.log_dynamics
         dynamics = whole - (1.0 - CARRIED_BACK) * MARGIN.dynamics * spread.dynamics
     return Pair(
         slope.noise + more.both * dynamics + more.noise * noise,
@@ -169,15 +193,21 @@ def _carry_back(levels: Levels, slope: Pair, more: Information, learns: Pair) ->
     )
 
 
-def _weigh(levels: Levels, slope: Pair, more: Information, learns: Pair) -> Array:
-    """Weigh b against 0, to second order, by a slope at b: the log density gains b σ + b² j / 2."""
-    if not learns.dynamics:
-        return levels.log_odds
+def _weigh(levels: Levels, slope: Pair, more: Information, learns: Pair) -> Pair:
+    """Weigh each level against 0, to second order, by a slope at it: the log density gains `b σ + b² j / 2`."""
+    known, (noise, dynamics) = levels.information, levels.log_odds
     # Where b is 0, a is where the information about both has it: that is the line from one to the other.
-    tilt, b = levels.information.both / levels.information.noise, levels.log_dynamics
-    along = slope.dynamics - tilt * slope.noise
-    bend = more.dynamics - 2.0 * tilt * more.both + tilt**2 * more.noise
-    return jnp.clip(levels.log_odds + b * (along + 0.5 * b * bend), *ODDS)
+    if learns.dynamics:
+        tilt, b = known.both / known.noise, levels.log_dynamics
+        along = slope.dynamics - tilt * slope.noise
+        bend = more.dynamics - 2.0 * tilt * more.both + tilt**2 * more.noise
+        dynamics = jnp.clip(dynamics + b * (along + 0.5 * b * bend), *ODDS)
+    if learns.noise and noise is not None:
+        tilt, a = known.both / known.dynamics, levels.log_noise
+        along = slope.noise - tilt * slope.dynamics
+        bend = more.noise - 2.0 * tilt * more.both + tilt**2 * more.dynamics
+        noise = jnp.clip(noise + a * (along + 0.5 * a * bend), *ODDS)
+    return Pair(noise, dynamics)
 
 
 def _moved(levels: Levels, slope: Pair, found: Rise, more: Information, learns: Pair) -> Levels:
@@ -185,12 +215,14 @@ def _moved(levels: Levels, slope: Pair, found: Rise, more: Information, learns: 
     aa, ab, bb = levels.information
     each = 1.0 / (aa * bb - ab**2)
     noise = jnp.clip(each * (bb * slope.noise - ab * slope.dynamics), -LARGEST_STEP, LARGEST_STEP)
-    # With δ more of a every pull is e^-δ of what it was, by a Padé quotient: what a explains is not left to b.
-    less = ((1.0 - 0.25 * noise) / (1.0 + 0.25 * noise)) ** 2
-    there = (found.dynamics - found.square) * (less - 1.0) + found.square * (less**2 - 1.0) + more.both * noise
+    # With δ more of a every pull is e^-δ of what it was, here `1 + less`: what a explains is not left to b.
+    less = noise * (noise * (noise * (noise / 24.0 - 1.0 / 6.0) + 0.5) - 1.0)
+    there = found.dynamics * less + found.square * (less + less**2) + more.both * noise
     upwards = slope.dynamics + there - ab * noise
-    caution = CAUTION * jnp.where(upwards > 0, each * bb, 0.0) ** 2 if learns.noise else 0.0
-    dynamics = jnp.clip(STRETCH * upwards / (bb * (1.0 + caution)), -LARGEST_STEP, LARGEST_STEP)
+    # Both lengths are known before the slopes are.
+    down = STRETCH / bb
+    up = down / (1.0 + CAUTION * (each * bb) ** 2) if learns.noise else down
+    dynamics = jnp.clip(jnp.where(upwards > 0, up, down) * upwards, -LARGEST_STEP, LARGEST_STEP)
     return levels._replace(
         log_noise=jnp.clip(levels.log_noise + noise, -LARGEST_LEVEL, LARGEST_LEVEL),
         log_dynamics=jnp.clip(levels.log_dynamics + dynamics, -LARGEST_LEVEL, LARGEST_LEVEL),

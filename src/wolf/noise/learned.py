@@ -28,7 +28,7 @@ SCALES = np.logspace(-1.5, 4.0, 12)  # half decades; twelve, since processors ad
 FLOOR = 0.002  # of each size, beside a bell of height 1: what an outlier finds before any was seen
 OFF = 4.0  # factor from which R is called off where its level is not learned: more than the counts make up for
 FAR_OFF = 10.0  # factor from which R or Q is called far off where it is
-SUSPECT = 3.0  # factor from which less noise with more dynamics is told
+LESS, MORE = 0.8, 5.0  # noise below R, with so much more dynamics beside it, as errors that last look
 MANY = 0.4  # share of outliers from which it is doubted that they are
 LIMIT = 9e3  # factor at which levels stop
 UNKNOWN = 0.7  # standard deviation of ln q from which Q is said not to be known: a factor of 4 either way
@@ -42,7 +42,7 @@ class NoiseLaw(NamedTuple):
         sizes: t_k, (K,), where s_k = r t_k.
         counts: α_k, (K,).
         dynamics: q, the factor on Q, of rules that learn it.
-        spreads: variances of ln r and ln q, of rules that learn levels.
+        spreads: variances of ln r and ln q, of rules that learn levels; without end where nothing was said of q.
         level: r, of rules that learn it.
     """
 
@@ -119,9 +119,9 @@ class NoiseLaw(NamedTuple):
         said, known, share = [], float(self.dynamics), float(self.outlier_share)
         if share > MANY:
             said.append(f"{share:.0%} of the noise is taken for outliers: R may be far off, too small. Fit or raise it")
-        unknown = self.spreads is not None and float(self.spreads.dynamics) > UNKNOWN**2
+        unknown = self._q_is_heard and self.spreads is not None and float(self.spreads.dynamics) > UNKNOWN**2
         levels = {"R": (self.typical, "noise")}
-        if not unknown:
+        if self._q_is_heard and not unknown:
             levels["Q"] = (known, "dynamics noise")
         for name, (level, what) in levels.items():
             if not 1.0 / FAR_OFF <= level <= FAR_OFF:
@@ -130,16 +130,22 @@ class NoiseLaw(NamedTuple):
         if unknown:
             factor = float(np.exp(2.0 * np.sqrt(self.spreads.dynamics)))
             said.append(f"too few measurements to tell the level of Q: it may be {factor:.2g} times larger or smaller")
-        elif self.typical < 1 / SUSPECT and known > SUSPECT:
+        elif self.typical < LESS and known > MORE * self.typical:
             said.append(
-                "less noise and more dynamics than the model says: so do errors that last look, and then the intervals "
-                "are too narrow. If the noise has a memory say so, by wolf.models.with_noise_memory"
+                "less noise and more dynamics than the model says: so do errors that last look, and then the filter "
+                "follows them. If the noise has a memory say so, by wolf.models.with_noise_memory, or, if Q is right, "
+                "keep to it by method='Learned'"
             )
         return tuple(said)
 
+    @property
+    def _q_is_heard(self) -> bool:
+        """Whether a measurement said anything of q: none does where Q is 0."""
+        return self.dynamics is not None and (self.spreads is None or bool(np.isfinite(self.spreads.dynamics)))
+
     def __repr__(self) -> str:
         """Say it in words."""
-        moves = "" if self.dynamics is None else f", dynamics of {float(self.dynamics):.3g} times Q"
+        moves = "" if not self._q_is_heard else f", dynamics of {float(self.dynamics):.3g} times Q"
         return f"noise of {self.typical:.3g} times R{moves}; {float(self.outlier_share):.1%} of it outliers"
 
 

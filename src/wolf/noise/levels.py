@@ -43,6 +43,7 @@ class Bell(NamedTuple):
 
 
 SIZES = tuple(np.logspace(-0.6, 3.6, 8).tolist())  # t_k; what all of them are too large or small by is r
+SHARED = 0.0003  # of the weights of both, given back in a step: noise rarely changes its kind
 BELLS = (Bell(0.37, 11.0, 0.82), Bell(1.0, 28.0, 0.18))
 
 
@@ -51,13 +52,11 @@ class Learning(NamedTuple):
 
     Attributes:
         counts: of the sizes, one row for each prior, (I, K).
-        prior: of the counts, (I, K), where forgetting leads back to.
         weights: how likely each prior is, (I,).
         levels: None for a sensor that finds them with another one.
     """
 
     counts: Array
-    prior: Array
     weights: Array
     levels: Levels | None
 
@@ -80,7 +79,7 @@ class LearnedLevels(NoiseRule):
     """
 
     r_uncertainty: Any = 1.6
-    q_uncertainty: Any = 1.4
+    q_uncertainty: Any = 1.3
     forgetting: Any = 0.998
     bells: tuple[Bell, ...] = static(default=BELLS, repr=False)
     sizes: tuple[float, ...] = static(default=SIZES, repr=False)
@@ -111,16 +110,20 @@ class LearnedLevels(NoiseRule):
     def start(self, model: Model) -> Learning:
         """Lay counts over the sizes, and believe R and Q as they are."""
         dtype = jnp.asarray(model.prior.mean).dtype
-        logs = jnp.asarray(np.log(self.sizes), dtype)
-        rows = []
+        prior = self._prior(dtype)
+        if not self._learns:
+            return Learning(prior, self._first(dtype), None)
+        slopes, width = self._slopes(model), jnp.asarray(model.obs_dim, dtype)
+        levels = following.start(self._sure(dtype), slopes, width, curved=slopes is not None and not model.linear)
+        return Learning(prior, self._first(dtype), levels)
+
+    def _prior(self, dtype: Any) -> Array:
+        """Give the counts to begin with, (I, K), where forgetting leads back to."""
+        logs, rows = jnp.asarray(np.log(self.sizes), dtype), []
         for bell in self.bells:
             heights = jnp.exp(-0.5 * (logs / bell.width) ** 2) + FLOOR
             rows.append(bell.strength * heights / heights.sum())
-        prior = jnp.stack(rows)
-        if not self._learns:
-            return Learning(prior, prior, self._first(dtype), None)
-        levels = following.start(self._sure(dtype), self._slopes(model), jnp.asarray(model.obs_dim, dtype))
-        return Learning(prior, prior, self._first(dtype), levels)
+        return jnp.stack(rows)
 
     def _sure(self, dtype: Any) -> Pair:
         """Turn standard deviations into information; 1 for what is not learned, where it is not used."""
@@ -153,7 +156,7 @@ class LearnedLevels(NoiseRule):
         if levels is None:
             return NoiseLaw(sizes, self._mixed(memory))
         factors = self._factors(levels)
-        known = following.spreads(levels) if self._follows(levels).dynamics else None
+        known = following.told(levels) if self._follows(levels).dynamics else None
         return NoiseLaw(sizes, self._mixed(memory), factors.dynamics, known, factors.noise)
 
     @property
@@ -189,18 +192,26 @@ class LearnedLevels(NoiseRule):
         levels = memory.levels
         return memory if levels is None else memory._replace(levels=levels._replace(slopes=None))
 
-    def marked(self, memory: Learning) -> tuple:
-        """Keep the counts as they are before refused measurements vote."""
-        return (memory.counts, memory.weights) if self._learns else ()
+    def marked(self, memory: Learning) -> Any:
+        """Keep the weights of the priors as they are before refused measurements vote."""
+        return memory.weights if self._learns else ()
 
-    def jumped(self, memory: Learning, marked: tuple) -> Learning:
+    def jumped(self, memory: Learning, marked: Any, refused: Array) -> Learning:
         """Forget what refused measurements taught about the shape; where the state is now has no slopes yet."""
+        if not self._learns:
+            return memory
         levels = memory.levels
         if levels is not None and levels.slopes is not None:
             blank = Slopes(*(jnp.zeros_like(each) for each in levels.slopes))
             levels = levels._replace(slopes=blank)
-        counts, weights = marked or (memory.counts, memory.weights)
-        return memory._replace(counts=counts, weights=weights, levels=levels)
+        return Learning(self._uncounted(memory, refused.sum()), marked, levels)
+
+    def _uncounted(self, memory: Learning, refused: Array) -> Array:
+        """Take as many counts away from the sizes of outliers as measurements were refused: each is counted there."""
+        beyond = jnp.maximum(memory.counts - self._prior(memory.counts.dtype), 0.0)
+        beyond = jnp.where(self.law(memory).is_outlier, beyond, 0.0)
+        share = refused / jnp.maximum(by_halves(beyond), jnp.maximum(refused, 1.0))
+        return memory.counts - share[:, None] * beyond
 
     def __call__(self, seen: Evidence) -> Believed:
         """Match the moments, count, and follow the slope."""
@@ -210,11 +221,11 @@ class LearnedLevels(NoiseRule):
         counts, weights = self._count(memory, matched)
         levels = self._follow(seen, matched, law.ordinary, 1.0 - outlier)
         scales = (law.ordinary, law.dynamics) if self._learns else None
-        return Believed(matched.pull, Learning(counts, memory.prior, weights, levels), outlier, scales=scales)
+        return Believed(matched.pull, Learning(counts, weights, levels), outlier, scales=scales)
 
     def _count(self, memory: Learning, matched: Matched) -> tuple[Array, Array]:
         """Count by each prior, and weigh the priors by how well they foresaw the measurement."""
-        kept = (1.0 - self.forgetting) * memory.prior + self.forgetting * memory.counts
+        kept = (1.0 - self.forgetting) * self._prior(memory.counts.dtype) + self.forgetting * memory.counts
         if len(self.bells) == 1:
             return kept + matched.share[None], memory.weights
         # What is beyond all sizes counts as the widest: it is an outlier, and patience grows with their share.
@@ -222,7 +233,7 @@ class LearnedLevels(NoiseRule):
         foreseen = by_halves(shares)
         # Of what each prior is worth now, a little goes to what it was worth at first (Herbster & Warmuth 1998).
         likely = memory.weights * foreseen / by_halves(memory.counts)
-        weights = (1.0 - self.forgetting) * self._first(shares.dtype) + self.forgetting / likely.sum() * likely
+        weights = SHARED * self._first(shares.dtype) + (1.0 - SHARED) / likely.sum() * likely
         return kept + (1.0 / foreseen)[:, None] * shares, weights
 
     def _follow(self, seen: Evidence, matched: Matched, ordinary: Array, sure: Array) -> Levels | None:

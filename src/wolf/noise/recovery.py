@@ -24,7 +24,9 @@ and after 3 k more of those than of all others the filter is lost: the belief is
 anew with what is measured.
 
 Outliers win by chance in about T (1 - ε) ε^k of T steps, if a share ε of all measurements is wrong in one way. A
-patience that grows as ln 0.05 / ln ε keeps that rate what it is with 5 % of outliers.
+patience that grows as ln 0.05 / ln ε keeps that rate what it is with 5 % of outliers. Lies that were near may have been
+taken for noise, so that at first ε is found too small when they lie apart: after the first twenty measurements, in
+which it may be the prior that is off, ε counts as at least 0.085, which is one vote more.
 """
 
 from typing import Any
@@ -52,6 +54,8 @@ from wolf.statespace import Model
 REJECTED = 0.2  # a measurement of which less than this share is believed votes
 LONGER = 2.0  # times as many votes as another winner has, and a sensor votes on something else
 USUAL_SHARE = 0.05  # of outliers, up to which patience need not grow
+SETTLED = 20  # measurements after which a state is no longer far off because its prior was
+LEAST_SHARE = 0.085  # of outliers that is then reckoned with: lies may have been taken for noise so far
 MOST_SHARE = 0.5  # of outliers, beyond which it grows no more
 WIDEST = {8: 1e9, 4: 1e4}  # variance over that of ordinary noise that no inflation exceeds, by the bytes of a number
 LOST = 3.0  # times the patience: how many of those, less others, until a filter is lost
@@ -103,7 +107,7 @@ class Recovering(NoiseRule):
         nothing = jnp.zeros(model.obs_dim, jnp.asarray(model.prior.mean).dtype)
         votes, memory = nothing[: len(self.rule.rows(model.obs_dim))], self.rule.start(model)
         patience = votes + self.patience if self.grows else ()
-        return Ballot(memory, votes, nothing, nothing, votes, nothing, self.rule.marked(memory), patience)
+        return Ballot(memory, votes, votes, nothing, nothing, votes, nothing, self.rule.marked(memory), patience)
 
     def check(self, model: Model) -> None:
         """Let the rule check."""
@@ -143,14 +147,15 @@ class Recovering(NoiseRule):
         later = believed.outlier is not None and linalg.by_library(len(seen.residual))
         early = None if later else whiten(seen)
         rejected = _kept(believed, slice(None), early, ordinary[0]) < REJECTED
-        mine = Ballot(None, ballot.votes[0], ballot.place, ballot.slope, ballot.astray[0], ballot.last)
+        counts = (ballot.votes[0], ballot.refused[0])
+        mine = Ballot(None, *counts, ballot.place, ballot.slope, ballot.astray[0], ballot.last)
         over = ballot._replace(rule=believed.memory, votes=jnp.zeros_like(ballot.votes), astray=fewer(ballot.astray))
         quiet = believed._replace(memory=over, inflation=jnp.ones_like(ordinary[0]))
         if len(mine.place) != len(seen.residual):  # another sensor, for this step: it may end the vote, and has none
             return quiet._replace(memory=over._replace(votes=jnp.where(rejected, ballot.votes, 0.0)))
 
         def vote() -> Believed:
-            begun, white = self._begun(ballot), whiten(seen) if early is None else early
+            begun, white = self._begun(ballot, seen.t), whiten(seen) if early is None else early
             counted, won = self._count(mine, seen, white, ordinary[0], self._patience(begun, 0))
             won = won if jumped is None else (won & ~barred) | jumped
             return self._decide(seen, believed, begun, counted, won, white, ordinary[0])
@@ -169,18 +174,17 @@ class Recovering(NoiseRule):
         barred: Any,
     ) -> Believed:
         """Let each sensor vote; one that did not measure goes on with its vote later."""
-        ballot, counted, wins = self._begun(seen.memory), [], []
+        ballot, counted, wins = self._begun(seen.memory, seen.t), [], []
         for i, rows in enumerate(sensors):
             part = look(seen, rows, seen.belief)
             white = whiten(part)
             rejected = _kept(believed, rows, white, ordinary[i]) < REJECTED
-            mine = Ballot(
-                None, ballot.votes[i], ballot.place[rows], ballot.slope[rows], ballot.astray[i], ballot.last[rows]
-            )
+            counts = (ballot.votes[i], ballot.refused[i])
+            mine = Ballot(None, *counts, ballot.place[rows], ballot.slope[rows], ballot.astray[i], ballot.last[rows])
             new, won = self._count(mine, part, white, ordinary[i], self._patience(ballot, i))
             astray, came = jnp.where(rejected, new.astray, fewer(mine.astray)), white.num_observed > 0
             new = new._replace(votes=jnp.where(rejected, new.votes, 0.0), astray=astray)
-            counted.append(Ballot(None, *(jnp.where(came, a, b) for a, b in zip(new[1:6], mine[1:6], strict=True))))
+            counted.append(Ballot(None, *(jnp.where(came, a, b) for a, b in zip(new[1:7], mine[1:7], strict=True))))
             if jumped is not None:  # of a jump that is known, those speak that had no other vote going
                 won = (won & ~barred) | (jumped & (mine.votes == 0))
             wins.append(rejected & won & came)
@@ -197,7 +201,7 @@ class Recovering(NoiseRule):
         near = total(white.residual**2) < ordinary * FARTHEST**2
         return counted, near & ((agrees & (counted.votes >= patience)) | (counted.astray >= LOST * self.patience))
 
-    def _begun(self, ballot: Ballot) -> Ballot:
+    def _begun(self, ballot: Ballot, t: Any) -> Ballot:
         """Mark what is known where no vote is under way: this measurement may begin one."""
         fresh = linalg.every(ballot.votes == 0)
         now = self.rule.marked(ballot.rule)
@@ -206,10 +210,9 @@ class Recovering(NoiseRule):
             return ballot._replace(marked=marked)
         laws = self.rule.law(ballot.rule)
         laws = [] if laws is None else laws if isinstance(laws, list) else [laws]
-        longer = [
-            jnp.maximum(1.0, float(np.log(USUAL_SHARE)) / jnp.log(jnp.minimum(law.possible_share, MOST_SHARE)))
-            for law in laws
-        ]
+        least = jnp.where(t < SETTLED, USUAL_SHARE, LEAST_SHARE)
+        shares = [jnp.clip(law.possible_share, least, MOST_SHARE) for law in laws]
+        longer = [float(np.log(USUAL_SHARE)) / jnp.log(share) for share in shares]
         grown = self.patience * jnp.stack(longer) if laws else ballot.patience
         patience = jnp.where(ballot.votes == 0, grown.astype(ballot.votes.dtype), ballot.patience)
         return ballot._replace(marked=marked, patience=patience)
@@ -289,12 +292,15 @@ class Recovering(NoiseRule):
         if sensors is not None:
             order, names = np.argsort(np.concatenate(sensors)), ("place", "slope", "last")
             place, slope, last = (jnp.concatenate([getattr(c, n) for c in counted])[order] for n in names)
-        votes, astray = (
-            jnp.where(won, 0.0, jnp.stack([getattr(each, name) for each in counted])) for name in ("votes", "astray")
+        votes, refused, astray = (
+            jnp.where(won, 0.0, jnp.stack([getattr(each, name) for each in counted]))
+            for name in ("votes", "refused", "astray")
         )
-        after = self.rule.jumped(ballot.rule, ballot.marked)
+        taught = jnp.where(ballot.votes > 0, ballot.refused, 0.0)
+        after = self.rule.jumped(ballot.rule, ballot.marked, taught)
         rule = jax.tree.map(lambda old, new: jnp.where(won, old, new), after, learned)
-        return ballot._replace(rule=rule, votes=votes, place=place, slope=slope, astray=astray, last=last)
+        counts = {"votes": votes, "refused": refused, "astray": astray}
+        return ballot._replace(rule=rule, place=place, slope=slope, last=last, **counts)
 
 
 def _kept(believed: Believed, rows: Any, white: Whitened | None, ordinary: Array) -> Array:

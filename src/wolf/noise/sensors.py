@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from wolf import checks
 from wolf.belief import Affine, Belief
@@ -100,9 +101,9 @@ class SensorBySensor(NoiseRule):
         """Mark each sensor's memory."""
         return tuple(map(self.rule.marked, memory))
 
-    def jumped(self, memory: tuple, marked: tuple) -> tuple:
+    def jumped(self, memory: tuple, marked: tuple, refused: Array) -> tuple:
         """Let each sensor go on after a jump."""
-        return tuple(map(self.rule.jumped, memory, marked))
+        return tuple(map(self.rule.jumped, memory, marked, jnp.split(refused, len(memory))))
 
     def __call__(self, seen: Evidence) -> Believed:
         """Learn from one sensor after the other."""
