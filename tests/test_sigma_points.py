@@ -7,7 +7,7 @@ import pytest
 from filterpy.kalman import CubatureKalmanFilter, JulierSigmaPoints, UnscentedKalmanFilter
 
 import wolf
-from wolf.moments import Cubature, GaussHermite, Unscented
+from wolf.moments import Automatic, Cubature, GaussHermite, Linearised, Unscented
 from wolf.statespace import Bound
 
 DT = 0.1
@@ -167,3 +167,42 @@ def test_many_series_equal_one_by_one(name, bending):
     many = wolf.filter_many(bending, ys, method=name)
     for i, one in enumerate(ys):
         np.testing.assert_allclose(many[i].means, wolf.filter(bending, one, method=name).means, atol=1e-9)
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_automatic_moments_are_points_where_they_have_values_and_tangents_where_not(together, x64):
+    """The logarithm of a number that may be negative: at one of the points it is no number."""
+    log = Bound(lambda x: jnp.stack([jnp.log(x[0]) + x[1]]))
+    mean = np.array([1.0, 2.0])
+    beliefs = [wolf.Gaussian(jnp.asarray(mean), jnp.diag(jnp.array([spread, 0.5]))) for spread in (0.01, 4.0)]
+    wanted = [Unscented()(log, beliefs[0]), Linearised()(log, beliefs[1])]
+    assert not np.isfinite(Unscented()(log, beliefs[1]).mean).all()
+    if together:
+        both = wolf.Gaussian(*(jnp.stack(part, -1) for part in zip(*beliefs, strict=True)))
+        seen = Automatic()(log, both)
+        found = [jax.tree.map(lambda part, i=i: part[..., i], seen) for i in range(2)]
+    else:
+        found = [Automatic()(log, belief) for belief in beliefs]
+    for each, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(each.mean, other.mean, rtol=1e-12)
+        np.testing.assert_allclose(each.jac, other.jac, rtol=1e-12)
+    assert (np.asarray(found[0].root) != 0).any()
+    assert (np.asarray(found[1].root) == 0).all()
+
+
+def test_a_measurement_beyond_the_domain_of_a_point_is_not_lost():
+    prior = wolf.Gaussian(np.ones(1), 0.5 * np.eye(1))
+    model = wolf.StateSpaceModel(lambda x: 0.99 * x, jnp.log, 0.01 * np.eye(1), 0.1 * np.eye(1), prior)
+    ys = 0.3 * np.random.default_rng(0).normal(size=(50, 1))
+    by_points = wolf.filter(model, ys, method=wolf.Adaptive(moments=Unscented()))
+    assert (by_points.weights == 0).all()  # what Automatic is for
+    out, tangents = wolf.filter(model, ys, method="Adaptive"), wolf.filter(model, ys, method="EKF")
+    assert (out.weights > 0).all()
+    assert np.abs(out.means - tangents.means).max() < 0.2
+
+
+def test_many_states_are_seen_by_tangents():
+    line = Bound(lambda x: jnp.stack([(x**3).sum()]))
+    belief = wolf.Gaussian(jnp.ones(17), jnp.eye(17))
+    assert Automatic()(line, belief).root is None
+    np.testing.assert_allclose(Automatic()(line, belief).jac, Linearised()(line, belief).jac)

@@ -22,6 +22,7 @@ from wolf.protocols import Moments, Needs
 from wolf.statespace import Bound, LinearMap
 
 GRID_LIMIT = 100_000  # points of a Gauss-Hermite grid
+MOST_STATES = 16  # for which `Automatic` takes points: there are twice as many of them
 
 
 @pytree
@@ -96,6 +97,29 @@ class Unscented(Moments):
         spread_weights = weights.copy()
         spread_weights[0] += 1.0 - self.alpha**2 + self.beta
         return _regress(fn, belief, at, points, weights, spread_weights)
+
+
+@pytree
+class Automatic(Moments):
+    """Regress over the points of `Unscented`, and take a tangent where fn has no value at one of them.
+
+    A logarithm or a root has none where a point lies beyond zero, and a tangent needs the mean alone. Of more than 16
+    states always a tangent.
+    """
+
+    def __call__(self, fn: LinearMap | Bound, belief: Belief, at: Array | None = None) -> Affine:
+        """See fn through its values at the points, or as its tangent."""
+        if isinstance(fn, LinearMap) or belief.mean.shape[0] > MOST_STATES:
+            return Linearised()(fn, belief, at)
+        seen: Any = Unscented()(fn, belief, at)
+
+        def tangent() -> Affine:
+            return Linearised()(fn, belief, at)._replace(root=jnp.zeros_like(seen.root))
+
+        has_value = jnp.isfinite(seen.mean).all(0) & jnp.isfinite(seen.jac).all((0, 1))
+        if has_value.ndim == 0:  # one series: tangents are taken where they are needed
+            return jax.lax.cond(has_value, lambda: seen, tangent)
+        return jax.tree.map(lambda points, line: jnp.where(has_value, points, line), seen, tangent())
 
 
 @pytree
