@@ -13,8 +13,9 @@ VERSION = $(shell sed -n 's/^version = "\([0-9]*\.[0-9]*\).*/\1/p' pyproject.tom
 ALL_OF_PYENV = PYENV_VERSION=$$(pyenv versions --bare 2> /dev/null | paste -sd:)
 # Or every program that a test starts would compile this source anew.
 unexport PYTHONDONTWRITEBYTECODE
-# A file stays with one worker: its tests share compiled programs, which are most of the time.
-PYTEST := $(BIN)/pytest -n 2 --dist loadfile
+# A file stays with one worker: its tests share compiled programs, which are most of the time. A worker that dies ends
+# the run: by files, others wait for its tests for ever.
+PYTEST := $(BIN)/pytest -n 2 --dist loadfile --max-worker-restart=0
 
 .PHONY: demo test check check-types check-tests check-all check-versions check-oldest test-spark fuzz reproduce bench docs
 .PHONY: docs-release notebooks clean coverage

@@ -346,7 +346,7 @@ def test_what_a_won_vote_does_is_said_and_is_what_the_filter_does():
     entry = certificate["won vote"]
     assert not entry.bounded
     assert certificate["influence"].bounded
-    out = wolf.filter(level, ys)
+    out = wolf.filter(level, ys, method="Learned")
     lied = np.append(ys[:-1], np.full(5, 1000.0 * np.sqrt(out.innovation_covs[-1, 0, 0])))
     hit = wolf.filter(level, lied, method="Learned")
     moved = hit.means[-1, 0] / np.sqrt(out.covs[-1, 0, 0])

@@ -103,7 +103,7 @@ def test_another_method_is_refused(saved, tracking, other):
     path = saved(tracking)
     with pytest.raises(ValueError, match="another method"):
         wolf.Online.load(path, tracking, other)
-    for same in (None, "Learned", wolf.Learned()):
+    for same in (None, "Adaptive", wolf.Adaptive()):
         assert wolf.Online.load(path, tracking, same).t == 2
 
 

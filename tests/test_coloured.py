@@ -88,6 +88,18 @@ def test_a_run_tells_that_residuals_last():
     assert "residuals last" not in repr(wolf.filter(PLANE, holes))
 
 
+@pytest.mark.parametrize("model", [PLANE, wolf.models.local_level(0.01, 1.0)], ids=["plane", "level"])
+def test_the_default_tells_errors_of_a_few_steps_that_it_follows(model):
+    """With a memory of 0.5 it takes half of the noise for dynamics, and residuals hardly last any more."""
+    told = {}
+    for name, truth in (("white", model), ("lasting", with_noise_memory(model, 0.5))):
+        ys = np.stack([wolf.simulate.trajectory(truth, 500, key).measurements for key in range(10)])
+        many = wolf.filter_many(model, ys)
+        told[name] = sum("with_noise_memory" in " ".join(many[i].learned_noise.remarks) for i in range(10))
+    assert told["white"] == 0
+    assert told["lasting"] >= 9
+
+
 @pytest.mark.parametrize(
     ("model", "settings", "words"),
     [

@@ -169,7 +169,7 @@ def test_gross_counts_and_wrong_labels_are_withstood():
 def test_default_learns_noise_weighs_networks_and_pearson_residuals():
     assert wolf.methods.default(wolf.models.glm(2, families.Poisson())).noise.weight.metric == "R"
     assert wolf.methods.default(wolf.models.mlp(2)).noise.weight.metric == "S"
-    assert wolf.methods.default(wolf.models.local_level(0.1, 1.0)) == wolf.Learned()
+    assert wolf.methods.default(wolf.models.local_level(0.1, 1.0)) == wolf.Adaptive()
 
 
 def test_shares_of_zero_and_one_are_outliers_not_errors():

@@ -162,7 +162,7 @@ def test_door_takes_the_fast_path(ys, monkeypatch):
     out = wolf.filter(TRACK, ys, engine="xla")
     own = wolf.filter(TRACK, ys, save=lambda state, info: (state.mean, info.weight), engine="xla").saved
     assert asked == [True, True]
-    _, saved = run_filter(TRACK, wolf.Learned(), ys, fused=True)
+    _, saved = run_filter(TRACK, wolf.Adaptive(), ys, fused=True)
     np.testing.assert_array_equal(out.means, saved["means"])
     np.testing.assert_allclose(own[0], saved["means"], rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(own[1], saved["weights"], rtol=1e-12, atol=1e-12)

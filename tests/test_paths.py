@@ -30,9 +30,12 @@ def test_sampled_paths_have_the_moments_of_the_smoother(trend, lossy):
 
 def test_sampled_paths_follow_the_dynamics(trend, lossy):
     """Steps of the paths have the lag-one covariance of the posterior: their noise has at most the variance Q."""
-    paths = wolf.sample_paths(trend, wolf.filter(trend, lossy), num=4000, key=1)
-    noise = paths[:, 1:] - paths[:, :-1] @ trend.F.T
-    assert np.all(noise.var(axis=0) < 1.2 * np.diag(trend.Q))
+    for method in ("Learned", "Adaptive"):
+        out = wolf.filter(trend, lossy, method=method)
+        paths = wolf.sample_paths(trend, out, num=4000, key=1)
+        noise = paths[:, 1:] - paths[:, :-1] @ trend.F.T
+        level = out.dynamics_scales.max() if method == "Adaptive" else 1.0
+        assert np.all(noise.var(axis=0) < 1.2 * level * np.diag(trend.Q))
 
 
 def test_paths_depend_on_the_key_only(trend, lossy):

@@ -136,8 +136,9 @@ def test_one_series_is_not_a_sequence(one):
 def test_repr_tells_outliers_missing_numbers_and_the_end(one, many):
     text = repr(one)
     assert "30 steps" in text
-    assert f"{one.outliers.sum()} outliers of 30, 3 missing numbers" in text
-    assert "method Learned" in text
+    assert f"{one.outliers.sum()} outlier" in text
+    assert " of 30, 3 missing numbers" in text
+    assert "method Adaptive" in text
     assert f"{one.log_likelihood:.6g}" in text
     assert f"final state: {one.means[-1, 0]:.4g} ±" in text
     assert "3 series x 30 steps" in repr(many)
@@ -244,7 +245,7 @@ def test_settings_say_how_the_run_was_made(one):
     assert one.settings["jax"] == jax.__version__
     assert one.settings["wolf"] == wolf.__version__
     assert one.settings["python"].count(".") == 2
-    assert "LearnedScales" in one.settings["method"]
+    assert "LearnedLevels" in one.settings["method"]
 
 
 def test_final_state_is_the_last_row(one, many):
@@ -315,7 +316,7 @@ def test_notebooks_show_a_table_and_a_picture_that_load_nothing(one, many):
     assert shown.fetched == []
     assert shown.open == []
     assert "svg" not in Loads(many._repr_html_()).tags
-    assert f"{one.outliers.sum()} outliers of 30" in one._repr_html_()
+    assert f"{one.outliers.sum()} outlier" in one._repr_html_()
     assert "svg" not in Loads(wolf.filter(TRACK, YS[0], save="final")._repr_html_()).tags
     assert Loads(wolf.filter(TRACK, YS[0][:1])._repr_html_()).open == []
 
@@ -351,7 +352,7 @@ def test_results_draw_themselves(one):
     pytest.importorskip("matplotlib")
     dated = wolf.filter(LEVEL, pandas.Series(YS[0][:, 0], index=pandas.date_range("2024", periods=30)))
     for out in (dated, wolf.smooth(dated)):
-        (ax,) = out.plot().axes
+        ax = out.plot().axes[0]
         assert len(ax.collections[1].get_offsets()) > 5  # dots, at their dates
         assert ax.get_lines()[0].get_xdata()[0] == np.datetime64("2024-01-01")
     assert len(one.plot(coordinate=2).axes[0].collections) == 1  # nothing measures a velocity

@@ -24,7 +24,7 @@ from wolf.filters import (
     ParticleFilter,
     RaoBlackwellFilter,
 )
-from wolf.moments import Cubature, GaussHermite, Linear, Linearised, Unscented
+from wolf.moments import Automatic, Cubature, GaussHermite, Linear, Linearised, Unscented
 from wolf.noise.recovery import Recovering
 from wolf.protocols import Filter, Form, Moments, NoiseRule, WeightFunction
 from wolf.statespace import Model, ParameterModel, families
@@ -125,12 +125,12 @@ def Learned(
 
 
 def Adaptive(
-    q_uncertainty: float | None = 1.4,
+    q_uncertainty: float | None = 1.3,
     patience: int = 5,
     sensors: Sequence[int] | np.ndarray | Literal["each"] | None = None,
     r_uncertainty: float | None = 1.6,
     *,
-    moments: Moments = Linearised(),
+    moments: Moments = Automatic(),
     form: Form = "auto",
     iterations: int = 1,
 ) -> GaussianFilter:
@@ -143,7 +143,7 @@ def Adaptive(
             outliers; where more are learned it grows.
         sensors: as in `Learned`; each sensor then has noise of its own, and all share r and q.
         r_uncertainty: standard deviation of ln r, the same for R; 0 says that R is right.
-        moments: of `GaussianFilter`.
+        moments: of `GaussianFilter`; by itself sigma points for functions of up to 16 states.
         form: of `GaussianFilter`.
         iterations: of `GaussianFilter`.
 
@@ -181,7 +181,7 @@ def LowRank(weight: WeightFunction | None = None, rank: int = 10) -> LowRankFilt
 
 
 def default(model: Model) -> GaussianFilter:
-    """Choose the method that needs nothing told: `Learned`, which learns its noise and ends its lock-outs.
+    """Choose the method that needs nothing told: `Adaptive`, which learns R, Q and outliers, and ends its lock-outs.
 
     A network that has not learned yet is far off, and learned noise would take that for noise: parameters get a
     calibrated weight instead. Counts, classes and the like have no noise level to learn; they get one in the metric of
@@ -190,7 +190,7 @@ def default(model: Model) -> GaussianFilter:
     if not isinstance(model, Model):
         raise ValueError(f"model must be a wolf.LinearModel or wolf.StateSpaceModel; got {checks.told(model)}")
     if not isinstance(model, ParameterModel):
-        return Learned()
+        return Adaptive()
     gaussian = isinstance(model.family, families.Normal)
     return WoLF() if gaussian else WoLF(weights.MahalanobisIMQ(metric="R"))
 
@@ -362,7 +362,7 @@ def name_of(method: Any) -> str | None:
         ('WoLF', None)
     """
     text = repr(method)
-    return next((name for name in ("Learned", *TABLE) if _text(name) == text), None)  # mostly the default
+    return next((name for name in ("Adaptive", *TABLE) if _text(name) == text), None)  # mostly the default
 
 
 def make(name: str, **options: Any) -> Filter:

@@ -28,9 +28,9 @@ COMPONENTS = ("position x", "position y", "velocity x", "velocity y")
 # into the printed formula as it is; then what the paper does not have.
 PRINTED = ("KF", "KF-B", "KF-IW", "WoLF-IMQ", "WoLF-TMD")
 RUN = ("KF-B (as run)", "KF-IW (as run)", "WoLF-TMD (c not squared)")
-OURS = ("KF-B (corrected)", "WoLF (calibrated)", "Learned (default)")
+OURS = ("KF-B (corrected)", "WoLF (calibrated)", "Learned")
 BOUNDS = ("Bayes ceiling", "oracle")
-UNTUNED = {"KF": wolf.KF(), "WoLF (calibrated)": wolf.WoLF(), "Learned (default)": wolf.Learned()}
+UNTUNED = {"KF": wolf.KF(), "WoLF (calibrated)": wolf.WoLF(), "Learned": wolf.Learned()}
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ def paths(rows: Rows, config: Any) -> Any:
     (left, right), (low, high) = (style.limits(values, margin=MARGIN) for values in truth)
     seen = _plane(rows, "y")
     beyond = int(((seen[0] < left) | (seen[0] > right) | (seen[1] < low) | (seen[1] > high)).sum())
-    for ax, name in zip(axes.flat, ("measurements", *PRINTED, "KF-IW (as run)", "Learned (default)"), strict=True):
+    for ax, name in zip(axes.flat, ("measurements", *PRINTED, "KF-IW (as run)", "Learned"), strict=True):
         figures.dress(ax, grid=None)
         if name == "measurements":
             ax.scatter(*seen, s=5, color=style.DOTS, lw=0)
@@ -111,7 +111,7 @@ def components(done: Mapping[str, Rows], config: Any, cropped: bool = True) -> A
     """Draw the distribution of J of all four components, cropped to where the boxes are or whole."""
     figure = figures.new_figure(10.5, 6.2)
     axes = figure.subplots(2, 2, sharey=True)
-    names = (*PRINTED, "WoLF (calibrated)", "Learned (default)", *BOUNDS)
+    names = (*PRINTED, "WoLF (calibrated)", "Learned", *BOUNDS)
     for i, ax in enumerate(axes.flat):
         samples = figures.group([*done["trials"], *done["ceiling"]], "method", f"J{i}")
         figures.boxes(ax, {name: samples[name] for name in names})
@@ -150,7 +150,7 @@ def rounding(done: Mapping[str, Rows], config: Any) -> Any:
 
 def weight_traces(rows: Rows, config: Any) -> Any:
     """Draw the weights of a stretch of the sample run, with the outliers shaded."""
-    wanted = ("WoLF-IMQ", "WoLF-TMD", "WoLF (calibrated)", "Learned (default)")
+    wanted = ("WoLF-IMQ", "WoLF-TMD", "WoLF (calibrated)", "Learned")
     names = [name for name in wanted if f"{name} weight" in rows[0]]
     figure = figures.new_figure(9.5, 1.8 * len(names))
     axes = figure.subplots(len(names), 1, sharex=True, sharey=True)
@@ -177,7 +177,7 @@ def slowdown(rows: Rows, config: Any) -> Any:
     ratios = {name: values / seconds["KF"] for name, values in seconds.items()}
     figure = figures.new_figure(9.5, 3.8)
     left, right = figure.subplots(1, 2)
-    names = ["KF-B", "KF-IW", "WoLF-IMQ", "WoLF-TMD", "WoLF (calibrated)", "Learned (default)"]
+    names = ["KF-B", "KF-IW", "WoLF-IMQ", "WoLF-TMD", "WoLF (calibrated)", "Learned"]
     for place, name in enumerate(reversed(names)):
         low, middle, high = np.quantile(ratios[name], (0.25, 0.5, 0.75))
         left.plot([low, high], [place, place], color=figures.color(name), lw=2)

@@ -22,7 +22,7 @@ from wolf_paper.protocol import Experiment, Rows, Task
 from wolf_paper.tracking import SAVED, WORLD, World
 from wolf_paper.tracking_trials import in_batches
 
-SHOWN = ("KF", "KF-B", "KF-IW", "WoLF-IMQ", "WoLF-TMD", "RBPF", "WoLF (calibrated)", "Learned (default)", "oracle")
+SHOWN = ("KF", "KF-B", "KF-IW", "WoLF-IMQ", "WoLF-TMD", "RBPF", "WoLF (calibrated)", "Learned", "oracle")
 COMPARABLE = 1.15  # times the better WoLF method
 
 

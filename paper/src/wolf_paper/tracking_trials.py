@@ -151,7 +151,7 @@ def _timing(task: Task, config: Settings) -> Rows:
 def timed(config: Settings) -> dict[str, Any]:
     """List what is timed: the methods with the hyper-parameters of the paper, and the price of inner iterations."""
     methods = tracking.make_methods(SAVED[config.kind])
-    chosen = {name: methods[name] for name in (*tracking.PRINTED, "WoLF (calibrated)", "Learned (default)")}
+    chosen = {name: methods[name] for name in (*tracking.PRINTED, "WoLF (calibrated)", "Learned")}
     chosen["KF-B"] = methods["KF-B (corrected)"]  # the same work, and the rule that people can use
     for count in config.sweep:
         chosen[f"KF-B, {count}"] = wolf.methods.make("KF-B", iterations=count)
@@ -236,8 +236,8 @@ def _claims(found: Mapping[str, float], config: Settings) -> dict[str, float]:
         "WoLF-TMD has a heavy tail": found["WoLF-TMD J0 worst"] > HEAVY * tmd,
         "WoLF-TMD has a heavy tail in bfloat16": found["WoLF-TMD J0 worst in bfloat16"] > HEAVY * tmd,
         "inner iterations cost time": min(prices) > 1.0 + ALIKE,
-        "the default is at least as good as WoLF-IMQ": found["Learned (default) J0"] <= imq,
-        "the default is at least as good as WoLF-TMD": found["Learned (default) J0"] <= tmd,
+        "learned noise is at least as good as WoLF-IMQ": found["Learned J0"] <= imq,
+        "learned noise is at least as good as WoLF-TMD": found["Learned J0"] <= tmd,
     }
     return {name: float(holds) for name, holds in answers.items()}
 

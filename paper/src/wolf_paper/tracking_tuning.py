@@ -126,7 +126,7 @@ def measure(done: Mapping[str, Rows], config: Settings) -> dict[str, float]:
     for kind in tracking.KINDS:
         tuned = [found[f"{name} J0, {kind}, mean of the draws"] for name in ("WoLF-IMQ", "WoLF-TMD")]
         found[f"tuned WoLF beats KF, {kind}"] = float(max(tuned) < found[f"KF J0, {kind}"])
-        default = found[f"Learned (default) J0, {kind}"]
+        default = found[f"Learned J0, {kind}"]
         found[f"default over the better tuned WoLF, {kind}"] = default / min(tuned)
     return found
 
@@ -142,7 +142,7 @@ def draw(done: Mapping[str, Rows], config: Settings) -> dict[str, Any]:
             ax.scatter(errors[1:], [place] * (len(errors) - 1), s=40, color=figures.color(name), alpha=0.7, lw=0)
             ax.scatter(errors[:1], [place], s=90, facecolor="none", edgecolor=figures.color(name), lw=1.8)
         untuned = {row["method"]: row["J0"] for row in done[f"{kind} untuned"]}
-        for name in ("WoLF (calibrated)", "Learned (default)", "oracle"):
+        for name in ("WoLF (calibrated)", "Learned", "oracle"):
             words = f"{name}, untuned" if ax is axes[0] else None
             ax.axvline(untuned[name], color=figures.color(name), lw=1.5, ls="--", label=words)
         ax.set_yticks(range(len(names)), list(reversed(names)))

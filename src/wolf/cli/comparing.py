@@ -14,7 +14,7 @@ from wolf.numerics.older import enable_x64
 from wolf.readings import Options, Series, clean
 from wolf.readings.timing import gaps_of
 
-USUAL = ("KF", "Learned", "WoLF", "WoLF-IMQ", "WoLF-TMD", "WoLF-Welsch", "WoLF-Huber", "WoLF-StudentT")
+USUAL = ("KF", "Adaptive", "Learned", "WoLF", "WoLF-IMQ", "WoLF-TMD", "WoLF-Welsch", "WoLF-Huber", "WoLF-StudentT")
 REACH = 1.959964  # standard deviations of a 95 % interval
 
 

@@ -7,7 +7,7 @@ from wolf import methods
 from wolf.noise import Weighted
 from wolf.protocols import Filter
 
-USUAL_MOMENTS = ("Linear", "Linearised")  # those that a method needs no words for
+USUAL_MOMENTS = ("Linear", "Linearised", "Automatic")  # those that a method needs no words for
 
 
 def describe_methods() -> dict[str, str]:

@@ -153,7 +153,7 @@ def _prepare_one(
     if not method.needs.covariances:
         words = "has no covariance and so no intervals to write; choose another, as KF, WoLF or Learned"
         raise ValueError(f"{describe_method(method)} {words}")
-    told = "the default, Learned" if options.method is None else describe_method(method)
+    told = options.told if options.method is None else describe_method(method)
     fit = (parameters, found, window)
     how: Any = (named.name, told, unit, gaps, build, method, options)
     ready = Ready(label, rows, columns, times, values, *fit, *how)
@@ -185,7 +185,7 @@ def _fit_of(choice: Choice, known: dict[str, float]) -> Fit:
 def _patient(options: Options, unit: float) -> Any:
     """Give the default method the patience that was asked for."""
     if options.patience is None:
-        return options.method
+        return options.chosen
     if options.method is not None:
         raise ValueError("patience is that of the default method; give another one its own, as Learned:patience=12")
     return Learned(patience=max(2, round(durations.rows_in("patience", options.patience, unit, options.dated))))

@@ -243,8 +243,8 @@ def _filter(
     else:
         model = build(slice(None), prior, **{name: parameters[name] for name in free})
         kept = _by_method(model, metres, options)
-        chosen = resolve_method(options.method, model)
-        method = "the default, Learned" if options.method is None else describe_method(chosen)
+        chosen = resolve_method(options.chosen, model)
+        method = options.told if options.method is None else describe_method(chosen)
     variance = kept.pop("variance")
     half = deviations(options.level) * np.sqrt(variance)
     series = Series(
@@ -270,7 +270,7 @@ def _filter(
 
 def _by_method(model: Any, metres: np.ndarray, options: Options) -> dict[str, Any]:
     """Filter, or smooth, by the method that was named."""
-    out = api.filter(model, metres, method=options.method)
+    out = api.filter(model, metres, method=options.chosen)
     belief: Any = api.smooth(out) if options.smooth or not options.live else out
     mean, variance = project(model, belief.means, belief.covs)
     spreads = np.sqrt(np.diagonal(out.innovation_covs, axis1=1, axis2=2))

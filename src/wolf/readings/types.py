@@ -9,6 +9,7 @@ import numpy as np
 from wolf import checks
 from wolf.choosing import Choice
 from wolf.fitting import Fit
+from wolf.methods import Learned
 from wolf.readings import durations
 from wolf.statespace import LinearModel
 
@@ -52,6 +53,17 @@ class Options:
     longest_fault: str | float | None = None
     dated: bool = False
     origin: float = 0.0
+
+    @property
+    def chosen(self) -> Any:
+        """The method of a run without hindsight; by itself one that learns the noise alone, where Q is fitted."""
+        fitted = self.method is None and isinstance(self.model, str)
+        return Learned() if fitted else self.method
+
+    @property
+    def told(self) -> str:
+        """What that method is called where none was named."""
+        return f"the default, {'Adaptive' if self.chosen is None else 'Learned'}"
 
     def __post_init__(self) -> None:
         """Check what can be checked before the data come."""

@@ -123,7 +123,7 @@ def _run(each: Series, options: Options) -> Any:
     gaps = gaps_of(each.times)[1]
     prior = named.start(each.values, difference_var(each.values))
     model = named.builder(gaps, prior, len(each.columns))(**each.parameters)
-    return api.filter(model, each.values, method=options.method)
+    return api.filter(model, each.values, method=options.chosen)
 
 
 def events_of(each: Series, flags: list[Flag]) -> list[Flag]:

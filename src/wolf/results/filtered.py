@@ -155,7 +155,9 @@ class Filtered:
         rule = self.method.noise
         law = None if rule is None or not isinstance(self.final, GaussianState) else rule.law(self.final.memory)
         if law is None:
-            raise ValueError(f"{describe_method(self.method)} learns nothing about the noise; 'Learned' does")
+            raise ValueError(
+                f"{describe_method(self.method)} learns nothing about the noise; 'Adaptive' and 'Learned' do"
+            )
         if self.num_series is not None:
             raise ValueError("pick one series, as out[0].learned_noise")
         return law
