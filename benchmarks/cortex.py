@@ -95,7 +95,7 @@ def main() -> None:
     if reason is not None:
         raise SystemExit(reason)
     model = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
-    for method in ("KF", "WoLF", None):
+    for method in ("KF", "WoLF", "Learned", None):
         print(method or "default", cost(model, method), flush=True)
 
 

@@ -246,6 +246,7 @@ def nonlinear():
         np.diag([0.1, 0.1, 0.05, 0.05]),
         1e-4 * np.eye(2),
         wolf.Gaussian(np.array([1000.0, 0.0, -1.0, 1.0]), np.diag([400.0, 400.0, 1.0, 1.0])),
+        residual=lambda y, prediction: around(y - prediction),  # else even the oracle is lost behind a station
     )
     return {
         "coordinated turn": (turning, 500),
@@ -306,7 +307,12 @@ def range_data(model, trials, steps, rng, new, lasting, memory):
 
 def turned(y, prediction):
     e = y - prediction
-    return jnp.stack([e[0], jnp.arctan2(jnp.sin(e[1]), jnp.cos(e[1]))])
+    return jnp.stack([e[0], around(e[1])])
+
+
+def around(angle):
+    """Give the same angle between -π and π."""
+    return jnp.arctan2(jnp.sin(angle), jnp.cos(angle))
 
 
 def turn(x):

@@ -2,7 +2,7 @@
 
     python benchmarks/scale.py [keys]
 
-2-D tracks of four states, default method, keys of text, times in seconds. CPU times of the process; each is the
+2-D tracks of four states, `Learned`, keys of text, times in seconds. CPU times of the process; each is the
 smallest of several after a warm-up. Every row is checked to be used.
 """
 
@@ -32,9 +32,9 @@ def memory():
 def fill(keys, first=0):
     """Make a bank of many keys; give it, the names and the memory that it took."""
     names = [f"sensor-{i}" for i in range(first, first + keys)]
-    warm = wolf.Bank(MODEL)
+    warm = wolf.Bank(MODEL, "Learned")
     warm.step(names[:10], np.zeros((10, 2)), np.zeros(10))
-    bank, before = wolf.Bank(MODEL), memory()
+    bank, before = wolf.Bank(MODEL, "Learned"), memory()
     for start in range(0, keys, BATCH):
         some = names[start : start + BATCH]
         bank.step(some, np.zeros((len(some), 2)), np.zeros(len(some)))
@@ -70,7 +70,9 @@ def stream(keys, folder):
             file.writelines(f"sensor-{i},{t},{x},{y}\n" for i, (x, y) in cells)
     begun, cpu = time.monotonic(), time.process_time()
     named = {"key": "id", "values": ["x", "y"], "time": "t", "batch": keys, "every": 3600.0}
-    done = wolf.stream(folder / "rows.csv", wolf.Bank(MODEL), folder / "out", state=folder / "state", **named)
+    done = wolf.stream(
+        folder / "rows.csv", wolf.Bank(MODEL, "Learned"), folder / "out", state=folder / "state", **named
+    )
     assert done.used == 3 * keys
     return (time.process_time() - cpu) / done.used * 1e6, (time.monotonic() - begun) / done.used * 1e6
 

@@ -2,7 +2,7 @@
 
     python benchmarks/spark.py [keys] [rows of a key] [whole] [mixed] [stream]
 
-Needs PySpark, protobuf, Java 17 and psutil. 2-D tracks of four states, from Parquet to Parquet, on local[2]; each
+Needs PySpark, protobuf, Java 17 and psutil. 2-D tracks of four states, `Learned`, Parquet to Parquet, on local[2]; each
 figure is the smallest of three runs after two to warm up, since Java compiles for a while. "whole": each file has all
 rows of its keys, in order. "mixed": files are cut by time. "files": wolf.spark.filter_parquet, whose rows do not pass
 through Java. "no filter": the same rows through Spark and Python, which puts as many columns beside them as the filter
@@ -33,7 +33,7 @@ TUNED = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
 }
-HOW = {"key": "id", "time": "at", "value": ["x", "y"], "model": MODEL}
+HOW = {"key": "id", "time": "at", "value": ["x", "y"], "model": MODEL, "method": "Learned"}
 
 
 def cpu():
@@ -100,7 +100,7 @@ def session():
 def one_process(source, out):
     """Read, filter and write in this process, batch by batch."""
     batches = dataset.dataset(source).to_batches(batch_size=65_536)
-    reader = wolf.arrow.filter_batches(batches, MODEL, key="id", values=["x", "y"], time="at")
+    reader = wolf.arrow.filter_batches(batches, MODEL, method="Learned", key="id", values=["x", "y"], time="at")
     coded = worth_coding(reader.schema, dataset.dataset(source).schema.names)
     with parquet.ParquetWriter(out, reader.schema, use_dictionary=coded) as writer:
         for batch in reader:
