@@ -49,3 +49,9 @@ def test_methods_that_learn_nothing_are_told_so(tmp_path):
         wolf.plots.levels(out)
     wolf.report(out, tmp_path / "page.html")
     assert "What was learned about the noise" not in (tmp_path / "page.html").read_text()
+
+
+def test_a_series_of_many_tells_what_it_learned_in_double_precision(learned):
+    one = wolf.filter_many(MODEL, np.stack([YS, YS]))[1].learned_noise
+    assert np.asarray(one.dynamics).dtype == np.asarray(one.level).dtype == np.float64
+    np.testing.assert_allclose(one.level, learned.learned_noise.level, rtol=1e-12)

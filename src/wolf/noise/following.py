@@ -48,6 +48,7 @@ CAUTION = 0.8  # steps up in b are shorter where a is uncertain, by 1 + this tim
 CARRIED_BACK = 0.6  # share of the margin
 FIRST_ODDS = 1.2  # in logarithms, that Q is off; R is taken to be
 FIRST_ODDS_CURVED = Pair(0.0, -1.5)  # that R and that Q is off, in a model of functions
+HEARD = 1e-4  # share of the prior information about b from which a measurement said something of it
 ODDS = (-5.0, 20.0)  # the least and the largest that they may be
 
 
@@ -58,9 +59,8 @@ class Levels(NamedTuple):
         log_noise: a, ().
         log_dynamics: b, ().
         information: I about both.
-        prior: the part of it that is prior.
         slopes: of the belief; None if they are not carried.
-        width: M, coordinates of a whole measurement.
+        unit: 1 / M, what a coordinate is of a whole measurement.
         late: sums of the slopes of late.
         late_square: what to expect of their squares.
         fade: of the prior of b, from 1 down.
@@ -70,29 +70,28 @@ class Levels(NamedTuple):
     log_noise: Array
     log_dynamics: Array
     information: Information
-    prior: Pair
     slopes: Slopes | None
-    width: Array
+    unit: Array
     late: Pair
     late_square: Pair
     fade: Array
     log_odds: Pair
 
 
-def start(sure: Pair, slopes: Slopes | None, width: Array, curved: bool = False) -> Levels:
+def start(sure: Pair, slopes: Slopes | None, unit: Array, curved: bool = False) -> Levels:
     """Believe R and Q as they are.
 
     Args:
         sure: the information that this belief is worth.
         slopes: of the belief, if they are carried.
-        width: M.
+        unit: 1 / M.
         curved: whether the model is one of functions.
     """
-    nothing = 0.0 * width
+    nothing = 0.0 * unit
     none, known = Pair(nothing, nothing), Information(sure.noise, nothing, sure.dynamics)
     first = FIRST_ODDS_CURVED if curved else Pair(None, FIRST_ODDS)
     odds = Pair(*(None if each is None else nothing + each for each in first))
-    return Levels(nothing, nothing, known, sure, slopes, width, none, none, nothing + 1.0, odds)
+    return Levels(nothing, nothing, known, slopes, unit, none, none, nothing + 1.0, odds)
 
 
 def spreads(levels: Levels) -> Pair:
@@ -102,10 +101,15 @@ def spreads(levels: Levels) -> Pair:
     return Pair(each * known.dynamics, each * known.noise)
 
 
-def told(levels: Levels) -> Pair:
-    """Give the variances of a and b, for b without end where no measurement said anything of it, as with Q = 0."""
+def told(levels: Levels, sure: Pair) -> Pair:
+    """Give the variances of a and b, for b without end where no measurement said anything of it, as with Q = 0.
+
+    Args:
+        levels: so far.
+        sure: the information that the belief in R and Q was worth.
+    """
     spread = spreads(levels)
-    said = levels.information.dynamics > levels.prior.dynamics
+    said = levels.information.dynamics > (1.0 + HEARD) * sure.dynamics * levels.fade
     return spread._replace(dynamics=linalg.like(spread.dynamics).where(said, spread.dynamics, np.inf))
 
 
@@ -129,11 +133,14 @@ def used(levels: Levels, learns: Pair) -> Pair:
     return Pair(noise if learns.noise else one, expected if learns.dynamics else one)
 
 
-def follow(levels: Levels, found: Rise, more: Information, part: Array, shown: Array, learns: Pair) -> Levels:
+def follow(
+    levels: Levels, sure: Pair, found: Rise, more: Information, part: Array, shown: Array, learns: Pair
+) -> Levels:
     """Take a step in (a, b).
 
     Args:
         levels: before.
+        sure: the information that the belief in R and Q was worth.
         found: σ, at the levels in use.
         more: j, of this measurement.
         part: share of a whole measurement that it is; as much is forgotten.
@@ -143,21 +150,20 @@ def follow(levels: Levels, found: Rise, more: Information, part: Array, shown: A
     slope = Pair(found.noise, found.dynamics)
     late, square, kept = _forgetting(levels, slope, more, part)
     fade = FADED + (1.0 - (1.0 - FADING) * part) * (levels.fade - FADED)
-    old, first = levels.information, levels.prior
-    prior = Pair(first.noise, first.dynamics / levels.fade * fade)
+    old, first, prior = levels.information, sure.dynamics * levels.fade, sure.dynamics * fade
     slope = _carry_back(levels, slope, more, learns)
     log_odds = _weigh(levels, slope, more, learns)
-    aa = prior.noise + kept.noise * (old.noise - first.noise) + more.noise
-    bb = prior.dynamics + kept.dynamics * (old.dynamics - first.dynamics) + more.dynamics
+    aa = sure.noise + kept.noise * (old.noise - sure.noise) + more.noise
+    bb = prior + kept.dynamics * (old.dynamics - first) + more.dynamics
     ab = jnp.sqrt(kept.noise * kept.dynamics) * old.both + more.both
     if not learns.dynamics:
-        ab, bb, slope = 0.0 * ab, prior.dynamics, slope._replace(dynamics=0.0 * slope.dynamics)
+        ab, bb, slope = 0.0 * ab, prior, slope._replace(dynamics=0.0 * slope.dynamics)
         found, more = Rise(found.noise, *(0.0 * each for each in found[1:])), more._replace(both=0.0 * more.both)
     if not learns.noise:
-        ab, aa, slope = 0.0 * ab, prior.noise, slope._replace(noise=0.0 * slope.noise)
+        ab, aa, slope = 0.0 * ab, sure.noise, slope._replace(noise=0.0 * slope.noise)
     known = Information(aa, ab, bb)
-    moved = levels._replace(information=known, prior=prior, late=late, late_square=square, fade=fade, log_odds=log_odds)
-    return _carried_over(levels, _moved(moved, slope, found, more, learns), shown)
+    moved = levels._replace(information=known, late=late, late_square=square, fade=fade, log_odds=log_odds)
+    return _carried_over(levels, _moved(moved, slope, found, more, learns), prior, shown)
 
 
 def _forgetting(levels: Levels, slope: Pair, more: Information, part: Array) -> tuple[Pair, Pair, Pair]:
@@ -170,9 +176,10 @@ def _forgetting(levels: Levels, slope: Pair, more: Information, part: Array) -> 
     # By this slope, too, all that follows would wait for it: a quarter of the time that learning takes.
     before = levels.late, levels.late_square
     for slowly, worth, spread, total, variance in zip(FORGETS, WORTH_FORGETTING, spreads(levels), *before, strict=True):
-        each = 1.0 / ((ALARMING - EXPECTED) * (variance + FEW))
-        surprise = jnp.clip(each * total**2 - EXPECTED / (ALARMING - EXPECTED), 0.0, 1.0)
-        kept.append(1.0 - part * (slowly / jnp.maximum(1.0, worth * spread) + FORGETS_SURPRISED * surprise))
+        longer, usual = jnp.maximum(1.0, worth * spread), (ALARMING - EXPECTED) * (variance + FEW)
+        each = 1.0 / (longer * usual)  # one division for both
+        surprise = jnp.clip(each * longer * total**2 - EXPECTED / (ALARMING - EXPECTED), 0.0, 1.0)
+        kept.append(1.0 - part * (slowly * each * usual + FORGETS_SURPRISED * surprise))
     return late, square, Pair(*kept)
 
 
@@ -216,25 +223,25 @@ def _moved(levels: Levels, slope: Pair, found: Rise, more: Information, learns: 
     each = 1.0 / (aa * bb - ab**2)
     noise = jnp.clip(each * (bb * slope.noise - ab * slope.dynamics), -LARGEST_STEP, LARGEST_STEP)
     # With δ more of a every pull is e^-δ of what it was, here `1 + less`: what a explains is not left to b.
-    less = noise * (noise * (noise * (noise / 24.0 - 1.0 / 6.0) + 0.5) - 1.0)
+    less = noise * (noise * (noise * ((1.0 / 24.0) * noise - 1.0 / 6.0) + 0.5) - 1.0)
     there = found.dynamics * less + found.square * (less + less**2) + more.both * noise
     upwards = slope.dynamics + there - ab * noise
     # Both lengths are known before the slopes are.
-    down = STRETCH / bb
-    up = down / (1.0 + CAUTION * (each * bb) ** 2) if learns.noise else down
-    dynamics = jnp.clip(jnp.where(upwards > 0, up, down) * upwards, -LARGEST_STEP, LARGEST_STEP)
+    shorter = 1.0 + CAUTION * (each * bb) ** 2 if learns.noise else 1.0
+    up = STRETCH / (bb * shorter)
+    dynamics = jnp.clip(jnp.where(upwards > 0, up, up * shorter) * upwards, -LARGEST_STEP, LARGEST_STEP)
     return levels._replace(
         log_noise=jnp.clip(levels.log_noise + noise, -LARGEST_LEVEL, LARGEST_LEVEL),
         log_dynamics=jnp.clip(levels.log_dynamics + dynamics, -LARGEST_LEVEL, LARGEST_LEVEL),
     )
 
 
-def _carried_over(before: Levels, after: Levels, shown: Array) -> Levels:
-    """Carry what is known about b over to new levels, by the power of q/r that it depends on."""
+def _carried_over(before: Levels, after: Levels, prior: Array, shown: Array) -> Levels:
+    """Carry what is known about b beside the prior over to new levels, by the power of q/r that it depends on."""
     ratio = (after.log_dynamics - before.log_dynamics) - (after.log_noise - before.log_noise)
     # Half of that power by the first Padé quotient: for steps this short as good as exp, and soon there.
     quarter = 0.25 * (1.0 - shown) * jnp.clip(ratio, -LARGEST_STEP, LARGEST_STEP)
     root = (1.0 + quarter) / (1.0 - quarter)
-    known, prior = after.information, after.prior.dynamics
+    known = after.information
     both, dynamics = root * known.both, prior + root**2 * (known.dynamics - prior)
     return after._replace(information=Information(known.noise, both, dynamics))

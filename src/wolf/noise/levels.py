@@ -22,6 +22,7 @@ from wolf.noise.learned import FLOOR, NoiseLaw, check_has_noise
 from wolf.noise.mixture import Matched, match
 from wolf.noise.slopes import Information, Pair, Slopes, information, score
 from wolf.noise.whitened import whiten
+from wolf.numerics import linalg
 from wolf.numerics.linalg import by_halves, matmul, matvec
 from wolf.numerics.pytree import pytree, static
 from wolf.protocols import Believed, Evidence, NoiseRule
@@ -113,8 +114,8 @@ class LearnedLevels(NoiseRule):
         prior = self._prior(dtype)
         if not self._learns:
             return Learning(prior, self._first(dtype), None)
-        slopes, width = self._slopes(model), jnp.asarray(model.obs_dim, dtype)
-        levels = following.start(self._sure(dtype), slopes, width, curved=slopes is not None and not model.linear)
+        slopes, unit = self._slopes(model), jnp.asarray(1.0 / model.obs_dim, dtype)
+        levels = following.start(self._sure(unit), slopes, unit, curved=slopes is not None and not model.linear)
         return Learning(prior, self._first(dtype), levels)
 
     def _prior(self, dtype: Any) -> Array:
@@ -125,10 +126,10 @@ class LearnedLevels(NoiseRule):
             rows.append(bell.strength * heights / heights.sum())
         return jnp.stack(rows)
 
-    def _sure(self, dtype: Any) -> Pair:
-        """Turn standard deviations into information; 1 for what is not learned, where it is not used."""
-        both = (self.r_uncertainty, self.q_uncertainty)
-        return Pair(*(jnp.ones((), dtype) if u is None else 1.0 / jnp.asarray(u, dtype) ** 2 for u in both))
+    def _sure(self, like: Any) -> Pair:
+        """Turn standard deviations into information, of the kind of an array; 1 for what is not learned nor used."""
+        xp, both = linalg.like(like), (self.r_uncertainty, self.q_uncertainty)
+        return Pair(*(xp.ones((), like.dtype) if u is None else 1.0 / xp.asarray(u, like.dtype) ** 2 for u in both))
 
     def _first(self, dtype: Any) -> Array:
         weights = np.array([bell.weight for bell in self.bells])
@@ -156,7 +157,7 @@ class LearnedLevels(NoiseRule):
         if levels is None:
             return NoiseLaw(sizes, self._mixed(memory))
         factors = self._factors(levels)
-        known = following.told(levels) if self._follows(levels).dynamics else None
+        known = following.told(levels, self._sure(levels.fade)) if self._follows(levels).dynamics else None
         return NoiseLaw(sizes, self._mixed(memory), factors.dynamics, known, factors.noise)
 
     @property
@@ -176,7 +177,7 @@ class LearnedLevels(NoiseRule):
         if len(self.bells) == 1:
             return memory.counts[0]
         weights, worth = memory.weights, by_halves(memory.counts)
-        shares = (weights * worth).sum() * weights / worth
+        shares = (weights * worth).sum() * (weights * (1.0 / worth))
         return (shares[:, None] * memory.counts).sum(0)
 
     def shared(self, memory: Learning) -> Levels | None:
@@ -232,7 +233,7 @@ class LearnedLevels(NoiseRule):
         shares = memory.counts * matched.density[None]
         foreseen = by_halves(shares)
         # Of what each prior is worth now, a little goes to what it was worth at first (Herbster & Warmuth 1998).
-        likely = memory.weights * foreseen / by_halves(memory.counts)
+        likely = memory.weights * (1.0 / by_halves(memory.counts)) * foreseen
         weights = SHARED * self._first(shares.dtype) + (1.0 - SHARED) / likely.sum() * likely
         return kept + (1.0 / foreseen)[:, None] * shares, weights
 
@@ -250,8 +251,8 @@ class LearnedLevels(NoiseRule):
             slopes = levels.slopes.condition(ahead, jac_cov, pull.gain, pulled)
         slope = score(ahead, pull, white.residual, pulled, by_halves(matched.share), white.num_observed)
         more = information(ahead, white.signal, ordinary, white.num_observed)
-        part = jnp.minimum(white.num_observed / levels.width, 1.0)
-        shown = jnp.clip(2.0 * (more.both + more.dynamics) / jnp.maximum(white.num_observed, 1.0), 0.0, 1.0)
+        part = jnp.minimum(white.num_observed * levels.unit, 1.0)
+        shown = jnp.clip(2.0 * (more.both + more.dynamics) * (1.0 / jnp.maximum(white.num_observed, 1.0)), 0.0, 1.0)
         more = Information(*(sure * each for each in more))
-        moved = following.follow(levels, slope, more, part, shown, self._follows(levels))
+        moved = following.follow(levels, self._sure(levels.fade), slope, more, part, shown, self._follows(levels))
         return moved._replace(slopes=slopes)

@@ -109,4 +109,5 @@ def far_distance(count: Array) -> Array:
         9.22
     """
     count = jnp.maximum(count, 1.0)
-    return count * (1.0 - 2.0 / (9.0 * count) + FAR_QUANTILE * jnp.sqrt(2.0 / (9.0 * count))) ** 3
+    spread = (2.0 / 9.0) * (1.0 / count)
+    return count * (1.0 - spread + FAR_QUANTILE * jnp.sqrt(spread)) ** 3

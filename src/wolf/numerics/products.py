@@ -34,8 +34,8 @@ def by_library(size: int) -> bool:
 
 
 def like(a: Any) -> Any:
-    """Choose NumPy for its arrays and JAX for all else: outside of our context JAX would cut float64 to float32."""
-    return np if isinstance(a, np.ndarray) else jnp
+    """Choose NumPy for what is NumPy's and JAX for all else: outside of our context JAX cuts float64 to float32."""
+    return np if isinstance(a, np.ndarray | np.generic) else jnp
 
 
 def transpose(a: Array) -> Array:
