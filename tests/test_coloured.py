@@ -112,3 +112,32 @@ def test_the_default_tells_errors_of_a_few_steps_that_it_follows(model):
 def test_what_cannot_have_a_memory_is_refused_in_words(model, settings, words):
     with pytest.raises(ValueError, match=words):
         with_noise_memory(model, **settings)
+
+
+@pytest.mark.parametrize(("model", "memory"), [(PLANE, 0.8), (wolf.models.local_level(0.01, 1.0), 0.6)])
+def test_a_fit_finds_how_long_errors_last_under_outliers_and_a_wrong_r(model, memory):
+    truth = with_noise_memory(model, memory)
+    outliers = wolf.simulate.Additive(0.05, -50.0, 50.0)
+    ys = wolf.simulate.trajectory(truth, 600, key=4, outliers=outliers).measurements
+    found = wolf.fit_noise_memory(model.scaled(1.0, 3.0), ys, restarts=0)
+    assert found.parameters["memory"] == pytest.approx(memory, abs=0.1)
+    assert found.parameters["share"] == pytest.approx(0.9, abs=0.15)
+    assert found.parameters["noise"] == pytest.approx(1 / 3, rel=0.3)
+    assert found.model.state_dim == truth.state_dim
+
+
+@pytest.mark.parametrize("model", [PLANE, wolf.models.local_level(0.01, 1.0)], ids=["plane", "level"])
+def test_a_fit_finds_no_memory_where_there_is_none(model):
+    outliers = wolf.simulate.Additive(0.05, -50.0, 50.0)
+    for key in range(2):
+        ys = wolf.simulate.trajectory(model, 300, key, outliers=outliers).measurements
+        found = wolf.fit_noise_memory(model, ys, restarts=0)
+        assert list(found.parameters) == ["noise", "dynamics"]
+        assert found.model.state_dim == model.state_dim
+
+
+def test_a_memory_that_cannot_be_fitted_is_refused_in_words():
+    with pytest.raises(ValueError, match="model must be a LinearModel or a StateSpaceModel; got 3"):
+        wolf.fit_noise_memory(3, np.zeros(20))
+    with pytest.raises(ValueError, match="too short"):
+        wolf.fit_noise_memory(PLANE, np.ones((2, 2)))

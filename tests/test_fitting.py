@@ -345,3 +345,11 @@ def test_fitting_many_without_native_code_goes_one_by_one(monkeypatch):
 def test_fitting_many_says_which_series_is_wrong(ys, words):
     with pytest.raises(ValueError, match=words):
         wolf.fit_many(level_model, ys)
+
+
+def test_what_ends_at_its_limits_has_no_errors():
+    """A constant: all variances go to zero."""
+    level = wolf.models.local_level(0.01, 1.0)
+    found = wolf.fit(lambda q, r: level.scaled(q, r), np.ones(8), start={"q": 1.0, "r": 1.0}, restarts=0)
+    assert max(found.parameters.values()) < 1e-6
+    assert all(np.isnan(error) for error in found.errors.values())

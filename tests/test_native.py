@@ -184,6 +184,7 @@ def test_a_state_goes_into_its_vectors_and_comes_back(name):
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(out.final)]
     numbers, counts = code.pack(leaves)
     assert (numbers.shape[1], counts.shape[1]) == code.widths
+    assert numbers.flags.c_contiguous  # the code goes from row to row
     for found, leaf in zip(jax.tree.leaves(code.unpack(numbers, counts)), leaves, strict=True):
         np.testing.assert_array_equal(found, leaf)
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:  # what a checker sees; `_HOMES` below says the same to Python
     from wolf.engine.steps import init, step
     from wolf.exporting import export_c
     from wolf.filters import Bounded, EnsembleFilter, GaussianFilter
-    from wolf.fitting import Fit, fit, fit_many
+    from wolf.fitting import Fit, fit, fit_many, fit_noise_memory
     from wolf.fitting.tuning import Tuned, tune
     from wolf.integrations.estimators import OnlineClassifier as OnlineClassifier
     from wolf.integrations.estimators import OnlineRegressor as OnlineRegressor
@@ -74,7 +74,7 @@ __all__ += ["filter", "filter_chunks", "filter_folder", "filter_frame", "filter_
 __all__ += ["smooth", "stream"]
 __all__ += ["Changes", "Choice", "changepoints", "choose"]
 __all__ += ["Bank", "Filtered", "Fit", "FixedLag", "Forecast", "Online", "Sensor", "Smoothed", "States", "Tuned"]
-__all__ += ["fit", "fit_many", "tune"]
+__all__ += ["fit", "fit_many", "fit_noise_memory", "tune"]
 __all__ += ["Certificate", "attack", "certify", "explain", "export_c", "report"]
 __all__ += [
     "EKF",
@@ -106,7 +106,7 @@ _HOMES = {
     "wolf.engine.steps": "init step",
     "wolf.exporting": "export_c",
     "wolf.filters": "Bounded EnsembleFilter GaussianFilter",
-    "wolf.fitting": "Fit fit fit_many",
+    "wolf.fitting": "Fit fit fit_many fit_noise_memory",
     "wolf.fitting.tuning": "Tuned tune",
     "wolf.integrations.estimators": "OnlineClassifier OnlineRegressor",
     "wolf.methods": "EKF IEKF KF Adaptive Learned LowRank WoLF",

@@ -133,6 +133,8 @@ FITS = odd.table(
     ("fit", "seed", odd.WHOLE, lambda v: wolf.fit(models.local_level, YS, seed=v)),
     ("fit", "update_first", odd.FLAG, lambda v: wolf.fit(models.local_level, YS, update_first=v)),
     ("fit", "affine", odd.FLAG, lambda v: wolf.fit(models.local_level, YS, affine=v)),
+    ("fit_noise_memory", "model", odd.MODEL, lambda v: wolf.fit_noise_memory(v, YS)),
+    ("fit_noise_memory", "ys", odd.SERIES, lambda v: wolf.fit_noise_memory(LEVEL, v)),
     ("tune", "model", odd.MODEL, lambda v: wolf.tune(v, YS)),
     ("tune", "ys", odd.SERIES | {"all missing": [np.nan] * 5}, lambda v: wolf.tune(LEVEL, v)),
     ("tune", "method", odd.METHOD | odd.NONE, lambda v: wolf.tune(LEVEL, YS, v)),

@@ -7,6 +7,7 @@ good data decide about the parameters.
 """
 
 from wolf.fitting.many import fit_many as fit_many
+from wolf.fitting.memory import fit_noise_memory as fit_noise_memory
 from wolf.fitting.result import Fit as Fit
 from wolf.fitting.result import Start as Start
 from wolf.fitting.search import fit as fit

@@ -289,6 +289,8 @@ class Problem:
         lows, highs = (np.array([np.nan if x is None else x for x in ends]) for ends in zip(*self.limits, strict=True))
         outside = (free < lows + HESSIAN_STEP) | (free > highs - HESSIAN_STEP)
         inside = np.flatnonzero(~outside)
+        if not len(inside):  # as on a constant series, whose variances go to zero
+            return dict.fromkeys(self.transform.names, float("nan"))
         steps = HESSIAN_STEP * np.eye(len(free))[inside]
         slopes = np.asarray((yield np.concatenate([free + steps, free - steps]), 1)[1])[:, inside]
         curvature = self.count * (slopes[: len(inside)] - slopes[len(inside) :]) / (2 * HESSIAN_STEP)

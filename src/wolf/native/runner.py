@@ -125,15 +125,16 @@ class Compiled:
         """Put the leaves of states, one state a row, into a matrix of numbers and one of counts."""
         count, built = len(leaves[0]), self.facts.state
         flat = [
-            leaf.reshape(count, -1)[:, entries(shape, True)] if half else leaf.reshape(count, -1)
+            leaf.reshape(count, _size(shape))[:, entries(shape, half)]
             for leaf, shape, half in zip(leaves, built.shapes, built.halves, strict=True)
         ]
         numbers = [leaf for leaf in flat if leaf.dtype.kind == "f"]
         counts = [leaf for leaf in flat if leaf.dtype.kind != "f"]
         empty = [np.zeros((count, 0))]
+        # Row by row, as the code reads them: NumPy may hand out columns where it has picked some.
         return (
-            np.concatenate(numbers or empty, axis=1).astype(self.dtype, copy=False),
-            np.concatenate(counts or empty, axis=1).astype(np.int32, copy=False),
+            np.concatenate(numbers or empty, axis=1).astype(self.dtype, "C", copy=False),
+            np.concatenate(counts or empty, axis=1).astype(np.int32, "C", copy=False),
         )
 
     def unpack(self, numbers: np.ndarray, counts: np.ndarray) -> Any:

@@ -133,8 +133,8 @@ class NoiseLaw(NamedTuple):
         elif self.typical < LESS and known > MORE * self.typical:
             said.append(
                 "less noise and more dynamics than the model says: so do errors that last look, and then the filter "
-                "follows them. If the noise has a memory say so, by wolf.models.with_noise_memory, or, if Q is right, "
-                "keep to it by method='Learned'"
+                "follows them. If the noise has a memory say so, by wolf.models.with_noise_memory "
+                "(wolf.fit_noise_memory finds how long it is), or, if Q is right, keep to it by method='Learned'"
             )
         return tuple(said)
 
