@@ -11,6 +11,9 @@ from wolf.numerics.linalg import total
 from wolf.protocols import Evidence
 
 BESIDE = 0.1  # of the squared distance to the prediction, up to which two measurements lie beside each other
+LONG = 5.0  # refused in a row: more of them are hardly outliers that come singly
+REMEMBERED = 0.97  # of such a run's length, from one accepted measurement to the next
+SLOWLY = 0.1  # of a measurement, that each one accepted takes off the count as long as such a run is remembered
 
 
 class Ballot(NamedTuple):
@@ -20,6 +23,7 @@ class Ballot(NamedTuple):
         rule: memory of the noise rule.
         votes: how many agree, (1,), or one count for each of several sensors.
         refused: how many were rejected since the vote began, whether they agree or not; as votes.
+        longest: how many were rejected in a row at most, which fades as others are accepted; as votes.
         place: c, the residual they agree on, (M,).
         slope: b, what it changes by in a step, (M,).
         astray: how many lay beside each other and far from what was predicted, less those that did not; as votes.
@@ -31,6 +35,7 @@ class Ballot(NamedTuple):
     rule: Any
     votes: Array
     refused: Array
+    longest: Array
     place: Array
     slope: Array
     astray: Array
@@ -61,12 +66,22 @@ def cast(ballot: Ballot, seen: Evidence, white: Whitened, ordinary: Array) -> tu
     new_slope = jnp.where(seen.observed > 0, new_slope, slope)
     y = seen.residual + seen.view.mean
     beside = total(white.noise.half(seen.observed * (y - ballot.last)) ** 2) < BESIDE * total(white.residual**2)
-    astray = jnp.where(beside, ballot.astray + 1.0, fewer(ballot.astray))
     last = jnp.where(seen.observed > 0, y, ballot.last)
     refused = jnp.where(first, 1.0, ballot.refused + 1.0)
-    return Ballot(None, new_votes, refused, new_place, new_slope, astray, last), agrees
+    astray = jnp.where(beside, ballot.astray + 1.0, _less(ballot.astray))
+    longest = jnp.maximum(ballot.longest, refused)
+    return Ballot(None, new_votes, refused, longest, new_place, new_slope, astray, last), agrees
 
 
-def fewer(astray: Array) -> Array:
-    """Count one less of those that lay beside each other."""
-    return jnp.maximum(astray - 1.0, 0.0)
+def end(ballot: Ballot) -> Ballot:
+    """End the vote, as a measurement was accepted, and count fewer of those that lay beside each other.
+
+    A season that is ruined at some hours is refused there for hours each day, and accepted at all others. Lies that
+    come singly are refused for a few steps.
+    """
+    astray = _less(ballot.astray, jnp.where(ballot.longest > LONG, SLOWLY, 1.0))
+    return ballot._replace(votes=jnp.zeros_like(ballot.votes), longest=REMEMBERED * ballot.longest, astray=astray)
+
+
+def _less(astray: Array, by: Any = 1.0) -> Array:
+    return jnp.maximum(astray - by, 0.0)

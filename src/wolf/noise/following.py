@@ -20,7 +20,8 @@ Eight things keep that from being slow, or rash:
   e^-δ with a step δ in a, and the slope in b is taken after that fall. While a is uncertain, steps up in b are short.
 - C: steps in b are longer than Newton's. The density is steep where Q is too small and flat where it is too large, and
   a gain of c/t instead of 1/t forgets a poor start as t^-c for `c²/(2c - 1)` times the variance.
-- Old information is forgotten slowly, and fast on surprise: when the slopes before this one agree with each other.
+- Old information is forgotten slowly, and fast on surprise: when the slopes before this one agree with each other. But
+  not after a won vote: a state of many parts that had to follow lies is wrong for a while, and that is not noise.
 - The prior of b fades: a Q that shows only after hundreds of steps should be found then.
 """
 
@@ -43,6 +44,7 @@ LATELY = 0.69  # what slopes of late keep from one measurement to the next
 EXPECTED, ALARMING = 4.0, 5.2  # squares of their sum, in variances: below no surprise, above all of it
 FEW = 0.1  # variance of that sum from which it says something
 FADING, FADED = 0.985, 0.4  # the prior information about b keeps so much of itself in a step, down to this share
+RESTLESS = 100.0  # measurements after a jump until surprise counts in full
 MARGIN = Pair(0.23, 0.67)  # of the variance of a and b, added to what is used
 CAUTION = 0.8  # steps up in b are shorter where a is uncertain, by 1 + this times its variance squared
 CARRIED_BACK = 0.6  # share of the margin
@@ -64,6 +66,7 @@ class Levels(NamedTuple):
         late: sums of the slopes of late.
         late_square: what to expect of their squares.
         fade: of the prior of b, from 1 down.
+        calm: how much surprise counts, from 0 after a jump up to 1.
         log_odds: that R and that Q is off; None for an R that is taken to be.
     """
 
@@ -75,6 +78,7 @@ class Levels(NamedTuple):
     late: Pair
     late_square: Pair
     fade: Array
+    calm: Array
     log_odds: Pair
 
 
@@ -91,7 +95,7 @@ def start(sure: Pair, slopes: Slopes | None, unit: Array, curved: bool = False) 
     none, known = Pair(nothing, nothing), Information(sure.noise, nothing, sure.dynamics)
     first = FIRST_ODDS_CURVED if curved else Pair(None, FIRST_ODDS)
     odds = Pair(*(None if each is None else nothing + each for each in first))
-    return Levels(nothing, nothing, known, slopes, unit, none, none, nothing + 1.0, odds)
+    return Levels(nothing, nothing, known, slopes, unit, none, none, nothing + 1.0, nothing + 1.0, odds)
 
 
 def spreads(levels: Levels) -> Pair:
@@ -150,6 +154,7 @@ def follow(
     slope = Pair(found.noise, found.dynamics)
     late, square, kept = _forgetting(levels, slope, more, part)
     fade = FADED + (1.0 - (1.0 - FADING) * part) * (levels.fade - FADED)
+    calm = jnp.minimum(levels.calm + part * (1.0 / RESTLESS), 1.0)
     old, first, prior = levels.information, sure.dynamics * levels.fade, sure.dynamics * fade
     slope = _carry_back(levels, slope, more, learns)
     log_odds = _weigh(levels, slope, more, learns)
@@ -162,7 +167,7 @@ def follow(
     if not learns.noise:
         ab, aa, slope = 0.0 * ab, sure.noise, slope._replace(noise=0.0 * slope.noise)
     known = Information(aa, ab, bb)
-    moved = levels._replace(information=known, late=late, late_square=square, fade=fade, log_odds=log_odds)
+    moved = levels._replace(information=known, late=late, late_square=square, fade=fade, calm=calm, log_odds=log_odds)
     return _carried_over(levels, _moved(moved, slope, found, more, learns), prior, shown)
 
 
@@ -179,7 +184,7 @@ def _forgetting(levels: Levels, slope: Pair, more: Information, part: Array) -> 
         longer, usual = jnp.maximum(1.0, worth * spread), (ALARMING - EXPECTED) * (variance + FEW)
         each = 1.0 / (longer * usual)  # one division for both
         surprise = jnp.clip(each * longer * total**2 - EXPECTED / (ALARMING - EXPECTED), 0.0, 1.0)
-        kept.append(1.0 - part * (slowly * each * usual + FORGETS_SURPRISED * surprise))
+        kept.append(1.0 - part * (slowly * each * usual + FORGETS_SURPRISED * levels.calm * surprise))
     return late, square, Pair(*kept)
 
 

@@ -204,7 +204,7 @@ class LearnedLevels(NoiseRule):
         levels = memory.levels
         if levels is not None and levels.slopes is not None:
             blank = Slopes(*(jnp.zeros_like(each) for each in levels.slopes))
-            levels = levels._replace(slopes=blank)
+            levels = levels._replace(slopes=blank, calm=jnp.zeros_like(levels.calm))
         return Learning(self._uncounted(memory, refused.sum()), marked, levels)
 
     def _uncounted(self, memory: Learning, refused: Array) -> Array:

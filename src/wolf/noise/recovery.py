@@ -20,8 +20,9 @@ before it, y', if
 
     |y - y'|² < |y - h(m)|² / 10  in the metric R⁻¹
 
-and after 3 k more of those than of all others the filter is lost: the belief is made as wide as it may be, and starts
-anew with what is measured.
+and after 4 k more of those than of all others the filter is lost: the belief is made as wide as it may be, and starts
+anew with what is measured. A season may be wrong at some hours only, and right at all others: measurements that are
+accepted after a long run of refused ones count a tenth.
 
 Outliers win by chance in about T (1 - ε) ε^k of T steps, if a share ε of all measurements is wrong in one way. A
 patience that grows as ln 0.05 / ln ε keeps that rate what it is with 5 % of outliers. Lies that were near may have been
@@ -42,7 +43,7 @@ from wolf.belief.mixing import Sizes
 from wolf.belief.updates import Finished, Pull, Roots, Told, Update, Weigh
 from wolf.belief.view import hide_noise
 from wolf.noise.ballots import Ballot as Ballot
-from wolf.noise.ballots import cast, fewer
+from wolf.noise.ballots import cast, end
 from wolf.noise.sensors import look
 from wolf.noise.whitened import Whitened, whiten
 from wolf.numerics import linalg
@@ -58,7 +59,7 @@ SETTLED = 20  # measurements after which a state is no longer far off because it
 LEAST_SHARE = 0.085  # of outliers that is then reckoned with: lies may have been taken for noise so far
 MOST_SHARE = 0.5  # of outliers, beyond which it grows no more
 WIDEST = {8: 1e9, 4: 1e4}  # variance over that of ordinary noise that no inflation exceeds, by the bytes of a number
-LOST = 3.0  # times the patience: how many of those, less others, until a filter is lost
+LOST = 4.0  # times the patience: how many of those, less others, until a filter is lost
 FARTHEST = 1e8  # standard deviations of ordinary noise; nothing that far away is gone to
 
 
@@ -107,7 +108,8 @@ class Recovering(NoiseRule):
         nothing = jnp.zeros(model.obs_dim, jnp.asarray(model.prior.mean).dtype)
         votes, memory = nothing[: len(self.rule.rows(model.obs_dim))], self.rule.start(model)
         patience = votes + self.patience if self.grows else ()
-        return Ballot(memory, votes, votes, nothing, nothing, votes, nothing, self.rule.marked(memory), patience)
+        counts = (votes, votes, votes)
+        return Ballot(memory, *counts, nothing, nothing, votes, nothing, self.rule.marked(memory), patience)
 
     def check(self, model: Model) -> None:
         """Let the rule check."""
@@ -147,9 +149,9 @@ class Recovering(NoiseRule):
         later = believed.outlier is not None and linalg.by_library(len(seen.residual))
         early = None if later else whiten(seen)
         rejected = _kept(believed, slice(None), early, ordinary[0]) < REJECTED
-        counts = (ballot.votes[0], ballot.refused[0])
+        counts = (ballot.votes[0], ballot.refused[0], ballot.longest[0])
         mine = Ballot(None, *counts, ballot.place, ballot.slope, ballot.astray[0], ballot.last)
-        over = ballot._replace(rule=believed.memory, votes=jnp.zeros_like(ballot.votes), astray=fewer(ballot.astray))
+        over = end(ballot)._replace(rule=believed.memory)
         quiet = believed._replace(memory=over, inflation=jnp.ones_like(ordinary[0]))
         if len(mine.place) != len(seen.residual):  # another sensor, for this step: it may end the vote, and has none
             return quiet._replace(memory=over._replace(votes=jnp.where(rejected, ballot.votes, 0.0)))
@@ -179,12 +181,13 @@ class Recovering(NoiseRule):
             part = look(seen, rows, seen.belief)
             white = whiten(part)
             rejected = _kept(believed, rows, white, ordinary[i]) < REJECTED
-            counts = (ballot.votes[i], ballot.refused[i])
+            counts = (ballot.votes[i], ballot.refused[i], ballot.longest[i])
             mine = Ballot(None, *counts, ballot.place[rows], ballot.slope[rows], ballot.astray[i], ballot.last[rows])
             new, won = self._count(mine, part, white, ordinary[i], self._patience(ballot, i))
-            astray, came = jnp.where(rejected, new.astray, fewer(mine.astray)), white.num_observed > 0
-            new = new._replace(votes=jnp.where(rejected, new.votes, 0.0), astray=astray)
-            counted.append(Ballot(None, *(jnp.where(came, a, b) for a, b in zip(new[1:7], mine[1:7], strict=True))))
+            over, came = end(new._replace(longest=mine.longest, astray=mine.astray)), white.num_observed > 0
+            new = jax.tree.map(lambda yes, no, rejected=rejected: jnp.where(rejected, yes, no), new, over)
+            new = jax.tree.map(lambda now, before, came=came: jnp.where(came, now, before), new, mine)
+            counted.append(new)
             if jumped is not None:  # of a jump that is known, those speak that had no other vote going
                 won = (won & ~barred) | (jumped & (mine.votes == 0))
             wins.append(rejected & won & came)
@@ -292,14 +295,11 @@ class Recovering(NoiseRule):
         if sensors is not None:
             order, names = np.argsort(np.concatenate(sensors)), ("place", "slope", "last")
             place, slope, last = (jnp.concatenate([getattr(c, n) for c in counted])[order] for n in names)
-        votes, refused, astray = (
-            jnp.where(won, 0.0, jnp.stack([getattr(each, name) for each in counted]))
-            for name in ("votes", "refused", "astray")
-        )
+        counted_up = ("votes", "refused", "longest", "astray")
+        counts = {name: jnp.where(won, 0.0, jnp.stack([getattr(c, name) for c in counted])) for name in counted_up}
         taught = jnp.where(ballot.votes > 0, ballot.refused, 0.0)
         after = self.rule.jumped(ballot.rule, ballot.marked, taught)
         rule = jax.tree.map(lambda old, new: jnp.where(won, old, new), after, learned)
-        counts = {"votes": votes, "refused": refused, "astray": astray}
         return ballot._replace(rule=rule, place=place, slope=slope, last=last, **counts)
 
 
