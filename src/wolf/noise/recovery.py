@@ -26,8 +26,8 @@ accepted after a long run of refused ones count a tenth.
 
 Outliers win by chance in about T (1 - ε) ε^k of T steps, if a share ε of all measurements is wrong in one way. A
 patience that grows as ln 0.05 / ln ε keeps that rate what it is with 5 % of outliers. Lies that were near may have been
-taken for noise, so that at first ε is found too small when they lie apart: after the first twenty measurements, in
-which it may be the prior that is off, ε counts as at least 0.085, which is one vote more.
+taken for noise, so that at first ε is found too small when they lie apart: ε counts as at least 0.085, which is one
+vote more, unless the vote began with the first measurement, when it may be the prior that is off.
 """
 
 from typing import Any
@@ -55,8 +55,7 @@ from wolf.statespace import Model
 REJECTED = 0.2  # a measurement of which less than this share is believed votes
 LONGER = 2.0  # times as many votes as another winner has, and a sensor votes on something else
 USUAL_SHARE = 0.05  # of outliers, up to which patience need not grow
-SETTLED = 20  # measurements after which a state is no longer far off because its prior was
-LEAST_SHARE = 0.085  # of outliers that is then reckoned with: lies may have been taken for noise so far
+LEAST_SHARE = 0.085  # of outliers that is reckoned with once one was accepted: lies may have been taken for noise
 MOST_SHARE = 0.5  # of outliers, beyond which it grows no more
 WIDEST = {8: 1e9, 4: 1e4}  # variance over that of ordinary noise that no inflation exceeds, by the bytes of a number
 LOST = 4.0  # times the patience: how many of those, less others, until a filter is lost
@@ -213,7 +212,7 @@ class Recovering(NoiseRule):
             return ballot._replace(marked=marked)
         laws = self.rule.law(ballot.rule)
         laws = [] if laws is None else laws if isinstance(laws, list) else [laws]
-        least = jnp.where(t < SETTLED, USUAL_SHARE, LEAST_SHARE)
+        least = jnp.where(t == 0, USUAL_SHARE, LEAST_SHARE)
         shares = [jnp.clip(law.possible_share, least, MOST_SHARE) for law in laws]
         longer = [float(np.log(USUAL_SHARE)) / jnp.log(share) for share in shares]
         grown = self.patience * jnp.stack(longer) if laws else ballot.patience
