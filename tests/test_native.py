@@ -286,6 +286,29 @@ def test_kinds_that_keep_what_a_function_of_wolf_says_are_kept(tmp_path, monkeyp
     assert len({places[0], places[2], None}) == 3
 
 
+@pytest.mark.parametrize(
+    "methods",
+    [
+        [wolf.WoLF(wolf.weights.MahalanobisIMQ(metric=metric)) for metric in "SR"],
+        [wolf.Adaptive(sensors=sensors) for sensors in ("each", (0, 0))],
+        [wolf.methods.make("KF", form=form) for form in ("joseph", "sqrt")],
+    ],
+)
+def test_methods_that_differ_in_a_static_field_have_code_of_their_own(methods, tmp_path, monkeypatch):
+    """JAX gives their structures one hash."""
+    from wolf.native import shelf
+
+    monkeypatch.setattr(shelf, "_folder", lambda: tmp_path)
+    kinds = [take_apart([TRACK], method, "float64", False, None, "all").kind for method in methods]
+    places = [shelf.place_of(kind, "run") for kind in kinds]
+    assert None not in places
+    assert places[0] != places[1]
+    ys = np.random.default_rng(0).normal(0.0, 5.0, (20, 2))
+    for method in methods:
+        native, xla = (wolf.filter(TRACK, ys, method=method, engine=engine).means for engine in ("native", "xla"))
+        np.testing.assert_allclose(native, xla, rtol=1e-9)
+
+
 def test_code_is_kept_for_the_next_process_and_a_damaged_file_is_made_anew(tmp_path, monkeypatch):
     from wolf.native import shelf
 

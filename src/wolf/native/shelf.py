@@ -13,7 +13,7 @@ import pickle
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -111,18 +111,11 @@ def _stamps(folder: str) -> Iterator[tuple[str, int, int]]:
             yield entry.path, found.st_size, found.st_mtime_ns
 
 
-_names: dict[int, str | None] = {}
-
-
 def _name_of(kind: Signature) -> str | None:
-    if _folder() is None:
-        return None
-    number = hash(kind)
-    if number not in _names:
-        _names[number] = _describe(kind)
-    return _names[number]
+    return None if _folder() is None else _describe(kind)
 
 
+@lru_cache(maxsize=1024)  # by the kind, not by its hash: in JAX's no static field counts, such as a weight's metric
 def _describe(kind: Signature) -> str | None:
     """Write down a kind; None where that does not tell it from others."""
     model, method = jax.tree.unflatten(kind.structure, [np.float64(0)] * kind.structure.num_leaves)

@@ -104,10 +104,12 @@ def trace(kind: Signature, values: np.ndarray | None = None) -> StepGraph:
         )
     if (entries := _entries(step_program.jaxpr)) > MOST_ENTRIES:
         raise RefusedError(f"a step makes {entries} numbers, before any is folded")
-    step = _place(kind, step_program, structure, shapes, saved, values)
+    start, begins = _place_start(kind, start_program, values)
+    symmetric = [_may_be_symmetric(start[0], each) for each in begins] if kind.state is None else kind.state.halves
+    step = _place(kind, step_program, structure, shapes, saved, values, list(symmetric))
     step.described = said[0] if said else None
     step.obs_dim = next(iter(rows.values()))[0]
-    step.start = _place_start(kind, start_program, values)
+    step.start = start
     return step
 
 
@@ -223,15 +225,27 @@ def _leaf_nodes(graph: Graph, kind: Signature, slots: Slots, rows: str | None) -
     return nodes
 
 
+def _may_be_symmetric(graph: Graph, ids: np.ndarray) -> bool:
+    """Say whether an array is square, and no two numbers in it that are known make it lopsided."""
+    if ids.ndim != 2 or ids.shape[0] != ids.shape[1] or len(ids) < 2:
+        return False
+    pairs = [(graph.nodes[a], graph.nodes[b]) for a, b in zip(ids.ravel(), ids.T.ravel(), strict=True) if a != b]
+    return not any(a.op == b.op == "const" for a, b in pairs)
+
+
 def _place(
-    kind: Signature, program: Any, structure: Any, shapes: list[Any], saved: Any, values: np.ndarray | None
+    kind: Signature,
+    program: Any,
+    structure: Any,
+    shapes: list[Any],
+    saved: Any,
+    values: np.ndarray | None,
+    symmetric: list[bool],
 ) -> StepGraph:
     """Translate the step, with both halves of every square array of the state as one number where that holds.
 
     Another model's state has them as that one had: what is not symmetric to the last bit then is so but for rounding.
     """
-    symmetric = [len(s.shape) == 2 and s.shape[0] == s.shape[1] and s.shape[0] > 1 for s in shapes]
-    symmetric = symmetric if kind.state is None else list(kind.state.halves)
     while True:
         graph, slots = Graph(kind.dtype, loops=values is None), Slots(values)
         leads = "before" if kind.update_first else "now"
@@ -354,9 +368,9 @@ def _state_nodes(
     return nodes, places
 
 
-def _place_start(kind: Signature, program: Any, values: np.ndarray | None) -> tuple[Graph, Layout]:
-    """Translate what a model starts from; all of it is made once."""
+def _place_start(kind: Signature, program: Any, values: np.ndarray | None) -> tuple[tuple[Graph, Layout], list[Any]]:
+    """Translate what a model starts from, all of which is made once; and give the nodes of each of its arrays."""
     graph, slots = Graph(kind.dtype, loops=values is None), Slots(values)
     results = translate(graph, program, _leaf_nodes(graph, kind, slots, None))
     nodes = [int(number) for ids in results for number in ids.ravel()]
-    return graph, Layout(slots.listed(), [], nodes, [], [], [], [])
+    return (graph, Layout(slots.listed(), [], nodes, [], [], [], [])), results
