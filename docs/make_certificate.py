@@ -55,7 +55,7 @@ def compare(model):
 
 
 def attack_all(model):
-    """Attack with 1, 4, 5 (the patience of a vote) and 8 errors of two sizes; the attack on a gate as a picture."""
+    """Attack with 1, 4, 5 (which win a vote of `Learned`) and 8 errors of two sizes; that on a gate as a picture."""
     ys = wolf.simulate.trajectory(model, ATTACKED, key=3).measurements
     print("| errors, size | " + " | ".join(METHODS) + " |\n|---|" + "---|" * len(METHODS))
     found = {}

@@ -11,9 +11,11 @@ from wolf.numerics.linalg import total
 from wolf.protocols import Evidence
 
 BESIDE = 0.1  # of the squared distance to the prediction, up to which two measurements lie beside each other
-LONG = 5.0  # refused in a row: more of them are hardly outliers that come singly
-REMEMBERED = 0.97  # of such a run's length, from one accepted measurement to the next
-SLOWLY = 0.1  # of a measurement, that each one accepted takes off the count as long as such a run is remembered
+APART = 2.0  # refused in a row that did not agree: more of them are hardly outliers that come singly, or lie alike
+REMEMBERED = 0.97  # of how many they were, from one accepted measurement to the next
+SLOWLY = 0.1  # of a measurement, that each one accepted takes off the count as long as they are remembered
+FADING = 0.97  # of what lost votes say, from one to the next
+UNLIKE = 5.0  # measurements that did not agree, before there were any
 
 
 class Ballot(NamedTuple):
@@ -23,25 +25,48 @@ class Ballot(NamedTuple):
         rule: memory of the noise rule.
         votes: how many agree, (1,), or one count for each of several sensors.
         refused: how many were rejected since the vote began, whether they agree or not; as votes.
-        longest: how many were rejected in a row at most, which fades as others are accepted; as votes.
+        apart: how many in a row did not agree at most, which fades as others are accepted; as votes.
         place: c, the residual they agree on, (M,).
         slope: b, what it changes by in a step, (M,).
         astray: how many lay beside each other and far from what was predicted, less those that did not; as votes.
         last: the last measurement that was rejected, (M,).
         marked: what the rule wants back if the vote is won, as it was when the vote began.
         patience: k, one for each count of votes, for a patience that grows.
+        alike: how many agreed with those before them in votes that were lost, which fades; as patience.
+        tried: how many might have, which fades; as patience.
     """
 
     rule: Any
     votes: Array
     refused: Array
-    longest: Array
+    apart: Array
     place: Array
     slope: Array
     astray: Array
     last: Array
     marked: Any = ()
     patience: Any = ()
+    alike: Any = ()
+    tried: Any = ()
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """Names of what is counted, once for each that votes."""
+        return ("votes", "refused", "apart", "astray", *(() if isinstance(self.alike, tuple) else ("alike", "tried")))
+
+    def of(self, i: int, rows: Any) -> "Ballot":
+        """Take the part of one that votes, without what the rule remembers."""
+        counts = {name: getattr(self, name)[i] for name in self.counted}
+        places = {name: getattr(self, name)[rows] for name in ("place", "slope", "last")}
+        return Ballot(None, **counts, **places)
+
+    @property
+    def share_alike(self) -> Array:
+        """Share of measurements that lie as the one before it did, and a standard deviation of it.
+
+        In a lost vote all are outliers: each but the first might have agreed, and so might the one that ended it.
+        """
+        return (self.alike + jnp.sqrt(self.alike + 0.25) - 0.5) / (self.tried + UNLIKE)
 
 
 def cast(ballot: Ballot, seen: Evidence, white: Whitened, ordinary: Array) -> tuple[Ballot, Array]:
@@ -69,18 +94,25 @@ def cast(ballot: Ballot, seen: Evidence, white: Whitened, ordinary: Array) -> tu
     last = jnp.where(seen.observed > 0, y, ballot.last)
     refused = jnp.where(first, 1.0, ballot.refused + 1.0)
     astray = jnp.where(beside, ballot.astray + 1.0, _less(ballot.astray))
-    longest = jnp.maximum(ballot.longest, refused)
-    return Ballot(None, new_votes, refused, longest, new_place, new_slope, astray, last), agrees
+    apart = jnp.maximum(ballot.apart, refused - new_votes)
+    counts = {"votes": new_votes, "refused": refused, "apart": apart, "astray": astray}
+    return ballot._replace(place=new_place, slope=new_slope, last=last, **counts), agrees
 
 
 def end(ballot: Ballot) -> Ballot:
     """End the vote, as a measurement was accepted, and count fewer of those that lay beside each other.
 
     A season that is ruined at some hours is refused there for hours each day, and accepted at all others. Lies that
-    come singly are refused for a few steps.
+    come singly are refused for a few steps, and those that lie alike agree.
     """
-    astray = _less(ballot.astray, jnp.where(ballot.longest > LONG, SLOWLY, 1.0))
-    return ballot._replace(votes=jnp.zeros_like(ballot.votes), longest=REMEMBERED * ballot.longest, astray=astray)
+    astray = _less(ballot.astray, jnp.where(ballot.apart > APART, SLOWLY, 1.0))
+    lost, nothing = ballot.votes > 0, jnp.zeros_like(ballot.votes)
+    ended = ballot._replace(votes=nothing, apart=REMEMBERED * ballot.apart, astray=astray)
+    if "alike" not in ballot.counted:
+        return ended
+    alike = jnp.where(lost, FADING * ballot.alike + ballot.votes - 1.0, ballot.alike)
+    tried = jnp.where(lost, FADING * ballot.tried + ballot.refused, ballot.tried)
+    return ended._replace(alike=alike, tried=tried)
 
 
 def _less(astray: Array, by: Any = 1.0) -> Array:

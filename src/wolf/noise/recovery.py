@@ -22,12 +22,13 @@ before it, y', if
 
 and after 4 k more of those than of all others the filter is lost: the belief is made as wide as it may be, and starts
 anew with what is measured. A season may be wrong at some hours only, and right at all others: measurements that are
-accepted after a long run of refused ones count a tenth.
+accepted after several in a row that were refused, and did not agree, count a tenth.
 
 Outliers win by chance in about T (1 - ε) ε^k of T steps, if a share ε of all measurements is wrong in one way. A
 patience that grows as ln 0.05 / ln ε keeps that rate what it is with 5 % of outliers. Lies that were near may have been
 taken for noise, so that at first ε is found too small when they lie apart: ε counts as at least 0.085, which is one
-vote more, unless the vote began with the first measurement, when it may be the prior that is off.
+vote more, unless the vote began with the first measurement, when it may be the prior that is off. Votes that were lost
+say more: ε is also at least the share of those that agreed in them, as outliers that have nothing in common never do.
 """
 
 from typing import Any
@@ -57,6 +58,7 @@ LONGER = 2.0  # times as many votes as another winner has, and a sensor votes on
 USUAL_SHARE = 0.05  # of outliers, up to which patience need not grow
 LEAST_SHARE = 0.085  # of outliers that is reckoned with once one was accepted: lies may have been taken for noise
 MOST_SHARE = 0.5  # of outliers, beyond which it grows no more
+MOST_GROWTH = float(np.log(USUAL_SHARE) / np.log(MOST_SHARE))
 WIDEST = {8: 1e9, 4: 1e4}  # variance over that of ordinary noise that no inflation exceeds, by the bytes of a number
 LOST = 4.0  # times the patience: how many of those, less others, until a filter is lost
 FARTHEST = 1e8  # standard deviations of ordinary noise; nothing that far away is gone to
@@ -106,9 +108,9 @@ class Recovering(NoiseRule):
         """Start without a vote."""
         nothing = jnp.zeros(model.obs_dim, jnp.asarray(model.prior.mean).dtype)
         votes, memory = nothing[: len(self.rule.rows(model.obs_dim))], self.rule.start(model)
-        patience = votes + self.patience if self.grows else ()
         counts = (votes, votes, votes)
-        return Ballot(memory, *counts, nothing, nothing, votes, nothing, self.rule.marked(memory), patience)
+        growing = (votes + self.patience, votes, votes) if self.grows else ()
+        return Ballot(memory, *counts, nothing, nothing, votes, nothing, self.rule.marked(memory), *growing)
 
     def check(self, model: Model) -> None:
         """Let the rule check."""
@@ -148,8 +150,7 @@ class Recovering(NoiseRule):
         later = believed.outlier is not None and linalg.by_library(len(seen.residual))
         early = None if later else whiten(seen)
         rejected = _kept(believed, slice(None), early, ordinary[0]) < REJECTED
-        counts = (ballot.votes[0], ballot.refused[0], ballot.longest[0])
-        mine = Ballot(None, *counts, ballot.place, ballot.slope, ballot.astray[0], ballot.last)
+        mine = ballot.of(0, slice(None))
         over = end(ballot)._replace(rule=believed.memory)
         quiet = believed._replace(memory=over, inflation=jnp.ones_like(ordinary[0]))
         if len(mine.place) != len(seen.residual):  # another sensor, for this step: it may end the vote, and has none
@@ -180,11 +181,10 @@ class Recovering(NoiseRule):
             part = look(seen, rows, seen.belief)
             white = whiten(part)
             rejected = _kept(believed, rows, white, ordinary[i]) < REJECTED
-            counts = (ballot.votes[i], ballot.refused[i], ballot.longest[i])
-            mine = Ballot(None, *counts, ballot.place[rows], ballot.slope[rows], ballot.astray[i], ballot.last[rows])
+            mine = ballot.of(i, rows)
             new, won = self._count(mine, part, white, ordinary[i], self._patience(ballot, i))
-            over, came = end(new._replace(longest=mine.longest, astray=mine.astray)), white.num_observed > 0
-            new = jax.tree.map(lambda yes, no, rejected=rejected: jnp.where(rejected, yes, no), new, over)
+            came = white.num_observed > 0
+            new = jax.tree.map(lambda yes, no, rejected=rejected: jnp.where(rejected, yes, no), new, end(mine))
             new = jax.tree.map(lambda now, before, came=came: jnp.where(came, now, before), new, mine)
             counted.append(new)
             if jumped is not None:  # of a jump that is known, those speak that had no other vote going
@@ -213,7 +213,8 @@ class Recovering(NoiseRule):
         laws = self.rule.law(ballot.rule)
         laws = [] if laws is None else laws if isinstance(laws, list) else [laws]
         least = jnp.where(t == 0, USUAL_SHARE, LEAST_SHARE)
-        shares = [jnp.clip(law.possible_share, least, MOST_SHARE) for law in laws]
+        alike = ballot.share_alike
+        shares = [jnp.clip(jnp.maximum(law.possible_share, alike[i]), least, MOST_SHARE) for i, law in enumerate(laws)]
         longer = [float(np.log(USUAL_SHARE)) / jnp.log(share) for share in shares]
         grown = self.patience * jnp.stack(longer) if laws else ballot.patience
         patience = jnp.where(ballot.votes == 0, grown.astype(ballot.votes.dtype), ballot.patience)
@@ -294,8 +295,8 @@ class Recovering(NoiseRule):
         if sensors is not None:
             order, names = np.argsort(np.concatenate(sensors)), ("place", "slope", "last")
             place, slope, last = (jnp.concatenate([getattr(c, n) for c in counted])[order] for n in names)
-        counted_up = ("votes", "refused", "longest", "astray")
-        counts = {name: jnp.where(won, 0.0, jnp.stack([getattr(c, name) for c in counted])) for name in counted_up}
+        counts = {name: jnp.stack([getattr(c, name) for c in counted]) for name in ballot.counted}
+        counts |= {name: jnp.where(won, 0.0, counts[name]) for name in ("votes", "refused", "apart", "astray")}
         taught = jnp.where(ballot.votes > 0, ballot.refused, 0.0)
         after = self.rule.jumped(ballot.rule, ballot.marked, taught)
         rule = jax.tree.map(lambda old, new: jnp.where(won, old, new), after, learned)

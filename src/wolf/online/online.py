@@ -24,7 +24,7 @@ from wolf.results import count, describe_state
 from wolf.statespace import LinearModel, Model, time_axes
 
 FORMAT = "wolf-online"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3  # of 0.2: filters of 0.1 remember less
 HEADER = ("dtype", "update_first", "horizon", "method", "fingerprints", "python")
 
 

@@ -12,7 +12,7 @@ from wolf.numerics.pytree import cast, from_dict, to_dict
 from wolf.protocols import Dtype
 
 FORMAT = "wolf-states"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # of 0.2: filters of 0.1 remember less
 HEADER = ("dtype", "update_first", "method", "fingerprints", "python")
 
 
@@ -97,9 +97,9 @@ class States:
         method = entry.resolve_method(from_dict(header["method"]) if method is None else method, first)
         given = model if models is None else models
         storage.check_identity("data", header, given, method)
-        structure, _ = expected(entry.suit(first, method, 0), method, header["dtype"])
+        structure, shapes = expected(entry.suit(first, method, 0), method, header["dtype"])
         leaves = [arrays.get(f"state_{i}") for i in range(structure.num_leaves)]
-        if any(leaf is None for leaf in leaves):
+        if any(leaf is None or leaf.shape[1:] != shape for leaf, shape in zip(leaves, shapes, strict=True)):
             raise ValueError("data holds states of another shape, or is damaged")
         final = jax.tree.unflatten(structure, leaves)
         return cls(final, given, method, header["dtype"], header["update_first"], arrays.get("u_before"))

@@ -16,7 +16,7 @@ from jax import Array
 from wolf.audit.certificate.entries import Entry, neat
 from wolf.audit.certificate.situation import Situation
 from wolf.engine import run
-from wolf.noise.recovery import FARTHEST, Recovering
+from wolf.noise.recovery import FARTHEST, MOST_GROWTH, Recovering
 from wolf.numerics import linalg
 from wolf.statespace import Model
 
@@ -35,11 +35,14 @@ def won_vote(model: Model, method: Any, situation: Situation, innovation_cov: np
     rule = method.noise
     if not isinstance(rule, Recovering):
         return []
-    count = int(np.ceil(np.max(rule.patience)))
     ways = np.linalg.cholesky(innovation_cov).T
     errors = np.concatenate([size * ways for size in SIZES])
-    shifts = np.asarray(after_equal_errors(model, method, situation, errors, count=count))
-    largest = shifts.reshape(len(SIZES), -1).max(axis=1)
+    most = int(np.ceil(np.max(rule.patience) * (MOST_GROWTH if rule.grows else 1.0)))
+    shifts, won = map(np.asarray, after_equal_errors(model, method, situation, errors, count=most))
+    count = 1 + int(np.where(won.any(axis=1), won.argmax(axis=1), -1).max())
+    if count == 0:
+        return []
+    largest = shifts[:, :count].max(axis=1).reshape(len(SIZES), -1).max(axis=1)
     told = ", ".join(f"{neat(shift)} at {neat(size)} sd" for size, shift in zip(SIZES, largest, strict=True))
     words = f"{count} equal errors in a row are followed up to {neat(FARTHEST)} sd; the mean moves by {told}"
     details = {"errors": count, "sizes": list(SIZES), "shifts": largest.tolist()}
@@ -47,7 +50,9 @@ def won_vote(model: Model, method: Any, situation: Situation, innovation_cov: np
 
 
 @partial(jax.jit, static_argnames=("count",))
-def after_equal_errors(model: Model, method: Any, situation: Situation, errors: Array, *, count: int) -> Array:
+def after_equal_errors(
+    model: Model, method: Any, situation: Situation, errors: Array, *, count: int
+) -> tuple[Array, Array]:
     """Add an error to each of several measurements that are otherwise as predicted, and measure how far the mean goes.
 
     Args:
@@ -58,20 +63,20 @@ def after_equal_errors(model: Model, method: Any, situation: Situation, errors: 
         count: how many measurements.
 
     Returns:
-        Largest shifts, in standard deviations of the clean posterior, (N,).
+        Shifts after each, in standard deviations of the clean posterior, and whether it won a vote, (N, count).
     """
 
-    def lead(error: Array) -> Array:
-        def body(states: tuple[Any, Any], _: None) -> tuple[tuple[Any, Any], Array]:
+    def lead(error: Array) -> tuple[Array, Array]:
+        def body(states: tuple[Any, Any], _: None) -> tuple[tuple[Any, Any], tuple[Array, Array]]:
             clean, lied = states
             _, info = run.update(model, method, clean, jnp.zeros_like(situation.y))
             y = -info.residual  # what is predicted
-            clean, lied = (run.update(model, method, *pair)[0] for pair in ((clean, y), (lied, y + error)))
+            clean, _ = run.update(model, method, clean, y)
+            lied, info = run.update(model, method, lied, y + error)
             shift = linalg.cholesky(clean.cov).half(lied.mean - clean.mean)
             ahead = run.predict(model, method, clean), run.predict(model, method, lied)
-            return ahead, jnp.sqrt(linalg.total(shift**2))
+            return ahead, (jnp.sqrt(linalg.total(shift**2)), info.inflation > 1.0)
 
-        _, shifts = jax.lax.scan(body, (situation.state, situation.state), None, length=count)
-        return shifts.max()
+        return jax.lax.scan(body, (situation.state, situation.state), None, length=count)[1]
 
     return jax.vmap(lead)(jnp.asarray(errors, situation.y.dtype))
