@@ -87,6 +87,16 @@ def test_every_kind_is_named(bench, kind, method):
     assert kind in repr(found)
 
 
+@pytest.mark.parametrize("seed", [32, 53, 61])
+def test_levels_learned_from_a_drift_do_not_hide_it(bench, seed):
+    """More than twice Q was learned from it; the drift, and the model as it is, explain more."""
+    model = bench.models()["trend"]
+    ys, first, last = bench.spoil(model, "drift", np.random.default_rng([seed]), 8.0)
+    out = wolf.filter(model, ys)
+    assert np.median(out.dynamics_scales) > 1.5
+    assert bench.judge(wolf.explain(out), "drift", first, last)[0] == "drift"
+
+
 def test_clean_series_have_no_causes(bench):
     for name, model in bench.models().items():
         for seed in range(3):

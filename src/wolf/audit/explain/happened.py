@@ -1,13 +1,14 @@
 """What happened to a series: causes, each with its first and last step, from one Kalman filter without weights.
 
 A robust filter hides what it refuses, and gives in to what lasts; its own errors do not tell. So the model's Kalman
-filter, with the levels of noise that the robust one has learned, goes over the series once more. First what needs no
-model is taken out: missing values, and values that a sensor repeats. Then stretches with another spread are found
-(`spreads.py`), and then everything that has a pattern (`searching.py`).
+filter goes over the series once more. First what needs no model is taken out: missing values, and values that a sensor
+repeats. Then stretches with another spread are found (`spreads.py`), and then everything that has a pattern
+(`searching.py`). Levels of noise that the robust filter has learned may have been learned from the faults themselves:
+they are used if what is left without the faults speaks for them.
 """
 
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +30,7 @@ OUTLIER, FITS = 6.0, 3.0  # deviations from which one refused measurement is fal
 LATER = 2  # measurements after it that must fit
 MOST_NUMBERS = 32  # measured numbers and states together, beyond which nothing is looked for
 ALONE = "those before and after it agree, and not with it"
+AS_IS = (1.0, 1.0)  # levels of Q and R
 FEWEST = 20  # measurements of a series that has a usual spread
 
 
@@ -68,12 +70,11 @@ def causes(run: Run, out: Filtered, findings: list[Finding], single: np.ndarray)
 
 def _patterns(run: Run, out: Filtered, ys: np.ndarray, single: np.ndarray) -> list[Cause]:
     """Find what has a pattern, and where the noise changed."""
-    model = with_matrices(out.model).scaled(*_levels(out))
-    answers = Responses(model)
     outliers = _alone(run, single)
     ys = np.where(single, np.nan, ys)
-    errors, scale = _white_errors(model, out, ys)
-    found = Search(errors, answers)
+    base = with_matrices(out.model)
+    tried = [_look(base.scaled(*levels), out, ys) for levels in dict.fromkeys([AS_IS, _levels(out)])]
+    model, answers, errors, scale, found, _ = max(tried, key=lambda look: look.score)
     spreads = [one for one in changes(errors, np.isfinite(ys).any(axis=1)) if not _refuted(one, found.hits, found.rest)]
     if spreads:
         for one in spreads:
@@ -89,6 +90,35 @@ def _patterns(run: Run, out: Filtered, ys: np.ndarray, single: np.ndarray) -> li
         cause for cause in [*outliers, *named] if not (cause.kind in SHORT and loud[cause.first : cause.last + 1].all())
     ]
     return _merge_bursts(named) + [_spread_cause(one) for one in spreads]
+
+
+class _Look(NamedTuple):
+    """What a Kalman filter with some levels of noise finds.
+
+    Attributes:
+        model: with these levels.
+        answers: of its errors to faults.
+        errors: white, (T, M).
+        scale: their spread before it was made 1.
+        found: the faults.
+        score: log density of what is left without the faults, less what each of them costs.
+    """
+
+    model: LinearModel
+    answers: Responses
+    errors: np.ndarray
+    scale: float
+    found: Search
+    score: float
+
+
+def _look(model: LinearModel, out: Filtered, ys: np.ndarray) -> _Look:
+    """Look for faults with a model's levels of noise."""
+    answers = Responses(model)
+    errors, scale, volume = _white_errors(model, out, ys)
+    found = Search(errors, answers)
+    left = 0.5 * np.minimum(found.rest**2, FITS**2).sum()
+    return _Look(model, answers, errors, scale, found, -left - volume - len(found.hits) * np.log(len(ys)))
 
 
 def single_outliers(run: Run, out: Filtered) -> np.ndarray:
@@ -144,8 +174,12 @@ def _levels(out: Filtered) -> tuple[float, float]:
     return found[0], found[1]
 
 
-def _white_errors(model: Any, out: Filtered, ys: np.ndarray) -> tuple[np.ndarray, float]:
-    """Filter without weights: white errors, (T, M), of usual spread 1, 0 where nothing was measured; and over what."""
+def _white_errors(model: Any, out: Filtered, ys: np.ndarray) -> tuple[np.ndarray, float, float]:
+    """Filter without weights: white errors, (T, M), of usual spread 1, 0 where nothing was measured.
+
+    Returns:
+        These, the spread that they had, and the logarithm of what their density was divided by for both.
+    """
     from scipy.special import gammaincinv
 
     again = api.filter(model, ys, method="KF", inputs=out.inputs, update_first=out.update_first)
@@ -153,11 +187,13 @@ def _white_errors(model: Any, out: Filtered, ys: np.ndarray) -> tuple[np.ndarray
     both = came[:, :, None] & came[:, None, :]
     covs = np.where(both, again.innovation_covs, 0.0) + np.eye(ys.shape[1]) * ~came[:, :, None]
     errors = np.where(came, again.residuals, 0.0)
-    white = np.linalg.solve(np.linalg.cholesky(covs), errors[:, :, None])[:, :, 0]
+    factors = np.linalg.cholesky(covs)
+    white = np.linalg.solve(factors, errors[:, :, None])[:, :, 0]
     squares = (white[came.all(axis=1)] ** 2).sum(axis=1)
     usual = 2.0 * float(gammaincinv(0.5 * ys.shape[1], 0.5))
     scale = max(float(np.sqrt(np.median(squares) / usual)), 1e-300)
-    return white / scale, scale
+    volume = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum() + came.sum() * np.log(scale)
+    return white / scale, scale, float(volume)
 
 
 def _named(hit: Hit, deviations: np.ndarray, model: Any, steps: int, answers: Responses) -> Cause:
