@@ -138,9 +138,10 @@ def Adaptive(
 
     Args:
         q_uncertainty: standard deviation of ln q before any measurement, where q Q is the true covariance of the
-            dynamics and Q is off; at first the odds for that are e. 0 says that it is right for sure.
-        patience: how many measurements in a row may lie in the same way before they are believed, up to 5 % of
-            outliers; where more are learned it grows.
+            dynamics and Q is off; at first the odds for that are 3 : 1, and 1 : 4 for models of functions. 0 says that
+            it is right for sure.
+        patience: how many measurements in a row may lie in the same way before they are believed, of a series with 5 %
+            of outliers. It grows with what is learned of them, and is one more until that is known.
         sensors: as in `Learned`; each sensor then has noise of its own, and all share r and q.
         r_uncertainty: standard deviation of ln r, the same for R; 0 says that R is right.
         moments: of `GaussianFilter`; by itself sigma points for functions of up to 16 states.

@@ -130,7 +130,7 @@ class NoiseLaw(NamedTuple):
         if unknown:
             factor = float(np.exp(2.0 * np.sqrt(self.spreads.dynamics)))
             said.append(f"too few measurements to tell the level of Q: it may be {factor:.2g} times larger or smaller")
-        elif self.typical < LESS and known > MORE * self.typical:
+        elif self._q_is_heard and self.typical < LESS and known > MORE * self.typical:
             said.append(
                 "less noise and more dynamics than the model says: so do errors that last look, and then the filter "
                 "follows them. If the noise has a memory say so, by wolf.models.with_noise_memory "

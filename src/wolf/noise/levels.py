@@ -10,6 +10,7 @@ foresaw what came.
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -46,6 +47,7 @@ class Bell(NamedTuple):
 SIZES = tuple(np.logspace(-0.6, 3.6, 8).tolist())  # t_k; what all of them are too large or small by is r
 SHARED = 0.0003  # of the weights of both, given back in a step: noise rarely changes its kind
 BELLS = (Bell(0.37, 11.0, 0.82), Bell(1.0, 28.0, 0.18))
+LEAST_SURE = 4.0  # of both uncertainties: who knows that little of R or Q must find out before filtering
 
 
 class Learning(NamedTuple):
@@ -69,7 +71,7 @@ class LearnedLevels(NoiseRule):
     Args:
         r_uncertainty: standard deviation of ln r before any measurement; 1 says that R is known to a factor of e, 0 or
             None that it is right.
-        q_uncertainty: the same for ln q if Q is off; at first the odds for that are e.
+        q_uncertainty: the same for ln q if Q is off; at first the odds for that are 3 : 1, and 1 : 4 of functions.
         forgetting: ρ, what the counts keep from one measurement to the next.
         bells: priors of the counts.
         sizes: t_k, increasing; 1 among them is R as the model has it.
@@ -89,10 +91,8 @@ class LearnedLevels(NoiseRule):
         """Check; what is known for sure is None, so that nothing is carried for it."""
         for name in ("r_uncertainty", "q_uncertainty"):
             value = getattr(self, name)
-            if value is not None:
-                checks.not_negative(name, value)
-                if np.ndim(value) == 0 and float(value) == 0.0:
-                    object.__setattr__(self, name, None)
+            if value is not None and not isinstance(value, jax.core.Tracer):
+                object.__setattr__(self, name, _uncertainty(name, value) or None)
         checks.probability("forgetting", self.forgetting)
         checks.positive("sizes", np.asarray(self.sizes))
         if np.any(np.diff(self.sizes) <= 0):
@@ -256,3 +256,16 @@ class LearnedLevels(NoiseRule):
         more = Information(*(sure * each for each in more))
         moved = following.follow(levels, self._sure(levels.fade), slope, more, part, shown, self._follows(levels))
         return moved._replace(slopes=slopes)
+
+
+def _uncertainty(name: str, value: Any) -> float:
+    """Read a standard deviation of a logarithm."""
+    letter = name[0].upper()
+    if not isinstance(value, str) and np.ndim(value) == 0 and not isinstance(value, bool | np.bool_):
+        found = float(checks.number_array(name, value))
+        if 0.0 <= found <= LEAST_SURE:
+            return found
+    raise ValueError(
+        f"{name} must be one number from 0 ({letter} is right) to {LEAST_SURE:g} ({letter} may be off by a factor of "
+        f"{np.exp(LEAST_SURE):.0f}), the standard deviation of its logarithm; got {checks.told(value)}"
+    )

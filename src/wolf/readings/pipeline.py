@@ -10,7 +10,7 @@ from wolf import checks, entry
 from wolf.choosing import FEWEST, Choice, choose_rows
 from wolf.fitting import Fit, Start
 from wolf.fitting.guesses import difference_var
-from wolf.methods import Learned
+from wolf.methods import Adaptive, Learned
 from wolf.models.named import Named, check_parameters, parse
 from wolf.readings import durations, engine, suspects
 from wolf.readings.ready import Ready
@@ -188,7 +188,8 @@ def _patient(options: Options, unit: float) -> Any:
         return options.chosen
     if options.method is not None:
         raise ValueError("patience is that of the default method; give another one its own, as Learned:patience=12")
-    return Learned(patience=max(2, round(durations.rows_in("patience", options.patience, unit, options.dated))))
+    make = Adaptive if options.chosen is None else Learned
+    return make(patience=max(2, round(durations.rows_in("patience", options.patience, unit, options.dated))))
 
 
 def _named(options: Options) -> Named | None:
