@@ -144,6 +144,20 @@ class NoiseRule(Protocol):
         """
         return noise_cov, memory
 
+    def foresee(
+        self, memory: Any, view: Affine, belief: Any, dynamics: "LinearMap | Bound", noise_cov: Any
+    ) -> tuple[Affine, Any]:
+        """See what will be measured, where the noise is not all new; and give what `Evidence` shall hold of it.
+
+        Args:
+            memory: what `predict` returned.
+            view: the observation function seen by the belief, its slope written out.
+            belief: predicted.
+            dynamics: of the model at this step.
+            noise_cov: Q of the model, as in `predict`.
+        """
+        return view, None
+
     def shared(self, memory: Any) -> Any:
         """Take out of a memory what several sensors share; nothing by default."""
         return None
@@ -287,6 +301,7 @@ class Evidence(NamedTuple):
         innovation: factor of the covariance S of the residual.
         memory: what the rule returned last, for rules that learn the noise.
         t: how many measurements came before.
+        foreseen: what the rule gave beside its view when it foresaw the measurement.
     """
 
     residual: Array
@@ -297,6 +312,7 @@ class Evidence(NamedTuple):
     innovation: Cholesky
     memory: Any = ()
     t: Any = None
+    foreseen: Any = None
 
 
 class Believed(NamedTuple):

@@ -82,6 +82,10 @@ class KnownJumps(NoiseRule):
         """List those that vote."""
         return self.rule.rows(size)
 
+    def foresee(self, memory: Any, view: Affine, belief: Any, dynamics: Any, noise_cov: Any) -> tuple[Affine, Any]:
+        """Let the rule say what will be measured."""
+        return self.rule.foresee(memory, view, belief, dynamics, noise_cov)
+
     def __call__(self, seen: Evidence) -> Believed:
         """Follow the rule, and believe the first measurement after a jump."""
         mark = at_step(self.jumps, seen.t - jnp.asarray(self.first, seen.t.dtype), 0)

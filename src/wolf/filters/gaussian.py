@@ -151,17 +151,19 @@ class GaussianFilter(Filter):
         obs_cov = hide_noise(now.obs_cov_at(predicted.mean, u), y.observed)
         projection = now.projection(u)
 
-        def look(at: Array | None) -> tuple[Affine, Array]:
+        def look(at: Array | None) -> tuple[Affine, Array, Any]:
             view = self.moments(projection, predicted, at).with_jac()
-            return view, y.observed * now.subtract(y.value, view.mean)
+            view, foreseen = self.noise.foresee(state.memory, view, predicted, now.transition(u), now.step_cov)
+            return view, y.observed * now.subtract(y.value, view.mean), foreseen
 
-        view, residual = look(None)
+        view, residual, foreseen = look(None)
         hidden = view.hide(y.observed)
         large = isinstance(predicted, Gaussian) and self._is_large(min(len(residual), len(predicted.mean)))
         if large:  # what is hidden counts nothing anywhere, so that one product with a large covariance is enough
             view = hidden
         factor = predicted.innovation(view, obs_cov, y.observed)
-        believed = self.noise(Evidence(residual, hidden, predicted, obs_cov, y.observed, factor, state.memory, state.t))
+        seen = Evidence(residual, hidden, predicted, obs_cov, y.observed, factor, state.memory, state.t, foreseen)
+        believed = self.noise(seen)
         weight = believed.update.readable(obs_cov, y.observed)
         if believed.inflation is not None:
             inflation = jnp.where(_usable(weight, y) & jnp.isfinite(believed.inflation), believed.inflation, 1.0)
@@ -196,7 +198,7 @@ class GaussianFilter(Filter):
         """Update, as often as the filter iterates."""
         posterior, log_weighted = update.apply(predicted, view, residual, obs_cov, self.form)
         for _ in range(self.iterations - 1):
-            view, residual_at = look(posterior.mean)
+            view, residual_at, _ = look(posterior.mean)
             posterior, log_weighted = update.apply(predicted, view, residual_at, obs_cov, self.form)
         return posterior, log_weighted
 

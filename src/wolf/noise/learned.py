@@ -31,6 +31,7 @@ FAR_OFF = 10.0  # factor from which R or Q is called far off where it is
 LESS, MORE = 0.8, 5.0  # noise below R, with so much more dynamics beside it, as errors that last look
 MANY = 0.4  # share of outliers from which it is doubted that they are
 LIMIT = 9e3  # factor at which levels stop
+LASTING = 0.1  # ρ from which noise is said to last
 UNKNOWN = 0.7  # standard deviation of ln q from which Q is said not to be known: a factor of 4 either way
 OUTLIER_SCALE = 9.0  # noise of more than this many ordinary variances is an outlier's
 
@@ -44,6 +45,7 @@ class NoiseLaw(NamedTuple):
         dynamics: q, the factor on Q, of rules that learn it.
         spreads: variances of ln r and ln q, of rules that learn levels; without end where nothing was said of q.
         level: r, of rules that learn it.
+        memory: ρ, what noise keeps from one measurement to the next, of rules that learn it; s_k R is the new part.
     """
 
     sizes: Any
@@ -51,6 +53,7 @@ class NoiseLaw(NamedTuple):
     dynamics: Any = None
     spreads: Any = None
     level: Any = 1.0
+    memory: Any = 0.0
 
     @property
     def scales(self) -> Any:
@@ -68,10 +71,15 @@ class NoiseLaw(NamedTuple):
         return self.level * self._ordinary_size
 
     @property
+    def whole(self) -> Any:
+        """Size of ordinary noise with what it keeps of the noise before it, r / (1 - ρ²)."""
+        return self.ordinary / (1.0 - self.memory**2)
+
+    @property
     def usual(self) -> Any:
         """Mean size of noise that is no outlier: what to expect of the next measurement."""
         kept = self.probabilities * (1.0 - self.is_outlier.astype(self.probabilities.dtype))
-        return (kept * self.scales).sum(-1) / kept.sum(-1)
+        return (kept * self.scales).sum(-1) / kept.sum(-1) / (1.0 - self.memory**2)
 
     @property
     def typical(self) -> float:
@@ -136,6 +144,12 @@ class NoiseLaw(NamedTuple):
                 "follows them. If the noise has a memory say so, by wolf.models.with_noise_memory "
                 "(wolf.fit_noise_memory finds how long it is), or, if Q is right, keep to it by method='Learned'"
             )
+        if self._lasts:
+            said.append(
+                f"noise lasts: a measurement keeps {float(self.memory):.2f} of the error of the one before it, and the "
+                "filter counts on that. A model that says so does better, by wolf.models.with_noise_memory "
+                "(wolf.fit_noise_memory finds how long it is)"
+            )
         return tuple(said)
 
     @property
@@ -145,8 +159,13 @@ class NoiseLaw(NamedTuple):
 
     def __repr__(self) -> str:
         """Say it in words."""
+        lasts = f" with a memory of {float(self.memory):.2f}" if self._lasts else ""
         moves = "" if not self._q_is_heard else f", dynamics of {float(self.dynamics):.3g} times Q"
-        return f"noise of {self.typical:.3g} times R{moves}; {float(self.outlier_share):.1%} of it outliers"
+        return f"noise of {self.typical:.3g} times R{lasts}{moves}; {float(self.outlier_share):.1%} of it outliers"
+
+    @property
+    def _lasts(self) -> bool:
+        return float(self.memory) > LASTING
 
 
 class Counts(NamedTuple):

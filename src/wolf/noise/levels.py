@@ -17,8 +17,9 @@ from jax import Array
 
 from wolf import checks
 from wolf.belief import Affine
-from wolf.noise import following
+from wolf.noise import following, lasting
 from wolf.noise.following import Levels
+from wolf.noise.lasting import Along, Lasting
 from wolf.noise.learned import FLOOR, NoiseLaw, check_has_noise
 from wolf.noise.mixture import Matched, match
 from wolf.noise.slopes import Information, Pair, Slopes, information, score
@@ -47,6 +48,7 @@ class Bell(NamedTuple):
 SIZES = tuple(np.logspace(-0.6, 3.6, 8).tolist())  # t_k; what all of them are too large or small by is r
 SHARED = 0.0003  # of the weights of both, given back in a step: noise rarely changes its kind
 BELLS = (Bell(0.37, 11.0, 0.82), Bell(1.0, 28.0, 0.18))
+MOST_STATES = 16  # of a model whose noise may last: H F⁻¹ is found in every step, unless native code finds it once
 LEAST_SURE = 4.0  # of both uncertainties: who knows that little of R or Q must find out before filtering
 
 
@@ -57,11 +59,13 @@ class Learning(NamedTuple):
         counts: of the sizes, one row for each prior, (I, K).
         weights: how likely each prior is, (I,).
         levels: None for a sensor that finds them with another one.
+        lasting: of noise that lasts; None where it is not looked for.
     """
 
     counts: Array
     weights: Array
     levels: Levels | None
+    lasting: Lasting | None = None
 
 
 @pytree
@@ -75,6 +79,8 @@ class LearnedLevels(NoiseRule):
         forgetting: ρ, what the counts keep from one measurement to the next.
         bells: priors of the counts.
         sizes: t_k, increasing; 1 among them is R as the model has it.
+        noise_may_last: whether to find out that the error of a measurement is like the one before, as
+            `wolf.noise.lasting` says; not for several sensors one by one, nor above 16 states.
 
     Example:
         >>> LearnedLevels(q_uncertainty=0.0).q_uncertainty is None
@@ -86,6 +92,7 @@ class LearnedLevels(NoiseRule):
     forgetting: Any = 0.998
     bells: tuple[Bell, ...] = static(default=BELLS, repr=False)
     sizes: tuple[float, ...] = static(default=SIZES, repr=False)
+    noise_may_last: bool = static(default=True, repr=False)
 
     def __post_init__(self) -> None:
         """Check; what is known for sure is None, so that nothing is carried for it."""
@@ -116,7 +123,8 @@ class LearnedLevels(NoiseRule):
             return Learning(prior, self._first(dtype), None)
         slopes, unit = self._slopes(model), jnp.asarray(1.0 / model.obs_dim, dtype)
         levels = following.start(self._sure(unit), slopes, unit, curved=slopes is not None and not model.linear)
-        return Learning(prior, self._first(dtype), levels)
+        lasts = self.noise_may_last and slopes is not None and model.state_dim <= MOST_STATES
+        return Learning(prior, self._first(dtype), levels, lasting.start(model) if lasts else None)
 
     def _prior(self, dtype: Any) -> Array:
         """Give the counts to begin with, (I, K), where forgetting leads back to."""
@@ -148,7 +156,17 @@ class LearnedLevels(NoiseRule):
         if levels is None or levels.slopes is None:
             return noise_cov, memory
         used = noise_cov if noise_cov is None else self._factors(levels).dynamics * noise_cov
-        return used, memory._replace(levels=levels._replace(slopes=levels.slopes.push(view.jac, used)))
+        lasts = None if memory.lasting is None else lasting.push(memory.lasting, view.jac)
+        levels = levels._replace(slopes=levels.slopes.push(view.jac, used))
+        return used, memory._replace(levels=levels, lasting=lasts)
+
+    def foresee(self, memory: Learning, view: Affine, belief: Any, dynamics: Any, noise_cov: Any) -> tuple[Affine, Any]:
+        """Add the noise that is kept, and remember H."""
+        lasts = memory.lasting
+        if lasts is None or memory.levels is None or len(lasts.noise) != len(view.mean):  # of another sensor
+            return view, None
+        scale = self._factors(memory.levels).dynamics
+        return lasting.foresee(lasts, view, belief, dynamics, noise_cov, scale), view.jac
 
     def law(self, memory: Learning) -> NoiseLaw:
         """Say what was learned."""
@@ -156,9 +174,9 @@ class LearnedLevels(NoiseRule):
         sizes = np.asarray(self.sizes, memory.counts.dtype)
         if levels is None:
             return NoiseLaw(sizes, self._mixed(memory))
-        factors = self._factors(levels)
+        factors, keeps = self._factors(levels), 0.0 if memory.lasting is None else lasting.used(memory.lasting)
         known = following.told(levels, self._sure(levels.fade)) if self._follows(levels).dynamics else None
-        return NoiseLaw(sizes, self._mixed(memory), factors.dynamics, known, factors.noise)
+        return NoiseLaw(sizes, self._mixed(memory), factors.dynamics, known, factors.noise, keeps)
 
     @property
     def _learns(self) -> bool:
@@ -191,7 +209,12 @@ class LearnedLevels(NoiseRule):
     def settled(self, memory: Learning) -> Learning:
         """Give the memory to judge measurements by themselves with: what the noise is, without slopes of a state."""
         levels = memory.levels
-        return memory if levels is None else memory._replace(levels=levels._replace(slopes=None))
+        if levels is None:
+            return memory
+        whole = levels.log_noise
+        if memory.lasting is not None:  # all of the noise, and not only what is new in it
+            whole = whole - jnp.log(1.0 - lasting.used(memory.lasting) ** 2)
+        return memory._replace(levels=levels._replace(slopes=None, log_noise=whole), lasting=None)
 
     def marked(self, memory: Learning) -> Any:
         """Keep the weights of the priors as they are before refused measurements vote."""
@@ -205,7 +228,8 @@ class LearnedLevels(NoiseRule):
         if levels is not None and levels.slopes is not None:
             blank = Slopes(*(jnp.zeros_like(each) for each in levels.slopes))
             levels = levels._replace(slopes=blank, calm=jnp.zeros_like(levels.calm))
-        return Learning(self._uncounted(memory, refused.sum()), marked, levels)
+        lasts = None if memory.lasting is None else lasting.forget(memory.lasting)
+        return Learning(self._uncounted(memory, refused.sum()), marked, levels, lasts)
 
     def _uncounted(self, memory: Learning, refused: Array) -> Array:
         """Take as many counts away from the sizes of outliers as measurements were refused: each is counted there."""
@@ -217,12 +241,13 @@ class LearnedLevels(NoiseRule):
     def __call__(self, seen: Evidence) -> Believed:
         """Match the moments, count, and follow the slope."""
         memory, law = seen.memory, self.law(seen.memory)
-        matched = match(seen, law.scales, law.counts, far=True)
+        free = 1.0 if seen.foreseen is None else lasting.freedom(memory.lasting, seen.observed)
+        matched = match(seen, free * law.scales, law.counts, far=True)
         outlier = 1.0 - by_halves(jnp.where(law.is_outlier, 0.0, matched.share))
         counts, weights = self._count(memory, matched)
-        levels = self._follow(seen, matched, law.ordinary, 1.0 - outlier)
-        scales = (law.ordinary, law.dynamics) if self._learns else None
-        return Believed(matched.pull, Learning(counts, weights, levels), outlier, scales=scales)
+        levels, lasts = self._follow(seen, matched, free * law.ordinary, 1.0 - outlier)
+        scales = (law.whole, law.dynamics) if self._learns else None
+        return Believed(matched.pull, Learning(counts, weights, levels, lasts), outlier, scales=scales)
 
     def _count(self, memory: Learning, matched: Matched) -> tuple[Array, Array]:
         """Count by each prior, and weigh the priors by how well they foresaw the measurement."""
@@ -237,11 +262,13 @@ class LearnedLevels(NoiseRule):
         weights = SHARED * self._first(shares.dtype) + (1.0 - SHARED) / likely.sum() * likely
         return kept + (1.0 / foreseen)[:, None] * shares, weights
 
-    def _follow(self, seen: Evidence, matched: Matched, ordinary: Array, sure: Array) -> Levels | None:
-        """Move the levels along the score, and learn the slopes."""
+    def _follow(
+        self, seen: Evidence, matched: Matched, ordinary: Array, sure: Array
+    ) -> tuple[Levels | None, Lasting | None]:
+        """Move the levels along the score, learn the slopes, and how noise lasts."""
         levels, pull = seen.memory.levels, matched.pull
         if levels is None:
-            return None
+            return None, None
         white = whiten(seen)
         pulled = matvec(pull.gain, white.residual)
         slopes, ahead = None, None
@@ -255,7 +282,11 @@ class LearnedLevels(NoiseRule):
         shown = jnp.clip(2.0 * (more.both + more.dynamics) * (1.0 / jnp.maximum(white.num_observed, 1.0)), 0.0, 1.0)
         more = Information(*(sure * each for each in more))
         moved = following.follow(levels, self._sure(levels.fade), slope, more, part, shown, self._follows(levels))
-        return moved._replace(slopes=slopes)
+        lasts = seen.memory.lasting
+        if lasts is not None and ahead is not None and seen.foreseen is not None:
+            along = Along(ahead.mean, Pair(slope.noise, slope.dynamics), more, levels.information)
+            lasts = lasting.learn(lasts, seen, white, pull, jac_cov, ordinary, sure, along)
+        return moved._replace(slopes=slopes), lasts
 
 
 def _uncertainty(name: str, value: Any) -> float:

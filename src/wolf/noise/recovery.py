@@ -125,6 +125,10 @@ class Recovering(NoiseRule):
         noise_cov, rule = self.rule.predict(memory.rule, view, noise_cov, t)
         return noise_cov, memory._replace(rule=rule)
 
+    def foresee(self, memory: Ballot, view: Affine, belief: Any, dynamics: Any, noise_cov: Any) -> tuple[Affine, Any]:
+        """Let the rule say what will be measured."""
+        return self.rule.foresee(memory.rule, view, belief, dynamics, noise_cov)
+
     def rows(self, size: int) -> list[Any]:
         """List those that vote: each sensor, or the measurement as one."""
         return self.rule.rows(size)

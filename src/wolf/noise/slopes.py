@@ -147,14 +147,14 @@ def information(seen: Seen | None, signal: Array, ordinary: Array, count: Array)
     whole = 0.5 * count
     if seen is None:
         return Information(whole, 0.0 * whole, 0.0 * whole)
-    inverse = _inverse(signal, ordinary)
+    inverse = inverse_of(signal, ordinary)
     share = matmul(inverse, seen.cov)
     square = total(seen.mean * matvec(inverse, seen.mean)) + 0.5 * total(total(share * transpose(share)))
     trace = 0.5 * total(linalg.diagonal(share))
     return Information(whole + square - 2.0 * trace, trace - square, square)
 
 
-def _inverse(signal: Array, size: Array) -> Array:
+def inverse_of(signal: Array, size: Array) -> Array:
     """Invert G + r I; up to 2 x 2 it is written out, without roots to wait for."""
     noise = size * linalg.eye(len(signal), signal)
     if len(signal) == 1:
