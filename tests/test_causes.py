@@ -87,6 +87,20 @@ def test_every_kind_is_named(bench, kind, method):
     assert kind in repr(found)
 
 
+@pytest.mark.parametrize("name", ["level", "trend"])
+def test_the_default_names_nine_of_ten_faults_on_other_models(bench, name):
+    """Five series of each kind, eight deviations; a jump of a level is a level shift."""
+    model, right = bench.models()[name], {}
+    for number, kind in enumerate(CAUSES):
+        called = []
+        for trial in range(5):
+            ys, first, last = bench.spoil(model, kind, np.random.default_rng([7, number, trial]), 8.0)
+            called.append(bench.judge(wolf.explain(wolf.filter(model, ys)), kind, first, last)[0])
+        right[kind] = called.count("level shift" if (name, kind) == ("level", "jump") else kind)
+    assert min(right.values()) >= 3, right
+    assert sum(right.values()) >= 0.9 * 5 * len(CAUSES), right
+
+
 @pytest.mark.parametrize("seed", [32, 53, 61])
 def test_levels_learned_from_a_drift_do_not_hide_it(bench, seed):
     """More than twice Q was learned from it; the drift, and the model as it is, explain more."""
@@ -102,6 +116,14 @@ def test_clean_series_have_no_causes(bench):
         for seed in range(3):
             ys, *_ = bench.spoil(model, "clean", np.random.default_rng(seed), 8.0)
             assert kinds_in(model, ys) == [], name
+
+
+def test_hardly_any_clean_series_has_a_cause_by_the_default(bench):
+    found = {}
+    for name, model in bench.models().items():
+        series = [bench.spoil(model, "clean", np.random.default_rng([11, seed]), 8.0)[0] for seed in range(20)]
+        found[name] = sum(bool(wolf.explain(wolf.filter(model, ys)).causes) for ys in series)
+    assert sum(found.values()) < 0.05 * 20 * len(found), found
 
 
 def test_a_bias_of_one_sensor_among_several_is_no_level_shift():

@@ -352,3 +352,64 @@ def test_what_a_won_vote_does_is_said_and_is_what_the_filter_does():
     moved = hit.means[-1, 0] / np.sqrt(out.covs[-1, 0, 0])
     assert entry.details["shifts"][-1] == pytest.approx(moved, rel=0.02)
     assert "won vote" not in wolf.certify(level, "WoLF", ys=ys, trials=0).entries
+
+
+@pytest.fixture(scope="module")
+def default(level):
+    """The default along a series: its measurements, and its certificate."""
+    ys = wolf.simulate.trajectory(level, 40, key=5).measurements
+    return ys, wolf.certify(level, "Adaptive", ys=ys, trials=0)
+
+
+def test_influence_on_the_default_is_bounded_at_every_step_and_nearly_reached(default, level):
+    """2,000 random errors in whole runs of many series: KL and shift from their formulas in one dimension."""
+    ys, certificate = default
+    influence, shift = certificate["influence"], certificate["mean shift"]
+    assert influence.bounded
+    assert shift.bounded
+    assert certificate["far influence"].bounded
+    rng, count = np.random.default_rng(0), 2000
+    worst = int(influence.words.rsplit("step ")[1])
+    steps = np.where(np.arange(count) % 2 == 0, worst, rng.integers(0, len(ys), count))
+    clean = wolf.filter(level, ys, method="Adaptive")
+    near = influence.details["radius"] * np.exp(0.1 * rng.normal(size=count))
+    radii = np.where(np.arange(count) % 4 == 0, near, 10.0 ** rng.uniform(-2, 8, count))
+    spoiled = np.repeat(ys[None], count, axis=0)
+    # Radii are distances from the prediction, as the certificate has them.
+    away = rng.choice([-1, 1], count) * radii * np.sqrt(clean.innovation_covs[steps, 0, 0])
+    spoiled[np.arange(count), steps, 0] = clean.predicted_means[steps, 0] + away
+    out = wolf.filter_many(level, spoiled, method="Adaptive")
+    mean, cov = out.means[np.arange(count), steps, 0], out.covs[np.arange(count), steps, 0, 0]
+    usual, spread = clean.means[steps, 0], clean.covs[steps, 0, 0]
+    moved = np.abs(mean - usual) / np.sqrt(spread)
+    divergence = 0.5 * (cov / spread + moved**2 - 1.0 - np.log(cov / spread))
+    assert divergence.max() <= influence.value * (1 + 1e-9)
+    assert moved.max() <= shift.value * (1 + 1e-9)
+    assert divergence.max() >= 0.98 * influence.value
+
+
+def test_a_vote_of_the_default_is_won_by_as_many_errors_as_its_certificate_says(default, level):
+    ys, certificate = default
+    entry = certificate["won vote"]
+    assert not entry.bounded
+    count = entry.details["errors"]
+    assert f"{count} equal errors in a row" in repr(certificate)
+    lied = np.concatenate([ys, np.full((count, 1), 1e4)])
+    inflations = wolf.filter(level, lied, method="Adaptive").inflations
+    assert (inflations[:-1] == 1.0).all()
+    assert inflations[-1] > 1.0
+
+
+def test_an_attack_on_the_default_by_one_error_stays_below_its_certificate(default, level):
+    """A hundred times the room for it gains nothing, and the damage that is told is that of the real filter."""
+    ys, certificate = default
+    small, large = (wolf.attack(level, "Adaptive", ys, 1, size=size, restarts=2) for size in (10.0, 1000.0))
+    assert large.total <= 1.2 * small.total
+    assert large.damage.max() < 5.0
+    assert large.sizes.max() < 10.0
+    clean = wolf.filter(level, ys, method="Adaptive")
+    for found in (small, large):
+        assert found.damage[found.times[0]] <= certificate["mean shift"].value * (1 + 1e-9)
+        hit = wolf.filter(level, found.ys, method="Adaptive")
+        moved = np.abs(hit.means - clean.means)[:, 0] / np.sqrt(clean.covs[:, 0, 0])
+        np.testing.assert_allclose(moved, found.damage, rtol=1e-6, atol=1e-9)

@@ -21,6 +21,8 @@ from wolf.fitting.guesses import guesses
 
 LEVEL = models.local_level(level_var=0.1, obs_var=1.0)
 PLANE = models.constant_velocity(dims=2, dt=1.0, dynamics_var=0.1, obs_var=1.0)
+TILTED = wolf.LinearModel(PLANE.F, PLANE.H, PLANE.Q, [[1.0, 0.5], [0.5, 1.0]], *PLANE.prior)
+COUNTS = models.glm(features=2, family=wolf.families.Poisson())
 DRIVEN = wolf.LinearModel(**{name: np.eye(1) for name in "FHQRB"}, mean=np.zeros(1), cov=np.eye(1))
 YS = np.array([1.0, 2.0, 1.5, 0.5, 1.0])
 FRAME = pandas.DataFrame({"t": np.arange(5.0), "y": YS, "z": YS, "who": list("aabbb")})
@@ -55,6 +57,9 @@ RUNS = odd.table(
     ("filter", "model", odd.MODEL, lambda v: wolf.filter(v, YS)),
     ("filter", "ys", odd.SERIES, lambda v: wolf.filter(LEVEL, v)),
     ("filter", "method", odd.METHOD, lambda v: wolf.filter(LEVEL, YS, method=v)),
+    ("filter by sensors", "sensors", {"few": (0,), "many": (0, 1, 2)}, lambda v: wolf.filter(PLANE, np.ones((5, 2)), method=wolf.Adaptive(sensors=v))),
+    ("filter by sensors", "sensors", {"each": "each", "two": (0, 1)}, lambda v: wolf.filter(TILTED, np.ones((5, 2)), method=wolf.Adaptive(sensors=v))),
+    ("filter of counts", "method", {"name": "Adaptive", "made": wolf.Adaptive(), "of one": wolf.Adaptive(sensors=(0,))}, lambda v: wolf.filter(COUNTS, np.ones(5), inputs=np.ones((5, 2)), method=v)),
     ("filter", "inputs", INPUTS, lambda v: wolf.filter(DRIVEN, YS, inputs=v)),
     ("filter", "key", odd.KEY, lambda v: wolf.filter(LEVEL, YS, key=v)),
     ("filter of members", "key", odd.KEY | odd.NONE, lambda v: wolf.filter(LEVEL, YS, method="ETKF", key=v)),

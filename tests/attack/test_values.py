@@ -23,6 +23,10 @@ FRESH = simulate.Simulated(MEANS, MEANS, np.zeros(5, bool), np.ones(5))
 OUT = wolf.filter(LEVEL, YS, method="KF")
 BAD = odd.without(odd.SERIES, "too many columns", "four axes")  # as arrays of numbers of any shape
 ARRAYS = odd.without(BAD, "empty", "no rows") | {"one row": np.zeros(1)}
+SENSORS = odd.without(odd.FEW, "None") | {"empty": (), "floats": (0.0, 1.0), "bools": (True, False)}
+SENSORS |= {"matrix": np.zeros((2, 2), int)}
+UNCERTAINTY = odd.without(odd.NOT_A_NUMBER, "None") | {"negative": -0.1, "above": 4.5, "inf": np.inf, "bool": True}
+UNCERTAINTY |= {"words": "factor 2", "one in a list": [1.0], "masked": np.ma.masked}
 COEFFICIENTS = odd.FEW | {"nan": [np.nan], "matrix": np.eye(2)}
 
 
@@ -89,10 +93,12 @@ MODELS = odd.table(
 METHODS = odd.table(
     ("methods.make", "method", odd.CHOICE, methods.make),
     ("methods.default", "model", odd.MODEL, methods.default),
-    *((build.__name__, name, values, partial(lambda build, name, v: build(**{name: v}), build, name)) for build in (wolf.KF, wolf.EKF, wolf.IEKF, wolf.WoLF, wolf.Learned) for name, values in {"moments": odd.FEW | {"class": wolf.moments.Cubature}, "form": odd.CHOICE, "iterations": odd.COUNT}.items()),
+    *((build.__name__, name, values, partial(lambda build, name, v: build(**{name: v}), build, name)) for build in (wolf.KF, wolf.EKF, wolf.IEKF, wolf.WoLF, wolf.Learned, wolf.Adaptive) for name, values in {"moments": odd.FEW | {"class": wolf.moments.Cubature}, "form": odd.CHOICE, "iterations": odd.COUNT}.items()),
     *doors(wolf.GaussianFilter, {}, {"moments": odd.FEW, "noise": odd.FEW | {"weight": wolf.IMQ(), "class": wolf.noise.StudentNoise}, "form": odd.CHOICE, "iterations": odd.COUNT}),
     ("WoLF", "weight", odd.without(odd.FEW, "None") | {"class": wolf.IMQ, "number": 4.0}, wolf.WoLF),
-    *doors(wolf.Learned, {}, {"patience": odd.POSITIVE | odd.NONE | {"one": 1}, "sensors": odd.without(odd.FEW, "None") | {"empty": (), "floats": (0.0, 1.0), "bools": (True, False), "matrix": np.zeros((2, 2), int)}, "strength": odd.POSITIVE, "r_uncertainty": odd.FEW | {"zero": 0.0}}),
+    *doors(wolf.Learned, {}, {"patience": odd.POSITIVE | odd.NONE | {"one": 1}, "sensors": SENSORS, "strength": odd.POSITIVE, "r_uncertainty": odd.FEW | {"zero": 0.0}}),
+    *doors(wolf.Adaptive, {}, {"patience": odd.POSITIVE | odd.NONE | {"one": 1, "below two": 1.9}, "sensors": SENSORS, "q_uncertainty": UNCERTAINTY, "r_uncertainty": UNCERTAINTY}),
+    *doors(wolf.noise.LearnedLevels, {}, {"q_uncertainty": UNCERTAINTY, "r_uncertainty": UNCERTAINTY, "forgetting": odd.NONE | odd.SHARE, "sizes": odd.FEW | {"empty": (), "zero": (0.0, 1.0), "falling": (2.0, 1.0), "nan": (np.nan, 1.0)}}),
     *doors(wolf.LowRank, {}, {"weight": odd.without(odd.FEW, "None"), "rank": odd.WHOLE}),
     *doors(wolf.EnsembleFilter, {}, {"num_members": odd.COUNT | {"one": 1}, "analysis": odd.FEW, "inflation": odd.FEW, "localisation": odd.without(odd.FEW, "None"), "weight": odd.FEW, "scope": odd.CHOICE, "patience": odd.WHOLE}),
     *((cls.__name__, "c", odd.POSITIVE, cls) for cls in (wolf.IMQ, wolf.MahalanobisIMQ, wolf.MahalanobisThreshold, wolf.Welsch, wolf.Tukey, wolf.Huber)),
