@@ -59,7 +59,7 @@ def test_steps_of_other_lengths_are_those_of_the_process():
 
 @pytest.mark.parametrize(("memory", "lowest"), [(0.5, 0.93), (0.9, 0.92)])
 def test_intervals_hold_where_noise_lasts(memory, lowest):
-    """5 % gross outliers; without a memory the same method is overconfident."""
+    """5 % gross outliers; without a memory, told or found, the same method is overconfident."""
     rng = np.random.default_rng([3, int(10 * memory)])
     truth = with_noise_memory(PLANE, memory)
     runs = [wolf.simulate.trajectory(truth, 400, int(k)) for k in rng.integers(1 << 30, size=20)]
@@ -67,12 +67,14 @@ def test_intervals_hold_where_noise_lasts(memory, lowest):
     hit = rng.random(ys.shape[:2])[..., None] < 0.05
     ys = np.where(hit, ys + rng.uniform(-100, 100, ys.shape), ys)
 
-    def held(model):
-        out = wolf.filter_many(model, ys)
+    def held(model, method=None):
+        out = wolf.filter_many(model, ys, method=method)
         error = np.abs(out.means[..., 0] - states[..., 0])
         return (error < 1.96 * np.sqrt(out.covs[..., 0, 0])).mean()
 
-    assert held(truth) > lowest > held(PLANE) + 0.05
+    found, missed = held(PLANE), held(PLANE, wolf.Adaptive(noise_may_last=False))
+    assert held(truth) > lowest > missed + 0.05
+    assert found > missed + 0.09
 
 
 def test_a_run_tells_that_residuals_last():

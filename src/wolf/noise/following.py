@@ -14,8 +14,9 @@ Eight things keep that from being slow, or rash:
   speak for a model being off: its first odds are lower, and R, too, may be right.
 - Slopes are found at the level in use, u, and carried back to the estimate, `σ(b) = σ(u) + j (u - b)`: the whole way
   for the odds, a part of it for the variance. All of it would keep the margin for good, and be slow where Q is large.
-- What is known about b was found at other levels. It depends on q/r alone, about as (q/r)^(1 - x) with x the share of
-  the residual's variance that Q explains, and is carried over to the new levels by that power.
+- What is known about b was found at other levels. It depends on q/r alone, and is carried over to the new levels by
+  the power 1 - x of it, with x the share of the residual's variance that Q explains. In a state that has settled the
+  power is smaller (1/2 for a slow level); this one was the better of both on the way there.
 - a moves first. Where R is far too small or large, the slope in b is not what it will be once a is there: pulls fall as
   e^-δ with a step δ in a, and the slope in b is taken after that fall. While a is uncertain, steps up in b are short.
 - C: steps in b are longer than Newton's. The density is steep where Q is too small and flat where it is too large, and
@@ -35,7 +36,7 @@ from wolf.noise.slopes import Information, Pair, Rise, Slopes
 from wolf.numerics import linalg
 
 LARGEST_LEVEL = float(np.log(1e4))  # of |a| and |b|
-LARGEST_STEP = 1.4  # of a or b in one measurement
+LARGEST_STEP = 1.7  # of a or b in one measurement
 STRETCH = 1.82  # C, of steps in b
 FORGETS = Pair(0.0034, 0.0008)  # of the information about a and b, in a step
 WORTH_FORGETTING = Pair(83.0, 12.0)  # information from which all of that is forgotten
@@ -45,8 +46,8 @@ EXPECTED, ALARMING = 4.0, 5.2  # squares of their sum, in variances: below no su
 FEW = 0.1  # variance of that sum from which it says something
 FADING, FADED = 0.985, 0.4  # the prior information about b keeps so much of itself in a step, down to this share
 RESTLESS = 100.0  # measurements after a jump until surprise counts in full
-MARGIN = Pair(0.23, 0.67)  # of the variance of a and b, added to what is used
-CAUTION = 0.8  # steps up in b are shorter where a is uncertain, by 1 + this times its variance squared
+MARGIN = Pair(0.23, 0.8)  # of the variance of a and b, added to what is used
+CAUTION = 0.6  # steps up in b are shorter where a is uncertain, by 1 + this times its variance squared
 CARRIED_BACK = 0.6  # share of the margin
 FIRST_ODDS = 1.2  # in logarithms, that Q is off; R is taken to be
 FIRST_ODDS_CURVED = Pair(0.0, -1.5)  # that R and that Q is off, in a model of functions

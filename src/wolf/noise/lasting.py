@@ -10,7 +10,7 @@ With n = E[v_{t-1}], what is left of a measurement is
     z = y - h(m⁻) - ρ n = (H - ρ g H₁) (x - m⁻) + ε,    H₁ = H F⁻¹
 
 where the second part is the error that x_{t-1} had. F⁻¹ leads back to it, and g is what dynamics noise has left of it,
-`1 - H₁ Q H₁ᵀ / H₁ P⁻ H₁ᵀ` for each coordinate: in one dimension the gain of a smoother, and 1 where Q is small beside P.
+`1 - H₁ Q H₁ᵀ / H₁ P⁻ H₁ᵀ` for a coordinate: in one dimension the gain of a smoother, and 1 where Q is small beside P.
 
 ρ follows the slope of the log density as levels do, by how the prediction depends on it (recursive prediction errors,
 Ljung & Söderström 1983). With d = dm/dρ, and n⁻ = ρ n, dn⁻ = n + ρ dn from one measurement to the next,
@@ -38,7 +38,7 @@ from wolf.numerics.linalg import matmul, matvec, total, transpose
 from wolf.protocols import Evidence
 from wolf.statespace import LinearMap, Model
 
-FIRST_ODDS = -3  # in logarithms, that noise lasts
+FIRST_ODDS, FIRST_ODDS_CURVED = -3.0, -5.0  # in logarithms, that noise lasts; in a model of functions
 ODDS = (-7.0, 20.0)  # the least and the largest that they may be
 RANGE = (-0.5, 0.97)  # of ρ as estimated; errors that last longer are for the state to have
 UNSURE = 4.0  # information about ρ before any measurement: a standard deviation of a half
@@ -96,7 +96,8 @@ def start(model: Model) -> Lasting:
     nothing, none = jnp.zeros(model.obs_dim, mean.dtype), jnp.zeros((), mean.dtype)
     jac = None if model.linear else jnp.eye(len(mean), dtype=mean.dtype)
     first = nothing, nothing, nothing, jnp.zeros_like(mean)
-    return Lasting(*first, none, none + UNSURE, none, none + FIRST_ODDS, jac)
+    odds = none + (FIRST_ODDS if model.linear else FIRST_ODDS_CURVED)
+    return Lasting(*first, none, none + UNSURE, none, odds, jac)
 
 
 def used(lasting: Lasting) -> Any:
