@@ -71,7 +71,7 @@ def after_equal_errors(
             clean, lied = states
             _, info = run.update(model, method, clean, jnp.zeros_like(situation.y))
             y = -info.residual  # what is predicted
-            clean, _ = run.update(model, method, clean, y)
+            clean = run.update(model, method, clean, y)[0]
             lied, info = run.update(model, method, lied, y + error)
             shift = linalg.cholesky(clean.cov).half(lied.mean - clean.mean)
             ahead = run.predict(model, method, clean), run.predict(model, method, lied)
