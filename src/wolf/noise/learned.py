@@ -29,6 +29,7 @@ FLOOR = 0.002  # of each size, beside a bell of height 1: what an outlier finds 
 OFF = 4.0  # factor from which R is called off where its level is not learned: more than the counts make up for
 FAR_OFF = 10.0  # factor from which R or Q is called far off where it is
 LESS, MORE = 0.8, 5.0  # noise below R, with so much more dynamics beside it, as errors that last look
+MOVES = 2.0  # and so much more than Q says, by as many standard deviations: an R that is too large has the first alone
 MANY = 0.4  # share of outliers from which it is doubted that they are
 LIMIT = 9e3  # factor at which levels stop
 UNKNOWN = 0.7  # standard deviation of ln q from which Q is said not to be known: a factor of 4 either way
@@ -130,13 +131,22 @@ class NoiseLaw(NamedTuple):
         if unknown:
             factor = float(np.exp(2.0 * np.sqrt(self.spreads.dynamics)))
             said.append(f"too few measurements to tell the level of Q: it may be {factor:.2g} times larger or smaller")
-        elif self._q_is_heard and self.typical < LESS and known > MORE * self.typical:
+        elif self._follows_errors:
             said.append(
                 "less noise and more dynamics than the model says: so do errors that last look, and then the filter "
                 "follows them. If the noise has a memory say so, by wolf.models.with_noise_memory "
                 "(wolf.fit_noise_memory finds how long it is), or, if Q is right, keep to it by method='Learned'"
             )
         return tuple(said)
+
+    @property
+    def _follows_errors(self) -> bool:
+        """Whether it looks as errors that last do: as less noise than the model says, and clearly more dynamics."""
+        if not self._q_is_heard:
+            return False
+        known, deviation = float(self.dynamics), 0.0 if self.spreads is None else float(self.spreads.dynamics) ** 0.5
+        moves = known > MOVES and np.log(known) > MOVES * deviation
+        return moves and self.typical < LESS and known > MORE * self.typical
 
     @property
     def _q_is_heard(self) -> bool:

@@ -7,6 +7,7 @@ import numpy as np
 CUT = 3.0  # deviations at which residuals are cut off before they are correlated
 LASTING = 0.15  # correlation of one residual with the next from which it is told
 SURE = 4.0  # and in standard errors
+STILL = 1e-3  # squared deviations: residuals that are mostly smaller are no noise, but what is left of the first steps
 
 
 def remarks(out: Any) -> list[str]:
@@ -37,6 +38,8 @@ def _lasting(residuals: np.ndarray, covs: np.ndarray, learns: bool) -> list[str]
         learns: whether the level of Q was learned, so that there is no need to say that it could be.
     """
     correlation, count = lag_one(residuals, covs)
+    if count and np.nanmedian(_scaled(residuals, covs) ** 2) < STILL:
+        return []
     if not abs(correlation) > max(LASTING, SURE / np.sqrt(max(count, 1))):
         return []
     instead = "" if learns else ", or let method='Adaptive' learn its level"
@@ -62,9 +65,14 @@ def lag_one(residuals: np.ndarray, covs: np.ndarray) -> tuple[float, int]:
     Returns:
         The correlation, and how many pairs it is of.
     """
-    with np.errstate(invalid="ignore", divide="ignore"):
-        scaled = np.clip(residuals / np.sqrt(np.diagonal(covs, axis1=-2, axis2=-1)), -CUT, CUT)
+    scaled = _scaled(residuals, covs)
     pairs = scaled[1:] * scaled[:-1]
     count = int(np.isfinite(pairs).sum())
     square = np.nanmean(scaled**2) if np.isfinite(scaled).any() else 0.0
     return (float(np.nanmean(pairs) / square) if count and square > 0 else 0.0), count
+
+
+def _scaled(residuals: np.ndarray, covs: np.ndarray) -> np.ndarray:
+    """Give residuals in their own deviations, cut off, (T, M)."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.clip(residuals / np.sqrt(np.diagonal(covs, axis1=-2, axis2=-1)), -CUT, CUT)
