@@ -55,3 +55,20 @@ def test_a_series_of_many_tells_what_it_learned_in_double_precision(learned):
     one = wolf.filter_many(MODEL, np.stack([YS, YS]))[1].learned_noise
     assert np.asarray(one.dynamics).dtype == np.asarray(one.level).dtype == np.float64
     np.testing.assert_allclose(one.level, learned.learned_noise.level, rtol=1e-12)
+
+
+@pytest.mark.parametrize("method", ["Adaptive", "Learned"])
+def test_of_many_series_one_has_to_be_picked(method):
+    many = wolf.filter_many(MODEL, np.stack([YS, YS, YS]), method=method)
+    with pytest.raises(ValueError, match=r"pick one series, as out\[0\]\.learned_noise"):
+        many.learned_noise
+    with pytest.raises(ValueError, match="learns nothing about the noise"):
+        wolf.filter_many(MODEL, np.stack([YS, YS]), method="WoLF").learned_noise
+
+
+def test_modes_that_learn_each_for_themselves_are_told_as_such():
+    modes = wolf.methods.make("IMM", filter=wolf.Adaptive())
+    with pytest.raises(ValueError, match="each mode of IMM learns the noise for itself, and none of it is told"):
+        wolf.filter(MODEL, YS[:20], method=modes).learned_noise
+    with pytest.raises(ValueError, match="IMM learns nothing about the noise"):
+        wolf.filter(MODEL, YS[:20], method="IMM").learned_noise
