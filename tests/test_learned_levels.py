@@ -72,3 +72,26 @@ def test_modes_that_learn_each_for_themselves_are_told_as_such():
         wolf.filter(MODEL, YS[:20], method=modes).learned_noise
     with pytest.raises(ValueError, match="IMM learns nothing about the noise"):
         wolf.filter(MODEL, YS[:20], method="IMM").learned_noise
+
+
+@pytest.mark.parametrize("method", [None, "Learned", wolf.Adaptive(sensors="each")], ids=["default", "Learned", "each"])
+def test_a_filter_that_is_fed_tells_what_it_has_learned_so_far(method):
+    """One by one, and by key, as at once."""
+    model = wolf.LinearModel([[1.0]], [[1.0], [1.0]], [[0.1]], np.eye(2), [0.0], [[1.0]])
+    ys = 3.0 * np.random.default_rng(3).normal(size=(60, 2))
+    online, bank = wolf.Online(model, method), wolf.Bank(model, method)
+    for y in ys:
+        online.step(y)
+    bank.step(["a"] * 60, ys)
+    expected = repr(wolf.filter(model, ys, method=method).learned_noise)
+    assert repr(online.learned_noise) == expected
+    assert repr(bank["a"].learned_noise) == expected
+
+
+def test_a_filter_that_is_fed_and_learns_nothing_says_so():
+    with pytest.raises(ValueError, match="WoLF learns nothing about the noise"):
+        wolf.Online(MODEL, "WoLF").learned_noise
+    bank = wolf.Bank(MODEL, "KF")
+    bank.step(["a"], YS[:1])
+    with pytest.raises(ValueError, match="KF learns nothing about the noise"):
+        bank["a"].learned_noise

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from wolf.noise import NoiseLaw
 from wolf.results import labelled, notebook, tabular
 from wolf.results.describe import describe_method, describe_state
 from wolf.results.later import Later
@@ -150,7 +151,7 @@ class Filtered:
         return _total(self.weighted_log_liks, self.num_series)
 
     @property
-    def learned_noise(self) -> Any:
+    def learned_noise(self) -> NoiseLaw | Any:
         """What the method had learned about the noise by the end, a `wolf.noise.NoiseLaw`; a list for several sensors.
 
         A ValueError for a method that learns nothing.

@@ -4,10 +4,11 @@ from typing import Any
 
 from wolf.filters import GaussianState
 from wolf.filters.multiple import MultipleState
+from wolf.noise import NoiseLaw
 from wolf.results.describe import describe_method
 
 
-def learned_noise(method: Any, state: Any) -> Any:
+def learned_noise(method: Any, state: Any) -> NoiseLaw | Any:
     """Say what a method has learned about the noise, or that it learns nothing.
 
     Args:
