@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from wolf.engine.measurements import is_wild
 from wolf.noise import NoiseLaw
 from wolf.results import labelled, notebook, tabular
 from wolf.results.describe import describe_method, describe_state
@@ -157,10 +158,17 @@ class Filtered:
         A ValueError for a method that learns nothing.
         """
         first = self.final if self.num_series is None else jax.tree.map(lambda leaf: leaf[0], self.final)
-        law = learned_noise(self.method, first)
+        law = learned_noise(self.method, first, self._usable)
         if self.num_series is not None:
             raise ValueError("pick one series, as out[0].learned_noise")
         return law
+
+    @property
+    def _usable(self) -> np.ndarray | None:
+        """Which numbers could be used, (T, M), by the filter whose final state this is; None for a part of its run."""
+        if self.num_series is not None or int(self.final.t) != len(self.ys):
+            return None
+        return ~(np.isnan(self.ys) | is_wild(self.ys, self.settings["dtype"]))
 
     def _kept(self, name: str) -> np.ndarray:
         """Read an array, or say why it is not there; an AttributeError, so that `hasattr` tells."""

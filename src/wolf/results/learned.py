@@ -2,31 +2,46 @@
 
 from typing import Any
 
+import numpy as np
+
 from wolf.filters import GaussianState
 from wolf.filters.multiple import MultipleState
 from wolf.noise import NoiseLaw
 from wolf.results.describe import describe_method
 
 
-def learned_noise(method: Any, state: Any) -> NoiseLaw | Any:
+def learned_noise(method: Any, state: Any, usable: np.ndarray | None = None) -> NoiseLaw | Any:
     """Say what a method has learned about the noise, or that it learns nothing.
 
     Args:
         method: as run.
         state: of one series.
+        usable: which numbers that came could be used, (T, M); None if that is not known.
 
     Returns:
         A `wolf.noise.NoiseLaw`, or a list of them for several sensors.
     """
     law = _law(method.noise, state)
     if law is not None:
-        return law
+        return _counted(law, method.noise, state, usable)
     if isinstance(state, MultipleState) and _law(method.filter.noise, state.modes[0]) is not None:
         raise ValueError(
             f"each mode of {type(method).__name__} learns the noise for itself, and none of it is told; filter by the "
             "method of its modes alone to see what that learns"
         )
     raise ValueError(f"{describe_method(method)} learns nothing about the noise; 'Adaptive' and 'Learned' do")
+
+
+def _counted(law: Any, rule: Any, state: Any, usable: np.ndarray | None) -> Any:
+    """Add to laws how many measurements they are of, as far as that is known."""
+    laws = law if isinstance(law, list) else [law]
+    counts: list[int | None] = [None if int(state.t) else 0] * len(laws)
+    if usable is not None:
+        counts = [int(usable[:, rows].any(1).sum()) for rows in rule.rows(usable.shape[1])]
+    if len(counts) != len(laws) or not all(isinstance(each, NoiseLaw) for each in laws):  # a rule of one's own
+        return law
+    laws = [each._replace(measured=count) for each, count in zip(laws, counts, strict=True)]
+    return laws if isinstance(law, list) else laws[0]
 
 
 def _law(rule: Any, state: Any) -> Any:
