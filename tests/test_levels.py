@@ -547,6 +547,25 @@ def test_how_many_were_measured_is_not_said_of_a_part_of_a_run():
     assert [many[i].learned_noise.measured for i in range(2)] == [60, 30]
 
 
+@pytest.mark.parametrize("method", ["Adaptive", "Learned", "WoLF-TMD"])
+@pytest.mark.parametrize("kind", ["alternating", "infinite", "far"])
+def test_data_that_are_far_from_the_model_are_told_as_such(method, kind):
+    noise = np.random.default_rng(0).normal(size=300)
+    ys = {"alternating": 1e300 * (-1.0) ** np.arange(300), "infinite": np.full(300, np.inf), "far": 1e9 + noise}[kind]
+    out = wolf.filter(LEVEL, ys, method=method)
+    told = repr(out).partition("final state")[2]
+    assert "300 of 300 measurements were refused: the prior mean or the level of the model is far from the" in told
+    assert not any(word in told for word in ("residuals", "lower Q", "raise Q", "Fit or raise it"))
+    if method == "Adaptive" and kind == "far":
+        assert "far from the data" in out.learned_noise.remarks[0]
+
+
+def test_data_that_are_followed_after_some_refusals_are_not_told_as_far_away():
+    ys = wolf.simulate.trajectory(LEVEL, 100, 1).measurements.copy()
+    ys[10:40:2] += 1e4
+    assert "were refused" not in repr(wolf.filter(LEVEL, ys))
+
+
 @pytest.mark.parametrize("uncertainty", [0, None])
 def test_of_a_q_that_is_not_learned_nothing_is_said(uncertainty):
     ys = wolf.simulate.trajectory(LEVEL, 200, 1).measurements

@@ -30,9 +30,13 @@ OFF = 4.0  # factor from which R is called off where its level is not learned: m
 FAR_OFF = 10.0  # factor from which R or Q is called far off where it is
 LESS, MORE = 0.8, 5.0  # noise below R, with so much more dynamics beside it, as errors that last look
 MOVES = 2.0  # and so much more than Q says, by as many standard deviations: an R that is too large has the first alone
-MANY = 0.4  # share of outliers from which it is doubted that they are
+MANY, MOST = 0.4, 0.9  # share of outliers from which it is doubted that they are, and from which it is all but certain
 LIMIT = 9e3  # factor at which levels stop
 UNKNOWN = 0.7  # standard deviation of ln r or ln q from which it is said not to be known: a factor of 4 either way
+FAR_AWAY = (
+    "the prior mean or the level of the model is far from the data, or R is far too small. Start the model near the "
+    "data, in their units, or fit it"
+)
 FEW = 3  # measurements below which nothing is told of the noise
 OUTLIER_SCALE = 9.0  # noise of more than this many ordinary variances is an outlier's
 
@@ -155,6 +159,8 @@ class NoiseLaw(NamedTuple):
     def _doubted(self) -> list[str]:
         """Say that so many cannot be outliers, where they cannot."""
         share = float(self.outlier_share)
+        if share > MOST:
+            return [f"{share:.0%} of the noise is taken for outliers: {FAR_AWAY}"]
         small = "R may be far off, too small. Fit or raise it"
         return [f"{share:.0%} of the noise is taken for outliers: {small}"] if share > MANY else []
 
