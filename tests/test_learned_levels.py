@@ -95,3 +95,27 @@ def test_a_filter_that_is_fed_and_learns_nothing_says_so():
     bank.step(["a"], YS[:1])
     with pytest.raises(ValueError, match="KF learns nothing about the noise"):
         bank["a"].learned_noise
+
+
+@pytest.mark.parametrize(("sensors", "name"), [("each", "sensor 1"), ((7, 3), "sensor 3")])
+def test_a_remark_names_the_sensor_that_it_is_about(sensors, name, tmp_path):
+    model = wolf.LinearModel([[1.0]], [[1.0], [1.0]], [[0.1]], np.eye(2), [0.0], [[1.0]])
+    rng = np.random.default_rng(1)
+    ys = np.cumsum(0.3 * rng.normal(size=(400, 1)), 0) + rng.normal(size=(400, 2)) * [1.0, 40.0]
+    out = wolf.filter(model, ys, method=wolf.Adaptive(sensors=sensors))
+    remarks = [line.strip() for line in repr(out).splitlines() if "taken for outliers" in line]
+    assert len(remarks) == 1
+    assert remarks[0].startswith(f"{name}: ")
+    assert f"of sensor {7 if name == 'sensor 3' else 0}" in repr(out)
+    wolf.report(out, tmp_path / "page.html")
+    assert f"{name}: " in (tmp_path / "page.html").read_text()
+
+
+def test_what_all_sensors_say_is_said_once():
+    """There is one Q."""
+    model = wolf.LinearModel([[1.0]], [[1.0], [1.0]], [[1e-4]], np.eye(2), [0.0], [[1.0]])
+    rng = np.random.default_rng(1)
+    ys = np.cumsum(2.0 * rng.normal(size=(400, 1)), 0) + rng.normal(size=(400, 2))
+    told = [line.strip() for line in repr(wolf.filter(model, ys, method=wolf.Adaptive(sensors="each"))).splitlines()]
+    assert sum(line.startswith("Q is far off") for line in told) == 1
+    assert not any(line.startswith("sensor") and "Q is far off" in line for line in told)

@@ -7,6 +7,7 @@ import numpy as np
 from wolf.filters import GaussianState
 from wolf.filters.multiple import MultipleState
 from wolf.noise import NoiseLaw
+from wolf.noise.sensors import sensor_numbers
 from wolf.results.describe import describe_method
 
 
@@ -30,6 +31,31 @@ def learned_noise(method: Any, state: Any, usable: np.ndarray | None = None) -> 
             "method of its modes alone to see what that learns"
         )
     raise ValueError(f"{describe_method(method)} learns nothing about the noise; 'Adaptive' and 'Learned' do")
+
+
+def told_of(method: Any, learned: Any) -> list[str]:
+    """Say what was learned, and what a person should know about it, by sensor where there are several.
+
+    Args:
+        method: as run.
+        learned: by `learned_noise`.
+    """
+    laws = learned if isinstance(learned, list) else [learned]
+    numbers = sensor_numbers(method.noise, len(laws))
+    first = f"{laws[0]!r}" + (f", of sensor {numbers[0]}" if len(laws) > 1 else "")
+    who: dict[str, list[int]] = {}
+    for number, law in zip(numbers, laws, strict=True):
+        for remark in law.remarks:
+            who.setdefault(remark, []).append(number)
+    # There is one Q: what all of them say is not about one.
+    return [
+        first,
+        *(remark if len(some) == len(laws) else f"{_called(some)}: {remark}" for remark, some in who.items()),
+    ]
+
+
+def _called(numbers: list[int]) -> str:
+    return f"sensor{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
 
 
 def _counted(law: Any, rule: Any, state: Any, usable: np.ndarray | None) -> Any:

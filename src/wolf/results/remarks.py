@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from wolf.noise.learned import FAR_AWAY, MOST
+from wolf.results.learned import told_of
 from wolf.statespace.arrays import count
 
 CUT = 3.0  # deviations at which residuals are cut off before they are correlated
@@ -28,12 +29,10 @@ def remarks(out: Any) -> list[str]:
 
 def _learned(out: Any) -> list[str]:
     try:
-        laws = out.learned_noise
+        first, *more = told_of(out.method, out.learned_noise)
     except ValueError:  # of a method that learns nothing
         return []
-    laws = laws if isinstance(laws, list) else [laws]
-    which = ", of the first sensor" if len(laws) > 1 else ""
-    return [f"learned: {laws[0]!r}{which}", *dict.fromkeys(remark for law in laws for remark in law.remarks)]
+    return [f"learned: {first}", *more]
 
 
 def _refused(outliers: np.ndarray, ys: np.ndarray) -> str:
