@@ -43,6 +43,47 @@ def test_what_is_far_off_is_said_in_words(learned, tmp_path):
     assert section.count('class="line"') == 2
 
 
+STILL = wolf.models.local_level(level_var=0.0, obs_var=1.0)
+NETWORK = wolf.models.mlp(features=2, hidden=(), drift_var=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("model", "method", "options"),
+    [
+        (STILL, "Adaptive", {}),
+        (MODEL, wolf.Adaptive(q_uncertainty=0), {}),
+        (NETWORK, "Adaptive", {"inputs": np.ones((120, 2))}),
+    ],
+    ids=["still", "sure", "parameters"],
+)
+def test_a_q_that_is_not_learned_is_not_drawn(model, method, options, tmp_path):
+    out = wolf.filter(model, YS, method=method, **options)
+    (ax,) = wolf.plots.levels(out).axes
+    assert "noise, times R" in [line.get_label() for line in ax.lines]
+    assert "dynamics, times Q" not in [line.get_label() for line in ax.lines]
+    assert len(out.plot().axes) == 1
+    assert "Q" not in repr(out.learned_noise)
+    wolf.report(out, tmp_path / "page.html")
+    assert "dynamics, times Q" not in (tmp_path / "page.html").read_text()
+
+
+def test_where_nothing_was_measured_no_levels_are_drawn(tmp_path):
+    out = wolf.filter(MODEL, np.full((30, 1), np.nan))
+    with pytest.raises(ValueError, match="no levels were learned: no measurement could be used"):
+        wolf.plots.levels(out)
+    assert len(out.plot().axes) == 1
+    wolf.report(out, tmp_path / "page.html")
+    assert "times Q" not in (tmp_path / "page.html").read_text()
+
+
+def test_levels_of_sensors_are_called_as_they_are():
+    model = wolf.LinearModel([[1.0]], np.ones((3, 1)), [[0.1]], np.eye(3), [0.0], [[1.0]])
+    out = wolf.filter(model, RNG.normal(size=(60, 3)), method=wolf.Adaptive(sensors=(4, 4, 1)))
+    (ax,) = wolf.plots.levels(out).axes
+    labels = [line.get_label() for line in ax.lines if "times" in line.get_label()]
+    assert labels == ["noise of sensor 4, times R", "noise of sensor 1, times R", "dynamics, times Q"]
+
+
 def test_methods_that_learn_nothing_are_told_so(tmp_path):
     out = wolf.filter(MODEL, YS, method="WoLF")
     with pytest.raises(ValueError, match="no levels were kept"):
