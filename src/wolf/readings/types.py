@@ -9,7 +9,6 @@ import numpy as np
 from wolf import checks
 from wolf.choosing import Choice
 from wolf.fitting import Fit
-from wolf.methods import Learned
 from wolf.readings import durations
 from wolf.statespace import LinearModel
 
@@ -25,7 +24,8 @@ class Options:
     Attributes:
         model: "auto" to choose one from the data, a name, or a TOML file; see `wolf.models.make`. Or a linear model,
             used as it is.
-        method: as in `wolf.filter`; without one, what the whole series says (`wolf.readings.hindsight`).
+        method: as in `wolf.filter`; without one, what the whole series says (`wolf.readings.hindsight`), and live the
+            default, or `Learned` where Q is fitted.
         parameters: variances that are known; the others are fitted.
         smooth: use the whole series for each row, not only its past, and judge readings as the method does.
         forecast: steps beyond the end.
@@ -53,17 +53,6 @@ class Options:
     longest_fault: str | float | None = None
     dated: bool = False
     origin: float = 0.0
-
-    @property
-    def chosen(self) -> Any:
-        """The method of a run without hindsight; by itself one that learns the noise alone, where Q is fitted."""
-        fitted = self.method is None and isinstance(self.model, str)
-        return Learned() if fitted else self.method
-
-    @property
-    def told(self) -> str:
-        """What that method is called where none was named."""
-        return f"the default, {'Adaptive' if self.chosen is None else 'Learned'}"
 
     def __post_init__(self) -> None:
         """Check what can be checked before the data come."""
