@@ -138,6 +138,25 @@ def test_a_pipe_is_filtered_by_the_method_of_a_file(folder, values):
     np.testing.assert_allclose(stepped.signal[-50:, 0], read("readings-clean.csv")["mean"][-50:], atol=0.1)
 
 
+@pytest.mark.parametrize("told", ["1", "1 rows", "1.9"])
+def test_a_patience_of_one_row_is_refused(folder, values, told):
+    write_readings("readings.csv", values)
+    result = invoke("filter", "readings.csv", "--live", "--patience", told)
+    assert result.exit_code == 2
+    assert "patience must be at least 2 rows; got" in result.output
+
+
+def test_a_patience_shorter_than_two_rows_is_refused(folder, values):
+    table = pa.table(
+        {"time": np.datetime64("2024-05-01") + np.arange(STEPS) * np.timedelta64(3_600_000, "ms"), "v": values}
+    )
+    parquet.write_table(table, "readings.parquet")
+    result = invoke("filter", "readings.parquet", "--live", "--patience", "1h")
+    assert result.exit_code == 2
+    assert "patience must be at least 2 rows; '1h' is 1 of this series" in result.output
+    assert invoke("filter", "readings.parquet", "--live", "--patience", "2h").exit_code == 0
+
+
 @pytest.mark.parametrize("kind", ["parquet", "arrow"])
 def test_parquet_and_arrow_round_trip_with_their_types(folder, values, kind):
     times = np.datetime64("2024-05-01") + np.arange(STEPS) * np.timedelta64(60_000, "ms")

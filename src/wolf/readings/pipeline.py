@@ -15,7 +15,7 @@ from wolf.models.named import Named, check_parameters, parse
 from wolf.readings import durations, engine, suspects
 from wolf.readings.ready import Ready
 from wolf.readings.timing import Order, gaps_of
-from wolf.readings.types import AUTO, Options, Series
+from wolf.readings.types import AUTO, LEAST_PATIENCE, Options, Series
 from wolf.results import describe_method
 from wolf.statespace import LinearModel
 
@@ -199,12 +199,20 @@ def choose_method(options: Options, free: list[str], unit: float, model: LinearM
         return method, describe_method(method)
     given: dict[str, Any] = {}
     if options.patience is not None:
-        given["patience"] = max(2, round(durations.rows_in("patience", options.patience, unit, options.dated)))
+        given["patience"] = _patience(options.patience, unit, options.dated)
     if set(free) - {"obs_var"}:
         method = Learned(**given)
         return method, f"{describe_method(method)}, as Q is fitted"
     method = Adaptive(**given)
     return method, f"the default, {describe_method(method)}"
+
+
+def _patience(told: str | float, unit: float, dated: bool) -> int:
+    """Count the rows of a patience."""
+    rows = round(durations.rows_in("patience", told, unit, dated))
+    if rows < LEAST_PATIENCE:
+        raise ValueError(f"patience must be at least {LEAST_PATIENCE} rows; {told!r} is {rows} of this series")
+    return rows
 
 
 def _named(options: Options) -> Named | None:

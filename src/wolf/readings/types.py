@@ -14,6 +14,7 @@ from wolf.statespace import LinearModel
 
 MOST_AHEAD = 1_000_000  # steps of a forecast, which is there as a whole before it is written
 AUTO = "auto"  # in the place of a model's name: choose one
+LEAST_PATIENCE = 2  # rows: one measurement agrees with itself
 LEVEL = 0.95  # probability of the intervals
 
 
@@ -61,7 +62,7 @@ class Options:
         checks.flag("live", self.live)
         if self.live and self.smooth:
             raise ValueError("live and smooth exclude each other: live uses the past of each row, smooth all of it")
-        durations.check("patience", self.patience)
+        durations.check("patience", self.patience, least=LEAST_PATIENCE)
         durations.check("longest_fault", self.longest_fault)
         if isinstance(self.forecast, int) and self.forecast > MOST_AHEAD:
             raise ValueError(f"a forecast has at most {MOST_AHEAD:,} steps; got {self.forecast:,}")
