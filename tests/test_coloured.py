@@ -102,6 +102,26 @@ def test_the_default_tells_errors_of_a_few_steps_that_it_follows(model):
     assert told["lasting"] >= 9
 
 
+@pytest.mark.parametrize("model", [PLANE, wolf.models.local_level(0.1, 1.0)], ids=["plane", "level"])
+def test_an_r_that_is_too_large_is_not_told_as_errors_that_last(model):
+    """There is less noise than it says, but no more dynamics."""
+    ys = np.stack([wolf.simulate.trajectory(model, 500, key).measurements for key in range(10)])
+    many = wolf.filter_many(model.scaled(1.0, 10.0), ys)
+    laws = [many[i].learned_noise for i in range(10)]
+    assert not any("errors that last" in " ".join(law.remarks) for law in laws)
+    assert all(law.dynamics > 5.0 * law.typical for law in laws if law.dynamics > 1.0)
+
+
+@pytest.mark.parametrize("model", [PLANE, wolf.models.local_level(0.1, 1.0)], ids=["plane", "level"])
+@pytest.mark.parametrize("method", ["KF", "WoLF", "Learned", "Adaptive"])
+def test_of_a_constant_series_no_errors_are_told(model, method):
+    """Its residuals are those of the first steps, and then none."""
+    for steps in (300, 3000):
+        told = repr(wolf.filter(model, np.full((steps, model.obs_dim), 3.0), method=method))
+        assert "errors that last" not in told
+        assert "residuals" not in told.partition("final state")[2]
+
+
 @pytest.mark.parametrize(
     ("model", "settings", "words"),
     [

@@ -13,7 +13,9 @@ from pyarrow import feather, parquet
 
 import wolf
 from wolf.cli import main
+from wolf.cli.streaming import make_bank
 from wolf.readings import files
+from wolf.results import describe_method
 
 STEPS = 200
 OUTLIERS = [40, 41, 90, 150]
@@ -101,9 +103,58 @@ def test_results_are_those_of_the_library(folder, values):
     step_var = (1.4826 * np.median(np.abs(np.diff(some)))) ** 2
     spread = (3 * 1.4826 * np.median(np.abs(first - middle))) ** 2 + step_var
     model = wolf.models.local_level(0.1, 1.0, wolf.Gaussian([middle], [[spread]]))
-    expected = wolf.filter(model, np.round(values, 6), method="Learned")
+    expected = wolf.filter(model, np.round(values, 6))
     np.testing.assert_allclose(out["mean"], expected.means[:, 0], rtol=1e-5)
     np.testing.assert_allclose(out["weight"], expected.weights, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (("level_var=0.1", "obs_var=1"), "filtered by the default, Adaptive"),
+        (("level_var=0.1",), "filtered by the default, Adaptive"),
+        (("obs_var=1",), "filtered by Learned, as Q is fitted"),
+        ((), "filtered by Learned, as Q is fitted"),
+    ],
+    ids=["both", "Q", "R", "none"],
+)
+def test_learned_is_taken_where_q_is_fitted_and_the_default_where_it_is_given(folder, values, given, told):
+    write_readings("readings.csv", values)
+    settings = [word for each in given for word in ("--set", each)]
+    assert f"{told}\n" in invoke("filter", "readings.csv", "--live", *LEVEL, *settings).output
+    patient = invoke("filter", "readings.csv", "--live", *LEVEL, *settings, "--patience", "12").output
+    name = "Adaptive" if "Adaptive" in told else "Learned"
+    assert f"{told.replace(name, f'{name}(patience=12)')}\n" in patient
+
+
+def test_a_pipe_is_filtered_by_the_method_of_a_file(folder, values):
+    """From another prior, which knows nothing of the rows to come: after some of them that makes little difference."""
+    write_readings("readings.csv", values)
+    given = (*LEVEL, "--set", "level_var=0.1", "--set", "obs_var=1")
+    invoke("filter", "readings.csv", "--live", "--value", "temperature", *given)
+    bank = make_bank("local-level", ("level_var=0.1", "obs_var=1"), None, 1)
+    assert describe_method(bank.method) == "Adaptive"
+    stepped = bank.step(["a"] * STEPS, np.round(values, 6))
+    np.testing.assert_allclose(stepped.signal[-50:, 0], read("readings-clean.csv")["mean"][-50:], atol=0.1)
+
+
+@pytest.mark.parametrize("told", ["1", "1 rows", "1.9"])
+def test_a_patience_of_one_row_is_refused(folder, values, told):
+    write_readings("readings.csv", values)
+    result = invoke("filter", "readings.csv", "--live", "--patience", told)
+    assert result.exit_code == 2
+    assert "patience must be at least 2 rows; got" in result.output
+
+
+def test_a_patience_shorter_than_two_rows_is_refused(folder, values):
+    table = pa.table(
+        {"time": np.datetime64("2024-05-01") + np.arange(STEPS) * np.timedelta64(3_600_000, "ms"), "v": values}
+    )
+    parquet.write_table(table, "readings.parquet")
+    result = invoke("filter", "readings.parquet", "--live", "--patience", "1h")
+    assert result.exit_code == 2
+    assert "patience must be at least 2 rows; '1h' is 1 of this series" in result.output
+    assert invoke("filter", "readings.parquet", "--live", "--patience", "2h").exit_code == 0
 
 
 @pytest.mark.parametrize("kind", ["parquet", "arrow"])
@@ -187,7 +238,8 @@ def test_several_values_get_columns_each_and_a_track_shares_its_weight(folder, v
 def test_uneven_times_use_the_continuous_model(folder, values):
     times = np.cumsum(np.random.default_rng(1).exponential(10.0, STEPS)).round(3)
     write_readings("uneven.csv", values, times)
-    told = invoke("filter", "uneven.csv", "--live", *LEVEL, "--set", "level_var=0.1", "--set", "obs_var=1").output
+    given = ("--set", "level_var=0.1", "--set", "obs_var=1", "--method", "Learned")
+    told = invoke("filter", "uneven.csv", "--live", *LEVEL, *given).output
     assert "continuous-time" in told
     unit = np.median(np.diff(times))
     gaps = np.concatenate([[1.0], np.diff(times) / unit])

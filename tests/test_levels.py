@@ -481,8 +481,9 @@ def test_a_model_that_is_far_off_is_told_in_words(dirty):
         assert ("R is off: the noise is" in repr(counted)) == said
         assert ("let method='Adaptive' learn its level" in repr(counted)) == said
     few = wolf.filter(PLANE, dirty.measurements[:5], method="Adaptive")
-    assert "too few measurements to tell the level of Q" in repr(few)
-    assert any("limit of what is learned" in remark for remark in NoiseLaw(SCALES, np.ones(12), 1e4).remarks)
+    assert "the measurements so far do not tell the level of Q" in repr(few)
+    limit = NoiseLaw(SCALES, np.ones(12), 1e4, slopes.Pair(0.1, 0.1))
+    assert any("limit of what is learned" in remark for remark in limit.remarks)
 
 
 def test_of_a_q_that_is_zero_nothing_is_said():
@@ -495,3 +496,79 @@ def test_of_a_q_that_is_zero_nothing_is_said():
     alone = wolf.filter(still, ys, method=wolf.Adaptive(q_uncertainty=0))
     np.testing.assert_allclose(out.means, alone.means, rtol=1e-9)
     assert "times Q" in repr(wolf.filter(PLANE, ys).learned_noise)
+
+
+LEVEL = wolf.models.local_level(level_var=0.1, obs_var=1.0)
+
+
+@pytest.mark.parametrize(
+    "method", ["Adaptive", "Learned", wolf.Adaptive(q_uncertainty=0), wolf.Adaptive(sensors="each")]
+)
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])
+def test_where_nothing_could_be_used_nothing_is_said_to_be_learned(method, value):
+    out = wolf.filter(PLANE, np.full((20, 2), value), method=method)
+    laws = out.learned_noise if isinstance(out.learned_noise, list) else [out.learned_noise]
+    for law in laws:
+        assert law.measured == 0
+        assert repr(law) == "nothing, as no measurement could be used"
+        assert len(law.remarks) == 1
+        assert "no measurement could be used" in law.remarks[0]
+    assert "times R" not in repr(out)
+
+
+def test_too_few_measurements_are_said_to_be():
+    for method in ("Adaptive", "Learned", wolf.Adaptive(q_uncertainty=0)):
+        for ys in ([1.0], [1.0, np.nan, 2.0]):
+            law = wolf.filter(LEVEL, ys, method=method).learned_noise
+            assert law.remarks == (f"too few measurements, {law.measured}, to tell the level of the noise",)
+    few = wolf.filter(LEVEL, [1.0, 2.0, 0.5]).learned_noise.remarks
+    assert any("do not tell the level of R" in remark for remark in few)
+    sure = wolf.filter(LEVEL, [1.0, 2.0, 0.5], method=wolf.Adaptive(r_uncertainty=0)).learned_noise.remarks
+    assert not any("level of R" in remark for remark in sure)
+    enough = wolf.simulate.trajectory(LEVEL, 200, 1).measurements
+    assert wolf.filter(LEVEL, enough).learned_noise.remarks == ()
+
+
+def test_a_filter_that_was_fed_nothing_has_learned_nothing():
+    online = wolf.Online(LEVEL)
+    assert repr(online.learned_noise) == "nothing, as no measurement could be used"
+    online.step(None)
+    assert any("do not tell the level of R" in remark for remark in online.learned_noise.remarks)
+
+
+def test_how_many_were_measured_is_not_said_of_a_part_of_a_run():
+    ys = wolf.simulate.trajectory(LEVEL, 60, 1).measurements
+    out = wolf.filter(LEVEL, ys)
+    assert out.learned_noise.measured == 60
+    assert out[:2].learned_noise.measured is None
+    *_, last = wolf.filter_chunks(LEVEL, [ys[:58], ys[58:]], save="all")
+    assert last.learned_noise.measured is None
+    many = wolf.filter_many(LEVEL, [ys, ys[:30]])
+    assert [many[i].learned_noise.measured for i in range(2)] == [60, 30]
+
+
+@pytest.mark.parametrize("method", ["Adaptive", "Learned", "WoLF-TMD"])
+@pytest.mark.parametrize("kind", ["alternating", "infinite", "far"])
+def test_data_that_are_far_from_the_model_are_told_as_such(method, kind):
+    noise = np.random.default_rng(0).normal(size=300)
+    ys = {"alternating": 1e300 * (-1.0) ** np.arange(300), "infinite": np.full(300, np.inf), "far": 1e9 + noise}[kind]
+    out = wolf.filter(LEVEL, ys, method=method)
+    told = repr(out).partition("final state")[2]
+    assert "300 of 300 measurements were refused: the prior mean or the level of the model is far from the" in told
+    assert not any(word in told for word in ("residuals", "lower Q", "raise Q", "Fit or raise it"))
+    if method == "Adaptive" and kind == "far":
+        assert "far from the data" in out.learned_noise.remarks[0]
+
+
+def test_data_that_are_followed_after_some_refusals_are_not_told_as_far_away():
+    ys = wolf.simulate.trajectory(LEVEL, 100, 1).measurements.copy()
+    ys[10:40:2] += 1e4
+    assert "were refused" not in repr(wolf.filter(LEVEL, ys))
+
+
+@pytest.mark.parametrize("uncertainty", [0, None])
+def test_of_a_q_that_is_not_learned_nothing_is_said(uncertainty):
+    ys = wolf.simulate.trajectory(LEVEL, 200, 1).measurements
+    law = wolf.filter(LEVEL, ys, method=wolf.Adaptive(q_uncertainty=uncertainty)).learned_noise
+    assert "Q" not in repr(law)
+    assert not law.tells_dynamics

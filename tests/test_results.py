@@ -145,6 +145,33 @@ def test_repr_tells_outliers_missing_numbers_and_the_end(one, many):
     assert "7 missing numbers" in repr(many)
 
 
+@pytest.mark.parametrize("name", ["Adaptive", "Learned", "KF", "WoLF", "RSTKF", "IMM"])
+def test_a_method_keeps_its_name_where_it_takes_roots_by_itself(name):
+    vague = wolf.LinearModel(TRACK.F, TRACK.H, TRACK.Q, TRACK.R, np.zeros(4), 1e11 * np.eye(4))
+    assert repr(wolf.filter(vague, YS[0], method=name)).splitlines()[0].endswith(f", method {name}")
+
+
+@pytest.mark.parametrize(
+    ("method", "written"),
+    [
+        (wolf.Adaptive(patience=8), "Adaptive(patience=8)"),
+        (wolf.Adaptive(q_uncertainty=0, sensors=(0, 1)), "Adaptive(q_uncertainty=0, sensors=(0, 1))"),
+        (wolf.Adaptive(form="symmetric", iterations=2), "Adaptive(form='symmetric', iterations=2)"),
+        (wolf.methods.Learned("factor 10", sensors="each"), "Learned(r_uncertainty=1, sensors='each')"),
+        (wolf.Bounded(wolf.Adaptive(patience=8), lower=-1e6), "Bounded with Adaptive(patience=8)"),
+        (wolf.WoLF(wolf.IMQ(c=3.0)), "GaussianFilter with IMQ(c=3.0)"),
+    ],
+)
+def test_options_of_a_method_are_written_with_its_name(method, written):
+    assert repr(wolf.filter(TRACK, YS[0], method=method)).splitlines()[0].endswith(f", method {written}")
+
+
+def test_a_rule_that_no_maker_makes_is_written_out():
+    rule = dataclasses.replace(wolf.Adaptive().noise.rule, forgetting=0.9)
+    method = dataclasses.replace(wolf.Adaptive(), noise=dataclasses.replace(wolf.Adaptive().noise, rule=rule))
+    assert "forgetting=0.9" in repr(wolf.filter(TRACK, YS[0], method=method)).splitlines()[0]
+
+
 def test_repr_of_one_thing_is_singular():
     level = wolf.models.local_level(level_var=0.1, obs_var=1.0)
     out = wolf.filter(level, [1e9], method="WoLF")

@@ -9,6 +9,7 @@ rule. Ensembles and particles draw random numbers and need a `key`; the options 
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from functools import cache
+from inspect import signature
 from typing import Any, Literal
 
 import numpy as np
@@ -369,6 +370,49 @@ def name_of(method: Any) -> str | None:
     """
     text = repr(method)
     return next((name for name in ("Adaptive", *TABLE) if _text(name) == text), None)  # mostly the default
+
+
+def written(method: Any) -> str | None:
+    """Write a method that learns the noise as it is made, with its options; None for any other.
+
+    Example:
+        >>> written(Adaptive(patience=8)), written(Learned(sensors="each")), written(WoLF())
+        ('Adaptive(patience=8)', "Learned(sensors='each')", None)
+    """
+    build = _learning(method)[1]
+    if build is None:
+        return None
+    given, usual = _fields(method), _fields(build())
+    other = {name: value for name, value in given.items() if repr(value) != repr(usual[name])}
+    names = signature(build).parameters
+    if not other.keys() <= names.keys():
+        return None
+    told = [f"{name}={_short(other[name])}" for name in names if name in other]
+    return f"{build.__name__}({', '.join(told)})"
+
+
+def _learning(method: Any) -> tuple[Any, Any]:
+    """Find the rule of a method that learns the noise, inside of those around it, and who makes such methods."""
+    if not isinstance(method, GaussianFilter) or not isinstance(method.noise, Recovering):
+        return None, None
+    rule = method.noise.rule
+    rule = rule.rule if isinstance(rule, noise.SensorBySensor) else rule
+    makers: dict[Any, Any] = {noise.LearnedLevels: Adaptive, noise.LearnedScales: Learned}
+    return rule, makers.get(type(rule))
+
+
+def _fields(method: Any) -> dict[str, Any]:
+    """List what a method that learns the noise is made of, by the names that its maker has for it."""
+    rule, outer = _learning(method)[0], method.noise.rule
+    sensors = None if outer is rule else outer.sensors or "each"
+    parts = vars(method) | vars(method.noise) | vars(rule) | {"sensors": sensors}
+    return {name: part for name, part in parts.items() if name not in ("noise", "rule")}
+
+
+def _short(value: Any) -> str:
+    if value is None:  # an uncertainty of 0
+        return "0"
+    return f"{value:g}" if isinstance(value, float) else repr(value)
 
 
 def make(name: str, **options: Any) -> Filter:

@@ -17,6 +17,7 @@ from wolf.audit.explain import Explained
 from wolf.influence import pif
 from wolf.metrics import Band
 from wolf.models import Part
+from wolf.noise import NoiseLaw
 from wolf.online import Lagged, Report
 from wolf.protocols import Filter
 from wolf.simulate import Simulated
@@ -170,6 +171,8 @@ def online(path: Path) -> None:
     assert_type(live.mean, np.ndarray)
     assert_type(live.cov, np.ndarray)
     assert_type(live.t, int)
+    assert_type(live.learned_noise, NoiseLaw | Any)
+    assert_type(wolf.Bank(level)["a"].learned_noise, NoiseLaw | Any)
     live.save(path)
     assert_type(wolf.Online.load("filter.npz", track), wolf.Online)
     assert_type(wolf.FixedLag(level, lag=5, dtype="float32").step(1.0), Lagged)

@@ -29,10 +29,16 @@ FLOOR = 0.002  # of each size, beside a bell of height 1: what an outlier finds 
 OFF = 4.0  # factor from which R is called off where its level is not learned: more than the counts make up for
 FAR_OFF = 10.0  # factor from which R or Q is called far off where it is
 LESS, MORE = 0.8, 5.0  # noise below R, with so much more dynamics beside it, as errors that last look
-MANY = 0.4  # share of outliers from which it is doubted that they are
+MOVES = 2.0  # and so much more than Q says, by as many standard deviations: an R that is too large has the first alone
+MANY, MOST = 0.4, 0.9  # share of outliers from which it is doubted that they are, and from which it is all but certain
 LIMIT = 9e3  # factor at which levels stop
 LASTING = 0.1  # ρ from which noise is said to last
-UNKNOWN = 0.7  # standard deviation of ln q from which Q is said not to be known: a factor of 4 either way
+UNKNOWN = 0.7  # standard deviation of ln r or ln q from which it is said not to be known: a factor of 4 either way
+FAR_AWAY = (
+    "the prior mean or the level of the model is far from the data, or R is far too small. Start the model near the "
+    "data, in their units, or fit it"
+)
+FEW = 3  # measurements below which nothing is told of the noise
 OUTLIER_SCALE = 9.0  # noise of more than this many ordinary variances is an outlier's
 
 
@@ -42,10 +48,11 @@ class NoiseLaw(NamedTuple):
     Attributes:
         sizes: t_k, (K,), where s_k = r t_k.
         counts: α_k, (K,).
-        dynamics: q, the factor on Q, of rules that learn it.
-        spreads: variances of ln r and ln q, of rules that learn levels; without end where nothing was said of q.
+        dynamics: q, the factor on Q, of rules that learn levels; 1 where it is that of R alone.
+        spreads: variances of ln r and ln q, of rules that learn q; without end where nothing was said of it.
         level: r, of rules that learn it.
         memory: ρ, what noise keeps from one measurement to the next, of rules that learn it; s_k R is the new part.
+        measured: how many measurements could be used, where that is known.
     """
 
     sizes: Any
@@ -54,6 +61,7 @@ class NoiseLaw(NamedTuple):
     spreads: Any = None
     level: Any = 1.0
     memory: Any = 0.0
+    measured: int | None = None
 
     @property
     def scales(self) -> Any:
@@ -118,27 +126,36 @@ class NoiseLaw(NamedTuple):
         return by_halves(self.counts) / by_halves(self.counts * (1.0 / self.sizes))
 
     @property
+    def tells_dynamics(self) -> bool:
+        """Whether anything was learned of q: nothing is where Q is 0, nothing was measured, or Q is taken as right."""
+        heard = self.dynamics is not None and self.spreads is not None
+        return heard and self.measured != 0 and bool(np.isfinite(self.spreads.dynamics))
+
+    @property
     def remarks(self) -> tuple[str, ...]:
-        """What a person should know: that R or Q is far off, that it may be errors that last, or that Q is unknown."""
+        """What a person should know: that R or Q is far off or not known, or that it may be errors that last."""
+        if self.measured == 0:
+            return ("no measurement could be used: of the noise no more is known than what the model says",)
+        if self.measured is not None and self.measured < FEW:
+            return (f"too few measurements, {self.measured}, to tell the level of the noise",)
         if self.dynamics is None:
             instead = "Mend the model, or let method='Adaptive' learn its level"
             told = f"R is off: the noise is {self.typical:.3g} times what it says. {instead}"
             return () if 1.0 / OFF <= self.typical <= OFF else (told,)
-        said, known, share = [], float(self.dynamics), float(self.outlier_share)
-        if share > MANY:
-            said.append(f"{share:.0%} of the noise is taken for outliers: R may be far off, too small. Fit or raise it")
-        unknown = self._q_is_heard and self.spreads is not None and float(self.spreads.dynamics) > UNKNOWN**2
+        said = self._doubted
+        unknown = {"R": self.spreads.noise} if self.spreads is not None and self._r_is_learned else {}
         levels = {"R": (self.typical, "noise")}
-        if self._q_is_heard and not unknown:
-            levels["Q"] = (known, "dynamics noise")
+        if self.tells_dynamics:
+            unknown["Q"], levels["Q"] = self.spreads.dynamics, (float(self.dynamics), "dynamics noise")
+        unknown = {name: float(variance) for name, variance in unknown.items() if variance > UNKNOWN**2}
         for name, (level, what) in levels.items():
-            if not 1.0 / FAR_OFF <= level <= FAR_OFF:
+            if name not in unknown and not 1.0 / FAR_OFF <= level <= FAR_OFF:
                 limit = ", the limit of what is learned" if not 1.0 / LIMIT <= level <= LIMIT else ""
                 said.append(f"{name} is far off: the {what} is {level:.3g} times what it says{limit}. Mend the model")
-        if unknown:
-            factor = float(np.exp(2.0 * np.sqrt(self.spreads.dynamics)))
-            said.append(f"too few measurements to tell the level of Q: it may be {factor:.2g} times larger or smaller")
-        elif self._q_is_heard and self.typical < LESS and known > MORE * self.typical:
+        for name, variance in unknown.items():
+            factor = f"it may be {np.exp(2.0 * np.sqrt(variance)):.2g} times larger or smaller"
+            said.append(f"the measurements so far do not tell the level of {name}: {factor}")
+        if "Q" not in unknown and self._follows_errors:
             said.append(
                 "less noise and more dynamics than the model says: so do errors that last look, and then the filter "
                 "follows them. If the noise has a memory say so, by wolf.models.with_noise_memory "
@@ -153,14 +170,34 @@ class NoiseLaw(NamedTuple):
         return tuple(said)
 
     @property
-    def _q_is_heard(self) -> bool:
-        """Whether a measurement said anything of q: none does where Q is 0."""
-        return self.dynamics is not None and (self.spreads is None or bool(np.isfinite(self.spreads.dynamics)))
+    def _doubted(self) -> list[str]:
+        """Say that so many cannot be outliers, where they cannot."""
+        share = float(self.outlier_share)
+        if share > MOST:
+            return [f"{share:.0%} of the noise is taken for outliers: {FAR_AWAY}"]
+        small = "R may be far off, too small. Fit or raise it"
+        return [f"{share:.0%} of the noise is taken for outliers: {small}"] if share > MANY else []
+
+    @property
+    def _r_is_learned(self) -> bool:
+        """Whether r is: one that is learned has a margin, and never is 1 to the last digit."""
+        return float(self.level) != 1.0
+
+    @property
+    def _follows_errors(self) -> bool:
+        """Whether it looks as errors that last do: as less noise than the model says, and clearly more dynamics."""
+        if not self.tells_dynamics:
+            return False
+        known, deviation = float(self.dynamics), float(self.spreads.dynamics) ** 0.5
+        moves = known > MOVES and np.log(known) > MOVES * deviation
+        return moves and self.typical < LESS and known > MORE * self.typical
 
     def __repr__(self) -> str:
         """Say it in words."""
+        if self.measured == 0:
+            return "nothing, as no measurement could be used"
         lasts = f" with a memory of {float(self.memory):.2f}" if self._lasts else ""
-        moves = "" if not self._q_is_heard else f", dynamics of {float(self.dynamics):.3g} times Q"
+        moves = "" if not self.tells_dynamics else f", dynamics of {float(self.dynamics):.3g} times Q"
         return f"noise of {self.typical:.3g} times R{lasts}{moves}; {float(self.outlier_share):.1%} of it outliers"
 
     @property

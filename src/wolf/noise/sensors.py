@@ -140,6 +140,24 @@ class SensorBySensor(NoiseRule):
         return Believed(Finished(belief, log_weighted, weights), tuple(memories), outlier, scales=levels)
 
 
+def sensor_numbers(rule: Any, count: int) -> list[int]:
+    """List the numbers by which the sensors of a rule are called, which may be around the one that has them.
+
+    Args:
+        rule: any noise rule.
+        count: how many sensors there are; they are numbered from 0 where nobody did.
+
+    Example:
+        >>> from wolf.noise import LearnedScales
+        >>> sensor_numbers(SensorBySensor(LearnedScales(), sensors=(5, 5, 2)), 2)
+        [5, 2]
+    """
+    while rule is not None and not isinstance(rule, SensorBySensor):
+        rule = getattr(rule, "rule", None)
+    named = [] if rule is None or rule.sensors is None else list(dict.fromkeys(rule.sensors))
+    return named if len(named) == count else list(range(count))
+
+
 def look(seen: Evidence, rows: np.ndarray, belief: Belief) -> Evidence:
     """See the measurement of one sensor, from a belief that may have heard others.
 

@@ -121,7 +121,7 @@ class Bank:
         with self._lock:
             held, row = self._held, self._held.row(key)
             state = self._code.unpack(held.numbers[row].copy(), held.counts[row].copy())
-            return Held(state, float(held.times[row]))
+            return Held(state, float(held.times[row]), self.method)
 
     def forget(self, keys: Iterable[Hashable]) -> None:
         """Drop keys; one that comes again starts at the prior.

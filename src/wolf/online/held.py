@@ -4,7 +4,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from wolf.noise import NoiseLaw
 from wolf.results import count, describe_state
+from wolf.results.learned import learned_noise
 
 
 class Held(NamedTuple):
@@ -13,10 +15,12 @@ class Held(NamedTuple):
     Attributes:
         state: of its filter, as `out.final` of `wolf.filter`.
         time: of its last row; NaN where no times were told.
+        method: of the bank.
     """
 
     state: Any
     time: float
+    method: Any = None
 
     @property
     def mean(self) -> np.ndarray:
@@ -32,6 +36,14 @@ class Held(NamedTuple):
     def t(self) -> int:
         """Number of measurements so far."""
         return int(self.state.t)
+
+    @property
+    def learned_noise(self) -> NoiseLaw | Any:
+        """What was learned about the noise of this key so far, a `wolf.noise.NoiseLaw`; a list for several sensors.
+
+        A ValueError for a method that learns nothing.
+        """
+        return learned_noise(self.method, self.state)
 
     def __repr__(self) -> str:
         """Tell where the filter stands."""

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from wolf import checks, entry, native, storage
 from wolf.native import Engine
+from wolf.noise import NoiseLaw
 from wolf.numerics.precision import as_key, precision, to_dtype
 from wolf.numerics.pytree import from_dict, to_dict
 from wolf.online.report import Report
@@ -21,6 +22,7 @@ from wolf.online.sensors import Sensor
 from wolf.online.stepping import make_stepper, overridden, time_step
 from wolf.protocols import Dtype, Filter, Key
 from wolf.results import count, describe_state
+from wolf.results.learned import learned_noise
 from wolf.statespace import LinearModel, Model, time_axes
 
 FORMAT = "wolf-online"
@@ -130,6 +132,23 @@ class Online:
     def t(self) -> int:
         """Number of measurements so far, missing ones included."""
         return int(self.state.t)
+
+    @property
+    def learned_noise(self) -> NoiseLaw | Any:
+        """What the method has learned about the noise so far, a `wolf.noise.NoiseLaw`; a list for several sensors.
+
+        A ValueError for a method that learns nothing.
+
+        Example:
+            >>> import wolf
+            >>> online = wolf.Online(wolf.models.local_level(level_var=0.1, obs_var=1.0))
+            >>> for y in np.random.default_rng(0).normal(size=200):
+            ...     info = online.step(2.0 * y)
+            >>> bool(2.0 < online.learned_noise.typical < 6.0)
+            True
+        """
+        with precision(self.dtype):
+            return learned_noise(self.method, self.state)
 
     def step(
         self,

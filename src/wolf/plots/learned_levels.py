@@ -4,7 +4,9 @@ from typing import Any
 
 import numpy as np
 
+from wolf.noise import NoiseLaw
 from wolf.noise.learned import FAR_OFF
+from wolf.noise.sensors import sensor_numbers
 from wolf.plots import style
 from wolf.results import Filtered, Smoothed
 
@@ -12,7 +14,8 @@ from wolf.results import Filtered, Smoothed
 def levels(out: Filtered | Smoothed, ax: Any = None, *, times: Any = None) -> Any:
     """Draw the levels that a method has learned: the size of ordinary noise over R, and the factor on Q.
 
-    Where R and Q are right both lie at 1. Beyond a factor of ten, in the grey, the model should be mended.
+    Where R and Q are right both lie at 1. Beyond a factor of ten, in the grey, the model should be mended. What is not
+    learned is left out: the factor on Q where Q is 0 or `q_uncertainty` is, and for parameters.
 
     Args:
         out: one series, by a method that learns levels: "Adaptive".
@@ -27,7 +30,9 @@ def levels(out: Filtered | Smoothed, ax: Any = None, *, times: Any = None) -> An
         raise ValueError("out must be one series, from wolf.filter or wolf.smooth; pick one of many, as out[0]")
     paths = paths_of(filtered)
     if not paths:
-        raise ValueError("no levels were kept; filter with method='Adaptive' and save='all'")
+        kept = isinstance(filtered.saved, dict) and "noise_scales" in filtered.saved
+        why = "learned: no measurement could be used" if kept else "kept; filter with method='Adaptive' and save='all'"
+        raise ValueError(f"no levels were {why}")
     times = style.times_of(times, len(filtered))
     fresh = ax is None
     figure = style.new_figure(9.0, 2.6, dpi=120) if fresh else style.figure_of(ax)
@@ -53,14 +58,38 @@ def levels(out: Filtered | Smoothed, ax: Any = None, *, times: Any = None) -> An
 
 
 def paths_of(out: Filtered) -> dict[str, np.ndarray]:
-    """List the levels that were kept, (T,) each, by name; nothing of methods that learn none."""
+    """List the levels that were learned and kept, (T,) each, by name; nothing of methods that learn none."""
     saved = out.saved if isinstance(out.saved, dict) else {}
-    found = {}
-    if "noise_scales" in saved:
-        scales = np.asarray(saved["noise_scales"])
-        many = scales.ndim == 2 and scales.shape[1] > 1
-        columns = scales.T if scales.ndim == 2 else scales[None]
-        found = {f"noise of sensor {j}, times R" if many else "noise, times R": col for j, col in enumerate(columns)}
-    if "dynamics_scales" in saved:
+    law = _law_of(out) if "noise_scales" in saved else None
+    if "noise_scales" not in saved or (law is not None and law.measured == 0):
+        return {}
+    found = _noise_paths(np.asarray(saved["noise_scales"]), out.method.noise)
+    if "dynamics_scales" in saved and (law is None or law.tells_dynamics):
         found["dynamics, times Q"] = np.asarray(saved["dynamics_scales"])
     return found
+
+
+def _noise_paths(scales: np.ndarray, rule: Any) -> dict[str, np.ndarray]:
+    """Give the level of each sensor: one for all, or by the first of its coordinates, which have the same.
+
+    Args:
+        scales: (T,) or (T, M).
+        rule: of the method.
+    """
+    columns = scales if scales.ndim == 2 else scales[:, None]
+    rows = rule.rows(columns.shape[1])
+    firsts = [int(some[0]) for some in rows] if len(rows) > 1 else list(range(columns.shape[1]))
+    if len(firsts) == 1:
+        return {"noise, times R": columns[:, 0]}
+    numbers = sensor_numbers(rule, len(firsts))
+    return {f"noise of sensor {n}, times R": columns[:, j] for n, j in zip(numbers, firsts, strict=True)}
+
+
+def _law_of(out: Filtered) -> NoiseLaw | None:
+    """Give what was learned, by the first of several sensors, which share q; None of a rule that tells no law."""
+    try:
+        learned = out.learned_noise
+    except ValueError:
+        return None
+    first = learned[0] if isinstance(learned, list) else learned
+    return first if isinstance(first, NoiseLaw) else None

@@ -6,15 +6,19 @@ UNITS = {"ms": 1e-3, "s": 1.0, "sec": 1.0, "min": 60.0, "h": 3_600.0, "d": 86_40
 WRITTEN = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*([a-z]*)\s*", re.IGNORECASE)
 
 
-def check(name: str, told: str | float | None) -> None:
-    """Refuse what is no duration.
+def check(name: str, told: str | float | None, least: int = 0) -> None:
+    """Refuse what is no duration, or too few rows.
 
     Args:
         name: of the option.
         told: such as "2h", or a number of rows.
+        least: how many rows it must be, where it is said in rows.
     """
-    if told is not None:
-        _read(name, told)
+    if told is None:
+        return
+    number, seconds = _read(name, told)
+    if seconds is None and number < least:
+        raise ValueError(f"{name} must be at least {least} rows; got {told!r}")
 
 
 def rows_in(name: str, told: str | float, unit: float, dated: bool) -> float:

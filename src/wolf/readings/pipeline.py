@@ -15,7 +15,7 @@ from wolf.models.named import Named, check_parameters, parse
 from wolf.readings import durations, engine, suspects
 from wolf.readings.ready import Ready
 from wolf.readings.timing import Order, gaps_of
-from wolf.readings.types import AUTO, Options, Series
+from wolf.readings.types import AUTO, LEAST_PATIENCE, Options, Series
 from wolf.results import describe_method
 from wolf.statespace import LinearModel
 
@@ -130,18 +130,18 @@ def _prepare_one(
         choice, named = _choose(plain, unit if options.dated else None, gaps, which)
     known = _known(named, options)
     named.check_gaps(gaps)
-    fitted = any(name not in known for name in named.parameters)
+    free = [name for name in named.parameters if name not in known]
     try:
         step_var = difference_var(plain[slice(*engine.fit_window(len(values)))])
     except ValueError as error:
-        if fitted:
+        if free:
             raise ValueError(f"{error}{which}") from error
         step_var = known.get("obs_var", 1.0)
     prior = named.start(plain, step_var)
     found, window = None, (0, len(values))
     if choice is not None:
         found, window = _fit_of(choice, known), choice.rows
-    elif fitted:
+    elif free:
         found, window = engine.fit_noise(named, plain, gaps, prior, known, step_var, options.restarts)
     parameters = (found.parameters if found else {}) | known
     parameters = {name: parameters[name] for name in named.parameters}
@@ -149,11 +149,10 @@ def _prepare_one(
     def build(gaps: np.ndarray | None) -> LinearModel:
         return named.builder(gaps, prior, len(columns))(**parameters)
 
-    method = entry.resolve_method(_patient(options, unit), build(None))
+    method, told = choose_method(options, free, unit, build(None))
     if not method.needs.covariances:
         words = "has no covariance and so no intervals to write; choose another, as KF, WoLF or Learned"
         raise ValueError(f"{describe_method(method)} {words}")
-    told = options.told if options.method is None else describe_method(method)
     fit = (parameters, found, window)
     how: Any = (named.name, told, unit, gaps, build, method, options)
     ready = Ready(label, rows, columns, times, values, *fit, *how)
@@ -182,14 +181,38 @@ def _fit_of(choice: Choice, known: dict[str, float]) -> Fit:
     return Fit(choice.parameters | known, errors, choice.model, choice.outlier_share, None, best.score, count, (start,))
 
 
-def _patient(options: Options, unit: float) -> Any:
-    """Give the default method the patience that was asked for."""
-    if options.patience is None:
-        return options.chosen
+def choose_method(options: Options, free: list[str], unit: float, model: LinearModel) -> tuple[Any, str]:
+    """Give the method of a run without hindsight, and what it is called.
+
+    Where none was named it is the default, and `Learned`, which learns the noise alone, where Q was fitted.
+
+    Args:
+        options: how.
+        free: parameters that were fitted.
+        unit: the typical step, in the unit of the times.
+        model: what it is for.
+    """
     if options.method is not None:
-        raise ValueError("patience is that of the default method; give another one its own, as Learned:patience=12")
-    make = Adaptive if options.chosen is None else Learned
-    return make(patience=max(2, round(durations.rows_in("patience", options.patience, unit, options.dated))))
+        if options.patience is not None:
+            raise ValueError("patience is that of the default method; give another one its own, as Learned:patience=12")
+        method = entry.resolve_method(options.method, model)
+        return method, describe_method(method)
+    given: dict[str, Any] = {}
+    if options.patience is not None:
+        given["patience"] = _patience(options.patience, unit, options.dated)
+    if set(free) - {"obs_var"}:
+        method = Learned(**given)
+        return method, f"{describe_method(method)}, as Q is fitted"
+    method = Adaptive(**given)
+    return method, f"the default, {describe_method(method)}"
+
+
+def _patience(told: str | float, unit: float, dated: bool) -> int:
+    """Count the rows of a patience."""
+    rows = round(durations.rows_in("patience", told, unit, dated))
+    if rows < LEAST_PATIENCE:
+        raise ValueError(f"patience must be at least {LEAST_PATIENCE} rows; {told!r} is {rows} of this series")
+    return rows
 
 
 def _named(options: Options) -> Named | None:

@@ -17,17 +17,15 @@ import numpy as np
 
 from wolf import api, checks, fitting
 from wolf.belief.density import deviations
-from wolf.entry import resolve_method
 from wolf.fitting.guesses import DYNAMICS_SHARE, OBS_SHARE, difference_var
 from wolf.models.named import parse
 from wolf.models.sums import Sum
 from wolf.readings.engine import filter_in_hindsight, fit_window, project
 from wolf.readings.hindsight import KINDS
-from wolf.readings.pipeline import clean
+from wolf.readings.pipeline import choose_method, clean
 from wolf.readings.ready import longest_rows
 from wolf.readings.timing import Order, gaps_of
 from wolf.readings.types import Options, Series
-from wolf.results import describe_method
 
 SEMI_MAJOR = 6_378_137.0  # m
 FLATTENING = 1 / 298.257223563
@@ -242,9 +240,8 @@ def _filter(
         kept |= {"reading_lower": kept["mean"] - around, "reading_upper": kept["mean"] + around}
     else:
         model = build(slice(None), prior, **{name: parameters[name] for name in free})
-        kept = _by_method(model, metres, options)
-        chosen = resolve_method(options.chosen, model)
-        method = options.told if options.method is None else describe_method(chosen)
+        chosen, method = choose_method(options, free, unit, model)
+        kept = _by_method(model, metres, chosen, options)
     variance = kept.pop("variance")
     half = deviations(options.level) * np.sqrt(variance)
     series = Series(
@@ -268,9 +265,9 @@ def _filter(
     return series, np.sqrt(TWO_SIDED * variance.max(axis=1))
 
 
-def _by_method(model: Any, metres: np.ndarray, options: Options) -> dict[str, Any]:
-    """Filter, or smooth, by the method that was named."""
-    out = api.filter(model, metres, method=options.chosen)
+def _by_method(model: Any, metres: np.ndarray, method: Any, options: Options) -> dict[str, Any]:
+    """Filter, or smooth, by a method."""
+    out = api.filter(model, metres, method=method)
     belief: Any = api.smooth(out) if options.smooth or not options.live else out
     mean, variance = project(model, belief.means, belief.covs)
     spreads = np.sqrt(np.diagonal(out.innovation_covs, axis1=1, axis2=2))

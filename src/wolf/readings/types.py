@@ -9,12 +9,12 @@ import numpy as np
 from wolf import checks
 from wolf.choosing import Choice
 from wolf.fitting import Fit
-from wolf.methods import Learned
 from wolf.readings import durations
 from wolf.statespace import LinearModel
 
 MOST_AHEAD = 1_000_000  # steps of a forecast, which is there as a whole before it is written
 AUTO = "auto"  # in the place of a model's name: choose one
+LEAST_PATIENCE = 2  # rows: one measurement agrees with itself
 LEVEL = 0.95  # probability of the intervals
 
 
@@ -25,7 +25,8 @@ class Options:
     Attributes:
         model: "auto" to choose one from the data, a name, or a TOML file; see `wolf.models.make`. Or a linear model,
             used as it is.
-        method: as in `wolf.filter`; without one, what the whole series says (`wolf.readings.hindsight`).
+        method: as in `wolf.filter`; without one, what the whole series says (`wolf.readings.hindsight`), and live the
+            default, or `Learned` where Q is fitted.
         parameters: variances that are known; the others are fitted.
         smooth: use the whole series for each row, not only its past, and judge readings as the method does.
         forecast: steps beyond the end.
@@ -54,17 +55,6 @@ class Options:
     dated: bool = False
     origin: float = 0.0
 
-    @property
-    def chosen(self) -> Any:
-        """The method of a run without hindsight; by itself one that learns the noise alone, where Q is fitted."""
-        fitted = self.method is None and isinstance(self.model, str)
-        return Learned() if fitted else self.method
-
-    @property
-    def told(self) -> str:
-        """What that method is called where none was named."""
-        return f"the default, {'Adaptive' if self.chosen is None else 'Learned'}"
-
     def __post_init__(self) -> None:
         """Check what can be checked before the data come."""
         checks.level(self.level)
@@ -72,7 +62,7 @@ class Options:
         checks.flag("live", self.live)
         if self.live and self.smooth:
             raise ValueError("live and smooth exclude each other: live uses the past of each row, smooth all of it")
-        durations.check("patience", self.patience)
+        durations.check("patience", self.patience, least=LEAST_PATIENCE)
         durations.check("longest_fault", self.longest_fault)
         if isinstance(self.forecast, int) and self.forecast > MOST_AHEAD:
             raise ValueError(f"a forecast has at most {MOST_AHEAD:,} steps; got {self.forecast:,}")

@@ -117,13 +117,17 @@ def _run(each: Series, options: Options) -> Any:
     from wolf import api
     from wolf.fitting.guesses import difference_var
     from wolf.models.named import parse
+    from wolf.readings.pipeline import choose_method
     from wolf.readings.timing import gaps_of
 
     named = parse(each.model if options.model == "auto" else options.model)
     gaps = gaps_of(each.times)[1]
     prior = named.start(each.values, difference_var(each.values))
     model = named.builder(gaps, prior, len(each.columns))(**each.parameters)
-    return api.filter(model, each.values, method=options.chosen)
+    free = (
+        [] if each.fit is None else [name for name in each.parameters if name not in named.given | options.parameters]
+    )
+    return api.filter(model, each.values, method=choose_method(options, free, each.unit, model)[0])
 
 
 def events_of(each: Series, flags: list[Flag]) -> list[Flag]:

@@ -8,6 +8,7 @@ import numpy as np
 from wolf.noise.learned import FAR_OFF
 from wolf.plots.learned_levels import paths_of
 from wolf.readings import Series
+from wolf.results.learned import told_of
 
 SHOWN = 8  # series
 POINTS = 400
@@ -32,12 +33,10 @@ def levels_of(series: list[Series], runs: dict[int, Any]) -> str:
 
 
 def _one(label: str, out: Any, paths: dict[str, np.ndarray]) -> str:
-    laws = out.learned_noise
-    laws = laws if isinstance(laws, list) else [laws]
-    remarks = dict.fromkeys(remark for law in laws for remark in law.remarks)
+    first, *remarks = told_of(out.method, out.learned_noise)
     said = "".join(f'<p class="verdict">{escape(remark)}.</p>' for remark in remarks)
     name = f"{label}: " if label else ""
-    words = f"{name}by the end {laws[0]!r}" + (", of the first sensor" if len(laws) > 1 else "")
+    words = f"{name}by the end {first}"
     return _picture(paths, f"{name}levels over time: {', '.join(paths)}") + f"<p>{escape(words)}.</p>" + said
 
 

@@ -1,11 +1,16 @@
 """Methods and states in a few words, for a person to read."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 
 from wolf import methods
+from wolf.filters import GaussianFilter
+from wolf.filters.wrapping import Wrapping
 from wolf.noise import Weighted
+
+SUITED = "sqrt"  # form that a filter takes by itself where a covariance would lose digits
 
 
 def describe_state(state: Any, limit: int = 8) -> str:
@@ -19,10 +24,21 @@ def describe_state(state: Any, limit: int = 8) -> str:
 
 
 def describe_method(method: Any) -> str:
-    """Write a method by its name, or else as its class and its weight, or another noise rule."""
-    name = methods.name_of(method)
+    """Write a method by its name, with options that it was given, or else as its class and its weight or noise rule."""
+    plain = _by_itself(method)
+    name = methods.name_of(plain) or methods.written(plain)
     if name is not None:
         return name
+    if isinstance(method, Wrapping):
+        return f"{type(method).__name__} with {describe_method(method.filter)}"
     rule = method.noise
     shown = rule.weight if isinstance(rule, Weighted) else rule
     return type(method).__name__ if shown is None else f"{type(method).__name__} with {shown!r}"
+
+
+def _by_itself(method: Any) -> Any:
+    """Give a method as it is before it is suited to a model: with the form that is chosen by itself."""
+    if isinstance(method, GaussianFilter) and method.form == SUITED:
+        return dataclasses.replace(method, form="auto")
+    inner = getattr(method, "filter", None)
+    return dataclasses.replace(method, filter=_by_itself(inner)) if isinstance(inner, GaussianFilter) else method

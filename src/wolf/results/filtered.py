@@ -7,10 +7,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from wolf.filters import GaussianState
+from wolf.engine.measurements import is_wild
+from wolf.noise import NoiseLaw
 from wolf.results import labelled, notebook, tabular
 from wolf.results.describe import describe_method, describe_state
 from wolf.results.later import Later
+from wolf.results.learned import learned_noise
 from wolf.results.remarks import remarks
 from wolf.results.states import States
 from wolf.statespace.arrays import count
@@ -150,17 +152,23 @@ class Filtered:
         return _total(self.weighted_log_liks, self.num_series)
 
     @property
-    def learned_noise(self) -> Any:
-        """What the method had learned about the noise by the end; a list of it for several sensors."""
-        rule = self.method.noise
-        law = None if rule is None or not isinstance(self.final, GaussianState) else rule.law(self.final.memory)
-        if law is None:
-            raise ValueError(
-                f"{describe_method(self.method)} learns nothing about the noise; 'Adaptive' and 'Learned' do"
-            )
+    def learned_noise(self) -> NoiseLaw | Any:
+        """What the method had learned about the noise by the end, a `wolf.noise.NoiseLaw`; a list for several sensors.
+
+        A ValueError for a method that learns nothing.
+        """
+        first = self.final if self.num_series is None else jax.tree.map(lambda leaf: leaf[0], self.final)
+        law = learned_noise(self.method, first, self._usable)
         if self.num_series is not None:
             raise ValueError("pick one series, as out[0].learned_noise")
         return law
+
+    @property
+    def _usable(self) -> np.ndarray | None:
+        """Which numbers could be used, (T, M), by the filter whose final state this is; None for a part of its run."""
+        if self.num_series is not None or int(self.final.t) != len(self.ys):
+            return None
+        return ~(np.isnan(self.ys) | is_wild(self.ys, self.settings["dtype"]))
 
     def _kept(self, name: str) -> np.ndarray:
         """Read an array, or say why it is not there; an AttributeError, so that `hasattr` tells."""

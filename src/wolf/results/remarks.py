@@ -1,18 +1,27 @@
-"""What a person should know about a run, in words: levels that were learned, and errors that last."""
+"""What a person should know about a run, in words: levels that were learned, errors that last, data far away."""
 
 from typing import Any
 
 import numpy as np
 
+from wolf.noise.learned import FAR_AWAY, MOST
+from wolf.results.learned import told_of
+from wolf.statespace.arrays import count
+
 CUT = 3.0  # deviations at which residuals are cut off before they are correlated
 LASTING = 0.15  # correlation of one residual with the next from which it is told
 SURE = 4.0  # and in standard errors
+STILL = 1e-3  # squared deviations: residuals that are mostly smaller are no noise, but what is left of the first steps
 
 
 def remarks(out: Any) -> list[str]:
     """Collect what is odd about one filtered series."""
     saved = out.saved if isinstance(out.saved, dict) else {}
     told = _learned(out)
+    if "outliers" in saved:
+        far = _refused(out.outliers, out.ys)
+        if far:  # what was learned from what was refused, and how that lies, says nothing
+            return [*told[:1], far]
     if {"residuals", "innovation_covs"} <= saved.keys() and len(out):
         told += _lasting(out.residuals, out.innovation_covs, learns="dynamics_scales" in saved)
     return told
@@ -20,12 +29,25 @@ def remarks(out: Any) -> list[str]:
 
 def _learned(out: Any) -> list[str]:
     try:
-        laws = out.learned_noise
+        first, *more = told_of(out.method, out.learned_noise)
     except ValueError:  # of a method that learns nothing
         return []
-    laws = laws if isinstance(laws, list) else [laws]
-    which = ", of the first sensor" if len(laws) > 1 else ""
-    return [f"learned: {laws[0]!r}{which}", *dict.fromkeys(remark for law in laws for remark in law.remarks)]
+    return [f"learned: {first}", *more]
+
+
+def _refused(outliers: np.ndarray, ys: np.ndarray) -> str:
+    """Say that nearly all was refused, if it was.
+
+    Args:
+        outliers: (T,), or (T, M) of methods that judge each coordinate.
+        ys: (T, M), NaN where nothing was measured.
+    """
+    came = ~np.isnan(ys)
+    came = came if outliers.ndim == 2 else came.any(1)
+    refused, total = int((outliers & came).sum()), int(came.sum())
+    if not total or refused <= MOST * total:
+        return ""
+    return f"{refused} of {count(total, 'measurement')} {'was' if total == 1 else 'were'} refused: {FAR_AWAY}"
 
 
 def _lasting(residuals: np.ndarray, covs: np.ndarray, learns: bool) -> list[str]:
@@ -36,8 +58,10 @@ def _lasting(residuals: np.ndarray, covs: np.ndarray, learns: bool) -> list[str]
         covs: what the filter expects of them.
         learns: whether the level of Q was learned, so that there is no need to say that it could be.
     """
-    correlation, count = lag_one(residuals, covs)
-    if not abs(correlation) > max(LASTING, SURE / np.sqrt(max(count, 1))):
+    correlation, pairs = lag_one(residuals, covs)
+    if pairs and np.nanmedian(_scaled(residuals, covs) ** 2) < STILL:
+        return []
+    if not abs(correlation) > max(LASTING, SURE / np.sqrt(max(pairs, 1))):
         return []
     instead = "" if learns else ", or let method='Adaptive' learn its level"
     if correlation < 0:
@@ -62,9 +86,14 @@ def lag_one(residuals: np.ndarray, covs: np.ndarray) -> tuple[float, int]:
     Returns:
         The correlation, and how many pairs it is of.
     """
-    with np.errstate(invalid="ignore", divide="ignore"):
-        scaled = np.clip(residuals / np.sqrt(np.diagonal(covs, axis1=-2, axis2=-1)), -CUT, CUT)
+    scaled = _scaled(residuals, covs)
     pairs = scaled[1:] * scaled[:-1]
-    count = int(np.isfinite(pairs).sum())
+    number = int(np.isfinite(pairs).sum())
     square = np.nanmean(scaled**2) if np.isfinite(scaled).any() else 0.0
-    return (float(np.nanmean(pairs) / square) if count and square > 0 else 0.0), count
+    return (float(np.nanmean(pairs) / square) if number and square > 0 else 0.0), number
+
+
+def _scaled(residuals: np.ndarray, covs: np.ndarray) -> np.ndarray:
+    """Give residuals in their own deviations, cut off, (T, M)."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.clip(residuals / np.sqrt(np.diagonal(covs, axis1=-2, axis2=-1)), -CUT, CUT)
