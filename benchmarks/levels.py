@@ -186,13 +186,15 @@ def short(trials, rng):
 
 
 def coloured(trials, rng):
-    """Noise with memory, AR(1) of 0, 0.5 and 0.9 with the variance R. Beside the J of a KF that is told the outliers.
+    """Noise with memory, AR(1) of 0 to 0.9 with the variance R. Beside the J of a KF that is told the outliers.
 
-    Only the last column models it, with a memory and levels that are fitted to runs of their own (see `by_fits`).
+    `Adaptive` finds it; the one before it is told not to look. The last column has it in the model, with a memory and
+    levels that are fitted to runs of their own (see `by_fits`).
     """
     chosen, problem, steps = methods(), plane(), 1000
+    chosen = {"KF": "KF", "Learned": chosen["Learned"], "Adaptive, told it is new": NEW, "Adaptive": chosen["Adaptive"]}
     table("tracking", [*chosen, FITTED])
-    for share in (0.0, 0.5, 0.9):
+    for share in (0.0, 0.3, 0.5, 0.7, 0.9):
         truth, clean, noise = simulate(problem, trials + FITS, steps, rng)
         for t in range(1, steps):
             noise[:, t] = share * noise[:, t - 1] + np.sqrt(1 - share**2) * noise[:, t]
@@ -204,6 +206,7 @@ def coloured(trials, rng):
         row(f"AR(1) {share}: right", [cell(each, oracle) for each in found])
 
 
+NEW = wolf.Adaptive(noise_may_last=False)
 FITTED = "Adaptive, memory fitted"
 FITS = 4  # runs that are fitted, each for a part of the trials: one fit might have luck
 

@@ -95,7 +95,7 @@ def test_slopes_are_those_of_the_filter_with_its_gains_as_they_are():
             keeps = (saved["keeps"][t - 1] if t else 0.0) + shift
             mean, expected = TREND.F @ mean, keeps * noise
             mean = mean + gains[t] * (y - mean[0] - expected)
-            noise = expected + saved["sure"][t] * (y - mean[0] - expected)
+            noise = expected + lasting.HEARD * saved["sure"][t] * (y - mean[0] - expected)
         return np.append(mean, noise)
 
     slopes = (again(1e-6) - again(-1e-6)) / 2e-6

@@ -17,6 +17,7 @@ Ljung & Söderström 1983). With d = dm/dρ, and n⁻ = ρ n, dn⁻ = n + ρ dn 
 
     ψ = H d⁻ + dn⁻,    σ = ψᵀ u,    j = ψᵀ S⁻¹ ψ;      then  d = d⁻ - K ψ,  n = y - h(m),  dn = -H d
 
+where n and dn move four fifths of the way to that, since some of the noise of every sensor is new each time.
 An R or Q that is off looks like errors that last, and the other way round. So what is heard of ρ is what is left when r
 and q go along with it; and that noise is new each time is a hypothesis of its own, with odds that are carried: it takes
 much to leave it. Less is known of the noise after an outlier or a gap: κ, its tie to the last one, is ρ to the power of
@@ -45,6 +46,7 @@ UNSURE = 4.0  # information about ρ before any measurement: a standard deviatio
 FORGETS = 0.002  # of it, in a measurement
 LARGEST_STEP = 0.2  # of ρ in one measurement
 LEFT = 0.2  # of the information about ρ, at least, when r and q go along
+HEARD = 0.8  # of an error that is taken to last: a part of noise is new in every sensor
 RIDGE = 1e-9  # of FᵀF: what a singular F forgets is not led back to
 
 
@@ -189,7 +191,7 @@ def learn(
     slope, more, both = total(leans * pulled), sure * total(leans * tells), sure * total(along.seen * tells)
     mean_slope = lasting.mean_slope - matvec(transpose(jac_cov), matvec(pull.gain, leans))
     left = seen.residual + lasting.noise - matvec(jac, matvec(transpose(jac_cov), pulled))
-    part = sure * seen.observed
+    part = HEARD * sure * seen.observed
     learned = lasting._replace(
         noise=lasting.noise + part * (left - lasting.noise),
         noise_slope=lasting.noise_slope - part * (matvec(jac, mean_slope) + lasting.noise_slope),
