@@ -108,7 +108,7 @@ def Learned(
     form: Form = "auto",
     iterations: int = 1,
 ) -> GaussianFilter:
-    """Make the default: it needs nothing, learns the size of the noise and of outliers, and ends its lock-outs.
+    """Make a filter that learns the size of the noise and of outliers, keeps to Q, and ends its lock-outs.
 
     Args:
         r_uncertainty: how well R is known: "factor 2" or "factor 10".
@@ -138,7 +138,7 @@ def Adaptive(
     form: Form = "auto",
     iterations: int = 1,
 ) -> GaussianFilter:
-    """Make a filter that learns the levels of R and of Q, the shape of the noise, and ends its lock-outs.
+    """Make the default: it learns the levels of R and of Q and the shape of the noise, and ends its lock-outs.
 
     Args:
         q_uncertainty: standard deviation of ln q before any measurement, where q Q is the true covariance of the
