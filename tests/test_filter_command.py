@@ -108,6 +108,16 @@ def test_results_are_those_of_the_library(folder, values):
     np.testing.assert_allclose(out["weight"], expected.weights, atol=1e-5)
 
 
+@pytest.mark.parametrize("how", [(), ("--live",), ("--live", "--method", "WoLF"), ("--method", "KF")])
+def test_a_cell_that_is_infinite_is_an_outlier_and_not_missing(folder, values, how):
+    write_readings("readings.csv", np.where(np.arange(STEPS) == 60, np.inf, values))
+    told = invoke("filter", "readings.csv", *LEVEL, *how)
+    assert "missing       3 of 200 values" in told.output
+    out = read("readings-clean.csv")
+    assert (out["outlier"][60], out["kind"][60], out["kind"][10]) == (True, "spike", "gap")
+    assert np.isfinite(out["repaired"][60])
+
+
 @pytest.mark.parametrize(
     ("given", "told"),
     [
@@ -306,6 +316,7 @@ BAD = {
     "no such time": (["good.csv", "--time", "tme"], "Did you mean 'time'?"),
     "constant": (["constant.csv"], "all values are 3"),
     "all missing": (["blank.csv", "--value", "value"], "all 5 values are missing"),
+    "all infinite": (["wild.csv", "--value", "value"], "none of 5 values is finite"),
     "one row": (["one.csv"], "fewer than two numbers"),
     "three rows": (["three.csv"], "at least 4 values"),
     "unknown model": (["good.csv", "--model", "local-levl"], "Did you mean 'local-level'?"),
@@ -341,6 +352,7 @@ def test_bad_input_is_one_line_and_nothing_is_written(folder, values, case):
         "oops.csv": "value\n" + "\n".join("oops" if i == 16 else str(i % 7) for i in range(30)),
         "constant.csv": "value\n" + "3\n" * 20,
         "blank.csv": "i,value\n" + "".join(f"{i},\n" for i in range(5)),
+        "wild.csv": "i,value\n" + "".join(f"{i},inf\n" for i in range(5)),
         "one.csv": "value\n3\n",
         "three.csv": "value\n3\n4\n3.5\n",
         "broken.toml": "a = [",

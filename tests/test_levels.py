@@ -420,12 +420,29 @@ def test_a_won_vote_gives_the_counts_back(rng, x64):
         ({"q_uncertainty": -1.0}, "q_uncertainty"),
         ({"r_uncertainty": "factor 2"}, "r_uncertainty"),
         ({"patience": 1}, "patience must be at least 2"),
+        *(({"patience": odd}, "patience must be one number of at least 2; got") for odd in ([5], [5, 6], None, {}, 5j)),
+        ({"patience": np.array([5.0, 6.0])}, "patience must be one number of at least 2; got"),
+        *(({"q_uncertainty": odd}, "q_uncertainty must be one number from 0") for odd in (1j, {}, "1", [1.0], True, 5)),
+        *(
+            ({"r_uncertainty": odd}, "r_uncertainty must be one number from 0")
+            for odd in (1j, {}, "1", [1.0], -1, np.nan)
+        ),
         ({"sensors": "all"}, "sensors must be one whole number"),
     ],
 )
 def test_bad_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         wolf.methods.make("Adaptive", **options)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("name", ["q_uncertainty", "r_uncertainty"])
+def test_an_uncertainty_that_is_all_but_none_is_none(name, dtype):
+    ys = oracle.random_data(4, 40, missing=0.1, outliers=0.1)
+    sure = wolf.filter(PLANE, ys, method=wolf.Adaptive(**{name: 0}), dtype=dtype)
+    for small in (1e-300, 1e-160, 1e-20, 1e-7, 1e-6, 1e-4):
+        out = wolf.filter(PLANE, ys, method=wolf.Adaptive(**{name: small}), dtype=dtype)
+        np.testing.assert_allclose(out.means, sure.means, rtol=1e-4, atol=1e-4)
 
 
 def test_smoothing_goes_by_the_learned_dynamics(dirty):

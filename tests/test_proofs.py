@@ -397,7 +397,7 @@ def test_the_limit_of_what_is_learned_is_told(q, r, letter):
 
 def test_too_few_measurements_are_told_until_they_suffice():
     """On tracking after ten and not after two hundred; of a level that never moves no Q is claimed after a thousand."""
-    words = "too few measurements to tell the level of Q"
+    words = "the measurements so far do not tell the level of Q"
     ys, still = walks(PLANE, 10, 200, 0)[1], walks(STILL, 10, 1000, 0)[1]
     for series, said in ((ys[:, :10], 10), (ys, 0)):
         many = wolf.filter_many(PLANE, series)

@@ -64,6 +64,7 @@ def test_rows_have_the_bits_of_a_bank_whatever_the_batches():
     assert [float(row["mean"]) for row in rows] == want.signal[:, 0].tolist()
     assert [row["kind"] for row in rows] == [*[""] * 5, "spike", "gap", "gap", ""]
     assert rows[5]["repaired"] == rows[5]["mean"]
+    assert filtered(["x,1", "x,2", "x,inf"], "w,v")[0][2]["kind"] == "spike"
     one, other = (live.Lines("w,v", USUAL | {"missing": ("-999",)}, None) for _ in range(2))
     singles = [row for line in lines for some in one.take([line]) for row in some]
     assert singles == [row for some in other.take(lines) for row in some]

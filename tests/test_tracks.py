@@ -109,6 +109,9 @@ def test_a_reflection_that_lasts_is_found_whole_and_undone():
     assert np.sqrt(np.mean(off**2)) < 1.5
     live = clean_track(*plane.to_globe(seen), known_walk.times, options=dataclasses.replace(known, live=True))
     assert live.series.kind is None
+    assert live.series.method == "the default, Adaptive"
+    patient = dataclasses.replace(known, live=True, patience=40)
+    assert clean_track(*plane.to_globe(seen), known_walk.times, options=patient).series.method.endswith("(patience=40)")
 
 
 def test_what_is_said_to_be_inaccurate_is_believed_less():

@@ -13,6 +13,7 @@ from inspect import signature
 from typing import Any, Literal
 
 import numpy as np
+from jax.core import Tracer
 
 from wolf import checks, ensembles, noise, weights
 from wolf.filters import (
@@ -26,10 +27,12 @@ from wolf.filters import (
     RaoBlackwellFilter,
 )
 from wolf.moments import Automatic, Cubature, GaussHermite, Linear, Linearised, Unscented
+from wolf.noise.levels import LEAST_SURE
 from wolf.noise.recovery import Recovering
 from wolf.protocols import Filter, Form, Moments, NoiseRule, WeightFunction
 from wolf.statespace import Model, ParameterModel, families
 
+CERTAIN = 1e-6  # uncertainty below which a level is known for sure: 1/u² would overflow where it is squared
 ITERATIONS = 5  # of an iterated EKF; it converges quadratically, so more rarely changes a digit
 PLAIN = weights.Unweighted()
 PLAIN_NOISE = noise.Weighted(PLAIN)
@@ -105,7 +108,7 @@ def Learned(
     form: Form = "auto",
     iterations: int = 1,
 ) -> GaussianFilter:
-    """Make the default: it needs nothing, learns the size of the noise and of outliers, and ends its lock-outs.
+    """Make a filter that learns the size of the noise and of outliers, keeps to Q, and ends its lock-outs.
 
     Args:
         r_uncertainty: how well R is known: "factor 2" or "factor 10".
@@ -122,7 +125,7 @@ def Learned(
         8.0
     """
     rule = _by_sensor(noise.LearnedScales(r_uncertainty, strength), sensors)
-    return GaussianFilter(moments, Recovering(rule, patience), form, iterations)
+    return GaussianFilter(moments, Recovering(rule, _patience(patience)), form, iterations)
 
 
 def Adaptive(
@@ -136,7 +139,7 @@ def Adaptive(
     form: Form = "auto",
     iterations: int = 1,
 ) -> GaussianFilter:
-    """Make a filter that learns the levels of R and of Q, the shape of the noise, and ends its lock-outs.
+    """Make the default: it learns the levels of R and of Q and the shape of the noise, and ends its lock-outs.
 
     Args:
         q_uncertainty: standard deviation of ln q before any measurement, where q Q is the true covariance of the
@@ -156,10 +159,41 @@ def Adaptive(
         >>> Adaptive(q_uncertainty=0).noise.rule.q_uncertainty is None
         True
     """
-    rule = _by_sensor(
-        noise.LearnedLevels(r_uncertainty, q_uncertainty, noise_may_last=noise_may_last and sensors is None), sensors
-    )
-    return GaussianFilter(moments, Recovering(rule, patience, grows=True), form, iterations)
+    uncertain = _uncertainty("r_uncertainty", r_uncertainty), _uncertainty("q_uncertainty", q_uncertainty)
+    rule = _by_sensor(noise.LearnedLevels(*uncertain, noise_may_last=noise_may_last), sensors)
+    return GaussianFilter(moments, Recovering(rule, _patience(patience), grows=True), form, iterations)
+
+
+def _patience(value: Any) -> Any:
+    """Refuse what is not one number; how large it must be is for the vote to say."""
+    if isinstance(value, Tracer):
+        return value
+    found = _one_number(value)
+    if found is None:
+        raise ValueError(f"patience must be one number of at least 2; got {checks.told(value)}")
+    return found
+
+
+def _uncertainty(name: str, value: Any) -> Any:
+    """Read the standard deviation of a logarithm; what is all but 0 is 0, which leaves digits for the information."""
+    if value is None or isinstance(value, Tracer):
+        return value
+    found = _one_number(value)
+    if found is None:
+        raise ValueError(
+            f"{name} must be one number from 0 to {LEAST_SURE:g}, the standard deviation of the logarithm of a factor; "
+            f"got {checks.told(value)}"
+        )
+    return 0.0 if 0.0 <= found < CERTAIN else found
+
+
+def _one_number(value: Any) -> float | None:
+    """Read one number; None for anything else, as text, lists, complex numbers and yes or no."""
+    try:
+        array = checks.number_array("value", value)
+    except ValueError:
+        return None
+    return None if array.ndim or isinstance(value, bool | np.bool_) else float(array)
 
 
 def _by_sensor(rule: NoiseRule, sensors: Any) -> NoiseRule:
@@ -369,7 +403,7 @@ def name_of(method: Any) -> str | None:
         ('WoLF', None)
     """
     text = repr(method)
-    return next((name for name in ("Adaptive", *TABLE) if _text(name) == text), None)  # mostly the default
+    return next((name for name in ("Adaptive", "Learned", *TABLE) if _text(name) == text), None)  # mostly the default
 
 
 def written(method: Any) -> str | None:

@@ -36,7 +36,7 @@ from wolf.noise.slopes import Information, Pair, Rise, Slopes
 from wolf.numerics import linalg
 
 LARGEST_LEVEL = float(np.log(1e4))  # of |a| and |b|
-LARGEST_STEP = 1.7  # of a or b in one measurement
+LARGEST_STEP = 1.4  # of a or b in one measurement
 STRETCH = 1.82  # C, of steps in b
 FORGETS = Pair(0.0034, 0.0008)  # of the information about a and b, in a step
 WORTH_FORGETTING = Pair(83.0, 12.0)  # information from which all of that is forgotten

@@ -92,7 +92,7 @@ class LearnedLevels(NoiseRule):
     forgetting: Any = 0.998
     bells: tuple[Bell, ...] = static(default=BELLS, repr=False)
     sizes: tuple[float, ...] = static(default=SIZES, repr=False)
-    noise_may_last: bool = static(default=True, repr=False)
+    noise_may_last: bool = static(default=True)
 
     def __post_init__(self) -> None:
         """Check; what is known for sure is None, so that nothing is carried for it."""
@@ -203,8 +203,8 @@ class LearnedLevels(NoiseRule):
         return memory.levels
 
     def with_shared(self, memory: Learning, shared: Levels | None) -> Learning:
-        """Take over levels."""
-        return memory._replace(levels=shared)
+        """Take over levels. Sensors are heard one after the other, so that noise that lasts is not looked for."""
+        return memory._replace(levels=shared, lasting=None)
 
     def settled(self, memory: Learning) -> Learning:
         """Give the memory to judge measurements by themselves with: what the noise is, without slopes of a state."""

@@ -80,6 +80,7 @@ class SensorBySensor(NoiseRule):
     def start(self, model: Model) -> tuple:
         """Start each sensor's memory; what all share is with the first."""
         first, *others = (self.rule.start(model) for _ in self.rows(model.obs_dim))
+        first = self.rule.with_shared(first, self.rule.shared(first))
         return (first, *(self.rule.with_shared(each, None) for each in others))
 
     def each(self, memory: tuple) -> list:

@@ -122,7 +122,9 @@ def _prepare_one(
 ) -> Ready:
     which = f" (series {label})" if label else ""
     if not np.isfinite(values).any():
-        raise ValueError(f"all {len(values)} values are missing{which}")
+        missing = np.isnan(values).all()
+        words = f"all {len(values)} values are missing" if missing else f"none of {len(values)} values is finite"
+        raise ValueError(f"{words}{which}")
     unit, gaps = gaps_of(times)
     plain = suspects.without_codes(values)  # -999 and the like say nothing of the model and its noise
     choice = None

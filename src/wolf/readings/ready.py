@@ -217,7 +217,7 @@ def plain_kinds(outlier: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Say of rows that a method judged what they are: it knows of outliers alone."""
     flagged = outlier if outlier.ndim == 1 else outlier.any(1)
     spike, gap = hindsight.KINDS.index("spike"), hindsight.KINDS.index("gap")
-    return np.where(np.isfinite(values).any(1), np.where(flagged, spike, 0), gap).astype(np.int8)
+    return np.where(np.isnan(values).all(1), gap, np.where(flagged, spike, 0)).astype(np.int8)  # inf is an outlier
 
 
 def _where_measured(array: np.ndarray | None, measured: np.ndarray) -> np.ndarray:

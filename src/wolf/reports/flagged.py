@@ -132,7 +132,7 @@ def _run(each: Series, options: Options) -> Any:
 
 def events_of(each: Series, flags: list[Flag]) -> list[Flag]:
     """List what happened that is no fault of a reading: gaps, and shifts of the level."""
-    missing = ~np.isfinite(each.values).any(axis=1)
+    missing = np.isnan(each.values).all(axis=1)
     edges = np.diff(np.concatenate([[0], missing.astype(int), [0]]))
     runs = zip(np.flatnonzero(edges == 1), np.flatnonzero(edges == -1) - 1, strict=True)
     found = [
