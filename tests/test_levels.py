@@ -501,6 +501,8 @@ def test_a_model_that_is_far_off_is_told_in_words(dirty):
     assert "the measurements so far do not tell the level of Q" in repr(few)
     limit = NoiseLaw(SCALES, np.ones(12), 1e4, slopes.Pair(0.1, 0.1))
     assert any("limit of what is learned" in remark for remark in limit.remarks)
+    still = wolf.filter(PLANE, np.full((300, 2), 3.0)).learned_noise.remarks  # r is known to a factor of 20, and 1e-4
+    assert any("R is far off" in remark for remark in still)
 
 
 def test_of_a_q_that_is_zero_nothing_is_said():

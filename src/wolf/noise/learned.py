@@ -143,18 +143,20 @@ class NoiseLaw(NamedTuple):
             told = f"R is off: the noise is {self.typical:.3g} times what it says. {instead}"
             return () if 1.0 / OFF <= self.typical <= OFF else (told,)
         said = self._doubted
-        unknown = {"R": self.spreads.noise} if self.spreads is not None and self._r_is_learned else {}
+        spreads = {"R": self.spreads.noise} if self.spreads is not None and self._r_is_learned else {}
         levels = {"R": (self.typical, "noise")}
         if self.tells_dynamics:
-            unknown["Q"], levels["Q"] = self.spreads.dynamics, (float(self.dynamics), "dynamics noise")
-        unknown = {name: float(variance) for name, variance in unknown.items() if variance > UNKNOWN**2}
+            spreads["Q"], levels["Q"] = self.spreads.dynamics, (float(self.dynamics), "dynamics noise")
+        # How far each may be off, of those that are not known.
+        unknown = {name: float(np.exp(2.0 * np.sqrt(v))) for name, v in spreads.items() if v > UNKNOWN**2}
         for name, (level, what) in levels.items():
-            if name not in unknown and not 1.0 / FAR_OFF <= level <= FAR_OFF:
+            far = FAR_OFF * unknown.get(name, 1.0)
+            if not 1.0 / far <= level <= far:
                 limit = ", the limit of what is learned" if not 1.0 / LIMIT <= level <= LIMIT else ""
                 said.append(f"{name} is far off: the {what} is {level:.3g} times what it says{limit}. Mend the model")
-        for name, variance in unknown.items():
-            factor = f"it may be {np.exp(2.0 * np.sqrt(variance)):.2g} times larger or smaller"
-            said.append(f"the measurements so far do not tell the level of {name}: {factor}")
+            elif name in unknown:
+                factor = f"it may be {unknown[name]:.2g} times larger or smaller"
+                said.append(f"the measurements so far do not tell the level of {name}: {factor}")
         if "Q" not in unknown and self._follows_errors:
             said.append(
                 "less noise and more dynamics than the model says: so do errors that last look, and then the filter "
