@@ -591,3 +591,15 @@ def test_of_a_q_that_is_not_learned_nothing_is_said(uncertainty):
     law = wolf.filter(LEVEL, ys, method=wolf.Adaptive(q_uncertainty=uncertainty)).learned_noise
     assert "Q" not in repr(law)
     assert not law.tells_dynamics
+
+
+@pytest.mark.parametrize("width", [1e4, 1e8, 1e18])
+def test_a_vague_prior_does_not_say_that_r_is_too_large(width):
+    """What is learned hardly depends on how vague it is; nothing is refused, and nothing breaks down."""
+    start = wolf.simulate.trajectory(PLANE, 100, 1)
+    vague = wolf.LinearModel(PLANE.F, PLANE.H, PLANE.Q, 0.1 * PLANE.R, PLANE.mean, width * np.eye(4))
+    out = wolf.filter(vague, start.measurements)
+    assert out.outliers.sum() <= 2
+    assert 5.0 < out.noise_scales[-1] < 15.0
+    held = np.abs(out.means - start.states)[5:, :2] < 1.96 * np.sqrt(np.diagonal(out.covs, axis1=1, axis2=2)[5:, :2])
+    assert held.mean() > 0.88

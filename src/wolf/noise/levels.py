@@ -25,7 +25,7 @@ from wolf.noise.mixture import Matched, match
 from wolf.noise.slopes import Information, Pair, Slopes, information, score
 from wolf.noise.whitened import whiten
 from wolf.numerics import linalg
-from wolf.numerics.linalg import by_halves, matmul, matvec
+from wolf.numerics.linalg import by_halves, matmul, matvec, total
 from wolf.numerics.pytree import pytree, static
 from wolf.protocols import Believed, Evidence, NoiseRule
 from wolf.statespace import Model, ParameterModel
@@ -49,6 +49,8 @@ SIZES = tuple(np.logspace(-0.6, 3.6, 8).tolist())  # t_k; what all of them are t
 SHARED = 0.0003  # of the weights of both, given back in a step: noise rarely changes its kind
 BELLS = (Bell(0.37, 11.0, 0.82), Bell(1.0, 28.0, 0.18))
 MOST_STATES = 16  # of a model whose noise may last: H F⁻¹ is found in every step, unless native code finds it once
+VAGUE = 300.0  # variance of what is predicted over that of noise from which a residual tells nothing of the noise
+BLANK = {8: 1e10, 4: 1e4}  # and from which rounding is all that is left of slopes, by the bytes of a number
 LEAST_SURE = 4.0  # of both uncertainties: who knows that little of R or Q must find out before filtering
 
 
@@ -276,11 +278,15 @@ class LearnedLevels(NoiseRule):
             ahead = levels.slopes.see(matmul(pull.whitening, seen.view.jac))
             jac_cov = matmul(pull.whitening, seen.belief.cross(seen.view.jac))
             slopes = levels.slopes.condition(ahead, jac_cov, pull.gain, pulled)
+            slopes = slopes.unless(total(linalg.diagonal(white.signal)) > BLANK[white.signal.dtype.itemsize])
         slope = score(ahead, pull, white.residual, pulled, by_halves(matched.share), white.num_observed)
         more = information(ahead, white.signal, ordinary, white.num_observed)
         part = jnp.minimum(white.num_observed * levels.unit, 1.0)
         shown = jnp.clip(2.0 * (more.both + more.dynamics) * (1.0 / jnp.maximum(white.num_observed, 1.0)), 0.0, 1.0)
-        more = Information(*(sure * each for each in more))
+        # σ_a takes the prior for one that goes with R: small residuals of a vague one would say that R is too large.
+        told = jnp.where(total(linalg.diagonal(white.signal)) > VAGUE * ordinary * white.num_observed, 0.0, 1.0)
+        slope = slope._replace(noise=told * slope.noise)
+        more = Information(told * sure * more.noise, told * sure * more.both, sure * more.dynamics)
         moved = following.follow(levels, self._sure(levels.fade), slope, more, part, shown, self._follows(levels))
         lasts = seen.memory.lasting
         if lasts is not None and ahead is not None and seen.foreseen is not None:

@@ -11,7 +11,8 @@ mean gain, V the covariance of the pull), the slopes of the log predictive densi
 
     σ_b = uᵀ h + ½ tr[(u uᵀ + V - Λ) E],   σ_a = ½ Σ γ_k (zᵀ S_k⁻¹ z - M) - σ_b
 
-The second is free: multiplying P, Q and R together leaves every mean alone, so dm/da = -d and dP/da = P - Δ.
+The second is free: multiplying P, Q and R together leaves every mean alone, so dm/da = -d and dP/da = P - Δ. That takes
+the prior for one that goes with R, which a vague one does not until measurements have replaced it.
 """
 
 from typing import Any, NamedTuple
@@ -69,6 +70,10 @@ class Slopes(NamedTuple):
         # (I - K H) Δ (I - K H)ᵀ = Δ - X - Xᵀ with X = K (H Δ - ½ E Kᵀ): no product of two large matrices
         taken = matmul(kept, seen.rows - 0.5 * matmul(seen.cov, transpose(kept)))
         return Slopes(mean, self.cov - (taken + transpose(taken)))
+
+    def unless(self, vague: Array) -> "Slopes":
+        """Start anew after a measurement of a belief so vague that of what was before it only rounding is left."""
+        return Slopes(*(jnp.where(vague, 0.0, each) for each in self))
 
 
 class Seen(NamedTuple):
