@@ -34,12 +34,12 @@ def test_a_plot_has_levels_below_where_q_was_learned(learned):
 
 def test_what_is_far_off_is_said_in_words(learned, tmp_path):
     for text in (repr(learned), learned._repr_html_()):
-        assert "R may be far off" in text
+        assert "R is far off" in text
         assert "Q is far off" in text
     wolf.report(learned, tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     section = page[page.index("What was learned about the noise") :].split("</section>")[0]
-    assert "R may be far off" in section
+    assert "R is far off" in section
     assert section.count('class="line"') == 2
 
 

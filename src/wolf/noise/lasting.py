@@ -139,28 +139,29 @@ def foresee(lasting: Lasting, view: Affine, belief: Any, dynamics: Any, noise_co
         scale: q. More than 1 is not counted: before ρ is found, errors that last are taken for dynamics.
     """
     matrix, tie = dynamics.matrix if isinstance(dynamics, LinearMap) else lasting.jac, lasting.tie
-    before = view.jac if matrix is None else matmul(view.jac, _inverse(matrix))
+    before = view.jac if matrix is None else _led_back(view.jac, matrix)
     before = jnp.where(jnp.isfinite(before), before, 0.0)
     if noise_cov is not None:
         explained = linalg.diagonal(belief.signal(Affine(None, before)))
         like = jnp.zeros((len(belief.mean), *belief.mean.shape), belief.mean.dtype)
         added = linalg.diagonal(linalg.sandwich(before, spread_out(noise_cov, like)))
-        share = jnp.minimum(scale, 1.0) * added / jnp.maximum(explained, jnp.finfo(explained.dtype).tiny)
+        each = 1.0 / jnp.maximum(explained, jnp.finfo(explained.dtype).tiny)
+        share = jnp.minimum(scale, 1.0) * added * each
         tie = jnp.where(share < 1.0, 1.0 - share, 0.0) * tie
     return view._replace(mean=view.mean + lasting.noise, jac=view.jac - tie[:, None] * before)
 
 
-def _inverse(matrix: Array) -> Array:
-    """Invert F as (FᵀF + ridge)⁻¹ Fᵀ; native code does so once for a model of matrices."""
+def _led_back(jac: Array, matrix: Array) -> Array:
+    """Find H F⁻¹ as H (FᵀF + ridge)⁻¹ Fᵀ; native code does so once for a model of matrices."""
     square = matmul(transpose(matrix), matrix)
     ridge = RIDGE * total(linalg.diagonal(square)) * linalg.eye(len(square), square)
-    return linalg.cholesky(square + ridge).solve(transpose(matrix))
+    return matmul(transpose(linalg.cholesky(square + ridge).solve(transpose(jac))), transpose(matrix))
 
 
 def freedom(lasting: Lasting, observed: Array) -> Array:
     """Say how much larger than ε the new part of noise is, (1 - κ²) / (1 - ρ²), on average over what was measured."""
     tied = total(observed * lasting.tie**2) / jnp.maximum(total(observed), 1.0)
-    return (1.0 - tied) / (1.0 - used(lasting) ** 2)
+    return (1.0 - tied) * (1.0 / (1.0 - used(lasting) ** 2))
 
 
 def learn(
