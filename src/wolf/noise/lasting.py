@@ -42,7 +42,7 @@ from wolf.statespace import LinearMap, Model
 FIRST_ODDS, FIRST_ODDS_CURVED = -3.0, -5.0  # in logarithms, that noise lasts; in a model of functions
 ODDS = (-7.0, 20.0)  # the least and the largest that they may be
 RANGE = (-0.5, 0.97)  # of ρ as estimated; errors that last longer are for the state to have
-UNSURE = 4.0  # information about ρ before any measurement: a standard deviation of a half
+UNSURE = 12.0  # information about ρ before any measurement: a standard deviation of 0.3
 FORGETS = 0.002  # of it, in a measurement
 LARGEST_STEP = 0.2  # of ρ in one measurement
 LEFT = 0.2  # of the information about ρ, at least, when r and q go along
