@@ -10,11 +10,13 @@ named there. False alarms are clean series in which anything is named, and those
 than at the fault. Sizes are in standard deviations of the measurement noise, `--size 8` of them unless told.
 
 A second table is about drifts alone, by the steps that they take, beside what can be reached at most: a slow drift that
-goes back at once looks like a shift of the level at its end.
+goes back at once looks like a shift of the level at its end. A third one is about series with two faults, of 6 to 20
+deviations: right is who names both, and nothing else, with their first and last steps within 3.
 """
 
 import argparse
 from collections import Counter
+from itertools import product
 from math import erf
 from pathlib import Path
 
@@ -29,6 +31,8 @@ MARGIN = 100  # steps before a fault, and at least as many after it
 KINDS = ("outlier", "burst", "bias", "drift", "stuck", "jump", "level shift", "noise change", "missing", "clean")
 NEAR = 8  # steps around a fault that belong to it
 DRIFTS = (20, 30, 45, 60, 90)  # steps
+PAIRED = {"burst": (5, 20), "bias": (30, 80), "level shift": None}  # steps, of series with two faults
+PAIRED_SIZES, PAIRED_FROM = (6.0, 20.0), (60, 220)
 LIVELY = np.diag([0.05, 1e-3])  # Q of a trend whose slope changes ten times as fast (in variance)
 
 
@@ -173,16 +177,52 @@ def drifts(method, trials, seed, size):
     return lines
 
 
+def spoil_twice(model, kinds, rng):
+    """Simulate a series with two faults that last, far apart: it, and their first and last steps."""
+    deviation = np.sqrt(np.diag(model.R))
+    ys, places = simulate(model, rng, {}), []
+    for kind, low in zip(kinds, PAIRED_FROM, strict=True):
+        first, size = int(rng.integers(low, low + 50)), rng.uniform(*PAIRED_SIZES)
+        ways = rng.normal(size=len(deviation))
+        if kind == "bias":  # of one sensor
+            ways = np.where(np.arange(len(ways)) == rng.integers(len(ways)), ways, 0.0)
+        length = STEPS if kind == "level shift" else int(rng.integers(*PAIRED[kind]))
+        ys[first : first + length] += size * deviation * ways / np.linalg.norm(ways)
+        places.append((first, first if kind == "level shift" else first + length - 1))
+    return ys, places
+
+
+def pairs(method, trials, seed):
+    """Lay out how often both of two faults are named, by their kinds."""
+    lines = ["", f"| two faults, {method} | " + " | ".join(models()) + " |", "|---|" + "---|" * len(models())]
+    for k, kinds in enumerate(product(PAIRED, PAIRED)):
+        cells = []
+        for i, model in enumerate(models().values()):
+            rng = np.random.default_rng([seed, k, i])
+            right = 0
+            for _ in range(trials):
+                ys, places = spoil_twice(model, kinds, rng)
+                found = wolf.explain(wolf.filter(model, ys, method=method)).causes
+                right += [one.kind for one in found] == list(kinds) and all(
+                    max(abs(one.first - first), abs(one.last - last)) <= 3
+                    for one, (first, last) in zip(found, places, strict=True)
+                )
+            cells.append(f"{right / trials:.0%}")
+        lines.append(f"| {kinds[0]}, then {kinds[1]} | " + " | ".join(cells) + " |")
+        print(lines[-1], flush=True)
+    return lines
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("models", nargs="*", help=f"of {', '.join(models())}, drifts; all unless told")
+    parser.add_argument("models", nargs="*", help=f"of {', '.join(models())}, drifts, pairs; all unless told")
     parser.add_argument("--method", nargs="*", default=["Learned", "Adaptive"])
     parser.add_argument("--trials", type=int, default=200)
     parser.add_argument("--seed", type=int, default=997_301)
     parser.add_argument("--size", type=float, default=8.0)
     parser.add_argument("--write", type=Path, help="page with marks to write the tables into")
     options = parser.parse_args()
-    chosen = options.models or [*models(), "drifts"]
+    chosen = options.models or [*models(), "drifts", "pairs"]
     lines = []
     for name in models():
         for method in options.method if name in chosen else ():
@@ -196,6 +236,10 @@ def main():
         lines = drifts(options.method[0], options.trials, options.seed, options.size)
         if options.write:
             write_page("drifts", lines, options.write)
+    if "pairs" in chosen:
+        lines = [line for method in options.method for line in pairs(method, options.trials, options.seed)]
+        if options.write:
+            write_page("pairs", lines, options.write)
 
 
 if __name__ == "__main__":

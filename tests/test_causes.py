@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 import wolf
 from wolf.audit.explain.findings import CAUSES
+from wolf.audit.explain.pairing import Hit, repaired
 from wolf.audit.explain.responses import Pattern, Responses
-from wolf.audit.explain.scanning import Sums, limits, patterns
+from wolf.audit.explain.scanning import Spot, Sums, limits, patterns
+from wolf.audit.explain.searching import STEP
 from wolf.audit.explain.spreads import changes
 
 pytestmark = pytest.mark.thorough  # what tests/test_explain.py touches too
@@ -185,3 +187,55 @@ def test_models_without_fixed_matrices_are_told_by_their_findings():
     ys[60] += 12.0
     ys[100:104] = np.nan
     assert kinds_in(model, ys) == [("outlier", 60), ("missing", 100)]
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    size=st.floats(5.0, 20.0),
+    first=st.integers(20, 60),
+    long=st.integers(60, 120),
+    short=st.integers(10, 40),
+    late=st.booleans(),
+)
+def test_edges_of_like_size_are_read_as_the_shortest_faults(bench_models, size, first, long, short, late):
+    """Up, down, up: a run and a step either way, with nothing left of either; the short run is taken, with its size."""
+    _, model = bench_models
+    gaps = (long, short) if late else (short, long)
+    edges = [first, first + gaps[0], first + sum(gaps)]
+    run, sign = (edges[1:], -1.0) if late else (edges[:2], 1.0)
+    other = edges[0] if late else edges[2]
+    wrong = [
+        Hit(Spot(9.0, edges[0], Pattern("run", gaps[0]), 0), np.array([size])),
+        Hit(Spot(9.0, edges[2], Pattern("step", 0), 0), np.array([size])),
+    ]
+    if not late:  # the long run first
+        wrong = [
+            Hit(Spot(9.0, edges[0], Pattern("step", 0), 0), np.array([size])),
+            Hit(Spot(9.0, edges[1], Pattern("run", gaps[1]), 0), np.array([-size])),
+        ]
+    gone, found = repaired(np.zeros((STEPS, 1)), Responses(model), wrong)
+    assert {id(hit) for hit in gone} == {id(hit) for hit in wrong}
+    told = {hit.spot.pattern.family: (hit.spot.step, hit.spot.pattern.length, hit.size[0]) for hit in found}
+    assert told["run"] == (run[0], run[1] - run[0], pytest.approx(sign * size))
+    assert told["step"] == (other, 0, pytest.approx(size))
+
+
+def test_two_steps_that_cancel_are_one_run(bench_models):
+    _, model = bench_models
+    steps = [Hit(Spot(9.0, at, STEP, 0), np.array([size])) for at, size in ((100, 8.0), (150, -8.0))]
+    _, (found,) = repaired(np.zeros((STEPS, 1)), Responses(model), steps)
+    assert (found.spot.step, found.spot.pattern, found.size[0]) == (100, Pattern("run", 50), pytest.approx(8.0))
+    steps[1] = steps[1]._replace(size=np.array([-14.0]))
+    assert repaired(np.zeros((STEPS, 1)), Responses(model), steps) == ([], [])
+
+
+@pytest.mark.parametrize("name", ["level", "trend", "tracking"])
+@pytest.mark.parametrize("kinds", [("level shift", "burst"), ("bias", "level shift"), ("burst", "bias")])
+def test_two_faults_are_both_named(bench, name, kinds):
+    """Of eight series in each cell most: a table of the documentation counts more of them."""
+    model, right = bench.models()[name], 0
+    rng = np.random.default_rng(4)
+    for _ in range(8):
+        ys, places = bench.spoil_twice(model, kinds, rng)
+        right += kinds_in(model, ys, "KF") == [(kind, first) for kind, (first, _) in zip(kinds, places, strict=True)]
+    assert right >= 6

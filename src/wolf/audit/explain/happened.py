@@ -15,8 +15,9 @@ import numpy as np
 from wolf import api
 from wolf.audit.explain.evidence import Run
 from wolf.audit.explain.findings import Cause, Finding
+from wolf.audit.explain.pairing import Hit
 from wolf.audit.explain.responses import Responses
-from wolf.audit.explain.searching import Hit, Search
+from wolf.audit.explain.searching import Search
 from wolf.audit.explain.spreads import Spread, changes, runs_of
 from wolf.engine.hindsight import LONGEST_BURST
 from wolf.results import Filtered

@@ -186,12 +186,16 @@ class Sums:
         values = getattr(self._norms(pattern), name)
         return values[np.minimum(self.steps - steps, len(values)) - 1]
 
+    def grams(self, spots: list[Spot]) -> np.ndarray:
+        """Take N of a pattern at several places, as much as is seen of it there, (n, p, p)."""
+        return self._at(spots[0].pattern, np.array([spot.step for spot in spots]), "grams")
+
     def sizes(self, spots: list[Spot]) -> list[np.ndarray]:
         """Estimate the sizes, (p,) each, of a pattern at several places."""
         if not spots:
             return []
         pattern, steps = spots[0].pattern, np.array([spot.step for spot in spots])
-        totals, grams = self.of(pattern, steps).T, self._at(pattern, steps, "grams")
+        totals, grams = self.of(pattern, steps).T, self.grams(spots)
         alone = totals / np.maximum(np.diagonal(grams, axis1=1, axis2=2), SMALL)
         found = []
         for spot, total, gram, each in zip(spots, totals, grams, alone, strict=True):

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from wolf.audit.explain.pairing import Hit, beside_drifts, repaired
 from wolf.audit.explain.responses import Pattern, Responses
 from wolf.audit.explain.scanning import LENGTHS, SHORTEST_RAMP, Spot, Sums
 from wolf.audit.explain.spreads import runs_of
@@ -22,19 +23,8 @@ CLEAR = 0.7  # share of the score of a single outlier, below which nothing else 
 POLISHES = 5  # further looks, one or two steps around the last
 MORE = {"step": 0.0, "run": 0.0, "jump": 3.0, "ramp": 2.0, "slope": 8.0}  # what a less simple one must explain more
 SLOW = 1 / 20  # of that, for each step that something grows: the slower, the more it looks like what a state does
-ALONE = Pattern("run", 1)  # a single outlier
-
-
-class Hit(NamedTuple):
-    """A fault that was found.
-
-    Attributes:
-        spot: where, and which pattern.
-        size: of each of its p numbers, in units of the measurement or of the state.
-    """
-
-    spot: Spot
-    size: np.ndarray
+UNLIKE = 0.001  # chance of a run to come back by another size than it left by
+ALONE, STEP = Pattern("run", 1), Pattern("step", 0)  # a single outlier; an error without end
 
 
 class Peak(NamedTuple):
@@ -61,6 +51,23 @@ class Search:
         self._go_on()
 
     def _go_on(self) -> None:
+        self._take()
+        self._replace(*repaired(self.rest, self.answers, self.hits))
+        for group in beside_drifts(self.hits):
+            for hit in group:
+                self._replace([hit], [])
+        self._replace(*repaired(self.rest, self.answers, self.hits))
+
+    def _replace(self, wrong: list[Hit], right: list[Hit]) -> None:
+        """Put others in the place of some hits, and search anew."""
+        if wrong:
+            changed = [_put_back(self.rest, self.answers, hit) for hit in wrong]
+            changed += [_take_out(self.rest, self.answers, hit) for hit in right]
+            self.hits = [hit for hit in self.hits if not any(hit is one for one in wrong)] + right
+            self._sums.look(self.rest, changed)
+            self._take()
+
+    def _take(self) -> None:
         for _ in range(ROUNDS):
             peaks = _peaks(self._sums, self._reach)
             hits = _apart(_refine_all(self._sums, peaks, self._reach), self._reach) if peaks else []
@@ -93,6 +100,10 @@ def _take_out(errors: np.ndarray, answers: Responses, hit: Hit) -> tuple[int, in
     answer = answers.of(hit.spot.pattern, min(len(errors) - step, _lasts(answers, hit.spot.pattern)))
     errors[step : step + len(answer)] -= answer @ hit.size
     return step, step + len(answer)
+
+
+def _put_back(errors: np.ndarray, answers: Responses, hit: Hit) -> tuple[int, int]:
+    return _take_out(errors, answers, hit._replace(size=-hit.size))
 
 
 def _apart(hits: list[Hit], reach: int) -> list[Hit]:
@@ -146,7 +157,7 @@ def _refine_all(sums: Sums, peaks: list[Peak], reach: int) -> list[Hit]:
             clear.append(next(spot.step for spot in spots if spot.pattern == ALONE))
         else:
             more = _ending_at(sums, peak.step) + _between(sums, peak.step, reach)
-            hits.append(_refine(sums, spots + more))
+            hits.append(_refine(sums, spots + more, reach))
     found = sums.spots(ALONE, np.array(clear, int))
     return hits + [Hit(*both) for both in zip(found, sums.sizes(found), strict=True)]
 
@@ -190,15 +201,40 @@ def _between(sums: Sums, step: int, reach: int) -> list[Spot]:
     return found
 
 
-def _refine(sums: Sums, spots: list[Spot]) -> Hit:
-    """Move the best spot of each family to where it fits best, and take the best of them."""
+def _refine(sums: Sums, spots: list[Spot], reach: int) -> Hit:
+    """Move the best spot of each family to where it fits best, and take the best of them that is one fault."""
     good = [spot for spot in spots if spot.score > CLEAR * max(spot.score for spot in spots)]
     if len(good) == 1 and good[0].pattern == ALONE:
         chosen = sums.spot(ALONE, good[0].step)
     else:
         fitted = [_fit(sums, spot) for spot in spots if spot.score > 0.0]
-        chosen = min(fitted, key=lambda spot: _price(spot.pattern) - spot.score)
+        single = [spot for spot in fitted if not _are_two(sums, spot, reach)]
+        chosen = min(single or fitted, key=lambda spot: _price(spot.pattern) - spot.score)
     return Hit(chosen, sums.sizes([chosen])[0])
+
+
+def _are_two(sums: Sums, spot: Spot, reach: int) -> bool:
+    """Say whether the ends of what lasts are of two faults: of a run that comes back by another size than it left by.
+
+    Ends that lie farther apart than errors remember are measured by themselves, as steps whose sizes have the variances
+    N⁻¹ and N₂⁻¹. Of a run, their sum d is 0 but for chance, and `dᵀ (N⁻¹ + N₂⁻¹)⁻¹ d` is χ². Of a drift that goes back,
+    two steps explain less than it does.
+    """
+    from scipy.special import gammainccinv
+
+    family, length = spot.pattern
+    end = spot.step + length
+    if family not in ("run", "ramp") or length <= reach or end >= sums.steps or sums.answers.left.any():
+        return False
+    if family == "ramp":
+        before = sums.best["step"][max(spot.step - AROUND, 0) : max(end - reach, 0)].max(initial=-np.inf)
+        return bool(before > 0.0 and before + sums.best["step"][end] > spot.score)
+    edges = [Spot(0.0, at, STEP, spot.sensor) for at in (spot.step, end)]
+    which = slice(None) if spot.sensor is None else slice(spot.sensor, spot.sensor + 1)
+    missing = np.sum(sums.sizes(edges), axis=0)[which]
+    variance = np.linalg.pinv(sums.grams(edges)[:, which, which], hermitian=True).sum(axis=0)
+    left = missing @ np.linalg.solve(variance, missing)
+    return bool(left > 2.0 * gammainccinv(0.5 * len(missing), UNLIKE))
 
 
 def _price(pattern: Pattern) -> float:
