@@ -376,6 +376,12 @@ def test_priors_are_weighed_by_bayes_with_a_fixed_share():
     assert weights[1] > 2 * first[1]  # such noise is wider than the narrow prior has it
 
 
+@pytest.mark.parametrize("bells", [(), ((0.4, 0.0, 1.0),), ((np.inf, 1.0, 1.0),)])
+def test_priors_that_say_nothing_are_refused(bells):
+    with pytest.raises(ValueError, match="bells must be at least one"):
+        LearnedLevels(bells=bells)
+
+
 def test_sizes_that_do_not_increase_are_refused():
     with pytest.raises(ValueError, match="sizes must increase"):
         LearnedLevels(sizes=(1.0, 0.25))

@@ -51,6 +51,15 @@ def number_array(name: str, value: Any) -> Any:
         raise ValueError(f"{name} must be an array of numbers; got {type(value).__name__}{advice}") from error
 
 
+def one_number(value: Any) -> float | None:
+    """Read one number; None for anything else, as text, lists, complex numbers and yes or no."""
+    try:
+        array = number_array("value", value)
+    except ValueError:
+        return None
+    return None if array.ndim or isinstance(value, bool | np.bool_) else float(array)
+
+
 def _unmasked(value: Any) -> Any:
     """Put NaN where a masked array, or one in a list, has no value: NumPy would drop the mask."""
     if np.ma.isMaskedArray(value):

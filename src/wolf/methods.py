@@ -27,12 +27,10 @@ from wolf.filters import (
     RaoBlackwellFilter,
 )
 from wolf.moments import Automatic, Cubature, GaussHermite, Linear, Linearised, Unscented
-from wolf.noise.levels import LEAST_SURE
 from wolf.noise.recovery import Recovering
 from wolf.protocols import Filter, Form, Moments, NoiseRule, WeightFunction
 from wolf.statespace import Model, ParameterModel, families
 
-CERTAIN = 1e-6  # uncertainty below which a level is known for sure: 1/u² would overflow where it is squared
 ITERATIONS = 5  # of an iterated EKF; it converges quadratically, so more rarely changes a digit
 PLAIN = weights.Unweighted()
 PLAIN_NOISE = noise.Weighted(PLAIN)
@@ -159,8 +157,7 @@ def Adaptive(
         >>> Adaptive(q_uncertainty=0).noise.rule.q_uncertainty is None
         True
     """
-    uncertain = _uncertainty("r_uncertainty", r_uncertainty), _uncertainty("q_uncertainty", q_uncertainty)
-    rule = _by_sensor(noise.LearnedLevels(*uncertain, noise_may_last=noise_may_last), sensors)
+    rule = _by_sensor(noise.LearnedLevels(r_uncertainty, q_uncertainty, noise_may_last=noise_may_last), sensors)
     return GaussianFilter(moments, Recovering(rule, _patience(patience), grows=True), form, iterations)
 
 
@@ -168,32 +165,10 @@ def _patience(value: Any) -> Any:
     """Refuse what is not one number; how large it must be is for the vote to say."""
     if isinstance(value, Tracer):
         return value
-    found = _one_number(value)
+    found = checks.one_number(value)
     if found is None:
         raise ValueError(f"patience must be one number of at least 2; got {checks.told(value)}")
     return found
-
-
-def _uncertainty(name: str, value: Any) -> Any:
-    """Read the standard deviation of a logarithm; what is all but 0 is 0, which leaves digits for the information."""
-    if value is None or isinstance(value, Tracer):
-        return value
-    found = _one_number(value)
-    if found is None:
-        raise ValueError(
-            f"{name} must be one number from 0 to {LEAST_SURE:g}, the standard deviation of the logarithm of a factor; "
-            f"got {checks.told(value)}"
-        )
-    return 0.0 if 0.0 <= found < CERTAIN else found
-
-
-def _one_number(value: Any) -> float | None:
-    """Read one number; None for anything else, as text, lists, complex numbers and yes or no."""
-    try:
-        array = checks.number_array("value", value)
-    except ValueError:
-        return None
-    return None if array.ndim or isinstance(value, bool | np.bool_) else float(array)
 
 
 def _by_sensor(rule: NoiseRule, sensors: Any) -> NoiseRule:

@@ -27,7 +27,7 @@ SERIES_PER_THREAD = 64  # fewer are not worth a thread
 # A piece of work is this many measurements, of at least as many series as are worth a thread: what is saved of them is
 # put in its place while it is in the cache, and the next piece takes over its memory.
 PIECE_ROWS = 65_536
-MOST_PROGRAMS = 128  # each takes some 3 MB, and 26 of the 65,530 maps of memory that a process may have
+MOST_PROGRAMS = 128  # each takes 5 MB (WoLF) to 40 (the default), and 26 of the 65,530 maps that a process may have
 FEWEST_STEPS, MANY_STEPS = 16, 1024  # that a run is padded to; from which it is padded to more lengths, but by less
 LARGE = 64  # states from which one series fills the cache, and a thread: together they would wait for memory
 

@@ -134,7 +134,8 @@ def foresee(lasting: Lasting, view: Affine, belief: Any, dynamics: Any, noise_co
         lasting: predicted.
         view: the observation function seen by the belief.
         belief: predicted.
-        dynamics: of the model at this step, a `LinearMap` or a function.
+        dynamics: of the model at this step, a `LinearMap` or a function. Where matrices change and the update comes
+            first, those of this step stand for the ones that led here.
         noise_cov: Q of the model, a matrix, variances, or None for nothing.
         scale: q. More than 1 is not counted: before ρ is found, errors that last are taken for dynamics.
     """

@@ -51,6 +51,7 @@ BELLS = (Bell(0.37, 11.0, 0.82), Bell(1.0, 28.0, 0.18))
 MOST_STATES = 16  # of a model whose noise may last: H F⁻¹ is found in every step, unless native code finds it once
 VAGUE = 300.0  # variance of what is predicted over that of noise from which a residual tells nothing of the noise
 BLANK = {8: 1e10, 4: 1e4}  # and from which rounding is all that is left of slopes, by the bytes of a number
+SURE = 1e-6  # uncertainty below which a level is known for sure: 1/u² would overflow where it is squared
 LEAST_SURE = 4.0  # of both uncertainties: who knows that little of R or Q must find out before filtering
 
 
@@ -106,7 +107,10 @@ class LearnedLevels(NoiseRule):
         checks.positive("sizes", np.asarray(self.sizes))
         if np.any(np.diff(self.sizes) <= 0):
             raise ValueError(f"sizes must increase; got {self.sizes}")
-        object.__setattr__(self, "bells", tuple(Bell(*map(float, bell)) for bell in self.bells))
+        bells = tuple(Bell(*map(float, bell)) for bell in self.bells)
+        if not bells or not all(0.0 < part < np.inf for bell in bells for part in bell):
+            raise ValueError(f"bells must be at least one of (width, strength, weight), all positive; got {self.bells}")
+        object.__setattr__(self, "bells", bells)
 
     @property
     def mixes(self) -> bool:
@@ -296,12 +300,11 @@ class LearnedLevels(NoiseRule):
 
 
 def _uncertainty(name: str, value: Any) -> float:
-    """Read a standard deviation of a logarithm."""
+    """Read a standard deviation of a logarithm; what is all but 0 is 0, which leaves digits for the information."""
     letter = name[0].upper()
-    if not isinstance(value, str) and np.ndim(value) == 0 and not isinstance(value, bool | np.bool_):
-        found = float(checks.number_array(name, value))
-        if 0.0 <= found <= LEAST_SURE:
-            return found
+    found = checks.one_number(value)
+    if found is not None and 0.0 <= found <= LEAST_SURE:
+        return found if found >= SURE else 0.0
     raise ValueError(
         f"{name} must be one number from 0 ({letter} is right) to {LEAST_SURE:g} ({letter} may be off by a factor of "
         f"{np.exp(LEAST_SURE):.0f}), the standard deviation of its logarithm; got {checks.told(value)}"
