@@ -424,6 +424,7 @@ def test_a_won_vote_gives_the_counts_back(rng, x64):
     ("options", "message"),
     [
         ({"q_uncertainty": -1.0}, "q_uncertainty"),
+        ({"noise_may_last": "no"}, "noise_may_last must be True or False"),
         ({"r_uncertainty": "factor 2"}, "r_uncertainty"),
         ({"patience": 1}, "patience must be at least 2"),
         *(({"patience": odd}, "patience must be one number of at least 2; got") for odd in ([5], [5, 6], None, {}, 5j)),

@@ -103,6 +103,7 @@ class LearnedLevels(NoiseRule):
             value = getattr(self, name)
             if value is not None and not isinstance(value, jax.core.Tracer):
                 object.__setattr__(self, name, _uncertainty(name, value) or None)
+        checks.flag("noise_may_last", self.noise_may_last)
         checks.probability("forgetting", self.forgetting)
         checks.positive("sizes", np.asarray(self.sizes))
         if np.any(np.diff(self.sizes) <= 0):
