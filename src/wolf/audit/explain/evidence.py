@@ -162,7 +162,8 @@ def agreement(run: Run, channels: np.ndarray, steps: np.ndarray, said: Said) -> 
     reach = run.deviations[steps] * np.maximum(size, 1.0)[:, None]
     wide = (9.0 * width < reach**2, width < 4.0 * np.diagonal(said.noise, axis1=1, axis2=2))
     informed = (wide[0] | ~asked).all(axis=1) | (wide[1] | ~asked).all(axis=1)
-    return agrees, np.where(some, np.sqrt(square), np.nan), informed
+    away = np.sqrt(np.maximum(square, 0.0))  # below 0 by rounding alone, where a window says next to nothing
+    return agrees, np.where(some, away, np.nan), informed
 
 
 def returns(run: Run, stretch: Stretch, later: Window, moved: np.ndarray) -> bool:

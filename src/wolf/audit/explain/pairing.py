@@ -17,6 +17,7 @@ from wolf.audit.explain.scanning import LENGTHS, Spot
 LONG = 25  # steps of a run, from which its ends may be of two faults
 NEAR = 2 * LENGTHS[-1]  # steps from one beginning to the other
 BESIDE = 100  # steps before a drift, in which a fault may have been taken for a part of it
+MOST = 8  # errors that last near each other; where there are more the model is wrong, and not how they are paired
 EQUAL = 8.0  # squared errors, white, by which a pairing may be worse than the best
 
 
@@ -61,8 +62,9 @@ def _neighbours(hits: Sequence[Hit]) -> Iterator[tuple[int, Hit, int, Hit]]:
     order = sorted((hit.spot.step, i) for i, hit in enumerate(hits) if _lasts(hit))
     for k, (start, i) in enumerate(order):
         stop = bisect_right(order, (start + NEAR, len(hits)))
-        for _, j in order[k + 1 : stop]:
-            yield i, hits[i], j, hits[j]
+        if stop - k <= MOST:
+            for _, j in order[k + 1 : stop]:
+                yield i, hits[i], j, hits[j]
 
 
 def beside_drifts(hits: Sequence[Hit]) -> list[list[Hit]]:
@@ -77,7 +79,7 @@ def beside_drifts(hits: Sequence[Hit]) -> list[list[Hit]]:
             others = [
                 one for one in hits if one is not hit and any(start - BESIDE <= edge <= end for edge in _edges(one))
             ]
-            found += [[hit, *others]] if others else []
+            found += [[hit, *others]] if 0 < len(others) < MOST else []
     return found
 
 
