@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wolf
+from wolf.audit.explain import pairing
 from wolf.audit.explain.findings import CAUSES
 from wolf.audit.explain.pairing import Hit, repaired
 from wolf.audit.explain.responses import Pattern, Responses
@@ -227,6 +228,15 @@ def test_two_steps_that_cancel_are_one_run(bench_models):
     assert (found.spot.step, found.spot.pattern, found.size[0]) == (100, Pattern("run", 50), pytest.approx(8.0))
     steps[1] = steps[1]._replace(size=np.array([-14.0]))
     assert repaired(np.zeros((STEPS, 1)), Responses(model), steps) == ([], [])
+
+
+def test_edges_that_are_too_many_are_left_as_they_are(bench_models):
+    _, model = bench_models
+    steps = [Hit(Spot(9.0, 20 * k, STEP, 0), np.array([8.0 * (-1) ** k])) for k in range(2 * pairing.MOST)]
+    wrong, _ = repaired(np.zeros((STEPS, 1)), Responses(model), steps)
+    assert {hit.spot.step for hit in wrong} <= {hit.spot.step for hit in steps[-pairing.MOST :]}
+    drifts = [Hit(Spot(9.0, 20 * k, Pattern("ramp", 200), 0), np.array([8.0])) for k in range(2 * pairing.MOST)]
+    assert all(len(group) <= pairing.MOST for group in pairing.beside_drifts(drifts))
 
 
 @pytest.mark.parametrize("name", ["level", "trend", "tracking"])
