@@ -13,7 +13,7 @@ from wolf.audit.explain.findings import CAUSES
 from wolf.audit.explain.pairing import Hit, repaired
 from wolf.audit.explain.responses import Pattern, Responses
 from wolf.audit.explain.scanning import Spot, Sums, limits, patterns
-from wolf.audit.explain.searching import STEP
+from wolf.audit.explain.searching import STEP, Search
 from wolf.audit.explain.spreads import changes
 
 pytestmark = pytest.mark.thorough  # what tests/test_explain.py touches too
@@ -170,13 +170,10 @@ def test_causes_do_not_depend_on_units(bench_models, power, kind):
 
 @pytest.fixture(scope="module")
 def bench_models():
-    import importlib.util
-
-    path = Path(__file__).parents[1] / "benchmarks" / "explain.py"
-    spec = importlib.util.spec_from_file_location("bench_explain", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module, module.models()["level"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+        import explain
+    return explain, explain.models()["level"]
 
 
 def test_models_without_fixed_matrices_are_told_by_their_findings():
@@ -249,3 +246,22 @@ def test_two_faults_are_both_named(bench, name, kinds):
         ys, places = bench.spoil_twice(model, kinds, rng)
         right += kinds_in(model, ys, "KF") == [(kind, first) for kind, (first, _) in zip(kinds, places, strict=True)]
     assert right >= 6
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 1000), name=st.sampled_from(["level", "trend", "tracking"]))
+def test_what_was_found_and_what_is_left_are_the_errors(bench_models, seed, name):
+    """However often faults are put back and looked at anew: five of them, drifts beside shifts."""
+    bench, _ = bench_models
+    model, rng = bench.models()[name], np.random.default_rng(seed)
+    answers = Responses(model)
+    errors = rng.normal(size=(STEPS, model.obs_dim))
+    for first in (40, 110, 180, 250, 320):
+        pattern = Pattern(*[("ramp", 60), ("step", 0), ("run", 40), ("slope", 50)][rng.integers(4)])
+        errors[first:] += answers.of(pattern, STEPS - first) @ rng.uniform(-60.0, 60.0, model.obs_dim)
+    found = Search(errors, answers)
+    back = found.rest.copy()
+    for hit in found.hits:
+        back[hit.spot.step :] += answers.of(hit.spot.pattern, STEPS - hit.spot.step) @ hit.size
+    assert found.hits
+    np.testing.assert_allclose(back, errors, atol=1e-4)

@@ -55,7 +55,8 @@ class Search:
         self._replace(*repaired(self.rest, self.answers, self.hits))
         for group in beside_drifts(self.hits):
             for hit in group:
-                self._replace([hit], [])
+                if any(hit is one for one in self.hits):  # it may be of two groups
+                    self._replace([hit], [])
         self._replace(*repaired(self.rest, self.answers, self.hits))
 
     def _replace(self, wrong: list[Hit], right: list[Hit]) -> None:
