@@ -58,6 +58,7 @@ class Search:
                 if any(hit is one for one in self.hits):  # it may be of two groups
                     self._replace([hit], [])
         self._replace(*repaired(self.rest, self.answers, self.hits))
+        self.hits = _merged(self.hits)
 
     def _replace(self, wrong: list[Hit], right: list[Hit]) -> None:
         """Put others in the place of some hits, and search anew."""
@@ -89,6 +90,19 @@ class Search:
             _take_out(self.rest, self.answers, hit)
         self._sums.look(self.rest, runs_of((self.rest != before).any(axis=1)))
         self._go_on()
+
+
+def _merged(hits: list[Hit]) -> list[Hit]:
+    """Add up what was found in two goes, the same pattern at the same step."""
+    found: dict[tuple[int, Pattern], Hit] = {}
+    for hit in hits:
+        place = hit.spot.step, hit.spot.pattern
+        if place in found:
+            first = found[place]
+            sensor = first.spot.sensor if first.spot.sensor == hit.spot.sensor else None
+            hit = Hit(first.spot._replace(sensor=sensor), first.size + hit.size)
+        found[place] = hit
+    return list(found.values())
 
 
 def _end(hit: Hit, errors: np.ndarray) -> int:
