@@ -59,13 +59,13 @@ check-oldest:  ## the same with the oldest libraries that pyproject.toml allows
 	$(VENV)-oldest/$(TEST_VERSIONS) -W default
 
 test-spark: $(VENV)/spark.done  ## the tests on Spark, with kills of its processes; needs Java 17, takes minutes
-	$(BIN)/pytest -m spark tests/spark
+	$(BIN)/pytest -m spark fleet/tests/spark
 
 coverage: $(VENV)/coverage.done  ## which lines and branches the quick tests go through
 	$(PYTEST) -m "not slow and not thorough and not spark" --cov=wolf --cov-branch --cov-report=term:skip-covered --cov-report=json:$(VENV)/coverage.json
 
 fuzz: $(VENV)/dev.done  ## 150,000 random models and series, over all filters with a Gaussian belief, and 34,000 at the doors
-	WOLF_FUZZ=100000 $(BIN)/pytest tests/attack/test_fuzz.py tests/attack/test_doors.py
+	wolfFUZZ=100000 $(BIN)/pytest tests/attack/test_fuzz.py tests/attack/test_doors.py
 
 reproduce: $(VENV)/paper.done  ## the paper's experiments, small, with verdicts: minutes
 	$(BIN)/wolf reproduce
@@ -101,13 +101,13 @@ $(VENV)/paper.done: pyproject.toml paper/pyproject.toml | $(VENV)/bin/python
 	@touch $@
 
 # What tests need has all that the demo and the paper need.
-$(VENV)/dev.done: pyproject.toml paper/pyproject.toml | $(VENV)/bin/python
+$(VENV)/dev.done: pyproject.toml paper/pyproject.toml fleet/pyproject.toml | $(VENV)/bin/python
 	@echo "Installing wolf and the paper's experiments with what their tests need ..."
-	$(BIN)/python -m pip install --quiet -e ".[dev]" -e ./paper
+	$(BIN)/python -m pip install --quiet -e ".[dev]" -e ./paper -e "./fleet[dev]"
 	@touch $@ $(VENV)/demo.done $(VENV)/paper.done
 
 $(VENV)/spark.done: $(VENV)/dev.done
-	$(BIN)/python -m pip install --quiet -e ".[spark]"
+	$(BIN)/python -m pip install --quiet -e "./fleet[spark]"
 	@touch $@
 
 $(VENV)/bench.done: $(VENV)/dev.done benchmarks/requirements.txt

@@ -23,9 +23,9 @@ os.environ.setdefault("XLA_FLAGS", " ".join(f"--xla_{flag}" for flag in quick))
 os.environ.setdefault("WOLF_CACHE", "off")  # what is tested is compiled here and now
 
 if os.environ.get("XLA_FLAGS"):
-    from wolf.native import machine
+    from wolf.native.execute import llvm_jit
 
-    machine.SPEED = 0  # native code as it stands: the same bits, a tenth of the time to compile
+    llvm_jit.SPEED = 0  # native code as it stands: the same bits, a tenth of the time to compile
 
 ROOT = Path(__file__).parent
 ASKS_FOR_BITS = "test_what_agrees_bit_for_bit_does_so_with_the_usual_compiler"

@@ -24,7 +24,7 @@ import numpy as np
 from timing import write_page
 
 import wolf
-from wolf.audit.explain.responses import Pattern, Responses
+from wolf.diagnostics.faults.signatures import Pattern, Responses
 
 STEPS = 400
 MARGIN = 100  # steps before a fault, and at least as many after it

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import wolf
+import wolf_fleet
 
 KEYS, MANY, STEPS, ROWS, ROUNDS = 10_000, 100_000, 20, 400_000, 3
 TRACK = wolf.models.constant_velocity(dims=2, dt=1.0, dynamics_var=0.1, obs_var=10.0)
@@ -80,7 +81,7 @@ def stream_costs(rng, folder):
     def run(batch):
         place = folder / str(next(starts))
         names = {"key": "id", "values": "v", "time": "t", "lateness": 3.0, "batch": batch}
-        done = wolf.stream(folder / "rows.csv", wolf.Bank(LEVEL), place / "out", state=place / "state", **names)
+        done = wolf_fleet.stream(folder / "rows.csv", wolf.Bank(LEVEL), place / "out", state=place / "state", **names)
         assert done.used == ROWS
 
     run(100_000)
@@ -90,7 +91,7 @@ def stream_costs(rng, folder):
 
 def service_costs(rng, folder):
     """Requests without HTTP: many rows in each, and one; the flush to disk included."""
-    from wolf.serving import Service
+    from wolf_fleet.service import Service
 
     with Service(wolf.Bank(LEVEL), folder / "service", key="id", values="v", time="t") as service:
         clock = iter(range(1, 10**6))

@@ -241,7 +241,7 @@ def curved(trials, rng):
 
 def curved_data(model, steps, trials, rng):
     """Draw states, measurements of which 5 % are off, and which those are."""
-    runs = [wolf.simulate.trajectory(model, steps, int(rng.integers(1 << 30))) for _ in range(trials)]
+    runs = [wolf.simulate.trajectories(model, steps, int(rng.integers(1 << 30))) for _ in range(trials)]
     truth, sound = (np.stack([getattr(one, part) for one in runs]) for part in ("states", "measurements"))
     hit = rng.random(sound.shape[:2])[..., None] < 0.05
     off = rng.uniform(-GROSS_CURVED, GROSS_CURVED, sound.shape) * np.sqrt(np.diag(model.obs_cov))
@@ -326,7 +326,7 @@ def ranging():
 def range_data(model, trials, steps, rng, new, lasting, memory):
     """Walk about, also away from the anchors, where ranges say less."""
     states = np.stack(
-        [wolf.simulate.trajectory(model, steps, int(k)).states for k in rng.integers(1 << 30, size=trials)]
+        [wolf.simulate.trajectories(model, steps, int(k)).states for k in rng.integers(1 << 30, size=trials)]
     )
     clean = np.sqrt(((states[..., None, :2] - ANCHORS) ** 2).sum(-1))
     error = lasting * rng.normal(size=clean.shape)

@@ -178,7 +178,7 @@ def put_in(
 
 def by_wolf(real: Real, values: np.ndarray) -> Answer:
     """Clean as `wolf filter` does without any option."""
-    from wolf.readings import Options, clean
+    from wolf.cleaning import Options, clean
 
     stamps = (real.values.index - real.values.index[0]).total_seconds().to_numpy()
     found = clean(values[:, None], stamps, Options(dated=True))[0]

@@ -15,8 +15,8 @@ import jax
 import numpy as np
 
 import wolf
-from wolf.filters import RaoBlackwellFilter
-from wolf.noise import MixtureLaw, StudentLaw
+from wolf.inference.filters import RaoBlackwellFilter
+from wolf.inference.noise import MixtureLaw, StudentLaw
 from wolf.numerics.pytree import cast
 
 STEPS = 1000
@@ -34,7 +34,7 @@ PARTICLE_TRIALS = 50
 
 
 def simulate(process, trials, seed):
-    runs = [wolf.simulate.trajectory(MODEL, STEPS, seed + i, process, initial=START) for i in range(trials)]
+    runs = [wolf.simulate.trajectories(MODEL, STEPS, seed + i, process, initial=START) for i in range(trials)]
     return runs, np.stack([run.measurements for run in runs]), np.stack([run.states for run in runs])
 
 

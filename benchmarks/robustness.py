@@ -29,8 +29,8 @@ import unknown
 from timing import write_page
 
 import wolf
-from wolf.filters import IMM, Mode, RaoBlackwellFilter
-from wolf.noise import MixtureLaw, StudentLaw
+from wolf.inference.filters import IMM, Mode, RaoBlackwellFilter
+from wolf.inference.noise import MixtureLaw, StudentLaw
 
 STEPS = 1000
 DT, DYNAMICS, NOISE = 0.1, 0.1, 10.0
@@ -343,7 +343,7 @@ def radar(trials, rng):
     methods = {name: "EKF" if name == "KF" else method for name, method in METHODS.items()}
     print("| outliers | " + " | ".join(methods) + " | oracle |\n|" + "---|" * (len(methods) + 2))
     for share in (0.0, 0.05, 0.2, 0.4):
-        runs = [wolf.simulate.trajectory(model, 200, int(rng.integers(1 << 30))) for _ in range(min(trials, 100))]
+        runs = [wolf.simulate.trajectories(model, 200, int(rng.integers(1 << 30))) for _ in range(min(trials, 100))]
         truth, sound = (np.stack([getattr(run, name) for run in runs]) for name in ("states", "measurements"))
         hit = rng.random(sound.shape[:2])[..., None] < share
         ys = np.where(hit, sound + rng.uniform(-1, 1, sound.shape) * [2000.0, 1.0], sound)

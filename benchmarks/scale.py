@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 
 import wolf
-from wolf.arrow import workers
+import wolf_fleet
+from wolf_fleet.datasets import worker_process
 
 MODEL = wolf.models.constant_velocity(dims=2, dt=1.0, dynamics_var=0.1, obs_var=10.0)
 ROUNDS, BATCH = 3, 100_000
@@ -70,7 +71,7 @@ def stream(keys, folder):
             file.writelines(f"sensor-{i},{t},{x},{y}\n" for i, (x, y) in cells)
     begun, cpu = time.monotonic(), time.process_time()
     named = {"key": "id", "values": ["x", "y"], "time": "t", "batch": keys, "every": 3600.0}
-    done = wolf.stream(
+    done = wolf_fleet.stream(
         folder / "rows.csv", wolf.Bank(MODEL, "Learned"), folder / "out", state=folder / "state", **named
     )
     assert done.used == 3 * keys
@@ -88,8 +89,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         cpu, wall = stream(keys, Path(folder))
     print(f"stream of {keys:,} keys, a commit for each row of every key: {cpu:.2f} us of CPU a row, {wall:.2f} us")
-    (alone,) = workers.run([(shard, (keys // 4, 0))], 1)
-    both = list(workers.run([(shard, (keys // 4, i * keys)) for i in range(2)], 2))
+    (alone,) = worker_process.run([(shard, (keys // 4, 0))], 1)
+    both = list(worker_process.run([(shard, (keys // 4, i * keys)) for i in range(2)], 2))
     print(
         f"one process {alone:.2f} us a row; two at once {both[0]:.2f} and {both[1]:.2f}: {2 * alone / max(both):.2f} x"
     )

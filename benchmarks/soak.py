@@ -3,7 +3,8 @@
     python benchmarks/soak.py [minutes] [rows a second]
 
 A file grows by rows of a thousand sensors, of which some fall silent and others begin; a percent are outliers, some
-come twice, late, hopelessly late, or are no rows at all. `wolf.stream` follows the file in a process of its own, with a
+come twice, late, hopelessly late, or are no rows at all. `wolf_fleet.stream` follows the file in a process of its own,
+with a
 commit every second, and its memory is looked at every few seconds. Then it is killed with signal 9, started again to
 finish, and its output is compared, bit for bit, with that of one undisturbed run over the whole file. Needs Linux.
 """
@@ -18,6 +19,7 @@ import numpy as np
 from pyarrow import dataset
 
 import wolf
+import wolf_fleet
 
 KEYS, CHURN = 1000, 0.2  # sensors at once, and new ones a second
 LATENESS, FORGET = 3.0, 60.0
@@ -42,7 +44,7 @@ def rows(rng, begin, seconds, rate):
 def follow(folder, name, follow):
     """Stream the file, from where an earlier start stopped."""
     bank = wolf.Bank(wolf.models.local_level(0.001, 1.0, prior=wolf.Gaussian([0.0], [[1e4]])))
-    return wolf.stream(
+    return wolf_fleet.stream(
         folder / "rows.csv", bank, folder / name, state=folder / f"{name}-state", follow=follow, **SETTINGS
     )
 
@@ -71,7 +73,7 @@ def feed(folder, process, minutes, rate):
 
 
 def outcome(folder, name):
-    parts = wolf.streaming.parts(folder / f"{name}-state")
+    parts = wolf_fleet.streaming.parts(folder / f"{name}-state")
     return len(parts), dataset.dataset(parts).to_table().sort_by([("id", "ascending"), ("t", "ascending")])
 
 

@@ -11,9 +11,9 @@ import levels
 import numpy as np
 
 import wolf
-from wolf.filters import GaussianFilter
-from wolf.moments import Unscented
-from wolf.noise import ScaleMixture
+from wolf.inference.filters import GaussianFilter
+from wolf.inference.linearization import Unscented
+from wolf.inference.noise import ScaleMixture
 
 GRID = np.linspace(-4.6, 4.6, 21)  # ln of both factors
 SPREAD = 1.5  # standard deviation of the prior

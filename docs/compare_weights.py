@@ -6,7 +6,7 @@ python docs/compare_weights.py
 import numpy as np
 
 import wolf
-from wolf.cli import demo
+from wolf.cli.commands import demo
 
 TRIALS, STEPS = 200, 1000
 JUMPS, WAIT = (50.0, 200.0), 100  # the object is moved by this in both coordinates, half-way; judged so much later

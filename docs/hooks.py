@@ -46,9 +46,9 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     place = page.file.src_uri
     page.meta.setdefault("search", {"boost": next((b for start, b in BOOSTS.items() if place.startswith(start)), 1)})
     if COMMANDS in markdown:
-        from wolf.cli import main, pages
+        from wolf.cli import main, manpage
 
-        markdown = markdown.replace(COMMANDS, pages.markdown(main))
+        markdown = markdown.replace(COMMANDS, manpage.markdown(main))
     if place == GALLERY.name:
         markdown = re.sub(r"\(\.\./examples/(\w+)\.py\)", r"(gallery/\1.md)", markdown)
     return with_mathematics(markdown.replace("```python\n>>>", "```pycon\n>>>"))

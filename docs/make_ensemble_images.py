@@ -9,7 +9,8 @@ from pathlib import Path
 from PIL import Image
 
 import wolf
-from wolf import ensembles, simulate
+from wolf import simulate
+from wolf.inference import ensembles
 
 IMAGES = Path(__file__).parent / "images"
 COLOURS = 200

@@ -18,7 +18,8 @@ import pyarrow
 from pyarrow import parquet
 
 import wolf
-from wolf.streaming import parts
+import wolf_fleet
+from wolf_fleet.streaming import parts
 
 LEVEL_VAR, OBS_VAR = 0.01, 0.25  # degrees squared, a minute and a reading
 MINUTE, LATENESS = 60.0, 90.0  # seconds
@@ -64,10 +65,10 @@ def run(folder, rows):
             raise Killed
 
     try:
-        wolf.stream(source, make_bank(), folder / "clean", told=kill, **settings)
+        wolf_fleet.stream(source, make_bank(), folder / "clean", told=kill, **settings)
     except Killed:
         print("killed after two commits; the same call goes on:\n")
-    done = wolf.stream(source, make_bank(), folder / "clean", **settings)
+    done = wolf_fleet.stream(source, make_bank(), folder / "clean", **settings)
     return done, pyarrow.concat_tables(parquet.read_table(part) for part in parts(folder / "state"))
 
 

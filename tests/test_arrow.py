@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 import wolf
-from wolf.arrow import filter_batches
+from wolf.online import filter_batches
 
 pytest.importorskip("llvmlite")
 LEVEL = wolf.models.local_level(0.1, 1.0)

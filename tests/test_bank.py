@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import wolf
-from wolf.online.directory import Directory
-from wolf.online.texts import TextTable, fit, suits
+from wolf.online.bank.key_index import Directory
+from wolf.online.bank.text_index import TextTable, fit, suits
 
 pytest.importorskip("llvmlite")
 TRACK = wolf.models.constant_velocity(dims=2, dt=1.0, dynamics_var=0.1, obs_var=10.0)

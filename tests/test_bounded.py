@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import wolf
-from wolf.filters import Forgetful
-from wolf.filters.bounded import truncate
+from wolf.inference.filters import Forgetful
+from wolf.inference.filters.truncated import truncate
 
 TRACK = wolf.models.constant_velocity(dims=1, dt=1.0, dynamics_var=0.1, obs_var=1.0)
 FALLING = np.r_[np.linspace(3.0, -3.0, 20), np.nan, 0.4, 300.0, 0.6][:, None]

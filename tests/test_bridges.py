@@ -8,10 +8,10 @@ from scipy.linalg import toeplitz
 from scipy.optimize import minimize
 from scipy.signal import lfilter
 
-from wolf.models.named import parse
-from wolf.readings import autoregressions, bridges, engine, stacking
-from wolf.readings.autoregressions import Autoregression
-from wolf.readings.sweeps import sweep
+from wolf.cleaning import ar_imputation, gap_imputation, runs, stacking
+from wolf.cleaning.ar_imputation import Autoregression
+from wolf.cleaning.smoother_pass import sweep
+from wolf.models.registry import parse
 
 ROWS = 160
 SPARSE = Autoregression(np.array([0, 1, 2, 12]), np.array([1.0, -1.1, 0.4, -0.2]), 2.0)
@@ -33,15 +33,15 @@ def test_a_gap_is_bridged_by_the_conditional_mean_of_a_gaussian(gaps):
     for first, stop in gaps:
         missing[first:stop] = True
     gain = np.linalg.solve(covariance[np.ix_(~missing, ~missing)], covariance[np.ix_(~missing, missing)])
-    told = autoregressions.interpolate(SPARSE, SPARSE, np.where(missing, 9.0, values), gaps)
+    told = ar_imputation.interpolate(SPARSE, SPARSE, np.where(missing, 9.0, values), gaps)
     np.testing.assert_allclose(told[missing], gain.T @ values[~missing], rtol=1e-6, atol=1e-6)
     np.testing.assert_array_equal(told[~missing], values[~missing])
 
 
 def test_a_walk_is_bridged_by_a_straight_line():
-    walk = autoregressions.WALK
+    walk = ar_imputation.WALK
     values = np.cumsum(np.random.default_rng(1).normal(size=ROWS))
-    told = autoregressions.interpolate(walk, walk, values, [(50, 60)])
+    told = ar_imputation.interpolate(walk, walk, values, [(50, 60)])
     np.testing.assert_allclose(told[49:61], np.linspace(values[49], values[60], 12), atol=1e-9)
 
 
@@ -52,7 +52,7 @@ def test_coefficients_are_found_though_some_errors_are_wild(differenced):
     values = np.cumsum(values) if differenced else values
     known = rng.random(3_000) > 0.02
     filled = np.interp(np.arange(3_000), np.flatnonzero(known), values[known])
-    told = autoregressions.fit(filled, known, [1, 2, 12], differenced)
+    told = ar_imputation.fit(filled, known, [1, 2, 12], differenced)
     whole = np.zeros(told.order + 1)
     whole[told.lags] = told.coefficients
     whole = np.cumsum(whole)[:-1] if differenced else whole
@@ -95,12 +95,12 @@ def test_a_season_of_any_shape_is_seen_in_the_days_around():
     for first in (500, 700, 900):
         values[first : first + 24] = np.nan
     waves = {"level_var": 0.1, "obs_var": 0.1, "seasonal_var": 1e-3}
-    rough = engine._column_build(parse("level+seasonal:48:1"), waves, values)
-    level = engine._column_build(parse("local-level"), {"level_var": 1.0, "obs_var": 0.1}, values)
+    rough = runs._column_build(parse("level+seasonal:48:1"), waves, values)
+    level = runs._column_build(parse("local-level"), {"level_var": 1.0, "obs_var": 0.1}, values)
     ones, rows = np.ones(len(values)), np.isnan(values)
     seen = sweep(rough, values, ones, None)
     alone = [np.abs(sweep(each, values, ones, None).mean - truth)[rows].mean() for each in (rough, level)]
-    bridges.bridge(seen, [level], rough, values, ones, None)
+    gap_imputation.bridge(seen, [level], rough, values, ones, None)
     assert np.abs(seen.mean - truth)[rows].mean() < 0.5 * min(alone)
 
 
@@ -108,11 +108,11 @@ def test_uneven_steps_are_left_to_models():
     rng = np.random.default_rng(6)
     values = np.cumsum(rng.normal(size=900))
     values[300:312] = values[600:612] = np.nan
-    level = engine._column_build(parse("local-level"), {"level_var": 1.0, "obs_var": 0.1}, values)
-    slope = engine._column_build(parse("local-trend"), {"level_var": 1.0, "slope_var": 0.5, "obs_var": 0.1}, values)
+    level = runs._column_build(parse("local-level"), {"level_var": 1.0, "obs_var": 0.1}, values)
+    slope = runs._column_build(parse("local-trend"), {"level_var": 1.0, "slope_var": 0.5, "obs_var": 0.1}, values)
     steps, ones = rng.uniform(0.5, 1.5, 900), np.ones(900)
     seen, kept = sweep(level, values, ones, steps), sweep(level, values, ones, steps)
-    bridges.bridge(seen, [slope], level, values, ones, steps)
+    gap_imputation.bridge(seen, [slope], level, values, ones, steps)
     np.testing.assert_allclose(seen.mean, kept.mean, atol=0.5)
     np.testing.assert_array_equal(seen.mean[~np.isnan(values)], kept.mean[~np.isnan(values)])
 
@@ -125,8 +125,10 @@ def test_whatever_the_series_bridges_are_finite(kind):
     if kind == "readings at the start alone":
         values[560:1_999] = np.nan
     variances = {"level_var": 1.0, "obs_var": 0.1, "seasonal_var": 1e-3}
-    build = engine._column_build(parse("level+seasonal:48:1"), variances, values)
-    means = bridges._regressed([build], values, np.interp(rows, rows[~np.isnan(values)], values[~np.isnan(values)]))
+    build = runs._column_build(parse("level+seasonal:48:1"), variances, values)
+    means = gap_imputation._regressed(
+        [build], values, np.interp(rows, rows[~np.isnan(values)], values[~np.isnan(values)])
+    )
     assert np.isfinite(means).all()
     if kind != "readings at the start alone":
         np.testing.assert_allclose(means[1], 3.0 if kind == "constant" else 2.0 * rows, rtol=1e-3, atol=1.0)

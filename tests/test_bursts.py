@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wolf.models.named import parse
-from wolf.readings import Options, bridges, clean, engine, offsets, outlines
-from wolf.readings.shapes import runs_of
-from wolf.readings.sweeps import sweep
+from wolf.cleaning import Options, clean, gap_imputation, runs
+from wolf.cleaning.smoother_pass import sweep
+from wolf.diagnostics.faults import boundaries, offsets
+from wolf.diagnostics.faults.stuck_values import runs_of
+from wolf.models.registry import parse
 
 STEPS, FIRST, STOP = 250, 100, 112
 WANDERS = {"level_var": 1.0, "obs_var": 0.1}
@@ -118,7 +119,7 @@ def test_what_leaving_rows_out_explains_is_that_of_a_regression():
     alike = np.correlate(impulse, impulse, "full")[3:]
     normal = np.concatenate([alike, np.zeros(30)])[np.abs(rows[:, None] - rows)]
     told = np.array([impulse @ errors[row : row + 4] for row in rows])
-    assert outlines.explained(told, normal) == pytest.approx(0.5 * (errors @ errors - left @ left))
+    assert boundaries.explained(told, normal) == pytest.approx(0.5 * (errors @ errors - left @ left))
 
 
 @pytest.fixture(scope="module")
@@ -127,22 +128,22 @@ def gaps_in_a_level():
     rng = np.random.default_rng(3)
     values = 50.0 + np.cumsum(0.02 * rng.normal(size=STEPS)) + rng.normal(size=STEPS)
     values[60:66] = values[150:156] = np.nan
-    slope = engine._column_build(parse("local-trend"), {"level_var": 1e-4, "slope_var": 0.1, "obs_var": 1.0}, values)
-    level = engine._column_build(parse("local-level"), {"level_var": 4e-4, "obs_var": 1.0}, values)
+    slope = runs._column_build(parse("local-trend"), {"level_var": 1e-4, "slope_var": 0.1, "obs_var": 1.0}, values)
+    level = runs._column_build(parse("local-level"), {"level_var": 4e-4, "obs_var": 1.0}, values)
     return values, slope, level
 
 
 def test_gaps_are_bridged_by_the_model_that_bridges_others_like_them(gaps_in_a_level):
     values, slope, level = gaps_in_a_level
-    ones, rows = np.ones(STEPS), bridges.long_gaps(values)
+    ones, rows = np.ones(STEPS), gap_imputation.long_gaps(values)
     plain, best = sweep(slope, values, ones, None), sweep(level, values, ones, None)
     seen = sweep(slope, values, ones, None)
-    bridges.bridge(seen, [level], slope, values, ones, None)
+    gap_imputation.bridge(seen, [level], slope, values, ones, None)
     np.testing.assert_array_equal(seen.mean[rows], best.mean[rows])
     np.testing.assert_array_equal(seen.mean[~rows], plain.mean[~rows])
     assert (seen.variance >= plain.variance).all()
     kept = sweep(level, values, ones, None)
-    bridges.bridge(kept, [slope], level, values, ones, None)
+    gap_imputation.bridge(kept, [slope], level, values, ones, None)
     np.testing.assert_array_equal(kept.mean, best.mean)
 
 
@@ -150,7 +151,7 @@ def test_gaps_are_bridged_by_the_model_that_bridges_others_like_them(gaps_in_a_l
 def test_what_is_cut_out_is_whole_and_away_from_gaps(length, turn, first, missing):
     used = np.zeros(STEPS)
     used[first : first + missing] = np.nan
-    cut = bridges.cut_out(used, length, turn)
+    cut = gap_imputation.cut_out(used, length, turn)
     assert all(stop - start == length for start, stop in runs_of(cut))
-    near = np.convolve(bridges.long_gaps(used), np.ones(2 * length - 1), "same") > 0
+    near = np.convolve(gap_imputation.long_gaps(used), np.ones(2 * length - 1), "same") > 0
     assert not (cut & near).any()

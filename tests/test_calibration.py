@@ -7,9 +7,8 @@ import pytest
 from scipy import optimize, stats
 
 import wolf
-from wolf import calibration
-from wolf.calibration import TABLE, USUAL, threshold
-from wolf.weights import Huber, MahalanobisIMQ, MahalanobisThreshold, Tukey, Welsch
+from wolf.inference.weights import Huber, MahalanobisIMQ, MahalanobisThreshold, Tukey, Welsch, calibration
+from wolf.inference.weights.calibration import TABLE, USUAL, threshold
 
 TARGET = 0.95
 FAMILIES = [MahalanobisIMQ, Huber, Tukey, Welsch, MahalanobisThreshold]

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wolf
-from wolf.audit.explain import pairing
-from wolf.audit.explain.findings import CAUSES
-from wolf.audit.explain.pairing import Hit, repaired
-from wolf.audit.explain.responses import Pattern, Responses
-from wolf.audit.explain.scanning import Spot, Sums, limits, patterns
-from wolf.audit.explain.searching import STEP, Search
-from wolf.audit.explain.spreads import changes
+from wolf.diagnostics.faults import edge_pairing
+from wolf.diagnostics.faults.edge_pairing import Hit, repaired
+from wolf.diagnostics.faults.glr_scan import Spot, Sums, limits, patterns
+from wolf.diagnostics.faults.greedy_search import STEP, Search
+from wolf.diagnostics.faults.result import CAUSES
+from wolf.diagnostics.faults.signatures import Pattern, Responses
+from wolf.diagnostics.faults.variance_changes import changes
 
 pytestmark = pytest.mark.thorough  # what tests/test_explain.py touches too
 
@@ -131,7 +131,7 @@ def test_hardly_any_clean_series_has_a_cause_by_the_default(bench):
 
 def test_a_bias_of_one_sensor_among_several_is_no_level_shift():
     """The others tell, even if it lasts to the end; where all move it is a level shift."""
-    ys = wolf.simulate.trajectory(SENSORS, STEPS, key=1).measurements.copy()
+    ys = wolf.simulate.trajectories(SENSORS, STEPS, key=1).measurements.copy()
     alone, together = ys.copy(), ys.copy()
     alone[200:, 1] += 8.0
     together[200:] += 8.0
@@ -229,11 +229,11 @@ def test_two_steps_that_cancel_are_one_run(bench_models):
 
 def test_edges_that_are_too_many_are_left_as_they_are(bench_models):
     _, model = bench_models
-    steps = [Hit(Spot(9.0, 20 * k, STEP, 0), np.array([8.0 * (-1) ** k])) for k in range(2 * pairing.MOST)]
+    steps = [Hit(Spot(9.0, 20 * k, STEP, 0), np.array([8.0 * (-1) ** k])) for k in range(2 * edge_pairing.MOST)]
     wrong, _ = repaired(np.zeros((STEPS, 1)), Responses(model), steps)
-    assert {hit.spot.step for hit in wrong} <= {hit.spot.step for hit in steps[-pairing.MOST :]}
-    drifts = [Hit(Spot(9.0, 20 * k, Pattern("ramp", 200), 0), np.array([8.0])) for k in range(2 * pairing.MOST)]
-    assert all(len(group) <= pairing.MOST for group in pairing.beside_drifts(drifts))
+    assert {hit.spot.step for hit in wrong} <= {hit.spot.step for hit in steps[-edge_pairing.MOST :]}
+    drifts = [Hit(Spot(9.0, 20 * k, Pattern("ramp", 200), 0), np.array([8.0])) for k in range(2 * edge_pairing.MOST)]
+    assert all(len(group) <= edge_pairing.MOST for group in edge_pairing.beside_drifts(drifts))
 
 
 @pytest.mark.parametrize("name", ["level", "trend", "tracking"])

@@ -9,8 +9,8 @@ import pytest
 from scipy import optimize, stats
 
 import wolf
-from wolf.audit.certificate import sphere, stress
-from wolf.noise import ScaleMixture
+from wolf.diagnostics.certificate import monte_carlo, worst_direction
+from wolf.inference.noise import ScaleMixture
 
 pytestmark = pytest.mark.thorough  # a part that the quick tests touch elsewhere
 
@@ -36,7 +36,7 @@ def skewed():
 
 @pytest.fixture(scope="module")
 def skewed_ys(skewed):
-    return wolf.simulate.trajectory(skewed, 40, key=5).measurements
+    return wolf.simulate.trajectories(skewed, 40, key=5).measurements
 
 
 @pytest.fixture(scope="module")
@@ -176,7 +176,7 @@ def test_farthest_point_is_the_best_of_all_directions():
     cases = [(rng.normal(size=(3, 2)), scale * rng.normal(size=3)) for scale in (0.0, 0.1, 1.0, 10.0) for _ in range(5)]
     cases += [(np.diag([2.0, 1.0]), np.array([0.0, 0.1])), (np.eye(2), np.zeros(2)), (np.zeros((2, 2)), np.ones(2))]
     for maps, target in cases:
-        z, value = sphere.farthest(maps, target)
+        z, value = worst_direction.farthest(maps, target)
         best = ((maps @ circle - target[:, None]) ** 2).sum(0).max()
         np.testing.assert_allclose(np.linalg.norm(z), 1.0, rtol=1e-12)
         np.testing.assert_allclose(value, best, rtol=1e-6)
@@ -185,7 +185,7 @@ def test_farthest_point_is_the_best_of_all_directions():
 def test_false_alarms_of_a_gate_are_those_of_its_law(gate):
     entry = gate["false alarms"]
     assert entry.how == "simulated"
-    assert entry.trials == 24 * stress.LEVELS
+    assert entry.trials == 24 * monte_carlo.LEVELS
     assert abs(entry.value - stats.chi2(1).sf(GATE)) < 4 * entry.error
 
 
@@ -208,7 +208,7 @@ def test_simulated_entries_do_not_depend_on_units(level, gate):
 def test_kalman_filter_recovers_from_every_jump_and_bears_no_outliers(level, gate):
     found = wolf.certify(level, "KF", trials=24, steps=120)
     assert found["efficiency"].value == 1.0
-    assert found["position jump"].details["deviations"] == stress.JUMPS[-1]
+    assert found["position jump"].details["deviations"] == monte_carlo.JUMPS[-1]
     assert found["position jump"].details["steps"] < 120
     assert found["breakdown"].value < 0.01 < 0.2 < gate["breakdown"].value
 
@@ -286,7 +286,7 @@ def test_model_that_varies_in_time_needs_a_series(skewed, skewed_ys):
 
 def test_recovery_is_ten_usual_steps_in_a_row():
     distances = np.array([[9.0, 1.0] * 10 + [1.0] * 10, [1.0] * 30, [9.0] * 30])
-    assert stress.steps_to_recover(distances, 2.0).tolist() == [19.0, 0.0, np.inf]
+    assert monte_carlo.steps_to_recover(distances, 2.0).tolist() == [19.0, 0.0, np.inf]
 
 
 @pytest.mark.parametrize(
@@ -357,7 +357,7 @@ def test_what_a_won_vote_does_is_said_and_is_what_the_filter_does():
 @pytest.fixture(scope="module")
 def default(level):
     """The default along a series: its measurements, and its certificate."""
-    ys = wolf.simulate.trajectory(level, 40, key=5).measurements
+    ys = wolf.simulate.trajectories(level, 40, key=5).measurements
     return ys, wolf.certify(level, "Adaptive", ys=ys, trials=0)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import wolf
-from wolf.numerics.fingerprints import fingerprint
+from wolf.numerics.hashing import fingerprint
 from wolf.numerics.pytree import from_dict, to_dict
 
 SLOPE = 2.0

@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 from scipy.linalg import solve_discrete_are
 
 import wolf
-from wolf.choosing import scores, steady
-from wolf.choosing.periods import find_seasons
-from wolf.models.named import parse
-from wolf.readings import scales
+from wolf.diagnostics.faults import local_scale
+from wolf.engine import steady_state
+from wolf.fitting.select import predictive_score
+from wolf.fitting.select.seasonality import find_seasons
+from wolf.models.registry import parse
 
 
 def noisy(seed=0, count=600):
@@ -22,7 +23,7 @@ def noisy(seed=0, count=600):
 def test_the_settled_gain_solves_the_riccati_equation(level, slope):
     dynamics, row = np.array([[1.0, 1.0], [0.0, 1.0]]), np.array([1.0, 0.0])
     noise = np.diag([10.0**level, 10.0**slope])
-    found = steady.settle(dynamics, row, noise[None], np.ones(1))
+    found = steady_state.settle(dynamics, row, noise[None], np.ones(1))
     cov = solve_discrete_are(dynamics.T, row[:, None], noise, np.eye(1))
     np.testing.assert_allclose(found.variance[0], cov[0, 0] + 1, rtol=1e-6)
     np.testing.assert_allclose(found.gain[0], cov @ row / (cov[0, 0] + 1), rtol=1e-6)
@@ -32,8 +33,8 @@ def test_the_walk_is_the_kalman_filter_once_it_has_settled():
     ys = np.cumsum(0.3 * noisy()) + noisy(1)
     model = wolf.models.local_level(0.09, 1.0)
     expected = wolf.filter(model, ys, method="KF").residuals[:, 0]
-    found = steady.settle(np.eye(1), np.ones(1), np.array([[[0.09]]]), np.ones(1))
-    errors = steady.walk(ys, np.eye(1), np.ones(1), found.gain, np.zeros(1), np.full(1, np.inf))[:, 0]
+    found = steady_state.settle(np.eye(1), np.ones(1), np.array([[[0.09]]]), np.ones(1))
+    errors = steady_state.walk(ys, np.eye(1), np.ones(1), found.gain, np.zeros(1), np.full(1, np.inf))[:, 0]
     np.testing.assert_allclose(errors[300:], expected[300:], atol=1e-9)
 
 
@@ -41,7 +42,7 @@ def test_the_score_of_gaussian_errors_is_their_log_density_up_to_the_price_of_ou
     from scipy.stats import norm
 
     errors = noisy(3, 4000)[:, None]
-    told = scores.score(errors).total[0]
+    told = predictive_score.score(errors).total[0]
     assert told == pytest.approx(norm.logpdf(errors, scale=errors.std()).sum(), abs=4.0)
 
 
@@ -154,6 +155,6 @@ def test_errors_that_are_usual_at_an_hour_are_no_faults_there():
     rng = np.random.default_rng(4)
     errors, hours = rng.normal(size=2400), np.arange(2400)
     errors[(hours % 24 == 7) & (rng.random(2400) < 0.3)] *= 8.0  # three mornings of ten
-    scale = scales.season_scale(errors, np.ones(2400, bool), hours, 24.0)
+    scale = local_scale.season_scale(errors, np.ones(2400, bool), hours, 24.0)
     assert np.all(scale[hours % 24 == 7] > 2.0)
     assert np.all(scale[hours % 24 != 7] == 1.0)

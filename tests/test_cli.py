@@ -13,7 +13,8 @@ import pytest
 from click.testing import CliRunner
 
 import wolf
-from wolf.cli import demo, main, progress
+from wolf.cli import main, progress
+from wolf.cli.commands import demo
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 PNG = b"\x89PNG\r\n\x1a\n"

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import wolf
-from wolf.choosing import rounding, straight
+from wolf.cleaning import Options, clean
 from wolf.cli import main
-from wolf.readings import Options, clean
-from wolf.readings.shapes import longest_by_chance, run_ends, stuck_rows
+from wolf.diagnostics.faults.stuck_values import longest_by_chance, run_ends, stuck_rows
+from wolf.fitting.select import interpolated_rows, quantization
 
 HOURS = np.arange(1_500)
 
@@ -33,30 +33,30 @@ def test_the_step_of_rounded_readings_is_found_with_faults_among_them(step, seed
     rng = np.random.default_rng(seed)
     values = step * np.round(rng.normal(level, step, 400) / step)
     values[rng.choice(400, 12, replace=False)] += rng.normal(0.0, 20.0 * step, 12)
-    assert rounding.step_of(values) == pytest.approx(step)
+    assert quantization.step_of(values) == pytest.approx(step)
 
 
 @given(st.integers(0, 1_000))
 def test_readings_that_are_finer_than_their_noise_have_no_step(seed):
     rng = np.random.default_rng(seed)
-    assert rounding.step_of(rng.normal(size=300)) == 0.0
-    assert rounding.step_of(np.round(rng.normal(0.0, 100.0, 300))) == 0.0
-    assert rounding.step_of(np.array([np.nan, 1.0])) == 0.0
+    assert quantization.step_of(rng.normal(size=300)) == 0.0
+    assert quantization.step_of(np.round(rng.normal(0.0, 100.0, 300))) == 0.0
+    assert quantization.step_of(np.array([np.nan, 1.0])) == 0.0
     rain = np.where(rng.random(300) < 0.6, 0.0, rng.random(300))  # one value that comes again is no step
-    assert rounding.step_of(rain) == 0.0
+    assert quantization.step_of(rain) == 0.0
 
 
 def test_what_rounding_takes_away_has_the_variance_of_its_law():
     exact = np.random.default_rng(0).normal(0.0, 3.0, 200_000)
-    assert np.var(exact - np.round(exact)) == pytest.approx(rounding.variance_of(1.0), rel=0.02)
-    assert np.var(rounding.noise_of(1.0, 200_000)) == pytest.approx(rounding.variance_of(1.0), rel=0.02)
-    assert np.abs(rounding.noise_of(0.5, 1_000)).max() <= 0.25
+    assert np.var(exact - np.round(exact)) == pytest.approx(quantization.variance_of(1.0), rel=0.02)
+    assert np.var(quantization.noise_of(1.0, 200_000)) == pytest.approx(quantization.variance_of(1.0), rel=0.02)
+    assert np.abs(quantization.noise_of(0.5, 1_000)).max() <= 0.25
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_no_reading_is_less_noisy_than_it_is_rounded(seed):
     chosen = wolf.choose(np.round(slow(seed)))
-    assert chosen.parameters["obs_var"] >= rounding.variance_of(1.0)
+    assert chosen.parameters["obs_var"] >= quantization.variance_of(1.0)
     assert "readings are rounded to 1" in chosen.verdict
     assert "rounded" not in wolf.choose(slow(seed)).verdict
 
@@ -112,9 +112,9 @@ def test_readings_on_straight_lines_are_recognised_with_spikes_among_them(every,
     rows = np.arange(600)
     knots = rows[place % every :: every]
     values = np.interp(rows, knots, np.cumsum(rng.normal(size=len(knots))))
-    assert straight.every_of(values) == every
+    assert interpolated_rows.every_of(values) == every
     values[rng.choice(600, 12, replace=False)] += 10.0
-    assert straight.every_of(values) == every
+    assert interpolated_rows.every_of(values) == every
 
 
 @given(st.integers(0, 1_000))
@@ -123,7 +123,7 @@ def test_measured_readings_lie_on_no_lines(seed):
     noise = rng.normal(size=600)
     pattern = np.tile(rng.normal(0.0, 5.0, 6), 100)
     for values in (noise, np.cumsum(noise), pattern + noise, np.full(600, 3.0), 2.0 * np.arange(600), np.arange(15.0)):
-        assert straight.every_of(values) == 1
+        assert interpolated_rows.every_of(values) == 1
 
 
 def test_filled_in_readings_have_hardly_a_fault_and_it_is_told():

@@ -62,7 +62,7 @@ def test_intervals_hold_where_noise_lasts(memory, lowest):
     """5 % gross outliers; without a memory, told or found, the same method is overconfident."""
     rng = np.random.default_rng([3, int(10 * memory)])
     truth = with_noise_memory(PLANE, memory)
-    runs = [wolf.simulate.trajectory(truth, 400, int(k)) for k in rng.integers(1 << 30, size=20)]
+    runs = [wolf.simulate.trajectories(truth, 400, int(k)) for k in rng.integers(1 << 30, size=20)]
     states, ys = (np.stack([getattr(run, part) for run in runs]) for part in ("states", "measurements"))
     hit = rng.random(ys.shape[:2])[..., None] < 0.05
     ys = np.where(hit, ys + rng.uniform(-100, 100, ys.shape), ys)
@@ -78,7 +78,7 @@ def test_intervals_hold_where_noise_lasts(memory, lowest):
 
 
 def test_a_run_tells_that_residuals_last():
-    quiet, lasting = (wolf.simulate.trajectory(model, 400, 5) for model in (PLANE, with_noise_memory(PLANE, 0.9)))
+    quiet, lasting = (wolf.simulate.trajectories(model, 400, 5) for model in (PLANE, with_noise_memory(PLANE, 0.9)))
     for method in ("KF", "WoLF", None):
         assert "residuals last" not in repr(wolf.filter(PLANE, quiet.measurements, method=method))
         assert "with_noise_memory" in repr(wolf.filter(PLANE, lasting.measurements, method=method))
@@ -95,7 +95,7 @@ def test_the_default_tells_errors_of_a_few_steps_that_it_follows(model):
     """With a memory of 0.5 it takes half of the noise for dynamics, and residuals hardly last any more."""
     told = {}
     for name, truth in (("white", model), ("lasting", with_noise_memory(model, 0.5))):
-        ys = np.stack([wolf.simulate.trajectory(truth, 500, key).measurements for key in range(10)])
+        ys = np.stack([wolf.simulate.trajectories(truth, 500, key).measurements for key in range(10)])
         many = wolf.filter_many(model, ys)
         told[name] = sum("with_noise_memory" in " ".join(many[i].learned_noise.remarks) for i in range(10))
     assert told["white"] == 0
@@ -105,7 +105,7 @@ def test_the_default_tells_errors_of_a_few_steps_that_it_follows(model):
 @pytest.mark.parametrize("model", [PLANE, wolf.models.local_level(0.1, 1.0)], ids=["plane", "level"])
 def test_an_r_that_is_too_large_is_not_told_as_errors_that_last(model):
     """There is less noise than it says, but no more dynamics."""
-    ys = np.stack([wolf.simulate.trajectory(model, 500, key).measurements for key in range(10)])
+    ys = np.stack([wolf.simulate.trajectories(model, 500, key).measurements for key in range(10)])
     many = wolf.filter_many(model.scaled(1.0, 10.0), ys)
     laws = [many[i].learned_noise for i in range(10)]
     assert not any("errors that last" in " ".join(law.remarks) for law in laws)
@@ -140,7 +140,7 @@ def test_what_cannot_have_a_memory_is_refused_in_words(model, settings, words):
 def test_a_fit_finds_how_long_errors_last_under_outliers_and_a_wrong_r(model, memory):
     truth = with_noise_memory(model, memory)
     outliers = wolf.simulate.Additive(0.05, -50.0, 50.0)
-    ys = wolf.simulate.trajectory(truth, 600, key=4, outliers=outliers).measurements
+    ys = wolf.simulate.trajectories(truth, 600, key=4, outliers=outliers).measurements
     found = wolf.fit_noise_memory(model.scaled(1.0, 3.0), ys, restarts=0)
     assert found.parameters["memory"] == pytest.approx(memory, abs=0.1)
     assert found.parameters["share"] == pytest.approx(0.9, abs=0.15)
@@ -152,7 +152,7 @@ def test_a_fit_finds_how_long_errors_last_under_outliers_and_a_wrong_r(model, me
 def test_a_fit_finds_no_memory_where_there_is_none(model):
     outliers = wolf.simulate.Additive(0.05, -50.0, 50.0)
     for key in range(2):
-        ys = wolf.simulate.trajectory(model, 300, key, outliers=outliers).measurements
+        ys = wolf.simulate.trajectories(model, 300, key, outliers=outliers).measurements
         found = wolf.fit_noise_memory(model, ys, restarts=0)
         assert list(found.parameters) == ["noise", "dynamics"]
         assert found.model.state_dim == model.state_dim

@@ -9,8 +9,9 @@ import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
-from wolf import methods, models
-from wolf.cli import completing, main, pages
+from wolf import models
+from wolf.cli import main, manpage, shell_completion
+from wolf.inference import registry
 
 
 def brings(*words):
@@ -20,8 +21,8 @@ def brings(*words):
 
 
 def test_names_are_those_of_the_tables():
-    assert methods.names() == completing.METHODS
-    assert models.names() == completing.MODELS
+    assert registry.names() == shell_completion.METHODS
+    assert models.names() == shell_completion.MODELS
 
 
 def test_methods_models_and_files():
@@ -81,7 +82,7 @@ def test_scripts_work_in_their_shells(shell, tmp_path):
 
 
 def test_the_manual_has_every_command_and_every_option():
-    page, roff = pages.markdown(main), pages.roff(main)
+    page, roff = manpage.markdown(main), manpage.roff(main)
     for name, command in main.commands.items():
         assert f"## wolf {name}\n" in page
         assert f".SS wolf {name}" in roff

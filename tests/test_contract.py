@@ -14,8 +14,8 @@ import pytest
 from tests.rows import LONG, PARTS, rows
 
 import wolf
-from wolf.filters import Mode
-from wolf.numerics.older import enable_x64
+from wolf.inference.filters import Mode
+from wolf.numerics.jax_compat import enable_x64
 from wolf.numerics.pytree import cast, from_dict, to_dict
 
 # Ensembles have a contract of their own: tests/test_ensemble.py.
@@ -245,7 +245,7 @@ def test_config_is_printable_comparable_hashable_and_storable(name):
 @each_short_row
 @pytest.mark.parametrize("model", [LEVEL, RADAR], ids=["level", "radar"])
 def test_every_method_runs_on_every_kind_of_model(name, model):
-    data = wolf.simulate.trajectory(model, 20, key=3, initial=model.prior.mean)
+    data = wolf.simulate.trajectories(model, 20, key=3, initial=model.prior.mean)
     if needs_linear(name) and not model.linear:
         with pytest.raises(ValueError, match="needs a linear model; for functions use"):
             wolf.filter(model, data.measurements, method=name)
@@ -264,7 +264,7 @@ def test_every_method_runs_on_every_kind_of_model(name, model):
 @each_method
 @pytest.mark.parametrize("model", [LEVEL, RADAR], ids=["level", "radar"])
 def test_many_series_agree_with_one_for_every_method(name, model):
-    data = wolf.simulate.trajectory(model, 20, key=3, initial=model.prior.mean)
+    data = wolf.simulate.trajectories(model, 20, key=3, initial=model.prior.mean)
     if name in DRAWN or (needs_linear(name) and not model.linear):
         pytest.skip("other draws for each series, or refused")
     one = wolf.filter(model, data.measurements, method=name, save="means").means

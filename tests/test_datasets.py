@@ -6,12 +6,12 @@ from click.testing import CliRunner
 
 import wolf
 from wolf.cli import main
-from wolf.datasets import make
+from wolf.simulate.datasets import generate
 
 
 @pytest.mark.parametrize("name", wolf.datasets.names())
 def test_files_are_what_their_script_makes(name):
-    assert wolf.datasets.path(name).read_text() == make.text_of(name)
+    assert wolf.datasets.path(name).read_text() == generate.text_of(name)
 
 
 @pytest.mark.parametrize("name", wolf.datasets.names())

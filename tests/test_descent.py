@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 import wolf
-from wolf.fitting.descent import asking, descend, drive
-from wolf.fitting.problem import Problem
+from wolf.fitting.objective import Problem
+from wolf.fitting.optimizer import asking, descend, drive
 from wolf.fitting.transforms import Transform
 
 

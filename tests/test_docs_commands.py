@@ -29,7 +29,7 @@ def test_every_command_of_a_page_runs(page, tmp_path, monkeypatch):
 
 
 def test_the_model_files_of_the_documentation_are_one_model(tmp_path, monkeypatch):
-    from wolf.models.named import parse
+    from wolf.models.registry import parse
 
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```toml\n(.*?)```", (DOCS / "readings.md").read_text(), re.S)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import wolf
-from wolf.engine import run
+from wolf.engine import scan
 from wolf.engine.measurements import clean, is_wild
 
 ROOT = Path(wolf.__file__).parent
@@ -37,7 +37,7 @@ def calls_of_filters(source):
 def test_only_the_driver_and_wrappers_call_filters():
     paths = [path for path in ROOT.rglob("*.py") if path.relative_to(ROOT).parts[0] not in CALLERS]
     found = [f"{path.relative_to(ROOT)}:{line}" for path in paths for line in calls_of_filters(path.read_text())]
-    assert not found, f"use wolf.engine.run (step, run_filter, or predict and update) in {', '.join(found)}"
+    assert not found, f"use wolf.engine.scan (step, run_filter, or predict and update) in {', '.join(found)}"
 
 
 def test_check_of_callers_finds_a_body_and_passes_the_rest():
@@ -55,11 +55,11 @@ def test_predict_then_update_is_step(x64, name, update_first):
     F = np.stack([np.array([[1.0, 0.1 * t], [0.0, 1.0]]) for t in range(3)])
     model = wolf.LinearModel(F, np.eye(1, 2), 0.1 * np.eye(2), np.eye(1), np.zeros(2), np.eye(2))
     method, key = wolf.methods.make(name), jax.random.key(0)
-    whole = halves = run.init(model, method, key)
+    whole = halves = scan.init(model, method, key)
     for y in jnp.array([[1.0], [jnp.nan], [jnp.inf]]):
-        whole, _ = run.step(model, method, whole, y, key=key, update_first=update_first)
-        ahead = run.predict(model, method, halves, key=key, update_first=update_first)
-        halves, _ = run.update(model, method, ahead, y, key=key)
+        whole, _ = scan.step(model, method, whole, y, key=key, update_first=update_first)
+        ahead = scan.predict(model, method, halves, key=key, update_first=update_first)
+        halves, _ = scan.update(model, method, ahead, y, key=key)
     jax.tree.map(np.testing.assert_array_equal, whole, halves)
 
 

@@ -8,10 +8,10 @@ from scipy.linalg import sqrtm
 from scipy.optimize import linear_sum_assignment
 
 import wolf
-from wolf import ensembles
 from wolf.engine.measurements import clean
-from wolf.ensembles.sight import innovation_scores, look
-from wolf.numerics.older import enable_x64
+from wolf.inference import ensembles
+from wolf.inference.ensembles.observation_ensemble import innovation_scores, look
+from wolf.numerics.jax_compat import enable_x64
 from wolf.numerics.pytree import cast, from_dict, to_dict
 
 NAMES = [name for name in wolf.methods.names() if isinstance(wolf.methods.make(name), wolf.EnsembleFilter)]
@@ -162,7 +162,7 @@ def test_likelihood_and_nis_are_those_of_a_dense_gaussian(members, x64):
 )
 def test_a_pooled_weight_needs_no_dense_matrix(weight, x64):
     """More observations than members, against the same weight given dense covariances."""
-    from wolf.ensembles.weighing import weigh
+    from wolf.inference.ensembles.robust_weights import weigh
 
     model, states, y, _ = deviations(6, 12, 6, 5)
     y[2] = np.nan
@@ -227,7 +227,7 @@ def test_correlated_noise_is_taken_whole():
 
 
 def test_rotation_keeps_mean_and_covariance(rng, x64):
-    from wolf.ensembles.analysis import rotated
+    from wolf.inference.ensembles.analysis import rotated
 
     anomalies = rng.normal(size=(9, 4))
     anomalies -= anomalies.mean(0)
@@ -297,7 +297,7 @@ def test_near_observations_are_all_that_a_taper_leaves():
 
 @rows(NAMES)
 def test_it_runs_follows_the_truth_and_repeats(name, tracking):
-    data = wolf.simulate.trajectory(tracking, STEPS, key=3)
+    data = wolf.simulate.trajectories(tracking, STEPS, key=3)
     ys = data.measurements.copy()
     ys[5], ys[9, 1] = np.nan, np.nan
     out, again = (wolf.filter(tracking, ys, method=name, key=1) for _ in range(2))
@@ -371,7 +371,7 @@ def test_pure_layer_keeps_the_dtype_and_promotes_nothing(name, dtype, tracking, 
 
 
 def test_step_scan_chunks_and_online_agree(tracking, tmp_path):
-    ys = wolf.simulate.trajectory(tracking, 24, key=3, outliers=wolf.simulate.StudentT(3.0)).measurements
+    ys = wolf.simulate.trajectories(tracking, 24, key=3, outliers=wolf.simulate.StudentT(3.0)).measurements
     method = wolf.methods.make("WoLF-ETKF", num_members=12, inflation=ensembles.Adaptive())
     out = wolf.filter(tracking, ys, method=method, key=5)
     parts = list(wolf.filter_chunks(tracking, (ys[:12], ys[12:]), method=method, key=5, save="all"))
@@ -409,7 +409,7 @@ def test_variances_and_diagonal_matrices_are_the_same_model(rng):
     assert wolf.smooth(slim, a).means.shape == (12, 3)
     assert wolf.forecast(slim, a, 3).means.shape == (3, 3)
     assert wolf.Online(slim, "EKF").step(ys[0]).weight == 1
-    first, second = (wolf.simulate.trajectory(model, 5, key=0) for model in (slim, full))
+    first, second = (wolf.simulate.trajectories(model, 5, key=0) for model in (slim, full))
     np.testing.assert_allclose(first.measurements, second.measurements, rtol=1e-9)
 
 

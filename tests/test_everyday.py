@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from pyarrow import csv as arrow_csv
 
 import wolf
-from wolf.cli import columns as finding
+from wolf.cleaning import column_roles as finding
+from wolf.cleaning import io
+from wolf.cleaning.io import date_formats, number_formats
+from wolf.cleaning.load import Reading, load
 from wolf.cli import main
-from wolf.cli.readings import Reading, load
-from wolf.numerics import months as calendar
-from wolf.readings import files, suspects
-from wolf.readings.files import dates, numerals
+from wolf.diagnostics.faults import sentinel_values
+from wolf.numerics import calendar_months as calendar
 
 KNOWN = ["--set", "level_var=0.1", "--set", "obs_var=1"]
 ROWS = 30
@@ -71,17 +72,17 @@ WRITTEN = {
 @pytest.mark.parametrize("kind", WRITTEN)
 def test_numbers_are_read_as_people_write_them(kind):
     cells, expected = WRITTEN[kind]
-    held = files.Table("some.csv", pa.table({"v": pa.chunked_array([cells])}), "csv", ";", lambda: iter(()))
-    found = files.number_column(held, "v")
+    held = io.Table("some.csv", pa.table({"v": pa.chunked_array([cells])}), "csv", ";", lambda: iter(()))
+    found = io.number_column(held, "v")
     np.testing.assert_array_equal(found.values, expected)
     assert found.bad == []
 
 
 def test_cells_in_another_style_than_the_others_are_told():
     for cells in (["1,5", "20.5", "21.5"], ["12%", "13", "14"], ["$3", "4", "5"], ["1.2.3", "2", "3"]):
-        held = files.Table("some.csv", pa.table({"v": pa.chunked_array([cells])}), "csv", ";", lambda: iter(()))
+        held = io.Table("some.csv", pa.table({"v": pa.chunked_array([cells])}), "csv", ";", lambda: iter(()))
         with pytest.raises(ValueError, match=r"row 1 \(line 2 of the file\)"):
-            files.number_column(held, "v")
+            io.number_column(held, "v")
 
 
 @given(
@@ -91,16 +92,16 @@ def test_cells_in_another_style_than_the_others_are_told():
 def test_numbers_come_back_whatever_their_marks(values, marks):
     thousands, decimal = marks
     cells = [f"{x:,.2f}".replace(",", "t").replace(".", decimal).replace("t", thousands) for x in values]
-    style = numerals.find_style(cells, ";")
-    parsed, bad = numerals.parse(pa.chunked_array([cells]), style)
+    style = number_formats.find_style(cells, ";")
+    parsed, bad = number_formats.parse(pa.chunked_array([cells]), style)
     assert bad == []
     np.testing.assert_allclose(parsed.to_numpy(), values)
 
 
 def test_only_one_thousand_and_more_is_told_to_be_unclear():
-    assert not numerals.find_style(["1,234", "5,678"], ",").sure
-    assert numerals.find_style(["1,234", "5,678"], ";").decimal == ","
-    assert numerals.find_style(["1,234", "5,678"], ";", decimal=".").grouped
+    assert not number_formats.find_style(["1,234", "5,678"], ",").sure
+    assert number_formats.find_style(["1,234", "5,678"], ";").decimal == ","
+    assert number_formats.find_style(["1,234", "5,678"], ";", decimal=".").grouped
     result = invoke("filter", write(table([f'"1,{100 + 7 * i % 5}"' for i in range(ROWS)])), *KNOWN)
     assert "--decimal ," in result.output
 
@@ -120,7 +121,7 @@ def test_codes_for_nothing_are_told_and_taken_out_when_asked():
     told = invoke("filter", "in.csv", *KNOWN, "--missing", "-999").output
     assert "3 values of 'value' taken as missing" in told
     assert "missing       3 of 30 values" in told
-    assert suspects.codes(np.array([*range(900, 1100), 999.0, 999.0])) == {}
+    assert sentinel_values.codes(np.array([*range(900, 1100), 999.0, 999.0])) == {}
 
 
 def test_a_code_for_nothing_moves_neither_the_choice_nor_the_rest_of_the_series():
@@ -140,22 +141,22 @@ def test_a_code_for_nothing_moves_neither_the_choice_nor_the_rest_of_the_series(
 
 def test_what_a_broken_chip_says_again_and_again_is_a_code_and_no_limit():
     values = wolf.datasets.load("thermometer").values[:, 0]
-    assert suspects.codes(values) == {-127.0: 13, 85.0: 15}
+    assert sentinel_values.codes(values) == {-127.0: 13, 85.0: 15}
     told = " ".join(load(str(wolf.datasets.path("thermometer"))).notes)
     assert "add --missing 85" in told
     assert "the limit" not in told
     tail = (
         np.random.default_rng(0).geometric(0.3, 5000).astype(float)
     )  # counts: the largest are rare and close together
-    assert suspects.codes(tail) == suspects.limits(tail) == {}
+    assert sentinel_values.codes(tail) == sentinel_values.limits(tail) == {}
 
 
 def test_a_limit_of_the_sensor_is_told_and_rounding_is_not():
     rng = np.random.default_rng(0)
     values = rng.normal(size=500).round(2)
-    assert suspects.limits(np.minimum(values, 1.0)) == {1.0: int((values >= 1.0).sum())}
-    assert suspects.limits(values) == suspects.limits(values.round(1)) == {}
-    assert suspects.limits(np.maximum(values, 0.0)) == {}  # as rain
+    assert sentinel_values.limits(np.minimum(values, 1.0)) == {1.0: int((values >= 1.0).sum())}
+    assert sentinel_values.limits(values) == sentinel_values.limits(values.round(1)) == {}
+    assert sentinel_values.limits(np.maximum(values, 0.0)) == {}  # as rain
 
 
 def test_a_sensor_that_always_says_the_same_is_no_limit_of_the_others():
@@ -198,40 +199,40 @@ def as_pandas(cells):
 
 @pytest.mark.parametrize("kind", DATES)
 def test_dates_are_those_that_pandas_reads(kind):
-    held = files.Table("some.csv", pa.table({"t": pa.chunked_array([DATES[kind]])}), "csv", ",", lambda: iter(()))
-    axis = files.time_column(held, "t")
+    held = io.Table("some.csv", pa.table({"t": pa.chunked_array([DATES[kind]])}), "csv", ",", lambda: iter(()))
+    axis = io.time_column(held, "t")
     expected = as_pandas(DATES[kind]).to_numpy().astype("datetime64[ns]").astype(np.int64)
     assert axis.origin == expected[0]
     np.testing.assert_allclose(axis.stamps, (expected - expected[0]) / 1e9)
     if kind not in ("fractions", "European with one digit", "American with halves of a day", "ISO 8601 without zeros"):
         assert axis.write(axis.stamps) == DATES[kind]
-    assert files.is_time(held, "t")
+    assert io.is_time(held, "t")
 
 
 @given(st.dates(date(1700, 1, 1), date(2200, 1, 1)))
 def test_a_date_is_the_same_in_every_order(day):
     cells = {"day first": day.strftime("%d.%m.%Y"), "month first": day.strftime("%m/%d/%Y")}
     for kind, cell in cells.items():
-        assert dates.parse(pa.array([cell]), kind)[0] == np.datetime64(day)
+        assert date_formats.parse(pa.array([cell]), kind)[0] == np.datetime64(day)
 
 
 def test_dates_in_either_order_are_told_apart_by_their_steps_or_asked_for():
     even = [f"01/{i:02d}/2024" for i in range(1, 12)]
-    assert dates.find_shape(even).kind == "month first"
-    assert dates.find_shape([f"{i:02d}/01/2024" for i in range(1, 12)]).kind == "day first"
+    assert date_formats.find_shape(even).kind == "month first"
+    assert date_formats.find_shape([f"{i:02d}/01/2024" for i in range(1, 12)]).kind == "day first"
     with pytest.raises(LookupError, match="--day-first or --month-first"):
-        dates.find_shape(["01/02/2024", "01/05/2024", "01/06/2024"])
-    assert dates.find_shape(["01/02/2024"], day_first=True).kind == "day first"
+        date_formats.find_shape(["01/02/2024", "01/05/2024", "01/06/2024"])
+    assert date_formats.find_shape(["01/02/2024"], day_first=True).kind == "day first"
     late = [*(["01/02/2024"] * 1500), "13/02/2024"]
-    held = files.Table("some.csv", pa.table({"t": pa.chunked_array([late])}), "csv", ",", lambda: iter(()))
-    assert files.time_column(held, "t").stamps[-1] == 12 * 86400
+    held = io.Table("some.csv", pa.table({"t": pa.chunked_array([late])}), "csv", ",", lambda: iter(()))
+    assert io.time_column(held, "t").stamps[-1] == 12 * 86400
 
 
 def test_a_date_that_is_not_there_is_told_with_its_row():
     days = ["30.01.2024", "31.01.2024", "30.02.2024"]
-    held = files.Table("some.csv", pa.table({"t": pa.chunked_array([days])}), "csv", ",", lambda: iter(()))
+    held = io.Table("some.csv", pa.table({"t": pa.chunked_array([days])}), "csv", ",", lambda: iter(()))
     with pytest.raises(ValueError, match=r"row 3 \(line 4 of the file\): '30.02.2024'"):
-        files.time_column(held, "t")
+        io.time_column(held, "t")
 
 
 def test_european_files_are_filtered_and_looked_ahead_of_in_their_style():
@@ -401,7 +402,7 @@ def test_the_value_is_no_identifier_constant_or_part_of_a_date():
     found = load(write([names, *rows]))
     assert found.names == ["temperature"]
     assert "'constant', which is always the same" in found.notes[-1]
-    kinds = {column.name: column.kind for column in finding.describe(files.read_table("in.csv"))}
+    kinds = {column.name: column.kind for column in finding.describe(io.read_table("in.csv"))}
     assert kinds["id"] == kinds["loggingSample"] == "count"
     assert kinds["year"] == "constant"
     assert kinds["day"] == "calendar"
@@ -503,10 +504,10 @@ def test_parts_of_dates_are_put_together_and_taken_apart(moments, count):
     blank = {"day": 1, "hour": 0, "minute": 0, "second": 0, "microsecond": 0}
     moments = [each.replace(**{unit: first for unit, first in blank.items() if unit not in units}) for each in moments]
     parts = {unit: [getattr(each, unit) for each in moments] for unit in units}
-    axis = files.parts_axis(files.Table("some.csv", pa.table(parts), "csv", ",", lambda: iter(())), units)
+    axis = io.parts_axis(io.Table("some.csv", pa.table(parts), "csv", ",", lambda: iter(())), units)
     expected = np.array(moments, "datetime64[s]") - np.datetime64(moments[0], "s")
     np.testing.assert_array_equal(axis.stamps, expected.astype(float))
-    assert files.write_parts(axis, axis.stamps, units) == parts
+    assert io.write_parts(axis, axis.stamps, units) == parts
 
 
 def test_year_month_and_day_in_three_columns_are_one_date():

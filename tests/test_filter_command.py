@@ -12,10 +12,10 @@ from pyarrow import csv as arrow_csv
 from pyarrow import feather, parquet
 
 import wolf
+from wolf.cleaning import io
 from wolf.cli import main
-from wolf.cli.streaming import make_bank
-from wolf.readings import files
 from wolf.results import describe_method
+from wolf_fleet.cli.stream import make_bank
 
 STEPS = 200
 OUTLIERS = [40, 41, 90, 150]
@@ -382,7 +382,7 @@ def test_a_file_that_may_not_be_read_or_written_is_one_line(folder, values, monk
     def refuse(*arguments):
         raise PermissionError(13, "Permission denied", "readings.csv")
 
-    monkeypatch.setattr(files.reading, "_map", refuse)
+    monkeypatch.setattr(io.reading, "_map", refuse)
     result = invoke("filter", "readings.csv")
     assert result.exit_code == 2
     assert result.stderr.splitlines()[-1] == "Error: Permission denied: readings.csv"
@@ -402,7 +402,7 @@ def test_a_write_that_fails_leaves_the_old_file(folder, values, monkeypatch):
         arguments[0].write(b"half")
         raise OSError(28, "No space left on device", "out.csv")
 
-    monkeypatch.setattr(files.writing, "_write", fail)
+    monkeypatch.setattr(io.writing, "_write", fail)
     result = invoke("filter", "readings.csv", "--out", "out.csv")
     assert result.exit_code == 2
     assert "No space left" in result.stderr
@@ -411,17 +411,17 @@ def test_a_write_that_fails_leaves_the_old_file(folder, values, monkeypatch):
 
 
 def test_long_series_are_chunked_and_fitted_on_a_sample(folder, monkeypatch):
-    from wolf.readings import engine
+    from wolf.cleaning import runs
 
     model = wolf.models.local_level(0.1, 1.0, wolf.Gaussian([0.0], [[1.0]]))
-    ys = wolf.simulate.trajectory(model, 1000, 1, wolf.simulate.Additive(0.05, -50.0, 50.0)).measurements
+    ys = wolf.simulate.trajectories(model, 1000, 1, wolf.simulate.Additive(0.05, -50.0, 50.0)).measurements
     Path("long.csv").write_text("\n".join(["value", *map(cell, ys[:, 0])]))
     known = ("--set", "level_var=0.1", "--set", "obs_var=1")
     invoke("filter", "long.csv", "--out", "whole.csv", "--live", *known)
-    monkeypatch.setattr(engine, "CHUNK", 256)
+    monkeypatch.setattr(runs, "CHUNK", 256)
     invoke("filter", "long.csv", "--out", "chunks.csv", "--live", *known)
     np.testing.assert_allclose(read("chunks.csv")["mean"], read("whole.csv")["mean"], rtol=1e-12)
-    monkeypatch.setattr(engine, "FIT_ROWS", 256)
+    monkeypatch.setattr(runs, "FIT_ROWS", 256)
     assert "on a sample: rows 373 to 628 of 1,000" in invoke("filter", "long.csv", *LEVEL).stdout
 
 
@@ -482,8 +482,8 @@ def test_models_are_listed():
 
 def test_dates_with_zones_and_semicolons_are_read(folder):
     Path("comma.csv").write_text("when;y\n2024-05-01T10:00:00Z;1,5\n")
-    table = files.read_table("comma.csv")
-    assert files.number_column(table, "y").values.tolist() == [1.5]
-    axis = files.time_column(table, "when")
+    table = io.read_table("comma.csv")
+    assert io.number_column(table, "y").values.tolist() == [1.5]
+    axis = io.time_column(table, "when")
     assert axis.zoned
     assert axis.write(np.array([3600.0])) == ["2024-05-01T11:00:00Z"]

@@ -15,10 +15,9 @@ import numpy as np
 import pytest
 
 import wolf
-from wolf import interrupts
-from wolf.numerics import compiled
-from wolf.numerics.importing import uncollected
 from wolf.numerics.precision import precision
+from wolf.runtime import compilation_cache, signals
+from wolf.runtime.gc_pause import uncollected
 
 FILTER = "import wolf, numpy as np; m = wolf.models.local_level(level_var=0.1, obs_var=1.0); "
 FILTER += "print(wolf.filter(m, np.arange(50.0), engine='xla').means.sum().hex())"
@@ -148,7 +147,7 @@ def test_command_waits_for_threads_that_are_at_work(tmp_path):
 
 
 def test_other_programs_end_as_they_always_do():
-    assert interrupts.leave(0) is None
+    assert signals.leave(0) is None
 
 
 def test_imports_leave_the_collector_as_it_was():
@@ -179,10 +178,10 @@ def test_what_somebody_froze_stays_frozen():
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv(compiled.SWITCH, str(tmp_path))
-    compiled.folder.cache_clear()
+    monkeypatch.setenv(compilation_cache.SWITCH, str(tmp_path))
+    compilation_cache.folder.cache_clear()
     yield tmp_path
-    compiled.folder.cache_clear()
+    compilation_cache.folder.cache_clear()
 
 
 def test_programs_are_kept_inside_the_context_alone(folder):
@@ -210,33 +209,33 @@ def test_folder_of_the_user_is_used_instead(folder, tmp_path_factory):
 
 @pytest.mark.parametrize("word", ["off", "0", "OFF"])
 def test_nothing_is_kept_when_switched_off(word, folder, monkeypatch):
-    monkeypatch.setenv(compiled.SWITCH, word)
-    assert compiled.folder() is None
+    monkeypatch.setenv(compilation_cache.SWITCH, word)
+    assert compilation_cache.folder() is None
     with precision("float64"):
         assert jax.config.jax_compilation_cache_dir is None
 
 
 def test_folder_that_cannot_be_had_is_done_without(folder, monkeypatch):
     (folder / "file").write_text("")
-    monkeypatch.setenv(compiled.SWITCH, str(folder / "file"))
-    assert compiled.folder() is None
+    monkeypatch.setenv(compilation_cache.SWITCH, str(folder / "file"))
+    assert compilation_cache.folder() is None
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="owners are a matter of POSIX")
 def test_folder_of_somebody_else_is_not_used(folder, monkeypatch):
     monkeypatch.setattr(os, "getuid", lambda: 4242)
-    assert compiled.folder() is None
+    assert compilation_cache.folder() is None
 
 
 def test_oldest_programs_go_when_there_are_too_many(folder, monkeypatch):
-    monkeypatch.setattr(compiled, "LARGEST", 1000)
-    place = Path(compiled.folder())
+    monkeypatch.setattr(compilation_cache, "LARGEST", 1000)
+    place = Path(compilation_cache.folder())
     for age in range(20):
         path = place / f"{age:02}-cache"
         path.write_bytes(bytes(100))
         os.utime(path, (1e9 - age, 1e9 - age))
-    compiled.folder.cache_clear()
-    compiled.folder()
+    compilation_cache.folder.cache_clear()
+    compilation_cache.folder()
     assert [path.name for path in sorted(place.iterdir())] == [f"{age:02}-cache" for age in range(7)]
 
 

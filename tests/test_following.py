@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wolf.noise import LearnedLevels, following
-from wolf.noise.slopes import Information, Pair, Rise, Slopes
-from wolf.numerics.older import enable_x64
+from wolf.inference.noise import LearnedLevels, noise_scale_rml
+from wolf.inference.noise.sensitivities import Information, Pair, Rise, Slopes
+from wolf.numerics.jax_compat import enable_x64
 
 pytestmark = pytest.mark.thorough  # a part that the quick tests touch elsewhere
 
@@ -20,7 +20,9 @@ BOTH, NOISE_ONLY = Pair(noise=True, dynamics=True), Pair(noise=True, dynamics=Fa
 
 def begin(calm=1.0):
     sure = Pair(*map(jnp.asarray, SURE))
-    return following.start(sure, Slopes(jnp.zeros(1), jnp.zeros((1, 1))), jnp.ones(()))._replace(calm=jnp.asarray(calm))
+    return noise_scale_rml.start(sure, Slopes(jnp.zeros(1), jnp.zeros((1, 1))), jnp.ones(()))._replace(
+        calm=jnp.asarray(calm)
+    )
 
 
 @jax.jit
@@ -30,7 +32,7 @@ def feed(levels, slopes):
     def body(levels, slope):
         found = Rise(jnp.sqrt(MORE.noise) * slope, 0.0 * slope, 0.0 * slope)
         more = Information(*(each + 0.0 * slope for each in MORE))
-        levels = following.follow(levels, SURE, found, more, 1.0 + 0.0 * slope, 0.5 + 0.0 * slope, BOTH)
+        levels = noise_scale_rml.follow(levels, SURE, found, more, 1.0 + 0.0 * slope, 0.5 + 0.0 * slope, BOTH)
         return levels, levels
 
     return jax.lax.scan(body, levels, slopes)
@@ -73,9 +75,9 @@ def test_a_noise_that_rises_tenfold_is_followed_by_surprise_and_a_steady_one_is_
     def run(ys, calm):
         def body(levels, y):
             levels = levels._replace(calm=levels.calm * calm)
-            slope, zero = 0.5 * (y**2 / following.used(levels, NOISE_ONLY).noise - 1.0), 0.0 * y
+            slope, zero = 0.5 * (y**2 / noise_scale_rml.used(levels, NOISE_ONLY).noise - 1.0), 0.0 * y
             found, more = Rise(slope, zero, zero), Information(0.5 + zero, zero, zero)
-            levels = following.follow(levels, SURE, found, more, 1.0 + zero, zero, NOISE_ONLY)
+            levels = noise_scale_rml.follow(levels, SURE, found, more, 1.0 + zero, zero, NOISE_ONLY)
             return levels, levels.log_noise
 
         return jax.vmap(lambda each: jax.lax.scan(body, begin(), each)[1])(ys)
@@ -86,7 +88,7 @@ def test_a_noise_that_rises_tenfold_is_followed_by_surprise_and_a_steady_one_is_
     assert rise[460:].min() > 0.85
     assert np.median(unmoved[:, 419]) / np.log(10.0) < 0.3
     assert abs(steady.mean()) < 0.03
-    least = np.sqrt(following.FORGETS.noise / (2.0 * 0.5))
+    least = np.sqrt(noise_scale_rml.FORGETS.noise / (2.0 * 0.5))
     assert least < steady.std() < 2.0 * least
 
 
@@ -117,12 +119,12 @@ def test_what_is_known_of_q_goes_with_the_ratio_of_levels_and_the_prior_stays(no
     after = before._replace(
         log_noise=0.3 + noise, log_dynamics=-0.2 + dynamics, information=Information(known, both, prior + learned)
     )
-    found = Information(*map(float, following._carried_over(before, after, prior, shown).information))
-    ratio = np.clip(dynamics - noise, -following.LARGEST_STEP, following.LARGEST_STEP)
+    found = Information(*map(float, noise_scale_rml._carried_over(before, after, prior, shown).information))
+    ratio = np.clip(dynamics - noise, -noise_scale_rml.LARGEST_STEP, noise_scale_rml.LARGEST_STEP)
     power = np.exp((1.0 - shown) * ratio)
     assert found.noise == known
     assert (found.dynamics - prior) / learned == pytest.approx(power, rel=0.07)
     assert found.both**2 * learned == pytest.approx(both**2 * (found.dynamics - prior), rel=1e-4, abs=1e-6)
     nothing = after._replace(information=Information(known, 0.0, prior))
-    left = following._carried_over(before, nothing, prior, shown).information
+    left = noise_scale_rml._carried_over(before, nothing, prior, shown).information
     assert left == Information(known, 0.0, prior)

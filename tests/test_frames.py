@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import wolf
-from wolf.results import tabular
+from wolf.results.views import data_frame
 
 NEW = ["mean", "lower", "upper", "reading_lower", "reading_upper", "weight", "outlier", "kind", "repaired"]
 KNOWN = {"level_var": 0.1, "obs_var": 1.0}
@@ -191,11 +191,11 @@ def test_a_forecast_goes_on_with_the_index(dated):
     np.testing.assert_array_equal(frame[["mean", "lower", "upper"]].to_numpy()[:, 1], ahead.lower[:, 0])
     assert list(ahead.to_frame("pyarrow").column_names) == ["when", "step", "mean", "sd", "lower", "upper"]
     uneven = dated.index.delete(5)
-    assert tabular.index_ahead(uneven, 1)[0] == DATES[-1] + pd.Timedelta(hours=1)
-    assert tabular.index_ahead(pd.Index([0.0, 0.5]), 2).tolist() == [1.0, 1.5]
-    assert tabular.index_ahead(pd.date_range("2024-01-31", periods=2, freq="ME"), 1)[0] == pd.Timestamp("2024-03-31")
-    assert tabular.index_ahead(pd.RangeIndex(3), 2).tolist() == [3, 4]
-    assert tabular.index_ahead(pd.Index(["a", "b"]), 1) is None
+    assert data_frame.index_ahead(uneven, 1)[0] == DATES[-1] + pd.Timedelta(hours=1)
+    assert data_frame.index_ahead(pd.Index([0.0, 0.5]), 2).tolist() == [1.0, 1.5]
+    assert data_frame.index_ahead(pd.date_range("2024-01-31", periods=2, freq="ME"), 1)[0] == pd.Timestamp("2024-03-31")
+    assert data_frame.index_ahead(pd.RangeIndex(3), 2).tolist() == [3, 4]
+    assert data_frame.index_ahead(pd.Index(["a", "b"]), 1) is None
 
 
 def test_an_index_can_be_given_and_is_checked(readings):

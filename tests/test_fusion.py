@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import wolf
-from wolf.noise import Weighted
-from wolf.numerics.xla import one_kernel
+from wolf.inference.noise import Weighted
+from wolf.numerics.xla_fusion import one_kernel
 
 TAG = 'xla_cpu_small_call="true"'
 NAMES = [name for name in wolf.methods.names() if isinstance(wolf.methods.make(name).noise, Weighted)]
@@ -158,7 +158,7 @@ def test_door_takes_the_fast_path(ys, monkeypatch):
 
     run_filter = wolf.run_filter
     spy._cache_size, spy.clear_cache = run_filter._cache_size, run_filter.clear_cache
-    monkeypatch.setattr(wolf.engine.run, "run_filter", spy)
+    monkeypatch.setattr(wolf.engine.scan, "run_filter", spy)
     out = wolf.filter(TRACK, ys, engine="xla")
     own = wolf.filter(TRACK, ys, save=lambda state, info: (state.mean, info.weight), engine="xla").saved
     assert asked == [True, True]

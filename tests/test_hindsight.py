@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import wolf
-from wolf.engine import hindsight
+from wolf.engine import jump_backdating
 
 STEPS, JUMP, SIZE = 120, 60, 20.0
 LEVEL = wolf.models.local_level(level_var=0.1, obs_var=1.0)
@@ -74,7 +74,7 @@ def test_without_a_won_vote_nothing_is_filtered_again(monkeypatch):
     _, ys = jumping(3)
     out = wolf.filter(LEVEL, ys - SIZE * (np.arange(STEPS) >= JUMP))
     assert not (out.inflations > 1).any()
-    monkeypatch.setattr(hindsight, "with_jumps", lambda *given: pytest.fail("filtered again"))
+    monkeypatch.setattr(jump_backdating, "with_jumps", lambda *given: pytest.fail("filtered again"))
     assert wolf.smooth(out).filtered is out
 
 
@@ -89,8 +89,8 @@ def test_an_outlier_just_before_the_jump_is_not_part_of_it(many):
 def test_missing_measurements_have_no_vote():
     votes = np.array([[1.0], [1.0], [2.0], [3.0], [0.0]])
     won = np.array([1.0, 1.0, 1.0, 1.0, 9.0])
-    assert hindsight.possible_starts(votes, won, np.array([True, False, True, True, True])) == [[0]]
-    assert hindsight.possible_starts(votes, won, np.ones(5, bool)) == [[1, 0]]
+    assert jump_backdating.possible_starts(votes, won, np.array([True, False, True, True, True])) == [[0]]
+    assert jump_backdating.possible_starts(votes, won, np.ones(5, bool)) == [[1, 0]]
 
 
 @pytest.mark.thorough
@@ -138,6 +138,6 @@ def test_a_fixed_lag_undoes_a_burst_within_its_lag(burst):
 
 
 def test_who_comes_back_after_long_was_away():
-    assert hindsight.without_bursts([20, 60], lambda jumps, bursts: np.zeros(80, bool)) == ([20, 60], [])
+    assert jump_backdating.without_bursts([20, 60], lambda jumps, bursts: np.zeros(80, bool)) == ([20, 60], [])
     refuted = np.ones(80, bool)
-    assert hindsight.without_bursts([20, 30], lambda jumps, bursts: refuted) == ([20, 30], [])
+    assert jump_backdating.without_bursts([20, 30], lambda jumps, bursts: refuted) == ([20, 30], [])

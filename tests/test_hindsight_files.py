@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wolf
-from wolf.models.named import parse
-from wolf.readings import Options, clean, durations, faults, sweeps
-from wolf.readings.shapes import stuck_rows, suspicious_values
+from wolf.cleaning import Options, clean, durations, smoother_pass
+from wolf.diagnostics.faults import step_scan
+from wolf.diagnostics.faults.stuck_values import stuck_rows, suspicious_values
+from wolf.models.registry import parse
 
 STEPS = 500
 LEVEL = {"level_var": 0.05, "obs_var": 1.0}
@@ -131,13 +132,13 @@ def test_live_knows_nothing_of_the_future(values):
 def test_the_statistic_of_a_run_is_largest_where_it_is(length, first, size):
     from wolf.models import local_level
 
-    shape = faults.shape_of(local_level(0.05, 1.0), 30)
+    shape = step_scan.shape_of(local_level(0.05, 1.0), 30)
     errors = np.zeros(600)
     step = np.concatenate([shape.step, np.zeros(600)])
     errors[first:] += size * step[: 600 - first]
     errors[first + length :] -= size * step[: 600 - first - length]
-    limits = faults.Limits(np.full(31, 5.0), np.full(len(shape.ramps), 5.0))
-    found = faults.find(errors, np.ones(600, bool), shape, limits)
+    limits = step_scan.Limits(np.full(31, 5.0), np.full(len(shape.ramps), 5.0))
+    found = step_scan.find(errors, np.ones(600, bool), shape, limits)
     assert (found.first[0], found.length[0]) == (first, length)
     assert found.size[0] == pytest.approx(size, rel=0.05)
 
@@ -184,8 +185,8 @@ def test_live_and_smooth_exclude_each_other():
 @pytest.mark.parametrize("gaps", [None, "uneven"])
 def test_a_pass_is_the_smoother_of_the_whole_series(values, gaps, monkeypatch):
     """In blocks, by native code, against one run of XLA over all rows; rows beyond a block that it looks at suffice."""
-    monkeypatch.setattr(sweeps, "BLOCK", 256)
-    monkeypatch.setattr(sweeps, "AHEAD", 128)
+    monkeypatch.setattr(smoother_pass, "BLOCK", 256)
+    monkeypatch.setattr(smoother_pass, "AHEAD", 128)
     steps = None if gaps is None else np.random.default_rng(0).uniform(0.5, 2.0, STEPS)
     named = parse("level")
     prior = named.start(values[:, None], 1.0)
@@ -194,7 +195,7 @@ def test_a_pass_is_the_smoother_of_the_whole_series(values, gaps, monkeypatch):
         return named.builder(gaps, prior, 1)(**LEVEL)
 
     some = np.where(np.arange(STEPS) % 50 < 5, np.nan, values)
-    found = sweeps.sweep(build, some, np.ones(STEPS), steps)
+    found = smoother_pass.sweep(build, some, np.ones(STEPS), steps)
     whole = wolf.smooth(wolf.filter(build(steps), some[:, None], method="KF", engine="xla"))
     np.testing.assert_allclose(found.mean, whole.means[:, 0], atol=1e-9)
     np.testing.assert_allclose(found.variance, whole.covs[:, 0, 0], atol=1e-9)

@@ -103,5 +103,5 @@ def test_public_functions_are_not_hidden_by_modules():
     assert callable(wolf.report)
     for name in ("certify", "attack", "explain"):  # brought in when they are asked for
         assert callable(getattr(wolf, name))
-        assert getattr(wolf, name) is getattr(wolf.audit, name)  # not the folder of that name
+        assert getattr(wolf, name) is getattr(wolf.diagnostics, name)  # not the folder of that name
     assert not any((ROOT / f"{name}.py").exists() for name in ("filter", "smooth", "forecast", "fit", "step"))

@@ -15,11 +15,11 @@ from tests.oracle import assert_close
 from tests.rows import PARTS
 
 import wolf
-from wolf.belief import Affine, Gaussian, RootGaussian
-from wolf.belief.updates import Weigh
-from wolf.noise import Weighted
+from wolf.beliefs import Affine, Gaussian, RootGaussian
+from wolf.beliefs.updates import Weigh
+from wolf.inference.noise import Weighted
 from wolf.numerics import linalg
-from wolf.numerics.older import enable_x64
+from wolf.numerics.jax_compat import enable_x64
 from wolf.numerics.pytree import cast
 
 D, M, K = 3, 2, 3

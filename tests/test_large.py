@@ -7,7 +7,7 @@ import pytest
 from tests import oracle
 
 import wolf
-from wolf.noise.learned import FLOOR, SCALES
+from wolf.inference.noise.adaptive_scale_mixture import FLOOR, SCALES
 
 pytest.importorskip("llvmlite")
 
@@ -106,9 +106,9 @@ def test_many_states_in_single_precision():
 @pytest.mark.parametrize("states", [33, 40, 50])
 def test_the_default_runs_by_native_code_as_long_as_the_kalman_filter_does(states):
     """By their numbers of operations, which is what decides; nothing is compiled."""
-    from wolf.native.kinds import take_apart
-    from wolf.native.runner import LARGEST
-    from wolf.native.tracing import trace
+    from wolf.native.execute.executable import LARGEST
+    from wolf.native.frontend.signature import take_apart
+    from wolf.native.frontend.trace import trace
 
     model = wolf.LinearModel(**(large(states) | {"R": np.eye(states // 2), "Q": 0.1 * np.eye(states)}))
     for method in (wolf.KF(), wolf.Learned()):
@@ -119,7 +119,9 @@ def test_the_default_runs_by_native_code_as_long_as_the_kalman_filter_does(state
 @pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)])
 def test_bits_do_not_depend_on_where_numbers_lie(name, dtype, monkeypatch):
     """One series and eight at once, of different lengths, with a model for all and one for each."""
-    from wolf.native import carrying, loops, places, recent, runner, shelf
+    from wolf.execution import prepared_cache
+    from wolf.native.codegen import copy_tables, loop_carried_state, step_loop
+    from wolf.native.execute import disk_cache, executable
 
     system = large(10)
     models = [wolf.LinearModel(**(system | {"Q": scale * system["Q"]})) for scale in np.linspace(0.5, 1.5, 9)]
@@ -132,10 +134,10 @@ def test_bits_do_not_depend_on_where_numbers_lie(name, dtype, monkeypatch):
         return [*found, *wolf.filter_many(models, some, **options)]
 
     usual = everything()
-    monkeypatch.setattr(shelf, "_folder", lambda: None)
-    monkeypatch.setattr(runner, "_steps", OrderedDict())
-    monkeypatch.setattr(recent, "_recent", {})
-    for module, limit in ((places, "FEWEST"), (carrying, "MANY"), (loops, "MANY")):
+    monkeypatch.setattr(disk_cache, "_folder", lambda: None)
+    monkeypatch.setattr(executable, "_steps", OrderedDict())
+    monkeypatch.setattr(prepared_cache, "_recent", {})
+    for module, limit in ((copy_tables, "FEWEST"), (loop_carried_state, "MANY"), (step_loop, "MANY")):
         monkeypatch.setattr(module, limit, 1)
     for one, other in zip(usual, everything(), strict=True):
         for field in ("means", "covs", "weights", "log_liks", "predicted_covs", "nis"):

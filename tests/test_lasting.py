@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wolf
-from wolf.belief import Affine, Gaussian
+from wolf.beliefs import Affine, Gaussian
+from wolf.inference.noise import ar1_noise_state
 from wolf.models import with_noise_memory
-from wolf.noise import lasting
 from wolf.statespace import LinearMap
 
 PLANE = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
@@ -20,7 +20,7 @@ STEPS = 400
 
 def known(memory, jac=None):
     """A ρ that is known for sure."""
-    start = lasting.start(TREND)
+    start = ar1_noise_state.start(TREND)
     return start._replace(memory=jnp.asarray(memory), log_odds=jnp.asarray(50.0), jac=jac)
 
 
@@ -30,11 +30,13 @@ def filtered(ys, F, memory, functions):
     lasts = known(memory, jnp.eye(2) if functions else None)
     dynamics = (lambda x: F @ x) if functions else LinearMap(jnp.asarray(F))
     for y in ys:
-        mean, cov, lasts = F @ mean, F @ cov @ F.T, lasting.push(lasts, jnp.asarray(F))
+        mean, cov, lasts = F @ mean, F @ cov @ F.T, ar1_noise_state.push(lasts, jnp.asarray(F))
         if np.isnan(y):
             continue
-        whole = lasting.foresee(lasts, Affine(H @ mean, jnp.asarray(H)), Gaussian(mean, cov), dynamics, None, 1.0)
-        jac, new = np.asarray(whole.jac), 2.0 * (1.0 - memory**2) * float(lasting.freedom(lasts, jnp.ones(1)))
+        whole = ar1_noise_state.foresee(
+            lasts, Affine(H @ mean, jnp.asarray(H)), Gaussian(mean, cov), dynamics, None, 1.0
+        )
+        jac, new = np.asarray(whole.jac), 2.0 * (1.0 - memory**2) * float(ar1_noise_state.freedom(lasts, jnp.ones(1)))
         gain = cov @ jac.T / (jac @ cov @ jac.T + new)
         mean = mean + gain @ (y - np.asarray(whole.mean))
         cov = cov - gain @ jac @ cov
@@ -72,18 +74,20 @@ def test_in_one_dimension_what_dynamics_leave_is_the_smoothers_gain():
     ahead = F * P * F + Q
     lasts = known(0.8)._replace(noise=jnp.zeros(1), tie=0.8 * jnp.ones(1), mean_slope=jnp.zeros(1))
     one, belief = jnp.eye(1), Gaussian(jnp.zeros(1), ahead * jnp.eye(1))
-    whole = lasting.foresee(lasts, Affine(jnp.zeros(1), one), belief, LinearMap(F * one), Q * one, jnp.asarray(1.0))
+    whole = ar1_noise_state.foresee(
+        lasts, Affine(jnp.zeros(1), one), belief, LinearMap(F * one), Q * one, jnp.asarray(1.0)
+    )
     np.testing.assert_allclose(whole.jac[0, 0], 1.0 - 0.8 * P * F / ahead, rtol=1e-6)
 
 
 def test_slopes_are_those_of_the_filter_with_its_gains_as_they_are():
     """By differences: all ρ in use moved by a little, gains and shares of outliers held."""
-    ys = wolf.simulate.trajectory(with_noise_memory(TREND, 0.6), 80, 3).measurements
+    ys = wolf.simulate.trajectories(with_noise_memory(TREND, 0.6), 80, 3).measurements
 
     def keep(state, info):
         lasts = state.memory.rule.lasting
         told = {name: getattr(lasts, name) for name in ("noise_slope", "mean_slope")}
-        known = {"keeps": lasting.used(lasts), "sure": 1.0 - info.outlier_probability}
+        known = {"keeps": ar1_noise_state.used(lasts), "sure": 1.0 - info.outlier_probability}
         return told | known | {"mean": state.mean, "predicted": info.predicted.mean, "residual": info.residual}
 
     saved = wolf.filter(TREND, ys, save=keep).saved
@@ -95,7 +99,7 @@ def test_slopes_are_those_of_the_filter_with_its_gains_as_they_are():
             keeps = (saved["keeps"][t - 1] if t else 0.0) + shift
             mean, expected = TREND.F @ mean, keeps * noise
             mean = mean + gains[t] * (y - mean[0] - expected)
-            noise = expected + lasting.HEARD * saved["sure"][t] * (y - mean[0] - expected)
+            noise = expected + ar1_noise_state.HEARD * saved["sure"][t] * (y - mean[0] - expected)
         return np.append(mean, noise)
 
     slopes = (again(1e-6) - again(-1e-6)) / 2e-6
@@ -108,7 +112,7 @@ def drawn(model, memory, series, seed):
     """States and measurements of many series, 5 % of them off by up to 100 sd / 3."""
     rng = np.random.default_rng([seed, 5])
     truth = model if memory is None else with_noise_memory(model, memory, share=0.99)
-    runs = [wolf.simulate.trajectory(truth, STEPS, int(k)) for k in rng.integers(1 << 30, size=series)]
+    runs = [wolf.simulate.trajectories(truth, STEPS, int(k)) for k in rng.integers(1 << 30, size=series)]
     states, ys = (np.stack([getattr(run, part) for run in runs]) for part in ("states", "measurements"))
     hit = rng.random(ys.shape[:2])[..., None] < 0.05
     size = 30.0 * np.sqrt(np.diag(model.obs_cov))
@@ -116,7 +120,11 @@ def drawn(model, memory, series, seed):
 
 
 def keep(state, info):
-    return {"mean": state.mean[0], "variance": state.cov[0, 0], "memory": lasting.used(state.memory.rule.lasting)}
+    return {
+        "mean": state.mean[0],
+        "variance": state.cov[0, 0],
+        "memory": ar1_noise_state.used(state.memory.rule.lasting),
+    }
 
 
 def judged(model, ys, states, method=None, save=None):
@@ -163,7 +171,7 @@ def test_ranges_whose_errors_last_have_intervals_that_hold():
     )
     rng = np.random.default_rng(7)
     for lasts, least in ((1.0, 0.85), (30.0, 0.8)):
-        runs = [wolf.simulate.trajectory(model, STEPS, int(k)) for k in rng.integers(1 << 30, size=30)]
+        runs = [wolf.simulate.trajectories(model, STEPS, int(k)) for k in rng.integers(1 << 30, size=30)]
         states = np.stack([run.states for run in runs])
         clean = np.sqrt(((states[..., None, :2] - ANCHORS) ** 2).sum(-1))
         memory, error = np.exp(-dt / lasts), 0.1 * rng.normal(size=clean.shape)
@@ -177,7 +185,7 @@ def test_ranges_whose_errors_last_have_intervals_that_hold():
 
 def test_forecasts_count_all_of_the_noise_and_not_only_what_is_new():
     clean = np.stack(
-        [wolf.simulate.trajectory(with_noise_memory(PLANE, 0.8), STEPS, k).measurements for k in range(30)]
+        [wolf.simulate.trajectories(with_noise_memory(PLANE, 0.8), STEPS, k).measurements for k in range(30)]
     )
     held = []
     for series in clean:
@@ -188,13 +196,13 @@ def test_forecasts_count_all_of_the_noise_and_not_only_what_is_new():
 
 
 def test_a_run_says_that_noise_lasts():
-    lasting_ys = wolf.simulate.trajectory(with_noise_memory(PLANE, 0.7), STEPS, 5).measurements
+    lasting_ys = wolf.simulate.trajectories(with_noise_memory(PLANE, 0.7), STEPS, 5).measurements
     out = wolf.filter(PLANE, lasting_ys)
     assert out.learned_noise.memory == pytest.approx(0.7, abs=0.15)
     assert "with a memory of 0." in repr(out.learned_noise)
     assert "with_noise_memory" in repr(out)
     assert out.noise_scales[-1] == pytest.approx(1.0, abs=0.4)  # all of the noise, as R is
-    white = wolf.filter(PLANE, wolf.simulate.trajectory(PLANE, STEPS, 5).measurements)
+    white = wolf.filter(PLANE, wolf.simulate.trajectories(PLANE, STEPS, 5).measurements)
     assert white.learned_noise.memory < 0.02
     assert "memory" not in repr(white)
 

@@ -10,11 +10,11 @@ from scipy.stats import chi2
 from tests import oracle
 
 import wolf
-from wolf.filters import GaussianFilter
-from wolf.noise import LearnedScales, SensorBySensor
-from wolf.noise.learned import FLOOR, SCALES
-from wolf.noise.sizes import Shares, by_eigenvectors, by_factors, by_reduction, closed_form
-from wolf.noise.whitened import Whitened, far_distance
+from wolf.inference.filters import GaussianFilter
+from wolf.inference.noise import LearnedScales, SensorBySensor
+from wolf.inference.noise.adaptive_scale_mixture import FLOOR, SCALES
+from wolf.inference.noise.scale_mixture_moments import Shares, by_eigenvectors, by_factors, by_reduction, closed_form
+from wolf.inference.noise.whitened import Whitened, far_distance
 
 ALONE = GaussianFilter(noise=LearnedScales())  # without the vote
 PLANE = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
@@ -155,7 +155,7 @@ def test_chunks_are_the_whole(rng):
 
 def test_noise_that_is_ten_times_larger_is_found_and_said(rng):
     truth = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=100.0)
-    run = wolf.simulate.trajectory(truth, 1500, 5, wolf.simulate.Additive(0.1, -300.0, 300.0))
+    run = wolf.simulate.trajectories(truth, 1500, 5, wolf.simulate.Additive(0.1, -300.0, 300.0))
     out = wolf.filter(PLANE, run.measurements, method=wolf.methods.make("Learned", r_uncertainty="factor 10"))
     law = out.learned_noise
     assert 6 < law.typical < 14
@@ -168,7 +168,7 @@ def test_noise_that_is_ten_times_larger_is_found_and_said(rng):
 
 def test_wider_beliefs_about_the_noise_are_learned_faster(rng):
     truth = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=70.0)
-    ys = wolf.simulate.trajectory(truth, 60, 5).measurements
+    ys = wolf.simulate.trajectories(truth, 60, 5).measurements
     sizes = [
         wolf.filter(PLANE, ys, method=wolf.methods.make("Learned", r_uncertainty=word)).learned_noise.typical
         for word in ("factor 2", "factor 10")
@@ -189,7 +189,7 @@ def test_forms_agree(form, rng):
 def six():
     rows = np.repeat(np.asarray(PLANE.H), 3, axis=0)
     model = wolf.LinearModel(PLANE.F, rows, PLANE.Q, 10 * np.eye(6), *PLANE.prior)
-    run = wolf.simulate.trajectory(model, 300, 8)
+    run = wolf.simulate.trajectories(model, 300, 8)
     return model, run
 
 

@@ -12,8 +12,9 @@ import pytest
 from tests.test_order import pendulum
 
 import wolf
-from wolf.engine import parallel, run
-from wolf.fitting.slopes import score_and_slope
+from wolf.engine import scan
+from wolf.execution import xla_batching
+from wolf.fitting.gradients import score_and_slope
 
 pytestmark = pytest.mark.thorough  # a part that the quick tests touch elsewhere
 
@@ -80,7 +81,7 @@ def mark(name):
 def test_blank_steps_at_the_end_keep_all_bits(name, rng, monkeypatch):
     go = cases(rng)[name]
     padded = go()
-    monkeypatch.setattr(parallel, "pad_steps", lambda count: count)
+    monkeypatch.setattr(xla_batching, "pad_steps", lambda count: count)
     for one, other in zip(leaves(padded), leaves(go()), strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -90,27 +91,27 @@ def test_blank_steps_at_the_end_keep_all_bits(name, rng, monkeypatch):
 def test_a_padded_run_has_the_bits_of_a_plain_scan(states, method, rng, x64):
     model, ys = random_walks(states, 2, rng), rng.normal(size=(STEPS, 2))
     plain = jax.device_get(wolf.run_filter(model, method, ys, fused=True))
-    padded = parallel.run_one(model, method, ys, save="all", update_first=False)
+    padded = xla_batching.run_one(model, method, ys, save="all", update_first=False)
     for one, other in zip(jax.tree.leaves(padded), jax.tree.leaves(plain), strict=True):
         np.testing.assert_array_equal(one, other)
 
 
 def test_few_programs_filter_all_lengths(tracking, rng):
     ys = rng.normal(size=(3, 96, 2))
-    run.run_filter.clear_cache(), run.run_each.clear_cache()
+    scan.run_filter.clear_cache(), scan.run_each.clear_cache()
     for steps in range(1, 97, 7):
         assert len(filter(tracking, ys[0, :steps], method="KF", save="final")) == steps
         assert filter_many(tracking, ys[:, :steps], method="KF", save="final").log_liks.shape == (3, steps)
-    assert run.run_filter._cache_size() <= 6
-    assert run.run_each._cache_size() <= 6
+    assert scan.run_filter._cache_size() <= 6
+    assert scan.run_each._cache_size() <= 6
 
 
 def test_arrays_with_a_time_axis_need_no_program_of_their_own(rng):
-    run.run_filter.clear_cache()
+    scan.run_filter.clear_cache()
     for steps in (17, 22, 31):
         F = rng.uniform(0.5, 1.0, (steps, 1, 1))
         filter(wolf.LinearModel(F, [[1.0]], [[1.0]], [[1.0]], [0.0], [[1.0]]), np.zeros(steps), method="KF")
-    assert run.run_filter._cache_size() == 1
+    assert scan.run_filter._cache_size() == 1
 
 
 @pytest.mark.parametrize("door", ["fit", "tune"])
@@ -118,10 +119,10 @@ def test_programs_of_other_doors_are_forgotten_too(door, monkeypatch, rng):
     ys, model = rng.normal(size=12), wolf.models.local_level(1.0, 1.0)
     calls = {"fit": lambda: wolf.fit(wolf.models.local_level, ys, restarts=0), "tune": lambda: wolf.tune(model, ys)}
     calls[door]()
-    monkeypatch.setattr(parallel, "MOST_PROGRAMS", 0)
-    parallel.bound_programs()
-    assert sum(each._cache_size() for each in parallel._kept) == 0
-    assert score_and_slope in parallel._kept
+    monkeypatch.setattr(xla_batching, "MOST_PROGRAMS", 0)
+    xla_batching.bound_programs()
+    assert sum(each._cache_size() for each in xla_batching._kept) == 0
+    assert score_and_slope in xla_batching._kept
 
 
 def grow(kind, count):

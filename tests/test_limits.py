@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import wolf
-from wolf.noise import Weighted
+from wolf.inference.noise import Weighted
+from wolf.inference.weights import Weight
 from wolf.numerics.pytree import pytree
-from wolf.weights import Weight
 
 FAMILIES = [wolf.MahalanobisIMQ, wolf.MahalanobisThreshold, wolf.Welsch, wolf.Tukey, wolf.Huber, wolf.IMQ]
 FORMS = ("joseph", "symmetric", "sqrt")

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from wolf.readings import faults, outlines, scales, suspects
-from wolf.readings.shapes import counts_in, run_ends, runs_of
+from wolf.diagnostics.faults import boundaries, local_scale, sentinel_values, step_scan
+from wolf.diagnostics.faults.stuck_values import counts_in, run_ends, runs_of
 
 MASKS = hnp.arrays(bool, st.integers(1, 80))
 
@@ -36,22 +36,22 @@ def test_runs_and_counts_are_those_of_a_walk(mask, other):
 def test_clusters_are_runs_joined_one_after_the_other(mask, longest):
     joined = []
     for first, stop in loop_of_runs(mask):
-        if joined and first - joined[-1][1] <= outlines.APART:
+        if joined and first - joined[-1][1] <= boundaries.APART:
             joined[-1][1] = stop
         else:
             joined.append([first, stop])
-    dense = [(a, b) for a, b in joined if mask[a:b].sum() >= max(outlines.FEWEST, outlines.DENSE * (b - a))]
-    assert outlines.clusters(mask, longest) == [(a, b) for a, b in dense if b - a <= longest]
+    dense = [(a, b) for a, b in joined if mask[a:b].sum() >= max(boundaries.FEWEST, boundaries.DENSE * (b - a))]
+    assert boundaries.clusters(mask, longest) == [(a, b) for a, b in dense if b - a <= longest]
 
 
 @given(MASKS)
 def test_small_holes_among_many_faults_are_filled(mask):
     filled = mask.copy()
     for first, stop in loop_of_runs(~mask):
-        around = mask[max(0, first - outlines.AROUND) : stop + outlines.AROUND]
-        inner = first > 0 and stop < len(mask) and stop - first <= outlines.HOLE
-        filled[first:stop] = inner and around.sum() >= outlines.AROUND // 2
-    assert outlines.filled(mask).tolist() == filled.tolist()
+        around = mask[max(0, first - boundaries.AROUND) : stop + boundaries.AROUND]
+        inner = first > 0 and stop < len(mask) and stop - first <= boundaries.HOLE
+        filled[first:stop] = inner and around.sum() >= boundaries.AROUND // 2
+    assert boundaries.filled(mask).tolist() == filled.tolist()
 
 
 @given(st.integers(0, 10_000), st.sampled_from([0.05, 0.4, 0.9]))
@@ -59,8 +59,8 @@ def test_a_scale_where_nothing_is_usable_is_the_mean_of_those_beside_it(seed, sh
     rng = np.random.default_rng(seed)
     errors, usable = rng.normal(size=250), rng.random(250) < 0.5
     usable[:120] = rng.random(120) < 1 - share
-    scale = scales.local_scale(errors, usable)
-    for first, stop in loop_of_runs(~usable) if usable.sum() >= scales.NEAR else []:
+    scale = local_scale.local_scale(errors, usable)
+    for first, stop in loop_of_runs(~usable) if usable.sum() >= local_scale.NEAR else []:
         before, after = first - 1 if first else stop, stop if stop < len(scale) else first - 1
         assert (scale[first:stop] == 0.5 * (scale[before] + scale[after])).all()
 
@@ -71,15 +71,15 @@ def test_what_many_masks_earn_is_what_each_earns(seed, share):
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(20, 60))
     normal, told, masks = rows @ rows.T, 10 * rng.normal(size=20), rng.random((8, 20)) < share
-    for mask, found in zip(masks, outlines.worths(masks, told, normal, 2.5, 8.0), strict=True):
+    for mask, found in zip(masks, boundaries.worths(masks, told, normal, 2.5, 8.0), strict=True):
         runs = loop_of_runs(mask)
         if not runs:
             assert found == -np.inf
             continue
         sums = np.array([[a <= i < b for i in range(20)] for a, b in runs], float)
-        free = outlines.explained(told[mask], normal[np.ix_(mask, mask)]) - 2.5 * mask.sum()
-        numbers = len(runs) + outlines.SAME * (mask.sum() - len(runs))
-        offset = outlines.explained(sums @ told, sums @ normal @ sums.T) - 2.5 * numbers
+        free = boundaries.explained(told[mask], normal[np.ix_(mask, mask)]) - 2.5 * mask.sum()
+        numbers = len(runs) + boundaries.SAME * (mask.sum() - len(runs))
+        offset = boundaries.explained(sums @ told, sums @ normal @ sums.T) - 2.5 * numbers
         assert found == pytest.approx(max(free, offset) - 8.0 * len(runs), rel=1e-9)
 
 
@@ -95,26 +95,28 @@ def test_the_strongest_faults_leave_room_around_them(seed):
     kept, taken = [], np.zeros(100, bool)
     for row in sorted(length_of, key=lambda row: -strength[row]):
         length, room = length_of[row], length_of[row] or longest
-        if strength[row] >= faults.WEAK * most and not taken[max(row - room, 0) : row + length + room].any():
+        if strength[row] >= step_scan.WEAK * most and not taken[max(row - room, 0) : row + length + room].any():
             taken[row : row + max(length, 1)] = True
             kept.append(row)
-    assert faults._strongest(strength, rows, lengths, longest).tolist() == kept
+    assert step_scan._strongest(strength, rows, lengths, longest).tolist() == kept
 
 
 @given(st.integers(0, 10_000), st.sampled_from([0, 1, 2]))
 def test_codes_are_found_among_all_values_as_among_far_ones(seed, digits):
     rng = np.random.default_rng(seed)
     values = np.round(rng.normal(size=80) * rng.choice([0.0, 1.0, 300.0]), digits)
-    for code in rng.choice(suspects.CODES, 3):
+    for code in rng.choice(sentinel_values.CODES, 3):
         values[rng.random(80) < rng.choice([0.0, 0.05, 0.3])] = code
-    plain = values[~np.isin(values, suspects.CODES)]
+    plain = values[~np.isin(values, sentinel_values.CODES)]
     if not plain.size:
-        assert suspects.codes(values) == {}
+        assert sentinel_values.codes(values) == {}
         return
     low, high = np.quantile(plain, [0.25, 0.75])
     room = high - low
     present, counts = np.unique(values, return_counts=True)
-    often = np.isin(present, suspects.CODES) & (counts >= suspects.LEAST) | (counts >= suspects.OFTEN) & (room > 0)
-    often &= (present < low - suspects.FAR * room) | (present > high + suspects.FAR * room)
+    often = np.isin(present, sentinel_values.CODES) & (counts >= sentinel_values.LEAST) | (
+        counts >= sentinel_values.OFTEN
+    ) & (room > 0)
+    often &= (present < low - sentinel_values.FAR * room) | (present > high + sentinel_values.FAR * room)
     alone = [value for value in present[often] if np.abs(present[~often] - value).min(initial=np.inf) > room]
-    assert sorted(suspects.codes(values)) == alone
+    assert sorted(sentinel_values.codes(values)) == alone

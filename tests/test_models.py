@@ -7,7 +7,7 @@ import pytest
 
 import wolf
 from wolf.statespace import time_axes
-from wolf.statespace.functions import call, num_arguments
+from wolf.statespace.bound_functions import call, num_arguments
 
 EYE = np.eye(2)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import wolf
-from wolf.models import discretise, gaps, grammar, named, parts
+from wolf.models import components, discretise, discretization, grammar, registry
 
 GAPS = np.array([0.3, 1.0, 2.5, 40.0])
 SHEAR = np.array([[0.0, 1.0], [0.0, 0.0]])
@@ -27,7 +27,7 @@ def values_of(names):
 
 
 def columns_of(text):
-    return named.parse(text).columns or 2
+    return registry.parse(text).columns or 2
 
 
 def same(one, other, exact=True):
@@ -66,7 +66,7 @@ def test_a_part_by_name_is_the_function_of_that_name(text):
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_uneven_times_with_equal_gaps_are_the_even_model(text):
-    found = named.parse(text)
+    found = registry.parse(text)
     given, columns = values_of(found.parameters), columns_of(text)
     even = found.model(None, None, columns, **given)
     for model in (
@@ -82,7 +82,7 @@ def test_uneven_times_with_equal_gaps_are_the_even_model(text):
 def test_a_gap_of_some_steps_is_that_many_steps(text):
     if text == "wiener-velocity":  # whose step is a gap of its own
         pytest.skip("tested against the stochastic differential equation")
-    found = named.parse(text)
+    found = registry.parse(text)
     given, columns = values_of(found.parameters), columns_of(text)
     even = found.model(None, None, columns, **given)
     far = found.model(np.array([0.0, 5.0]), None, columns, **given)
@@ -114,24 +114,24 @@ def obeys(part, parameters, drift, diffusion):
 
 
 def test_levels_and_velocities_obey_their_differential_equations_over_any_gap():
-    obeys(parts.level(), {"level_var": 0.3}, np.zeros((1, 1)), 0.3 * np.eye(1))
-    obeys(parts.wiener_motion(), {"accel_rate": 0.7}, SHEAR, np.diag([0.0, 0.7]))
+    obeys(components.level(), {"level_var": 0.3}, np.zeros((1, 1)), 0.3 * np.eye(1))
+    obeys(components.wiener_motion(), {"accel_rate": 0.7}, SHEAR, np.diag([0.0, 0.7]))
     # A random walk of position and velocity, seen between its steps: its noise is correlated.
-    obeys(parts.straight_motion(), {"dynamics_var": 0.7}, SHEAR, 0.7 * np.array([[7 / 6, -1 / 2], [-1 / 2, 1.0]]))
+    obeys(components.straight_motion(), {"dynamics_var": 0.7}, SHEAR, 0.7 * np.array([[7 / 6, -1 / 2], [-1 / 2, 1.0]]))
 
 
 def test_waves_turn_and_fade_with_time():
     angle, turn = 2 * np.pi / 24, np.array([[0.0, 1.0], [-1.0, 0.0]])
     drift = np.kron(np.diag([1.0, 2.0]), angle * turn)
-    obeys(parts.seasonal(24, harmonics=2), {"seasonal_var": 0.2}, drift, 0.2 * np.eye(4))
+    obeys(components.seasonal(24, harmonics=2), {"seasonal_var": 0.2}, drift, 0.2 * np.eye(4))
     rate = -np.log(0.9)
     stationary = 0.2 / (1 - 0.9**2)
-    damped = parts.cycle(24, damping=0.9)
+    damped = components.cycle(24, damping=0.9)
     obeys(damped, {"cycle_var": 0.2}, angle * turn - rate * np.eye(2), 2 * rate * stationary * np.eye(2))
 
 
 def test_a_slope_has_a_covariance_over_every_gap_even_if_its_level_has_no_noise():
-    noise = gaps.walked(0.0, 1.0)(np.linspace(0.0, 3.0, 61))
+    noise = discretization.walked(0.0, 1.0)(np.linspace(0.0, 3.0, 61))
     assert np.linalg.eigvalsh(noise).min() > -1e-12
     beside = np.diff(noise, axis=0)  # and it does not jump between gaps
     assert np.abs(beside).max() < 0.4
@@ -142,7 +142,7 @@ def test_a_slope_has_a_covariance_over_every_gap_even_if_its_level_has_no_noise(
     [("seasonal:24", "seasonal:24:3"), ("seasonal:4", "seasonal:4:1"), ("seasonal:24:12", "at most 11")],
 )
 def test_what_moves_in_whole_steps_says_so(text, advice):
-    found = named.parse(text)
+    found = registry.parse(text)
     found.check_gaps(np.array([1.0, 2.0004, 300.1]))
     with pytest.raises(ValueError, match=rf"row 2 comes 2.5 steps after .*{advice}"):
         found.check_gaps(np.array([1.0, 2.5]))
@@ -150,11 +150,11 @@ def test_what_moves_in_whole_steps_says_so(text, advice):
 
 def test_a_full_pattern_of_many_steps_at_many_uneven_times_is_refused_in_words():
     with pytest.raises(ValueError, match="288 states, too many for 16,384 uneven times"):
-        named.parse("seasonal:288").builder(np.full(16_384, 2.0), None)
+        registry.parse("seasonal:288").builder(np.full(16_384, 2.0), None)
 
 
 def test_two_seasons_have_variances_of_their_own():
-    found = named.parse("seasonal:24:2+seasonal:168:2")
+    found = registry.parse("seasonal:24:2+seasonal:168:2")
     assert found.parameters == ["level_var", "seasonal_var", "seasonal_var_2", "obs_var"]
     model = found.model(level_var=0.0, seasonal_var=1.0, seasonal_var_2=2.0, obs_var=1.0)
     np.testing.assert_array_equal(np.diag(model.Q), [0, 1, 1, 1, 1, 2, 2, 2, 2])
@@ -169,7 +169,7 @@ def test_a_track_has_positions_first():
 def test_one_outlier_at_the_start_does_not_move_the_prior():
     values = np.full((20, 1), 5.0) + 0.1 * np.sin(np.arange(20.0))[:, None]
     values[0] = 1e6
-    prior = named.parse("local-level").start(values, 0.01)
+    prior = registry.parse("local-level").start(values, 0.01)
     assert abs(prior.mean[0] - 5.0) < 0.2
     assert prior.cov[0, 0] < 1.0
 
@@ -192,7 +192,7 @@ def test_one_outlier_at_the_start_does_not_move_the_prior():
 )
 def test_mistakes_in_a_name_are_told(text, words):
     with pytest.raises(ValueError, match=words):
-        named.parse(text)
+        registry.parse(text)
 
 
 @pytest.mark.parametrize(
@@ -230,9 +230,9 @@ def test_mistakes_in_what_is_given_are_told(given, words):
 def test_a_file_means_what_the_name_means(text, name, tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(text)
-    found = named.parse(str(path))
+    found = registry.parse(str(path))
     assert found.given == {"slope_var": 1e-4}
-    assert found.parameters == named.parse(name).parameters
+    assert found.parameters == registry.parse(name).parameters
     given = values_of(found.parameters)
     same(wolf.models.make(str(path), **given), wolf.models.make(name, **given))
 
@@ -257,7 +257,7 @@ def test_mistakes_in_a_file_are_told(text, words, tmp_path):
     path = Path(tmp_path / "mine.toml")
     path.write_text(text)
     with pytest.raises(ValueError, match=words):
-        named.parse(str(path))
+        registry.parse(str(path))
 
 
 def test_a_free_variance_is_asked_for():

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from tests import oracle
 
 import wolf
-from wolf import entry, native
-from wolf.native.elementary import LOWEST
-from wolf.native.kinds import take_apart
-from wolf.native.loops import write_run
-from wolf.native.tracing import trace
-from wolf.native.translate import translate
-from wolf.numerics.older import CAN_TAG, enable_x64
+from wolf.execution import backend, validate
+from wolf.native.codegen.step_loop import write_run
+from wolf.native.frontend.jaxpr_to_graph import translate
+from wolf.native.frontend.signature import take_apart
+from wolf.native.frontend.trace import trace
+from wolf.native.kernels.exp_log import LOWEST
+from wolf.numerics.jax_compat import CAN_TAG, enable_x64
 
 pytest.importorskip("llvmlite")
 
@@ -77,7 +77,9 @@ def test_every_form_is_the_same_by_native_code_and_by_xla(form):
     assert_same(out, expected, SAVED, rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.parametrize("moments", [wolf.moments.Linearised(), wolf.moments.Unscented()], ids=["EKF", "UKF"])
+@pytest.mark.parametrize(
+    "moments", [wolf.linearization.Linearised(), wolf.linearization.Unscented()], ids=["EKF", "UKF"]
+)
 def test_functions_are_the_same_by_native_code_and_by_xla(moments):
     method = wolf.Learned(moments=moments)
     out, expected = (wolf.filter(PENDULUM, YS / 50, method=method, engine=engine) for engine in ("native", "xla"))
@@ -86,7 +88,7 @@ def test_functions_are_the_same_by_native_code_and_by_xla(moments):
 
 @pytest.mark.parametrize("name", ["KF", "WoLF", "WoLF-TMD"])
 def test_bits_are_those_of_jax_run_one_operation_at_a_time(name, x64):
-    method = entry.resolve_method(name, TRACK)
+    method = validate.resolve_method(name, TRACK)
     state, means, ys = wolf.init(TRACK, method), [], YS[:6]
     with jax.disable_jit():
         for y in ys:
@@ -160,7 +162,7 @@ def test_single_precision():
 
 
 def test_a_covariance_is_kept_as_one_half_and_dead_parts_are_dropped():
-    suited = entry.suit(TRACK, wolf.KF(), None)
+    suited = validate.suit(TRACK, wolf.KF(), None)
     whole, lean = (
         trace(take_apart([suited], wolf.KF(), "float64", False, None, save).kind) for save in ("all", "final")
     )
@@ -171,7 +173,9 @@ def test_a_covariance_is_kept_as_one_half_and_dead_parts_are_dropped():
 
 def test_what_is_symmetric_stays_so_behind_a_branch():
     """Slopes of the covariance: a jump, which is a branch, sets all of them to zero."""
-    kind = take_apart([entry.suit(TRACK, wolf.Adaptive(), None)], wolf.Adaptive(), "float64", False, None, "all").kind
+    kind = take_apart(
+        [validate.suit(TRACK, wolf.Adaptive(), None)], wolf.Adaptive(), "float64", False, None, "all"
+    ).kind
     state = trace(kind).state
     assert [shape for shape, half in zip(state.shapes, state.halves, strict=True) if half] == [(4, 4), (4, 4)]
 
@@ -180,7 +184,7 @@ def test_what_is_symmetric_stays_so_behind_a_branch():
 def test_a_state_goes_into_its_vectors_and_comes_back(name):
     out = wolf.filter_many(TRACK, nasty(3, (3, STEPS, 2)), method=name)
     method = wolf.methods.make(name)
-    code = native.plan("native", [entry.suit(TRACK, method, None)], method, "float64", False, None, "all")[0].code
+    code = backend.plan("native", [validate.suit(TRACK, method, None)], method, "float64", False, None, "all")[0].code
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(out.final)]
     numbers, counts = code.pack(leaves)
     assert (numbers.shape[1], counts.shape[1]) == code.widths
@@ -198,7 +202,7 @@ def test_models_of_one_pattern_share_their_code():
 
 
 def test_no_fast_math_is_asked_for():
-    suited = entry.suit(TRACK, wolf.Learned(), None)
+    suited = validate.suit(TRACK, wolf.Learned(), None)
     step = trace(take_apart([suited], wolf.Learned(), "float64", False, None, "all").kind)
     text = write_run(step.graph, step.layout, 8, "run")
     assert not any(word in text for word in (" fast ", " nnan ", " contract ", " reassoc ", "fmuladd"))
@@ -226,7 +230,7 @@ def test_an_engine_that_is_none_is_explained():
 
 
 def test_without_llvm_the_run_goes_by_xla(monkeypatch):
-    monkeypatch.setattr(native.plan.__globals__["machine"], "available", lambda: "llvmlite is not installed")
+    monkeypatch.setattr(backend.plan.__globals__["machine"], "available", lambda: "llvmlite is not installed")
     assert wolf.filter(TRACK, YS[:3], save="means").engine == "xla: llvmlite is not installed"
 
 
@@ -249,10 +253,10 @@ def _elementary():
     """Make exp and log of a vector by the code generator alone."""
     import ctypes
 
-    from wolf.native import machine
-    from wolf.native.graph import ONCE, Graph
-    from wolf.native.layout import Layout, Slot
-    from wolf.native.loops import write_once
+    from wolf.native.codegen.step_loop import write_once
+    from wolf.native.execute import llvm_jit
+    from wolf.native.ir.graph import ONCE, Graph
+    from wolf.native.ir.layout import Layout, Slot
 
     with enable_x64(True):
         program = jax.make_jaxpr(lambda x: jnp.stack([jnp.exp(x), jnp.log(x)], 1))(np.zeros(2))
@@ -260,8 +264,8 @@ def _elementary():
     inputs = np.array([graph.input(i, "f", ONCE) for i in range(2)])
     (results,) = translate(graph, program, [inputs])
     layout = Layout([Slot("model", 0), Slot("model", 1)], [], results.ravel().tolist(), [], [], [], [])
-    loaded = machine.load(machine.compile(write_once(graph, layout, "elementary_test")), "elementary_test")
-    call = machine.function(loaded.address, ctypes.c_void_p, ctypes.c_void_p)
+    loaded = llvm_jit.load(llvm_jit.compile(write_once(graph, layout, "elementary_test")), "elementary_test")
+    call = llvm_jit.function(loaded.address, ctypes.c_void_p, ctypes.c_void_p)
 
     def run(x, loaded=loaded):
         kept = np.empty(4)
@@ -275,13 +279,13 @@ ELEMENTARY = _elementary()
 
 
 def test_kinds_that_keep_what_a_function_of_wolf_says_are_kept(tmp_path, monkeypatch):
-    from wolf.engine.hindsight import save_votes
-    from wolf.native import shelf
+    from wolf.engine.jump_backdating import save_votes
+    from wolf.native.execute import disk_cache
 
-    monkeypatch.setattr(shelf, "_folder", lambda: tmp_path)
+    monkeypatch.setattr(disk_cache, "_folder", lambda: tmp_path)
     savers = (save_votes, lambda state, info: {}, "all", lambda state, info: None)
     kinds = [take_apart([TRACK], wolf.KF(), "float64", False, None, save).kind for save in savers]
-    places = [shelf.place_of(kind, "run") for kind in kinds]
+    places = [disk_cache.place_of(kind, "run") for kind in kinds]
     assert places[1] is places[3] is None
     assert len({places[0], places[2], None}) == 3
 
@@ -296,11 +300,11 @@ def test_kinds_that_keep_what_a_function_of_wolf_says_are_kept(tmp_path, monkeyp
 )
 def test_methods_that_differ_in_a_static_field_have_code_of_their_own(methods, tmp_path, monkeypatch):
     """JAX gives their structures one hash."""
-    from wolf.native import shelf
+    from wolf.native.execute import disk_cache
 
-    monkeypatch.setattr(shelf, "_folder", lambda: tmp_path)
+    monkeypatch.setattr(disk_cache, "_folder", lambda: tmp_path)
     kinds = [take_apart([TRACK], method, "float64", False, None, "all").kind for method in methods]
-    places = [shelf.place_of(kind, "run") for kind in kinds]
+    places = [disk_cache.place_of(kind, "run") for kind in kinds]
     assert None not in places
     assert places[0] != places[1]
     ys = np.random.default_rng(0).normal(0.0, 5.0, (20, 2))
@@ -310,24 +314,24 @@ def test_methods_that_differ_in_a_static_field_have_code_of_their_own(methods, t
 
 
 def test_code_is_kept_for_the_next_process_and_a_damaged_file_is_made_anew(tmp_path, monkeypatch):
-    from wolf.native import shelf
+    from wolf.native.execute import disk_cache
 
-    monkeypatch.setattr(shelf, "_folder", lambda: tmp_path)
+    monkeypatch.setattr(disk_cache, "_folder", lambda: tmp_path)
     made = []
     for _ in range(2):
-        assert shelf.remembered("a", lambda: made.append(1) or b"code") == b"code"
+        assert disk_cache.remembered("a", lambda: made.append(1) or b"code") == b"code"
     assert len(made) == 1
     (tmp_path / "a.o").write_bytes(b"x" * 40)
-    assert shelf.remembered("a", lambda: made.append(1) or b"code") == b"code"
+    assert disk_cache.remembered("a", lambda: made.append(1) or b"code") == b"code"
     assert len(made) == 2
 
 
 def test_kinds_with_functions_of_ones_own_are_not_kept(tmp_path, monkeypatch):
-    from wolf.native import shelf
+    from wolf.native.execute import disk_cache
 
-    monkeypatch.setattr(shelf, "_folder", lambda: tmp_path)
+    monkeypatch.setattr(disk_cache, "_folder", lambda: tmp_path)
     kinds = [take_apart([model], wolf.EKF(), "float64", False, None, "all").kind for model in (TRACK, PENDULUM)]
-    assert [shelf.place_of(kind, "run") is None for kind in kinds] == [False, True]
+    assert [disk_cache.place_of(kind, "run") is None for kind in kinds] == [False, True]
 
 
 def full(states, seed=5):
@@ -356,10 +360,10 @@ def evaluate(program, values, loops):
     """Run a program by native code; say whether there was a loop in it."""
     import ctypes
 
-    from wolf.native import machine
-    from wolf.native.graph import ONCE, Graph
-    from wolf.native.layout import Layout, Slot
-    from wolf.native.loops import write_once
+    from wolf.native.codegen.step_loop import write_once
+    from wolf.native.execute import llvm_jit
+    from wolf.native.ir.graph import ONCE, Graph
+    from wolf.native.ir.layout import Layout, Slot
 
     graph, at, inputs = Graph("float64", loops=loops), 0, []
     for value in values:
@@ -367,9 +371,9 @@ def evaluate(program, values, loops):
         at += value.size
     (found,) = translate(graph, program, inputs)
     layout = Layout([Slot("model", i) for i in range(at)], [], found.ravel().tolist(), [], [], [], [])
-    loaded = machine.load(machine.compile(write_once(graph, layout, "evaluated")), "evaluated")
+    loaded = llvm_jit.load(llvm_jit.compile(write_once(graph, layout, "evaluated")), "evaluated")
     given, kept = np.concatenate([value.ravel() for value in values]), np.empty(found.size)
-    machine.function(loaded.address, ctypes.c_void_p, ctypes.c_void_p)(given.ctypes.data, kept.ctypes.data)
+    llvm_jit.function(loaded.address, ctypes.c_void_p, ctypes.c_void_p)(given.ctypes.data, kept.ctypes.data)
     return kept, any(node.op == "dense" for node in graph.nodes)
 
 
@@ -391,7 +395,7 @@ def test_a_full_model_is_the_same_by_native_code_and_by_xla_and_one_by_one():
 
 SMOOTHED = {
     "track": (TRACK, {}),
-    "functions": (PENDULUM, {"method": wolf.Learned(moments=wolf.moments.Unscented())}),
+    "functions": (PENDULUM, {"method": wolf.Learned(moments=wolf.linearization.Unscented())}),
     "in time": (wolf.LinearModel(**oracle.random_system(1, states=2, steps=STEPS)), {"update_first": True}),
     "levels": (TRACK, {"method": "Adaptive"}),
 }

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import wolf
-from wolf.noise.learned import LearnedScales
-from wolf.noise.whitened import far_distance
+from wolf.inference.noise.adaptive_scale_mixture import LearnedScales
+from wolf.inference.noise.whitened import far_distance
 
 FAR = 5_000_000.6  # float32 knows it to half a metre
 
@@ -99,10 +99,10 @@ def test_a_diffuse_prior_takes_square_roots_by_itself(states, measured, prior_va
 def test_an_ordinary_prior_keeps_the_form(rng):
     model = diffuse(2, 1, 1e8, rng)
     for method in (wolf.KF(), wolf.Learned(), wolf.methods.make("KF-Ting")):
-        inner = wolf.entry.resolve_method(method, model)
+        inner = wolf.execution.validate.resolve_method(method, model)
         assert getattr(inner, "form", None) == getattr(method, "form", None)
         assert getattr(getattr(inner, "filter", None), "form", "auto") == "auto"
-        wide = wolf.entry.resolve_method(method, diffuse(2, 1, 1e16, rng))
+        wide = wolf.execution.validate.resolve_method(method, diffuse(2, 1, 1e16, rng))
         assert getattr(wide, "filter", wide).form == "sqrt"
 
 

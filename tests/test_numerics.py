@@ -11,7 +11,7 @@ from scipy.ndimage import maximum_filter1d, median_filter
 
 import wolf
 from wolf.numerics import linalg
-from wolf.numerics.running import running_maximum, running_median
+from wolf.numerics.rolling import running_maximum, running_median
 
 VELOCITY = np.kron([[1.0, 0.1], [0.0, 1.0]], np.eye(2))
 

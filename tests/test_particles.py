@@ -6,9 +6,9 @@ import pytest
 from scipy.stats import multivariate_t
 
 import wolf
-from wolf.filters import ParticleFilter, RaoBlackwellFilter
-from wolf.filters.particle import ParticleState, resample
-from wolf.noise import BetaLaw, GaussianLaw, MixtureLaw, StudentLaw
+from wolf.inference.filters import ParticleFilter, RaoBlackwellFilter
+from wolf.inference.filters.particle import ParticleState, resample
+from wolf.inference.noise import BetaLaw, GaussianLaw, MixtureLaw, StudentLaw
 
 pytestmark = pytest.mark.thorough  # a part that the quick tests touch elsewhere
 
@@ -117,7 +117,7 @@ def test_true_law_beats_every_other_filter_on_its_own_noise():
         (StudentLaw(2.01), wolf.simulate.StudentT(2.01)),
         (MixtureLaw(0.05), wolf.simulate.Mixture(0.05)),
     ):
-        runs = [wolf.simulate.trajectory(model, 400, key=i, outliers=process) for i in range(8)]
+        runs = [wolf.simulate.trajectories(model, 400, key=i, outliers=process) for i in range(8)]
         ys, truth = np.stack([run.measurements for run in runs]), np.stack([run.states for run in runs])
 
         def error(method, ys=ys, truth=truth):

@@ -10,8 +10,9 @@ import pytest
 from click.testing import CliRunner
 from pyarrow import feather, parquet
 
-from wolf.cli import main, tables
-from wolf.readings import engine, files, ready
+from wolf.cleaning import io, prepared_series, runs
+from wolf.cli import main
+from wolf.cli.commands import filter_output
 
 ROWS = 300
 PIECE = 16  # rows; missing values, doubled times and a text with a line end lie at its borders
@@ -67,9 +68,9 @@ def test_the_size_of_pieces_changes_nothing(folder, monkeypatch, case):
     told = []
     for size in (None, PIECE):
         if size:
-            monkeypatch.setattr(engine, "CHUNK", size)
-            monkeypatch.setattr(tables, "PIECE", 2 * size + 1)
-            monkeypatch.setattr(files.texts, "BLOCK", 1)
+            monkeypatch.setattr(runs, "CHUNK", size)
+            monkeypatch.setattr(filter_output, "PIECE", 2 * size + 1)
+            monkeypatch.setattr(io.texts, "BLOCK", 1)
         result = invoke("filter", "readings.csv", "--time", "time", "--value", "value", *KNOWN, *arguments)
         written = next(Path().glob("readings-clean.*"))
         told.append((result.output, _content(written)))
@@ -86,8 +87,8 @@ def test_pieces_of_standard_input_and_of_compressed_files_are_those_of_the_file(
     text = Path("readings.csv").read_text()
     invoke("filter", "readings.csv", "--value", "value", *KNOWN)
     expected = Path("readings-clean.csv").read_text()
-    monkeypatch.setattr(engine, "CHUNK", PIECE)
-    monkeypatch.setattr(files.texts, "BLOCK", 1)
+    monkeypatch.setattr(runs, "CHUNK", PIECE)
+    monkeypatch.setattr(io.texts, "BLOCK", 1)
     assert invoke("filter", "-", "--value", "value", *KNOWN, input=text).stdout == expected
     with pa.output_stream("packed.csv.gz", compression="gzip") as packed:
         packed.write(text.encode())
@@ -100,8 +101,8 @@ def test_categories_that_differ_from_piece_to_piece_are_kept(folder, monkeypatch
     parts = [pa.array(["x", "y"] * 50).dictionary_encode(), pa.array(["z", "x"] * 50).dictionary_encode()]
     table = pa.table({"value": np.random.default_rng(0).normal(size=200), "kind": pa.chunked_array(parts)})
     parquet.write_table(table, "readings.parquet")
-    monkeypatch.setattr(engine, "CHUNK", PIECE)
-    monkeypatch.setattr(files.writing, "ROW_GROUP", 100)
+    monkeypatch.setattr(runs, "CHUNK", PIECE)
+    monkeypatch.setattr(io.writing, "ROW_GROUP", 100)
     invoke("filter", "readings.parquet", "--value", "value", *KNOWN, "--forecast", "2", "--out", f"out.{kind}")
     out = {"parquet": parquet.read_table, "arrow": feather.read_table}[kind](f"out.{kind}")
     assert out["kind"].to_pylist() == [*table["kind"].to_pylist(), None, None]
@@ -117,10 +118,10 @@ def test_a_file_that_was_filtered_can_be_filtered_again_and_again(folder):
 
 def test_rows_are_counted_through_all_pieces():
     cells = pa.chunked_array([["1", "2"], ["3", "oops", ""], ["5"]])
-    table = files.Table("some.csv", pa.table({"value": cells}), "csv", ",", lambda: iter(()))
+    table = io.Table("some.csv", pa.table({"value": cells}), "csv", ",", lambda: iter(()))
     with pytest.raises(ValueError, match=r"row 4 .*'oops'"):
-        files.number_column(table, "value")
-    numbers, bad, *_ = files.number_column(table, "value", "missing")
+        io.number_column(table, "value")
+    numbers, bad, *_ = io.number_column(table, "value", "missing")
     np.testing.assert_array_equal(numbers, [1.0, 2.0, 3.0, np.nan, np.nan, 5.0])
     assert bad == [3]
 
@@ -135,37 +136,37 @@ def test_rows_are_counted_through_all_pieces():
 )
 def test_a_time_in_another_style_is_told_with_its_row(cells, row):
     data = pa.table({"time": pa.chunked_array(cells)})
-    table = files.Table("some.csv", data, "csv", ",", lambda: iter(()))
+    table = io.Table("some.csv", data, "csv", ",", lambda: iter(()))
     with pytest.raises(ValueError, match=f"row {row} "):
-        files.time_column(table, "time")
+        io.time_column(table, "time")
 
 
 def test_rows_that_were_added_are_left_out_and_changes_are_told(folder):
     write_readings("readings.csv")
-    table = files.read_table("readings.csv").without_rows()
+    table = io.read_table("readings.csv").without_rows()
     with open("readings.csv", "a") as file:
         file.write("300,1,1,A,\n")
-    assert files.Rows(table).take(ROWS).num_rows == ROWS
+    assert io.Rows(table).take(ROWS).num_rows == ROWS
     with pytest.raises(ValueError, match="was changed"):
-        files.Rows(table).take(ROWS + 1)
+        io.Rows(table).take(ROWS + 1)
     text = Path("readings.csv").read_text()
     Path("readings.csv").write_text(text.replace("A", "B"))
     with pytest.raises(ValueError, match="was changed"):
-        files.Rows(table).take(ROWS)
+        io.Rows(table).take(ROWS)
     Path("readings.csv").write_text(text[:1000])
     with pytest.raises(ValueError, match="was changed"):
-        files.Rows(table).take(ROWS)
+        io.Rows(table).take(ROWS)
 
 
 def test_a_file_that_changes_under_way_leaves_nothing_written(folder, monkeypatch):
     write_readings("readings.csv")
-    start = ready.deviations
+    start = prepared_series.deviations
 
     def meddle(level):
         Path("readings.csv").write_text(Path("readings.csv").read_text().replace("A", "B"))
         return start(level)
 
-    monkeypatch.setattr(ready, "deviations", meddle)
+    monkeypatch.setattr(prepared_series, "deviations", meddle)
     result = CliRunner().invoke(main, ["filter", "readings.csv", "--value", "value", *KNOWN])
     assert result.exit_code == 2
     assert "was changed while it was filtered" in result.stderr
@@ -199,7 +200,7 @@ def test_a_million_rows_live_take_no_more_memory_than_the_libraries_and_ten_time
     with open("long.csv", "w") as file:
         file.write("time,value\n")
         file.writelines(f"{i},{y:.4f}\n" for i, y in enumerate(values))
-    idle = peak_memory(sys.executable, "-c", "import wolf.readings, pandas")  # with the libraries that it runs on
+    idle = peak_memory(sys.executable, "-c", "import wolf.cleaning, pandas")  # with the libraries that it runs on
     size = Path("long.csv").stat().st_size
     # Live, rows are filtered in pieces; hindsight holds the series as a whole, and so more.
     used = peak_memory(sys.executable, "-m", "wolf", "filter", "long.csv", "--live")

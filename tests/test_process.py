@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 import wolf
-from wolf.engine import parallel
-from wolf.engine.forecasting import run_forecast
-from wolf.engine.parallel import stretch
-from wolf.engine.smoothing import run_smoother
-from wolf.numerics import blas
-from wolf.numerics.xla import largest_factor, shares_out
+from wolf.engine.forecast import run_forecast
+from wolf.engine.smoother import run_smoother
+from wolf.execution import xla_batching
+from wolf.execution.xla_batching import stretch
+from wolf.numerics.xla_fusion import largest_factor, shares_out
+from wolf.runtime import blas_threads
 
 SOURCE = Path(wolf.__file__).parents[1]
 
@@ -60,8 +60,8 @@ def test_two_threads_smooth_and_forecast_many_series_to_the_end():
 def test_many_series_with_lapack_inside_are_forecast_by_one_program_at_a_time(rng, monkeypatch):
     model = wolf.models.constant_velocity(9, 1.0, 0.05, 1.0)
     out = wolf.filter_many(model, rng.normal(size=(2, 4, 9)), method="KF")
-    held, judge = [], parallel.to_numpy
-    monkeypatch.setattr(parallel, "to_numpy", lambda tree: held.append(parallel._pool.locked()) or judge(tree))
+    held, judge = [], xla_batching.to_numpy
+    monkeypatch.setattr(xla_batching, "to_numpy", lambda tree: held.append(xla_batching._pool.locked()) or judge(tree))
     wolf.forecast(out, steps=3)
     assert held == [True]
 
@@ -82,17 +82,17 @@ def test_a_batch_of_matrices_is_seen_wherever_it_is(operation):
 
 def test_lapack_has_one_thread_during_a_run_and_is_as_it_was_afterwards():
     def threads():
-        return {each["num_threads"] for each in blas._libraries().info()}
+        return {each["num_threads"] for each in blas_threads._libraries().info()}
 
     def beside():
-        with blas.one_thread(4):
+        with blas_threads.one_thread(4):
             return threads()
 
     before = threads()
     loop = jax.make_jaxpr(lambda x: jax.lax.fori_loop(0, 3, lambda _, x: jnp.linalg.cholesky(x), x))
     assert (largest_factor(loop(jnp.eye(4)).jaxpr), largest_factor(jax.make_jaxpr(jnp.sin)(1.0).jaxpr)) == (4, 0)
     with ThreadPoolExecutor(1) as pool:
-        with blas.one_thread(4):
+        with blas_threads.one_thread(4):
             assert threads() == pool.submit(beside).result() == {1}
         assert threads() == before
         assert pool.submit(beside).result() == {1}
@@ -217,7 +217,7 @@ def test_few_programs_smooth_and_forecast_many_lengths():
 
 
 def test_programs_are_forgotten_when_there_are_many(monkeypatch):
-    monkeypatch.setattr(parallel, "MOST_PROGRAMS", 3)
+    monkeypatch.setattr(xla_batching, "MOST_PROGRAMS", 3)
     wolf.run_filter.clear_cache()
     model = wolf.models.local_level(1.0, 1.0)
     for steps in range(2, 10):
@@ -231,7 +231,7 @@ def test_padding_keeps_the_bits_of_smoother_and_forecast(tracking, rng, monkeypa
     ys = rng.normal(size=(21, 2))
     out = wolf.filter_many(tracking, [ys, ys[:9]]) if ragged else wolf.filter(tracking, ys)
     padded = wolf.smooth(out), wolf.forecast(out, steps=5)
-    for door in (wolf.api.smoothing, wolf.api.ahead):
+    for door in (wolf.api.smoothing, wolf.api.forecasting):
         monkeypatch.setattr(door, "pad_steps", lambda count: count)
     plain = wolf.smooth(out), wolf.forecast(out, steps=5)
     for one, other in zip(padded, plain, strict=True):

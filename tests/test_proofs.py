@@ -14,9 +14,9 @@ from scipy import stats
 from tests import oracle
 
 import wolf
-from wolf.filters import IMM, Mode
-from wolf.noise import following
-from wolf.numerics.older import enable_x64
+from wolf.inference.filters import IMM, Mode
+from wolf.inference.noise import noise_scale_rml
+from wolf.numerics.jax_compat import enable_x64
 
 pytestmark = pytest.mark.thorough  # a part that the quick tests touch elsewhere
 
@@ -37,7 +37,7 @@ PENDULUM = wolf.StateSpaceModel(
 )
 RUNS = {
     "matrices": (STRAIGHT, wolf.Adaptive()),
-    "functions": (PENDULUM, wolf.Adaptive(moments=wolf.moments.Linearised())),
+    "functions": (PENDULUM, wolf.Adaptive(moments=wolf.linearization.Linearised())),
 }
 
 
@@ -178,7 +178,9 @@ def test_scores_of_a_run_are_the_slopes_of_its_log_predictive_density(recorded):
     tiny = 1e-5
     late = np.stack(recorded.levels.late, axis=1)
     before = np.concatenate([np.zeros((1, 2)), late[:-1]])
-    kept = 1.0 - (1.0 - following.LATELY) * recorded.parts  # of the sum of the slopes of late, which a run carries
+    kept = (
+        1.0 - (1.0 - noise_scale_rml.LATELY) * recorded.parts
+    )  # of the sum of the slopes of late, which a run carries
     found = late - kept[:, None] * before
     for stop in range(1, STEPS + 1):
         ways = [replay(recorded, stop, *(sign * tiny * way))[2] for way in np.eye(2) for sign in (1.0, -1.0)]

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import wolf
-from wolf import noise
-from wolf.filters import IMM, Forgetful, Mode
-from wolf.moments import Cubature, GaussHermite, Linear, Linearised, Unscented
-from wolf.noise.recovery import Recovering
+from wolf.inference import noise
+from wolf.inference.filters import IMM, Forgetful, Mode
+from wolf.inference.linearization import Cubature, GaussHermite, Linear, Linearised, Unscented
+from wolf.inference.noise.divergence_recovery import Recovering
+from wolf.interfaces import Filter, Moments, Needs, NoiseRule
 from wolf.numerics.pytree import pytree
-from wolf.protocols import Filter, Moments, Needs, NoiseRule
 
 ROWS = wolf.methods.names()
 CORRELATED = wolf.LinearModel(
@@ -26,7 +26,7 @@ RULES = {name: method.noise for name, method in METHODS.items()}
 def refusal(method, model):
     """Say what the door says against a method on a model; nothing if it lets it in."""
     try:
-        wolf.entry.suit(model, wolf.entry.resolve_method(method, model), key=0)
+        wolf.execution.validate.suit(model, wolf.execution.validate.resolve_method(method, model), key=0)
     except ValueError as error:
         return str(error)
     return ""
@@ -103,7 +103,7 @@ def test_a_filter_of_your_own_needs_three_functions():
 
         def update(self, now, state, y, u, key=None):
             new = state._replace(belief=wolf.Gaussian(y.value, state.cov), t=state.t + 1)
-            return new, wolf.protocols.Info(residual=y.value - state.mean)
+            return new, wolf.interfaces.Info(residual=y.value - state.mean)
 
     level = wolf.models.local_level(level_var=0.1, obs_var=1.0)
     assert wolf.filter(level, [1.0, 2.0], method=Last()).means.tolist() == [[1.0], [2.0]]

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import wolf
-from wolf.readings import Options, clean
-from wolf.reports import drawings, numbers, page, verdicts, write_report
+from wolf.cleaning import Options, clean
+from wolf.reports import chart_data, page, summary, svg, write_report
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 LARGEST = 5_000_000
@@ -62,7 +62,7 @@ def test_numbers_are_those_of_the_series(tmp_path, series):
     mean = np.frombuffer(base64.b64decode(picture["mean"]["data"]), "<f4")
     np.testing.assert_allclose(mean, series[0].mean[:, 0], rtol=1e-6)
     assert sum(picture["counts"]) == picture["measured"] == 599
-    assert len(picture["correlations"]) == numbers.LAGS
+    assert len(picture["correlations"]) == chart_data.LAGS
     assert picture["band"][1] == pytest.approx(5.0239, abs=1e-3)  # χ² with one degree of freedom, 97.5 %
     assert len(base64.b64decode(picture["future"]["time"]["data"])) == 20 * 8
 
@@ -90,14 +90,14 @@ def test_hundred_thousand_points_are_under_five_megabytes_and_more_are_thinned(t
     text = make(tmp_path / "report.html", [long])
     picture = told(text)["pictures"][0]
     assert len(text.encode()) < LARGEST
-    assert 0.9 * numbers.MOST < picture["shown"] <= numbers.MOST
+    assert 0.9 * chart_data.MOST < picture["shown"] <= chart_data.MOST
     assert f"{picture['shown']:,} of 150,000 rows" in text
     flags = np.frombuffer(base64.b64decode(picture["outlier"]["data"]), "u1")
     assert flags.sum() == long.outlier.sum()  # every flagged row is shown
 
 
 def test_correlations_of_white_noise_are_small(rng):
-    assert np.abs(numbers.correlations(rng.normal(size=10_000), 40)).max() < 0.05
+    assert np.abs(chart_data.correlations(rng.normal(size=10_000), 40)).max() < 0.05
 
 
 def test_a_report_that_cannot_be_written_leaves_nothing(tmp_path, series):
@@ -149,16 +149,16 @@ def test_kinds_events_and_the_choice_are_shown_where_they_are_known(tmp_path, se
 
 def test_checks_are_told_in_words(tmp_path, series):
     good = {"correlations": [0.01], "unflagged": 500, "inside": 0.95, "bias": 0.0}
-    assert verdicts.of_picture(good) == []
-    assert "intervals are too narrow" in verdicts.of_picture(good | {"correlations": [0.7]})[0]
-    assert "larger than was thought" in verdicts.of_picture(good | {"inside": 0.8})[0]
-    assert "smaller than was thought" in verdicts.of_picture(good | {"inside": 0.999})[0]
-    assert "too wide" in verdicts.of_picture(good | {"correlations": [-0.7]})[0]
-    assert verdicts.of_picture(good | {"correlations": [-0.7]}, past=False) == []
-    assert "below their prediction" in verdicts.of_picture(good | {"bias": -0.5})[0]
+    assert summary.of_picture(good) == []
+    assert "intervals are too narrow" in summary.of_picture(good | {"correlations": [0.7]})[0]
+    assert "larger than was thought" in summary.of_picture(good | {"inside": 0.8})[0]
+    assert "smaller than was thought" in summary.of_picture(good | {"inside": 0.999})[0]
+    assert "too wide" in summary.of_picture(good | {"correlations": [-0.7]})[0]
+    assert summary.of_picture(good | {"correlations": [-0.7]}, past=False) == []
+    assert "below their prediction" in summary.of_picture(good | {"bias": -0.5})[0]
     fit = SimpleNamespace(errors={"obs_var": 9.3}, converged=False, outlier_share=None)
     unsure = dataclasses.replace(series[0], fit=fit, parameters={"level_var": 0.1, "obs_var": 0.22})
-    assert len(verdicts.of_series(unsure)) == 2
+    assert len(summary.of_series(unsure)) == 2
     text = make(tmp_path / "report.html", [unsure])
     assert "cannot be told from 0" in text
     assert "usual error of one reading</span>" not in text
@@ -204,14 +204,14 @@ def test_a_series_whose_errors_are_alike_is_more_troubled_than_a_calm_one(tmp_pa
 def test_the_shape_of_a_season_is_that_of_the_estimate():
     mean = 5.0 * np.sin(2 * np.pi * np.arange(240) / 24) + 0.1 * np.arange(240)
     known = SimpleNamespace(model="trend+seasonal:24:3", even=True, mean=mean[:, None])
-    assert "What repeats every 24 steps: from -5 to 5 around the level" in drawings.season(known)
-    assert drawings.season(SimpleNamespace(model="local-level", even=True, mean=mean[:, None])) == ""
+    assert "What repeats every 24 steps: from -5 to 5 around the level" in svg.season(known)
+    assert svg.season(SimpleNamespace(model="local-level", even=True, mean=mean[:, None])) == ""
 
 
 @pytest.mark.thorough
 def test_a_result_in_python_becomes_a_page(tmp_path):
     model = wolf.models.constant_velocity(dims=2, dt=1.0, dynamics_var=0.1, obs_var=4.0)
-    drawn = wolf.simulate.trajectory(model, 60, 3, wolf.simulate.Additive(0.1, -60.0, 60.0))
+    drawn = wolf.simulate.trajectories(model, 60, 3, wolf.simulate.Additive(0.1, -60.0, 60.0))
     out = wolf.filter(model, drawn.measurements)
     days = np.datetime64("2024-05-01") + np.arange(60)
     wolf.report(out, tmp_path / "track.html", times=days, names=["east", "north"], title="A track")

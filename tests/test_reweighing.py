@@ -5,8 +5,8 @@ import pytest
 from tests import oracle
 
 import wolf
-from wolf.filters import GaussianFilter
-from wolf.noise import Weighted
+from wolf.inference.filters import GaussianFilter
+from wolf.inference.noise import Weighted
 
 pytestmark = pytest.mark.thorough  # a part that the quick tests touch elsewhere
 
@@ -61,7 +61,7 @@ def test_one_more_look_helps_under_heavy_tails():
     for name in ("WoLF", "Learned"):
         logs = []
         for seed in range(40):
-            run = wolf.simulate.trajectory(PLANE, 250, seed, wolf.simulate.StudentT(2.01))
+            run = wolf.simulate.trajectories(PLANE, 250, seed, wolf.simulate.StudentT(2.01))
             out = wolf.filter(PLANE, run.measurements, method=name)
             once, twice = wolf.smooth(PLANE, out), wolf.smooth(PLANE, out, reweigh=True)
             j = [np.sqrt(((s.means - run.states)[:, :2] ** 2).sum()) for s in (once, twice)]

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from tests import oracle
 
-from wolf.native import machine
-from wolf.native.shifted import Averages, Inverses, Scatter, function
-from wolf.numerics.shifted import shift
+from wolf.native.execute import llvm_jit
+from wolf.native.kernels.shifted_inverse_loops import Averages, Inverses, Scatter, function
+from wolf.numerics.linalg.shifted_inverse import shift
 
 SIZES = (4, 10)  # written out, and as loops
 SHIFTS = np.geomspace(0.03, 1e4, 12)
@@ -73,9 +73,9 @@ def by_loops(a, shifts, b, weights, lanes):
     if (len(a), lanes) not in _code:
         texts = {line for each in (shape, average, apart) for line in function(each, "double", lanes)}
         text = "\n".join(sorted(texts)).replace("define internal", "define")
-        loaded = [machine.load(machine.compile(text), each.name) for each in (shape, average, apart)]
+        loaded = [llvm_jit.load(llvm_jit.compile(text), each.name) for each in (shape, average, apart)]
         kinds = ([ctypes.c_void_p] * 4, [ctypes.c_void_p] * 3, [ctypes.c_void_p] * 4)
-        calls = [machine.function(one.address, *kind) for one, kind in zip(loaded, kinds, strict=True)]
+        calls = [llvm_jit.function(one.address, *kind) for one, kind in zip(loaded, kinds, strict=True)]
         _code[len(a), lanes] = (loaded, calls)
     inverses, averages, scatters = _code[len(a), lanes][1]
     held, result, spread = (np.empty((each.room, lanes)) for each in (shape, average, apart))
@@ -91,17 +91,17 @@ def by_loops(a, shifts, b, weights, lanes):
 @pytest.mark.parametrize("size", [9, 18])
 def test_native_factors_have_the_same_bits_for_one_series_and_for_eight(size, rng):
     """Eight matrices, of which the last two are not definite: theirs is NaN."""
-    from wolf.native import dense, factor
+    from wolf.native.kernels import cholesky, matmul
 
-    shape = factor.Factor(size)
+    shape = cholesky.Factor(size)
     systems = [oracle.random_cov(rng, size) for _ in range(8)]
     systems[6][3, 3] = -1.0
     systems[7][-1, -1] = 0.0
     found = {}
     for lanes in (1, 8):
-        text = "\n".join(factor.function(shape, "double", lanes)).replace("define internal", "define")
-        loaded = machine.load(machine.compile(text), shape.name)
-        call, row = machine.function(loaded.address, *[ctypes.c_void_p] * 2), dense.stride(size, lanes)
+        text = "\n".join(cholesky.function(shape, "double", lanes)).replace("define internal", "define")
+        loaded = llvm_jit.load(llvm_jit.compile(text), shape.name)
+        call, row = llvm_jit.function(loaded.address, *[ctypes.c_void_p] * 2), matmul.stride(size, lanes)
         for first in range(0, 8, lanes):
             a, c = np.zeros((size, row, lanes)), np.zeros((size, row, lanes))
             a[:, :size] = np.stack(systems[first : first + lanes], -1)

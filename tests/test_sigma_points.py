@@ -7,7 +7,7 @@ import pytest
 from filterpy.kalman import CubatureKalmanFilter, JulierSigmaPoints, UnscentedKalmanFilter
 
 import wolf
-from wolf.moments import Automatic, Cubature, GaussHermite, Linearised, Unscented
+from wolf.inference.linearization import Automatic, Cubature, GaussHermite, Linearised, Unscented
 from wolf.statespace import Bound
 
 DT = 0.1
@@ -155,7 +155,7 @@ def test_bearings_that_cross_the_wrap_keep_the_filter_consistent(name):
     """A track that circles the sensor: NIS stays near M only if angles are averaged and subtracted on the circle."""
     prior = wolf.Gaussian(np.array([-8.0, 0.5, 0.0, -0.5]), 0.1 * np.eye(4))
     model = wolf.models.range_bearing(0.5, 0.01, 0.1, 1e-3, prior)
-    data = wolf.simulate.trajectory(model, 300, key=3)
+    data = wolf.simulate.trajectories(model, 300, key=3)
     assert np.ptp(data.measurements[:, 1]) > 6.0  # both ends of [-π, π) are visited
     out = wolf.filter(model, data.measurements, method=name)
     assert 1.6 < np.nanmean(out.nis) < 2.5
@@ -163,7 +163,7 @@ def test_bearings_that_cross_the_wrap_keep_the_filter_consistent(name):
 
 @pytest.mark.parametrize("name", SIGMA)
 def test_many_series_equal_one_by_one(name, bending):
-    ys = np.stack([wolf.simulate.trajectory(bending, 40, key=k).measurements for k in range(3)])
+    ys = np.stack([wolf.simulate.trajectories(bending, 40, key=k).measurements for k in range(3)])
     many = wolf.filter_many(bending, ys, method=name)
     for i, one in enumerate(ys):
         np.testing.assert_allclose(many[i].means, wolf.filter(bending, one, method=name).means, atol=1e-9)

@@ -194,7 +194,7 @@ def test_nonlinear_forecast_equals_filtering_what_is_missing(update_first):
     prior = wolf.Gaussian(np.array([0.5, 0.0]), 0.1 * np.eye(2))
     model = wolf.StateSpaceModel(swing, look, 0.01 * np.eye(2), 0.1 * np.eye(1), prior)
     us = np.random.default_rng(13).normal(size=(STEPS + AHEAD, 1))
-    ys = wolf.simulate.trajectory(model, STEPS, key=0, inputs=us[:STEPS]).measurements
+    ys = wolf.simulate.trajectories(model, STEPS, key=0, inputs=us[:STEPS]).measurements
     forecast = check_forecast(model, ys, us, update_first=update_first)
     expected = np.sin(forecast.means[:, :1]) + 0.1 * us[STEPS:]
     slopes = np.cos(forecast.means[:, 0])

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from pyarrow import csv as arrow_csv
 
 import wolf
+from wolf.cleaning import Options, gps_tracks, io
+from wolf.cleaning.gps_tracks import LocalPlane, clean_track, plane_around
+from wolf.cleaning.load import load
 from wolf.cli import main
-from wolf.cli.readings import load
-from wolf.readings import Options, files, tracks
-from wolf.readings.tracks import LocalPlane, clean_track, plane_around
 
 STEPS = 120
 WILD = [30, 31, 70]
@@ -89,7 +89,8 @@ def test_poles_and_what_is_no_place_are_refused_in_words():
     latitude[5] = 999.0
     assert "1 positions are no place" in clean_track(latitude, longitude, options=Options(parameters=KNOWN)).notes[0]
     assert (
-        "distances on its plane are off by up to" in tracks._stretch(LocalPlane(45.0, 0.0), np.array([30.0, 60.0]))[0]
+        "distances on its plane are off by up to"
+        in gps_tracks._stretch(LocalPlane(45.0, 0.0), np.array([30.0, 60.0]))[0]
     )
 
 
@@ -216,7 +217,7 @@ def test_nmea_is_read_over_midnight_and_bad_sums_are_left_out(folder):
     lines[40] = lines[40].replace("GPGGA,", "GPGGA,9")
     lines.append(sentence("GPGGA,000200.00,,,,,0,00,,,M,,M,,"))
     Path("log.nmea").write_text("".join(lines))
-    table = files.read_table("log.nmea")
+    table = io.read_table("log.nmea")
     assert table.notes == ("1 sentences with a wrong checksum left out",)
     np.testing.assert_allclose(table.data["latitude"], latitude, atol=1e-6)
     np.testing.assert_allclose(table.data["longitude"], longitude, atol=1e-6)

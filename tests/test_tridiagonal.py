@@ -8,9 +8,9 @@ import scipy.linalg
 from tests import oracle
 
 import wolf
-from wolf.engine.run import run_filter
-from wolf.noise.learned import SCALES
-from wolf.numerics import tridiagonal
+from wolf.engine.scan import run_filter
+from wolf.inference.noise.adaptive_scale_mixture import SCALES
+from wolf.numerics.linalg import tridiagonal
 from wolf.numerics.precision import precision
 
 KINDS = ("full", "low rank", "holes", "diagonal", "nothing", "huge")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import wolf
-from wolf.weights import evaluate
+from wolf.inference.weights import evaluate
 
 C = 3.0
 DOF = 4.0

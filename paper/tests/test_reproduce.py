@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from wolf.cli.commands import OneLineErrors
+from wolf.cli.main import OneLineErrors
 from wolf_paper import registry, rows, runner, verdict
 from wolf_paper.command import reproduce
 from wolf_paper.protocol import Experiment, NoData

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import wolf
-from wolf.ensembles.sight import Noise, Sight
+from wolf.inference.ensembles.observation_ensemble import Noise, Sight
 from wolf_paper import (
     complexity,
     kin8nm,

@@ -11,49 +11,28 @@ A name is brought in when it is first asked for: `import wolf` itself imports ne
 
 from typing import TYPE_CHECKING
 
-from wolf import interrupts as interrupts  # before all that takes long to import
+from wolf.runtime import signals as signals  # before all that takes long to import
 
-if TYPE_CHECKING:  # what a checker sees; `_HOMES` below says the same to Python
-    from wolf import (
-        arrow,
-        datasets,
-        ensembles,
-        filters,
-        influence,
-        methods,
-        metrics,
-        models,
-        moments,
-        noise,
-        plots,
-        simulate,
-        twin,
-        weights,
-    )
+if TYPE_CHECKING:  # for type checkers; `_MODULES` and `_HOMES` below state the same for the interpreter
+    from wolf import models, plots, simulate
     from wolf.api import filter, filter_chunks, filter_many, forecast, sample_paths, smooth
-    from wolf.audit.attack import attack
-    from wolf.audit.certificate import Certificate, certify
-    from wolf.audit.explain import explain
-    from wolf.belief import Gaussian
-    from wolf.changing import Changes, changepoints
-    from wolf.choosing import Choice, choose
-    from wolf.engine.run import run_chunks, run_each, run_filter, run_many
-    from wolf.engine.steps import init, step
-    from wolf.exporting import export_c
-    from wolf.filters import Bounded, EnsembleFilter, GaussianFilter
+    from wolf.beliefs import Gaussian
+    from wolf.cleaning.frames import filter_frame
+    from wolf.diagnostics import influence, metrics
+    from wolf.diagnostics.attack import attack
+    from wolf.diagnostics.certificate import Certificate, certify
+    from wolf.diagnostics.changepoints import Changes, changepoints
+    from wolf.diagnostics.faults import explain
+    from wolf.engine.scan import run_chunks, run_each, run_filter, run_many
+    from wolf.engine.step import init, step
     from wolf.fitting import Fit, fit, fit_many, fit_noise_memory
+    from wolf.fitting.select import Choice, choose
     from wolf.fitting.tuning import Tuned, tune
-    from wolf.integrations.estimators import OnlineClassifier as OnlineClassifier
-    from wolf.integrations.estimators import OnlineRegressor as OnlineRegressor
-    from wolf.methods import EKF, IEKF, KF, Adaptive, Learned, LowRank, WoLF
-    from wolf.online import Bank, FixedLag, Online, Sensor
-    from wolf.readings.folders import filter_folder
-    from wolf.readings.frames import filter_frame
-    from wolf.reports import report
-    from wolf.results import Filtered, Forecast, Smoothed, States
-    from wolf.statespace import LinearModel, ParameterModel, StateSpaceModel, families
-    from wolf.streaming import stream
-    from wolf.weights import (
+    from wolf.inference import ensembles, filters, linearization, noise, weights
+    from wolf.inference import registry as methods
+    from wolf.inference.filters import Bounded, EnsembleFilter, GaussianFilter
+    from wolf.inference.registry import EKF, IEKF, KF, Adaptive, Learned, LowRank, WoLF
+    from wolf.inference.weights import (
         IMQ,
         Huber,
         MahalanobisIMQ,
@@ -65,13 +44,22 @@ if TYPE_CHECKING:  # what a checker sees; `_HOMES` below says the same to Python
         Unweighted,
         Welsch,
     )
+    from wolf.integrations.export_c import export_c
+    from wolf.integrations.online_estimators import OnlineClassifier as OnlineClassifier
+    from wolf.integrations.online_estimators import OnlineRegressor as OnlineRegressor
+    from wolf.online import Bank, FixedLag, Online, Sensor, filter_batches
+    from wolf.reports import report
+    from wolf.results import Filtered, Forecast, Smoothed, States
+    from wolf.simulate import datasets
+    from wolf.simulate import twin_experiment as twin
+    from wolf.statespace import LinearModel, ParameterModel, StateSpaceModel, families
 
     plot = plots  # wolf.plot.series(out)
     __version__: str
 
 __all__ = ["Gaussian", "LinearModel", "ParameterModel", "StateSpaceModel"]
-__all__ += ["filter", "filter_chunks", "filter_folder", "filter_frame", "filter_many", "forecast", "sample_paths"]
-__all__ += ["smooth", "stream"]
+__all__ += ["filter", "filter_batches", "filter_chunks", "filter_frame", "filter_many", "forecast", "sample_paths"]
+__all__ += ["smooth"]
 __all__ += ["Changes", "Choice", "changepoints", "choose"]
 __all__ += ["Bank", "Filtered", "Fit", "FixedLag", "Forecast", "Online", "Sensor", "Smoothed", "States", "Tuned"]
 __all__ += ["fit", "fit_many", "fit_noise_memory", "tune"]
@@ -91,35 +79,57 @@ __all__ += [
 __all__ += ["IMQ", "Huber", "MahalanobisIMQ", "MahalanobisThreshold", "PerCoordinate", "PerGroup", "StudentWeight"]
 __all__ += ["Tukey", "Unweighted", "Welsch"]
 __all__ += ["init", "run_chunks", "run_each", "run_filter", "run_many", "step"]
-__all__ += ["datasets", "ensembles", "families", "filters", "influence", "methods", "metrics", "models", "moments"]
-__all__ += ["arrow", "noise", "plot", "plots", "simulate", "twin", "weights"]
+__all__ += [
+    "datasets",
+    "ensembles",
+    "families",
+    "filters",
+    "influence",
+    "linearization",
+    "methods",
+    "metrics",
+    "models",
+]
+__all__ += ["noise", "plot", "plots", "simulate", "twin", "weights"]
 
-_HOMES = {
+_MODULES = {  # public name of a module -> where it is
+    "datasets": "wolf.simulate.datasets",
+    "ensembles": "wolf.inference.ensembles",
+    "filters": "wolf.inference.filters",
+    "influence": "wolf.diagnostics.influence",
+    "linearization": "wolf.inference.linearization",
+    "methods": "wolf.inference.registry",
+    "metrics": "wolf.diagnostics.metrics",
+    "noise": "wolf.inference.noise",
+    "plot": "wolf.plots",
+    "twin": "wolf.simulate.twin_experiment",
+    "weights": "wolf.inference.weights",
+}
+
+_HOMES = {  # module -> the public names that it defines
     "wolf.api": "filter filter_chunks filter_many forecast sample_paths smooth",
-    "wolf.audit.attack": "attack",
-    "wolf.audit.certificate": "Certificate certify",
-    "wolf.audit.explain": "explain",
-    "wolf.belief": "Gaussian",
-    "wolf.changing": "Changes changepoints",
-    "wolf.choosing": "Choice choose",
-    "wolf.engine.run": "run_chunks run_each run_filter run_many",
-    "wolf.engine.steps": "init step",
-    "wolf.exporting": "export_c",
-    "wolf.filters": "Bounded EnsembleFilter GaussianFilter",
+    "wolf.beliefs": "Gaussian",
+    "wolf.cleaning.frames": "filter_frame",
+    "wolf.diagnostics.attack": "attack",
+    "wolf.diagnostics.certificate": "Certificate certify",
+    "wolf.diagnostics.changepoints": "Changes changepoints",
+    "wolf.diagnostics.faults": "explain",
+    "wolf.engine.scan": "run_chunks run_each run_filter run_many",
+    "wolf.engine.step": "init step",
     "wolf.fitting": "Fit fit fit_many fit_noise_memory",
+    "wolf.fitting.select": "Choice choose",
     "wolf.fitting.tuning": "Tuned tune",
-    "wolf.integrations.estimators": "OnlineClassifier OnlineRegressor",
-    "wolf.methods": "EKF IEKF KF Adaptive Learned LowRank WoLF",
-    "wolf.online": "Bank FixedLag Online Sensor",
-    "wolf.readings.folders": "filter_folder",
-    "wolf.readings.frames": "filter_frame",
+    "wolf.inference.filters": "Bounded EnsembleFilter GaussianFilter",
+    "wolf.inference.registry": "EKF IEKF KF Adaptive Learned LowRank WoLF",
+    "wolf.inference.weights": (
+        "IMQ Huber MahalanobisIMQ MahalanobisThreshold PerCoordinate PerGroup StudentWeight Tukey Unweighted Welsch"
+    ),
+    "wolf.integrations.export_c": "export_c",
+    "wolf.integrations.online_estimators": "OnlineClassifier OnlineRegressor",
+    "wolf.online": "Bank FixedLag Online Sensor filter_batches",
     "wolf.reports": "report",
     "wolf.results": "Filtered Forecast Smoothed States",
     "wolf.statespace": "LinearModel ParameterModel StateSpaceModel families",
-    "wolf.streaming": "stream",
-    "wolf.weights": (
-        "IMQ Huber MahalanobisIMQ MahalanobisThreshold PerCoordinate PerGroup StudentWeight Tukey Unweighted Welsch"
-    ),
 }
 
 if not TYPE_CHECKING:  # a checker would take it for leave to misspell every name
@@ -129,7 +139,7 @@ if not TYPE_CHECKING:  # a checker would take it for leave to misspell every nam
         from importlib import import_module
         from importlib.util import find_spec
 
-        from wolf.numerics.importing import uncollected
+        from wolf.runtime.gc_pause import uncollected
 
         home = next((home for home, names in _HOMES.items() if name in names.split()), None)
         if name == "__version__":
@@ -137,8 +147,9 @@ if not TYPE_CHECKING:  # a checker would take it for leave to misspell every nam
         elif home is not None:
             with uncollected():
                 found = getattr(import_module(home), name)
-        elif name == "plot":  # wolf.plot.series(out)
-            found = import_module("wolf.plots")
+        elif name in _MODULES:
+            with uncollected():
+                found = import_module(_MODULES[name])
         elif not name.startswith("_") and find_spec(f"wolf.{name}"):
             with uncollected():
                 found = import_module(f"wolf.{name}")

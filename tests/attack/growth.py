@@ -44,7 +44,7 @@ def models(_, count):
     ys = np.zeros((20, 1))
     for _ in range(count):
         prior = wolf.Gaussian(np.zeros(1), np.eye(1))
-        move = lambda x: 0.9 * x  # noqa: E731  a function that was never seen before
+        move = lambda x: 0.9 * x  # noqa: E731
         model = wolf.StateSpaceModel(move, move, np.eye(1), np.eye(1), prior)
         yield wolf.filter(model, ys, method="EKF", engine="xla")
 

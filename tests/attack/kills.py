@@ -18,7 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 
 import wolf
-import wolf.cli.filtering
+import wolf.cli.commands.filter
 import wolf.native
 import wolf.online
 from wolf.cli import main as command

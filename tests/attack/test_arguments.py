@@ -17,7 +17,7 @@ from tests.attack import odd
 
 import wolf
 from wolf import models
-from wolf.fitting.guesses import guesses
+from wolf.fitting.initial_values import guesses
 
 LEVEL = models.local_level(level_var=0.1, obs_var=1.0)
 PLANE = models.constant_velocity(dims=2, dt=1.0, dynamics_var=0.1, obs_var=1.0)
@@ -260,8 +260,8 @@ def test_many_masked_series_keep_their_masks():
 
 @pytest.mark.parametrize("key", [np.int64(0), np.uint32(0), jax.random.key(0), jax.random.PRNGKey(0)], ids=repr)
 def test_seeds_and_keys_of_all_kinds_draw_the_same(key):
-    drawn = wolf.simulate.trajectory(LEVEL, 5, key).measurements
-    np.testing.assert_array_equal(drawn, wolf.simulate.trajectory(LEVEL, 5, 0).measurements)
+    drawn = wolf.simulate.trajectories(LEVEL, 5, key).measurements
+    np.testing.assert_array_equal(drawn, wolf.simulate.trajectories(LEVEL, 5, 0).measurements)
 
 
 def test_whole_numbers_of_numpy_count():
@@ -283,6 +283,6 @@ def test_frame_with_numbers_for_names_says_which_it_has():
 
 
 def test_wrong_signature_is_python_own_error():
-    for call in (wolf.filter, wolf.fit, wolf.tune, wolf.Online, wolf.simulate.trajectory, wolf.LinearModel):
+    for call in (wolf.filter, wolf.fit, wolf.tune, wolf.Online, wolf.simulate.trajectories, wolf.LinearModel):
         with pytest.raises(TypeError, match="missing"):
             call()

@@ -13,9 +13,10 @@ import pytest
 from tests.rows import PARTS
 
 import wolf
-from wolf import entry, native
-from wolf.filters import Forgetful
-from wolf.native.kinds import take_apart
+from wolf import native
+from wolf.execution import validate
+from wolf.inference.filters import Forgetful
+from wolf.native.frontend.signature import take_apart
 
 CASES = int(os.environ.get("WOLF_FUZZ", "2000"))
 SHAPES = [(1, 3), (2, 2), (4, 2), (3, 1), (1, 1), (4, 3)]  # states, coordinates of a measurement
@@ -106,7 +107,7 @@ def test_no_model_and_no_data_break_a_filter(name, x64):
 
 def run_native(model, method, ys):
     """Filter by native code in which nothing of the model is folded, so that one program serves all of a shape."""
-    suited = entry.suit(model, method, 0)
+    suited = validate.suit(model, method, 0)
     given = take_apart([suited], method, "float64", False, None, "all", general=frozenset(("F", "H", "Q", "R")))
     return native.run_one(native.Prepared(given, math.inf), ys, None)
 

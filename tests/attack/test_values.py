@@ -9,7 +9,10 @@ import pytest
 from tests.attack import odd
 
 import wolf
-from wolf import families, influence, methods, metrics, models, simulate, twin
+from wolf import families, models, simulate
+from wolf.diagnostics import influence, metrics
+from wolf.inference import registry
+from wolf.simulate import twin_experiment
 
 LEVEL = models.local_level(level_var=0.1, obs_var=1.0)
 RING = models.lorenz96(8)
@@ -91,9 +94,9 @@ MODELS = odd.table(
 
 # fmt: off
 METHODS = odd.table(
-    ("methods.make", "method", odd.CHOICE, methods.make),
-    ("methods.default", "model", odd.MODEL, methods.default),
-    *((build.__name__, name, values, partial(lambda build, name, v: build(**{name: v}), build, name)) for build in (wolf.KF, wolf.EKF, wolf.IEKF, wolf.WoLF, wolf.Learned, wolf.Adaptive) for name, values in {"moments": odd.FEW | {"class": wolf.moments.Cubature}, "form": odd.CHOICE, "iterations": odd.COUNT}.items()),
+    ("methods.make", "method", odd.CHOICE, registry.make),
+    ("methods.default", "model", odd.MODEL, registry.default),
+    *((build.__name__, name, values, partial(lambda build, name, v: build(**{name: v}), build, name)) for build in (wolf.KF, wolf.EKF, wolf.IEKF, wolf.WoLF, wolf.Learned, wolf.Adaptive) for name, values in {"moments": odd.FEW | {"class": wolf.linearization.Cubature}, "form": odd.CHOICE, "iterations": odd.COUNT}.items()),
     *doors(wolf.GaussianFilter, {}, {"moments": odd.FEW, "noise": odd.FEW | {"weight": wolf.IMQ(), "class": wolf.noise.StudentNoise}, "form": odd.CHOICE, "iterations": odd.COUNT}),
     ("WoLF", "weight", odd.without(odd.FEW, "None") | {"class": wolf.IMQ, "number": 4.0}, wolf.WoLF),
     *doors(wolf.Learned, {}, {"patience": odd.POSITIVE | odd.NONE | {"one": 1}, "sensors": SENSORS, "strength": odd.POSITIVE, "r_uncertainty": odd.FEW | {"zero": 0.0}}),
@@ -114,8 +117,8 @@ METHODS = odd.table(
     ("Gamma", "shape", odd.NONE | odd.POSITIVE, families.Gamma),
     ("Beta", "precision", odd.NONE | odd.POSITIVE, families.Beta),
     *((family, "y", odd.without(BAD, "0-d", "empty", "no rows", "no columns"), value.statistic) for family, value in {"Poisson": families.Poisson(), "Categorical": families.Categorical(3), "Bernoulli": families.Bernoulli(), "Beta": families.Beta(2.0), "Gamma": families.Gamma(2.0)}.items()),
-    ("Unscented", "alpha", odd.NUMBER, lambda v: wolf.moments.Unscented(alpha=v)),
-    ("GaussHermite", "order", odd.COUNT, wolf.moments.GaussHermite),
+    ("Unscented", "alpha", odd.NUMBER, lambda v: wolf.linearization.Unscented(alpha=v)),
+    ("GaussHermite", "order", odd.COUNT, wolf.linearization.GaussHermite),
 )
 # fmt: on
 
@@ -141,7 +144,7 @@ SIMULATED = odd.table(
     ("Sequence", "processes", odd.FEW | {"empty": (), "one": simulate.Missing(0.1), "class": (simulate.StudentT,)}, simulate.Sequence),
     ("tell", "model", odd.MODEL, lambda v: simulate.tell(v, FRESH)),
     ("tell", "data", odd.RESULT, lambda v: simulate.tell(LEVEL, v)),
-    *doors(twin.run, {"model": RING, "method": "ETKF", "steps": 5, "key": 0}, {"model": odd.MODEL, "method": odd.METHOD, "steps": odd.COUNT, "key": odd.NONE | odd.KEY, "outliers": odd.without(odd.FEW, "None"), "data": odd.without(odd.FEW, "None"), "initial": odd.without(odd.SERIES, "None"), "burn_in": odd.without(odd.WHOLE, "None") | {"all": 5}, "progress": odd.without(odd.FEW, "None")}),
+    *doors(twin_experiment.run, {"model": RING, "method": "ETKF", "steps": 5, "key": 0}, {"model": odd.MODEL, "method": odd.METHOD, "steps": odd.COUNT, "key": odd.NONE | odd.KEY, "outliers": odd.without(odd.FEW, "None"), "data": odd.without(odd.FEW, "None"), "initial": odd.without(odd.SERIES, "None"), "burn_in": odd.without(odd.WHOLE, "None") | {"all": 5}, "progress": odd.without(odd.FEW, "None")}),
     ("datasets.load", "name", odd.CHOICE, wolf.datasets.load),
     ("datasets.path", "name", odd.CHOICE, wolf.datasets.path),
 )

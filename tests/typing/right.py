@@ -12,16 +12,16 @@ import jax.numpy as jnp
 import numpy as np
 
 import wolf
-from wolf.audit.attack import Attack
-from wolf.audit.explain import Explained
-from wolf.influence import pif
-from wolf.metrics import Band
+from wolf.diagnostics.attack import Attack
+from wolf.diagnostics.faults import Explained
+from wolf.diagnostics.influence import pif
+from wolf.diagnostics.metrics import Band
+from wolf.inference.noise import NoiseLaw
+from wolf.interfaces import Filter
 from wolf.models import Part
-from wolf.noise import NoiseLaw
 from wolf.online import Lagged, Report
-from wolf.protocols import Filter
 from wolf.simulate import Simulated
-from wolf.twin import Twin
+from wolf.simulate.twin_experiment import Twin
 
 level = wolf.models.local_level(level_var=0.1, obs_var=1.0)
 track = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
@@ -89,7 +89,7 @@ def options() -> None:
 
 def methods() -> None:
     assert_type(wolf.KF(form="sqrt"), wolf.GaussianFilter)
-    assert_type(wolf.EKF(moments=wolf.moments.Unscented()), wolf.GaussianFilter)
+    assert_type(wolf.EKF(moments=wolf.linearization.Unscented()), wolf.GaussianFilter)
     assert_type(wolf.EKF(noise=wolf.noise.BetaBernoulli()), wolf.GaussianFilter)
     assert_type(wolf.IEKF(3), wolf.GaussianFilter)
     assert_type(wolf.Learned("factor 10", sensors=(0, 0, 1)), wolf.GaussianFilter)
@@ -197,7 +197,7 @@ def judging() -> None:
     assert_type(pif(level, "KF", ys, [[0.0], [1.0]]), np.ndarray)
     assert_type(wolf.metrics.rmse(out.means, ys[:, None]), np.ndarray)
     assert_type(wolf.metrics.nis_band(out), Band)
-    data = wolf.simulate.trajectory(level, 100, key=0, outliers=wolf.simulate.StudentT(2.01))
+    data = wolf.simulate.trajectories(level, 100, key=0, outliers=wolf.simulate.StudentT(2.01))
     assert_type(data, Simulated)
     assert_type(data.measurements, np.ndarray)
     assert_type(wolf.twin.run(level, "ETKF", steps=40, key=0), Twin)

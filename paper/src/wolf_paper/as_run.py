@@ -12,15 +12,15 @@ import jax.numpy as jnp
 from jax import Array
 from jax.scipy.special import digamma
 
-from wolf import checks
-from wolf.belief.updates import Weigh
-from wolf.ensembles.printed import perturbed
-from wolf.ensembles.protocol import Analysed, Analysis, AnalysisNeeds
-from wolf.ensembles.sight import Sight
-from wolf.noise.whitened import Whitened, expected_distance, iterate, whiten, whitening_root
+from wolf import validation
+from wolf.beliefs.updates import Weigh
+from wolf.inference.ensembles.as_published import perturbed
+from wolf.inference.ensembles.interfaces import Analysed, Analysis, AnalysisNeeds
+from wolf.inference.ensembles.observation_ensemble import Sight
+from wolf.inference.noise.whitened import Whitened, expected_distance, iterate, whiten, whitening_root
+from wolf.interfaces import Believed, Evidence, Needs, NoiseRule
 from wolf.numerics import linalg
 from wolf.numerics.pytree import pytree, static
-from wolf.protocols import Believed, Evidence, Needs, NoiseRule
 from wolf.statespace import Model
 
 
@@ -171,7 +171,7 @@ class ReferenceGain(Analysis):
 
     def __post_init__(self) -> None:
         """Check the inflation."""
-        checks.positive("inflation", self.inflation)
+        validation.positive("inflation", self.inflation)
 
     def __call__(
         self, mean: Array, anomalies: Array, sight: Sight, weight: Array, draws: Array, key: Array, taper: Any

@@ -13,8 +13,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from wolf import methods
-from wolf.engine import run
+from wolf.engine import scan
+from wolf.inference import registry
 from wolf.models import mlp
 from wolf.numerics.precision import precision
 from wolf.numerics.pytree import cast
@@ -80,7 +80,7 @@ def run_part(task: Task) -> Rows:
         for turn in range(config.rounds + 1):
             for name, engine in engines.items():
                 start = time.perf_counter()
-                jax.block_until_ready(run.run_filter(*engine, ys, inputs, save=_last))
+                jax.block_until_ready(scan.run_filter(*engine, ys, inputs, save=_last))
                 if turn:  # the first one compiles
                     best[name] = min(best[name], (time.perf_counter() - start) / steps)
             task.tell(turn + 1, config.rounds + 1)
@@ -93,7 +93,7 @@ def run_part(task: Task) -> Rows:
 def method_of(name: str, kind: str) -> Any:
     """Build a method for a linear model or a network."""
     other, options, _, _ = TABLE[name]
-    return methods.make(name if kind == DENSE and name in ("KF", "KF-B", "KF-IW") else other, **options)
+    return registry.make(name if kind == DENSE and name in ("KF", "KF-B", "KF-IW") else other, **options)
 
 
 def dense_model(size: int, seed: int) -> LinearModel:

@@ -12,10 +12,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from wolf import methods
 from wolf.api import filter_many
-from wolf.engine import run
-from wolf.filters import GaussianFilter
+from wolf.engine import scan
+from wolf.inference import registry
+from wolf.inference.filters import GaussianFilter
 from wolf.numerics.precision import precision
 from wolf.numerics.pytree import cast
 from wolf_paper import search
@@ -94,22 +94,22 @@ def method_of(name: str, values: Mapping[str, Any], as_run: bool = False) -> Any
     """
     inner = int(values.get("iterations", 1))
     if name == CALIBRATED:
-        return methods.make("WoLF")
+        return registry.make("WoLF")
     if name == LEARNED:
-        return methods.make("Learned", patience=PATIENCE)
+        return registry.make("Learned", patience=PATIENCE)
     if name in ("EKF", CLEAN):
-        return methods.make("EKF")
+        return registry.make("EKF")
     if name == "EKF-B":
         counts = {"alpha": float(values["alpha"]), "beta": float(values["beta"])}
         if as_run:
             return GaussianFilter(noise=CarriedBernoulli(**counts, iterations=inner))
-        return methods.make("EKF-B", **counts, iterations=inner)
+        return registry.make("EKF-B", **counts, iterations=inner)
     if name == "EKF-IW":
-        return methods.make("EKF-IW", scaling=float(values["scaling"]), iterations=inner)
+        return registry.make("EKF-IW", scaling=float(values["scaling"]), iterations=inner)
     if name == "OGD":
-        return methods.make("OGD", learning_rate=float(np.exp(values["log_lr"])), iterations=inner)
+        return registry.make("OGD", learning_rate=float(np.exp(values["log_lr"])), iterations=inner)
     c = float(values["c"])
-    return methods.make(name, c=c if name == "WoLF-IMQ" else c**2)
+    return registry.make(name, c=c if name == "WoLF-IMQ" else c**2)
 
 
 def prior_variance(name: str, values: Mapping[str, Any]) -> float:
@@ -288,7 +288,7 @@ def time_trials(
                     shown = (trial.clean if name == CLEAN else trial.targets)[0]
                     start = time.perf_counter()
                     _, kept = jax.block_until_ready(
-                        run.run_filter(*engine, shown[:, None], trial.features[0], save=residual)
+                        scan.run_filter(*engine, shown[:, None], trial.features[0], save=residual)
                     )
                     if turn or number:  # the very first turn compiles
                         best[name] = min(best[name], (time.perf_counter() - start) / len(shown))

@@ -14,15 +14,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from wolf import ensembles, methods
 from wolf.api import filter_many
-from wolf.belief import Gaussian
-from wolf.filters import EnsembleFilter
+from wolf.beliefs import Gaussian
+from wolf.inference import ensembles, registry
+from wolf.inference.filters import EnsembleFilter
+from wolf.inference.weights import Unweighted
+from wolf.interfaces import Dtype, Filter
 from wolf.models import lorenz96
-from wolf.models.chaos import Lorenz96, runge_kutta
+from wolf.models.chaotic import Lorenz96, runge_kutta
 from wolf.numerics.precision import precision
-from wolf.protocols import Dtype, Filter
-from wolf.weights import Unweighted
 from wolf_paper.as_run import ReferenceGain
 from wolf_paper.lorenz96_figures import draw_runs, draw_thresholds, draw_waves
 from wolf_paper.protocol import Experiment, Rows, Task
@@ -141,7 +141,7 @@ def method_of(name: str, variant: str, size: int, dim: int, c: float | None = No
     small = size < dim
     if name == DEFAULT:
         near = {"localisation": ensembles.Ring(radius=4.0), "inflation": INFLATION} if small else {}
-        return methods.make("WoLF-EnKF", num_members=size, **near)
+        return registry.make("WoLF-EnKF", num_members=size, **near)
     weight = Unweighted() if c is None else RULES[name](c if name == HUB else c**2)
     if variant == AS_RUN:
         return EnsembleFilter(size, ReferenceGain(GAIN_INFLATION if small else None), weight=weight)

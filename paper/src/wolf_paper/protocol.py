@@ -14,7 +14,7 @@ Row = dict[str, Any]  # plain values; None and "" are left out when rows go thro
 Rows = list[Row]
 
 
-class NoData(Exception):  # noqa: N818 - a state of affairs that the verdict names, not a mistake
+class NoData(Exception):  # noqa: N818
     """The data that a part needs are not there: it is left out, and the verdict says so.
 
     A part of an experiment with `needs` may also let FileNotFoundError and ConnectionError pass: they mean the same.

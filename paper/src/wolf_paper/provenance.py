@@ -6,7 +6,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from wolf.entry import package_version
+from wolf.execution.validate import package_version
 
 PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "matplotlib", "bayesian-optimization", "optax")
 

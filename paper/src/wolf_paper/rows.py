@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from wolf.storage import atomic
+from wolf.runtime.checkpoints import atomic
 from wolf_paper.protocol import Row, Rows
 
 

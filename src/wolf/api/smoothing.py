@@ -7,25 +7,26 @@ from typing import Any, overload
 import jax
 import numpy as np
 
-from wolf import checks, entry, native
+from wolf import native, validation
 from wolf.api.filtering import filter
-from wolf.api.taking import Models, check_smoothable, model_optional, together
-from wolf.belief import Gaussian
-from wolf.engine import hindsight, parallel, reweighing
-from wolf.engine.parallel import bound_programs, bounded, pad, pad_steps, stretch
-from wolf.engine.reweighing import changes
-from wolf.engine.smoothing import run_sampler
-from wolf.filters import GaussianFilter
+from wolf.api.result_arguments import Models, check_smoothable, model_optional, together
+from wolf.beliefs import Gaussian
+from wolf.engine import jump_backdating, loo_reweighting
+from wolf.engine.loo_reweighting import changes
+from wolf.engine.smoother import run_sampler
+from wolf.execution import backend, validate, xla_batching
+from wolf.execution.xla_batching import bound_programs, bounded, pad, pad_steps, stretch
+from wolf.inference.filters import GaussianFilter
+from wolf.interfaces import Key
 from wolf.numerics.linalg import SMALL
 from wolf.numerics.precision import as_key, precision, to_dtype, to_numpy
 from wolf.numerics.pytree import cast
-from wolf.protocols import Key
 from wolf.results import Filtered, Smoothed, describe_method
 from wolf.statespace import Model, with_matrices
 
 ASKED_FOR = "xla: asked for"  # what a result says of its engine where somebody wanted it so
 
-_weigh_again = bounded(reweighing.weigh_again)
+_weigh_again = bounded(loo_reweighting.weigh_again)
 
 
 @overload
@@ -50,7 +51,7 @@ def smooth(model: Models, out: Filtered, *, reweigh: bool = False) -> Smoothed:
         >>> wolf.smooth(wolf.filter(model, [1.0, 2.0, 3.0])).means.shape
         (3, 1)
     """
-    checks.flag("reweigh", reweigh)
+    validation.flag("reweigh", reweigh)
     check_smoothable("smooth", model, out)
     out = in_hindsight(model, out)
     mean, cov = _walk_back_native(model, out) or _walk_back(model, out)
@@ -68,7 +69,7 @@ def _walk_back_native(model: Any, out: Filtered) -> tuple[np.ndarray, np.ndarray
     scales = out.saved.get("dynamics_scales")
     back = native.Back(scales is not None, out.lengths is not None)
     inputs = None if out.inputs is None else out.inputs.shape[-1]
-    ready = native.plan_back(models, out.method.moments, dtype, inputs, back)
+    ready = backend.plan_back(models, out.method.moments, dtype, inputs, back)
     if ready is None:
         return None
     beliefs = Gaussian(out.means, out.covs), Gaussian(out.predicted_means, out.predicted_covs)
@@ -102,14 +103,14 @@ def _walk_back(model: Any, out: Filtered) -> tuple[np.ndarray, np.ndarray]:
     bound_programs()
     with precision(dtype):
         engine = (cast(whole, dtype), cast(out.method.moments, dtype), *cast(beliefs, dtype), to_dtype(us, dtype))
-        smoothed = parallel.smooth(*engine, lengths, start - before, cast(scales, dtype), **how)
+        smoothed = xla_batching.smooth(*engine, lengths, start - before, cast(scales, dtype), **how)
     rows = slice(before, before + steps)
     return tuple(array[rows] if axis == 0 else array[:, rows] for array in (smoothed.mean, smoothed.cov))
 
 
 def in_hindsight(model: Any, out: Filtered) -> Filtered:
     """Filter once more with each jump where its vote began, if refused measurements ever won one."""
-    if not hindsight.can_look_back(out.method) or not np.any(out.inflations > 1.0):
+    if not jump_backdating.can_look_back(out.method) or not np.any(out.inflations > 1.0):
         return out
     if out.num_series is None:
         return _with_jumps(model, out) if int(out.final.t) == out.settings["steps"] else out
@@ -127,13 +128,13 @@ def _with_jumps(model: Model, out: Filtered) -> Filtered:
     options = _as_before(out)
 
     def told(jumps: list[int], save: Any = "all", barred: Any = ()) -> Filtered:
-        method = hindsight.with_jumps(out.method, jumps, pad_steps(len(out)), barred=barred)
+        method = jump_backdating.with_jumps(out.method, jumps, pad_steps(len(out)), barred=barred)
         return filter(model, out.ys, method=method, save=save, **options)
 
-    seen = filter(model, out.ys, method=out.method, save=hindsight.save_votes, **options).saved
-    starts = hindsight.possible_starts(seen["votes"], seen["inflations"], ~np.isnan(out.ys).all(1))
-    jumps = hindsight.best_starts(starts, lambda jumps: float(told(jumps, "final").log_likelihood))
-    jumps, barred = hindsight.without_bursts(jumps, lambda *given: told(given[0], "all", given[1]).outliers)
+    seen = filter(model, out.ys, method=out.method, save=jump_backdating.save_votes, **options).saved
+    starts = jump_backdating.possible_starts(seen["votes"], seen["inflations"], ~np.isnan(out.ys).all(1))
+    jumps = jump_backdating.best_starts(starts, lambda jumps: float(told(jumps, "final").log_likelihood))
+    jumps, barred = jump_backdating.without_bursts(jumps, lambda *given: told(given[0], "all", given[1]).outliers)
     return dataclasses.replace(told(jumps, "all", barred), method=out.method, settings=out.settings, index=out.index)
 
 
@@ -172,7 +173,7 @@ def _smooth_again(model: Any, first: Smoothed) -> Smoothed:
             roots = to_numpy(_weigh_again(*engine, *longer((to_dtype(out.ys, dtype), *known))))[: len(out.ys)]
     roots = longer(roots)
     scales = out.saved.get("dynamics_scales", np.ones(len(out.ys)))
-    told = dataclasses.replace(method, noise=reweighing.Given(roots, longer(inflations), longer(scales)))
+    told = dataclasses.replace(method, noise=loo_reweighting.Given(roots, longer(inflations), longer(scales)))
     options = _as_before(out)
     again = dataclasses.replace(filter(model, out.ys, method=told, **options), index=out.index)
     second = smooth(model, again)
@@ -187,7 +188,7 @@ def _weigh_native(model: Model, out: Filtered, beliefs: Any, sizes: np.ndarray |
         return None
     again = native.Again(jax.tree.structure(memory), tuple(map(np.shape, leaves)))
     inputs = None if out.inputs is None else out.inputs.shape[-1]
-    ready = native.plan_back((with_matrices(model),), (method.moments, method.noise), dtype, inputs, again)
+    ready = backend.plan_back((with_matrices(model),), (method.moments, method.noise), dtype, inputs, again)
     if ready is None:
         return None
     ys, us = to_dtype(out.ys, dtype), to_dtype(out.inputs, dtype)
@@ -220,12 +221,12 @@ def sample_paths(model: Model, out: Filtered, num: int, key: Key) -> np.ndarray:
         (5, 3, 1)
     """
     check_smoothable("sample_paths", model, out)
-    checks.count("num", num)
-    checks.key(key, needed=True)
+    validation.count("num", num)
+    validation.key(key, needed=True)
     if out.num_series is not None:
         raise ValueError("sample_paths takes one series; pick one of many, as out[0]")
     dtype, start = out.settings["dtype"], out.final.t - out.settings["steps"]
-    entry.refuse_if_large("num", num, 2 * out.means.size, dtype)  # paths, and the numbers that they are drawn from
+    validate.refuse_if_large("num", num, 2 * out.means.size, dtype)  # paths, and the numbers that they are drawn from
     beliefs = Gaussian(out.means, out.covs), Gaussian(out.predicted_means, out.predicted_covs)
     with precision(dtype):
         engine = (cast(with_matrices(model), dtype), cast(out.method.moments, dtype), *cast(beliefs, dtype))

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from wolf.cli import completing
+from wolf.cli import shell_completion
 from wolf.cli.options import METHOD_HELP, InputError, examples, inputs, talk_options, tell
 from wolf.cli.progress import Progress
 
@@ -24,7 +24,7 @@ PICTURES = (".png", ".pdf", ".svg")
     default="local-level",
     show_default=True,
     help="Name of a model; `wolf models` lists them.",
-    shell_complete=completing.models,
+    shell_complete=shell_completion.models,
 )
 @click.option(
     "--set", "settings", multiple=True, metavar="NAME=NUMBER", help="Variance. Default: 1 for noise, 0.1 else."
@@ -52,17 +52,18 @@ PICTURES = (".png", ".pdf", ".svg")
     default="-",
     show_default=True,
     help="File to write; - for standard output.",
-    shell_complete=completing.files,
+    shell_complete=shell_completion.files,
 )
 @talk_options
 def simulate(out: str, settings: tuple[str, ...], as_json: bool, quiet: bool, **options: Any) -> None:
     """Make readings with known truth and outliers, to try things on."""
-    from wolf.cli import filtering, simulating
-    from wolf.readings import files
+    from wolf.cleaning import io
+    from wolf.cli.commands import filter
+    from wolf.cli.commands import simulate as simulating
 
-    files.check_table(out)
-    files.check_apart(inputs(options["model"]), {"--out": out})
-    table = simulating.simulate(parameters=filtering.parse_settings(settings), **options)
+    io.check_table(out)
+    io.check_apart(inputs(options["model"]), {"--out": out})
+    table = simulating.simulate(parameters=filter.parse_settings(settings), **options)
     simulating.write(out, table)
     words = f"{out}: {table.num_rows:,} rows, columns {', '.join(table.column_names)}"
     facts = {"wrote": out, "rows": table.num_rows, "columns": table.column_names}
@@ -75,13 +76,13 @@ def simulate(out: str, settings: tuple[str, ...], as_json: bool, quiet: bool, **
         "wolf certify local-level --set level_var=0.1 --set obs_var=1 --trials 0 --out certificate.json",
     )
 )
-@click.argument("model", shell_complete=completing.models)
+@click.argument("model", shell_complete=shell_completion.models)
 @click.option("--set", "settings", multiple=True, metavar="NAME=NUMBER", help="Variance of the model.")
-@click.option("--method", help=METHOD_HELP, shell_complete=completing.methods)
+@click.option("--method", help=METHOD_HELP, shell_complete=shell_completion.methods)
 @click.option(
     "--columns", type=click.IntRange(min=1), default=1, show_default=True, help="Number of coordinates of a track."
 )
-@click.option("--out", help="JSON file to write the certificate to.", shell_complete=completing.files)
+@click.option("--out", help="JSON file to write the certificate to.", shell_complete=shell_completion.files)
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Picture to draw: .png, .pdf or .svg.")
 @click.option(
     "--trials",
@@ -101,14 +102,14 @@ def certify(
     """Say how robust a method is on MODEL (see `wolf models`): bounds, recovery, breakdown."""
     if plot is not None and plot.suffix.lower() not in PICTURES:
         raise InputError(f"--plot must end in {', '.join(PICTURES)}; got {plot.name}")
-    from wolf.cli import certifying
-    from wolf.readings import files
+    from wolf.cleaning import io
+    from wolf.cli.commands import certify as certifying
 
     target = None if plot is None else str(plot)
     for path in (target, out):
         if path is not None:
-            files.check_target(path)
-    files.check_apart(inputs(model), {"--out": out, "--plot": target})
+            io.check_target(path)
+    io.check_apart(inputs(model), {"--out": out, "--plot": target})
     if out is not None and Path(out).suffix.lower() != ".json":
         raise InputError(f"--out must end in .json; got {out}. --json prints the certificate instead")
     with Progress("Certifying", quiet=quiet):
@@ -119,9 +120,9 @@ def certify(
 @click.command(
     epilog=examples("wolf export constant-velocity --columns 2 --set dynamics_var=0.1 --set obs_var=1 --out tracker.c")
 )
-@click.argument("model", shell_complete=completing.models)
+@click.argument("model", shell_complete=shell_completion.models)
 @click.option("--set", "settings", multiple=True, metavar="NAME=NUMBER", help="Variance of the model.")
-@click.option("--method", help=METHOD_HELP, shell_complete=completing.methods)
+@click.option("--method", help=METHOD_HELP, shell_complete=shell_completion.methods)
 @click.option(
     "--columns", type=click.IntRange(min=1), default=1, show_default=True, help="Number of coordinates of a track."
 )
@@ -137,16 +138,17 @@ def certify(
     default="filter.c",
     show_default=True,
     help="C file to write, with its header beside it.",
-    shell_complete=completing.files,
+    shell_complete=shell_completion.files,
 )
 @talk_options
 def export(model: str, settings: tuple[str, ...], columns: int, out: str, **options: Any) -> None:
     """Write the filter of a MODEL as C, for a machine that has no Python."""
-    from wolf.cli import exporting, filtering
-    from wolf.readings import files
+    from wolf.cleaning import io
+    from wolf.cli.commands import export as exporting
+    from wolf.cli.commands import filter
 
-    files.check_apart(inputs(model), {"--out": out})
-    given = filtering.parse_settings(settings)
+    io.check_apart(inputs(model), {"--out": out})
+    given = filter.parse_settings(settings)
     made = exporting.export(model, given, columns, out, method=options["method"], dtype=options["dtype"])
     tell(repr(made), dataclasses.asdict(made), options["as_json"], options["quiet"])
 
@@ -156,7 +158,7 @@ def export(model: str, settings: tuple[str, ...], columns: int, out: str, **opti
 def list_models(as_json: bool) -> None:
     """List the models by name, with their parameters."""
     from wolf.models import names
-    from wolf.models.named import describe
+    from wolf.models.registry import describe
 
     tell(describe(), {"models": names()}, as_json, False)
 
@@ -165,7 +167,7 @@ def list_models(as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print names and descriptions as JSON.")
 def list_methods(as_json: bool) -> None:
     """List the methods by name."""
-    from wolf.cli.listing import describe_methods
+    from wolf.cli.commands.list import describe_methods
 
     described = describe_methods()
     width = max(map(len, described)) + 2
@@ -196,11 +198,11 @@ def demo(out: Path, steps: int, trials: int, seed: int, as_json: bool, quiet: bo
     """Compare a robust filter with a Kalman filter on dirty data: a table and a picture."""
     if out.suffix.lower() not in PICTURES:
         raise InputError(f"--out must end in {', '.join(PICTURES)}; got {out.name}")
-    from wolf.cli import demo as experiment
-    from wolf.cli.pictures import save
-    from wolf.readings import files
+    from wolf.cleaning import io
+    from wolf.cli.commands import demo as experiment
+    from wolf.cli.figures import save
 
-    files.check_target(str(out))
+    io.check_target(str(out))
     config = experiment.Config(steps, trials, seed)
 
     def say(words: str, **options: Any) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from wolf.cli import completing
+from wolf.cli import shell_completion
 from wolf.cli.progress import Progress
 
 METHOD_HELP = "Name from `wolf methods`, with options as in WoLF-TMD:c=9.5. Default: the robust one."
@@ -46,19 +46,19 @@ def file_options(command: Any) -> Any:
     """Add the options of every command that reads a file: where it is, and how it is written."""
     return add_options(
         [
-            click.argument("source", metavar="FILE", callback=found, shell_complete=completing.files),
-            click.option("--time", multiple=True, help=TIME_HELP, shell_complete=completing.columns),
+            click.argument("source", metavar="FILE", callback=found, shell_complete=shell_completion.files),
+            click.option("--time", multiple=True, help=TIME_HELP, shell_complete=shell_completion.columns),
             click.option(
                 "--value",
                 "values",
                 multiple=True,
                 help="Name of a value column; repeat it for several. Default: found.",
-                shell_complete=completing.columns,
+                shell_complete=shell_completion.columns,
             ),
             click.option(
                 "--by",
                 help="Name of the column that tells series apart, such as a sensor's name.",
-                shell_complete=completing.columns,
+                shell_complete=shell_completion.columns,
             ),
             click.option(
                 "--on-bad-cell",
@@ -104,7 +104,7 @@ def model_options(command: Any) -> Any:
                 default="auto",
                 show_default=True,
                 help="Name of a model, or a TOML file; `wolf models` lists them. auto chooses one from the data.",
-                shell_complete=completing.models,
+                shell_complete=shell_completion.models,
             ),
             click.option(
                 "--set", "settings", multiple=True, metavar="NAME=NUMBER", help="Variance that is known and not fitted."
@@ -127,7 +127,7 @@ def talk_options(command: Any) -> Any:
 
 def load(source: str, options: dict[str, Any]) -> Any:
     """Read a file as the options say."""
-    from wolf.cli import readings
+    from wolf.cleaning import load as readings
 
     names = ("on_bad_cell", "skip", "comment", "missing", "decimal", "day_first", "zone")
     how = readings.Reading(header=not options["no_header"], **{name: options[name] for name in names})
@@ -142,9 +142,9 @@ def inputs(model: str, source: str | None = None) -> dict[str, str | None]:
 
 def tell_size(model: str, quiet: bool = False) -> None:
     """Say before the wait that a model is large."""
-    from wolf.cli import filtering
+    from wolf.cli.commands import filter
 
-    words = filtering.tell_size(model)
+    words = filter.tell_size(model)
     if words and not quiet:
         click.echo(words, err=True)
 

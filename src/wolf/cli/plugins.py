@@ -14,7 +14,19 @@ ELSEWHERE = {  # commands that belong to the project and not to this package: wh
         "Run the paper's experiments (with the package wolf-paper).",
         "wolf reproduce comes with the package wolf-paper: run `pip install . ./paper` in a clone of the repository, "
         "or `make reproduce` there",
-    )
+    ),
+    **{
+        name: (
+            f"{summary} (with the package wolf-fleet).",
+            f"wolf {name} comes with the package wolf-fleet: run `pip install . ./fleet` in a clone of the repository",
+        )
+        for name, summary in {
+            "stream": "Filter the rows of a stream, each key by itself",
+            "serve": "Filter measurements that arrive by HTTP",
+            "dataset": "Filter a folder of Parquet files that may be larger than memory",
+            "pipe": "Filter the rows of a pipe as they arrive",
+        }.items()
+    },
 }
 
 

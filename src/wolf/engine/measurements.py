@@ -5,7 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from wolf.protocols import Measurement
+from wolf.interfaces import Measurement
 
 
 def is_wild(values: Any, dtype: Any = None) -> Any:

@@ -6,8 +6,8 @@ density has two parts, a Gaussian and a wide one whose share and width are fitte
 good data decide about the parameters.
 """
 
-from wolf.fitting.many import fit_many as fit_many
-from wolf.fitting.memory import fit_noise_memory as fit_noise_memory
+from wolf.fitting.many_series import fit_many as fit_many
+from wolf.fitting.maximum_likelihood import fit as fit
+from wolf.fitting.noise_autocorrelation import fit_noise_memory as fit_noise_memory
 from wolf.fitting.result import Fit as Fit
 from wolf.fitting.result import Start as Start
-from wolf.fitting.search import fit as fit

@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wolf.results import count, notebook
+from wolf.results import count
+from wolf.results.views import html
 
 SHARE = (1e-4, 0.5)  # outliers are a minority; below one in ten thousand there are none to speak of
 AGREE = 1e-4  # difference in score per measured row below which two starts found the same optimum
@@ -65,7 +66,7 @@ class Fit:
 
     def plot(self) -> Any:
         """Draw the parameters with their errors, and where each start ended; a `matplotlib.figure.Figure`."""
-        from wolf.plots.fitted import fit
+        from wolf.plots.fit_plot import fit
 
         return fit(self)
 
@@ -76,7 +77,7 @@ class Fit:
 
     def _repr_html_(self) -> str:
         """Tell the same in a notebook."""
-        return notebook.page(self._title(), self._told())
+        return html.page(self._title(), self._told())
 
     def _title(self) -> str:
         return f"Fit: {'converged' if self.converged else 'NOT converged: ' + self.starts[0].message}"

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from wolf import checks
+from wolf import validation
 
 Bounds = Literal["positive", "real"] | tuple[float, float]
 
@@ -77,7 +77,7 @@ class Transform:
 
 
 def _check(name: str, value: Any, bounds: Any) -> None:
-    checks.number(f"the start of {name}", value)
+    validation.number(f"the start of {name}", value)
     if isinstance(bounds, str) and bounds == "real":
         return
     if isinstance(bounds, str) and bounds == "positive":
@@ -85,8 +85,8 @@ def _check(name: str, value: Any, bounds: Any) -> None:
             raise ValueError(f'{name} must start above 0, or have bounds={{"{name}": "real"}}; got {value!r}')
         return
     pair = isinstance(bounds, tuple | list) and len(bounds) == 2
-    if not pair or not checks.number(f"the bounds of {name}", bounds[0]) < checks.number(name, bounds[1]):
-        words = checks.told(bounds)
+    if not pair or not validation.number(f"the bounds of {name}", bounds[0]) < validation.number(name, bounds[1]):
+        words = validation.told(bounds)
         raise ValueError(f'the bounds of {name} must be "positive", "real" or a pair (low, high); got {words}')
     if not bounds[0] < value < bounds[1]:
         raise ValueError(f"{name} must start between {bounds[0]} and {bounds[1]}; got {value!r}")

@@ -14,17 +14,28 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
 
-from wolf import calibration, checks, entry, methods
-from wolf.engine import run
+from wolf import validation
+from wolf.engine import scan
 from wolf.engine.measurements import clean
-from wolf.engine.parallel import bound_programs, bounded
-from wolf.fitting import scores
-from wolf.noise import Weighted
+from wolf.execution import validate
+from wolf.execution.xla_batching import bound_programs, bounded
+from wolf.fitting import student_score as scores
+from wolf.inference import registry
+from wolf.inference.noise import Weighted
+from wolf.inference.weights import (
+    EFFICIENCY,
+    IMQ,
+    DistanceWeight,
+    MahalanobisIMQ,
+    PerCoordinate,
+    PerGroup,
+    StudentWeight,
+    calibration,
+)
+from wolf.interfaces import Filter
 from wolf.numerics.precision import precision
 from wolf.numerics.pytree import cast
-from wolf.protocols import Filter
 from wolf.statespace import Model
-from wolf.weights import EFFICIENCY, IMQ, DistanceWeight, MahalanobisIMQ, PerCoordinate, PerGroup, StudentWeight
 
 CANDIDATES = 25  # of each of the two rounds
 REACH = 8.0  # factor around the calibrated value that the first round spans, either way
@@ -89,35 +100,35 @@ def tune(
     Example:
         >>> import wolf
         >>> model = wolf.models.local_level(level_var=0.1, obs_var=1.0)
-        >>> ys = wolf.simulate.trajectory(model, 500, key=1, outliers=wolf.simulate.StudentT(2.01)).measurements
+        >>> ys = wolf.simulate.trajectories(model, 500, key=1, outliers=wolf.simulate.StudentT(2.01)).measurements
         >>> tuned = wolf.tune(model, ys, "WoLF-MD")
         >>> 1.0 < tuned.value < 8.0
         True
     """
     if not isinstance(method, str):
-        raise ValueError(f"method must be a name, such as 'WoLF-TMD'; got {checks.told(method)}")
+        raise ValueError(f"method must be a name, such as 'WoLF-TMD'; got {validation.told(method)}")
     if name is not None and not isinstance(name, str):
-        raise ValueError(f"name must be that of an option, such as 'c'; got {checks.told(name)}")
-    checks.flag("update_first", update_first)
-    entry.check_model(model)
-    first = entry.resolve_method(methods.make(method, **options), model)
-    array = checks.measurements(ys, model.obs_dim)
+        raise ValueError(f"name must be that of an option, such as 'c'; got {validation.told(name)}")
+    validation.flag("update_first", update_first)
+    validate.check_model(model)
+    first = validate.resolve_method(registry.make(method, **options), model)
+    array = validation.measurements(ys, model.obs_dim)
     rows = int(np.isfinite(array).any(-1).sum())
     if not rows:
         raise ValueError("ys holds no number to predict: all are missing")
     name = ("dof" if isinstance(_weight(first), StudentWeight) else "c") if name is None else name
     low, high = _range(first, model, name, low, high)
     try:
-        methods.make(method, **options | {name: low})
+        registry.make(method, **options | {name: low})
     except ValueError as error:
         raise ValueError(f"name must be a number among the options of {method}; got {name!r}: {error}") from error
-    us = checks.inputs(inputs, len(array), model)
-    entry.check_functions(model, us)
-    entry.check_time_axes(model, len(array), update_first, "tune")
+    us = validation.inputs(inputs, len(array), model)
+    validate.check_functions(model, us)
+    validate.check_time_axes(model, len(array), update_first, "tune")
     bound_programs()
 
     def evaluate(values: np.ndarray) -> np.ndarray:
-        candidates = [cast(methods.make(method, **options, **{name: value}), "float64") for value in values.tolist()]
+        candidates = [cast(registry.make(method, **options, **{name: value}), "float64") for value in values.tolist()]
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *candidates)
         with precision("float64"):
             return np.asarray(_scores(cast(model, "float64"), stacked, array, us, update_first=update_first)) / rows
@@ -131,7 +142,7 @@ def tune(
     values, found = values[order], found[order]
     best = int(np.nanargmax(np.where(np.isfinite(found), found, -np.inf)))
     value = float(values[best])
-    return Tuned(methods.make(method, **options, **{name: value}), name, value, float(found[best]), values, found)
+    return Tuned(registry.make(method, **options, **{name: value}), name, value, float(found[best]), values, found)
 
 
 @bounded
@@ -140,7 +151,7 @@ def _scores(model: Model, candidates: Any, ys: Array, us: Array | None, update_f
     count = jax.vmap(clean)(ys).num_observed
 
     def one(method: Any) -> Array:
-        _, (nis, log_density) = run.run_filter(model, method, ys, us, save=_predicted, update_first=update_first)
+        _, (nis, log_density) = scan.run_filter(model, method, ys, us, save=_predicted, update_first=update_first)
         return scores.log_student(log_density, nis, count).sum()
 
     return jax.lax.map(one, candidates)
@@ -161,7 +172,7 @@ def _range(method: Any, model: Model, name: str, low: float | None, high: float 
     if low is None or high is None:
         middle = _calibrated(_weight(method), model, name)
         low, high = middle / REACH if low is None else low, middle * REACH if high is None else high
-    low, high = checks.positive_number("low", low), checks.positive_number("high", high)
+    low, high = validation.positive_number("low", low), validation.positive_number("high", high)
     if not low < high:
         raise ValueError(f"low and high must be positive and in this order; got {low!r} and {high!r}")
     return float(low), float(high)

@@ -10,8 +10,8 @@ Nothing is registered by `import wolf`: what a library adds to another one's cla
 from importlib.util import find_spec
 from typing import Any
 
-from wolf.readings.frames import filter_frame, titles
-from wolf.results.tabular import narwhals
+from wolf.cleaning.frames import filter_frame, titles
+from wolf.results.views.data_frame import narwhals
 
 NAME = "wolf"
 

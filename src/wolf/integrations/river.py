@@ -8,7 +8,7 @@ from typing import Any
 
 from sklearn.base import clone
 
-from wolf.integrations.estimators import OnlineClassifier, OnlineRegressor
+from wolf.integrations.online_estimators import OnlineClassifier, OnlineRegressor
 
 try:
     from river.base import Classifier, Regressor

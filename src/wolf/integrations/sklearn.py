@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from wolf.cleaning import Options, Series, clean
 from wolf.models.continuous import read_times
-from wolf.readings import Options, Series, clean
 
 try:
     from sklearn.base import BaseEstimator, OneToOneFeatureMixin, OutlierMixin, TransformerMixin
@@ -239,6 +239,6 @@ class RobustOutlierDetector(OutlierMixin, _ByColumn):
 
 
 def _quiet(model: str, value: float) -> dict[str, float]:
-    from wolf.models.named import parse
+    from wolf.models.registry import parse
 
     return dict.fromkeys(parse(model).parameters, QUIET * max(value**2, 1.0))

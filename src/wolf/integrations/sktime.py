@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from wolf import api
-from wolf.models.named import parse
-from wolf.readings import Options, clean
+from wolf.cleaning import Options, clean
+from wolf.models.registry import parse
 from wolf.results import Filtered
 
 try:

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from wolf import checks
-from wolf.belief import Gaussian
+from wolf import validation
+from wolf.beliefs import Gaussian
 from wolf.numerics.pytree import pytree
 from wolf.statespace import StateSpaceModel
 
@@ -51,17 +51,17 @@ def attitude(
         >>> attitude(0.01, 1e-4, 1e-10, 0.01, 1e-3, field=(0.4, 0.0, -0.9), prior=prior).obs_dim
         6
     """
-    checks.positive_number("dt", dt)
-    checks.variances(gyro_var=gyro_var, bias_var=bias_var)
+    validation.positive_number("dt", dt)
+    validation.variances(gyro_var=gyro_var, bias_var=bias_var)
     for name, value in (("accel_var", accel_var), ("mag_var", mag_var)):
-        checks.positive_number(name, value)
-    seen = {"gravity": checks.finite("gravity", gravity), "field": checks.finite("field", field)}
+        validation.positive_number(name, value)
+    seen = {"gravity": validation.finite("gravity", gravity), "field": validation.finite("field", field)}
     for name, value in seen.items():
         if value.shape != (3,) or not np.any(value):
             raise ValueError(f"{name} must be a vector in world axes, of shape (3,) and not zero; got {value!r}")
     if not np.any(np.cross(seen["gravity"], seen["field"])):
         raise ValueError("field must not lie along gravity: a turn around both would never be seen")
-    prior = Gaussian(*checks.prior(prior, 6))
+    prior = Gaussian(*validation.prior(prior, 6))
     noise = np.diag([gyro_var * dt**2] * 3 + [bias_var] * 3)
     return StateSpaceModel(
         Turning(dt), ReferenceVectors(**seen), noise, np.diag([accel_var] * 3 + [mag_var] * 3), prior
@@ -152,7 +152,7 @@ def quaternions(means: Any) -> np.ndarray:
         >>> quaternions([0.0, 0.0, np.pi, 0.0, 0.0, 0.0]).round(6).tolist()
         [0.0, 0.0, 1.0, 0.0]
     """
-    vectors = checks.number_array("means", means)
+    vectors = validation.number_array("means", means)
     if not vectors.ndim or vectors.shape[-1] not in (3, 6):
         raise ValueError(f"means must have shape (..., 6), of wolf.models.attitude, or (..., 3); got {vectors.shape}")
     half = 0.5 * vectors[..., :3]

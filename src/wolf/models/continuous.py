@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from wolf import checks
-from wolf.belief import Gaussian
+from wolf import validation
+from wolf.beliefs import Gaussian
 from wolf.statespace import LinearModel
 
 
@@ -33,15 +33,15 @@ def discretise(drift: Any, diffusion: Any, dt: Any) -> tuple[np.ndarray, np.ndar
     """
     from scipy.linalg import expm
 
-    a, noise = checks.number_array("drift", drift), checks.number_array("diffusion", diffusion)
+    a, noise = validation.number_array("drift", drift), validation.number_array("diffusion", diffusion)
     size = len(a) if a.ndim else 0
     for name, matrix in (("drift", a), ("diffusion", noise)):
         if matrix.shape != (size, size) or not size or not np.all(np.isfinite(matrix)):
-            raise ValueError(f"{name} must be finite, and (D, D) like the other of them; got {checks.told(matrix)}")
-    checks.covariance("diffusion", noise, size)
-    steps = checks.finite("dt", dt)
+            raise ValueError(f"{name} must be finite, and (D, D) like the other of them; got {validation.told(matrix)}")
+    validation.covariance("diffusion", noise, size)
+    steps = validation.finite("dt", dt)
     if np.any(steps < 0):
-        raise ValueError(f"dt must not be negative; got {checks.told(dt)}")
+        raise ValueError(f"dt must not be negative; got {validation.told(dt)}")
     steps = steps[..., None, None]
     block = np.concatenate(
         [np.concatenate([-a, noise], axis=1), np.concatenate([np.zeros_like(a), a.T], axis=1)], axis=0
@@ -66,7 +66,7 @@ def linear_sde(
         prior: belief about the state at `start`.
         start: when the prior holds; default: the first time stamp.
     """
-    mean, cov = checks.prior(prior, np.shape(drift)[-1] if np.ndim(drift) == 2 else 0)
+    mean, cov = validation.prior(prior, np.shape(drift)[-1] if np.ndim(drift) == 2 else 0)
     gaps = time_steps(times, start)
     steps, which = np.unique(gaps, return_inverse=True)  # equal gaps are discretised once
     dynamics, noise = discretise(drift, diffusion, steps)
@@ -86,7 +86,7 @@ def wiener_level(
         prior: belief about the level at `start`.
         start: as in `linear_sde`.
     """
-    checks.variances(var_rate=var_rate, obs_var=obs_var)
+    validation.variances(var_rate=var_rate, obs_var=obs_var)
     return linear_sde(times, np.zeros((1, 1)), var_rate * np.eye(1), np.eye(1), obs_var * np.eye(1), prior, start)
 
 
@@ -103,8 +103,8 @@ def wiener_velocity(
         prior: belief about the state at `start`.
         start: as in `linear_sde`.
     """
-    checks.variances(accel_rate=accel_rate, obs_var=obs_var)
-    checks.count("dims", dims)
+    validation.variances(accel_rate=accel_rate, obs_var=obs_var)
+    validation.count("dims", dims)
     drift = np.kron([[0.0, 1.0], [0.0, 0.0]], np.eye(dims))
     diffusion = np.kron([[0.0, 0.0], [0.0, accel_rate]], np.eye(dims))
     return linear_sde(times, drift, diffusion, np.eye(dims, 2 * dims), obs_var * np.eye(dims), prior, start)
@@ -128,8 +128,8 @@ def ornstein_uhlenbeck(
         prior: belief at `start`; the stationary distribution without one.
         start: as in `linear_sde`.
     """
-    checks.variances(stationary_var=stationary_var, obs_var=obs_var)
-    checks.positive_number("rate", rate)
+    validation.variances(stationary_var=stationary_var, obs_var=obs_var)
+    validation.positive_number("rate", rate)
     prior = Gaussian(np.zeros(1), stationary_var * np.eye(1)) if prior is None else prior
     diffusion = 2.0 * rate * stationary_var * np.eye(1)
     return linear_sde(times, -rate * np.eye(1), diffusion, np.eye(1), obs_var * np.eye(1), prior, start)
@@ -149,7 +149,7 @@ def time_steps(times: Any, start: float | None = None) -> np.ndarray:
     stamps = read_times(times)
     if stamps.ndim != 1 or not len(stamps) or not np.all(np.isfinite(stamps)):
         raise ValueError(f"times must be a finite array of shape (T,); got shape {stamps.shape}")
-    gaps = np.diff(stamps, prepend=stamps[0] if start is None else checks.number("start", start))
+    gaps = np.diff(stamps, prepend=stamps[0] if start is None else validation.number("start", start))
     if np.any(gaps < 0):
         first = int(np.flatnonzero(gaps < 0)[0])
         raise ValueError(f"times must not decrease, and start not after them; they do at row {first}: sort them first")
@@ -161,7 +161,7 @@ def read_times(times: Any) -> np.ndarray:
     dated = not np.ma.isMaskedArray(times) and getattr(times, "dtype", None) is not None
     stamps = without_zone(np.asarray(times)) if dated or _all_dates(times) else None
     if stamps is None or not np.issubdtype(stamps.dtype, np.datetime64) or not stamps.ndim or not len(stamps):
-        return checks.number_array("times", times)
+        return validation.number_array("times", times)
     return (stamps - stamps[0]) / np.timedelta64(1, "s")
 
 
@@ -192,11 +192,11 @@ def merge_sensors(*readings: tuple[Any, Any]) -> tuple[np.ndarray, np.ndarray]:
     """
     for pair in readings:
         if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise ValueError(f"readings must be pairs of times and values, one a sensor; got {checks.told(pair)}")
+            raise ValueError(f"readings must be pairs of times and values, one a sensor; got {validation.told(pair)}")
     if not readings:
         raise ValueError("readings must hold at least one pair of times and values; got none")
     stamps = [np.asarray(times) if len(read_times(times).shape) == 1 else np.zeros(0) for times, _ in readings]
-    values = [checks.number_array("values", value) for _, value in readings]
+    values = [validation.number_array("values", value) for _, value in readings]
     values = [value[:, None] if value.ndim == 1 else value for value in values]
     for i, (stamp, value) in enumerate(zip(stamps, values, strict=True)):
         if not stamp.size or value.ndim != 2 or not value.shape[1]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from wolf.models.parts import (
+from wolf.models.components import (
     Part,
     ar_noise,
     cycle,
@@ -20,7 +20,7 @@ from wolf.models.parts import (
     trend,
     wiener_motion,
 )
-from wolf.models.sums import Sum, add_up
+from wolf.models.structural import Sum, add_up
 
 
 class Word(NamedTuple):

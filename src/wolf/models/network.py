@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from wolf import checks
+from wolf import validation
 from wolf.numerics.precision import as_key
 from wolf.numerics.pytree import function, pytree, static
 from wolf.statespace.families import Family, Normal
@@ -142,16 +142,16 @@ def mlp(
         ParameterModel(201 parameters, Normal)
     """
     if not isinstance(hidden, tuple | list | np.ndarray):
-        raise ValueError(f"hidden must be the sizes of layers, as (20,); got {checks.told(hidden)}")
+        raise ValueError(f"hidden must be the sizes of layers, as (20,); got {validation.told(hidden)}")
     for name, value in (("features", features), ("outputs", outputs), *(("hidden", size) for size in hidden)):
-        checks.count(name, value)
-    checks.choice("learn", learn, ("all", "last"))
-    checks.key(key, needed=True)
+        validation.count(name, value)
+    validation.choice("learn", learn, ("all", "last"))
+    validation.key(key, needed=True)
     family = _gaussian(obs_var, outputs) if family is None else _checked(family)
-    checks.not_negative("prior_var", prior_var)
+    validation.not_negative("prior_var", prior_var)
     between, drift = _activation(activation), _drift(drift_var)
     sizes = (int(features), *map(int, hidden), family.outputs)
-    theta = _initial(sizes, key) if params is None else checks.number_array("params", params)
+    theta = _initial(sizes, key) if params is None else validation.number_array("params", params)
     count = sum((wide + 1) * high for wide, high in itertools.pairwise(sizes))
     if theta.shape != (count,):
         raise ValueError(f"params must have shape ({count},) for layers of {sizes}; got {theta.shape}")
@@ -182,9 +182,9 @@ def glm(
         >>> glm(features=4, family=families.Poisson())
         ParameterModel(5 parameters, Poisson)
     """
-    checks.count("features", features)
+    validation.count("features", features)
     outputs = _checked(family).outputs
-    checks.not_negative("prior_var", prior_var)
+    validation.not_negative("prior_var", prior_var)
     start = np.zeros(outputs * (features + 1)) if mean is None else mean
     return ParameterModel(LinearPredictor(int(features), outputs), family, start, prior_var, _drift(drift_var))
 
@@ -230,7 +230,7 @@ def from_function(
         raise ValueError("params must be finite; got NaN or inf in it")
     observe = Raveled(fn, fixed, tuple(np.shape(leaf) for leaf in learned), tree)
     family = _gaussian(obs_var, outputs) if family is None else _checked(family)
-    checks.not_negative("prior_var", prior_var)
+    validation.not_negative("prior_var", prior_var)
     return ParameterModel(observe, family, theta, prior_var, _drift(drift_var))
 
 
@@ -245,13 +245,13 @@ def _initial(sizes: tuple[int, ...], key: Any) -> np.ndarray:
 
 
 def _gaussian(obs_var: Any, outputs: int) -> Normal:
-    checks.count("outputs", outputs)
-    variances = checks.number_array("obs_var", obs_var)
+    validation.count("outputs", outputs)
+    variances = validation.number_array("obs_var", obs_var)
     if variances.shape not in ((), (outputs,)):
         raise ValueError(f"obs_var must be a number or of shape ({outputs},); got {variances.shape}")
     variances = np.broadcast_to(variances, (outputs,))
     for each in variances:
-        checks.variances(obs_var=each)
+        validation.variances(obs_var=each)
     return Normal(np.diag(variances))
 
 
@@ -265,13 +265,15 @@ def _activation(given: str | Callable) -> Callable:
     if callable(given):
         return given
     if not isinstance(given, str) or given not in ACTIVATIONS:
-        raise ValueError(f"activation must be a function or one of {', '.join(ACTIVATIONS)}; got {checks.told(given)}")
+        raise ValueError(
+            f"activation must be a function or one of {', '.join(ACTIVATIONS)}; got {validation.told(given)}"
+        )
     return ACTIVATIONS[given]
 
 
 def _drift(var: Any) -> Any:
     """Leave out a drift of zero: a model that stands still is a smaller program."""
-    checks.not_negative("drift_var", var)
+    validation.not_negative("drift_var", var)
     return None if np.ndim(var) == 0 and not isinstance(var, jax.core.Tracer) and var == 0 else var
 
 

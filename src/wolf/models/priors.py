@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from wolf import checks
-from wolf.belief import Gaussian
+from wolf import validation
+from wolf.beliefs import Gaussian
 
 FIRST = 15  # values that say where a series starts
 WIDE = 3.0  # deviations of those values that the start may be off
@@ -21,9 +21,9 @@ def diffuse_prior(size: int, variance: float, mean: Any = 0.0) -> Gaussian:
             nothing to a large one.
         mean: a number or (D,).
     """
-    checks.count("size", size)
-    checks.positive_number("variance", variance)
-    middle = checks.finite("mean", mean)
+    validation.count("size", size)
+    validation.positive_number("variance", variance)
+    middle = validation.finite("mean", mean)
     if middle.shape not in ((), (size,)):
         raise ValueError(f"mean must be a number or of shape ({size},); got {middle.shape}")
     return Gaussian(np.broadcast_to(middle, (size,)).copy(), variance * np.eye(size))

@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from wolf import checks
-from wolf.belief import Gaussian
+from wolf import validation
+from wolf.beliefs import Gaussian
+from wolf.models.components import straight_motion
 from wolf.models.continuous import discretise
-from wolf.models.gaps import along_axes
-from wolf.models.parts import straight_motion
+from wolf.models.discretization import along_axes
 from wolf.numerics.pytree import pytree
 from wolf.statespace import LinearModel, StateSpaceModel
 
@@ -38,7 +38,7 @@ def constant_velocity(
         >>> constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
         LinearModel(4 states, 2 measured)
     """
-    checks.positive_number("dt", dt)
+    validation.positive_number("dt", dt)
     axis = straight_motion(dynamics_var, dt)
     motion = partial(_straight, dynamics_var, dt)
     return _moving(dims, dt, (axis.F, axis.Q), motion, obs_var, prior)
@@ -56,8 +56,8 @@ def constant_acceleration(
         obs_var: variance of the noise on every measured position.
         prior: belief about the state at time 0; N(0, I) without one.
     """
-    checks.variances(jerk_rate=jerk_rate)
-    checks.positive_number("dt", dt)
+    validation.variances(jerk_rate=jerk_rate)
+    validation.positive_number("dt", dt)
     motion = partial(discretise, np.eye(3, k=1), np.diag([0.0, 0.0, jerk_rate]))
     return _moving(dims, dt, motion(dt), motion, obs_var, prior)
 
@@ -75,9 +75,9 @@ def singer(
         obs_var: variance of the noise on every measured position.
         prior: belief about the state at time 0; N(0, I) without one.
     """
-    checks.variances(accel_var=accel_var)
-    checks.positive_number("dt", dt)
-    checks.positive_number("maneuver_time", maneuver_time)
+    validation.variances(accel_var=accel_var)
+    validation.positive_number("dt", dt)
+    validation.positive_number("maneuver_time", maneuver_time)
     drift = np.eye(3, k=1)
     drift[2, 2] = -1.0 / maneuver_time
     motion = partial(discretise, drift, np.diag([0.0, 0.0, 2.0 * accel_var / maneuver_time]))
@@ -94,9 +94,9 @@ def coordinated_turn(dt: float, speed_var: float, turn_var: float, obs_var: floa
         obs_var: variance of the noise on each measured position.
         prior: belief about the state at time 0.
     """
-    checks.positive_number("dt", dt)
-    checks.variances(speed_var=speed_var, turn_var=turn_var, obs_var=obs_var)
-    prior = Gaussian(*checks.prior(prior, 5))
+    validation.positive_number("dt", dt)
+    validation.variances(speed_var=speed_var, turn_var=turn_var, obs_var=obs_var)
+    prior = Gaussian(*validation.prior(prior, 5))
     noise = np.diag([speed_var] * 4 + [turn_var])
     return StateSpaceModel(Turn(dt), position, noise, obs_var * np.eye(2), prior)
 
@@ -118,14 +118,14 @@ def range_bearing(
         >>> range_bearing(0.1, 0.1, 1.0, 0.01, Gaussian(np.ones(4), np.eye(4))).obs_dim
         2
     """
-    checks.positive_number("dt", dt)
-    checks.variances(dynamics_var=dynamics_var)
+    validation.positive_number("dt", dt)
+    validation.variances(dynamics_var=dynamics_var)
     for name, value in (("range_var", range_var), ("bearing_var", bearing_var)):
-        checks.positive_number(name, value)
-    sensor = checks.finite("sensor", sensor)
+        validation.positive_number(name, value)
+    sensor = validation.finite("sensor", sensor)
     if sensor.shape != (2,):
         raise ValueError(f"sensor must be a place, of shape (2,); got {sensor.shape}")
-    prior = Gaussian(*checks.prior(prior, 4))
+    prior = Gaussian(*validation.prior(prior, 4))
     noise = np.diag([range_var, bearing_var])
     watch = RangeBearing(sensor)
     return StateSpaceModel(Straight(dt), watch, dynamics_var * np.eye(4), noise, prior, residual=wrap_second)
@@ -143,10 +143,10 @@ def gps_odometry(
         gps_var: variance of each measured position.
         prior: belief about the state at time 0.
     """
-    checks.positive_number("dt", dt)
-    checks.variances(position_var=position_var, heading_var=heading_var)
-    checks.positive_number("gps_var", gps_var)
-    prior = Gaussian(*checks.prior(prior, 3))
+    validation.positive_number("dt", dt)
+    validation.variances(position_var=position_var, heading_var=heading_var)
+    validation.positive_number("gps_var", gps_var)
+    prior = Gaussian(*validation.prior(prior, 3))
     noise = np.diag([position_var, position_var, heading_var])
     return StateSpaceModel(Unicycle(dt), position, noise, gps_var * np.eye(2), prior)
 
@@ -238,12 +238,12 @@ def _moving(
     prior: Gaussian | None,
 ) -> LinearModel:
     """Copy the motion along one axis, over a step and over any time, to every axis, positions first."""
-    checks.count("dims", dims)
-    checks.positive_number("dt", dt)
-    checks.variances(obs_var=obs_var)
+    validation.count("dims", dims)
+    validation.positive_number("dt", dt)
+    validation.variances(obs_var=obs_var)
     axes = np.eye(dims)
     size = len(step[0]) * dims
-    prior = Gaussian(np.zeros(size), np.eye(size)) if prior is None else Gaussian(*checks.prior(prior, size))
+    prior = Gaussian(np.zeros(size), np.eye(size)) if prior is None else Gaussian(*validation.prior(prior, size))
     dynamics, noise = (along_axes(each, dims) for each in step)
     model = LinearModel(dynamics, np.eye(dims, size), noise, obs_var * axes, *prior)
     return model.with_motion(partial(_along_all, motion, dims), dt)

@@ -1,24 +1,18 @@
 """A step as native code: translated from JAX's record of it, compiled by LLVM, run without JAX.
 
-`runner` runs series, `single` one measurement at a time; `plan` says whether a run is for native code at all.
+`execute.batch_run` runs series, `execute.single_step` one measurement at a time.
 """
 
-from wolf.native import recent as recent
-from wolf.native.ids import RefusedError as RefusedError
-from wolf.native.kinds import Again as Again
-from wolf.native.kinds import Back as Back
-from wolf.native.plan import ENGINES as ENGINES
-from wolf.native.plan import Engine as Engine
-from wolf.native.plan import plan as plan
-from wolf.native.plan import plan_back as plan_back
-from wolf.native.plan import why_not as why_not
-from wolf.native.runner import Prepared as Prepared
-from wolf.native.runner import UnsuitedError as UnsuitedError
-from wolf.native.runner import run_rows as run_rows
-from wolf.native.series import run_many as run_many
-from wolf.native.series import run_one as run_one
-from wolf.native.series import walk_back as walk_back
-from wolf.native.series import weigh_again as weigh_again
-from wolf.native.single import Single as Single
+from wolf.native.execute.batch_run import run_many as run_many
+from wolf.native.execute.batch_run import run_one as run_one
+from wolf.native.execute.batch_run import walk_back as walk_back
+from wolf.native.execute.batch_run import weigh_again as weigh_again
+from wolf.native.execute.executable import Prepared as Prepared
+from wolf.native.execute.executable import UnsuitedError as UnsuitedError
+from wolf.native.execute.executable import run_rows as run_rows
+from wolf.native.execute.single_step import Single as Single
+from wolf.native.frontend.node_arrays import RefusedError as RefusedError
+from wolf.native.frontend.signature import Again as Again
+from wolf.native.frontend.signature import Back as Back
 
 UNSUITED = (UnsuitedError, RefusedError)  # what says that a run is not for native code

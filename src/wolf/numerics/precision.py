@@ -5,18 +5,18 @@ from typing import Any
 import jax
 import numpy as np
 
-from wolf import checks
-from wolf.numerics import compiled, forking
-from wolf.numerics.older import enable_x64
+from wolf import validation
+from wolf.numerics.jax_compat import enable_x64
+from wolf.runtime import compilation_cache, fork_guard
 
 
 def precision(dtype: str) -> Any:
     """Compute in float64 inside this context, on this thread only, without touching the user's settings."""
-    forking.check()  # every run comes by here
-    return _Float64() if dtype == "float64" else compiled.Remembered()
+    fork_guard.check()  # every run comes by here
+    return _Float64() if dtype == "float64" else compilation_cache.Remembered()
 
 
-class _Float64(compiled.Remembered):
+class _Float64(compilation_cache.Remembered):
     """The context: double precision, and programs that were compiled before."""
 
     __slots__ = ("_double",)
@@ -44,6 +44,6 @@ def to_numpy(tree: Any) -> Any:
 
 def as_key(key: Any) -> Any:
     """Turn a seed into a JAX key."""
-    forking.check()
-    checks.key(key)
+    fork_guard.check()
+    validation.key(key)
     return jax.random.key(key) if isinstance(key, int | np.integer) else key

@@ -99,7 +99,7 @@ def to_dict(obj: Any) -> Any:
     """Describe a config as JSON values. A class from outside the package is refused by `from_dict`.
 
     Example:
-        >>> from wolf.weights import IMQ
+        >>> from wolf.inference.weights import IMQ
         >>> to_dict(IMQ(c=4.0))
         {'class': 'wolf.weights.IMQ', 'c': 4.0}
     """

@@ -12,17 +12,19 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wolf import checks, entry, native, storage
-from wolf.native import Engine
-from wolf.noise import NoiseLaw
+from wolf import validation
+from wolf.execution import backend, validate
+from wolf.execution.backend import Engine
+from wolf.inference.noise import NoiseLaw
+from wolf.interfaces import Dtype, Filter, Key
 from wolf.numerics.precision import as_key, precision, to_dtype
 from wolf.numerics.pytree import from_dict, to_dict
-from wolf.online.report import Report
-from wolf.online.sensors import Sensor
-from wolf.online.stepping import make_stepper, overridden, time_step
-from wolf.protocols import Dtype, Filter, Key
+from wolf.online.sensor import Sensor
+from wolf.online.step_info import Report
+from wolf.online.steppers import make_stepper, overridden, time_step
 from wolf.results import count, describe_state
-from wolf.results.learned import learned_noise
+from wolf.results.views.learned_noise import learned_noise
+from wolf.runtime import checkpoints
 from wolf.statespace import LinearModel, Model, time_axes
 
 FORMAT = "wolf-online"
@@ -74,18 +76,18 @@ class Online:
         state: Any = None,
         engine: Engine = "auto",
     ):
-        horizon = checks.whole("horizon", horizon)
-        checks.choice("engine", engine, native.ENGINES)
+        horizon = validation.whole("horizon", horizon)
+        validation.choice("engine", engine, backend.ENGINES)
         self._lock = RLock()
         self.model = model
         self.horizon = horizon
-        self.method = entry.resolve_method(method, model)
-        suited = entry.suit(model, self.method, key)
+        self.method = validate.resolve_method(method, model)
+        suited = validate.suit(model, self.method, key)
         self.update_first = update_first
         self.dtype = dtype
-        entry.check_options(dtype, "all", update_first)
+        validate.check_options(dtype, "all", update_first)
         if not model.takes_inputs:
-            entry.check_functions(model, None)
+            validate.check_functions(model, None)
         self._key = as_key(key)
         self._u_before: np.ndarray | None = None
         self._with_inputs = model.takes_inputs
@@ -95,7 +97,7 @@ class Online:
         if state is not None:
             self.go_on_from(state)
         size = sum(leaf.size for leaf in jax.tree.leaves(self._stepper.state))
-        entry.refuse_if_large("horizon", horizon, size, dtype)
+        validate.refuse_if_large("horizon", horizon, size, dtype)
         self._past: deque[_Past] = deque(maxlen=horizon)
         self._set_quick()
 
@@ -199,7 +201,7 @@ class Online:
     def _seen_by(self, sensor: Sensor, given: bool) -> dict[str, Any]:
         """Give what is other with this sensor."""
         if not isinstance(sensor, Sensor):
-            raise ValueError(f"sensor must be a wolf.Sensor(H, R); got {checks.told(sensor)}")
+            raise ValueError(f"sensor must be a wolf.Sensor(H, R); got {validation.told(sensor)}")
         if given:
             raise ValueError("give either sensor, or H and R of the step")
         return sensor.changes()
@@ -216,7 +218,7 @@ class Online:
     def _over(self, dt: float) -> dict[str, np.ndarray]:
         """Give what is other in a step that takes some time: F and Q, or the time and Q of a function of it."""
         if isinstance(self.model, LinearModel):
-            dynamics, noise = self.model.over(checks.finite("dt", dt))
+            dynamics, noise = self.model.over(validation.finite("dt", dt))
             return {"F": dynamics[0], "Q": noise[0]}
         usual = time_step(self.model)
         if usual is None or self._varies:
@@ -224,13 +226,13 @@ class Online:
                 "this model of functions has no other time steps; take one of wolf.models that moves for a time dt, or "
                 "give your own its time step as an input u"
             )
-        checks.not_negative("dt", dt)
+        validation.not_negative("dt", dt)
         return {"dt": np.asarray(dt, float), "Q": self.model.dynamics_cov * (float(dt) / usual)}
 
     def _step(self, y: Any, u: Any, matrices: dict[str, Any], size: int) -> Report:
         """Take the long way: check what came, remember what `late` needs."""
         if self._varies:
-            entry.check_time_axes(self.model, self.t + 1, self.update_first, "filter")
+            validate.check_time_axes(self.model, self.t + 1, self.update_first, "filter")
         if "R" in matrices and getattr(matrices["R"], "shape", None) != (size, size):  # another sensor, or a mistake
             changed = overridden(self.model, self.method, self.t, self.update_first, matrices)
             size = changed.obs_dim
@@ -250,7 +252,7 @@ class Online:
             What the last step tells about itself now.
         """
         with self._lock:
-            there, back = len(self._past), self.t - checks.whole("t", t)
+            there, back = len(self._past), self.t - validation.whole("t", t)
             if not 1 <= back <= there:
                 held = f"steps {self.t - there} to {self.t - 1}" if there else "none yet"
                 raise ValueError(f"t must be a step within the horizon of {self.horizon} ({held}); got {t!r}")
@@ -290,11 +292,11 @@ class Online:
         Args:
             path: of an `.npz` file; it holds numbers and text, never code.
         """
-        checks.path("path", path)
+        validation.path("path", path)
         header = {
             "format": FORMAT,
             "version": FORMAT_VERSION,
-            "wolf": entry.package_version(),
+            "wolf": validate.package_version(),
             "dtype": self.dtype,
             "update_first": self.update_first,
             "horizon": self.horizon,
@@ -306,11 +308,11 @@ class Online:
                 arrays["u_before"] = self._u_before
         if self._key is not None:
             arrays["key"] = np.asarray(jax.random.key_data(self._key))
-        storage.write(Path(path), header, arrays)
+        checkpoints.write(Path(path), header, arrays)
 
     @cached_property
     def _identity(self) -> dict[str, Any]:
-        return storage.identity(self.model, self.method)
+        return checkpoints.identity(self.model, self.method)
 
     @classmethod
     def load(cls, path: str | PathLike[str], model: Model, method: str | Filter | None = None) -> "Online":
@@ -322,9 +324,9 @@ class Online:
                 and where the file is from another version of Python, which changes that, by their names.
             method: needed only if the saved one has parts from outside wolf; a different one is an error.
         """
-        checks.path("path", path)
-        entry.check_model(model)
-        header, arrays = storage.read(Path(path), FORMAT, FORMAT_VERSION, HEADER)
+        validation.path("path", path)
+        validate.check_model(model)
+        header, arrays = checkpoints.read(Path(path), FORMAT, FORMAT_VERSION, HEADER)
         online = cls(
             model,
             from_dict(header["method"]) if method is None else method,
@@ -333,7 +335,7 @@ class Online:
             dtype=header["dtype"],
             horizon=header["horizon"],
         )
-        storage.check_identity(path, header, model, online.method)
+        checkpoints.check_identity(path, header, model, online.method)
         expected = jax.tree.leaves(online.state)
         leaves = [arrays.get(f"state_{i}") for i in range(len(expected))]
         for mine, saved in zip(expected, leaves, strict=True):
@@ -363,7 +365,7 @@ class Online:
         key, snapshot = values.pop("key"), values.pop("snapshot")
         vars(self).update(values, _lock=RLock(), _key=None if key is None else jax.random.wrap_key_data(key))
         engine = "native" if self.engine == "native" else "xla"
-        suited = entry.suit(self.model, self.method, self._key)
+        suited = validate.suit(self.model, self.method, self._key)
         order = (self._key, self.update_first, self.dtype)
         self._stepper, _ = make_stepper(engine, self.model, suited, self.method, *order)
         self._stepper.restore(snapshot)
@@ -374,7 +376,7 @@ class Online:
             return y.copy() if self.horizon else y  # the usual case, without a detour
         if y is None:
             return np.full(size, np.nan, self.dtype)
-        value = checks.number_array("y", y)
+        value = validation.number_array("y", y)
         if value.ndim == 0 and size == 1:
             value = value[None]
         if value.shape != (size,):
@@ -389,7 +391,7 @@ class Online:
             raise ValueError("the model takes inputs: pass u= with shape (U,)")
         if not self._with_inputs:
             raise ValueError("u was given, but the model takes no inputs")
-        value = np.atleast_1d(checks.number_array("u", u)).astype(self.dtype)
+        value = np.atleast_1d(validation.number_array("u", u)).astype(self.dtype)
         columns = self.model.B.shape[-1:] if isinstance(self.model, LinearModel) else value.shape
         if value.ndim != 1 or value.shape != columns:
             wanted = f"{columns} to match B" if self.model.linear else "(U,)"

@@ -4,15 +4,15 @@ Every function returns a `matplotlib.figure.Figure`: `wolf.plots.series(out, ys)
 the extra `plot`.
 """
 
-from wolf.plots.ahead import forecast as forecast
-from wolf.plots.certified import certificate as certificate
+from wolf.plots.certificate_plot import certificate as certificate
 from wolf.plots.diagnostics import influence as influence
 from wolf.plots.diagnostics import weights as weights
 from wolf.plots.ensemble import errors as errors
 from wolf.plots.ensemble import hovmoller as hovmoller
 from wolf.plots.ensemble import rank_histogram as rank_histogram
-from wolf.plots.fitted import fit as fit
-from wolf.plots.learned_levels import levels as levels
+from wolf.plots.fit_plot import fit as fit
+from wolf.plots.forecast_plot import forecast as forecast
+from wolf.plots.noise_scales import levels as levels
 from wolf.plots.series_plot import series as series
 from wolf.plots.tracking import paths as paths
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from wolf import checks
+from wolf import validation
 from wolf.plots import style
 from wolf.results import Filtered
 
@@ -61,7 +61,7 @@ def influence(contaminations: Any, curves: Any, ax: Any = None) -> Any:
     Returns:
         The `matplotlib.figure.Figure`.
     """
-    errors = checks.number_array("contaminations", contaminations)
+    errors = validation.number_array("contaminations", contaminations)
     errors = errors[:, 0] if errors.ndim == 2 and errors.shape[1] == 1 else errors
     if errors.ndim != 1 or not errors.size:
         raise ValueError(f"contaminations must be a line of errors, (N,) or (N, 1); got shape {errors.shape}")
@@ -71,7 +71,7 @@ def influence(contaminations: Any, curves: Any, ax: Any = None) -> Any:
     ax = figure.add_subplot() if fresh else ax
     colors = style.CYCLE[1:] if len(named) == 1 else style.CYCLE
     for i, (name, curve) in enumerate(named.items()):
-        values = checks.number_array(f"{name!r} of curves", curve)
+        values = validation.number_array(f"{name!r} of curves", curve)
         if values.shape != errors.shape:
             wanted = f"{len(errors)} values, one for each error"
             raise ValueError(f"{name!r} of curves must have {wanted}; got shape {values.shape}")

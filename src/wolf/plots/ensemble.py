@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from wolf import checks
+from wolf import validation
 from wolf.plots import style
-from wolf.twin import Twin
+from wolf.simulate.twin_experiment import Twin
 
 MOST_MARKS = 400  # outlier steps that are still drawn one by one
 
@@ -125,4 +125,4 @@ def rank_histogram(twin: Any) -> Any:
 
 def _check(name: str, twin: Any) -> None:
     if not isinstance(twin, Twin):
-        raise ValueError(f"{name} must be what wolf.twin.run returned; got {checks.told(twin)}")
+        raise ValueError(f"{name} must be what wolf.twin.run returned; got {validation.told(twin)}")

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from wolf import checks
+from wolf import validation
 from wolf.plots import style
-from wolf.plots.learned_levels import levels, paths_of
+from wolf.plots.noise_scales import levels, paths_of
 from wolf.results import Filtered, Smoothed
 
 
@@ -49,7 +49,7 @@ def series(
 
     shown = [means]
     if truth is not None:
-        truth = checks.number_array("truth", truth)
+        truth = validation.number_array("truth", truth)
         if truth.ndim == 2 and truth.shape[1] == out.means.shape[1]:
             truth = truth[:, coordinate]
         _check_length("truth", truth, times)
@@ -146,7 +146,7 @@ def draw_measurements(
 
 def _measured(out: Filtered, ys: Any, coordinate: int) -> tuple[np.ndarray, np.ndarray]:
     """Find the measurements of one state, and which of them the filter refused."""
-    values = checks.number_array("ys", ys)
+    values = validation.number_array("ys", ys)
     if values.ndim not in (1, 2) or (values.ndim == 2 and values.shape[1] != out.model.obs_dim):
         raise ValueError(f"ys must have shape (T, {out.model.obs_dim}), or (T,); got {values.shape}")
     outliers = np.asarray(out.outliers)
@@ -176,7 +176,7 @@ def _check(out: Filtered, coordinate: int) -> None:
     if out.num_series is not None:
         raise ValueError("out must be one series, and these are many; pick one, as out[0]")
     size = out.means.shape[-1]
-    if checks.whole("coordinate", coordinate) >= size:
+    if validation.whole("coordinate", coordinate) >= size:
         raise ValueError(f"coordinate must be between 0 and {size - 1}; got {coordinate}")
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from wolf import checks
+from wolf import validation
 
 # Okabe & Ito (2008) for what is compared; greys for everything else.
 INK = "#20262d"
@@ -43,7 +43,7 @@ def new_figure(width: float, height: float, **options: Any) -> Any:
 def figure_of(ax: Any) -> Any:
     """Find the figure of axes that were given."""
     if not hasattr(ax, "figure") or not hasattr(ax, "plot"):
-        raise ValueError(f"ax must be axes of matplotlib, as figure.add_subplot() makes; got {checks.told(ax)}")
+        raise ValueError(f"ax must be axes of matplotlib, as figure.add_subplot() makes; got {validation.told(ax)}")
     return ax.figure
 
 
@@ -53,7 +53,7 @@ def times_of(times: Any, size: int) -> np.ndarray:
         return np.arange(size)
     read = np.asarray(times)
     dates = read.dtype.kind == "M" or (read.dtype.kind == "O" and all(isinstance(each, date) for each in read.flat))
-    read = read if dates else checks.number_array("times", times)
+    read = read if dates else validation.number_array("times", times)
     if read.shape != (size,):
         raise ValueError(f"times must have {size} entries, like the result; got shape {read.shape}")
     return read
@@ -66,8 +66,8 @@ def title_of(times: np.ndarray) -> str:
 
 def steps_of(start: Any, stop: Any) -> slice:
     """Read which steps to show."""
-    first = checks.whole("start", start)
-    return slice(first, None if stop is None else checks.whole("stop", stop, least=first + 1))
+    first = validation.whole("start", start)
+    return slice(first, None if stop is None else validation.whole("stop", stop, least=first + 1))
 
 
 def dress(ax: Any, *, grid: str | None = "y") -> None:

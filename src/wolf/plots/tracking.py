@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wolf import checks
+from wolf import validation
 from wolf.plots import style
 from wolf.plots.series_plot import band
 from wolf.results import Filtered
@@ -69,7 +69,7 @@ def paths(
             raise ValueError("outs must be one series from wolf.filter, or a dict of such by name")
     last = list(named.values())[-1]
     pick = _two_states(coordinates, last.means.shape[1])
-    known = last.means if truth is None else checks.number_array("truth", truth)
+    known = last.means if truth is None else validation.number_array("truth", truth)
     if known.ndim != 2 or known.shape[1] <= max(pick):
         raise ValueError(f"truth must have shape (T, D), with states {pick} in it; got {known.shape}")
     frame = known[:, pick]
@@ -83,7 +83,7 @@ def paths(
     for (name, out), color in zip(named.items(), colors, strict=False):
         ax.plot(*out.means[:, pick].T, color=color, lw=1.3, label=name, zorder=4, solid_joinstyle="round")
     if ys is not None:
-        ys = checks.number_array("ys", ys)
+        ys = validation.number_array("ys", ys)
         if ys.shape != (len(frame), 2):
             raise ValueError(f"ys must have shape ({len(frame)}, 2), like the result; got {ys.shape}")
         flags = np.asarray(last.outliers if outliers is None else outliers)
@@ -109,8 +109,8 @@ def paths(
 def _two_states(coordinates: Any, size: int) -> list[int]:
     """Read which two states to draw."""
     if not isinstance(coordinates, tuple | list) or len(coordinates) != 2:
-        raise ValueError(f"coordinates must be two states, as (0, 1); got {checks.told(coordinates)}")
-    return [checks.whole("each of coordinates", each, most=size - 1) for each in coordinates]
+        raise ValueError(f"coordinates must be two states, as (0, 1); got {validation.told(coordinates)}")
+    return [validation.whole("each of coordinates", each, most=size - 1) for each in coordinates]
 
 
 def settle_maps(maps: Sequence[tuple[Any, np.ndarray]]) -> None:

@@ -4,5 +4,5 @@ The pictures are drawn in the browser by uPlot 1.6.32 (Leon Sorokin, MIT licence
 is part of the page; nothing is loaded from anywhere.
 """
 
+from wolf.reports.from_filtered import report as report
 from wolf.reports.page import write_report as write_report
-from wolf.reports.results import report as report

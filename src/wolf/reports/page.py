@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from wolf.entry import package_version
-from wolf.readings import Options, Series
-from wolf.readings.timing import told_step
-from wolf.reports import numbers, tables, verdicts
-from wolf.reports.drawings import season, track_map
-from wolf.reports.flagged import flags_of
-from wolf.reports.levels import levels_of
-from wolf.storage import atomic
+from wolf.cleaning import Options, Series
+from wolf.cleaning.sampling import told_step
+from wolf.execution.validate import package_version
+from wolf.reports import chart_data, summary, tables
+from wolf.reports.flag_table import flags_of
+from wolf.reports.noise_scale_section import levels_of
+from wolf.reports.svg import season, track_map
+from wolf.runtime.checkpoints import atomic
 
 SHOWN = 50  # series that get large pictures
 VERDICTS = 8  # lines of verdicts
@@ -69,14 +69,14 @@ def render(
     past = getattr(options, "live", not options.smooth) if past is None else past
     series = sorted(series, key=lambda each: trouble(each, past), reverse=True)
     shown = series[:SHOWN]
-    most = max(200, numbers.MOST // max(1, sum(len(each.columns) for each in shown)))
-    drawn = [numbers.series_numbers(each, names, origin, most) for each in shown]
+    most = max(200, chart_data.MOST // max(1, sum(len(each.columns) for each in shown)))
+    drawn = [chart_data.series_numbers(each, names, origin, most) for each in shown]
     pictures = [picture for some in drawn for picture in some]
     for each, some in zip(shown, drawn, strict=True):
         for picture in some:
             if picture["loudest"]:
                 picture["loudest"]["when"] = tables.moment(each, picture["loudest"]["row"], origin)
-            picture["verdicts"] = verdicts.of_picture(picture, past)
+            picture["verdicts"] = summary.of_picture(picture, past)
     flags = [flags_of(each, options, (runs or {}).get(id(each))) for each in shown]
     told = {
         "pictures": pictures,
@@ -117,8 +117,8 @@ def trouble(each: Series, past: bool = True) -> float:
         past: whether estimates use the past of each row only.
     """
     share = each.flagged / max(each.judged, 1) + each.missing / max(each.values.size, 1)
-    tests = [numbers.residual_tests(each, k) for k in range(len(each.columns))] if each.standardised.size else []
-    worries = verdicts.of_series(each) + [words for told in tests for words in verdicts.of_picture(told, past)]
+    tests = [chart_data.residual_tests(each, k) for k in range(len(each.columns))] if each.standardised.size else []
+    worries = summary.of_series(each) + [words for told in tests for words in summary.of_picture(told, past)]
     return share + WORRY * len(worries)
 
 
@@ -131,7 +131,7 @@ def _verdicts(shown: list[Series], drawn: list[list[dict[str, Any]]]) -> str:
     """Say what the checks found, each once, and of which series."""
     found: dict[str, list[str]] = {}
     for each, pictures in zip(shown, drawn, strict=True):
-        words = verdicts.of_series(each) + [words for picture in pictures for words in picture["verdicts"]]
+        words = summary.of_series(each) + [words for picture in pictures for words in picture["verdicts"]]
         for word in dict.fromkeys(words):
             found.setdefault(word, []).append(each.label)
     if not found:
@@ -174,7 +174,7 @@ def _cards(series: list[Series]) -> str:
         (f"{sum(each.missing for each in series):,}", "missing"),
         (f"{sum(each.flagged for each in series):,}", "flagged"),
     ]
-    if "obs_var" in first.parameters and len(series) == 1 and verdicts.is_sure(first, "obs_var"):
+    if "obs_var" in first.parameters and len(series) == 1 and summary.is_sure(first, "obs_var"):
         cards.append((f"± {first.parameters['obs_var'] ** 0.5:.3g}", "usual error of one reading"))
     if len(series) == 1 and not joint:
         last = first.upper[-1, 0] - first.mean[-1, 0]

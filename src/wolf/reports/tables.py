@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from wolf.readings import Series
-from wolf.reports import verdicts
-from wolf.reports.drawings import small
-from wolf.reports.flagged import MOST, Flag, events_of
+from wolf.cleaning import Series
+from wolf.reports import summary
+from wolf.reports.flag_table import MOST, Flag, events_of
+from wolf.reports.svg import small
 
 FEW = 3  # series whose parameters are shown at once
 LISTED = 600  # series with a small picture
@@ -148,7 +148,7 @@ def parameters(shown: list[Series]) -> str:
             sure = "given" if each.fit is None or name not in each.fit.errors else f"± {error:.2g}"
             unknown = "not told" if getattr(each, "choice", None) is not None else "at its limit"
             sure = unknown if sure == "± nan" else sure
-            sure += "" if verdicts.is_sure(each, name) else ", cannot be told from 0"
+            sure += "" if summary.is_sure(each, name) else ", cannot be told from 0"
             rows.append([each.label, name, f"{value:.4g}", sure, MEANINGS.get(name, "")])
         if each.fit is not None and each.fit.outlier_share is not None:
             words = "share of outliers that the fit found; it decides nothing but the variances"

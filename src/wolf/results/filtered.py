@@ -8,14 +8,14 @@ import jax
 import numpy as np
 
 from wolf.engine.measurements import is_wild
-from wolf.noise import NoiseLaw
-from wolf.results import labelled, notebook, tabular
-from wolf.results.describe import describe_method, describe_state
-from wolf.results.later import Later
-from wolf.results.learned import learned_noise
-from wolf.results.remarks import remarks
+from wolf.inference.noise import NoiseLaw
+from wolf.results.lazy_arrays import Later
 from wolf.results.states import States
-from wolf.statespace.arrays import count
+from wolf.results.views import data_frame, html, xarray_dataset
+from wolf.results.views.learned_noise import learned_noise
+from wolf.results.views.model_warnings import remarks
+from wolf.results.views.text import describe_method, describe_state
+from wolf.statespace.array_fields import count
 
 ARRAYS = (
     *("means", "covs", "variances", "predicted_means", "predicted_covs", "residuals", "innovation_covs"),
@@ -242,7 +242,7 @@ class Filtered:
             raise TypeError("one series is not a sequence; its arrays are, as out.means")
         return (self[i] for i in range(self.num_series))
 
-    def to_frame(self, backend: tabular.Backend = "pandas", *, index: Any = None) -> Any:
+    def to_frame(self, backend: data_frame.Backend = "pandas", *, index: Any = None) -> Any:
         """Lay the result out as a data frame, one row for each step; many series below each other, at their lengths.
 
         Args:
@@ -251,7 +251,7 @@ class Filtered:
                 index of a pandas frame, and the first column of others.
         """
         parts = [self._columns()] if self.num_series is None else [each._columns() for each in self]
-        return tabular.make_frame(parts, backend, self.index if index is None else index)
+        return data_frame.make_frame(parts, backend, self.index if index is None else index)
 
     def to_xarray(self) -> Any:
         """Lay the result out as an `xarray.Dataset` with named axes.
@@ -264,7 +264,9 @@ class Filtered:
         if not isinstance(self.saved, dict):
             raise ValueError(f'to_xarray needs arrays by name: filter with save="all", not {self.settings["save"]!r}')
         lengths = {} if self.lengths is None else {"length": np.asarray(self.lengths)}
-        return labelled.make_dataset({"ys": self.ys} | self.saved, self.num_series is not None, self.index, lengths)
+        return xarray_dataset.make_dataset(
+            {"ys": self.ys} | self.saved, self.num_series is not None, self.index, lengths
+        )
 
     def plot(self, coordinate: int = 0, **options: Any) -> Any:
         """Draw one state with what was measured of it; a `matplotlib.figure.Figure`.
@@ -282,11 +284,11 @@ class Filtered:
         if not isinstance(self.saved, dict) or "means" not in self.saved:
             raise ValueError(f'to_frame needs means: filter with save="all", not save={self.settings["save"]!r}')
         variances = self.variances if {"covs", "variances"} & self.saved.keys() else None
-        columns = {"step": np.arange(len(self))} | tabular.belief_columns(self.means, variances)
+        columns = {"step": np.arange(len(self))} | data_frame.belief_columns(self.means, variances)
         titles = {"weights": "weight", "outliers": "outlier", "outlier_probabilities": "outlier_probability"}
         for name, title in (titles | {"residuals": "residual", "nis": "nis"}).items():
             if name in self.saved:
-                columns |= tabular.spread(title, self.saved[name])
+                columns |= data_frame.spread(title, self.saved[name])
         return columns
 
     def __repr__(self) -> str:
@@ -304,9 +306,9 @@ class Filtered:
             deviation = None if variances is None else np.sqrt(np.maximum(variances, 0.0))
             refused = saved.get("outliers", np.zeros(len(self), bool))
             refused = refused if refused.ndim == 1 else refused.any(axis=1)
-            picture = notebook.sketch(self.means[:, 0], deviation, refused, "the first state, and refused measurements")
+            picture = html.sketch(self.means[:, 0], deviation, refused, "the first state, and refused measurements")
         more = remarks(self) if self.num_series is None else []
-        return notebook.page(self._title(), self._facts(), picture, notes=more)
+        return html.page(self._title(), self._facts(), picture, notes=more)
 
     def _title(self) -> str:
         many = "" if self.num_series is None else f"{self.num_series} series x "

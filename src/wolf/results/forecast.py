@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from wolf.results import notebook, tabular
 from wolf.results.filtered import Filtered
-from wolf.statespace.arrays import count
+from wolf.results.views import data_frame, html
+from wolf.statespace.array_fields import count
 
 ARRAYS = ("means", "covs", "obs_means", "obs_covs", "lower", "upper")  # with a leading axis for many series
 
@@ -48,7 +48,7 @@ class Forecast:
         filtered = None if self.filtered is None else self.filtered[series]
         return dataclasses.replace(self, **arrays, filtered=filtered)
 
-    def to_frame(self, backend: tabular.Backend = "pandas", *, index: Any = None) -> Any:
+    def to_frame(self, backend: data_frame.Backend = "pandas", *, index: Any = None) -> Any:
         """Lay out what will be measured as a data frame: mean, standard deviation and interval of each step ahead.
 
         Args:
@@ -57,7 +57,7 @@ class Forecast:
         """
         many = self.obs_means.ndim == 3
         parts = [self._columns(i) for i in range(len(self.obs_means))] if many else [self._columns(...)]
-        return tabular.make_frame(parts, backend, self.index if index is None else index)
+        return data_frame.make_frame(parts, backend, self.index if index is None else index)
 
     def _columns(self, series: Any) -> dict[str, np.ndarray]:
         means = self.obs_means[series]
@@ -76,7 +76,7 @@ class Forecast:
             coordinate: of the measurements.
             **options: of `wolf.plots.forecast`: `past=` steps before, `ax=`.
         """
-        from wolf.plots.ahead import forecast
+        from wolf.plots.forecast_plot import forecast
 
         return forecast(self, coordinate, **options)
 
@@ -88,13 +88,13 @@ class Forecast:
     def _repr_html_(self) -> str:
         """Tell the first and the last step in a notebook, with a small picture of the first measured coordinate."""
         if self.obs_means.ndim == 3:
-            return notebook.page(repr(self), [])
+            return html.page(repr(self), [])
         means, steps = self.obs_means[:, 0], len(self.obs_means)
-        picture = notebook.sketch(
+        picture = html.sketch(
             means, np.sqrt(self.obs_covs[:, 0, 0]), np.zeros(steps, bool), "the first measured coordinate, ahead"
         )
         rows = [
             (f"{step + 1} ahead", f"{means[step]:.4g}", f"{self.lower[step, 0]:.4g} to {self.upper[step, 0]:.4g}")
             for step in sorted({0, steps - 1})
         ]
-        return notebook.page(repr(self), rows, picture)
+        return html.page(repr(self), rows, picture)

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from wolf.results import labelled, notebook, tabular
 from wolf.results.filtered import Filtered
+from wolf.results.views import data_frame, html, xarray_dataset
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -38,7 +38,7 @@ class Smoothed:
             None if weights is None else weights[:steps],
         )
 
-    def to_frame(self, backend: tabular.Backend = "pandas", *, index: Any = None) -> Any:
+    def to_frame(self, backend: data_frame.Backend = "pandas", *, index: Any = None) -> Any:
         """Lay the result out as a data frame; arguments as in `Filtered.to_frame`."""
         if self.means.ndim == 2:
             parts = [_columns(self.means, self.covs)]
@@ -46,14 +46,14 @@ class Smoothed:
             lengths = self.filtered.lengths
             ends = [self.means.shape[1]] * len(self.means) if lengths is None else lengths
             parts = [_columns(self.means[i, :end], self.covs[i, :end]) for i, end in enumerate(ends)]
-        return tabular.make_frame(parts, backend, self.filtered.index if index is None else index)
+        return data_frame.make_frame(parts, backend, self.filtered.index if index is None else index)
 
     def to_xarray(self) -> Any:
         """Lay the result out as an `xarray.Dataset`; axes as in `Filtered.to_xarray`."""
         arrays = {"means": self.means, "covs": self.covs}
         arrays |= {} if self.weights is None else {"weights": self.weights}
         lengths = {} if self.filtered.lengths is None else {"length": np.asarray(self.filtered.lengths)}
-        return labelled.make_dataset(arrays, self.means.ndim == 3, self.filtered.index, lengths)
+        return xarray_dataset.make_dataset(arrays, self.means.ndim == 3, self.filtered.index, lengths)
 
     def plot(self, coordinate: int = 0, **options: Any) -> Any:
         """Draw one state with what was measured of it; arguments as in `Filtered.plot`."""
@@ -71,11 +71,11 @@ class Smoothed:
         if one and len(self.means):
             deviation = np.sqrt(np.maximum(self.covs[:, 0, 0], 0.0))
             refused = np.zeros(len(self.means), bool)
-            picture = notebook.sketch(self.means[:, 0], deviation, refused, "the first state, smoothed")
+            picture = html.sketch(self.means[:, 0], deviation, refused, "the first state, smoothed")
         rows = [(name, f"{getattr(self, name).shape}") for name in ("means", "covs")]
-        return notebook.page("Smoothed", rows, picture)
+        return html.page("Smoothed", rows, picture)
 
 
 def _columns(means: np.ndarray, covs: np.ndarray) -> dict[str, np.ndarray]:
     variances = np.diagonal(covs, axis1=-2, axis2=-1)
-    return {"step": np.arange(len(means))} | tabular.belief_columns(means, variances)
+    return {"step": np.arange(len(means))} | data_frame.belief_columns(means, variances)

@@ -6,10 +6,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from wolf import checks, entry, storage
+from wolf import validation
+from wolf.execution import validate
+from wolf.interfaces import Dtype
 from wolf.numerics.precision import as_key, precision, to_dtype
 from wolf.numerics.pytree import cast, from_dict, to_dict
-from wolf.protocols import Dtype
+from wolf.runtime import checkpoints
 
 FORMAT = "wolf-states"
 FORMAT_VERSION = 2  # of 0.2: filters of 0.1 remember less
@@ -68,15 +70,15 @@ class States:
         header = {
             "format": FORMAT,
             "version": FORMAT_VERSION,
-            "wolf": entry.package_version(),
+            "wolf": validate.package_version(),
             "dtype": self.dtype,
             "update_first": self.update_first,
             "method": to_dict(self.method),
-        } | storage.identity(self.model, self.method)
+        } | checkpoints.identity(self.model, self.method)
         arrays = {f"state_{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(self.final))}
         if self.u_before is not None:
             arrays["u_before"] = self.u_before
-        return bytes(storage.pack(header, arrays))
+        return bytes(checkpoints.pack(header, arrays))
 
     @classmethod
     def from_bytes(cls, data: bytes, model: Any, method: Any = None) -> "States":
@@ -88,16 +90,16 @@ class States:
             method: needed only if it has parts from outside wolf; a different one is an error.
         """
         if not isinstance(data, bytes | bytearray | memoryview):
-            raise ValueError(f"data must be bytes, from States.to_bytes; got {checks.told(data)}")
+            raise ValueError(f"data must be bytes, from States.to_bytes; got {validation.told(data)}")
         models = tuple(model) if isinstance(model, list | tuple) else None
         for each in models or (model,):
-            entry.check_model(each)
-        header, arrays = storage.unpack("data", data, FORMAT, FORMAT_VERSION, HEADER)
+            validate.check_model(each)
+        header, arrays = checkpoints.unpack("data", data, FORMAT, FORMAT_VERSION, HEADER)
         first = models[0] if models else model
-        method = entry.resolve_method(from_dict(header["method"]) if method is None else method, first)
+        method = validate.resolve_method(from_dict(header["method"]) if method is None else method, first)
         given = model if models is None else models
-        storage.check_identity("data", header, given, method)
-        structure, shapes = expected(entry.suit(first, method, 0), method, header["dtype"])
+        checkpoints.check_identity("data", header, given, method)
+        structure, shapes = expected(validate.suit(first, method, 0), method, header["dtype"])
         leaves = [arrays.get(f"state_{i}") for i in range(structure.num_leaves)]
         if any(leaf is None or leaf.shape[1:] != shape for leaf, shape in zip(leaves, shapes, strict=True)):
             raise ValueError("data holds states of another shape, or is damaged")
@@ -131,11 +133,11 @@ def begin_at(state: Any, like: States, built: tuple[Any, Any], ys: np.ndarray, u
         how = f"update_first={given.update_first}, dtype={given.dtype!r}"
         raise ValueError(f"state is of a run with {how}; go on with the same")
     if given.model is not like.model or given.method is not like.method:
-        storage.check_identity("state", storage.identity(given.model, given.method), like.model, like.method)
+        checkpoints.check_identity("state", checkpoints.identity(given.model, given.method), like.model, like.method)
     (structure, shapes), (leaves, found) = built, jax.tree.flatten(given.final)
     if found != structure or [np.shape(leaf) for leaf in leaves] != [(len(ys), *shape) for shape in shapes]:
         wanted = f"{len(ys)} states of this model and method, as out.states of wolf.filter_many with as many series"
-        raise ValueError(f"state must hold {wanted}; got {checks.told(state)}")
+        raise ValueError(f"state must hold {wanted}; got {validation.told(state)}")
     before = to_dtype(given.u_before, like.dtype)
     if us is not None and like.update_first:
         if before is None:

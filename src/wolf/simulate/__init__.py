@@ -13,6 +13,6 @@ from wolf.simulate.processes import Sequence as Sequence
 from wolf.simulate.processes import Spikes as Spikes
 from wolf.simulate.processes import Stuck as Stuck
 from wolf.simulate.processes import StudentT as StudentT
-from wolf.simulate.trajectory import Simulated as Simulated
-from wolf.simulate.trajectory import tell as tell
-from wolf.simulate.trajectory import trajectory as trajectory
+from wolf.simulate.sample_paths import Simulated as Simulated
+from wolf.simulate.sample_paths import tell as tell
+from wolf.simulate.sample_paths import trajectory as trajectory

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from wolf import checks
+from wolf import validation
 from wolf.numerics import linalg
 from wolf.numerics.pytree import pytree, static
 
@@ -42,7 +42,7 @@ class StudentT:
 
     def __post_init__(self) -> None:
         """Check dof."""
-        checks.positive("dof", self.dof, needed=True)
+        validation.positive("dof", self.dof, needed=True)
 
     def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
         """Widen the noise."""
@@ -68,8 +68,8 @@ class Mixture:
 
     def __post_init__(self) -> None:
         """Check prob and factor."""
-        checks.probability("prob", self.prob)
-        checks.finite("factor", self.factor)
+        validation.probability("prob", self.prob)
+        validation.finite("factor", self.factor)
 
     def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
         """Scale some means."""
@@ -93,8 +93,8 @@ class Additive:
 
     def __post_init__(self) -> None:
         """Check prob, and that low and high are in order."""
-        checks.probability("prob", self.prob)
-        low, high = checks.finite("low", self.low), checks.finite("high", self.high)
+        validation.probability("prob", self.prob)
+        low, high = validation.finite("low", self.low), validation.finite("high", self.high)
         if not isinstance(low + high, jax.core.Tracer) and np.any(low > high):
             raise ValueError(f"high must not be below low; got {self.low!r} and {self.high!r}")
 
@@ -120,8 +120,8 @@ class Spikes:
 
     def __post_init__(self) -> None:
         """Check prob and size."""
-        checks.probability("prob", self.prob)
-        checks.positive("size", self.size, needed=True)
+        validation.probability("prob", self.prob)
+        validation.positive("size", self.size, needed=True)
 
     def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
         """Add errors."""
@@ -145,8 +145,8 @@ class Replaced:
 
     def __post_init__(self) -> None:
         """Check prob and value."""
-        checks.probability("prob", self.prob)
-        checks.filled("value", self.value)
+        validation.probability("prob", self.prob)
+        validation.filled("value", self.value)
 
     def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
         """Put the value in."""
@@ -172,7 +172,7 @@ class EachSensor:
         """Check the process, and keep the sensors hashable."""
         check_process("process", self.process)
         if self.sensors is not None:
-            object.__setattr__(self, "sensors", checks.groups("sensors", self.sensors))
+            object.__setattr__(self, "sensors", validation.groups("sensors", self.sensors))
 
     def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
         """Go through the coordinates; a step is marked if any of them was struck."""
@@ -201,8 +201,8 @@ class Stuck:
 
     def __post_init__(self) -> None:
         """Check prob and length."""
-        checks.probability("prob", self.prob)
-        checks.count("length", self.length)
+        validation.probability("prob", self.prob)
+        validation.count("length", self.length)
 
     def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
         """Hold the last good value."""
@@ -225,8 +225,8 @@ class Drift:
 
     def __post_init__(self) -> None:
         """Check both."""
-        checks.finite("start", self.start)
-        checks.finite("rate", self.rate)
+        validation.finite("start", self.start)
+        validation.finite("rate", self.rate)
 
     def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
         """Add a ramp."""
@@ -250,9 +250,9 @@ class Burst:
 
     def __post_init__(self) -> None:
         """Check prob, length and size."""
-        checks.probability("prob", self.prob)
-        checks.count("length", self.length)
-        checks.positive("size", self.size, needed=True)
+        validation.probability("prob", self.prob)
+        validation.count("length", self.length)
+        validation.positive("size", self.size, needed=True)
 
     def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
         """Shift whole spells."""
@@ -276,7 +276,7 @@ class Missing:
 
     def __post_init__(self) -> None:
         """Check prob."""
-        checks.probability("prob", self.prob)
+        validation.probability("prob", self.prob)
 
     def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
         """Lose numbers."""
@@ -298,8 +298,8 @@ class Gap:
 
     def __post_init__(self) -> None:
         """Check both."""
-        checks.finite("start", self.start)
-        checks.finite("length", self.length)
+        validation.finite("start", self.start)
+        validation.finite("length", self.length)
 
     def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
         """Lose a stretch."""
@@ -321,7 +321,7 @@ class Sequence:
     def __post_init__(self) -> None:
         """Check each."""
         if not isinstance(self.processes, tuple | list) or not self.processes:
-            raise ValueError(f"processes must be a tuple of outlier processes; got {checks.told(self.processes)}")
+            raise ValueError(f"processes must be a tuple of outlier processes; got {validation.told(self.processes)}")
         for process in self.processes:
             check_process("each of processes", process)
 
@@ -337,7 +337,7 @@ class Sequence:
 def check_process(name: str, process: Any) -> None:
     """Refuse what is no outlier process."""
     if isinstance(process, type) or not hasattr(process, "corrupt"):
-        got = checks.told(process)
+        got = validation.told(process)
         raise ValueError(f"{name} must be a process such as wolf.simulate.StudentT(dof=2.01); got {got}")
 
 

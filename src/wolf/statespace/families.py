@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from wolf import checks
+from wolf import validation
 from wolf.numerics.pytree import pytree, static
 
 LOG_LIMIT = 30.0  # of a log-rate: exp(30) is 1e13, and its square is finite in float32
@@ -43,7 +43,7 @@ class Family:
 
     def statistic(self, y: Any) -> np.ndarray:
         """Turn data (T,) into statistics (T, M): what `wolf.filter` takes. NaN stays missing."""
-        return checks.number_array("y", y).reshape(-1, self.dim)
+        return validation.number_array("y", y).reshape(-1, self.dim)
 
     def mean(self, eta: Array) -> Array:
         """Give λ = E[T(y)], (M,)."""
@@ -68,8 +68,8 @@ class Normal(Family):
         """Check R, and keep it as a matrix."""
         if isinstance(self.obs_cov, jax.core.Tracer):
             return
-        array = np.atleast_2d(checks.filled("obs_cov", self.obs_cov))
-        checks.covariance("obs_cov", array, array.shape[-1], definite=True)
+        array = np.atleast_2d(validation.filled("obs_cov", self.obs_cov))
+        validation.covariance("obs_cov", array, array.shape[-1], definite=True)
         object.__setattr__(self, "obs_cov", array)
 
     @property
@@ -129,7 +129,7 @@ class Categorical(Family):
 
     def __post_init__(self) -> None:
         """Check K."""
-        object.__setattr__(self, "classes", checks.whole("classes", self.classes, least=2))
+        object.__setattr__(self, "classes", validation.whole("classes", self.classes, least=2))
 
     @property
     def dim(self) -> int:
@@ -143,7 +143,7 @@ class Categorical(Family):
 
     def statistic(self, y: Any) -> np.ndarray:
         """Turn classes 0 ... K - 1 into indicators of all but the last."""
-        labels = checks.number_array("y", y).reshape(-1)
+        labels = validation.number_array("y", y).reshape(-1)
         _check(f"Categorical takes 0 ... {self.classes - 1}", labels, np.isin(labels, np.arange(self.classes)))
         indicators = (labels[:, None] == np.arange(self.dim)).astype(np.float64)
         return np.where(np.isnan(labels)[:, None], np.nan, indicators)
@@ -189,7 +189,7 @@ class Gamma(Family):
 
     def __post_init__(self) -> None:
         """Check the shape."""
-        checks.positive("shape", self.shape, needed=True)
+        validation.positive("shape", self.shape, needed=True)
 
     def statistic(self, y: Any) -> np.ndarray:
         """Take positive numbers."""
@@ -221,7 +221,7 @@ class Beta(Family):
 
     def __post_init__(self) -> None:
         """Check the precision."""
-        checks.positive("precision", self.precision, needed=True)
+        validation.positive("precision", self.precision, needed=True)
 
     def statistic(self, y: Any) -> np.ndarray:
         """Take shares to their logits."""

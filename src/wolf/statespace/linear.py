@@ -11,12 +11,12 @@ import jax
 import numpy as np
 from jax import Array
 
-from wolf import checks
-from wolf.belief import Gaussian
+from wolf import validation
+from wolf.beliefs import Gaussian
 from wolf.numerics import linalg
 from wolf.numerics.pytree import function, pytree
-from wolf.statespace.arrays import count, keep, replace, slice_at, subtract, varies
-from wolf.statespace.functions import LinearMap
+from wolf.statespace.array_fields import count, keep, replace, slice_at, subtract, varies
+from wolf.statespace.bound_functions import LinearMap
 
 
 @pytree
@@ -55,15 +55,15 @@ class LinearModel:
         """Check shapes and values; arrays are kept as NumPy, so that none is cut to float32."""
         keep(self, "H", "Q", "R", "mean", "cov")
         keep(self, *(name for name in ("F", "B") if getattr(self, name) is not None))
-        checks.model(self.prior, self.Q, self.R, names=("Q", "R", "cov"))
-        checks.matrix("F", self.F, (self.state_dim, self.state_dim))
-        checks.matrix("H", self.H, (self.obs_dim, self.state_dim))
+        validation.model(self.prior, self.Q, self.R, names=("Q", "R", "cov"))
+        validation.matrix("F", self.F, (self.state_dim, self.state_dim))
+        validation.matrix("H", self.H, (self.obs_dim, self.state_dim))
         if self.residual is not None:
-            checks.function("residual", self.residual, "residual(y, prediction)")
+            validation.function("residual", self.residual, "residual(y, prediction)")
         if self.B is not None:
             if self.B.ndim < 2 or not self.B.shape[-1]:
                 raise ValueError(f"B must have shape ({self.state_dim}, U); got {self.B.shape}")
-            checks.matrix("B", self.B, (self.state_dim, self.B.shape[-1]))
+            validation.matrix("B", self.B, (self.state_dim, self.B.shape[-1]))
 
     def __repr__(self) -> str:
         """Tell the sizes."""
@@ -135,7 +135,7 @@ class LinearModel:
             >>> still.with_motion(lambda t: (np.ones((len(t), 1, 1)), t[:, None, None])).over([2.0])[1].tolist()
             [[[2.0]]]
         """
-        return replace(self, _motion=motion, _step=checks.positive_number("step", step))
+        return replace(self, _motion=motion, _step=validation.positive_number("step", step))
 
     @property
     def step_time(self) -> float | None:
@@ -157,7 +157,7 @@ class LinearModel:
                 "this model has no form for steps of other lengths: take one of wolf.models (a pickled one has lost "
                 "it), tell it by model.with_motion(...), or give F= and Q= of the step"
             )
-        gaps = np.atleast_1d(checks.finite("dt", times))
+        gaps = np.atleast_1d(validation.finite("dt", times))
         if np.any(gaps < 0):
             raise ValueError(f"a step cannot take less than no time; got {gaps.min():g}")
         dynamics, noise = motion(gaps)

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 
 from jax import Array
 
-from wolf import checks
-from wolf.belief import Gaussian
+from wolf import validation
+from wolf.beliefs import Gaussian
 from wolf.numerics.pytree import function, pytree
-from wolf.statespace.arrays import count, keep, replace, slice_at, subtract
-from wolf.statespace.functions import Bound, LinearMap, num_arguments
+from wolf.statespace.array_fields import count, keep, replace, slice_at, subtract
+from wolf.statespace.bound_functions import Bound, LinearMap, num_arguments
 
 
 @pytree
@@ -53,14 +53,14 @@ class StateSpaceModel:
         keep(self, "dynamics_cov", "obs_cov")
         if not isinstance(self.prior, tuple) or len(self.prior) != 2:
             raise ValueError(f"prior must be wolf.Gaussian(mean, cov); got {type(self.prior).__name__}")
-        object.__setattr__(self, "prior", Gaussian(*(checks.number_array("prior", leaf) for leaf in self.prior)))
+        object.__setattr__(self, "prior", Gaussian(*(validation.number_array("prior", leaf) for leaf in self.prior)))
         for name in ("dynamics", "observe", "residual"):
             if getattr(self, name) is not None and not callable(getattr(self, name)):
                 raise ValueError(f"{name} must be a function of the state; got {type(getattr(self, name)).__name__}")
         if self.observe is None:
             raise ValueError("observe must be a function h(x) or h(x, u); got None")
         names = ("dynamics_cov", "obs_cov", "prior.cov")
-        checks.model(self.prior, self.dynamics_cov, self.obs_cov, names, diagonal=True)
+        validation.model(self.prior, self.dynamics_cov, self.obs_cov, names, diagonal=True)
 
     def __repr__(self) -> str:
         """Tell the sizes."""

@@ -12,12 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from wolf import checks
-from wolf.belief import Gaussian
+from wolf import validation
+from wolf.beliefs import Gaussian
 from wolf.numerics.pytree import function, pytree
-from wolf.statespace.arrays import count
+from wolf.statespace.array_fields import count
+from wolf.statespace.bound_functions import Bound, LinearMap, call, num_arguments
 from wolf.statespace.families import Family, Normal
-from wolf.statespace.functions import Bound, LinearMap, call, num_arguments
 
 
 @pytree
@@ -51,11 +51,11 @@ class ParameterModel:
     def __post_init__(self) -> None:
         """Check shapes and values; arrays are kept as NumPy, so that none is cut to float32."""
         for name in ("mean", "cov") if self.drift is None else ("mean", "cov", "drift"):
-            object.__setattr__(self, name, checks.number_array(name, getattr(self, name)))
+            object.__setattr__(self, name, validation.number_array(name, getattr(self, name)))
         if not callable(self.observe):
             raise ValueError(f"observe must be a function h(theta, u); got {type(self.observe).__name__}")
         if not isinstance(self.family, Family):
-            got = checks.told(self.family)
+            got = validation.told(self.family)
             raise ValueError(f"family must be a value from wolf.families, as Bernoulli(); got {got}")
         if isinstance(self.mean, jax.core.Tracer) or isinstance(self.cov, jax.core.Tracer):
             return
@@ -63,7 +63,7 @@ class ParameterModel:
             raise ValueError(f"mean must be finite and of shape (D,); got shape {self.mean.shape}")
         size = self.state_dim
         if self.cov.ndim == 2:
-            checks.covariance("cov", self.cov, size)
+            validation.covariance("cov", self.cov, size)
         else:
             _check_variances("cov", self.cov, size)
         if self.drift is not None:

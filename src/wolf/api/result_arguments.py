@@ -1,0 +1,58 @@
+"""What the doors that take a `Filtered` share."""
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+from wolf.execution import validate
+from wolf.inference.filters import ErrorState
+from wolf.results import Filtered
+from wolf.statespace import Model, with_matrices
+
+Models = Model | Sequence[Model]  # one for all series, or one for each
+
+
+def model_optional(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """Let `verb(model, out, ...)` be called as `verb(out, ...)`, with the model that was filtered."""
+
+    @wraps(verb)
+    def call(*args: Any, **options: Any) -> Any:
+        out = args[0] if args else options.get("out")
+        if isinstance(out, Filtered) and "model" not in options:
+            return verb(out.model, *args, **options)
+        return verb(*args, **options)
+
+    return call
+
+
+def together(model: Any) -> tuple[bool, Any]:
+    """Say whether each series has a model of its own, and write out what all of them run on."""
+    if isinstance(model, list | tuple):
+        return True, validate.stack_models(tuple(map(with_matrices, model)))
+    return False, with_matrices(model)
+
+
+def check_result(verb: str, model: Any, out: Any) -> None:
+    """Refuse what is no result of a Gaussian filter, or another model than its own."""
+    if not isinstance(out, Filtered):
+        raise ValueError(f"{verb} takes what wolf.filter returned; got {type(out).__name__}")
+    if isinstance(out.method, ErrorState):
+        raise ValueError(f"{verb} adds states, and those of this model cannot be added to: they can only be filtered")
+    if out.method.moments is None:
+        raise ValueError(f"{verb} needs a Gaussian filter, such as method='WoLF'; this ran {type(out.method).__name__}")
+    models = model if isinstance(model, list | tuple) and model else [model]
+    for each in models:
+        validate.check_model(each)
+    sizes = {(each.state_dim, each.obs_dim) for each in models}
+    first = out.model[0] if isinstance(out.model, tuple) else out.model
+    if sizes != {(first.state_dim, first.obs_dim)}:
+        raise ValueError(f"model must be the one that was filtered, {first!r}; got {models[0]!r}")
+
+
+def check_smoothable(verb: str, model: Any, out: Any) -> None:
+    """Refuse what lacks covariances or what came after."""
+    check_result(verb, model, out)
+    if out.settings["save"] != "all":
+        raise ValueError(f'smoothing needs covariances: filter with save="all", not save={out.settings["save"]!r}')
+    if "slice" in out.settings:
+        raise ValueError("a slice lacks what came after it; smooth the whole result, then slice its means")

@@ -1,0 +1,12 @@
+"""Beliefs about a state, and the only Kalman algebra in the package.
+
+A belief is a value with `push`, `cross`, `signal`, `innovation`, `inflate`, `where`, `replaced`, `condition` and
+`pull`; `wolf.beliefs.updates` has the ways in which a measurement changes one.
+"""
+
+from wolf.beliefs.affine import Affine as Affine
+from wolf.beliefs.gaussian import Gaussian as Gaussian
+from wolf.beliefs.lazy_gaussian import DeferredGaussian as DeferredGaussian
+from wolf.beliefs.sqrt_gaussian import RootGaussian as RootGaussian
+
+Belief = Gaussian | RootGaussian | DeferredGaussian

@@ -1,0 +1,258 @@
+"""A belief by mean and covariance: push it forward, condition it on a weighted measurement.
+
+With weights w in [0, 1]^M and R' = R + w excess w,
+
+    H = w * jac      e = w * residual            # the whole of WoLF, in `wolf.beliefs.likelihood_weighting`
+    S = H P Hᵀ + R'  ;  K = P Hᵀ S⁻¹  ;  m = m + K e  ;  P = (I - K H) P (I - K H)ᵀ + K R' Kᵀ
+
+so that a weight of zero is exact and has finite gradients.
+"""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from wolf.beliefs import mixture_sqrt_update
+from wolf.beliefs.affine import Affine
+from wolf.beliefs.density import LOG_2PI, log_density
+from wolf.beliefs.likelihood_weighting import Scaling
+from wolf.numerics import linalg
+from wolf.numerics.linalg import Cholesky, matmul, matvec, transpose
+
+if TYPE_CHECKING:
+    from wolf.beliefs.updates import Pull, Weigh
+
+JOSEPH_UP_TO = 16  # state size above which the O(D² M) form is the automatic choice
+FORMS = ("auto", "joseph", "symmetric", "sqrt")
+
+
+class Gaussian(NamedTuple):
+    """A normal distribution by mean (D,) and covariance (D, D)."""
+
+    mean: Any
+    cov: Any
+
+    def push(self, view: Affine, noise_cov: Array | None) -> "Gaussian":
+        """Send the belief through an affine view of the dynamics and add noise.
+
+        Args:
+            view: the dynamics seen by this belief; `jac=None` is the identity and costs no product.
+            noise_cov: Q, (D, D); a number or (D,) for the variances of a diagonal one, None for nothing.
+
+        Example:
+            >>> Gaussian(jnp.zeros(1), jnp.eye(1)).push(Affine(jnp.ones(1), None), jnp.eye(1)).cov.tolist()
+            [[2.0]]
+        """
+        added = None if noise_cov is None else spread_out(noise_cov, self.cov)
+        if view.root is not None:
+            excess = linalg.gram(view.root)
+            added = excess if added is None else added + excess
+        if view.jac is None:
+            return Gaussian(view.mean, self.cov if added is None else self.cov + added)
+        moved = matmul(view.jac, self.cov)
+        return Gaussian(view.mean, linalg.matmul_symmetric(moved, transpose(view.jac), add=added))
+
+    def cross(self, jac: Array) -> Array:
+        """Multiply `jac P`, (M, D)."""
+        return matmul(jac, self.cov)
+
+    def signal(self, view: Affine) -> Array:
+        """Compute the covariance of a function of the state, `jac P jacᵀ + root rootᵀ`."""
+        known = linalg.matmul_symmetric(self.cross(view.jac), transpose(view.jac))
+        return known if view.root is None else known + linalg.gram(view.root)
+
+    def innovation(self, view: Affine, obs_cov: Array, observed: Array) -> Cholesky:
+        """Factorise the covariance of the residual, `S = jac P jacᵀ + root rootᵀ + R`.
+
+        Args:
+            view: the observation function seen by this belief.
+            obs_cov: R, with `hide_noise` done.
+            observed: (M,), 1 or 0; what was not measured has unit variance.
+        """
+        return linalg.cholesky(Scaling(observed, observed).both(self.signal(view)) + obs_cov)
+
+    def inflate(self, factor: Array) -> "Gaussian":
+        """Multiply the covariance by a factor.
+
+        Example:
+            >>> Gaussian(jnp.zeros(1), jnp.eye(1)).inflate(4.0).cov.tolist()
+            [[4.0]]
+        """
+        return self._replace(cov=self.cov * factor)
+
+    def where(self, used: Array, other: Any) -> "Gaussian":
+        """Keep this belief where it is used, take the other where not."""
+        return Gaussian(*(jnp.where(used, a, b) for a, b in zip(self, other, strict=True)))
+
+    def replaced(self, dense: "Gaussian") -> "Gaussian":
+        """Put another mean and covariance in the place of this belief, in its own form."""
+        return dense
+
+    def condition(
+        self, view: Affine, residual: Array, obs_cov: Array, update: "Weigh", form: str = "auto"
+    ) -> tuple["Gaussian", Array]:
+        """Condition on a measurement that is believed to the power w².
+
+        Args:
+            view: the observation function seen by this belief.
+            residual: `y - view.mean`, (M,), by whatever subtraction suits y.
+            obs_cov: R, (M, M), positive definite.
+            update: the weight, and a spread.
+            form: "joseph", "symmetric" or "auto".
+
+        Returns:
+            The posterior, and `log N(e; 0, S)` of the weighted residual e under its covariance S.
+        """
+        symmetric = form == "symmetric" or (form == "auto" and self.cov.shape[0] > JOSEPH_UP_TO)
+        step = Step.of(self, view, residual, obs_cov, update.weight, gain=not symmetric)
+        if symmetric:
+            cov = linalg.downdate(self.cov, step.half)
+        else:
+            noise_cov = step.noise if view.root is None else step.noise + step.weigh.both(step.excess)
+            cov = joseph(self.cov, step.weigh(view.jac), step.gain_t, matmul(transpose(step.gain_t), noise_cov))
+        if update.spread is not None:
+            cov = cov + linalg.gram(update.spread)
+        return Gaussian(step.mean, cov), log_density(step.error, step.factor)
+
+    def pull(
+        self, view: Affine, residual: Array, obs_cov: Array, update: "Pull", form: str = "auto"
+    ) -> tuple["Gaussian", Array]:
+        """Condition with a gain that is known already: K = P Hᵀ A, and K N = P Hᵀ C for the noise N it stands for."""
+        weigh, gain, rest = Scaling(update.whitening, residual), update.gain, update.rest
+        error, jac_cov = weigh(residual), weigh(self.cross(view.jac))
+        constant = update.log_rest() - residual.shape[0] * LOG_2PI
+        if form == "symmetric" or self.cov.shape[0] > JOSEPH_UP_TO:
+            # What is learned and what is doubted in one product: P - P Hᵀ (A - Σ) H P
+            pulled = matvec(gain, error)
+            lost = linalg.matmul_symmetric(transpose(jac_cov), matmul(gain - update.doubt, jac_cov))
+            mean = self.mean + matvec(transpose(jac_cov), pulled)
+            return Gaussian(mean, self.cov - lost), 0.5 * (constant - linalg.total(error * pulled))
+        jac = weigh(view.jac)
+        if view.root is not None:
+            rest = rest + matmul(gain, linalg.gram(weigh(view.root)))
+        # Joseph's form and the doubt in one product: X - (X Hᵀ - K N) A H P + P Hᵀ Σ H P
+        cross_t = transpose(jac_cov)
+        short = matmul(linalg.eye(self.cov.shape[0], self.cov) - matmul(matmul(cross_t, gain), jac), self.cov)
+        left = matmul(matmul(cross_t, rest) - matmul(short, transpose(jac)), gain) + matmul(cross_t, update.doubt)
+        cov = linalg.matmul_symmetric(left, jac_cov, add=short)
+        pulled = matvec(gain, error)
+        mean = self.mean + matvec(cross_t, pulled)
+        usual = Gaussian(mean, cov), 0.5 * (constant - linalg.total(error * pulled))
+        # With no more sensors than states it takes a wide prior, and the doors of `wolf` take square roots then.
+        if update.sizes is None or not mixture_sqrt_update.may_lose(len(mean), len(error)) or len(error) <= len(mean):
+            return usual
+        sizes = update.sizes
+
+        def exact() -> tuple[Gaussian, Array]:
+            root = linalg.psd_root(self.cov)
+            design = mixture_sqrt_update.whiten_rows(weigh, view, root)
+            mean, root, log_weighted = mixture_sqrt_update.mix(self.mean, root, design, error, sizes)
+            return Gaussian(mean, linalg.gram(root)), log_weighted
+
+        # A branch: hardly any step comes here, and those that do not pay nothing.
+        wide = mixture_sqrt_update.is_wide(linalg.matmul_symmetric(jac_cov, transpose(jac)))
+        return jax.lax.cond(wide, exact, lambda: usual)
+
+
+class Inflated(NamedTuple):
+    """A Gaussian within a step, whose covariance is `factor base`: what it is multiplied by is that of the base.
+
+    Where the base was multiplied by it already, as it was for the rule that found the factor, that is done once.
+    """
+
+    mean: Any
+    base: Any
+    factor: Any
+
+    @property
+    def cov(self) -> Array:
+        """The covariance."""
+        return self.factor * self.base  # type: ignore[no-any-return]
+
+    def cross(self, jac: Array) -> Array:
+        """Multiply `jac P`, (M, D)."""
+        return self.factor * matmul(jac, self.base)  # type: ignore[no-any-return]
+
+    def replaced(self, dense: Gaussian) -> Gaussian:
+        """Put another mean and covariance in the place of this belief."""
+        return dense
+
+    def condition(self, *measured: Any) -> tuple[Gaussian, Array]:
+        """Condition as a Gaussian does."""
+        return Gaussian.condition(self, *measured)  # type: ignore[arg-type]
+
+    def pull(self, *measured: Any) -> tuple[Gaussian, Array]:
+        """Condition as a Gaussian does with a gain that is known already."""
+        return Gaussian.pull(self, *measured)  # type: ignore[arg-type]
+
+
+class Step(NamedTuple):
+    """What every covariance form shares of a weighted update.
+
+    Attributes:
+        weigh: scales measured coordinates.
+        error: weighted residual, (M,).
+        noise: R of the weighted coordinates, (M, M).
+        excess: what a straight line leaves of h, (M, M), unweighted; None for nothing.
+        factor: of S.
+        half: (M, D), what the covariance loses is `halfᵀ half`.
+        gain_t: Kᵀ, (M, D), for forms that need it.
+        mean: posterior, (D,).
+    """
+
+    weigh: Scaling
+    error: Array
+    noise: Array
+    excess: Any
+    factor: Cholesky
+    half: Array
+    gain_t: Any
+    mean: Array
+
+    @classmethod
+    def of(cls, prior: Any, view: Affine, residual: Array, obs_cov: Array, weight: Array, gain: bool = True) -> "Step":
+        """Weigh the products, not their factors: the unweighted ones are those of `innovation`, and computed once.
+
+        Args:
+            prior: belief to learn from.
+            view: the observation function seen by it.
+            residual: (M,).
+            obs_cov: R, (M, M).
+            weight: w.
+            gain: whether Kᵀ is needed; without it the mean takes one solution of M rows less, K e = halfᵀ L⁻¹ e.
+        """
+        seen = prior.cross(view.jac)
+        spread = linalg.matmul_symmetric(seen, transpose(view.jac))
+        excess = None if view.root is None else linalg.gram(view.root)
+        if excess is not None:
+            spread = spread + excess
+        weigh = Scaling(weight, residual)
+        error, jac_cov, noise = weigh(residual), weigh(seen), weigh.noise(obs_cov)
+        factor = linalg.cholesky(weigh.both(spread) + noise)
+        half = factor.half(jac_cov)
+        gain_t = factor.back(half) if gain else None
+        move = matvec(transpose(half), factor.half(error)) if gain_t is None else matvec(transpose(gain_t), error)
+        mean = prior.mean + move
+        return cls(weigh, error, noise, excess, factor, half, gain_t, mean)
+
+
+def joseph(cov: Array, jac: Array, gain_t: Array, gain_noise: Array) -> Array:
+    """Form (I - K H) P (I - K H)ᵀ + K R Kᵀ with one D³ product instead of two.
+
+    With X = (I - K H) P and K R given it equals X - (X Hᵀ - K R) Kᵀ. The bracket vanishes for the exact gain, so it
+    takes back what rounding did to K: when a prior of 1e10 meets noise of 1e-14, X is 0 and the bracket puts the 1e-14
+    back.
+    """
+    gain = transpose(gain_t)
+    # X as P - K (H P) would be cheaper still, and lose positive definiteness with nearly collinear sensors.
+    short = matmul(linalg.eye(cov.shape[0], cov) - matmul(gain, jac), cov)
+    return linalg.matmul_symmetric(gain_noise - matmul(short, transpose(jac)), gain_t, add=short)
+
+
+def spread_out(noise_cov: Array, cov: Array) -> Array:
+    """Write variances, a number or (D,), on a diagonal; a matrix is one already."""
+    if noise_cov.ndim >= 2:
+        return noise_cov
+    return linalg.eye(cov.shape[0], cov) * (noise_cov if noise_cov.ndim == 0 else noise_cov[:, None])

@@ -1,0 +1,159 @@
+"""How people write numbers: a decimal comma or point, thousands apart, a sign of money or per cent."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from wolf.cleaning.io.table import pyarrow
+
+ABSENT = (  # words for a cell that is empty
+    *("", "na", "n/a", "n.a.", "nan", "null", "(null)", "none", "nil", "missing", "?", "<na>", "nat", "nd", "n.d."),
+    *("-", "--", "---", "----", "-----", "*", "**", "***", "-.-", "--.-", "..", "..."),
+    *("#n/a", "#na", "#n/v", "#div/0!", "#value!", "#ref!", "#num!", "#name?", "#null!"),
+)
+NUMBER = r"^[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf|infinity|Inf|Infinity|INF)$"
+MOSTLY = 0.5  # share of a column that must be numbers to be taken for a column of numbers with bad cells
+SIGNS = "$€£¥₹%‰"
+BLANKS = " \u00a0\u2009\u202f'’"  # that stand between thousands, besides the mark that is not the decimal one
+CELL = re.compile(
+    rf"[+\-−]?\s*(?P<before>[{SIGNS}]?)\s*[+\-−]?(?P<body>\d[\d.,{BLANKS}]*|[.,]\d+)(?:[eE][+-]?\d+)?\s*"
+    rf"(?P<after>[{SIGNS}]|EUR|USD|GBP|CHF)?"
+)
+GROUP = r"\d{1,3}[,.]\d{3}"  # one thousand and more, or three decimals
+
+
+class Style(NamedTuple):
+    """How the numbers of a column are written.
+
+    Attributes:
+        decimal: "." or ",".
+        grouped: whether thousands stand apart.
+        unit: sign that every cell has, such as "%" or "$".
+        sure: False if all that was seen could be thousands as well as decimals.
+    """
+
+    decimal: str = "."
+    grouped: bool = False
+    unit: str = ""
+    sure: bool = True
+
+    @property
+    def plain(self) -> bool:
+        """Whether a computer writes numbers so."""
+        return self.decimal == "." and not self.grouped and not self.unit
+
+    def __str__(self) -> str:
+        """Say it in words."""
+        parts = ["decimal commas"] if self.decimal == "," else []
+        parts += ["thousands apart"] if self.grouped else []
+        parts += [f"the sign {self.unit}"] if self.unit else []
+        return " and ".join(parts) or "plain numbers"
+
+
+def find_style(cells: Sequence[str], delimiter: str = ",", decimal: str | None = None) -> Style:
+    """Find how numbers are written.
+
+    Args:
+        cells: some of a column.
+        delimiter: of the file: where it is no comma, a comma is rather a decimal mark than one between thousands.
+        decimal: mark that is known.
+
+    Example:
+        >>> find_style(["1.234,5", "7"]), find_style(["$1,200.5", "$7"])
+        (Style(decimal=',', grouped=True, unit='', sure=True), Style(decimal='.', grouped=True, unit='$', sure=True))
+    """
+    present = [cell.strip() for cell in cells if cell is not None and cell.strip().lower() not in ABSENT]
+    found = [match for cell in present if (match := CELL.fullmatch(cell))]
+    if len(found) <= MOSTLY * len(present):
+        return Style(decimal or ".")
+    units = {match["before"] or match["after"] or "" for match in found}
+    bodies = [match["body"].strip() for match in found]
+    sure = True
+    if decimal is None:
+        decimal, sure = _decimal(bodies, delimiter)
+    mark = "." if decimal == "," else ","
+    grouped = any(re.fullmatch(rf"\d{{1,3}}(?:[{BLANKS}{mark}]\d{{3}})+(?:\{decimal}\d*)?", body) for body in bodies)
+    return Style(decimal, grouped, units.pop() if len(units) == 1 else "", sure)
+
+
+def _decimal(bodies: list[str], delimiter: str) -> tuple[str, bool]:
+    """Tell the decimal mark, and whether anything else was possible."""
+    comma = any(
+        (body.count(",") == 1 and "." not in body and not re.fullmatch(GROUP, body))
+        or 0 <= body.rfind(".") < body.rfind(",")
+        or body.count(".") > 1
+        for body in bodies
+    )
+    point = any(
+        (body.count(".") == 1 and "," not in body and not re.fullmatch(GROUP, body))
+        or 0 <= body.rfind(",") < body.rfind(".")
+        or body.count(",") > 1
+        for body in bodies
+    )
+    either = any("," in body for body in bodies)
+    if comma == point and not either:
+        return ".", True
+    if comma != point:
+        return ("," if comma else "."), True
+    return ("," if delimiter != "," and not point else "."), point
+
+
+def parse(column: Any, style: Style) -> tuple[Any, list[int]]:
+    """Turn text into numbers, piece by piece; what is no number is null, and its rows are told."""
+    parsed, bad, first = [], [], 0
+    for chunk in column.chunks:
+        some, rows = _parse_chunk(chunk, style)
+        parsed.append(some)
+        bad += [first + row for row in rows]
+        first += len(chunk)
+    return pyarrow().chunked_array(parsed, pyarrow().float64()), bad
+
+
+def _parse_chunk(chunk: Any, style: Style) -> tuple[Any, list[int]]:
+    from pyarrow import compute
+
+    arrow = pyarrow()
+    if style.plain:
+        try:
+            return compute.cast(chunk, arrow.float64()), []
+        except arrow.ArrowInvalid:  # not all of it is plain numbers: look at each cell
+            pass
+    trimmed = compute.utf8_trim_whitespace(chunk)
+    written = trimmed if style.plain else _plain(trimmed, style)
+    good = compute.match_substring_regex(written, NUMBER)
+    parsed = compute.cast(only(good, written), arrow.float64())
+    bad = compute.and_(compute.invert(good), compute.invert(is_absent(trimmed)))
+    return parsed, compute.indices_nonzero(bad).to_pylist()
+
+
+def _plain(text: Any, style: Style) -> Any:
+    """Write numbers as a computer does; what is not in this style becomes no number at all."""
+    from pyarrow import compute
+
+    text = compute.replace_substring(text, "−", "-")
+    if style.unit:
+        unit = re.escape(style.unit)
+        text = compute.replace_substring_regex(text, rf"^([+-]?)\s*{unit}\s*|\s*{unit}$", r"\1")
+    decimal, mark = re.escape(style.decimal), re.escape("." if style.decimal == "," else ",")
+    between = f"[{BLANKS}{mark}]"
+    grouped = compute.match_substring_regex(text, rf"^[+-]?\d{{1,3}}(?:{between}\d{{3}})+(?:{decimal}\d*)?$")
+    text = compute.if_else(grouped, compute.replace_substring_regex(text, between, ""), text)
+    if style.decimal == ",":
+        wrong = compute.match_substring(text, ".")
+        text = compute.if_else(wrong, "x", compute.replace_substring(text, ",", "."))
+    return text
+
+
+def is_absent(trimmed: Any) -> Any:
+    """Say which cells are written as being empty."""
+    from pyarrow import compute
+
+    words = "|".join(map(re.escape, ABSENT))
+    return compute.match_substring_regex(trimmed, f"^(?:{words})$", ignore_case=True)
+
+
+def only(chosen: Any, column: Any) -> Any:
+    """Keep the chosen cells; the others become null."""
+    from pyarrow import compute
+
+    return compute.if_else(chosen, column, pyarrow().nulls(len(column), column.type))

@@ -1,0 +1,1 @@
+"""The work behind the commands, one module each."""

@@ -1,0 +1,73 @@
+"""What `wolf simulate` makes: readings with the truth beside them."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wolf import simulate as simulation
+from wolf.beliefs import Gaussian
+from wolf.cleaning import io
+from wolf.cleaning.gps_tracks import LocalPlane
+from wolf.models import registry
+from wolf.runtime.checkpoints import atomic
+
+PLACE = LocalPlane(52.52, 13.40)  # where a track is put that is written in degrees
+START = np.datetime64("2024-05-01T10:00:00")  # and when it begins; a second for each step
+OBS_VAR, OTHER_VAR = 1.0, 0.1  # of parameters that were not set
+
+
+def simulate(
+    model: str,
+    parameters: dict[str, float],
+    steps: int,
+    columns: int,
+    outliers: float,
+    size: float,
+    missing: float,
+    seed: int,
+) -> Any:
+    """Draw a series from a model; a `pyarrow.Table` with time, value, truth and is_outlier.
+
+    Args:
+        model: by name, or a file.
+        parameters: its variances.
+        steps: rows.
+        columns: coordinates, for a track.
+        outliers: share of them.
+        size: largest error of an outlier, in standard deviations of the noise.
+        missing: share of values left out.
+        seed: of all random numbers.
+    """
+    found = registry.parse(model)
+    registry.check_parameters(found, parameters)
+    usual = {name: OBS_VAR if name == "obs_var" else OTHER_VAR for name in found.parameters}
+    states = found.states(columns)
+    prior = Gaussian(np.zeros(states), np.eye(states))
+    built = found.model(None, prior, columns, **(usual | found.given | parameters))
+    reach = size * float(np.sqrt(np.diagonal(built.R).mean()))
+    drawn = simulation.trajectory(built, steps, seed, simulation.Additive(outliers, -reach, reach))
+    truth, ys = drawn.states @ np.asarray(built.H).T, drawn.measurements.copy()
+    ys[np.random.default_rng(seed).random(steps) < missing] = np.nan
+    arrow = io.pyarrow()
+    names = [""] if built.obs_dim == 1 else [f"_{j + 1}" for j in range(built.obs_dim)]
+    made: dict[str, Any] = {"time": np.arange(steps)}
+    made |= {f"value{name}": arrow.array(ys[:, j], from_pandas=True) for j, name in enumerate(names)}
+    made |= {f"truth{name}": truth[:, j] for j, name in enumerate(names)}
+    return arrow.table(made | {"is_outlier": drawn.outliers})
+
+
+def write(path: str, table: Any) -> None:
+    """Write what was simulated: a table, or the positions of a track as GPX."""
+    if not path.lower().endswith(".gpx"):
+        io.write_table(path, table)
+        return
+    names = [name for name in table.column_names if name.startswith("value_")]
+    if len(names) != 2:
+        raise ValueError(f"{path} is for tracks of two columns: add --model wiener-velocity --columns 2")
+    metres = np.stack([np.asarray(table[name].to_pylist(), float) for name in names], axis=1)
+    there = np.isfinite(metres).all(axis=1)
+    latitude, longitude = PLACE.to_globe(metres[there])
+    time = (START + np.arange(len(metres)))[there]
+    with atomic(Path(path)) as file:
+        file.write(io.write_gpx([("simulated", {"latitude": latitude, "longitude": longitude, "time": time})]))

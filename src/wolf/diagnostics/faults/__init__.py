@@ -1,0 +1,6 @@
+"""Why measurements were refused: an outlier, a jump of the state, a stuck or a biased sensor."""
+
+from wolf.diagnostics.faults.classify import explain as explain
+from wolf.diagnostics.faults.result import Cause as Cause
+from wolf.diagnostics.faults.result import Explained as Explained
+from wolf.diagnostics.faults.result import Finding as Finding

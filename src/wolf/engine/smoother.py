@@ -1,0 +1,270 @@
+"""Smoothing: what the whole series says about each moment (Rauch, Tung & Striebel 1965).
+
+Given its weights, a WoLF filter on a linear model is an ordinary Kalman filter with other noise, so this smoother is
+exact for it; it needs no weights, only the filtered and predicted beliefs. On nonlinear models it is the usual
+approximation by tangents.
+"""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from wolf.beliefs import Gaussian
+from wolf.beliefs.gaussian import JOSEPH_UP_TO
+from wolf.numerics import linalg
+from wolf.numerics.linalg import matmul, matvec, transpose
+from wolf.numerics.xla_fusion import one_kernel
+from wolf.statespace import Model
+
+
+@partial(jax.jit, static_argnames=("update_first", "fused"))
+def run_smoother(
+    model: Model,
+    moments: Any,
+    filtered: Gaussian,
+    predicted: Gaussian,
+    inputs: Array | None = None,
+    length: Array | None = None,
+    start: Array | int = 0,
+    scales: Array | None = None,
+    *,
+    update_first: bool = False,
+    fused: bool = False,
+) -> Gaussian:
+    """Walk back through a filtered series.
+
+    Args:
+        model: that was filtered.
+        moments: of the filter, how it saw the dynamics.
+        filtered: means (T, D) and covariances (T, D, D) after each measurement.
+        predicted: the same before each measurement.
+        inputs: (T, U).
+        length: how many of the T steps the series has; what comes after is left as it is. Given one, a program that is
+            not fused takes as many steps as there are, and has no gradient.
+        start: clock of the model at the first of these steps; above 0 for a later chunk of a series.
+        scales: factor on Q that led to each step, (T,), of filters that learn it.
+        update_first: as in the filter.
+        fused: compile the loop into one CPU kernel if it can be; for small models, and not to be vmapped.
+
+    Returns:
+        Smoothed means and covariances.
+    """
+    steps = filtered.mean.shape[0]
+    # The dynamics that lead from t to t + 1 are indexed by where they start or by where they end.
+    leads = jnp.arange(steps - 1) + (0 if update_first else 1)
+    us = None if inputs is None else inputs[leads]
+    leads = leads + start
+    fused = fused and model.state_dim <= linalg.SMALL
+    if length is not None and not fused:
+        return _walk(model, moments, length, filtered, predicted, (leads, us, scales))
+
+    def walk(model: Model, moments: Any, length: Array | None, last: Gaussian, rows: tuple) -> Gaussian:
+        def back(later: Gaussian, row: tuple) -> tuple[Gaussian, Gaussian]:
+            t, here, ahead, lead, u, scale = row
+            smoothed, _ = step_back(model.at(lead), moments, here, ahead, later, u, scale)
+            if length is not None:
+                smoothed = jax.tree.map(lambda new, old: jnp.where(t < length - 1, new, old), smoothed, here)
+            return smoothed, smoothed
+
+        return jax.lax.scan(back, last, rows, reverse=True)[1]
+
+    last = jax.tree.map(lambda x: x[-1], filtered)
+    here, ahead = jax.tree.map(lambda x: x[:-1], filtered), jax.tree.map(lambda x: x[1:], predicted)
+    rows = (jnp.arange(steps - 1), here, ahead, leads, us, None if scales is None else scales[1:])
+    arguments = (model, moments, length, last, rows)
+    # A loop of one step is no loop to XLA, as in the filter.
+    earlier = one_kernel(walk, *arguments) if fused and steps > 2 else walk(*arguments)
+    return jax.tree.map(lambda a, b: jnp.concatenate([a, b[None]]), earlier, last)
+
+
+def _walk(
+    model: Model, moments: Any, length: Array, filtered: Gaussian, predicted: Gaussian, others: tuple[Array, Any, Any]
+) -> Gaussian:
+    """Smooth in place, in a copy of what was filtered: large beliefs are written once, and not cut to size before."""
+    leads, us, scales = others
+
+    def row(tree: Any, i: Array) -> Any:
+        return jax.tree.map(lambda leaf: jax.lax.dynamic_index_in_dim(leaf, i, 0, keepdims=False), tree)
+
+    def back(carry: tuple[Array, Gaussian, Gaussian]) -> tuple[Array, Gaussian, Gaussian]:
+        i, later, kept = carry
+        u, scale = row(us, i), row(scales, i + 1)
+        smoothed, _ = step_back(model.at(row(leads, i)), moments, row(kept, i), row(predicted, i + 1), later, u, scale)
+        put = partial(jax.lax.dynamic_update_index_in_dim, index=i, axis=0)
+        return i - 1, smoothed, jax.tree.map(put, kept, smoothed)
+
+    begin = (jnp.asarray(length, leads.dtype) - 2, row(filtered, length - 1), filtered)
+    return jax.lax.while_loop(lambda carry: carry[0] >= 0, back, begin)[2]  # type: ignore[no-any-return]
+
+
+@partial(jax.jit, static_argnames=("update_first", "fused", "per_series_model"))
+def run_smoothers(
+    model: Model,
+    moments: Any,
+    filtered: Gaussian,
+    predicted: Gaussian,
+    inputs: Array | None,
+    lengths: Array | None,
+    starts: Array,
+    scales: Array | None = None,
+    *,
+    update_first: bool = False,
+    fused: bool = False,
+    per_series_model: bool = False,
+) -> Gaussian:
+    """Walk back through many series, one after the other: together they would take both ways of every choice.
+
+    Args:
+        model: one for all series, or with a leading series axis on every leaf if `per_series_model`.
+        moments: as in `run_smoother`.
+        filtered: as in `run_smoother`, with a leading series axis.
+        predicted: the same before each measurement.
+        inputs: (T, U) for all series, or (B, T, U).
+        lengths: (B,), or None if all are whole.
+        starts: (B,).
+        scales: as in `run_smoother`, (B, T).
+        update_first: as in the filter.
+        fused: as in `run_smoother`.
+        per_series_model: whether the model's leaves have a series axis.
+    """
+    own = inputs is not None and inputs.ndim == 3
+    rows = (model if per_series_model else None, filtered, predicted, inputs if own else None, lengths, starts, scales)
+
+    def one(row: tuple) -> Gaussian:
+        mine, filtered, predicted, us, length, start, scale = row
+        mine, us = mine if per_series_model else model, us if own else inputs
+        options: Any = {"update_first": update_first, "fused": fused}
+        return run_smoother(mine, moments, filtered, predicted, us, length, start, scale, **options)  # type: ignore[no-any-return]
+
+    return jax.lax.map(one, rows)  # type: ignore[no-any-return]
+
+
+@partial(jax.jit, static_argnames=("update_first", "num"))
+def run_sampler(
+    model: Model,
+    moments: Any,
+    filtered: Gaussian,
+    predicted: Gaussian,
+    key: Array,
+    inputs: Array | None = None,
+    start: Array | int = 0,
+    scales: Array | None = None,
+    *,
+    num: int,
+    update_first: bool = False,
+) -> Array:
+    """Draw whole paths of the state given the whole series: forward filtering, backward sampling.
+
+    Carter & Kohn (1994), Frühwirth-Schnatter (1994).
+
+    Args:
+        model: that was filtered.
+        moments: of the filter.
+        filtered: as in `run_smoother`.
+        predicted: as in `run_smoother`.
+        key: of the random numbers.
+        inputs: (T, U).
+        start: as in `run_smoother`.
+        scales: as in `run_smoother`.
+        num: number of paths.
+        update_first: as in the filter.
+
+    Returns:
+        Paths, (num, T, D).
+    """
+    steps, size = filtered.mean.shape
+    leads = jnp.arange(steps - 1) + (0 if update_first else 1)
+    us = None if inputs is None else inputs[leads]
+    leads = leads + start
+    draws = jax.random.normal(key, (steps, size, num), filtered.mean.dtype)
+
+    def back(later: Array, row: tuple) -> tuple[Array, Array]:
+        here, ahead, lead, u, draw, scale = row
+        # Given the next state, this one is Gaussian: smooth against a belief that is sure of it.
+        sure = Gaussian(ahead.mean, jnp.zeros_like(ahead.cov))
+        belief, gain = step_back(model.at(lead), moments, here, ahead, sure, u, scale)
+        shift = matmul(gain, later - ahead.mean[:, None])
+        path = belief.mean[:, None] + shift + matmul(linalg.psd_root(belief.cov), draw)
+        return path, path
+
+    last = filtered.mean[-1][:, None] + matmul(linalg.psd_root(filtered.cov[-1]), draws[-1])
+    here, ahead = jax.tree.map(lambda x: x[:-1], filtered), jax.tree.map(lambda x: x[1:], predicted)
+    rows = (here, ahead, leads, us, draws[:-1], None if scales is None else scales[1:])
+    _, earlier = jax.lax.scan(back, last, rows, reverse=True)
+    return jnp.moveaxis(jnp.concatenate([earlier, last[None]]), -1, 0)
+
+
+def step_back(
+    now: Model,
+    moments: Any,
+    here: Gaussian,
+    ahead: Gaussian,
+    later: Gaussian,
+    u: Array | None,
+    scale: Array | None = None,
+) -> tuple[Gaussian, Array]:
+    """Correct one filtered belief by what was learned after it.
+
+    With `G = P Fᵀ (P⁻)⁻¹` the covariance is written as `(I - G F) P (I - G F)ᵀ + G (Q + P_later) Gᵀ`, a sum of positive
+    terms; Q has grown where the filter inflated its prediction. A prediction without spread in some direction (Q = 0)
+    is solved in the directions that it has.
+    """
+    view = moments(now.transition(u), here)
+    size = here.mean.shape[0]
+    jac = jnp.eye(size, dtype=here.mean.dtype) if view.jac is None else view.jac
+    moved = matmul(jac, here.cov)
+    noise = now.dynamics_cov if scale is None else scale * now.dynamics_cov
+    noise = noise if view.root is None else noise + linalg.gram(view.root)
+    ordinary = (moved * jac).sum() + jnp.trace(noise)
+
+    def in_positive_terms() -> tuple[Gaussian, Array]:
+        gain = transpose(linalg.psd_solve(ahead.cov, moved))
+        mean = here.mean + matvec(gain, later.mean - ahead.mean)
+        added = noise + _surplus(ordinary, ahead.cov)
+        keep = jnp.eye(size, dtype=gain.dtype) - matmul(gain, jac)
+        return Gaussian(mean, linalg.sandwich(keep, here.cov) + linalg.sandwich(gain, added + later.cov)), gain
+
+    if size <= JOSEPH_UP_TO or linalg.mode.straight_line:
+        return in_positive_terms()
+    sound, short = _by_difference(here, ahead, later, moved, ordinary)
+    return jax.lax.cond(sound, lambda: short, in_positive_terms)  # type: ignore[no-any-return]
+
+
+def _by_difference(
+    here: Gaussian, ahead: Gaussian, later: Gaussian, moved: Array, ordinary: Array
+) -> tuple[Array, tuple[Gaussian, Array]]:
+    """Correct a large belief by `P + G (P_later - P⁻) Gᵀ`, with half as many products, and say whether it may be.
+
+    It may be where a difference takes no more than four of sixteen digits: no direction of the prediction is nearly
+    without spread, no variance shrinks by more, and the prediction is the one that the model makes, or a wider one.
+
+    Args:
+        here: filtered.
+        ahead: predicted from it.
+        later: smoothed, of the next step.
+        moved: F P.
+        ordinary: trace of the model's own P⁻.
+    """
+    factor = linalg.cholesky(ahead.cov)
+    gain_t = factor.solve(moved)
+    mean = here.mean + matvec(transpose(gain_t), later.mean - ahead.mean)
+    cov = here.cov + linalg.sandwich(transpose(gain_t), later.cov - ahead.cov)
+    few = jnp.finfo(cov.dtype).eps ** 0.25
+    sound = (factor.diagonal() ** 2 > few * linalg.diagonal(ahead.cov)).all()  # false for NaN, the sign of a failure
+    sound &= (linalg.diagonal(cov) > few * linalg.diagonal(here.cov)).all()
+    sound &= jnp.trace(ahead.cov) > ordinary * (1.0 - jnp.finfo(cov.dtype).eps ** 0.5)
+    return sound, (Gaussian(mean, cov), transpose(gain_t))
+
+
+def _surplus(ordinary: Array, used: Array) -> Array:
+    """Find what a filter that saw a jump added to its prediction, (κ - 1) P⁻; nothing, exactly, where it did not.
+
+    Args:
+        ordinary: trace of P⁻.
+        used: κ P⁻.
+    """
+    factor = jnp.trace(used) / jnp.where(ordinary > 0, ordinary, 1.0)
+    return jnp.where(factor > 1.0 + jnp.finfo(used.dtype).eps ** 0.5, 1.0 - 1.0 / factor, 0.0) * used

@@ -1,0 +1,283 @@
+"""How the door uses the machine: one series in one kernel, many series on all cores."""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from functools import partial
+from threading import Lock
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import jax
+import numpy as np
+
+from wolf.engine import scan
+from wolf.engine.forecast import run_forecast
+from wolf.engine.smoother import run_sampler, run_smoother, run_smoothers
+from wolf.numerics.linalg import SMALL
+from wolf.numerics.precision import as_key, precision, to_numpy
+from wolf.numerics.xla_fusion import largest_factor, refused, shares_out
+from wolf.runtime import malloc_trim
+from wolf.runtime.blas_threads import one_thread
+from wolf.statespace import time_axes
+from wolf.statespace.array_fields import replace
+
+SERIES_PER_THREAD = 64  # fewer are not worth a thread
+# A piece of work is this many measurements, of at least as many series as are worth a thread: what is saved of them is
+# put in its place while it is in the cache, and the next piece takes over its memory.
+PIECE_ROWS = 65_536
+MOST_PROGRAMS = 128  # each takes 5 MB (WoLF) to 40 (the default), and 26 of the 65,530 maps that a process may have
+FEWEST_STEPS, MANY_STEPS = 16, 1024  # that a run is padded to; from which it is padded to more lengths, but by less
+LARGE = 64  # states from which one series fills the cache, and a thread: together they would wait for memory
+
+_pool = Lock()  # held by the one program that may wait inside XLA's pool of threads
+_judged: WeakKeyDictionary[Any, tuple[bool, int]] = WeakKeyDictionary()
+
+
+_kept: list[Any] = [
+    scan.run_filter,
+    scan.run_many,
+    scan.run_each,
+    run_smoother,
+    run_smoothers,
+    run_sampler,
+    run_forecast,
+]
+
+
+def bounded(compiled: Any) -> Any:
+    """Let `bound_programs` forget this function's programs, too.
+
+    Args:
+        compiled: by `jax.jit`, with a program for each length and kind of model.
+    """
+    _kept.append(compiled)
+    return compiled
+
+
+def bound_programs() -> None:
+    """Forget the compiled programs when there are very many, one for each kind of model: they take memory for good."""
+    if sum(each._cache_size() for each in _kept) > MOST_PROGRAMS:
+        for each in _kept:
+            each.clear_cache()
+        malloc_trim.hand_back()
+
+
+@bounded
+@partial(jax.jit, static_argnames=("axes", "steps", "update_first"))
+def run_forecasts(*engine: Any, axes: tuple, steps: int, update_first: bool) -> Any:
+    """Forecast many series; takes what `run_forecast` takes, and which axis of it counts the series."""
+    return jax.vmap(partial(run_forecast, steps=steps, update_first=update_first), in_axes=axes)(*engine)
+
+
+def pad_steps(count: int) -> int:
+    """Round a number of steps up to one of few, so that a few programs serve all lengths.
+
+    At most a quarter further, and a sixteenth where steps take longer than a call.
+
+    Example:
+        >>> [pad_steps(count) for count in (1, 16, 17, 100, 1000, 10_000, 100_000)]
+        [16, 16, 32, 112, 1024, 10240, 102400]
+    """
+    parts = 2 if count <= MANY_STEPS else 4  # of an octave, as powers of two
+    grain = max(FEWEST_STEPS, 1 << max((count - 1).bit_length() - 1 - parts, 0))
+    return -(-count // grain) * grain
+
+
+def pad(tree: Any, axis: int, before: int = 0, after: int = 0) -> Any:
+    """Lengthen every array by copies of its first or last entry."""
+
+    def one(array: np.ndarray) -> np.ndarray:
+        width = [(0, 0)] * array.ndim
+        width[axis] = (before, after)
+        return np.pad(array, width, mode="edge")
+
+    return jax.tree.map(one, tree) if before or after else tree
+
+
+def stretch(tree: Any, extra: int) -> Any:
+    """Lengthen every array at its end by whatever: by what lies there, if it is the beginning of a longer one.
+
+    Results of a run are, of as many steps as it was padded to; large ones need no copy then.
+    """
+
+    def one(array: np.ndarray) -> np.ndarray:
+        whole, wanted = array.base, len(array) + extra
+        if (
+            type(whole) is np.ndarray
+            and (whole.shape[1:], whole.strides, whole.dtype) == (array.shape[1:], array.strides, array.dtype)
+            and whole.ctypes.data == array.ctypes.data
+            and len(whole) >= wanted
+        ):
+            return whole[:wanted]
+        return pad(array, 0, after=extra)  # type: ignore[no-any-return]
+
+    return jax.tree.map(one, tree) if extra else tree
+
+
+def lengthen(model: Any, ys: Any, us: Any, per_series: bool = False) -> tuple[Any, Any, Any]:
+    """Add blank steps at the end of measurements, inputs and what varies in time, so that few programs serve all.
+
+    Args:
+        model: that is filtered.
+        ys: measurements, (..., T, M).
+        us: inputs, (..., T, U), or None.
+        per_series: whether the model's arrays begin with a series axis.
+    """
+    one = jax.tree.map(lambda leaf: leaf[0], model) if per_series else model
+    varying = {name: pad_steps(length) - length for name, length in time_axes(one).items()}
+    if any(varying.values()):
+        longer = {name: pad(getattr(model, name), int(per_series), after=more) for name, more in varying.items()}
+        model = replace(model, **longer)
+    extra = pad_steps(ys.shape[-2]) - ys.shape[-2]
+    if not extra:
+        return model, ys, us
+    blank = np.full((*ys.shape[:-2], extra, ys.shape[-1]), np.nan, ys.dtype)
+    return model, np.concatenate([ys, blank], -2), None if us is None else pad(us, us.ndim - 2, after=extra)
+
+
+def call(compiled: Any, *engine: Any, **options: Any) -> Any:
+    """Call a compiled function and wait for NumPy arrays; of those that could block each other, one at a time.
+
+    Args:
+        compiled: by `jax.jit`.
+        *engine: its arguments.
+        **options: the others.
+    """
+    program = compiled.trace(*engine, **options).jaxpr.jaxpr  # kept by JAX: the call does not trace again
+    judged = _judged.get(program)
+    if judged is None:
+        judged = _judged[program] = shares_out(program), largest_factor(program)
+    alone, rows = judged
+    with _pool if alone else nullcontext(), one_thread(rows) if rows else nullcontext():
+        return to_numpy(compiled(*engine, **options))
+
+
+def run_one(model: Any, method: Any, ys: Any, us: Any = None, key: Any = None, **options: Any) -> tuple[Any, Any]:
+    """Run in one kernel; if the compiler has no place in it for something the model does, run as usual."""
+    steps = len(ys)
+    model, ys, us = lengthen(model, ys, us)
+    options = options | {"length": np.int32(steps)}
+    # A small Gaussian filter has no batch of matrices, and saves the look for one.
+    plain = method.moments is not None and max(model.state_dim, model.obs_dim) <= SMALL
+
+    def attempt(**fused: bool) -> Any:
+        arguments, rest = (model, method, ys, us, key), options | fused
+        return to_numpy(scan.run_filter(*arguments, **rest)) if plain else call(scan.run_filter, *arguments, **rest)
+
+    final, saved = _in_one_kernel(attempt)
+    return final, jax.tree.map(lambda array: array[:steps], saved)
+
+
+def smooth(*engine: Any, many: bool, per_series_model: bool, update_first: bool) -> Any:
+    """Walk back through one series or many, in one kernel if it can be; what it takes is what `run_smoothers` does."""
+    options = {"per_series_model": per_series_model} if many else {}
+
+    def attempt(**fused: bool) -> Any:
+        return call(run_smoothers if many else run_smoother, *engine, update_first=update_first, **options, **fused)
+
+    return _in_one_kernel(attempt)
+
+
+def _in_one_kernel(attempt: Callable) -> Any:
+    try:
+        return attempt(fused=True)
+    except jax.errors.JaxRuntimeError as error:
+        if not refused(error):
+            raise
+        return attempt()
+
+
+def run_series(
+    model: Any,
+    method: Any,
+    ys: np.ndarray,
+    us: Any,
+    key: Any,
+    lengths: np.ndarray | None,
+    dtype: str,
+    threads: int | None,
+    options: dict,
+    state: Any = None,
+    u_before: np.ndarray | None = None,
+) -> tuple[Any, Any]:
+    """Share the series out over threads, in equal pieces, so that one compilation serves all.
+
+    Returns:
+        Final states and what was saved, with the series axis first.
+    """
+    per_series = options["per_series_model"]
+    on_cpu = jax.default_backend() == "cpu"
+    largest = max(model.state_dim, model.obs_dim)
+    one_by_one = on_cpu and (largest <= SMALL or largest >= LARGE)
+    wanted = (os.cpu_count() or 1) if threads is None else threads
+    fewest = 1 if largest >= LARGE else SERIES_PER_THREAD
+    busy = max(1, min(wanted, len(ys) // fewest)) if on_cpu else 1
+    rounds = max(1, min(ys.shape[0] * ys.shape[1] // (busy * PIECE_ROWS), len(ys) // (busy * SERIES_PER_THREAD)))
+    parts = busy * rounds if busy > 1 else 1
+    size, steps = -(-len(ys) // parts), ys.shape[1]
+    lengths = np.full(len(ys), steps, np.int32) if lengths is None else lengths
+    model, ys, us = lengthen(model, ys, us, per_series)
+    blank = parts * size - len(ys)
+    padded = np.concatenate([ys, np.full((blank, *ys.shape[1:]), np.nan, ys.dtype)]) if blank else ys
+    rows = [np.minimum(np.arange(i * size, (i + 1) * size), len(ys) - 1) for i in range(parts)]
+
+    def part(i: int) -> tuple[Any, Any]:
+        with precision(dtype):
+            some = jax.tree.map(lambda leaf: leaf[rows[i]], model) if per_series else model
+            inputs = us[rows[i]] if us is not None and us.ndim == 3 else us
+            seed = None if key is None else jax.random.fold_in(as_key(key), i)
+            engine = (some, method, padded[i * size : (i + 1) * size], inputs, seed)
+            begin = jax.tree.map(lambda leaf: leaf[rows[i]], {"state": state, "u_before": u_before})
+            final, saved = _series_first(one_by_one, *engine, lengths=lengths[rows[i]], **begin, **options)
+            return final, jax.tree.map(lambda array: array[:, :steps], saved)
+
+    if parts == 1:
+        return part(0)
+    whole = _Whole(parts * size)
+    with ThreadPoolExecutor(busy) as pool:
+        list(pool.map(lambda i: whole.put(i * size, part(i)), range(parts)))
+    return whole.first(len(ys))
+
+
+def _series_first(one_by_one: bool, *engine: Any, **options: Any) -> tuple[Any, Any]:
+    """Run one after the other or all together, whichever suits the machine, and put the series axis first."""
+    if one_by_one:
+        try:
+            return call(scan.run_each, *engine, **options)
+        except jax.errors.JaxRuntimeError as error:
+            if not refused(error):
+                raise
+    begin = options["state"]
+    start = np.zeros(1, np.int32) if begin is None else begin.t
+    if begin is not None and not np.ptp(start):
+        options = options | {"state": begin._replace(t=start[0])}
+    final, saved = call(scan.run_many, *engine, **options)
+    final, saved = jax.tree.map(lambda leaf: leaf if leaf.ndim == 0 else np.moveaxis(leaf, -1, 0), (final, saved))
+    if final.t.ndim == 0:  # one clock for all while they ran together
+        final = final._replace(t=start + options["lengths"])
+    return final, saved
+
+
+class _Whole:
+    """Results of many series, put together from pieces as they come."""
+
+    def __init__(self, count: int):
+        self.count, self.lock = count, Lock()
+        self.arrays: list[np.ndarray] | None = None
+        self.structure: Any = None
+
+    def put(self, start: int, piece: Any) -> None:
+        """Copy a piece, the series axis first, to where its series belong."""
+        leaves, structure = jax.tree.flatten(piece)
+        with self.lock:
+            if self.arrays is None:
+                self.arrays = [np.empty((self.count, *leaf.shape[1:]), leaf.dtype) for leaf in leaves]
+                self.structure = structure
+        for array, leaf in zip(self.arrays, leaves, strict=True):
+            array[start : start + len(leaf)] = leaf
+
+    def first(self, count: int) -> Any:
+        """Give the results of the first series; those beyond them were blank."""
+        return jax.tree.unflatten(self.structure, [array[:count] for array in self.arrays or []])

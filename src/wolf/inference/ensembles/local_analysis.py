@@ -1,0 +1,122 @@
+"""Analyses that go observation by observation, or state by state; both need independent noise (R as variances)."""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from wolf.inference.ensembles.analysis import Taper, rotated
+from wolf.inference.ensembles.interfaces import Analysed, Analysis, AnalysisNeeds
+from wolf.inference.ensembles.observation_ensemble import Sight
+from wolf.numerics.pytree import pytree, static
+
+STATES_AT_ONCE = 256  # local analyses solved together: enough to keep the cores busy, few enough to stay in the cache
+
+
+@pytree
+class EnSRF(Analysis):
+    """Take in the observations one by one, without draws (Whitaker & Hamill 2002)."""
+
+    @property
+    def needs(self) -> AnalysisNeeds:
+        """What the choices around it must be."""
+        return AnalysisNeeds(geometry="covariance", independent=True)
+
+    def __call__(
+        self, mean: Array, anomalies: Array, sight: Sight, weight: Array, draws: Any, key: Array, taper: Taper | None
+    ) -> Analysed:
+        """Go through the observations; arguments as in `Stochastic`."""
+        signal, error = sight.weighed(weight)
+
+        def take(carry: tuple, row: tuple) -> tuple[tuple, None]:
+            mean, anomalies, signal, error = carry
+            j, tapers = row
+            own = signal[:, j]
+            total = (own**2).sum() / sight.degrees + 1.0
+            gain, gain_seen = own @ anomalies / (sight.degrees * total), own @ signal / (sight.degrees * total)
+            if tapers is not None:
+                gain, gain_seen = tapers.cross * gain, tapers.between * gain_seen
+            half = 1.0 / (1.0 + jnp.sqrt(1.0 / total))
+            step = error[j]
+            mean, error = mean + step * gain, error - step * gain_seen
+            anomalies = anomalies - half * own[:, None] * gain[None]
+            signal = signal - half * own[:, None] * gain_seen[None]
+            return (mean, anomalies, signal, error), None
+
+        rows = (jnp.arange(error.shape[0]), taper)
+        (mean, anomalies, _, _), _ = jax.lax.scan(take, (mean, anomalies, signal, error), rows)
+        return Analysed(mean, anomalies)
+
+
+@pytree
+class LETKF(Analysis):
+    """Analyse every state by the observations near it, with their precision tapered (Hunt et al. 2007).
+
+    Args:
+        rotate: as in `ETKF`; the same rotation for all states.
+    """
+
+    rotate: bool = static(default=False)
+
+    @property
+    def needs(self) -> AnalysisNeeds:
+        """What the choices around it must be."""
+        return AnalysisNeeds(geometry="observations", independent=True)
+
+    def __call__(
+        self, mean: Array, anomalies: Array, sight: Sight, weight: Array, draws: Any, key: Array, near: tuple
+    ) -> Analysed:
+        """Solve one small problem for each state.
+
+        Args:
+            mean: (D,).
+            anomalies: (N, D).
+            sight: of the measurement.
+            weight: (M,).
+            draws: not used.
+            key: of the rotation.
+            near: numbers of the observations near each state, (D, K), and the roots of their tapers, (D, K).
+        """
+        signal, error = sight.weighed(weight)
+        columns, numbers, roots = signal.T, *near
+
+        def one(row: tuple) -> tuple[Array, Array]:
+            anomaly, which, root = row
+            local, seen = columns[which] * root[:, None], error[which] * root
+            if local.shape[0] < local.shape[1]:
+                return _by_observations(anomaly, local, seen, sight.degrees)
+            values, vectors = jnp.linalg.eigh(local.T @ local)
+            values = jnp.maximum(values, 0.0) + sight.degrees
+            inner = vectors.T @ anomaly
+            step = ((vectors.T @ (seen @ local)) / values) @ inner
+            return step, vectors @ (jnp.sqrt(sight.degrees / values) * inner)
+
+        size = min(STATES_AT_ONCE, anomalies.shape[1])
+        steps, after = jax.lax.map(one, (anomalies.T, numbers, roots), batch_size=size)
+        return Analysed(mean + steps, rotated(key, after.T) if self.rotate else after.T)
+
+
+def _by_observations(anomaly: Array, local: Array, seen: Array, degrees: int) -> tuple[Array, Array]:
+    """Solve one small problem where there are fewer observations, K, than members: the same transform of rank K.
+
+    With `L = local`, `L Lᵀ = V diag(x) Vᵀ` and n degrees of freedom, `(I + Lᵀ L / n)^(-1/2) = I - Lᵀ V diag(f(x)) Vᵀ L`
+    and `f(x) = (1 - √(n / (x + n))) / x`.
+
+    Args:
+        anomaly: of one state, (N,).
+        local: tapered signal of the observations near it, (K, N).
+        seen: their tapered errors, (K,).
+        degrees: n.
+
+    Returns:
+        Step of the mean, and the anomaly after it, (N,).
+    """
+    values, vectors = jnp.linalg.eigh(local @ local.T)
+    values = jnp.maximum(values, 0.0) + degrees
+    cross = vectors.T @ (local @ anomaly)
+    step = ((vectors.T @ seen) / values) @ cross
+    whole = jnp.sqrt(values)
+    shrink = 1.0 / (whole * (math.sqrt(degrees) + whole))  # f(x) without the division by x, which may be 0
+    return step, anomaly - (vectors @ (shrink * cross)) @ local

@@ -1,0 +1,207 @@
+"""Localisation: what is far apart is not correlated, whatever a small ensemble says.
+
+A geometry tells the distances: `cross` from observations to states, `between` observations, and `near`, the
+observations in reach of each state, for analyses that never form the others. Gaspari & Cohn (1999).
+"""
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from wolf import validation
+from wolf.numerics.pytree import pytree, static
+
+GAUSSIAN_SCALE = math.sqrt(10.0 / 3.0)  # makes the curvature at 0 that of a Gaussian with this standard deviation
+REACH = 2.0 * GAUSSIAN_SCALE  # in units of the radius: beyond it the taper is exactly zero
+
+
+def gaspari_cohn(distance: Any, radius: Any) -> Array:
+    """Taper from 1 to 0: the fifth-order function of compact support (Gaspari & Cohn 1999, equation 4.10).
+
+    Args:
+        distance: any shape.
+        radius: standard deviation of the Gaussian that it is close to; it is zero from 3.65 radii on. `inf` is 1.
+
+    Example:
+        >>> [round(float(gaspari_cohn(d, 4.0)), 3) for d in (0.0, 4.0, 8.0, 15.0)]
+        [1.0, 0.635, 0.147, 0.0]
+    """
+    z = jnp.abs(jnp.asarray(distance)) / (GAUSSIAN_SCALE * radius)
+    near = 1.0 + z**2 * (-5.0 / 3.0 + z * (5.0 / 8.0 + z * (0.5 - 0.25 * z)))
+    safe = jnp.clip(z, 1.0, 2.0)
+    far = 4.0 + safe * (-5.0 + safe * (5.0 / 3.0 + safe * (5.0 / 8.0 + safe * (-0.5 + safe / 12.0)))) - 2.0 / 3.0 / safe
+    return jnp.where(z <= 1.0, near, jnp.where(z < 2.0, jnp.maximum(far, 0.0), 0.0))
+
+
+class _Geometry:
+    """States and observations that have places in a space with periods; subclasses say which."""
+
+    radius: Any
+    reach: Any
+
+    def _set_reach(self) -> None:
+        validation.positive("radius", self.radius)
+        radius = np.asarray(self.radius, np.float64)
+        if self.reach is None and np.all(np.isfinite(radius)):
+            object.__setattr__(self, "reach", float(REACH * radius.max()))
+
+    def places(self, state_dim: int, obs_dim: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Give the places of states (D, K) and observations (M, K), and the periods (K,), 0 where there is none."""
+        raise NotImplementedError
+
+    def cross(self, state_dim: int, obs_dim: int) -> Any:
+        """Measure from observations to states, (M, D)."""
+        states, observations, periods = self.places(state_dim, obs_dim)
+        return _separation(observations[:, None], states[None], periods)
+
+    def between(self, state_dim: int, obs_dim: int) -> Any:
+        """Measure between observations, (M, M)."""
+        _, observations, periods = self.places(state_dim, obs_dim)
+        return _separation(observations[:, None], observations[None], periods)
+
+    def near(self, state_dim: int, obs_dim: int) -> tuple[Any, Any]:
+        """List the observations in reach of each state: their numbers and distances, (D, K), padded by far ones."""
+        if self.reach is None:
+            every = np.broadcast_to(np.arange(obs_dim), (state_dim, obs_dim))
+            return every, np.asarray(self.cross(state_dim, obs_dim)).T
+        from scipy.spatial import cKDTree
+
+        states, observations, periods = self.places(state_dim, obs_dim)
+        tree = cKDTree(observations, boxsize=periods)
+        width = max(1, int(np.max(tree.query_ball_point(states, self.reach, return_length=True))))
+        distances, numbers = tree.query(states, np.arange(1, width + 1), distance_upper_bound=self.reach)
+        return np.minimum(numbers, obs_dim - 1), distances  # what is beyond reach is padded by infinite distances
+
+    def taper(self, distance: Any, like: Array) -> Array:
+        """Taper distances by the radius."""
+        far = jnp.minimum(jnp.asarray(distance, like.dtype), jnp.finfo(like.dtype).max ** 0.1)
+        return gaspari_cohn(far, self.radius)
+
+
+@pytree
+class Ring(_Geometry):
+    """States on a circle, one unit apart, as those of Lorenz96.
+
+    Args:
+        radius: of the taper, in units of the distance between neighbours; `inf` for none.
+        observed: place of each observation on the circle, state 0 being at 0; evenly spread without.
+        reach: distance beyond which local analyses leave observations out; default: where the taper ends.
+
+    Example:
+        >>> Ring(radius=2.0).near(state_dim=40, obs_dim=40)[0].shape
+        (40, 15)
+    """
+
+    radius: Any
+    observed: tuple[float, ...] | None = static(default=None)
+    reach: float | None = static(default=None)
+
+    def __post_init__(self) -> None:
+        """Check the radius, and keep places hashable."""
+        self._set_reach()
+        if self.observed is not None:
+            object.__setattr__(self, "observed", tuple(float(place) for place in self.observed))
+
+    def places(self, state_dim: int, obs_dim: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Number the states around the circle."""
+        spread = np.arange(obs_dim) * (state_dim / obs_dim)
+        observed = spread if self.observed is None else np.array(self.observed) % state_dim
+        _check_count(observed, obs_dim)
+        return np.arange(float(state_dim))[:, None], observed[:, None], np.array([float(state_dim)])
+
+
+@pytree
+class Grid(_Geometry):
+    """States on a grid of any dimension, one unit apart, numbered row by row as by `reshape`.
+
+    Args:
+        shape: of the grid, as (20, 30).
+        radius: of the taper, in units of the distance between neighbours; `inf` for none.
+        periodic: whether each direction closes on itself; one value for all, or one for each.
+        observed: place of each observation, (M, len(shape)); one at each grid point without.
+        reach: as in `Ring`.
+
+    Example:
+        >>> Grid((4, 5), radius=1.0).cross(20, 20)[0, [1, 5, 6]].round(3).tolist()
+        [1.0, 1.0, 1.414]
+    """
+
+    shape: tuple[int, ...] = static()
+    radius: Any
+    periodic: bool | tuple[bool, ...] = static(default=False)
+    observed: tuple[tuple[float, ...], ...] | None = static(default=None)
+    reach: float | None = static(default=None)
+
+    def __post_init__(self) -> None:
+        """Check the radius, and keep places hashable."""
+        self._set_reach()
+        object.__setattr__(self, "shape", tuple(int(side) for side in self.shape))
+        if self.observed is not None:
+            rows = np.asarray(self.observed, np.float64).reshape(-1, len(self.shape)).tolist()
+            object.__setattr__(self, "observed", tuple(map(tuple, rows)))
+        if isinstance(self.periodic, list | tuple):
+            object.__setattr__(self, "periodic", tuple(bool(closed) for closed in self.periodic))
+
+    def places(self, state_dim: int, obs_dim: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Number the grid points."""
+        if np.prod(self.shape) != state_dim:
+            raise ValueError(f"shape must hold {state_dim} states; got {self.shape}")
+        states = np.indices(self.shape).reshape(len(self.shape), -1).T.astype(float)
+        observed = states if self.observed is None else np.array(self.observed)
+        _check_count(observed, obs_dim)
+        periods = np.where(np.broadcast_to(self.periodic, len(self.shape)), self.shape, 0.0)
+        return states, np.where(periods > 0, observed % np.where(periods > 0, periods, 1.0), observed), periods
+
+
+@pytree
+class Distances(_Geometry):
+    """States and observations at given distances.
+
+    Args:
+        state_obs: from each state to each observation, (D, M).
+        obs_obs: between observations, (M, M).
+        radius: of the taper, in the unit of the distances; `inf` for none.
+    """
+
+    state_obs: Any
+    obs_obs: Any
+    radius: Any
+
+    def __post_init__(self) -> None:
+        """Check shapes and the radius."""
+        validation.positive("radius", self.radius)
+        for name in ("state_obs", "obs_obs"):
+            object.__setattr__(self, name, validation.number_array(name, getattr(self, name)))
+        size = np.shape(self.state_obs)[-1:]
+        if np.ndim(self.state_obs) != 2 or np.shape(self.obs_obs) != size + size:
+            shapes = f"{np.shape(self.state_obs)} and {np.shape(self.obs_obs)}"
+            raise ValueError(f"state_obs must have shape (D, M) and obs_obs (M, M); got {shapes}")
+
+    def cross(self, state_dim: int, obs_dim: int) -> Any:
+        """Give the distances, (M, D)."""
+        if self.state_obs.shape != (state_dim, obs_dim):
+            raise ValueError(f"state_obs must have shape ({state_dim}, {obs_dim}); got {self.state_obs.shape}")
+        return jnp.asarray(self.state_obs).T
+
+    def between(self, state_dim: int, obs_dim: int) -> Any:
+        """Give the distances, (M, M)."""
+        return self.obs_obs
+
+    def near(self, state_dim: int, obs_dim: int) -> tuple[Any, Any]:
+        """Count every observation as near."""
+        every = np.broadcast_to(np.arange(obs_dim), (state_dim, obs_dim))
+        return every, self.cross(state_dim, obs_dim).T
+
+
+def _separation(a: np.ndarray, b: np.ndarray, periods: np.ndarray) -> np.ndarray:
+    gap = np.abs(a - b)
+    gap = np.where(periods > 0, np.minimum(gap, periods - gap), gap)
+    return np.sqrt((gap**2).sum(-1))
+
+
+def _check_count(observed: np.ndarray, obs_dim: int) -> None:
+    if len(observed) != obs_dim:
+        raise ValueError(f"the localisation must place {obs_dim} observations; got {len(observed)}: pass observed=")

@@ -1,0 +1,104 @@
+"""Online gradient descent: a few steps of Adam for each measurement, a point instead of a belief.
+
+What most people use to train a network online; the paper's OGD (Duran-Martin et al. 2024, section 5.2), with the
+defaults of Adam (Kingma & Ba 2015).
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from wolf import validation
+from wolf.beliefs import Gaussian
+from wolf.interfaces import Filter, Info, Measurement, Needs
+from wolf.numerics.linalg import every
+from wolf.numerics.pytree import pytree, static
+from wolf.statespace import Model
+
+
+class PointState(NamedTuple):
+    """A point estimate, the optimiser's own state, and the number of measurements seen so far."""
+
+    mean: Array
+    optimiser: Any
+    t: Array
+
+    @property
+    def cov(self) -> None:
+        """None: a point has no uncertainty."""
+        return None
+
+    @property
+    def variances(self) -> None:
+        """None: a point has no uncertainty."""
+        return None
+
+
+@pytree
+class GradientFilter(Filter):
+    """Take gradient steps on the squared error of each measurement; a missing one is skipped.
+
+    Args:
+        learning_rate: of Adam.
+        iterations: I, steps for each measurement.
+    """
+
+    learning_rate: Any = 0.01
+    iterations: int = static(default=1)
+
+    def __post_init__(self) -> None:
+        """Check the choices."""
+        validation.positive("learning_rate", self.learning_rate)
+        validation.count("iterations", self.iterations)
+
+    @property
+    def needs(self) -> Needs:
+        """No room for covariances."""
+        return Needs(covariances=False)
+
+    def init(self, model: Model, key: Array | None = None) -> PointState:
+        """Start from the mean of the model's prior."""
+        mean = jnp.asarray(model.prior.mean)
+        return PointState(mean, _adam(self.learning_rate).init(mean), jnp.zeros((), jnp.int32))
+
+    def predict(self, now: Model, state: PointState, u: Array | None, key: Array | None = None) -> PointState:
+        """Go forward one step in time."""
+        return state._replace(mean=now.transition(u)(state.mean))
+
+    def update(
+        self, now: Model, state: PointState, y: Measurement, u: Array | None, key: Array | None = None
+    ) -> tuple[PointState, Info]:
+        """Descend."""
+        observe, adam = now.projection(u), _adam(self.learning_rate)
+
+        def residual(mean: Array) -> Array:
+            return y.observed * now.subtract(y.value, observe(mean))
+
+        def descend(_: int, values: tuple[Array, Any]) -> tuple[Array, Any]:
+            mean, optimiser = values
+            slope = jax.grad(lambda at: (residual(at) ** 2).sum())(mean)
+            change, optimiser = adam.update(slope, optimiser)
+            return mean + change, optimiser
+
+        mean, optimiser = jax.lax.fori_loop(0, self.iterations, descend, (state.mean, state.optimiser))
+        used = (y.num_observed > 0) & every(jnp.isfinite(mean))
+        new = PointState(mean, optimiser, state.t)
+        kept = jax.tree.map(lambda new, old: jnp.where(used, new, old), new, state)
+        weight = jnp.where(used, 1.0, 0.0).astype(mean.dtype)
+        info = Info(
+            predicted=Gaussian(state.mean, None),
+            residual=residual(state.mean),
+            weight=weight,
+            outlier=y.came & ~used,
+        )
+        return kept._replace(t=state.t + 1), info
+
+
+def _adam(learning_rate: Any) -> Any:
+    try:
+        import optax
+    except ImportError as error:
+        raise ImportError('OGD needs optax: pip install "wolf-filter[learn]"') from error
+    return optax.adam(learning_rate)

@@ -1,0 +1,185 @@
+"""Beliefs for many parameters: a diagonal, or a diagonal plus a few directions, of the precision matrix.
+
+    P⁻¹ = diag(Υ) + W Wᵀ,  W of shape (D, L)
+
+This is LoFi, the low-rank filter of Chang et al. (2023, "Low-rank extended Kalman filtering for online learning of
+neural networks from streaming data"), with the weights of WoLF: a measurement appends `w Hᵀ R^(-½)` to W, exactly; then
+the L strongest directions are kept and the diagonal of the others goes to Υ. Rank 0 is the variational diagonal
+filter. A step costs O(D L²), and nothing of size D² is ever formed; with L = D nothing is lost.
+"""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+
+from wolf import validation
+from wolf.beliefs import Gaussian
+from wolf.beliefs.affine import hide_noise
+from wolf.beliefs.density import log_density
+from wolf.inference.filters.gaussian import OUTLIER_POWER
+from wolf.inference.linearization import Linearised
+from wolf.inference.noise import Weighted
+from wolf.inference.weights import Unweighted
+from wolf.interfaces import Evidence, Filter, Info, Measurement, Needs, NoiseRule
+from wolf.numerics import linalg
+from wolf.numerics.linalg import Cholesky
+from wolf.numerics.pytree import pytree, static
+from wolf.statespace import Model, ParameterModel
+
+
+class LowRankState(NamedTuple):
+    """A belief by its precision, and the number of measurements seen so far.
+
+    Attributes:
+        mean: (D,).
+        diagonal: Υ, (D,).
+        directions: W, (D, L).
+        t: number of measurements.
+    """
+
+    mean: Any
+    diagonal: Any
+    directions: Any
+    t: Any
+
+    @property
+    def cov(self) -> None:
+        """None: it would be as large as all of the parameters, squared."""
+        return None
+
+    @property
+    def variances(self) -> Array:
+        """Diagonal of the covariance, (D,)."""
+        if self.directions.shape[1] == 0:
+            return 1.0 / self.diagonal
+        xp = linalg.like(self.diagonal)
+        scaled = self.directions / self.diagonal[:, None]
+        inner = xp.eye(self.directions.shape[1], dtype=scaled.dtype) + self.directions.T @ scaled
+        return 1.0 / self.diagonal - (scaled.T * xp.linalg.solve(inner, scaled.T)).sum(0)
+
+    def project(self, jac: Array) -> Array:
+        """Give the covariance of `jac θ`, (M, M)."""
+        return linalg.symmetrise(jac @ _solve(self.diagonal, self.directions, jac.T))
+
+
+@pytree
+class LowRankFilter(Filter):
+    """Train many parameters: `wolf.LowRank` makes one.
+
+    Args:
+        noise: how much a measurement is believed.
+        rank: number of directions L kept beside the diagonal.
+    """
+
+    noise: NoiseRule = Weighted(Unweighted())
+    rank: int = static(default=10)
+
+    def __post_init__(self) -> None:
+        """Check the rank."""
+        validation.whole("rank", self.rank)
+
+        if not isinstance(self.noise, Weighted):
+            raise ValueError(f"LowRank takes a weight, as wolf.noise.Weighted(wolf.IMQ(c=4.0)); got {self.noise!r}")
+
+    @property
+    def needs(self) -> Needs:
+        """No room for covariances."""
+        return Needs(covariances=False)
+
+    def check(self, model: Model) -> None:
+        """Refuse a model whose state moves, or whose prior is not diagonal."""
+        self.noise.check(model)
+        if not isinstance(model, ParameterModel) or model.cov.ndim == 2:
+            raise ValueError(
+                "LowRank takes models of parameters with independent priors, as wolf.models.mlp(...) or "
+                f"from_function(...) with prior_var a number or (D,); got {model!r}"
+            )
+        if not (model.cov > 0).all():
+            raise ValueError("LowRank needs positive prior variances; leave out parameters that are known")
+
+    def init(self, model: ParameterModel, key: Array | None = None) -> LowRankState:
+        """Start from the model's prior."""
+        mean = jnp.asarray(model.mean)
+        diagonal = jnp.broadcast_to(1.0 / jnp.asarray(model.cov), mean.shape)
+        blank = jnp.zeros((len(mean), min(self.rank, len(mean))), mean.dtype)
+        return LowRankState(mean, diagonal, blank, jnp.zeros((), jnp.int32))
+
+    def predict(
+        self, now: ParameterModel, state: LowRankState, u: Array | None, key: Array | None = None
+    ) -> LowRankState:
+        """Let the parameters drift: (Υ + W Wᵀ)⁻¹ + Q in the same form, by Woodbury, exactly."""
+        if now.step_cov is None:
+            return state
+        shrunk = 1.0 / (1.0 + now.step_cov * state.diagonal)
+        if state.directions.shape[1] == 0:
+            return state._replace(diagonal=shrunk * state.diagonal)
+        seen = jnp.broadcast_to(now.step_cov * shrunk, state.mean.shape)[:, None] * state.directions
+        inner = linalg.eye(state.directions.shape[1], seen) + state.directions.T @ seen
+        turned = linalg.cholesky(inner).half((shrunk[:, None] * state.directions).T).T
+        return LowRankState(state.mean, shrunk * state.diagonal, turned, state.t)
+
+    def update(
+        self, now: ParameterModel, state: LowRankState, y: Measurement, u: Array | None, key: Array | None = None
+    ) -> tuple[LowRankState, Info]:
+        """Learn from one measurement."""
+        view = Linearised()(now.projection(u), Gaussian(state.mean, None)).with_jac()
+        obs_cov = hide_noise(now.obs_cov_at(state.mean, u), y.observed)
+        residual = y.observed * (y.value - view.mean)
+        jac = y.observed[:, None] * view.jac
+        factor = linalg.cholesky(state.project(jac) + obs_cov)
+        seen = Evidence(residual, view._replace(jac=jac), state, obs_cov, y.observed, factor)
+        readable = self.noise(seen).update.readable(obs_cov, y.observed)
+        weight = jnp.broadcast_to(readable, residual.shape) * y.observed
+        noise_factor = linalg.cholesky(obs_cov)
+        white = noise_factor.half(weight[:, None] * jac)  # (M, D): precision gains whiteᵀ white
+        wide = jnp.concatenate([state.directions, white.T], axis=1)
+        step = _solve(state.diagonal, wide, white.T @ noise_factor.half(weight * residual))
+        diagonal, directions = _truncate(state.diagonal, wide, state.directions.shape[1])
+        joint = readable.ndim == 0
+        used = (y.num_observed > 0) & jnp.isfinite(step).all() & ~(y.wild & joint)
+        new = LowRankState(
+            jnp.where(used, state.mean + step, state.mean),
+            jnp.where(used, diagonal, state.diagonal),
+            jnp.where(used, directions, state.directions),
+            state.t + 1,
+        )
+        shown = jnp.where(used, readable, 0.0)
+        info = Info(
+            residual=residual,
+            innovation_cov=factor.product(),
+            weight=jnp.minimum(shown, 1.0),
+            outlier=(y.came if joint else y.present) & (shown**2 < OUTLIER_POWER),
+            nis=linalg.total(factor.half(residual) ** 2),
+            log_likelihood=log_density(residual, factor, y.num_observed),
+        )
+        return new, info
+
+
+def _inner(diagonal: Array, directions: Array) -> Cholesky:
+    """Factorise I + Wᵀ Υ⁻¹ W, (L, L)."""
+    eye = jnp.eye(directions.shape[1], dtype=directions.dtype)
+    return linalg.cholesky(eye + directions.T @ (directions / diagonal[:, None]))
+
+
+def _solve(diagonal: Array, directions: Array, b: Array) -> Array:
+    """Compute (Υ + W Wᵀ)⁻¹ b, for a vector or a matrix b, by Woodbury."""
+    scaled = b / (diagonal if b.ndim == 1 else diagonal[:, None])
+    if directions.shape[1] == 0:
+        return scaled
+    inside = _inner(diagonal, directions).solve(directions.T @ scaled)
+    correction = directions @ inside
+    return scaled - correction / (diagonal if b.ndim == 1 else diagonal[:, None])
+
+
+def _truncate(diagonal: Array, wide: Array, rank: int) -> tuple[Array, Array]:
+    """Keep the strongest directions of W, and put the diagonal of the others to Υ.
+
+    The directions are those of an SVD of W, found from its small Gram matrix; eigh sorts them upwards.
+    """
+    spare = wide.shape[1] - rank
+    if rank == 0:
+        return diagonal + (wide**2).sum(1), wide[:, :0]
+    _, turn = jnp.linalg.eigh(wide.T @ wide)
+    turned = wide @ turn
+    return diagonal + (turned[:, :spare] ** 2).sum(1), turned[:, spare:]

@@ -1,0 +1,98 @@
+"""Laws of measurement noise as densities, for filters that carry samples and so can use any of them."""
+
+from typing import Any
+
+import jax.numpy as jnp
+from jax import Array
+from jax.scipy.special import gammaln, logsumexp
+
+from wolf import validation
+from wolf.beliefs.density import log_density
+from wolf.numerics import linalg
+from wolf.numerics.linalg import Cholesky
+from wolf.numerics.pytree import pytree
+
+
+@pytree
+class GaussianLaw:
+    """y ~ N(h(x), R)."""
+
+    def log_weight(self, residual: Array, prediction: Array, noise: Cholesky, count: Array) -> Array:
+        """Evaluate the log density.
+
+        Args:
+            residual: y - h(x), (M,), zero where nothing was measured.
+            prediction: h(x), (M,), likewise.
+            noise: factor of R.
+            count: how many coordinates were measured.
+        """
+        return log_density(residual, noise, count)
+
+
+@pytree
+class BetaLaw:
+    """Score a measurement by the β-divergence of Boustati et al. (2020): a generalised Bayesian update.
+
+    The log weight is `(p(y|x)^β - 1) / β`, up to a constant: log p(y|x) as β -> 0, and bounded below for every β > 0,
+    so that no measurement can kill all particles. As in the paper, p is the density in the units of y.
+
+    Args:
+        beta: β; 0 is the ordinary particle filter.
+    """
+
+    beta: Any = 0.1
+
+    def __post_init__(self) -> None:
+        """Check β."""
+        validation.not_negative("beta", self.beta)
+
+    def log_weight(self, residual: Array, prediction: Array, noise: Cholesky, count: Array) -> Array:
+        """Evaluate the score."""
+        usual = log_density(residual, noise, count)
+        safe = jnp.where(self.beta > 0, self.beta, 1.0)
+        return jnp.where(self.beta > 0, jnp.expm1(safe * usual) / safe, usual)
+
+
+@pytree
+class StudentLaw:
+    """y ~ Student-t around h(x) with scale matrix R.
+
+    Args:
+        dof: degrees of freedom ν.
+    """
+
+    dof: Any
+
+    def __post_init__(self) -> None:
+        """Check ν."""
+        validation.positive("dof", self.dof)
+
+    def log_weight(self, residual: Array, prediction: Array, noise: Cholesky, count: Array) -> Array:
+        """Evaluate the log density."""
+        distance = linalg.total(noise.half(residual) ** 2)
+        half = 0.5 * (self.dof + count)
+        constant = gammaln(half) - gammaln(0.5 * self.dof) - 0.5 * count * jnp.log(jnp.pi * self.dof)
+        return constant - 0.5 * noise.log_det() - half * jnp.log1p(distance / self.dof)
+
+
+@pytree
+class MixtureLaw:
+    """y ~ N(h(x), R), or N(factor h(x), R) with probability `prob`: the outliers of `wolf.simulate.Mixture`.
+
+    Args:
+        prob: of an outlier.
+        factor: on the mean.
+    """
+
+    prob: Any
+    factor: Any = 2.0
+
+    def __post_init__(self) -> None:
+        """Check the probability."""
+        validation.probability("prob", self.prob)
+
+    def log_weight(self, residual: Array, prediction: Array, noise: Cholesky, count: Array) -> Array:
+        """Evaluate the log density."""
+        shifted = residual - (self.factor - 1.0) * prediction
+        usual = log_density(residual, noise, count) + jnp.log1p(-self.prob)
+        return logsumexp(jnp.stack([usual, log_density(shifted, noise, count) + jnp.log(self.prob)]))

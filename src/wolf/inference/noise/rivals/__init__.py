@@ -1,0 +1,1 @@
+"""Noise models of other papers, for comparison."""

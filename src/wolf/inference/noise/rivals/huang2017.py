@@ -1,0 +1,95 @@
+"""Student-t noise whose scale and tails are learned as the measurements come (Huang, Zhang, Li & Chambers 2016).
+
+Model: y ~ N(Hx, R/λ), λ ~ Gamma(ν/2, ν/2), R ~ inverse Wishart(U, u), ν ~ Gamma(a, b). One step of the filter forgets
+a little, (u, U, a, b) <- ρ (u, U, a, b), and alternates between the state, λ, R and ν. What is learned is carried in
+the coordinates where the model's R is white, so that R may change with time.
+"""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.scipy.special import digamma
+
+from wolf import validation
+from wolf.beliefs.updates import Weigh
+from wolf.inference.noise.whitened import expected_square, iterate, whiten, whitening_root
+from wolf.interfaces import Believed, Evidence, NoiseRule
+from wolf.numerics import linalg
+from wolf.numerics.linalg import total
+from wolf.numerics.pytree import pytree, static
+from wolf.statespace import Model
+
+FORGETTING = 1.0 - float(np.exp(-4.0))  # as in the variational filters of the same authors
+
+
+class LearnedNoise(NamedTuple):
+    """What is known about the noise.
+
+    Attributes:
+        worth: u, degrees of freedom of R.
+        scale: U, (M, M), in white coordinates: R is about U/u.
+        dof_shape: a.
+        dof_rate: b; ν is about a/b.
+    """
+
+    worth: Array
+    scale: Array
+    dof_shape: Array
+    dof_rate: Array
+
+
+@pytree
+class UnknownStudentNoise(NoiseRule):
+    """Learn R and the degrees of freedom of Student-t noise.
+
+    Args:
+        dof: first guess of ν.
+        dof_strength: how many measurements that guess is worth.
+        strength: how many measurements the model's R is worth.
+        forgetting: ρ, what is kept from step to step.
+        iterations: I.
+    """
+
+    dof: Any = 5.0
+    dof_strength: Any = 10.0
+    strength: Any = 10.0
+    forgetting: Any = FORGETTING
+    iterations: int = static(default=5)
+
+    def __post_init__(self) -> None:
+        """Check the prior."""
+        for name in ("dof", "dof_strength", "strength"):
+            validation.positive(name, getattr(self, name))
+        validation.probability("forgetting", self.forgetting)
+        validation.count("iterations", self.iterations)
+
+    def start(self, model: Model) -> LearnedNoise:
+        """Start at the model's R."""
+        dtype = jnp.asarray(model.prior.mean).dtype
+        strength, shape = jnp.asarray(self.strength, dtype), jnp.asarray(0.5 * self.dof_strength, dtype)
+        return LearnedNoise(strength, strength * jnp.eye(model.obs_dim, dtype=dtype), shape, shape / self.dof)
+
+    def __call__(self, seen: Evidence) -> Believed:
+        """Infer λ, R and ν."""
+        white = whiten(seen)
+        known, scale, shape, rate = (self.forgetting * old for old in seen.memory)
+        # A coordinate that was not measured says of its noise what is known already.
+        unseen = linalg.eye(len(scale), scale) * ((1.0 - seen.observed) * linalg.diagonal(scale) / known)[None]
+
+        def update(values: tuple) -> tuple:
+            power, noise, dof = values
+            square = expected_square(white, noise / power)
+            precision = linalg.cholesky(noise).solve(square)
+            gamma_shape = 0.5 * (dof + white.num_observed)
+            gamma_rate = 0.5 * (dof + total(linalg.diagonal(precision)))
+            power = gamma_shape / gamma_rate
+            log_power = digamma(gamma_shape) - jnp.log(gamma_rate)
+            dof = (shape + 0.5) / (rate + 0.5 * (power - 1.0 - log_power))
+            return power, (scale + power * square + unseen) / (known + 1.0), dof
+
+        start = (jnp.ones_like(white.num_observed), scale / known, shape / rate)
+        power, noise, dof = iterate(update, start, self.iterations)
+        new = LearnedNoise(known + 1.0, noise * (known + 1.0), shape + 0.5, (shape + 0.5) / dof)
+        return Believed(Weigh(jnp.sqrt(power) * whitening_root(white, noise)), memory=new)

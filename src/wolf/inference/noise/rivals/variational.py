@@ -1,0 +1,176 @@
+"""Noise that may be an outlier, inferred together with the state by a few steps of variational Bayes.
+
+Each rule alternates between the state given the noise and the noise given the state, and ends in a weight, so that
+the update is the one of every other method.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.scipy.special import digamma
+
+from wolf import validation
+from wolf.beliefs.updates import Weigh
+from wolf.inference.noise.whitened import Whitened, expected_distance, expected_square, iterate, whiten, whitening_root
+from wolf.interfaces import Believed, Evidence, Needs, NoiseRule
+from wolf.numerics import linalg
+from wolf.numerics.pytree import pytree, static
+
+
+@pytree
+class BetaBernoulli(NoiseRule):
+    """Believe a measurement or not, with a probability that is inferred: KF-B of Wang et al. (2018).
+
+    Model: y ~ N(Hx, R) if the indicator is 1, and as likely as the peak of that density wherever it falls if the
+    indicator is 0; the indicator is Bernoulli(π) and π ~ Beta(α, β). With ρ the probability of 1, coordinate ascent
+    gives α' = α + ρ, β' = β + 1 - ρ and `logit ρ = Ψ(α') - Ψ(β') - ½ E (y - Hx)ᵀR⁻¹(y - Hx)`; the measurement is
+    believed to the power ρ = w². (The algorithm box of Duran-Martin et al. 2024 has other digamma terms, with which ρ
+    sticks at 0.)
+
+    Args:
+        alpha: prior count of good measurements.
+        beta: prior count of outliers.
+        iterations: I; as in the paper's algorithm the first one is the Kalman update, so 1 is the Kalman filter.
+        tolerance: ρ below this is 0.
+    """
+
+    alpha: Any = 0.9
+    beta: Any = 0.1
+    iterations: int = static(default=4)
+    tolerance: Any = 1e-7
+
+    def __post_init__(self) -> None:
+        """Check the counts."""
+        validation.positive("alpha", self.alpha)
+        validation.positive("beta", self.beta)
+        validation.count("iterations", self.iterations)
+
+    @property
+    def needs(self) -> Needs:
+        """Nothing: many series run together."""
+        return Needs(one_series=False)
+
+    def __call__(self, seen: Evidence) -> Believed:
+        """Infer ρ."""
+        white = whiten(seen)
+
+        def update(power: Array) -> Array:
+            log_odds = digamma(self.alpha + power) - digamma(self.beta + 1.0 - power)
+            new = jax.nn.sigmoid(log_odds - 0.5 * expected_distance(white, power))
+            return jnp.where(new < self.tolerance, 0.0, new)
+
+        power = iterate(update, jnp.ones_like(white.num_observed), self.iterations - 1)
+        return Believed(Weigh(linalg.safe_sqrt(power)))
+
+
+@pytree
+class StudentNoise(NoiseRule):
+    """Divide R by a gamma variable, which is inferred: the variational Student-t filter of Piché et al. (2012).
+
+    Model: y ~ N(Hx, R/λ), λ ~ Gamma(ν/2, ν/2), so y is Student-t. Coordinate ascent gives
+    `E λ = (ν + d) / (ν + E (y - Hx)ᵀR⁻¹(y - Hx))`, and the measurement is believed to that power. It may pass 1, up
+    to (ν + d)/ν: a measurement that fits well says that its noise is small.
+
+    Args:
+        dof: degrees of freedom ν.
+        iterations: I, how often λ is updated; the state is updated once more.
+    """
+
+    dof: Any = 4.0
+    iterations: int = static(default=5)
+
+    def __post_init__(self) -> None:
+        """Check the degrees of freedom."""
+        validation.positive("dof", self.dof)
+        validation.count("iterations", self.iterations)
+
+    @property
+    def needs(self) -> Needs:
+        """Nothing: many series run together."""
+        return Needs(one_series=False)
+
+    def __call__(self, seen: Evidence) -> Believed:
+        """Infer λ."""
+        white = whiten(seen)
+        return Believed(Weigh(_gamma_weight(white, 0.5 * self.dof, 0.5 * self.dof, self.iterations)))
+
+
+@pytree
+class GammaWeight(NoiseRule):
+    """Divide R by a gamma variable with a prior of its own: the weights of Ting et al. (2007).
+
+    Model: y ~ N(Hx, R/λ), λ ~ Gamma(a, b); coordinate ascent gives `E λ = (a + d/2) / (b + ½ E (y-Hx)ᵀR⁻¹(y-Hx))`.
+    (The paper prints a + ½ and leaves out the ½ in the denominator, which is not the optimum of its bound.)
+
+    Args:
+        shape: a.
+        rate: b.
+        iterations: I, how often λ is updated.
+    """
+
+    shape: Any = 1.0
+    rate: Any = 1.0
+    iterations: int = static(default=5)
+
+    def __post_init__(self) -> None:
+        """Check the prior."""
+        validation.positive("shape", self.shape)
+        validation.positive("rate", self.rate)
+        validation.count("iterations", self.iterations)
+
+    @property
+    def needs(self) -> Needs:
+        """Nothing: many series run together."""
+        return Needs(one_series=False)
+
+    def __call__(self, seen: Evidence) -> Believed:
+        """Infer λ."""
+        white = whiten(seen)
+        return Believed(Weigh(_gamma_weight(white, self.shape, self.rate, self.iterations)))
+
+
+@pytree
+class InverseWishart(NoiseRule):
+    """Infer the noise covariance of each measurement: KF-IW of Agamennoni et al. (2012).
+
+    Model: y ~ N(Hx, Λ), Λ ~ inverse Wishart around R with ℓ degrees of freedom. Coordinate ascent gives
+    `Λ = (ℓ R + E (y - Hx)(y - Hx)ᵀ) / (ℓ + 1)`, starting from the prediction: noise grows along the residual only.
+
+    Args:
+        scaling: ℓ; the larger, the closer to the Kalman filter, at rate 1/ℓ.
+        iterations: I.
+    """
+
+    scaling: Any = 10.0
+    iterations: int = static(default=4)
+
+    def __post_init__(self) -> None:
+        """Check the scaling."""
+        validation.positive("scaling", self.scaling)
+        validation.count("iterations", self.iterations)
+
+    @property
+    def needs(self) -> Needs:
+        """Nothing: many series run together."""
+        return Needs(one_series=False)
+
+    def __call__(self, seen: Evidence) -> Believed:
+        """Infer Λ."""
+        white = whiten(seen)
+        identity = linalg.eye(white.signal.shape[0], white.signal)
+
+        def blend(square: Array) -> Array:
+            return (self.scaling * identity + square) / (self.scaling + 1.0)
+
+        start = blend(linalg.outer(white.residual, white.residual) + white.signal)
+        noise_cov = iterate(lambda cov: blend(expected_square(white, cov)), start, self.iterations - 1)
+        return Believed(Weigh(whitening_root(white, noise_cov)))
+
+
+def _gamma_weight(white: Whitened, shape: Any, rate: Any, iterations: int) -> Array:
+    def update(power: Array) -> Array:
+        return (shape + 0.5 * white.num_observed) / (rate + 0.5 * expected_distance(white, power))
+
+    return jnp.sqrt(iterate(update, jnp.ones_like(white.num_observed), iterations))

@@ -1,0 +1,374 @@
+"""Weight functions: how far to believe a measurement, from its residual. Always w; the likelihood gets the power w².
+
+A weight is a callable `weight(residual, obs_cov, innovation_cov)` that returns a number, or one for each coordinate.
+The paper's families (Duran-Martin et al. 2024, section 3.2) are IMQ, MahalanobisIMQ (MD) and MahalanobisThreshold
+(TMD); the others are classical M-estimators (Huber 1964; Beaton & Tukey 1974; Dennis & Welsch 1978; Lange et al. 1989).
+
+`metric` says what a residual is measured against: "R", the noise alone, as in the paper, or "S", the innovation
+covariance. In the S metric the squared distance of clean data is χ² with d degrees of freedom at every step, after a
+gap and at the start as well, so one threshold fits all. `c=None` takes the threshold that keeps 95 % of what a
+Kalman filter would learn from clean data, for the number of coordinates that were measured (see `calibration.py`).
+
+Your own weight needs nothing but those three arguments. A built-in one is a `Weight`: coordinates are on the first
+axis and whatever trails is a batch, so it sums over axis 0 and uses `wolf.numerics.linalg`; `observed` is (M,) ones and
+zeros, and a missing coordinate has residual 0 and unit variance.
+"""
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from wolf import interfaces, validation
+from wolf.inference.weights import calibration
+from wolf.interfaces import Metric, Number
+from wolf.numerics import linalg
+from wolf.numerics.linalg import Cholesky
+from wolf.numerics.pytree import function, pytree, static
+
+EFFICIENCY = calibration.USUAL  # of the calibrated threshold that c=None stands for
+STUDENT_DOF = 4.0  # Lange, Little & Taylor (1989): a choice that does well over many data sets
+
+
+class Weight:
+    """What the built-in weights share: trailing series axes, a factor instead of a matrix, missing coordinates."""
+
+    def __call__(
+        self, residual: Array, obs_cov: Array, innovation_cov: Array | Cholesky, observed: Array | None = None
+    ) -> Array:
+        """Return w, one number or one for each coordinate."""
+        raise NotImplementedError
+
+
+@pytree
+class Unweighted(Weight):
+    """Believe everything: the Kalman filter."""
+
+    def __call__(
+        self, residual: Array, obs_cov: Array, innovation_cov: Array | Cholesky, observed: Array | None = None
+    ) -> Array:
+        """Return 1."""
+        return jnp.ones(residual.shape[1:], residual.dtype)
+
+
+@pytree
+class IMQ(Weight):
+    """Inverse multi-quadric in the Euclidean norm: `w² = 1 / (1 + ‖e‖² / c²)`, the paper's WoLF-IMQ.
+
+    Args:
+        c: in the units of y. None stands for the calibrated constant times the root mean variance in R.
+
+    Example:
+        >>> round(float(IMQ(c=4.0)(jnp.array([3.0]), jnp.eye(1), jnp.eye(1))), 6)
+        0.8
+    """
+
+    c: Number | None = None
+
+    def __post_init__(self) -> None:
+        """Check c."""
+        validation.positive("c", self.c)
+
+    def __call__(
+        self, residual: Array, obs_cov: Array, innovation_cov: Array | Cholesky, observed: Array | None = None
+    ) -> Array:
+        """Weigh by length."""
+        scale = self.c
+        if scale is None:
+            count = residual.shape[0] if observed is None else observed.sum(0)
+            variances = linalg.diagonal(obs_cov)
+            total = variances.sum(0) if observed is None else (variances * observed).sum(0)
+            variance = jnp.where(total > 0, total, 1.0) / jnp.maximum(count, 1)
+            scale = _threshold(self, MahalanobisIMQ, residual, observed) * jnp.sqrt(variance)
+        return MahalanobisIMQ.profile(*_distance(residual, scale))
+
+
+class DistanceWeight(Weight):
+    """What the families in a Mahalanobis distance share: whitening, calibration and the check of their fields."""
+
+    c: Number | None
+    metric: Metric
+
+    def __post_init__(self) -> None:
+        validation.positive("c", self.c)
+        _check_metric(self.metric)
+
+    @classmethod
+    def calibrated(cls, dim: int, efficiency: float = EFFICIENCY) -> Self:
+        """Choose c for the S metric so that clean Gaussian data keep this share of the Kalman variance reduction.
+
+        Args:
+            dim: number of coordinates, M.
+            efficiency: share to keep, in the worst case of a small gain; between 0 and 1.
+        """
+        validation.count("dim", dim)
+        validation.level(efficiency, "efficiency")
+        family: Any = cls  # one of those below, which have the two fields
+        return family(c=calibration.threshold(family, dim, efficiency), metric="S")
+
+    def __call__(
+        self, residual: Array, obs_cov: Array, innovation_cov: Array | Cholesky, observed: Array | None = None
+    ) -> Array:
+        """Weigh a residual by its squared distance."""
+        radius = self._radius(_threshold(self, type(self), residual, observed))
+        return self.profile(*_distance(residual, radius, obs_cov if self.metric == "R" else innovation_cov))
+
+    @staticmethod
+    def _radius(c: Any) -> Any:
+        return c
+
+    @staticmethod
+    def profile(radius: Array, square: Array, scale: Array) -> Array:
+        """Turn a squared distance into a weight; the true distance is `scale` times larger."""
+        raise NotImplementedError
+
+
+@pytree
+class MahalanobisIMQ(DistanceWeight):
+    """Inverse multi-quadric in a Mahalanobis distance: `w² = 1 / (1 + d² / c²)`, the paper's WoLF-MD.
+
+    Args:
+        c: distance at which w² is one half. None is calibrated.
+        metric: "R" (the paper) or "S".
+
+    Example:
+        >>> round(MahalanobisIMQ.calibrated(dim=2).c, 2)
+        3.85
+    """
+
+    c: Number | None = None
+    metric: Metric = static(default="R")
+
+    @staticmethod
+    def profile(radius: Array, square: Array, scale: Array) -> Array:
+        """Fall off as 1 / d."""
+        return radius / jnp.sqrt(radius**2 + square) / scale
+
+
+@pytree
+class MahalanobisThreshold(DistanceWeight):
+    """A hard gate: w = 1 while the *squared* distance is at most c, else 0; the paper's WoLF-TMD.
+
+    Args:
+        c: largest squared distance that is believed. None is calibrated: the χ²_{d+2} quantile.
+        metric: "R" (the paper) or "S".
+
+    Example:
+        >>> gate = MahalanobisThreshold(c=9.0)
+        >>> [float(gate(jnp.array([e]), jnp.eye(1), jnp.eye(1))) for e in (2.9, 3.1)]
+        [1.0, 0.0]
+    """
+
+    c: Number | None = None
+    metric: Metric = static(default="R")
+
+    @staticmethod
+    def _radius(c: Any) -> Any:
+        return jnp.sqrt(c)
+
+    @staticmethod
+    def profile(radius: Array, square: Array, scale: Array) -> Array:
+        """Keep or drop."""
+        return jnp.where(square <= radius**2, 1.0, 0.0).astype(square.dtype)
+
+
+@pytree
+class Welsch(DistanceWeight):
+    """Gaussian-shaped, also known as correntropy: `w² = exp(-d² / c²)`.
+
+    Args:
+        c: distance scale. None is calibrated.
+        metric: "R" or "S".
+    """
+
+    c: Number | None = None
+    metric: Metric = static(default="S")
+
+    @staticmethod
+    def profile(radius: Array, square: Array, scale: Array) -> Array:
+        """Fall off faster than any power."""
+        return jnp.exp(-0.5 * square / radius**2)
+
+
+@pytree
+class Tukey(DistanceWeight):
+    """Biweight: `w² = (1 - d² / c²)²` inside the radius c, 0 outside.
+
+    Args:
+        c: radius beyond which nothing is believed. None is calibrated.
+        metric: "R" or "S".
+    """
+
+    c: Number | None = None
+    metric: Metric = static(default="S")
+
+    @staticmethod
+    def profile(radius: Array, square: Array, scale: Array) -> Array:
+        """Fall off to zero at the radius."""
+        return jnp.maximum(1.0 - square / radius**2, 0.0)
+
+
+@pytree
+class Huber(DistanceWeight):
+    """Full belief up to a distance c, then `w² = c / d`: bounded influence that does not vanish far away.
+
+    Args:
+        c: distance up to which everything is believed. None is calibrated.
+        metric: "R" or "S".
+    """
+
+    c: Number | None = None
+    metric: Metric = static(default="S")
+
+    @staticmethod
+    def profile(radius: Array, square: Array, scale: Array) -> Array:
+        """Fall off as 1 / √d."""
+        return jnp.sqrt(radius / jnp.sqrt(jnp.maximum(square, radius**2)) / scale)
+
+
+@pytree
+class StudentWeight(Weight):
+    """The weight of a Student-t error: `w² = (ν + d) / (ν + distance²)`; near the centre above 1, up to √((ν+d)/ν).
+
+    Args:
+        dof: degrees of freedom ν.
+        metric: "R" or "S".
+    """
+
+    dof: Number = STUDENT_DOF
+    metric: Metric = static(default="S")
+
+    def __post_init__(self) -> None:
+        """Check dof and metric."""
+        validation.positive("dof", self.dof, needed=True)
+        _check_metric(self.metric)
+
+    def __call__(
+        self, residual: Array, obs_cov: Array, innovation_cov: Array | Cholesky, observed: Array | None = None
+    ) -> Array:
+        """Weigh by distance and by how many coordinates were measured."""
+        dim = residual.shape[0] if observed is None else observed.sum(0)
+        radius, square, scale = _distance(
+            residual, jnp.sqrt(self.dof), obs_cov if self.metric == "R" else innovation_cov
+        )
+        return jnp.sqrt((radius**2 + dim) / (radius**2 + square)) / scale
+
+
+@pytree
+class PerCoordinate(Weight):
+    """Weigh every coordinate by itself: one bad sensor does not cost the others.
+
+    Args:
+        weight: any scalar weight; its c is for one coordinate.
+
+    Example:
+        >>> PerCoordinate(IMQ(c=3.0))(jnp.array([0.0, 4.0]), jnp.eye(2), jnp.eye(2))
+        Array([1. , 0.6], dtype=float32)
+    """
+
+    weight: interfaces.WeightFunction = function()
+
+    def __post_init__(self) -> None:
+        """Check the weight."""
+        validation.weight(self.weight)
+
+    def __call__(
+        self, residual: Array, obs_cov: Array, innovation_cov: Array | Cholesky, observed: Array | None = None
+    ) -> Array:
+        """Turn the coordinate axis into a batch axis."""
+        obs_var = linalg.diagonal(obs_cov)[None, None]
+        innovation_var = linalg.diagonal(_dense(innovation_cov))[None, None]
+        seen = None if observed is None else observed[None]
+        return evaluate(self.weight, residual[None], obs_var, innovation_var, seen)
+
+
+@pytree
+class PerGroup(Weight):
+    """Weigh each group of coordinates jointly: one weight for each sensor that measures several things.
+
+    Args:
+        weight: any scalar weight.
+        groups: for each coordinate the number of its group, as (0, 0, 1).
+
+    Example:
+        >>> PerGroup(IMQ(c=3.0), (0, 1, 1))(jnp.array([4.0, 0.0, 0.0]), jnp.eye(3), jnp.eye(3))
+        Array([0.6, 1. , 1. ], dtype=float32)
+    """
+
+    weight: interfaces.WeightFunction = function()
+    groups: tuple[int, ...] = static()
+
+    def __post_init__(self) -> None:
+        """Check the weight, and keep the groups hashable."""
+        validation.weight(self.weight)
+        object.__setattr__(self, "groups", validation.groups("groups", self.groups))
+
+    def __call__(
+        self, residual: Array, obs_cov: Array, innovation_cov: Array | Cholesky, observed: Array | None = None
+    ) -> Array:
+        """Weigh group by group and spread the weights over the coordinates."""
+        if len(self.groups) != residual.shape[0]:
+            raise ValueError(f"groups must name {residual.shape[0]} coordinates; got {len(self.groups)}")
+        innovation_cov = _dense(innovation_cov)
+        weights: dict[int, Array] = {}
+        for group in set(self.groups):
+            rows = np.flatnonzero(np.equal(self.groups, group))
+            block = np.ix_(rows, rows)
+            seen = None if observed is None else observed[rows]
+            weights[group] = evaluate(self.weight, residual[rows], obs_cov[block], innovation_cov[block], seen)
+        return jnp.stack([weights[group] for group in self.groups])
+
+
+def evaluate(
+    weight: interfaces.WeightFunction,
+    residual: Array,
+    obs_cov: Array,
+    innovation_cov: Array | Cholesky,
+    observed: Array | None,
+) -> Array:
+    """Call a weight: a built-in one as it is, a user's `weight(residual, obs_cov, innovation_cov)` series by series."""
+    if isinstance(weight, Weight):
+        return weight(residual, obs_cov, innovation_cov, observed)
+    fn: Callable = weight
+    covs = [jnp.broadcast_to(c, c.shape[:2] + residual.shape[1:]) for c in (obs_cov, _dense(innovation_cov))]
+    for _ in range(residual.ndim - 1):
+        fn = jax.vmap(fn, in_axes=-1, out_axes=-1)
+    return jnp.asarray(fn(residual, *covs), residual.dtype)
+
+
+def _check_metric(metric: Any) -> None:
+    if not isinstance(metric, str) or metric not in ("R", "S"):
+        raise ValueError(f'metric must be "R" (noise) or "S" (innovation); got {validation.told(metric)}')
+
+
+def _threshold(weight: Any, family: type, residual: Array, observed: Array | None) -> Array | float:
+    """Read c, or look up the calibrated constant for the number of coordinates that were measured."""
+    if weight.c is not None:
+        return weight.c
+    table = [calibration.threshold(family, dim, EFFICIENCY) for dim in range(1, residual.shape[0] + 1)]
+    if observed is None or len(table) == 1:
+        return jnp.asarray(table[-1], residual.dtype)
+    count = observed.sum(0)
+    return sum(jnp.where(count == dim, c, 0.0) for dim, c in enumerate(table, 1)) + jnp.where(count == 0, 1.0, 0.0)
+
+
+def _distance(residual: Array, radius: Any, cov: Array | Cholesky | None = None) -> tuple[Array, Array, Array]:
+    """Measure a residual without ever squaring something that overflows.
+
+    Returns:
+        The radius, the squared distance divided by a scale², and that scale, which is 1 unless a square would overflow.
+    """
+    info = jnp.finfo(residual.dtype)
+    largest = info.max**0.45  # its square, times any M, is finite: 1e138 in float64, 2e17 in float32
+    radius = jnp.clip(jnp.asarray(radius, residual.dtype), info.tiny**0.45, largest)  # c = inf is the Kalman filter
+    white = residual if cov is None else (cov if isinstance(cov, Cholesky) else linalg.cholesky(cov)).half(residual)
+    white = jnp.clip(white, -info.max, info.max)
+    scale = jax.lax.stop_gradient(jnp.maximum(linalg.largest(jnp.abs(white)) / largest, 1.0))
+    return radius, linalg.total((white / scale[None]) ** 2), scale
+
+
+def _dense(cov: Array | Cholesky) -> Array:
+    return cov.product() if isinstance(cov, Cholesky) else cov

@@ -1,0 +1,174 @@
+"""A filter as C: one file and its header, for machines that have no Python."""
+
+import dataclasses
+import re
+import shutil
+import subprocess
+import tempfile
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wolf import native, validation
+from wolf.api import filter
+from wolf.execution import backend, validate
+from wolf.interfaces import Dtype, Filter, Info
+from wolf.native.codegen.c_source import CSource
+from wolf.native.frontend.signature import take_apart
+from wolf.native.frontend.trace import trace
+from wolf.runtime import checkpoints
+from wolf.statespace import LinearModel, Model, time_axes
+
+REPORTED = ("weight", "outlier", "residual", "nis", "log_likelihood", "outlier_probability", "inflation")
+RECORDED = 64  # measurements in the self-test
+
+
+@dataclasses.dataclass(frozen=True)
+class Reported:
+    """Keeps some fields of a step's report, and the mean.
+
+    Args:
+        fields: their names.
+    """
+
+    fields: tuple[str, ...]
+
+    def __call__(self, state: Any, info: Info) -> dict[str, Any]:
+        """Pick them; what the method does not tell is left out."""
+        told = {name: getattr(info, name) for name in self.fields}
+        return {name: value for name, value in told.items() if value is not None}
+
+
+@dataclasses.dataclass(frozen=True)
+class Exported:
+    """What was written.
+
+    Attributes:
+        path: of the C file.
+        header: of its header.
+        operations: of one step.
+        state_bytes: of the struct that holds the state.
+        library: functions of math.h that are called.
+        code_bytes: of init and step, compiled here for size; None without a compiler.
+        stack_bytes: that a step takes; None without a compiler.
+    """
+
+    path: Path
+    header: Path
+    operations: int
+    state_bytes: int
+    library: tuple[str, ...]
+    code_bytes: int | None
+    stack_bytes: int | None
+
+    def __repr__(self) -> str:
+        """Tell the sizes."""
+        calls = ", ".join(self.library) or "nothing"
+        sizes = f"{self.operations} operations a step, {self.state_bytes} bytes of state, of math.h: {calls}"
+        if self.code_bytes is None:
+            return f"{self.path}: {sizes}; no C compiler here to measure code and stack"
+        return f"{self.path}: {sizes}; {self.code_bytes} bytes of code, {self.stack_bytes} of stack (here, cc -Os)"
+
+
+def export_c(
+    model: Model,
+    method: str | Filter | None = None,
+    path: str | PathLike[str] = "filter.c",
+    *,
+    dtype: Dtype = "float32",
+    report: tuple[str, ...] = ("weight", "outlier"),
+    update_first: bool = False,
+) -> Exported:
+    """Write a filter as C99: a file and its header, with the model's numbers in them.
+
+    `init`, `step` and a struct for the state; no allocation, no loops, bounded time. Compiled with
+    `-DNAME_SELF_TEST` the file is a program that filters recorded measurements and compares with what Python said.
+
+    Args:
+        model: fixed in time.
+        method: as in `wolf.filter`; one that native code can run.
+        path: of the C file; the header lies beside it, and its stem is the prefix of all names.
+        dtype: precision on the other machine.
+        report: what a step tells, of weight, outlier, residual, nis, log_likelihood, outlier_probability, inflation.
+        update_first: as in `wolf.filter`.
+
+    Returns:
+        The files, and the sizes of code, stack and state.
+
+    Example:
+        >>> import tempfile, wolf
+        >>> model = wolf.models.local_level(level_var=0.1, obs_var=1.0)
+        >>> wolf.export_c(model, "WoLF", tempfile.mkdtemp() + "/level.c").state_bytes
+        8
+    """
+    validation.path("path", path)
+    target = Path(path)
+    name = _identifier(target)
+    chosen = validate.resolve_method(method, model)
+    suited = validate.suit(model, chosen, 0)
+    validate.check_options(dtype, "all", update_first)
+    for field in report:
+        validation.choice("report", field, REPORTED)
+    if time_axes(model):
+        raise ValueError(f"export_c takes models that are fixed in time; {', '.join(time_axes(model))} vary")
+    reason = backend.why_not("native", model, chosen, None)
+    if reason is not None:
+        raise ValueError(f"this filter cannot be written as C: {reason}")
+    inputs = model.B.shape[-1] if isinstance(model, LinearModel) and model.takes_inputs else None
+    try:
+        given = take_apart([suited], chosen, dtype, update_first, inputs, Reported(tuple(report)))
+        step = trace(given.kind, given.parameters()[0])
+    except native.UNSUITED as error:
+        raise ValueError(f"this filter cannot be written as C: {error}") from error
+    source = CSource(step, name, dtype, inputs, validate.package_version())
+    data = _recorded(model, chosen, dtype, update_first, inputs)
+    for file, text in ((target, source.code(data)), (target.with_suffix(".h"), source.header())):
+        with checkpoints.atomic(file) as out:
+            out.write(text.encode())
+    code, stack = _measure(target)
+    return Exported(
+        target, target.with_suffix(".h"), step.operations, source.state_bytes, source.library(), code, stack
+    )
+
+
+def _identifier(path: Path) -> str:
+    if path.suffix != ".c":
+        raise ValueError(f"path must end in .c; got {path.name}")
+    if not re.fullmatch(r"[A-Za-z_]\w*", path.stem):
+        raise ValueError(f"the name of the file is the prefix of all names in it, letters and digits; got {path.stem}")
+    return path.stem
+
+
+def _recorded(
+    model: Model, method: Any, dtype: Dtype, update_first: bool, inputs: int | None
+) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+    """Make measurements with holes, outliers and worse, and filter them."""
+    rng = np.random.default_rng(0)
+    scale = np.sqrt(np.diag(model.obs_cov) if model.obs_cov.ndim == 2 else model.obs_cov)
+    ys = scale * rng.normal(size=(RECORDED, model.obs_dim))
+    ys[rng.random(ys.shape) < 0.1] *= 20.0
+    ys[rng.random(ys.shape) < 0.05] = np.nan
+    ys[7], ys[11, 0] = np.inf, -1e30
+    us = None if inputs is None else rng.normal(size=(RECORDED, inputs))
+    out = filter(
+        model, ys.astype(dtype), method=method, inputs=us, update_first=update_first, dtype=dtype, save="means"
+    )
+    return ys.astype(dtype), None if us is None else us.astype(dtype), out.means
+
+
+def _measure(path: Path) -> tuple[int | None, int | None]:
+    """Compile for size, if there is a compiler, and read off the sizes of code and stack."""
+    compiler, size = shutil.which("cc"), shutil.which("size")
+    if compiler is None or size is None:
+        return None, None
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder) / "step.o"
+        command = [compiler, "-std=c99", "-Os", "-ffp-contract=off", "-fstack-usage", "-c", str(path), "-o", str(made)]
+        if subprocess.run(command, capture_output=True, check=False).returncode:
+            return None, None
+        text = subprocess.run([size, str(made)], capture_output=True, text=True, check=False).stdout
+        usage = made.with_suffix(".su").read_text() if made.with_suffix(".su").exists() else ""
+    stack = [int(line.split()[-2]) for line in usage.splitlines() if "_step" in line]
+    return int(text.splitlines()[1].split()[0]), stack[0] if stack else None

@@ -1,0 +1,88 @@
+"""Many numbers on their way from one place in memory to another: a loop over a table of places.
+
+A line to load each number and one to store it are most of the code of a large step, and most of the time to compile it.
+What comes from memory and goes to memory needs neither.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from wolf.native.codegen.llvm_writer import Writer
+
+FEWEST = 200  # numbers of one array from which a loop pays: with fewer, those in registers stay there
+RUN = 8  # numbers side by side that are moved at once
+
+
+class Home(NamedTuple):
+    """Where a number lies in memory: so many numbers behind an address."""
+
+    base: str
+    place: int
+
+
+def move(out: "Writer", target: str, pairs: Iterable[tuple[int, Home]]) -> None:
+    """Move numbers to their places behind an address, from wherever they lie.
+
+    Args:
+        out: what is written.
+        target: the address.
+        pairs: for each number its place there, and where it lies.
+    """
+    by_base: dict[str, list[tuple[int, int]]] = {}
+    for place, home in pairs:
+        by_base.setdefault(home.base, []).append((place, home.place))
+    for base, found in by_base.items():
+        runs, singles = _runs(found) if out.lanes == 1 else ([], found)
+        for count, table in ((RUN, runs), (1, singles)):
+            if table:
+                _call(out, target, base, count, table)
+
+
+def _runs(pairs: list[tuple[int, int]]) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Find numbers that are side by side here and there: where such runs begin, and what is left."""
+    runs, singles, first = [], [], 0
+    while first < len(pairs):
+        some = pairs[first : first + RUN]
+        (to, origin), count = some[0], len(some)
+        if count == RUN and some == [(to + i, origin + i) for i in range(RUN)]:
+            runs.append(some[0])
+            first += RUN
+        else:
+            singles.append(some[0])
+            first += 1
+    return runs, singles
+
+
+def _call(out: "Writer", target: str, base: str, count: int, table: list[tuple[int, int]]) -> None:
+    """Write the call, and what it needs: the table, and the loop over it."""
+    entries = ", ".join(f"i32 {number}" for pair in table for number in pair)
+    name = f"@places_{hashlib.sha256(entries.encode()).hexdigest()[:16]}"
+    out.used.add(f"{name} = private constant [{2 * len(table)} x i32] [{entries}]")
+    out.used.add(_function(out.number, out.types["f"], count))
+    out.add(f"call void @move_{count}(ptr {target}, ptr {base}, ptr {name}, i64 {len(table)})")
+
+
+def _function(number: str, one: str, count: int) -> str:
+    """Write the loop that moves so many numbers, or registers of them, at a time."""
+    unit = one if count == 1 else f"<{count} x {number}>"
+    return f"""define internal void @move_{count}(ptr %to, ptr %from, ptr noalias %table, i64 %count) noinline {{
+entry:
+  br label %again
+again:
+  %i = phi i64 [ 0, %entry ], [ %next, %again ]
+  %entry.at = getelementptr {{ i32, i32 }}, ptr %table, i64 %i
+  %other.at = getelementptr i32, ptr %entry.at, i64 1
+  %there = load i32, ptr %entry.at
+  %here = load i32, ptr %other.at
+  %target = getelementptr {one}, ptr %to, i32 %there
+  %source = getelementptr {one}, ptr %from, i32 %here
+  %value = load {unit}, ptr %source, align 8
+  store {unit} %value, ptr %target, align 8
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %count
+  br i1 %more, label %again, label %end
+end:
+  ret void
+}}"""

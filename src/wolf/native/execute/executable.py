@@ -1,0 +1,351 @@
+"""Compiled steps, kept by kind; models made ready for them; series run through them."""
+
+import ctypes
+import dataclasses
+import itertools
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from typing import Any
+
+import jax
+import numpy as np
+
+from wolf.native.codegen.step_loop import HEAD, write_once, write_run
+from wolf.native.execute import disk_cache, llvm_jit
+from wolf.native.execute.fastcall import fastcall
+from wolf.native.frontend.node_arrays import RefusedError
+from wolf.native.frontend.signature import Arguments, Signature
+from wolf.native.frontend.trace import Facts, StepGraph, row_shapes, trace
+from wolf.native.ir.graph import TooLargeError
+from wolf.native.ir.layout import entries, spread_out
+
+LARGEST = 40_000  # operations of a step; above that XLA compiles in far less time, and its loops catch up
+LANES = 8  # series in one register: 512 bits of double precision
+KEPT = 256  # compiled kinds; each takes some ten kilobytes
+
+_lock = threading.RLock()
+_steps: OrderedDict[Signature, "Compiled | str"] = OrderedDict()
+
+
+class UnsuitedError(Exception):
+    """Native code is not for this run; says why."""
+
+
+class Compiled:
+    """A step as machine code, for all models of one kind.
+
+    It is traced only if something of it is not there yet from another process.
+
+    Args:
+        kind: of model and method.
+        facts: what running it needs to know.
+        step: as it was traced, if it was.
+    """
+
+    def __init__(self, kind: Signature, facts: Facts, step: StepGraph | None):
+        self.kind, self.facts, self._step = kind, facts, step
+        self.dtype = np.dtype(kind.dtype)
+        self.num_kept = facts.num_kept
+        self._runs: dict[tuple, Any] = {}
+        self._loaded: dict[str, llvm_jit.Loaded] = {}
+
+    @property
+    def step(self) -> StepGraph:
+        """The graph of a step."""
+        if self._step is None:
+            self._step = trace(self.kind)
+        return self._step
+
+    def address(self, part: str, write: Callable[[str], str]) -> int:
+        """Give the address of one of the functions, compiled or found when it is first asked for.
+
+        Args:
+            part: name of the function.
+            write: makes its text, of the name that it gets.
+        """
+        with _lock:
+            if part not in self._loaded:
+                place = disk_cache.place_of(self.kind, part)
+                name = f"wolf_{next(_names)}" if place is None else f"wolf_{place[:40]}"
+                code = disk_cache.remembered(place, lambda: llvm_jit.compile(write(name)))
+                self._loaded[part] = llvm_jit.load(code, name)
+            return self._loaded[part].address
+
+    @cached_property
+    def _prepare(self) -> Any:
+        return llvm_jit.function(self.preparing, ctypes.c_void_p, ctypes.c_void_p)
+
+    def _each(self, part: str) -> Any:
+        """Give the function that does for many models what is done once for each."""
+        kinds = (ctypes.c_void_p, ctypes.c_int64) * 2
+        return llvm_jit.function(self._loaded[part].beside("_each"), *kinds, ctypes.c_int64)
+
+    @cached_property
+    def _prepare_each(self) -> Any:
+        return self.preparing and self._each("prepare")
+
+    @property
+    def preparing(self) -> int:
+        """Address of what makes, once for a model, what its steps use."""
+        return self.address("prepare", lambda name: write_once(self.step.graph, self.step.layout, name))
+
+    @cached_property
+    def _start_each(self) -> Any:
+        return self.address("start", lambda name: write_once(*self.step.start, name)) and self._each("start")
+
+    @cached_property
+    def call(self) -> Any:
+        """One step of one series as a quick function of Python; see `calls.fastcall`."""
+        return fastcall("double" if self.dtype.itemsize == 8 else "float")
+
+    def prepare(self, parameters: np.ndarray, kept: np.ndarray) -> None:
+        """Make what all steps of a model use."""
+        self._prepare(parameters.ctypes.data, kept.ctypes.data)
+
+    def prepare_each(self, parameters: np.ndarray, kept: np.ndarray) -> None:
+        """Make what all steps of each model use, a row for each."""
+        _for_rows(self._prepare_each, parameters, kept)
+
+    def begin(self, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Make the states that models start from: their numbers and their counts, one row for each."""
+        whole = np.empty((len(parameters), self.facts.num_start), self.dtype)
+        _for_rows(self._start_each, parameters, whole)
+        ends, dtypes = self._ends, self.facts.state.dtypes
+        return self.pack([whole[:, a:b].astype(d) for a, b, d in zip(ends, ends[1:], dtypes, strict=False)])
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        return [0, *itertools.accumulate(map(_size, self.facts.state.shapes))]
+
+    def pack(self, leaves: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Put the leaves of states, one state a row, into a matrix of numbers and one of counts."""
+        count, built = len(leaves[0]), self.facts.state
+        flat = [
+            leaf.reshape(count, _size(shape))[:, entries(shape, half)]
+            for leaf, shape, half in zip(leaves, built.shapes, built.halves, strict=True)
+        ]
+        numbers = [leaf for leaf in flat if leaf.dtype.kind == "f"]
+        counts = [leaf for leaf in flat if leaf.dtype.kind != "f"]
+        empty = [np.zeros((count, 0))]
+        # Row by row, as the code reads them: NumPy may hand out columns where it has picked some.
+        return (
+            np.concatenate(numbers or empty, axis=1).astype(self.dtype, "C", copy=False),
+            np.concatenate(counts or empty, axis=1).astype(np.int32, "C", copy=False),
+        )
+
+    def unpack(self, numbers: np.ndarray, counts: np.ndarray) -> Any:
+        """Take a state out of its vectors, or many out of their rows."""
+        at, leaves = {"f": 0, "i": 0}, []
+        for shape, dtype, half in zip(*self.facts.state[1:], strict=True):
+            kind = "f" if dtype.kind == "f" else "i"
+            source, size = numbers if kind == "f" else counts, len(entries(shape, half))
+            part = source[..., at[kind] : at[kind] + size]
+            at[kind] += size
+            whole = part[..., spread_out(shape)] if half else part.reshape((*source.shape[:-1], *shape))
+            leaves.append(whole.astype(dtype, copy=not half))
+        return jax.tree.unflatten(self.facts.state.structure, leaves)
+
+    @cached_property
+    def widths(self) -> tuple[int, int]:
+        """How many numbers and how many counts a state has."""
+        sizes = [
+            (len(entries(shape, half)), dtype.kind) for shape, dtype, half in zip(*self.facts.state[1:], strict=True)
+        ]
+        return sum(size for size, kind in sizes if kind == "f"), sum(size for size, kind in sizes if kind != "f")
+
+    @cached_property
+    def row_axes(self) -> dict[str, int]:
+        """How many axes a row has, of each array that has a row for each step."""
+        own = {name: len(shape) for name, shape in row_shapes(self.kind).items()}
+        shapes = [s for s, varies in zip(self.kind.shapes, self.kind.varying, strict=True) if varies]
+        return own | {f"{when}{i}": len(s) for i, s in enumerate(shapes) for when in ("now", "before")}
+
+    def run(self, lanes: int, own_model: bool, ragged: bool) -> Any:
+        """Give the function over series and steps."""
+        key = (lanes, own_model, ragged)
+        with _lock:
+            if key not in self._runs:
+                self._runs[key] = llvm_jit.function(self.running(*key), *[ctypes.c_int64] * 3, ctypes.c_void_p)
+            return self._runs[key]
+
+    def running(self, lanes: int, own_model: bool, ragged: bool) -> int:
+        """Give the address of the function over series and steps."""
+
+        def write(name: str) -> str:
+            layout = dataclasses.replace(self.step.layout, own_model=own_model, ragged=ragged)
+            return write_run(self.step.graph, layout, lanes, name)
+
+        return self.address(f"run-{lanes}-{own_model:d}-{ragged:d}", write)
+
+
+def compiled(kind: Signature, most: float = LARGEST) -> Compiled:
+    """Give the machine code of a kind; what of it is needed is compiled at its first use.
+
+    Args:
+        kind: of model and method.
+        most: operations that a step may have.
+
+    Raises:
+        UnsuitedError: where the step is not for straight-line code.
+    """
+    with _lock:
+        found = _steps.get(kind)
+        if found is None:
+            found = _steps[kind] = _translated(kind)
+            if len(_steps) > KEPT:
+                _steps.popitem(last=False)
+        _steps.move_to_end(kind)
+    if isinstance(found, str):
+        raise UnsuitedError(found)
+    if found.facts.operations > most:
+        raise UnsuitedError(f"a step takes {found.facts.operations} operations, and above {most} XLA is quicker")
+    return found
+
+
+def _translated(kind: Signature) -> Compiled | str:
+    place = disk_cache.place_of(kind, "facts")
+    facts = disk_cache.recalled(place)
+    if facts is not None:
+        return Compiled(kind, facts, None)
+    try:
+        step = trace(kind)
+    except (RefusedError, TooLargeError) as error:
+        return str(error)
+    disk_cache.remember(place, step.facts)
+    return Compiled(kind, step.facts, step)
+
+
+_names = itertools.count()
+
+
+def _for_rows(call: Any, source: np.ndarray, target: np.ndarray) -> None:
+    call(source.ctypes.data, source.strides[0], target.ctypes.data, target.strides[0], len(source))
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    return math.prod(shape)
+
+
+class Prepared:
+    """Models and a method, ready to run: what is made of them once, and the states that they start from.
+
+    Args:
+        given: from `take_apart`.
+        most: operations that a step may have.
+        parameters: `given.parameters()` of each model, (models, P), if they are known by other means.
+    """
+
+    def __init__(self, given: Arguments, most: float = LARGEST, parameters: np.ndarray | None = None):
+        self.given = given
+        self.code = compiled(given.kind, most)
+        self.parameters = given.parameters() if parameters is None else parameters
+        self.kept = np.empty((len(self.parameters), max(1, self.code.num_kept)), self.code.dtype)
+        self.code.prepare_each(self.parameters, self.kept)
+
+    def keeping(self, save: Hashable) -> "Callable[[], Prepared]":
+        """Say how to get the same models ready for a run that keeps something else of each step."""
+        given = Arguments(dataclasses.replace(self.given.kind, save=save), self.given.leaves)
+        return lambda: Prepared(given, math.inf)
+
+    def start(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Give the states at the prior, for as many series: their numbers and their counts, one row for each."""
+        numbers, counts = self.code.begin(self.parameters)
+        rows = np.zeros(count, int) if len(numbers) == 1 else slice(None)
+        return numbers[rows], counts[rows]
+
+
+def run_rows(
+    code: Compiled,
+    kept: np.ndarray,
+    numbers: np.ndarray,
+    counts: np.ndarray,
+    rows: dict[str, np.ndarray],
+    *,
+    index: np.ndarray | None = None,
+    lengths: np.ndarray | None = None,
+    threads: int = 1,
+    outputs: list[np.ndarray] | None = None,
+) -> Any:
+    """Run series through a compiled step.
+
+    Args:
+        code: the step.
+        kept: what was made once of the model, (1, K), or of each series' own, (B, K).
+        numbers: of the states, (B, ...), taken to where the series end.
+        counts: of the states, (B, ...), likewise.
+        rows: for each array that has a row for each step, (B, T, ...), or (T, ...) for all series.
+        index: for each series which state (and own model) is its own; default: those in order.
+        lengths: for each series its number of steps; default: all of them.
+        threads: how many series may be taken at once, beside those in one register.
+        outputs: where to put what is kept, (B, T, ...) each, of any strides between series and steps.
+
+    Returns:
+        What was kept of each step, (B, T, ...), as a pytree.
+    """
+    series, steps = rows[code.facts.groups[0]].shape[:2]
+    index = np.arange(series) if index is None else np.ascontiguousarray(index, np.int64)
+    lengths = None if lengths is None else np.ascontiguousarray(lengths, np.int64)
+    if outputs is None:
+        outputs = [np.empty((series, steps, *each.shape), each.dtype) for each in code.facts.outputs]
+    table = make_table(code, kept, numbers, counts, rows, outputs, index, lengths)
+    own, ragged = len(kept) > 1, lengths is not None
+    whole = series - series % LANES
+    tasks = [(LANES, a, b) for a, b in _shares(whole // LANES, threads)]
+    calls = [(code.run(lanes, own, ragged), LANES * a, LANES * b) for lanes, a, b in tasks]
+    if whole < series:
+        calls.append((code.run(1, own, ragged), whole, series))
+    at = table.ctypes.data
+    if len(calls) == 1 or threads == 1:
+        for call, a, b in calls:
+            call(a, b, steps, at)
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(lambda each: each[0](each[1], each[2], steps, at), calls))
+    return jax.tree.unflatten(code.facts.saved, outputs)
+
+
+def _shares(blocks: int, threads: int) -> list[tuple[int, int]]:
+    """Share blocks of series out, a few to each thread, so that none waits long for the last."""
+    parts = min(blocks, 4 * threads if threads > 1 else 1)
+    if parts < 2:
+        return [(0, blocks)] * parts
+    ends = np.linspace(0, blocks, parts + 1).astype(int).tolist()
+    return list(itertools.pairwise(ends))
+
+
+def make_table(
+    code: Compiled,
+    kept: np.ndarray,
+    numbers: np.ndarray,
+    counts: np.ndarray,
+    rows: dict[str, np.ndarray],
+    outputs: list[np.ndarray],
+    index: np.ndarray,
+    lengths: np.ndarray | None,
+) -> np.ndarray:
+    """Put addresses, strides between series and strides between steps into the table that the code reads."""
+    given = (numbers.shape[1], counts.shape[1])
+    if given != code.widths:  # or the code would write behind their ends
+        raise ValueError(
+            f"a state of this filter has (numbers, counts) = {code.widths}; got {given}: another filter's?"
+        )
+    head = {
+        "states": (numbers.ctypes.data, numbers.strides[0], 0),
+        "counts": (counts.ctypes.data, counts.strides[0], 0),
+        "rows": (index.ctypes.data, 0, 0),
+        "model": (kept.ctypes.data, kept.strides[0] if len(kept) > 1 else 0, 0),
+        "lengths": (0 if lengths is None else lengths.ctypes.data, 0, 0),
+        "code": (0, 0, 3 * (len(HEAD) + len(code.facts.groups))),
+        "sizes": (0, 0, max(0, code.num_kept - 1)),
+    }
+    entries = [head[name] for name in HEAD]
+    for name in code.facts.groups:
+        array = rows[name]
+        shared = array.ndim - code.row_axes[name] == 1
+        entries.append((array.ctypes.data, 0 if shared else array.strides[0], array.strides[0 if shared else 1]))
+    entries += [(array.ctypes.data, array.strides[0], array.strides[1]) for array in outputs]
+    return np.array(entries, np.int64).ravel()

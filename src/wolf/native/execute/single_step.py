@@ -1,0 +1,115 @@
+"""One series, one measurement at a time."""
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from wolf.native.codegen.step_loop import HEAD
+from wolf.native.execute.executable import Prepared, make_table
+from wolf.native.frontend.signature import Arguments, take_apart
+
+
+class Single:
+    """A model and a method whose state is advanced in place, step by step.
+
+    Args:
+        model: in the form that suits the method.
+        method: a filter.
+        dtype: precision.
+        update_first: order of a step.
+        inputs: number of inputs, or None.
+        save: what a step reports, as one vector.
+        general: fields of the model that `overwrite` will replace.
+        state: how the state is built, if it is another model's.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        method: Any,
+        dtype: str,
+        update_first: bool,
+        inputs: int | None,
+        save: Hashable,
+        general: frozenset[str] = frozenset(),
+        state: Any = None,
+    ):
+        given = take_apart([model], method, dtype, update_first, inputs, save, general, state)
+        self.ready = Prepared(given)
+        self.call = self.ready.code.call
+        self.report_size = self.ready.code.facts.outputs[0].size
+        self.fields = _fields(given, self.ready.parameters[0])
+        self._varying = [rows[0] for rows in given.rows()]
+        self._us = [np.zeros(inputs or 0, dtype) for _ in range(2)]
+
+    @property
+    def varies(self) -> bool:
+        """Whether the model has arrays with a row for each step."""
+        return bool(self._varying)
+
+    def attach(self, numbers: np.ndarray, counts: np.ndarray) -> None:
+        """Say where the state is that is to be advanced: its numbers and its counts, (1, ...) each."""
+        code, dtype = self.ready.code, numbers.dtype
+        rows = {"y": np.zeros((1, code.facts.obs_dim), dtype), "u": self._us[0][None], "u_before": self._us[1][None]}
+        rows |= {f"now{i}": array for i, array in enumerate(self._varying)}
+        rows |= {f"before{i}": array for i, array in enumerate(self._varying)}
+        nothing = [np.zeros((1, 1, self.report_size), dtype)]
+        index = np.zeros(1, np.int64)
+        self._held = (numbers, counts, rows, index, nothing)  # the table has their addresses
+        self.table = make_table(code, self.ready.kept, numbers, counts, rows, nothing, index, None)
+        place = 3 * HEAD.index("code")
+        self.table[place : place + 2] = code.running(1, False, False), code.preparing
+        place = 3 * HEAD.index("sizes")
+        self.table[place : place + 2] = dtype.itemsize * code.facts.obs_dim, dtype.itemsize * self.report_size
+        self.address = self.table.ctypes.data
+        self.parameters = self.ready.parameters.ctypes.data
+
+    def advance(self, y: np.ndarray, us: Sequence[np.ndarray], report: np.ndarray, t: int = 0) -> None:
+        """Take in one measurement.
+
+        Args:
+            y: (M,), contiguous, in the precision of the run.
+            us: input of this step and of the one before, if the model takes them.
+            report: filled with what the step tells.
+            t: number of the step, for models that vary in time.
+        """
+        for mine, given in zip(self._us, us, strict=False):
+            mine[:] = given
+        if self._varying:
+            self._move_to(t)
+        if not self.call(self.address, y, report):
+            raise ValueError(f"a measurement of {len(y)} coordinates does not fit this model")
+
+    def overwrite(self, values: dict[str, Any]) -> bool:
+        """Put other values into fields of the model; False if one is no array of numbers of the same shape."""
+        for name, value in values.items():
+            if getattr(value, "shape", None) != self.fields[name].shape or value.dtype.kind != "f":
+                return False
+            self.fields[name][...] = value
+        return True
+
+    def renew(self) -> bool:
+        """Make once more what is made once for a model; False if it is not plain that the new values are sound."""
+        self.ready.code.prepare(self.ready.parameters[0], self.ready.kept[0])
+        return bool(self.ready.kept[0, -1])
+
+    def _move_to(self, t: int) -> None:
+        """Point at the rows of this step."""
+        groups = self.ready.code.facts.groups
+        for i, array in enumerate(self._varying):
+            for name, row in ((f"now{i}", t), (f"before{i}", max(t - 1, 0))):
+                if name in groups:
+                    entry = 3 * (len(HEAD) + groups.index(name))
+                    self.table[entry] = array.ctypes.data + row * array.strides[0]
+
+
+def _fields(given: Arguments, parameters: np.ndarray) -> dict[str, np.ndarray]:
+    """Find where in the parameters the entries of general fields are."""
+    found, at = {}, 0
+    names = dict(given.kind.general)
+    for i, (shape, count) in enumerate(zip(given.kind.shapes, given.counts(), strict=True)):
+        if i in names:
+            found[names[i]] = parameters[at : at + count].reshape(shape)
+        at += count
+    return found

@@ -1,0 +1,1 @@
+"""From the jaxpr of a step to a graph of scalar operations."""

@@ -1,0 +1,70 @@
+"""Arithmetic, entry by entry."""
+
+from collections.abc import Callable
+
+from wolf.native.frontend import derived_ops
+from wolf.native.frontend.node_arrays import kind_of
+from wolf.native.ir.graph import Graph, Kind
+
+
+def _plain(op: str, kind: Kind | None = None) -> Callable[..., int]:
+    return lambda graph, params, *args: graph.apply(op, *args, kind=kind)
+
+
+def _convert(graph: Graph, params: dict, x: int) -> int:
+    new, old = kind_of(params["new_dtype"]), graph.nodes[x].kind
+    return x if new == old else graph.apply(f"to_{new}", x, kind=new)
+
+
+def _integer_pow(graph: Graph, params: dict, x: int) -> int:
+    power, result = abs(params["y"]), None
+    square = x
+    while power:
+        if power & 1:
+            result = square if result is None else graph.apply("mul", result, square)
+        power >>= 1
+        square = graph.apply("mul", square, square) if power else square
+    if result is None:
+        return graph.constant(1, graph.nodes[x].kind)
+    return graph.apply("div", graph.constant(1, "f"), result) if params["y"] < 0 else result
+
+
+def _pow(graph: Graph, params: dict, x: int, power: int) -> int:
+    power = power if graph.nodes[power].kind == "f" else graph.apply("to_f", power, kind="f")
+    return graph.apply("pow", x, power)
+
+
+def _select(graph: Graph, params: dict, which: int, *cases: int) -> int:
+    if graph.nodes[which].kind == "b":
+        return graph.apply("select", which, *cases)
+    chosen = cases[-1]
+    for number in reversed(range(len(cases) - 1)):
+        here = graph.apply("le", which, graph.constant(number, "i"), kind="b")
+        chosen = graph.apply("select", here, chosen, cases[number])
+    return chosen
+
+
+def _truth(op: str) -> Callable[..., int]:
+    return _plain(op, "b")
+
+
+ELEMENTWISE: dict[str, Callable[..., int]] = {
+    **{op: _plain(op) for op in ("add", "sub", "mul", "div", "rem", "neg", "abs", "sqrt", "exp", "log", "max", "min")},
+    **{op: _plain(op) for op in ("and", "or", "xor", "floor", "ceil", "sin", "cos", "tan", "tanh", "atan2")},
+    **{op: _plain(op) for op in ("log1p", "expm1", "erf", "erfc", "lgamma", "sinh", "cosh", "asin", "acos", "atan")},
+    **{op: _truth(op) for op in ("lt", "le", "gt", "ge", "eq", "ne")},
+    "pow": _pow,
+    "add_any": _plain("add"),
+    "not": _plain("not"),
+    "is_finite": _plain("finite", "b"),
+    "convert_element_type": _convert,
+    "integer_pow": _integer_pow,
+    "square": lambda graph, params, x: graph.apply("mul", x, x),
+    "select_n": _select,
+    "clamp": lambda graph, params, low, x, high: graph.apply("min", graph.apply("max", x, low), high),
+    "rsqrt": lambda graph, params, x: graph.apply("div", graph.constant(1, "f"), graph.apply("sqrt", x)),
+    "sign": lambda graph, params, x: derived_ops.sign(graph, x),
+    "logistic": lambda graph, params, x: derived_ops.logistic(graph, x),
+    "exp2": lambda graph, params, x: graph.apply("pow", graph.constant(2, "f"), x),
+    "digamma": lambda graph, params, x: derived_ops.digamma(graph, x),
+}

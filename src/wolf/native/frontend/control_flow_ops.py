@@ -1,0 +1,231 @@
+"""What has a structure of its own: products, choices, loops, indices, triangular solves."""
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+
+from wolf.native.frontend import derived_ops
+from wolf.native.frontend.node_arrays import Ids, RefusedError, each, fold, known, values_of
+from wolf.native.ir.graph import Graph
+from wolf.native.kernels import cholesky, matmul
+
+Inside = Callable[[Graph, Any, Sequence[Ids]], list[Ids]]  # translates a program inside of this one
+LONGEST_LOOP = 200  # steps of a loop inside a step, written out one after the other
+
+
+def _by_position(inputs: list[Ids], primitive: Any, params: dict, known_inputs: list[np.ndarray]) -> np.ndarray:
+    """Let JAX move positions instead of values."""
+    positions = np.arange(inputs[0].size, dtype=np.int32).reshape(inputs[0].shape)
+    moved = np.asarray(primitive.bind(positions, *known_inputs, **params))
+    return inputs[0].ravel()[moved]
+
+
+def _quotient(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> list[Ids]:
+    """Divide; many numbers by one are multiplied by its inverse, as XLA does it."""
+    a, b = inputs
+    shape = equation.outvars[0].aval.shape
+    if b.size == 1 and math.prod(shape) > 1 and graph.nodes[int(b.ravel()[0])].kind == "f":
+        inverse = graph.apply("div", graph.constant(1, "f"), int(b.ravel()[0]))
+        return [each(lambda x: graph.apply("mul", x, inverse), [a], shape)]
+    return [each(lambda x, y: graph.apply("div", x, y), [a, b], shape)]
+
+
+def _dot(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> list[Ids]:
+    (left, right), (left_batch, right_batch) = equation.params["dimension_numbers"]
+    a, b = inputs
+    rows = [axis for axis in range(a.ndim) if axis not in (*left, *left_batch)]
+    columns = [axis for axis in range(b.ndim) if axis not in (*right, *right_batch)]
+    shape = equation.outvars[0].aval.shape
+    batch = math.prod(a.shape[axis] for axis in left_batch)
+    inner = math.prod(a.shape[axis] for axis in left)
+    lefts = a.transpose(*left_batch, *rows, *left).reshape(batch, -1, inner)
+    rights = b.transpose(*right_batch, *columns, *right).reshape(batch, -1, inner)
+    return [np.array([_product(graph, x, y) for x, y in zip(lefts, rights, strict=True)], np.int64).reshape(shape)]
+
+
+def _product(graph: Graph, a: Ids, b: Ids) -> Ids:
+    """Multiply a matrix by another one that was turned around; by a vector as a row, whose numbers lie side by side."""
+    if len(b) == 1 < len(a):
+        return _product(graph, b, a).T
+    if matmul.pays(graph, a, b.T, "product"):
+        return graph.dense(matmul.Dense("product", len(a), a.shape[1], len(b)), a, b.T)
+    ids = [_inner(graph, row, column) for row in a.tolist() for column in b.tolist()]
+    return np.array(ids, np.int64).reshape(len(a), len(b))
+
+
+def _inner(graph: Graph, row: list[int], column: list[int]) -> int:
+    if not row:
+        return graph.constant(0, "f")
+    return fold(graph, "add", [graph.apply("mul", x, y) for x, y in zip(row, column, strict=True)])
+
+
+def _cond(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> list[Ids]:
+    index, *operands = inputs
+    branches = equation.params["branches"]
+    if len(branches) != 2:
+        raise RefusedError("a choice between more than two branches")
+    which = int(index.ravel()[0])
+    if graph.nodes[which].kind != "b":
+        which = graph.apply("ge", which, graph.constant(1, "i"), kind="b")
+    shapes = [var.aval.shape for var in equation.outvars]
+
+    def run(branch: Any) -> list[int]:
+        return [number for ids in inside(graph, branch, operands) for number in ids.ravel().tolist()]
+
+    chosen = graph.choose(which, [partial(run, branch) for branch in branches])
+    ends = np.cumsum([0, *map(math.prod, shapes)])
+    return [np.array(chosen[a:b], np.int64).reshape(s) for a, b, s in zip(ends, ends[1:], shapes, strict=False)]
+
+
+def _scan(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> list[Ids]:
+    params = equation.params
+    length, fixed, carried = params["length"], params["num_consts"], params["num_carry"]
+    if length > LONGEST_LOOP:
+        raise RefusedError(f"a loop of {length} steps inside a step")
+    constants, carry, rows = inputs[:fixed], inputs[fixed : fixed + carried], inputs[fixed + carried :]
+    kept: list[list[Ids]] = []
+    for i in reversed(range(length)) if params["reverse"] else range(length):
+        results = inside(graph, params["jaxpr"], [*constants, *carry, *(row[i] for row in rows)])
+        carry = results[:carried]
+        kept.append(results[carried:])
+    kept = kept[::-1] if params["reverse"] else kept
+    return [*carry, *(np.stack(column) for column in zip(*kept, strict=True))]
+
+
+def _while(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> list[Ids]:
+    params = equation.params
+    a, b = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
+    carry = inputs[b:]
+    for _ in range(LONGEST_LOOP):
+        (goes_on,) = inside(graph, params["cond_jaxpr"], [*inputs[:a], *carry])
+        known_end = graph.value(int(goes_on.ravel()[0]))
+        if known_end is None:
+            raise RefusedError("a loop whose length depends on the data")
+        if not known_end:
+            return list(carry)
+        carry = inside(graph, params["body_jaxpr"], [*inputs[a:b], *carry])
+    raise RefusedError("a long loop inside a step")
+
+
+def _indexed(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> list[Ids]:
+    """Gather, slice or take at indices that are known."""
+    indices = [values_of(graph, ids, var.aval.dtype) for ids, var in zip(inputs[1:], equation.invars[1:], strict=True)]
+    if any(value is None for value in indices):
+        raise RefusedError("an index that depends on the data")
+    params = dict(equation.params)
+    if params.get("fill_value", 0) is None:
+        params["fill_value"] = 0
+    return [_by_position(inputs, equation.primitive, params, [i for i in indices if i is not None])]
+
+
+def _put(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> list[Ids]:
+    """Put an array into another one at indices that are known."""
+    target, new, *at = inputs
+    indices = [values_of(graph, ids, np.int32) for ids in at]
+    if any(value is None for value in indices):
+        raise RefusedError("an index that depends on the data")
+    starts = [min(max(int(i), 0), size - n) for i, size, n in zip(indices, target.shape, new.shape, strict=True)]  # type: ignore[arg-type]
+    result = np.array(target)
+    result[tuple(slice(i, i + n) for i, n in zip(starts, new.shape, strict=True))] = new
+    return [result]
+
+
+def _scatter(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> list[Ids]:
+    """Write to, or add to, entries at indices that are known."""
+    target, indices, updates = inputs
+    where = values_of(graph, indices, np.int32)
+    if where is None:
+        raise RefusedError("an index that depends on the data")
+    name = equation.primitive.name
+    # Let JAX say which update lands where: one update after the other, marked by its number.
+    marks = np.arange(1, updates.size + 1, dtype=np.float32).reshape(updates.shape)
+    result = np.array(target).ravel()
+    for number, entry in enumerate(updates.ravel().tolist(), 1):
+        alone = np.where(marks == number, 1.0, 0.0).astype(np.float32)
+        landed = np.asarray(
+            jax.lax.scatter_add_p.bind(np.zeros(target.shape, np.float32), where, alone, **_adding(equation))
+        )
+        for place in np.flatnonzero(landed):
+            result[place] = entry if name == "scatter" else graph.apply("add", int(result[place]), entry)
+    return [result.reshape(target.shape)]
+
+
+def _adding(equation: Any) -> dict:
+    program = jax.make_jaxpr(lambda x, i, u: x.at[i].add(u))(np.zeros(2, np.float32), 0, np.float32(1))
+    like = next(e for e in program.jaxpr.eqns if e.primitive.name == "scatter-add" or e.primitive.name == "scatter_add")
+    own = ("dimension_numbers", "indices_are_sorted", "unique_indices", "mode")
+    return {**like.params, **{name: equation.params[name] for name in own}}
+
+
+def _several(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> list[Ids]:
+    """Cut one array into several."""
+    params, (ids,) = equation.params, inputs
+    axis = params.get("axis", 0)
+    if equation.primitive.name == "unstack":
+        return [np.take(ids, i, axis) for i in range(ids.shape[axis])]
+    return np.split(ids, np.cumsum(params["sizes"])[:-1], axis)
+
+
+def _iota(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> list[Ids]:
+    out, along = equation.outvars[0].aval, equation.params["dimension"]
+    shape = [1] * len(out.shape)
+    shape[along] = out.shape[along]
+    return [known(graph, np.broadcast_to(np.arange(out.shape[along], dtype=out.dtype).reshape(shape), out.shape))]
+
+
+def _cumulative(op: str, graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> list[Ids]:
+    ids, axis = inputs[0], equation.params["axis"]
+    rows = np.moveaxis(ids, axis, -1).copy()
+    rows = rows[..., ::-1] if equation.params["reverse"] else rows
+    for row in rows.reshape(-1, rows.shape[-1]) if rows.size else ():
+        for k in range(1, len(row)):
+            row[k] = graph.apply(op, int(row[k - 1]), int(row[k]))
+    rows = rows[..., ::-1] if equation.params["reverse"] else rows
+    return [np.moveaxis(rows, -1, axis)]
+
+
+def _cholesky(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> list[Ids]:
+    (ids,) = inputs
+    if graph.loops and ids.ndim == 2 and len(ids) >= cholesky.FEWEST and matmul.full(graph, ids):
+        return [cholesky.translate(graph, ids)]
+    return [derived_ops.per_matrix(partial(derived_ops.cholesky, graph), ids)]
+
+
+def _triangular(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> list[Ids]:
+    return [derived_ops.triangular_solve(graph, inputs[0], inputs[1], equation.params)]
+
+
+def _platform(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> list[Ids]:
+    """Say which of the platforms it is: the processor."""
+    platforms = equation.params["platforms"]
+    index = next((i for i, names in enumerate(platforms) if names is None or "cpu" in names), 0)
+    return [known(graph, np.int32(index))]
+
+
+STRUCTURED: dict[str, Callable[[Graph, Any, list[Ids], Inside], list[Ids]]] = {
+    "div": _quotient,
+    "dot_general": _dot,
+    "cond": _cond,
+    "scan": _scan,
+    "while": _while,
+    "gather": _indexed,
+    "dynamic_slice": _indexed,
+    "dynamic_update_slice": _put,
+    "scatter": _scatter,
+    "scatter_add": _scatter,
+    "scatter-add": _scatter,
+    "split": _several,
+    "unstack": _several,
+    "iota": _iota,
+    "cumsum": partial(_cumulative, "add"),
+    "cumprod": partial(_cumulative, "mul"),
+    "cummax": partial(_cumulative, "max"),
+    "cummin": partial(_cumulative, "min"),
+    "cholesky": _cholesky,
+    "triangular_solve": _triangular,
+    "platform_index": _platform,
+}

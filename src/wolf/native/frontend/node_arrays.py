@@ -1,0 +1,60 @@
+"""Arrays of node numbers: what stands for an array while a program is translated."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from wolf.native.ir.graph import Graph, Kind
+
+Ids = np.ndarray  # of node numbers, in the shape of the array that they stand for
+
+
+class RefusedError(Exception):
+    """A function cannot be written as straight-line code; says why."""
+
+
+def known(graph: Graph, value: Any) -> Ids:
+    """Make nodes of numbers that are known."""
+    array = np.asarray(value)
+    kind = kind_of(array.dtype)
+    ids = [graph.constant(entry, kind) for entry in array.ravel().tolist()]
+    return np.array(ids, np.int64).reshape(array.shape)
+
+
+def kind_of(dtype: Any) -> Kind:
+    """Say which kind of number stands for a dtype."""
+    dtype = np.dtype(dtype) if not hasattr(dtype, "kind") else dtype
+    if dtype.kind not in "fib":
+        raise RefusedError(f"numbers of type {dtype}")
+    return dtype.kind
+
+
+def values_of(graph: Graph, ids: Ids, dtype: Any) -> np.ndarray | None:
+    """Give the values of nodes, if all of them are known."""
+    found = [graph.value(number) for number in ids.ravel().tolist()]
+    if any(value is None for value in found):
+        return None
+    return np.array(found, dtype).reshape(ids.shape)
+
+
+def each(make: Callable[..., int], inputs: list[Ids], shape: tuple[int, ...]) -> Ids:
+    """Make a node of each entry."""
+    spread = [np.broadcast_to(ids, shape).ravel().tolist() for ids in inputs]
+    return np.array([make(*entry) for entry in zip(*spread, strict=True)], np.int64).reshape(shape)
+
+
+def reduce(graph: Graph, op: str, ids: Ids, axes: Sequence[int], shape: tuple[int, ...]) -> Ids:
+    """Combine the entries along some axes."""
+    rest = [axis for axis in range(ids.ndim) if axis not in axes]
+    rows = ids.transpose(*rest, *axes).reshape(math.prod(shape), -1).tolist()
+    return np.array([fold(graph, op, row) for row in rows], np.int64).reshape(shape)
+
+
+def fold(graph: Graph, op: str, row: Sequence[int]) -> int:
+    """Combine numbers one after the other."""
+    whole = row[0]
+    for number in row[1:]:
+        whole = graph.apply(op, whole, number)
+    return whole

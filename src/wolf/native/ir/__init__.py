@@ -1,0 +1,1 @@
+"""The graph of scalar operations and the layout of its arguments."""

@@ -1,0 +1,34 @@
+"""Small positive definite algebra that XLA can fuse: `products`, `factors` and what is `orthogonal`, in one place."""
+
+from wolf.numerics.linalg.cholesky import Cholesky as Cholesky
+from wolf.numerics.linalg.cholesky import back_solve_psd as back_solve_psd
+from wolf.numerics.linalg.cholesky import cholesky as cholesky
+from wolf.numerics.linalg.cholesky import colour as colour
+from wolf.numerics.linalg.cholesky import from_lower as from_lower
+from wolf.numerics.linalg.cholesky import psd_root as psd_root
+from wolf.numerics.linalg.cholesky import psd_solve as psd_solve
+from wolf.numerics.linalg.matmul import SMALL as SMALL
+from wolf.numerics.linalg.matmul import by_halves as by_halves
+from wolf.numerics.linalg.matmul import by_library as by_library
+from wolf.numerics.linalg.matmul import diagonal as diagonal
+from wolf.numerics.linalg.matmul import downdate as downdate
+from wolf.numerics.linalg.matmul import every as every
+from wolf.numerics.linalg.matmul import eye as eye
+from wolf.numerics.linalg.matmul import few_operations as few_operations
+from wolf.numerics.linalg.matmul import gram as gram
+from wolf.numerics.linalg.matmul import largest as largest
+from wolf.numerics.linalg.matmul import like as like
+from wolf.numerics.linalg.matmul import matmul as matmul
+from wolf.numerics.linalg.matmul import matmul_symmetric as matmul_symmetric
+from wolf.numerics.linalg.matmul import matvec as matvec
+from wolf.numerics.linalg.matmul import mode as mode
+from wolf.numerics.linalg.matmul import outer as outer
+from wolf.numerics.linalg.matmul import safe_sqrt as safe_sqrt
+from wolf.numerics.linalg.matmul import sandwich as sandwich
+from wolf.numerics.linalg.matmul import straight_line as straight_line
+from wolf.numerics.linalg.matmul import symmetrise as symmetrise
+from wolf.numerics.linalg.matmul import total as total
+from wolf.numerics.linalg.matmul import transpose as transpose
+from wolf.numerics.linalg.qr import lq as lq
+from wolf.numerics.linalg.qr import lq_loop as lq_loop
+from wolf.numerics.linalg.whitening import whiten_both as whiten_both

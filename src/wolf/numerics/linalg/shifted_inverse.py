@@ -1,0 +1,157 @@
+"""The inverses of A + s I for several s at once: what noise of several possible sizes needs.
+
+One Cholesky factor L of each, X = L⁻¹ from it, and Xᵀ X, with a division for each pivot only. Native code knows the
+three functions below by their names (`wolf.native.kernels.shifted_inverse_loops`), and runs them as loops over
+registers in which the shifts lie side by side.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from wolf.numerics.linalg.matmul import SMALL, by_halves, eye, matmul_symmetric, mode, outer, transpose
+
+EIGHT = 8  # factors of a product that no precision overflows in
+
+
+class Shifted(NamedTuple):
+    """What comes of A + s_k I, k = 1 ... K.
+
+    Attributes:
+        inverse: (A + s_k I)⁻¹, (M, M, K).
+        pulls: (A + s_k I)⁻¹ b, (M, K).
+        distances: bᵀ (A + s_k I)⁻¹ b, (K,).
+        pivots: one over the diagonal of L_k, (M, K).
+    """
+
+    inverse: Array
+    pulls: Array
+    distances: Array
+    pivots: Array
+
+    def heights(self, counted: Array | None = None) -> Array:
+        """Give the roots of |A + s_K I| / |A + s_k I|, (K,), for shifts that increase: none is below 1.
+
+        Args:
+            counted: which coordinates of a diagonal block count, (M,), 1 or 0; None: all of them.
+        """
+        ratios = self.pivots * (1.0 / self.pivots[:, -1])[:, None]
+        ratios = ratios if counted is None else jnp.where(counted[:, None] > 0, ratios, 1.0)
+        parts = [_product(ratios[i : i + EIGHT]) for i in range(0, len(ratios), EIGHT)]
+        return parts[0] if len(parts) == 1 else jnp.exp(sum(map(jnp.log, parts)))
+
+    def average(self, weights: Array) -> Array:
+        """Add the inverses up, each with its weight, (M, M)."""
+        return _named(weighted_inverses)(self.inverse, weights)
+
+    def scatter(self, weights: Array, zero: Array) -> Array:
+        """Give the covariance of the pulls, each with its weight, (K,), and of a zero with another, (M, M)."""
+        return _named(scattered_pulls)(self.pulls, weights, zero)
+
+
+def shift(a: Array, shifts: Array, b: Array) -> Shifted:
+    """Invert a positive semi-definite matrix plus multiples of the identity.
+
+    Args:
+        a: A, (M, M).
+        shifts: s_k, positive, (K,).
+        b: right-hand side, (M,).
+
+    Example:
+        >>> shift(jnp.eye(1), jnp.array([1.0, 3.0]), jnp.ones(1)).distances.round(3).tolist()
+        [0.5, 0.25]
+    """
+    return Shifted(*_named(shifted_inverses)(a, shifts, b))
+
+
+def shifted_inverses(a: Array, shifts: Array, b: Array) -> tuple[Array, Array, Array, Array]:
+    """Compute what `Shifted` holds."""
+    if len(b) > SMALL:
+        return _in_batches(a, shifts, b)
+    size, floor = len(b), jnp.finfo(a.dtype).eps
+    lower: list[list[Any]] = [[None] * size for _ in range(size)]
+    pivots: list[Any] = []
+    half: list[Any] = []
+    for i in range(size):
+        for j in range(i):
+            lower[i][j] = _less(a[i, j], [(lower[i][k], lower[j][k]) for k in range(j)]) * pivots[j]
+        whole = a[i, i] + shifts
+        # The floor acts only where rounding has eaten the pivot, as between two sensors that say the same.
+        left = jnp.maximum(_less(whole, [(entry, entry) for entry in lower[i][:i]]), floor * whole)
+        pivots.append(1.0 / jnp.sqrt(left))
+        half.append(_less(b[i], list(zip(lower[i][:i], half, strict=True))) * pivots[i])
+    pulls = list(half)
+    for i in reversed(range(size)):
+        pulls[i] = _less(half[i], [(lower[k][i], pulls[k]) for k in range(i + 1, size)]) * pivots[i]
+    distances = _more([(x, x) for x in half])
+    inverse = _gram(_inverted(lower, pivots))
+    entries = [jnp.stack([inverse[max(i, j)][min(i, j)] for j in range(size)]) for i in range(size)]
+    return jnp.stack(entries), jnp.stack(pulls), distances, jnp.stack(pivots)
+
+
+def weighted_inverses(inverse: Array, weights: Array) -> Array:
+    """Add matrices up, (M, M, K), each with its weight, (K,)."""
+    return by_halves(inverse * weights)  # type: ignore[no-any-return]
+
+
+def scattered_pulls(pulls: Array, weights: Array, zero: Array) -> Array:
+    """Compute Σ γ (u - ū)(u - ū)ᵀ + γ₀ ū ūᵀ with ū = Σ γ u, given the u, (M, K)."""
+    mean = by_halves(weights * pulls)
+    around = pulls - mean[:, None]
+    return matmul_symmetric(weights * around, transpose(around)) + zero * outer(mean, mean)
+
+
+def _in_batches(a: Array, shifts: Array, b: Array) -> tuple[Array, Array, Array, Array]:
+    """Do the same for what is too large for a line each."""
+    identity = jnp.broadcast_to(eye(len(b), a), (len(shifts), *a.shape))
+    lower = jax.lax.linalg.cholesky(a + shifts[:, None, None] * identity)
+    turned = jax.lax.linalg.triangular_solve(lower, identity, left_side=True, lower=True)
+    half = turned @ b
+    pulls = (turned * half[:, :, None]).sum(1)
+    inverse = jnp.moveaxis(jnp.swapaxes(turned, 1, 2) @ turned, 0, 2)
+    return inverse, pulls.T, (half**2).sum(1), jnp.diagonal(turned, axis1=1, axis2=2).T
+
+
+def _inverted(lower: list[list[Any]], pivots: list[Any]) -> list[list[Any]]:
+    """Invert a lower triangle: X L = I."""
+    size = len(pivots)
+    found = [[None] * size for _ in range(size)]
+    for j in reversed(range(size)):
+        found[j][j] = pivots[j]
+        for i in range(j + 1, size):
+            found[i][j] = -(_more([(found[i][k], lower[k][j]) for k in range(j + 1, i + 1)]) * pivots[j])
+    return found
+
+
+def _gram(turned: list[list[Any]]) -> list[list[Any]]:
+    """Multiply Xᵀ X, the lower half."""
+    size = len(turned)
+    return [[_more([(turned[k][i], turned[k][j]) for k in range(i, size)]) for j in range(i + 1)] for i in range(size)]
+
+
+def _less(start: Any, pairs: list[tuple[Any, Any]]) -> Any:
+    for a, b in pairs:
+        start = start - a * b
+    return start
+
+
+def _more(pairs: list[tuple[Any, Any]]) -> Any:
+    whole = pairs[0][0] * pairs[0][1]
+    for a, b in pairs[1:]:
+        whole = whole + a * b
+    return whole
+
+
+def _product(rows: Array) -> Array:
+    whole = rows[0]
+    for row in rows[1:]:
+        whole = whole * row
+    return whole
+
+
+def _named(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Leave the name of a function in the record of a trace, where native code looks for it."""
+    return jax.jit(function) if mode.straight_line else function

@@ -1,0 +1,126 @@
+"""Compile a whole loop into one CPU kernel.
+
+XLA's CPU runtime starts every fusion of a loop body as a kernel of its own, at about 40 ns each, which is most of the
+time of a small Kalman step. XLA can emit a called computation as one kernel instead, and does so by itself for tiny
+loops. Tagging our call the same way makes a filter of a few states 6-8 times faster, with the same bits (a sine or a
+dot in a user's function may differ in its last one), and quicker to compile. Where an operation has no place in such a
+kernel (a sort, a LAPACK call), the machine is not a CPU, or JAX is older than 0.7, the loop is compiled as usual.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+
+from wolf.numerics import jax_compat
+
+LARGEST = 4096  # entries of an intermediate array in the loop; more deserve kernels of their own
+LONGEST_DOT = 6  # side of a dot's operands; XLA hands larger ones to a library, which the kernel cannot call
+
+# What the kernel emitter was seen to compile (tests/test_fusion.py runs those that a model is likely to use).
+EMITTED = frozenset(
+    """
+    abs acos acosh add add_any and argmax argmin asin asinh atan atan2 atanh bessel_i0e bessel_i1e
+    bitcast_convert_type broadcast_in_dim cbrt ceil clamp concatenate cond convert_element_type copy copy_p cos cosh
+    cumprod cumsum custom_jvp_call custom_vjp_call digamma div dot_general dynamic_slice dynamic_update_slice eq erf
+    erf_inv erfc exp exp2 expand_dims expm1 floor gather ge gt integer_pow iota is_finite jit le lgamma log log1p
+    logistic lt max min mul ne neg nextafter not or pad pjit population_count pow random_bits random_fold_in random_seed
+    random_unwrap random_wrap real reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum rem reshape rev
+    round rsqrt scan select_n shift_left shift_right_arithmetic shift_right_logical sign sin sinh slice split sqrt
+    square squeeze stack stop_gradient sub tan tanh tile transpose unstack while xor
+    """.split()  # noqa: SIM905
+)
+
+# What becomes a call of LAPACK, of a library that shares its work out, or back into Python.
+LIBRARY_CALLS = frozenset(
+    """
+    cholesky cholesky_update eig eigh ffi_call fft geqrf hessenberg householder_product io_callback lu ormqr
+    pure_callback qr schur svd triangular_solve tridiagonal tridiagonal_solve
+    """.split()  # noqa: SIM905
+)
+
+
+def one_kernel(fn: Callable, *args: Any) -> Any:
+    """Call a function, compiled into one kernel if it can be.
+
+    Args:
+        fn: of pytrees of arrays; its loop runs on small arrays.
+        *args: for it.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> float(one_kernel(lambda x: jax.lax.fori_loop(0, 3, lambda i, x: 2 * x, x), jnp.ones(())))
+        8.0
+    """
+    from jax.extend.core import jaxpr_as_fun  # here: it brings a fifth of what importing wolf would cost
+
+    if jax.default_backend() != "cpu" or not jax_compat.CAN_TAG:
+        return fn(*args)
+    program, shapes = jax.make_jaxpr(fn, return_shape=True)(*args)
+    if not all(_fits(equation) for equation in _body_equations(program.jaxpr)):
+        return fn(*args)
+    first, *others = jax.jit(jaxpr_as_fun(program))(*jax.tree.leaves(args))
+    first = jax_compat.tag(first, xla_cpu_small_call="true", inlineable="false")
+    return jax.tree.unflatten(jax.tree.structure(shapes), [first, *others])
+
+
+def shares_out(program: Any) -> bool:
+    """Say whether a program hands parts of its work to XLA's pool of threads, and waits for them inside the pool.
+
+    A library call with a batch of matrices does. Two such programs at once take all threads of a small pool for
+    waiting, and wait for good.
+
+    Args:
+        program: a jaxpr.
+    """
+    calls = (equation for equation in _body_equations(program) if equation.primitive.name in LIBRARY_CALLS)
+    return any(_batch(call) > 1 for call in calls)
+
+
+def largest_factor(program: Any) -> int:
+    """Say how many rows the largest matrix has that LAPACK factorises or solves with; 0 if there is none.
+
+    Args:
+        program: a jaxpr.
+    """
+    calls = (equation for equation in _body_equations(program) if equation.primitive.name in LIBRARY_CALLS)
+    shapes = (var.aval.shape for call in calls for var in call.invars if hasattr(var.aval, "shape"))
+    return max((max(shape[-2:]) for shape in shapes if len(shape) > 1), default=0)
+
+
+def _batch(call: Any) -> float:
+    shapes = [var.aval.shape for var in call.invars if hasattr(var.aval, "shape")]
+    if call.primitive.name in ("fft", "ffi_call", "io_callback", "pure_callback"):  # what is inside is not known
+        return math.inf
+    return max((math.prod(shape[:-2]) for shape in shapes), default=1)
+
+
+def _fits(equation: Any) -> bool:
+    if equation.primitive.name == "dot_general":
+        return all(side <= LONGEST_DOT for var in equation.invars for side in var.aval.shape)
+    return equation.primitive.name in EMITTED and all(
+        getattr(var.aval, "size", 1) <= LARGEST for var in equation.outvars
+    )
+
+
+def _body_equations(program: Any) -> Iterator[Any]:
+    """Walk what a loop does, down through the calls in it; the loop itself may carry large arrays."""
+    for equation in program.eqns:
+        inner = [p for value in equation.params.values() for p in _programs(value)]
+        if not inner or equation.primitive.name not in EMITTED:
+            yield equation
+        for each in inner:
+            yield from _body_equations(each)
+
+
+def _programs(value: Any) -> Iterator[Any]:
+    for item in value if isinstance(value, tuple | list) else [value]:
+        item = getattr(item, "jaxpr", item)
+        if hasattr(item, "eqns"):
+            yield item
+
+
+def refused(error: jax.errors.JaxRuntimeError) -> bool:
+    """Say whether an error means that XLA could not emit the kernel after all."""
+    return any(word in str(error) for word in ("UNIMPLEMENTED", "materialize symbols"))

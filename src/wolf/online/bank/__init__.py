@@ -1,0 +1,1 @@
+"""Many online filters, one for each key."""

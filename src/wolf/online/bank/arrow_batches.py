@@ -1,0 +1,182 @@
+"""Arrow batches through a bank: what Spark, DuckDB, polars and files hand over, in pieces of any size."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from wolf import validation
+from wolf.beliefs.density import deviations
+from wolf.interfaces import Filter
+from wolf.online.bank.bank import Bank
+from wolf.online.bank.key_index import Coded
+from wolf.online.bank.step import Stepped
+from wolf.statespace import Model
+
+TEXTS = ("string", "large_string", "string_view")
+
+
+def filter_batches(
+    reader: Any,
+    model: Model | Bank,
+    method: str | Filter | None = None,
+    *,
+    key: str,
+    values: str | Sequence[str],
+    time: str | None = None,
+    step: float = 1.0,
+    level: float = 0.95,
+) -> Any:
+    """Filter rows of many keys, batch by batch, as they are asked for.
+
+    How rows are cut into batches changes nothing: each key is a filter of its own, which goes on from batch to batch.
+
+    Args:
+        reader: a `pyarrow.RecordBatchReader`, a table or a frame (anything with `__arrow_c_stream__`), or an iterator
+            of record batches.
+        model: fixed in time; or a `wolf.Bank`, whose filters go on.
+        method: as in `wolf.filter`.
+        key: name of the column that says whose a row is, of text or integers.
+        values: name of the column that is filtered, or names; null is missing.
+        time: name of the column of times: numbers, or time stamps, which count as seconds. As they come without it.
+        step: length of a step of the model, in the unit of the times.
+        level: probability of the intervals.
+
+    Returns:
+        A `pyarrow.RecordBatchReader` of the same rows with mean, lower, upper, weight and outlier; null in rows that
+        were not used, because they came late or twice.
+
+    Example:
+        >>> import pyarrow, wolf
+        >>> table = pyarrow.table({"id": ["a", "b", "a"], "v": [1.0, 5.0, None]})
+        >>> model = wolf.models.local_level(level_var=0.1, obs_var=1.0)
+        >>> out = wolf.filter_batches(table, model, key="id", values="v")
+        >>> out.schema.names, out.read_all().num_rows
+        (['id', 'v', 'mean', 'lower', 'upper', 'weight', 'outlier'], 3)
+    """
+    import pyarrow
+
+    bank = model if isinstance(model, Bank) else Bank(model, method)
+    if bank is model and method is not None:
+        raise ValueError("a bank has its method; leave method= out")
+    names = (values,) if isinstance(values, str) else tuple(values)
+    validation.positive_number("step", step)
+    reach = deviations(validation.level(level))
+    schema, batches = _open(reader)
+    check_columns(schema, bank, key, names, time)
+    added = name_results(bank.step([], np.empty((0, len(names)))), names, reach, set(schema.names))
+    for title, array in added.items():
+        schema = schema.append(pyarrow.field(title, pyarrow.from_numpy_dtype(array.dtype)))
+
+    def run() -> Iterator[Any]:
+        for batch in batches:
+            ys = np.column_stack([_floats(batch.column(name)) for name in names])
+            times = None if time is None else read_times(batch.column(time), time) / step
+            stepped = bank.step(_keys(batch.column(key), key), ys, times)
+            results = name_results(stepped, names, reach, set(batch.schema.names))
+            arrays = [pyarrow.array(array, mask=~stepped.used) for array in results.values()]
+            yield pyarrow.record_batch([*batch.columns, *arrays], schema=schema)
+
+    return pyarrow.RecordBatchReader.from_batches(schema, run())
+
+
+def name_results(stepped: Stepped, values: Sequence[str], reach: float, taken: set[str]) -> dict[str, np.ndarray]:
+    """Name what rows came to, as columns of a table.
+
+    Args:
+        stepped: from a bank.
+        values: names of what was measured; results of several carry them.
+        reach: half of an interval, in deviations.
+        taken: names that are there already.
+    """
+    results: dict[str, np.ndarray] = {}
+    if stepped.signal is not None and stepped.signal_variances is not None:
+        half = reach * np.sqrt(stepped.signal_variances)
+        ends = {"mean": stepped.signal, "lower": stepped.signal - half, "upper": stepped.signal + half}
+        for j, name in enumerate(values):
+            results |= {f"{name}_{kind}" if len(values) > 1 else kind: each[:, j] for kind, each in ends.items()}
+    else:
+        results |= {f"state_{j}": stepped.mean[:, j] for j in range(stepped.mean.shape[1])}
+    for kind, each in (("weight", stepped.weight), ("outlier", stepped.outlier)):
+        results |= {kind: each} if each.ndim == 1 else {f"{n}_{kind}": each[:, j] for j, n in enumerate(values)}
+    named = {}
+    for title, array in results.items():
+        while title in taken:
+            title = f"wolf_{title}"
+        named[title] = array
+    return named
+
+
+def _open(reader: Any) -> tuple[Any, Iterable[Any]]:
+    """Find the schema and the batches of whatever was given."""
+    import pyarrow
+
+    if isinstance(reader, pyarrow.RecordBatch):
+        return reader.schema, [reader]
+    if hasattr(reader, "__arrow_c_stream__"):
+        opened = pyarrow.RecordBatchReader.from_stream(reader)
+        return opened.schema, opened
+    if not isinstance(reader, Iterable) or isinstance(reader, str | bytes | dict):
+        raise ValueError(f"reader must give Arrow record batches; got {validation.told(reader)}")
+    batches = iter(reader)
+    first = next(batches, None)
+    if not isinstance(first, pyarrow.RecordBatch):
+        raise ValueError(f"reader must give Arrow record batches; got {validation.told(first)} first")
+    return first.schema, chain([first], batches)
+
+
+def check_columns(schema: Any, bank: Bank, key: str, names: tuple[str, ...], time: str | None) -> None:
+    """Refuse columns that are not there, or hold something else."""
+    from pyarrow import types
+
+    asked = [key, *names, *([] if time is None else [time])]
+    for name in asked:
+        if name not in schema.names:
+            raise ValueError(f"there is no column {name!r}; there are {', '.join(map(repr, schema.names))}")
+    if len(names) != bank.model.obs_dim:
+        raise ValueError(f"the model measures {bank.model.obs_dim}; values names {len(names)} columns")
+
+    def refuse(name: str, wanted: str, *tests: Any) -> None:
+        held = schema.field(name).type
+        held = held.value_type if types.is_dictionary(held) else held
+        if not any(test(held) for test in tests):
+            raise ValueError(f"{wanted}; {name!r} holds {held}")
+
+    numbers = types.is_floating, types.is_integer
+    refuse(key, "keys are text or integers", lambda held: str(held) in TEXTS, types.is_integer)
+    for name in names:
+        refuse(name, "values are numbers", *numbers, types.is_decimal)
+    if time is not None:
+        refuse(time, "times are numbers or time stamps", *numbers, types.is_timestamp, types.is_date)
+
+
+def _floats(column: Any) -> np.ndarray:
+    import pyarrow
+
+    return np.asarray(column.cast(pyarrow.float64()).fill_null(np.nan))
+
+
+def _keys(column: Any, name: str) -> np.ndarray | Coded:
+    """Read the keys of rows; text as few names and many numbers, since each name is looked up in Python."""
+    from pyarrow import types
+
+    if types.is_dictionary(column.type):
+        column = column.dictionary_decode()  # its dictionary may have names that no row has
+    if column.null_count:
+        raise ValueError(f"a row has no key: {name!r} holds a null; fill it, or leave such rows out")
+    if types.is_integer(column.type):
+        return np.asarray(column)
+    coded = column.dictionary_encode()
+    return Coded(coded.dictionary.to_pylist(), np.asarray(coded.indices))
+
+
+def read_times(column: Any, name: str) -> np.ndarray:
+    """Read numbers, or seconds since 1970."""
+    import pyarrow
+
+    if column.null_count:
+        raise ValueError(f"a row has no time: {name!r} holds a null; fill it, or leave such rows out")
+    if pyarrow.types.is_timestamp(column.type) or pyarrow.types.is_date(column.type):
+        return np.asarray(column.cast(pyarrow.timestamp("ns")).cast(pyarrow.int64())) / 1e9
+    return _floats(column)

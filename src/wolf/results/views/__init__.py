@@ -1,0 +1,1 @@
+"""Results as tables, data sets, text and HTML."""

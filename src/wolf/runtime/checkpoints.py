@@ -1,0 +1,190 @@
+"""Files that outlive a crash: numbers and text in `.npz`, never code, written whole or not at all."""
+
+import io
+import json
+import os
+import secrets
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from wolf.numerics.hashing import fingerprint
+from wolf.runtime import signals
+
+ZIP = b"PK\x03\x04"  # how an .npz file begins, as every zip file that is not empty
+
+
+def write(path: Path, header: dict[str, Any], arrays: dict[str, Any]) -> None:
+    """Write numbers and a header of JSON values to an `.npz` file, whole or not at all."""
+    packed = pack(header, arrays)
+    with atomic(path) as file:
+        file.write(packed)  # in one piece, without a copy
+
+
+def pack(header: dict[str, Any], arrays: dict[str, Any]) -> memoryview:
+    """Lay numbers and a header out as the bytes of an `.npz` file."""
+    text = np.frombuffer(json.dumps(header, default=repr).encode(), np.uint8)
+    whole = {"header": text} | {name: np.asarray(array) for name, array in arrays.items()}
+    buffer = io.BytesIO()
+    np.savez(buffer, checksum=_checksum(whole), **whole)
+    return buffer.getbuffer()
+
+
+def identity(model: Any, method: Any) -> dict[str, Any]:
+    """Tell models and methods apart in a header: by all that they hold, and without the code of their functions."""
+    things = {"model": model, "method": method}
+    both = {name: {"names": fingerprint(each, code=False), "all": fingerprint(each)} for name, each in things.items()}
+    return {"fingerprints": both, "python": list(sys.version_info[:2])}
+
+
+def check_identity(where: Any, header: dict[str, Any], model: Any, method: Any) -> None:
+    """Refuse what was made with another model or method; another Python has other code for the same function."""
+    mine = identity(model, method)
+    kind = "all" if header["python"] == mine["python"] else "names"
+    for name, prints in mine["fingerprints"].items():
+        if prints[kind] != header["fingerprints"][name][kind]:
+            raise ValueError(f"{where} was saved with another {name}; load it with the {name} that it was made with")
+
+
+@contextmanager
+def atomic(path: Path) -> Iterator[BinaryIO]:
+    """Open a file beside the target, flush it to disk and rename it: a reader sees the old file or the whole new one.
+
+    A link stays a link, and what it points to is replaced. A pipe or a device is written to as it is.
+
+    Args:
+        path: of the target.
+    """
+    if is_special(path):
+        with open(path, "wb") as file:
+            yield file
+        return
+    path = Path(os.path.realpath(path))
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; name a file in it")
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    signals.unfinished.add(str(beside))
+    try:
+        with beside.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except BaseException:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+        raise
+    finally:
+        signals.unfinished.discard(str(beside))
+    flush_folder(path.parent)
+
+
+def hold(path: Path, refusal: str) -> int | None:
+    """Keep other processes out, as long as this one lives or until the handle is closed; only POSIX has such locks.
+
+    Args:
+        path: of the file that stands for the right.
+        refusal: what to say if another process has it.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return None
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        with suppress(OSError):
+            os.close(handle)
+        raise ValueError(refusal) from None
+    return handle
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it, if it is not there; refuse a file in its place."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise ValueError(f"{folder} must be a folder, or a new name; a file is in its place") from None
+
+
+def is_special(path: str | Path) -> bool:
+    """Say whether a path leads to a pipe, a device or a socket: nothing that can be replaced or read twice.
+
+    Example:
+        >>> is_special("nowhere"), is_special(os.devnull)
+        (False, True)
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+def flush_folder(folder: Path) -> None:
+    """Put the new name on disk too; only POSIX lets a folder be opened for it."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _checksum(arrays: dict[str, np.ndarray]) -> np.ndarray:
+    return np.frombuffer(bytes.fromhex(fingerprint(arrays)), np.uint8)
+
+
+def read(path: Path, kind: str, version: int, fields: tuple[str, ...]) -> tuple[dict, dict[str, np.ndarray]]:
+    """Read what `write` wrote, or say what the file is instead."""
+    return _read(path, path.open, kind, version, fields)
+
+
+def unpack(
+    name: str, data: Any, kind: str, version: int, fields: tuple[str, ...]
+) -> tuple[dict, dict[str, np.ndarray]]:
+    """Read what `pack` laid out, or say what it is instead."""
+    return _read(name, lambda _: io.BytesIO(data), kind, version, fields)
+
+
+def _arrays(opened: Any) -> dict[str, np.ndarray]:
+    """Read the arrays of an `.npz` file; NumPy's own words for what is none tell people to allow code."""
+    if opened.read(len(ZIP)) != ZIP:
+        raise ValueError("it does not begin as an .npz file")
+    opened.seek(0)
+    try:
+        with np.load(opened, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except ValueError as error:
+        raise ValueError("something in it is no array of numbers") from error
+
+
+def _read(
+    path: Any, opener: Callable[[str], Any], kind: str, version: int, fields: tuple[str, ...]
+) -> tuple[dict, dict[str, np.ndarray]]:
+    try:
+        with opener("rb") as opened:
+            arrays = _arrays(opened)
+        checksum = arrays.pop("checksum", np.zeros(0))
+        sound = np.array_equal(checksum, _checksum(arrays))
+        header = dict(json.loads(arrays.pop("header").tobytes()))
+    except FileNotFoundError:
+        raise
+    except Exception as error:
+        raise ValueError(f"{path} is not a saved wolf filter, or it is damaged ({error})") from error
+    if header.get("format") != kind or header.get("version") != version:
+        raise ValueError(
+            f"{path} has format {header.get('format')} {header.get('version')}; this wolf reads {kind} {version}"
+        )
+    if not sound:
+        raise ValueError(f"{path} is damaged: what it holds is not what was written; use an older copy")
+    absent = [field for field in fields if field not in header]
+    if absent:
+        raise ValueError(f"{path} is damaged: its header lacks {', '.join(absent)}")
+    return header, arrays

@@ -1,0 +1,207 @@
+"""Twin experiments: draw a truth and its measurements, assimilate, and score against the truth.
+
+Long runs go in pieces, so that members need not be kept and progress can be told.
+"""
+
+import dataclasses
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from wolf import api, simulate, validation
+from wolf.diagnostics import metrics
+from wolf.engine.recorders import save_means
+from wolf.execution import validate
+from wolf.inference.filters import EnsembleFilter, EnsembleState
+from wolf.interfaces import Filter, Key
+from wolf.numerics.precision import as_key
+from wolf.results import count
+from wolf.simulate.processes import check_process
+from wolf.statespace import Model
+
+PIECE = 4_000_000  # numbers in the members of one piece of a run: 32 MB
+PATIENCE = 2.0  # seconds without a word before progress is told on a terminal
+BURN_IN = 0.1  # of the steps, left out of scores by default
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Twin:
+    """What came out of a twin experiment.
+
+    Attributes:
+        truth: (T, D).
+        measurements: (T, M).
+        outliers: (T,) bool, where the outlier process struck.
+        means: of the analysis, (T, D).
+        rmse: root mean square error over the states at each step, (T,).
+        spread: root mean variance over the states at each step, (T,); near the error if the filter knows itself.
+        crps: mean over the states at each step, (T,).
+        ranks: counts of the truth among the members after the burn-in, (N + 1,); None for filters without members.
+        weights: (T, M), or (T,) for a joint weight.
+        burn_in: steps that the scores leave out.
+        method: as run.
+        seconds: that the assimilation took.
+    """
+
+    truth: np.ndarray
+    measurements: np.ndarray
+    outliers: np.ndarray
+    means: np.ndarray
+    rmse: np.ndarray
+    spread: np.ndarray
+    crps: np.ndarray
+    ranks: np.ndarray | None
+    weights: np.ndarray
+    burn_in: int
+    method: Any
+    seconds: float
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """Mean error, spread and CRPS over time, after the burn-in."""
+        return {name: float(getattr(self, name)[self.burn_in :].mean()) for name in ("rmse", "spread", "crps")}
+
+    def __repr__(self) -> str:
+        """Tell the scores."""
+        shown = ", ".join(f"{name} {value:.4g}" for name, value in self.scores.items())
+        steps = count(len(self.truth), "step")
+        return f"Twin: {steps}, {self.outliers.sum()} with outliers; after {self.burn_in}: {shown}"
+
+
+def run(
+    model: Model,
+    method: str | Filter | None = None,
+    steps: int = 1000,
+    *,
+    key: Key,
+    outliers: Any = None,
+    data: simulate.Simulated | None = None,
+    initial: ArrayLike | None = None,
+    burn_in: int | None = None,
+    progress: bool | Callable[[int, int], None] | None = None,
+) -> Twin:
+    """Run a twin experiment.
+
+    Args:
+        model: draws the truth, and is what the filter believes.
+        method: as in `wolf.filter`.
+        steps: T.
+        key: seed or JAX key; one half draws truth and measurements, the other is the filter's.
+        outliers: a process from `wolf.simulate`; none without one.
+        data: truth and measurements from `wolf.simulate.trajectories`, to compare methods on the same ones.
+        initial: true state at time 0; drawn from the prior without one.
+        burn_in: steps that the scores leave out; default: a tenth.
+        progress: True or False to tell how far the run is, a function of (done, steps) to be told; on a terminal it is
+            told after two seconds unless switched off.
+
+    Example:
+        >>> import wolf
+        >>> model = wolf.models.lorenz96(8)
+        >>> result = run(model, wolf.methods.make("WoLF-ETKF", num_members=12), steps=40, key=0)
+        >>> result.ranks.sum() == 36 * 8
+        np.True_
+    """
+    import jax
+
+    validate.check_model(model)
+    validation.count("steps", steps)
+    validation.key(key, needed=True)
+    method = validate.resolve_method(method, model)
+    _check(model, data, progress, outliers, initial)
+    steps = steps if data is None else len(data.measurements)
+    burn_in = int(BURN_IN * steps) if burn_in is None else validation.whole("burn_in", burn_in)
+    if burn_in >= steps:
+        raise ValueError(f"burn_in must leave some of the {steps} steps; got {burn_in}")
+    data_key, filter_key = jax.random.split(as_key(key))
+    if data is None:
+        data = simulate.trajectory(model, steps, data_key, outliers, initial=initial)
+    tell, start, rows = _teller(progress), time.perf_counter(), []
+    ranks: Any = 0
+    pieces = _pieces(data.measurements, model, method)
+    length = len(pieces[0])
+    parts = api.filter_chunks(model, pieces, method=method, key=filter_key, save=_keep_members)
+    for number, part in enumerate(parts):
+        here = slice(number * length, min((number + 1) * length, steps))
+        truth = data.states[here]
+        saved = {name: values[: len(truth)] for name, values in part.saved.items()}
+        late = np.arange(steps)[here] >= burn_in
+        rows.append(_score(saved, truth))
+        if "members" in saved:
+            ranks = ranks + metrics.rank_histogram(saved["members"][late], truth[late])
+        tell(here.stop, steps)
+    joined = {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
+    return Twin(
+        data.states,
+        data.measurements,
+        data.outliers,
+        ranks=ranks if "members" in saved else None,
+        burn_in=burn_in,
+        method=method,
+        seconds=time.perf_counter() - start,
+        **joined,
+    )
+
+
+def _check(model: Model, data: Any, progress: Any, outliers: Any, initial: Any) -> None:
+    if data is not None and not isinstance(data, simulate.Simulated):
+        raise ValueError(f"data must be what wolf.simulate.trajectories returned; got {validation.told(data)}")
+    if not (progress is None or isinstance(progress, bool) or callable(progress)):
+        raise ValueError(
+            f"progress must be True, False or a function of (done, steps); got {validation.told(progress)}"
+        )
+    if outliers is not None:
+        check_process("outliers", outliers)
+    if initial is not None and validation.number_array("initial", initial).shape != (model.state_dim,):
+        raise ValueError(f"initial must have shape ({model.state_dim},); got {validation.told(initial)}")
+
+
+def _pieces(ys: np.ndarray, model: Model, method: Any) -> list[np.ndarray]:
+    """Cut measurements into pieces whose members fit in memory, all of one length: they compile once."""
+    size = (method.num_members if isinstance(method, EnsembleFilter) else 1) * model.state_dim
+    pieces = -(-len(ys) // max(1, PIECE // size))
+    length = -(-len(ys) // pieces)
+    padded = np.full((pieces * length, model.obs_dim), np.nan)
+    padded[: len(ys)] = ys
+    return np.split(padded, pieces)
+
+
+def _keep_members(state: Any, info: Any) -> dict[str, Any]:
+    members = isinstance(state, EnsembleState)
+    return save_means(state, info) | ({"members": state.members} if members else {"variances": state.variances})
+
+
+def _score(saved: dict[str, np.ndarray], truth: np.ndarray) -> dict[str, np.ndarray]:
+    means, weights = saved["means"], saved["weights"]
+    if "members" in saved:
+        variances, crps = saved["members"].var(1, ddof=1), metrics.ensemble_crps(saved["members"], truth)
+    else:
+        variances = saved["variances"]
+        crps = metrics.crps(means[:, None], (variances[..., None] * np.eye(truth.shape[1]))[:, None], truth[:, None])
+    return {
+        "means": means,
+        "rmse": np.sqrt(((means - truth) ** 2).mean(1)),
+        "spread": np.sqrt(variances.mean(1)),
+        "crps": crps.mean(1),
+        "weights": weights,
+    }
+
+
+def _teller(progress: Any) -> Callable[[int, int], None]:
+    """Make the function that is told how far a run is."""
+    if callable(progress):
+        return progress
+    start = time.perf_counter()
+    on_terminal = sys.stderr.isatty()
+
+    def tell(done: int, steps: int) -> None:
+        waited = time.perf_counter() - start
+        if progress or (progress is None and on_terminal and waited > PATIENCE):
+            left = waited * (steps - done) / done
+            end = "\n" if done == steps or not on_terminal else ""
+            print(f"\r{done}/{steps} steps, {waited:.0f} s, about {left:.0f} s left ", end=end, file=sys.stderr)
+
+    return tell

@@ -1,0 +1,89 @@
+"""A model in another form: covariances as matrices or as variances, which of its arrays vary in time."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from wolf.beliefs import Gaussian
+from wolf.statespace.array_fields import replace, varies
+from wolf.statespace.linear import LinearModel
+from wolf.statespace.nonlinear import StateSpaceModel
+from wolf.statespace.parameters import ParameterModel
+
+STEPS_AHEAD = 16  # in which a state that is not measured itself may come to be seen
+
+Model = StateSpaceModel | LinearModel | ParameterModel
+
+
+def with_matrices(model: Any) -> Any:
+    """Write covariances that were given as variances out as matrices."""
+    return _map_covs(model, lambda cov: np.diag(cov) if cov.ndim == 1 else cov)
+
+
+def with_variances(model: Any) -> Any:
+    """Keep only the variances of covariances that are diagonal."""
+
+    def slim(cov: Any) -> Any:
+        fixed = cov.ndim == 2 and isinstance(cov, np.ndarray)
+        return np.diagonal(cov).copy() if fixed and not np.any(cov - np.diag(np.diagonal(cov))) else cov
+
+    return _map_covs(model, slim)
+
+
+def prior_width(model: Any) -> float:
+    """Compare the prior of the first measurements with their noise: the largest tr(R⁻¹ H (P + Q) Hᵀ) of a few steps.
+
+    Returns:
+        0 for a model of functions, or one whose numbers are not known yet.
+
+    Example:
+        >>> eye = np.eye(1)
+        >>> prior_width(LinearModel(None, eye, eye, 0.01 * eye, [0.0], 4.0 * eye))
+        500.0
+    """
+    if not isinstance(model, LinearModel):
+        return 0.0
+    leaves = (np.eye(model.state_dim) if model.F is None else model.F, model.H, model.R, model.cov, model.Q)
+    if not all(isinstance(leaf, np.ndarray) for leaf in leaves):
+        return 0.0
+    forward, seen, noise, prior, drift = (np.diag(a) if a.ndim == 1 else a[0] if a.ndim == 3 else a for a in leaves)
+    ahead = [seen]
+    with np.errstate(all="ignore"):
+        for _ in range(min(model.state_dim, STEPS_AHEAD) - 1):
+            ahead.append(ahead[-1] @ forward)
+        each = np.stack(ahead)
+        widths = (np.linalg.solve(noise, each) * (each @ (prior + drift))).sum((1, 2))  # tr(R⁻¹ A Aᵀ), each a sum
+    return float(max(0.0, *widths.tolist()))
+
+
+def own_noise(model: Any) -> Callable | None:
+    """Find the `draw(x, key)` of dynamics that have noise of their own; None for the usual additive noise."""
+    return getattr(model.dynamics, "draw", None)
+
+
+def is_curved(model: Any) -> bool:
+    """Say whether states live on a curved space: whether the dynamics have `retract(x, step)` and `between(x, other)`.
+
+    Example:
+        >>> is_curved(LinearModel(None, np.eye(1), np.eye(1), np.eye(1), [0.0], np.eye(1)))
+        False
+    """
+    return hasattr(model.dynamics, "retract") and hasattr(model.dynamics, "between")
+
+
+def _map_covs(model: Any, change: Callable) -> Any:
+    if isinstance(model, ParameterModel):
+        return model
+    if model.linear:
+        return replace(model, Q=change(model.Q), R=change(model.R), cov=change(model.cov))
+    prior = Gaussian(model.prior.mean, change(model.prior.cov))
+    return replace(model, dynamics_cov=change(model.dynamics_cov), obs_cov=change(model.obs_cov), prior=prior)
+
+
+def time_axes(model: Model) -> dict[str, int]:
+    """Find which arrays have a time axis, and how long it is."""
+    if isinstance(model, ParameterModel):
+        return {}
+    names = ("F", "H", "Q", "R", "B") if model.linear else ("dynamics_cov", "obs_cov")
+    return {name: len(getattr(model, name)) for name in names if varies(getattr(model, name))}
