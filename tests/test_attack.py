@@ -18,7 +18,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def ys(model):
-    return wolf.simulate.trajectories(model, STEPS, key=4).measurements
+    return wolf.simulate.trajectory(model, STEPS, key=4).measurements
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,7 @@ def test_one_error_stays_below_the_certificate_and_comes_near_it(method, model, 
 @pytest.mark.slow
 def test_attack_finds_the_lock_out_of_a_hard_gate(tracking):
     """A few errors inside the gate carry it off, and it rejects the truth from then on: damage without an end."""
-    ys = wolf.simulate.trajectories(tracking, 120, key=3).measurements
+    ys = wolf.simulate.trajectory(tracking, 120, key=3).measurements
     found = wolf.attack(tracking, "WoLF-TMD", ys, 4)
     assert found.damage[-1] > 20.0
     assert found.sizes.max() < 20.0

@@ -138,7 +138,7 @@ def test_simulated_attitudes_move_by_noise_in_body_axes_and_stay_rotations():
     steps, rate = 2000, np.array([0.0, 0.0, 3.0])
     wide = wolf.Gaussian(np.r_[0.0, 0.0, 3.0, np.zeros(3)], np.diag([4.0] * 3 + [0.01] * 3))
     turning = model(prior=wide, bias_var=1e-6)
-    data = wolf.simulate.trajectories(turning, steps, key=0, inputs=np.tile(rate, (steps, 1)))
+    data = wolf.simulate.trajectory(turning, steps, key=0, inputs=np.tile(rate, (steps, 1)))
     turned, bias = Rotation.from_rotvec(np.array(data.states[:, :3])), data.states[:, 3:]
     assert np.max(turned.magnitude()) <= np.pi
     assert np.max(np.linalg.norm(data.states[:, :3], axis=1)) <= np.pi + 1e-12

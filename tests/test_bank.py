@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import wolf
-from wolf.online.bank.key_index import Directory
+from wolf.online.bank.key_index import KeyIndex
 from wolf.online.bank.text_index import TextTable, fit, suits
 
 pytest.importorskip("llvmlite")
@@ -255,7 +255,7 @@ STEPS = st.lists(
 @given(STEPS)
 def test_a_directory_finds_what_a_dictionary_finds(steps):
     """Also lists and arrays that are the last ones, after keys were dropped and came back in other rows."""
-    held, plain = Directory(), {}
+    held, plain = KeyIndex(), {}
     for i, (drops, keys, as_array) in enumerate(steps):
         if drops:
             for key in keys:
@@ -276,7 +276,7 @@ def test_a_directory_finds_what_a_dictionary_finds(steps):
 
 
 def test_what_equals_no_text_is_not_found_among_text():
-    held = Directory()
+    held = KeyIndex()
     held.put(["a", "1"], [0, 1])
     assert held.find(["a", 1]) is None
     assert held.find([]) is None
@@ -304,7 +304,7 @@ def test_what_an_array_cannot_hold_is_not_for_a_table():
     assert fit(["a", "b"])
     assert not any(map(fit, ([], ["a", 1], ["a\0", "a"], ["a" * 65])))
     assert not suits(np.array(["a" * 65]))
-    held = Directory()
+    held = KeyIndex()
     held.put(["a\0", "a"], [0, 1])
     for _ in range(3):
         assert held.find(np.array(["a", "a"])).tolist() == [1, 1]

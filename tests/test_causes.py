@@ -131,7 +131,7 @@ def test_hardly_any_clean_series_has_a_cause_by_the_default(bench):
 
 def test_a_bias_of_one_sensor_among_several_is_no_level_shift():
     """The others tell, even if it lasts to the end; where all move it is a level shift."""
-    ys = wolf.simulate.trajectories(SENSORS, STEPS, key=1).measurements.copy()
+    ys = wolf.simulate.trajectory(SENSORS, STEPS, key=1).measurements.copy()
     alone, together = ys.copy(), ys.copy()
     alone[200:, 1] += 8.0
     together[200:] += 8.0

@@ -36,7 +36,7 @@ def skewed():
 
 @pytest.fixture(scope="module")
 def skewed_ys(skewed):
-    return wolf.simulate.trajectories(skewed, 40, key=5).measurements
+    return wolf.simulate.trajectory(skewed, 40, key=5).measurements
 
 
 @pytest.fixture(scope="module")
@@ -329,7 +329,7 @@ def test_curve_in_one_dimension_is_what_a_scalar_optimiser_finds(level):
 def test_every_gaussian_method_is_certified(name, level):
     """The paper's theorem as a table: every weight bounds the influence, and what has none does not."""
     method = wolf.methods.make(name)
-    if method.needs.key or name == "OGD":
+    if method.requirements.key or name == "OGD":
         pytest.skip("no Gaussian filter")
     found = wolf.certify(level, method, ys=np.array([0.5, -0.3, 0.2, 0.1]), trials=0)["influence"]
     if name.startswith("WoLF"):
@@ -357,7 +357,7 @@ def test_what_a_won_vote_does_is_said_and_is_what_the_filter_does():
 @pytest.fixture(scope="module")
 def default(level):
     """The default along a series: its measurements, and its certificate."""
-    ys = wolf.simulate.trajectories(level, 40, key=5).measurements
+    ys = wolf.simulate.trajectory(level, 40, key=5).measurements
     return ys, wolf.certify(level, "Adaptive", ys=ys, trials=0)
 
 

@@ -96,7 +96,7 @@ def test_longest_bounds_pieces_and_gaps_say_nothing():
 
 
 def test_changes_are_told_in_a_line():
-    one = wolf.Changes(np.array([2]), np.array([0.0, 0.1, 0.9, 0.0]), -5.0)
+    one = wolf.Changepoints(np.array([2]), np.array([0.0, 0.1, 0.9, 0.0]), -5.0)
     assert repr(one) == "Changes: 1 change in 4 steps at 2 (90%)"
 
 

@@ -21,7 +21,7 @@ from wolf.numerics.pytree import cast, from_dict, to_dict
 # Ensembles have a contract of their own: tests/test_ensemble.py.
 NAMES = [name for name in wolf.methods.names() if not isinstance(wolf.methods.make(name), wolf.EnsembleFilter)]
 STEPS = 12
-DRAWN = {name for name in NAMES if wolf.methods.make(name).needs.key}
+DRAWN = {name for name in NAMES if wolf.methods.make(name).requirements.key}
 PLAIN = {"KF", "EKF", "IEKF", "UKF", "CKF", "GHKF"}  # a gross error moves them as far as it likes
 BOUNDED = {"OGD", "PF", "IMM"}  # not robust, but a step cannot move them far
 SIZES_TRAIL = {
@@ -95,7 +95,7 @@ def hyper(name, c=3.0):
 
 
 def needs_linear(name):
-    return wolf.methods.make(name).needs.linear
+    return wolf.methods.make(name).requirements.linear
 
 
 def scaled(model, q, r):
@@ -111,7 +111,7 @@ def parts(name):
     """List the kinds of things that a row is made of; the sigma points of one rule are those of another."""
     method = wolf.methods.make(name)
     noise = method.noise
-    kinds = [method, noise, getattr(noise, "rule", None), method.moments]
+    kinds = [method, noise, getattr(noise, "rule", None), method.linearization]
     return {type(kind).__name__ for kind in kinds} - {"Cubature", "GaussHermite"}
 
 
@@ -245,7 +245,7 @@ def test_config_is_printable_comparable_hashable_and_storable(name):
 @each_short_row
 @pytest.mark.parametrize("model", [LEVEL, RADAR], ids=["level", "radar"])
 def test_every_method_runs_on_every_kind_of_model(name, model):
-    data = wolf.simulate.trajectories(model, 20, key=3, initial=model.prior.mean)
+    data = wolf.simulate.trajectory(model, 20, key=3, initial=model.prior.mean)
     if needs_linear(name) and not model.linear:
         with pytest.raises(ValueError, match="needs a linear model; for functions use"):
             wolf.filter(model, data.measurements, method=name)
@@ -264,7 +264,7 @@ def test_every_method_runs_on_every_kind_of_model(name, model):
 @each_method
 @pytest.mark.parametrize("model", [LEVEL, RADAR], ids=["level", "radar"])
 def test_many_series_agree_with_one_for_every_method(name, model):
-    data = wolf.simulate.trajectories(model, 20, key=3, initial=model.prior.mean)
+    data = wolf.simulate.trajectory(model, 20, key=3, initial=model.prior.mean)
     if name in DRAWN or (needs_linear(name) and not model.linear):
         pytest.skip("other draws for each series, or refused")
     one = wolf.filter(model, data.measurements, method=name, save="means").means

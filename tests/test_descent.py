@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 import wolf
-from wolf.fitting.objective import Problem
+from wolf.fitting.objective import Objective
 from wolf.fitting.optimizer import asking, descend, drive
 from wolf.fitting.transforms import Transform
 
@@ -109,7 +109,7 @@ def test_scores_of_many_points_are_those_of_the_filter(two_part):
     ys = np.cumsum(rng.normal(size=(2, 60, 1)), axis=1) + rng.normal(size=(2, 60, 1))
     ys[0, 7], ys[1, 20], ys[0, 30] = np.nan, 1e300, 90.0
     transform = Transform({"level_var": 1.0, "season_var": 0.1, "obs_var": 1.0}, {})
-    problem = Problem(seasonal, transform, ys, None, None, two_part, False)
+    problem = Objective(seasonal, transform, ys, None, None, two_part, False)
     next(problem.questions(1, 0))
     assert problem.batch is not None
     free = np.concatenate([transform.start + 0.3, [-3.0, 4.0]]) if two_part else transform.start + 0.3

@@ -10,7 +10,7 @@ import pytest
 
 import wolf
 from wolf.engine import scan
-from wolf.engine.measurements import clean, is_wild
+from wolf.engine.measurements import clean, is_unusable
 
 ROOT = Path(wolf.__file__).parent
 CALLERS = (
@@ -68,6 +68,6 @@ def test_is_wild_agrees_for_numpy_jax_and_the_driver(x64, dtype):
     edge = np.finfo(dtype).max ** 0.5
     values = np.array([0.0, -1.0, edge, -edge, np.nextafter(edge, edge * 2), np.inf, -np.inf, np.nan], dtype)
     expected = [False, False, False, False, True, True, True, False]
-    assert is_wild(values).tolist() == is_wild(jnp.asarray(values)).tolist() == expected
-    assert is_wild(values.astype("float64"), dtype).tolist() == expected
+    assert is_unusable(values).tolist() == is_unusable(jnp.asarray(values)).tolist() == expected
+    assert is_unusable(values.astype("float64"), dtype).tolist() == expected
     np.testing.assert_array_equal(clean(jnp.asarray(values)).observed, ~(np.array(expected) | np.isnan(values)))

@@ -297,7 +297,7 @@ def test_near_observations_are_all_that_a_taper_leaves():
 
 @rows(NAMES)
 def test_it_runs_follows_the_truth_and_repeats(name, tracking):
-    data = wolf.simulate.trajectories(tracking, STEPS, key=3)
+    data = wolf.simulate.trajectory(tracking, STEPS, key=3)
     ys = data.measurements.copy()
     ys[5], ys[9, 1] = np.nan, np.nan
     out, again = (wolf.filter(tracking, ys, method=name, key=1) for _ in range(2))
@@ -371,7 +371,7 @@ def test_pure_layer_keeps_the_dtype_and_promotes_nothing(name, dtype, tracking, 
 
 
 def test_step_scan_chunks_and_online_agree(tracking, tmp_path):
-    ys = wolf.simulate.trajectories(tracking, 24, key=3, outliers=wolf.simulate.StudentT(3.0)).measurements
+    ys = wolf.simulate.trajectory(tracking, 24, key=3, outliers=wolf.simulate.StudentT(3.0)).measurements
     method = wolf.methods.make("WoLF-ETKF", num_members=12, inflation=ensembles.Adaptive())
     out = wolf.filter(tracking, ys, method=method, key=5)
     parts = list(wolf.filter_chunks(tracking, (ys[:12], ys[12:]), method=method, key=5, save="all"))
@@ -409,7 +409,7 @@ def test_variances_and_diagonal_matrices_are_the_same_model(rng):
     assert wolf.smooth(slim, a).means.shape == (12, 3)
     assert wolf.forecast(slim, a, 3).means.shape == (3, 3)
     assert wolf.Online(slim, "EKF").step(ys[0]).weight == 1
-    first, second = (wolf.simulate.trajectories(model, 5, key=0) for model in (slim, full))
+    first, second = (wolf.simulate.trajectory(model, 5, key=0) for model in (slim, full))
     np.testing.assert_allclose(first.measurements, second.measurements, rtol=1e-9)
 
 

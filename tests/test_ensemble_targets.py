@@ -55,8 +55,8 @@ def test_lorenz63_reaches_its_target():
 def test_outliers_hurt_the_plain_filter_and_not_the_robust_one():
     """The paper's contamination on 40 states, one program for both."""
     model = wolf.models.lorenz96(40)
-    outliers = wolf.simulate.EachSensor(wolf.simulate.Replaced(prob=0.002, value=100.0))
-    data = wolf.simulate.trajectories(model, 400, key=2, outliers=outliers)
+    outliers = wolf.simulate.EachSensor(wolf.simulate.ReplacedMeasurements(prob=0.002, value=100.0))
+    data = wolf.simulate.trajectory(model, 400, key=2, outliers=outliers)
     never = wolf.MahalanobisIMQ(c=np.inf, metric="S")
 
     def score(weight):
@@ -153,19 +153,19 @@ def test_a_twin_takes_filters_without_members():
 
 def test_sensors_are_struck_one_by_one():
     model = wolf.models.lorenz96(8)
-    process = wolf.simulate.EachSensor(wolf.simulate.Replaced(prob=0.1, value=100.0), sensors=(1, 4))
-    ys = wolf.simulate.trajectories(model, 500, key=0, outliers=process).measurements
+    process = wolf.simulate.EachSensor(wolf.simulate.ReplacedMeasurements(prob=0.1, value=100.0), sensors=(1, 4))
+    ys = wolf.simulate.trajectory(model, 500, key=0, outliers=process).measurements
     struck = ys == 100.0
     assert set(np.flatnonzero(struck.any(0))) == {1, 4}
     np.testing.assert_allclose(struck[:, [1, 4]].mean(), 0.1, atol=0.03)
     assert (struck[:, 1] != struck[:, 4]).any()
-    spikes = wolf.simulate.trajectories(model, 500, key=0, outliers=wolf.simulate.Spikes(prob=0.1, size=10.0))
+    spikes = wolf.simulate.trajectory(model, 500, key=0, outliers=wolf.simulate.Spikes(prob=0.1, size=10.0))
     np.testing.assert_allclose(spikes.outliers.mean(), 0.1, atol=0.05)
 
 
 def test_pictures_of_a_twin_can_be_drawn(tmp_path):
     model = wolf.models.lorenz96(8)
-    outliers = wolf.simulate.EachSensor(wolf.simulate.Replaced(prob=0.02, value=100.0))
+    outliers = wolf.simulate.EachSensor(wolf.simulate.ReplacedMeasurements(prob=0.02, value=100.0))
     run = wolf.twin.run(model, wolf.methods.make("WoLF-ETKF", num_members=6), 30, key=0, outliers=outliers)
     for figure in (
         wolf.plots.hovmoller(run, start=5, dt=0.05),

@@ -499,13 +499,15 @@ def test_every_help_has_an_example():
 
 @settings(max_examples=30)
 @given(st.lists(st.datetimes(datetime(1700, 1, 1), datetime(2200, 1, 1)), min_size=1, max_size=5), st.integers(2, 6))
-def test_parts_of_dates_are_put_together_and_taken_apart(moments, count):
+def test_parts_of_dates_are_put_together_and_taken_apart(linearization, count):
     units = ("year", "month", "day", "hour", "minute", "second")[:count]
     blank = {"day": 1, "hour": 0, "minute": 0, "second": 0, "microsecond": 0}
-    moments = [each.replace(**{unit: first for unit, first in blank.items() if unit not in units}) for each in moments]
-    parts = {unit: [getattr(each, unit) for each in moments] for unit in units}
+    linearization = [
+        each.replace(**{unit: first for unit, first in blank.items() if unit not in units}) for each in linearization
+    ]
+    parts = {unit: [getattr(each, unit) for each in linearization] for unit in units}
     axis = io.parts_axis(io.Table("some.csv", pa.table(parts), "csv", ",", lambda: iter(())), units)
-    expected = np.array(moments, "datetime64[s]") - np.datetime64(moments[0], "s")
+    expected = np.array(linearization, "datetime64[s]") - np.datetime64(linearization[0], "s")
     np.testing.assert_array_equal(axis.stamps, expected.astype(float))
     assert io.write_parts(axis, axis.stamps, units) == parts
 

@@ -26,7 +26,7 @@ def track_model():
 def faulty(model, cause, seed):
     """A simulated series with one kind of fault, and where it is."""
     rng = np.random.default_rng(seed)
-    ys = wolf.simulate.trajectories(model, STEPS, key=seed).measurements.copy()
+    ys = wolf.simulate.trajectory(model, STEPS, key=seed).measurements.copy()
     deviation = np.sqrt(model.R[0, 0])
     where = np.zeros(STEPS, bool)
     if cause == "outlier":
@@ -70,7 +70,7 @@ def test_known_causes_are_found(cause, method, make):
 def test_clean_data_have_nothing_but_false_alarms():
     model, found = level_model(), Counter()
     for seed in range(30):
-        ys = wolf.simulate.trajectories(model, STEPS, key=100 + seed).measurements
+        ys = wolf.simulate.trajectory(model, STEPS, key=100 + seed).measurements
         found.update(finding.kind for finding in wolf.explain(wolf.filter(model, ys, method="WoLF-TMD")))
     assert found["false alarm"] > 10  # a gate that keeps 95 % refuses about one clean measurement in a hundred
     assert found["jump"] == found["stuck"] == found["biased"] == 0
@@ -80,7 +80,7 @@ def test_clean_data_have_nothing_but_false_alarms():
 def test_one_faulty_sensor_of_three_is_named():
     """Weighed one by one, the other two tell that it is biased, while it lasts and to the end of the series."""
     model = wolf.LinearModel(None, np.ones((3, 1)), [[0.05]], np.eye(3), [0.0], [[1.0]])
-    ys = wolf.simulate.trajectories(model, STEPS, key=1).measurements.copy()
+    ys = wolf.simulate.trajectory(model, STEPS, key=1).measurements.copy()
     ys[60:90, 1] += 20.0
     found = wolf.explain(wolf.filter(model, ys, method="WoLF-PerCoordinate"))
     kinds = Counter((finding.sensor, finding.kind) for finding in found)
@@ -100,7 +100,7 @@ def test_jump_says_where_the_state_went():
 
 def test_missing_and_infinite_values_are_named():
     model = track_model()
-    ys = wolf.simulate.trajectories(model, 60, key=0).measurements.copy()
+    ys = wolf.simulate.trajectory(model, 60, key=0).measurements.copy()
     ys[10:13] = np.nan
     ys[20, 1] = np.nan
     ys[30] = np.inf
@@ -117,7 +117,7 @@ def test_missing_and_infinite_values_are_named():
 def test_rounded_values_are_not_called_stuck():
     """Where neighbours are often equal, a run of equal values is no evidence; a long one is."""
     model = level_model()
-    ys = np.round(wolf.simulate.trajectories(model, STEPS, key=2).measurements)
+    ys = np.round(wolf.simulate.trajectory(model, STEPS, key=2).measurements)
     ys[50:53] += 15.0
     ys[50:53] = ys[50]
     kinds = {finding.step: finding.kind for finding in wolf.explain(wolf.filter(model, ys))}
@@ -136,7 +136,7 @@ def test_single_precision_finds_the_same():
 
 def test_end_of_the_series_is_unclear_until_more_is_known():
     model = track_model()
-    ys = wolf.simulate.trajectories(model, 60, key=4).measurements.copy()
+    ys = wolf.simulate.trajectory(model, 60, key=4).measurements.copy()
     ys[-1] += 100.0
     assert [finding.kind for finding in wolf.explain(wolf.filter(model, ys))][-1] == "unclear"
 
@@ -156,7 +156,7 @@ def test_inputs_and_either_order_of_steps_are_followed():
     model = wolf.LinearModel([[1.0]], [[1.0]], [[0.05]], [[1.0]], [0.0], [[1.0]], B=[[1.0]])
     us = np.zeros((STEPS, 1))
     us[80] = 40.0
-    truth = wolf.simulate.trajectories(model, STEPS, key=6, inputs=us).measurements
+    truth = wolf.simulate.trajectory(model, STEPS, key=6, inputs=us).measurements
     for update_first, inputs in ((False, us), (True, np.roll(us, -1, axis=0))):
         ys = truth.copy()
         ys[79] += 30.0

@@ -68,7 +68,7 @@ def test_a_library_of_it_has_the_numbers_of_python_on_mad_data(method, tmp_path)
     ys = 30 * np.random.default_rng(0).standard_cauchy((400, 2))
     ys[::17, 0], ys[5::31], ys[50], ys[60] = np.nan, np.nan, np.inf, 1e300
     ys[200:] += 1000.0
-    out = wolf.filter(TRACK, ys, method=method, engine="native")
+    out = wolf.filter(TRACK, ys, method=method, backend="native")
     pointer = ctypes.c_void_p
     library.tracker_init(pointer(state.ctypes.data))
     for t, y in enumerate(np.ascontiguousarray(ys)):

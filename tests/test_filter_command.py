@@ -414,7 +414,7 @@ def test_long_series_are_chunked_and_fitted_on_a_sample(folder, monkeypatch):
     from wolf.cleaning import runs
 
     model = wolf.models.local_level(0.1, 1.0, wolf.Gaussian([0.0], [[1.0]]))
-    ys = wolf.simulate.trajectories(model, 1000, 1, wolf.simulate.Additive(0.05, -50.0, 50.0)).measurements
+    ys = wolf.simulate.trajectory(model, 1000, 1, wolf.simulate.Additive(0.05, -50.0, 50.0)).measurements
     Path("long.csv").write_text("\n".join(["value", *map(cell, ys[:, 0])]))
     known = ("--set", "level_var=0.1", "--set", "obs_var=1")
     invoke("filter", "long.csv", "--out", "whole.csv", "--live", *known)

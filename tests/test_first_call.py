@@ -17,7 +17,7 @@ import pytest
 import wolf
 from wolf.numerics.precision import precision
 from wolf.runtime import compilation_cache, signals
-from wolf.runtime.gc_pause import uncollected
+from wolf.runtime.gc_pause import gc_paused
 
 FILTER = "import wolf, numpy as np; m = wolf.models.local_level(level_var=0.1, obs_var=1.0); "
 FILTER += "print(wolf.filter(m, np.arange(50.0), engine='xla').means.sum().hex())"
@@ -151,14 +151,14 @@ def test_other_programs_end_as_they_always_do():
 
 
 def test_imports_leave_the_collector_as_it_was():
-    with pytest.raises(ImportError), uncollected():
+    with pytest.raises(ImportError), gc_paused():
         import_module("wolf.nothing")
     assert gc.isenabled()
-    with uncollected():
+    with gc_paused():
         assert not gc.isenabled()
     gc.disable()
     try:
-        with uncollected():
+        with gc_paused():
             pass
         assert not gc.isenabled()
     finally:
@@ -169,7 +169,7 @@ def test_what_somebody_froze_stays_frozen():
     gc.freeze()
     try:
         frozen = gc.get_freeze_count()
-        with uncollected():
+        with gc_paused():
             assert gc.isenabled()
         assert gc.get_freeze_count() >= frozen > 0
     finally:

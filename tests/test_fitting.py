@@ -10,9 +10,9 @@ import wolf
 from wolf.fitting import student_score
 from wolf.fitting.affine_in_parameters import AffineArrays
 from wolf.fitting.initial_values import difference_var
-from wolf.fitting.objective import Problem
+from wolf.fitting.objective import Objective
 from wolf.fitting.transforms import Transform
-from wolf.inference.noise import TwoPart
+from wolf.inference.noise import ContaminatedGaussian
 
 STEPS = 10_000
 PRIOR = wolf.Gaussian([0.0], [[1.0]])
@@ -24,7 +24,7 @@ def level_model(level_var, obs_var):
 
 def readings(prob, seed, steps=STEPS):
     outliers = wolf.simulate.Additive(prob, -50.0, 50.0)
-    return wolf.simulate.trajectories(level_model(0.1, 1.0), steps, seed, outliers).measurements
+    return wolf.simulate.trajectory(level_model(0.1, 1.0), steps, seed, outliers).measurements
 
 
 @pytest.mark.thorough
@@ -45,7 +45,7 @@ def test_the_gaussian_score_is_not_robust():
 
 @pytest.mark.parametrize("process", [wolf.simulate.Additive(0.1, 0.0, 10.0), wolf.simulate.Additive(0.05, -1e6, 1e6)])
 def test_small_one_sided_and_huge_outliers_do_not_spoil_the_fit(process):
-    ys = wolf.simulate.trajectories(level_model(0.1, 1.0), STEPS, 5, process).measurements
+    ys = wolf.simulate.trajectory(level_model(0.1, 1.0), STEPS, 5, process).measurements
     found = wolf.fit(level_model, ys, restarts=0)
     assert found.parameters["obs_var"] == pytest.approx(1.0, rel=0.1)
     assert found.parameters["level_var"] == pytest.approx(0.1, rel=0.2)
@@ -53,7 +53,7 @@ def test_small_one_sided_and_huge_outliers_do_not_spoil_the_fit(process):
 
 def test_huge_outliers_on_a_quiet_level_do_not_trap_the_search():
     quiet = level_model(0.001, 1.0)
-    ys = wolf.simulate.trajectories(quiet, 1000, 3, wolf.simulate.Additive(0.08, -1e4, 1e4)).measurements
+    ys = wolf.simulate.trajectory(quiet, 1000, 3, wolf.simulate.Additive(0.08, -1e4, 1e4)).measurements
     found = wolf.fit(wolf.models.local_level, ys)  # there is a local optimum where the level follows every reading
     assert found.parameters["obs_var"] == pytest.approx(1.0, rel=0.2)
 
@@ -95,7 +95,7 @@ def test_a_vague_prior_does_not_draw_the_fit_away_from_the_diffuse_likelihood(rn
 @pytest.mark.parametrize("affine", [False, True])
 def test_slope_is_the_derivative_of_the_score(affine):
     transform = Transform({"level_var": 0.3, "obs_var": 2.0}, {})
-    problem = Problem(level_model, transform, readings(0.1, 1, 200), None, None, True, False, affine)
+    problem = Objective(level_model, transform, readings(0.1, 1, 200), None, None, True, False, affine)
     free = np.array([-1.0, 0.5, -2.0, 3.0])
     slope = problem.loss(free)[1]
     for k, step in enumerate(1e-4 * np.eye(4)):
@@ -123,7 +123,7 @@ def test_what_is_no_sum_of_its_parameters_is_refused():
 
 def test_one_kernel_and_the_usual_loop_have_the_same_score():
     transform = Transform({"level_var": 0.3, "obs_var": 2.0}, {})
-    problem = Problem(level_model, transform, readings(0.1, 1, 200), None, None, True, False)
+    problem = Objective(level_model, transform, readings(0.1, 1, 200), None, None, True, False)
     free = np.array([-1.0, 0.5, -2.0, 3.0])
     fused = problem.loss(free)
     problem.fused = False
@@ -164,7 +164,7 @@ def test_missing_rows_do_not_count():
 def test_uneven_times_are_fitted_by_the_continuous_model(rng):
     times = np.cumsum(rng.exponential(1.0, 300))
     truth = wolf.models.wiener_level(times, 0.1, 1.0, PRIOR)
-    ys = wolf.simulate.trajectories(truth, 300, 1, wolf.simulate.Additive(0.05, -50.0, 50.0)).measurements
+    ys = wolf.simulate.trajectory(truth, 300, 1, wolf.simulate.Additive(0.05, -50.0, 50.0)).measurements
 
     gaps = wolf.models.time_steps(times)[:, None, None]
 
@@ -197,7 +197,7 @@ def test_what_is_held_is_not_fitted():
 def test_a_steep_slope_is_not_taken_for_noise():
     """Outliers that are small beside the step of every row are found, where the model has a slope."""
     trend = wolf.models.local_trend(0.01, 1e-4, 1.0, wolf.Gaussian([0.0, 500.0], np.eye(2)))
-    ys = wolf.simulate.trajectories(trend, 300, 0, wolf.simulate.Additive(0.1, -30.0, 30.0)).measurements
+    ys = wolf.simulate.trajectory(trend, 300, 0, wolf.simulate.Additive(0.1, -30.0, 30.0)).measurements
     found = wolf.fit(wolf.models.local_trend, ys, restarts=1)
     assert found.parameters["obs_var"] == pytest.approx(1.0, abs=3 * found.errors["obs_var"])
     assert found.outlier_share == pytest.approx(0.1, abs=0.04)
@@ -208,7 +208,7 @@ def test_parameters_of_functions_are_fitted_too():
         move = jax.tree_util.Partial(decay, rate)
         return wolf.StateSpaceModel(move, see, [[0.1]], [[0.1]], wolf.Gaussian([1.0], [[1.0]]))
 
-    ys = wolf.simulate.trajectories(build(0.8), 2000, 1).measurements
+    ys = wolf.simulate.trajectory(build(0.8), 2000, 1).measurements
     found = wolf.fit(build, ys, start={"rate": 0.3}, bounds={"rate": (-1.0, 1.0)}, restarts=0)
     assert found.parameters["rate"] == pytest.approx(0.8, abs=4 * found.errors["rate"])
     assert 0.005 < found.errors["rate"] < 0.05
@@ -284,7 +284,7 @@ def test_two_part_update_has_the_moments_of_the_mixture(x64):
 
         grid = {"points": [0.3, y], "limit": 400}
         total, mean, square = (integrate.quad(lambda x, k=k: x**k * density(x), -15, 15, **grid)[0] for k in range(3))
-        out = wolf.filter(model, [y], method=wolf.GaussianFilter(noise=TwoPart(share, widen)))
+        out = wolf.filter(model, [y], method=wolf.GaussianFilter(noise=ContaminatedGaussian(share, widen)))
         assert out.means[0, 0] == pytest.approx(mean / total, rel=1e-7)
         assert out.covs[0, 0, 0] == pytest.approx(square / total - (mean / total) ** 2, rel=1e-6)
         count = jnp.ones(())
@@ -296,7 +296,7 @@ def test_two_part_update_in_two_dimensions_mixes_prediction_and_kalman_update(rn
     model = wolf.models.constant_velocity(dims=2, dt=1.0, dynamics_var=0.2, obs_var=1.5)
     y = np.array([[3.0, -2.5]])
     kalman = wolf.filter(model, y, method="KF")
-    mixed = wolf.filter(model, y, method=wolf.GaussianFilter(noise=TwoPart(0.3, 30.0)))
+    mixed = wolf.filter(model, y, method=wolf.GaussianFilter(noise=ContaminatedGaussian(0.3, 30.0)))
     residual, cov = kalman.residuals[0], kalman.innovation_covs[0]
     good = 0.7 * stats.multivariate_normal.pdf(residual, cov=cov)
     bad = 0.3 * stats.multivariate_normal.pdf(residual, cov=30.0 * cov)
@@ -333,7 +333,7 @@ def test_fitting_many_finds_what_fitting_each_does():
 def test_fitting_many_without_native_code_goes_one_by_one(monkeypatch):
     series = [readings(0.1, seed, 200) for seed in range(2)]
     quick = wolf.fit_many(level_model, series, restarts=0)
-    monkeypatch.setattr(wolf.execution.backend.__globals__["machine"], "available", lambda: "llvmlite is not installed")
+    monkeypatch.setattr(wolf.execution.backend_selection.llvm_jit, "available", lambda: "llvmlite is not installed")
     for slow, fit in zip(wolf.fit_many(level_model, series, restarts=0), quick, strict=True):
         assert slow.score == pytest.approx(fit.score, abs=1e-6 * fit.count)
 

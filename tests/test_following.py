@@ -7,20 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wolf.inference.noise import LearnedLevels, noise_scale_rml
-from wolf.inference.noise.sensitivities import Information, Pair, Rise, Slopes
+from wolf.inference.noise import AdaptiveNoiseScales, noise_scale_rml
+from wolf.inference.noise.sensitivities import RQ, Information, Score, Sensitivities
 from wolf.numerics.jax_compat import enable_x64
 
 pytestmark = pytest.mark.thorough  # a part that the quick tests touch elsewhere
 
-SURE = Pair(1.6**-2, 1.3**-2)
+SURE = RQ(1.6**-2, 1.3**-2)
 MORE = Information(0.5, 0.0, 0.1)  # that a measurement says
-BOTH, NOISE_ONLY = Pair(noise=True, dynamics=True), Pair(noise=True, dynamics=False)
+BOTH, NOISE_ONLY = RQ(noise=True, dynamics=True), RQ(noise=True, dynamics=False)
 
 
 def begin(calm=1.0):
-    sure = Pair(*map(jnp.asarray, SURE))
-    return noise_scale_rml.start(sure, Slopes(jnp.zeros(1), jnp.zeros((1, 1))), jnp.ones(()))._replace(
+    sure = RQ(*map(jnp.asarray, SURE))
+    return noise_scale_rml.start(sure, Sensitivities(jnp.zeros(1), jnp.zeros((1, 1))), jnp.ones(()))._replace(
         calm=jnp.asarray(calm)
     )
 
@@ -30,7 +30,7 @@ def feed(levels, slopes):
     """Follow slopes in a, one after the other, each in standard deviations; those in b are 0."""
 
     def body(levels, slope):
-        found = Rise(jnp.sqrt(MORE.noise) * slope, 0.0 * slope, 0.0 * slope)
+        found = Score(jnp.sqrt(MORE.noise) * slope, 0.0 * slope, 0.0 * slope)
         more = Information(*(each + 0.0 * slope for each in MORE))
         levels = noise_scale_rml.follow(levels, SURE, found, more, 1.0 + 0.0 * slope, 0.5 + 0.0 * slope, BOTH)
         return levels, levels
@@ -76,7 +76,7 @@ def test_a_noise_that_rises_tenfold_is_followed_by_surprise_and_a_steady_one_is_
         def body(levels, y):
             levels = levels._replace(calm=levels.calm * calm)
             slope, zero = 0.5 * (y**2 / noise_scale_rml.used(levels, NOISE_ONLY).noise - 1.0), 0.0 * y
-            found, more = Rise(slope, zero, zero), Information(0.5 + zero, zero, zero)
+            found, more = Score(slope, zero, zero), Information(0.5 + zero, zero, zero)
             levels = noise_scale_rml.follow(levels, SURE, found, more, 1.0 + zero, zero, NOISE_ONLY)
             return levels, levels.log_noise
 
@@ -93,16 +93,16 @@ def test_a_noise_that_rises_tenfold_is_followed_by_surprise_and_a_steady_one_is_
 
 
 def test_a_won_vote_leaves_levels_and_takes_slopes_and_calm(tracking, x64):
-    rule = LearnedLevels()
+    rule = AdaptiveNoiseScales()
     memory = rule.start(tracking)
     levels = memory.levels._replace(
         log_noise=jnp.asarray(0.7),
         log_dynamics=jnp.asarray(-0.4),
         information=Information(jnp.asarray(30.0), jnp.asarray(2.0), jnp.asarray(9.0)),
-        slopes=Slopes(jnp.ones(4), jnp.eye(4)),
+        slopes=Sensitivities(jnp.ones(4), jnp.eye(4)),
     )
     memory = memory._replace(levels=levels)
-    after = rule.jumped(memory, rule.marked(memory), jnp.zeros(1)).levels
+    after = rule.after_jump(memory, rule.snapshot(memory), jnp.zeros(1)).levels
     assert levels.calm == 1.0
     assert after.calm == 0.0
     assert all((each == 0.0).all() for each in after.slopes)

@@ -177,7 +177,7 @@ def dated(readings):
 
 
 def test_results_keep_the_index_that_the_data_came_with(dated):
-    for out in (dated, wolf.smooth(dated), wolf.smooth(dated, reweigh=True)):
+    for out in (dated, wolf.smooth(dated), wolf.smooth(dated, reweight=True)):
         pd.testing.assert_index_equal(out.to_frame().index, DATES)
     pd.testing.assert_index_equal(dated[10:20].to_frame().index, DATES[10:20])
     pd.testing.assert_index_equal(pickle.loads(pickle.dumps(dated)).index, DATES)

@@ -159,8 +159,8 @@ def test_door_takes_the_fast_path(ys, monkeypatch):
     run_filter = wolf.run_filter
     spy._cache_size, spy.clear_cache = run_filter._cache_size, run_filter.clear_cache
     monkeypatch.setattr(wolf.engine.scan, "run_filter", spy)
-    out = wolf.filter(TRACK, ys, engine="xla")
-    own = wolf.filter(TRACK, ys, save=lambda state, info: (state.mean, info.weight), engine="xla").saved
+    out = wolf.filter(TRACK, ys, backend="xla")
+    own = wolf.filter(TRACK, ys, save=lambda state, info: (state.mean, info.weight), backend="xla").saved
     assert asked == [True, True]
     _, saved = run_filter(TRACK, wolf.Adaptive(), ys, fused=True)
     np.testing.assert_array_equal(out.means, saved["means"])

@@ -55,7 +55,7 @@ def test_many_are_smoothed_as_one_by_one(seed, many):
 
 def test_reweighed_smoothing_repairs_it_too(many):
     truth, ys, _, _ = many
-    again = wolf.smooth(wolf.filter(LEVEL, ys[VOTE_SET_BACK]), reweigh=True)
+    again = wolf.smooth(wolf.filter(LEVEL, ys[VOTE_SET_BACK]), reweight=True)
     assert np.abs(again.means[:, 0] - truth[VOTE_SET_BACK])[JUMP - 3 : JUMP + 10].max() < 3.0
 
 
@@ -116,13 +116,13 @@ def burst():
 
 @pytest.mark.parametrize("method", ["Learned", "Adaptive"])
 @pytest.mark.parametrize("reweigh", [False, True])
-def test_a_burst_that_came_back_is_undone(method, reweigh, burst):
+def test_a_burst_that_came_back_is_undone(method, reweight, burst):
     truth, ys, lies = burst
     out = wolf.filter(LEVEL, ys, method=method)
     assert np.abs(out.means[lies, 0] - truth[lies]).max() > 15.0  # while it filters it cannot know
-    smoothed = wolf.smooth(out, reweigh=reweigh)
+    smoothed = wolf.smooth(out, reweight=reweight)
     assert np.abs(smoothed.means[:, 0] - truth).max() < 3.0
-    if not reweigh:
+    if not reweight:
         assert smoothed.filtered.outliers[lies].all()
         assert not (smoothed.filtered.inflations > 1).any()
 

@@ -196,7 +196,7 @@ def test_a_pass_is_the_smoother_of_the_whole_series(values, gaps, monkeypatch):
 
     some = np.where(np.arange(STEPS) % 50 < 5, np.nan, values)
     found = smoother_pass.sweep(build, some, np.ones(STEPS), steps)
-    whole = wolf.smooth(wolf.filter(build(steps), some[:, None], method="KF", engine="xla"))
+    whole = wolf.smooth(wolf.filter(build(steps), some[:, None], method="KF", backend="xla"))
     np.testing.assert_allclose(found.mean, whole.means[:, 0], atol=1e-9)
     np.testing.assert_allclose(found.variance, whole.covs[:, 0, 0], atol=1e-9)
 

@@ -49,7 +49,7 @@ def test_robust_influence_is_bounded(method, tracking, dirty):
 @pytest.mark.thorough
 @pytest.mark.parametrize("method", ["WoLF", "WoLF-IMQ", "WoLF-TMD", "WoLF-UKF", "WoLF-IEKF"])
 def test_robust_influence_is_bounded_on_a_nonlinear_model(method, nonlinear):
-    ys = wolf.simulate.trajectories(nonlinear, 20, key=0).measurements
+    ys = wolf.simulate.trajectory(nonlinear, 20, key=0).measurements
     values = wolf.influence.pif(nonlinear, method, ys, rays())
     assert np.all(np.isfinite(values))
     assert values.max() < 50

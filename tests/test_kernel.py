@@ -15,8 +15,8 @@ from tests.oracle import assert_close
 from tests.rows import PARTS
 
 import wolf
-from wolf.beliefs import Affine, Gaussian, RootGaussian
-from wolf.beliefs.updates import Weigh
+from wolf.beliefs import Affine, Gaussian, SqrtGaussian
+from wolf.beliefs.updates import WeightedUpdate
 from wolf.inference.noise import Weighted
 from wolf.numerics import linalg
 from wolf.numerics.jax_compat import enable_x64
@@ -50,7 +50,7 @@ settings = {
 
 @partial(jax.jit, static_argnames="form")
 def _condition(form, mean, cov, view, error, R, update):
-    belief = RootGaussian(mean, jnp.linalg.cholesky(cov)) if form == "sqrt" else Gaussian(mean, cov)
+    belief = SqrtGaussian(mean, jnp.linalg.cholesky(cov)) if form == "sqrt" else Gaussian(mean, cov)
     posterior, log_lik = update.apply(belief, view, error, R, form)
     return posterior.mean, posterior.cov, log_lik
 
@@ -58,7 +58,7 @@ def _condition(form, mean, cov, view, error, R, update):
 def condition(form, mean, cov, jac, error, R, weight, *, root=None, spread=None):
     with enable_x64(True):
         view = Affine(np.zeros(M), jac, root)
-        return map(np.asarray, _condition(form, mean, cov, view, error, R, Weigh(np.asarray(weight), spread)))
+        return map(np.asarray, _condition(form, mean, cov, view, error, R, WeightedUpdate(np.asarray(weight), spread)))
 
 
 def textbook(mean, cov, jac, error, noise):
@@ -144,7 +144,7 @@ def test_zero_weight_returns_the_prediction(rank, form, data):
 @partial(jax.jit, static_argnames="form")
 def gradients(form, *at):
     def moments(weight, mean, cov, jac, error, R):
-        new_mean, new_cov, _ = _condition(form, mean, cov, Affine(np.zeros(M), jac), error, R, Weigh(weight))
+        new_mean, new_cov, _ = _condition(form, mean, cov, Affine(np.zeros(M), jac), error, R, WeightedUpdate(weight))
         return new_mean.sum() + new_cov.sum()
 
     return jax.grad(moments, argnums=range(6))(*at)
@@ -170,7 +170,7 @@ def test_gradient_at_zero_weight_equals_the_limit(x64):
 
     def mean(weight):
         view = Affine(np.zeros(M), jac)
-        return _condition("joseph", np.zeros(D), cov, view, error, R, Weigh(weight))[0]
+        return _condition("joseph", np.zeros(D), cov, view, error, R, WeightedUpdate(weight))[0]
 
     slope, curvature = jax.jit(lambda w: (jax.jacfwd(mean)(w), jax.jacfwd(jax.jacfwd(mean))(w)))(0.0)
     assert_close(1e-12, slope=(slope, np.zeros(D)), curvature=(curvature, 2 * cov @ jac.T @ np.linalg.solve(R, error)))
@@ -236,9 +236,9 @@ def test_gradient_of_the_log_likelihood_equals_finite_differences(x64):
 def test_huge_prior_against_tiny_noise_keeps_the_noise(form, x64):
     """The short form P - K S Kᵀ cancels to zero here; 1 / (1 / P + 1 / R) does not."""
     cov, R = np.array([[1e10]]), np.array([[1e-14]])
-    belief = RootGaussian(np.zeros(1), np.sqrt(cov)) if form == "sqrt" else Gaussian(np.zeros(1), cov)
+    belief = SqrtGaussian(np.zeros(1), np.sqrt(cov)) if form == "sqrt" else Gaussian(np.zeros(1), cov)
     view = Affine(np.zeros(1), np.ones((1, 1)))
-    posterior, _ = Weigh(np.ones(())).apply(belief, view, np.ones(1), R, form)
+    posterior, _ = WeightedUpdate(np.ones(())).apply(belief, view, np.ones(1), R, form)
     expected = 1 / (1 / cov + 1 / R)
     if form == "symmetric":  # the fast form is for large states and promises no more than rounding of P
         np.testing.assert_allclose(posterior.cov, expected, atol=1e-15 * cov[0, 0])

@@ -83,11 +83,11 @@ def assert_evaluated(out, system, ys, tolerance):
         (64, "xla"),
     ],
 )
-def test_learned_noise_is_the_mixture_evaluated_directly(states, engine):
+def test_learned_noise_is_the_mixture_evaluated_directly(states, backend):
     system = large(states)
     ys = rows(system)
-    out = wolf.filter(wolf.LinearModel(**system), ys, method="Learned", engine=engine)
-    assert out.engine.split(":")[0] == engine
+    out = wolf.filter(wolf.LinearModel(**system), ys, method="Learned", backend=backend)
+    assert out.backend.split(":")[0] == backend
     assert_evaluated(out, system, ys, 1e-12)
     assert out.outliers[[6, 8, 9]].all()
     assert out.outliers.sum() == 3
@@ -99,7 +99,7 @@ def test_many_states_in_single_precision():
     system = large(40)
     ys = rows(system)
     out = wolf.filter(wolf.LinearModel(**system), ys, method="Learned", dtype="float32")
-    assert (out.engine, out.means.dtype) == ("native", np.float32)
+    assert (out.backend, out.means.dtype) == ("native", np.float32)
     assert_evaluated(out, system, ys, 1e-4)
 
 
@@ -107,12 +107,12 @@ def test_many_states_in_single_precision():
 def test_the_default_runs_by_native_code_as_long_as_the_kalman_filter_does(states):
     """By their numbers of operations, which is what decides; nothing is compiled."""
     from wolf.native.execute.executable import LARGEST
-    from wolf.native.frontend.signature import take_apart
+    from wolf.native.frontend.signature import flatten_model
     from wolf.native.frontend.trace import trace
 
     model = wolf.LinearModel(**(large(states) | {"R": np.eye(states // 2), "Q": 0.1 * np.eye(states)}))
     for method in (wolf.KF(), wolf.Learned()):
-        assert trace(take_apart([model], method, "float64", False, None, "all").kind).operations <= LARGEST
+        assert trace(flatten_model([model], method, "float64", False, None, "all").kind).operations <= LARGEST
 
 
 @pytest.mark.parametrize("name", ["KF", pytest.param("Learned", marks=pytest.mark.thorough)])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import wolf
 from wolf.beliefs import Affine, Gaussian
 from wolf.inference.noise import ar1_noise_state
-from wolf.models import with_noise_memory
+from wolf.models import with_ar1_noise
 from wolf.statespace import LinearMap
 
 PLANE = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
@@ -33,7 +33,7 @@ def filtered(ys, F, memory, functions):
         mean, cov, lasts = F @ mean, F @ cov @ F.T, ar1_noise_state.push(lasts, jnp.asarray(F))
         if np.isnan(y):
             continue
-        whole = ar1_noise_state.foresee(
+        whole = ar1_noise_state.predict_measurement(
             lasts, Affine(H @ mean, jnp.asarray(H)), Gaussian(mean, cov), dynamics, None, 1.0
         )
         jac, new = np.asarray(whole.jac), 2.0 * (1.0 - memory**2) * float(ar1_noise_state.freedom(lasts, jnp.ones(1)))
@@ -74,7 +74,7 @@ def test_in_one_dimension_what_dynamics_leave_is_the_smoothers_gain():
     ahead = F * P * F + Q
     lasts = known(0.8)._replace(noise=jnp.zeros(1), tie=0.8 * jnp.ones(1), mean_slope=jnp.zeros(1))
     one, belief = jnp.eye(1), Gaussian(jnp.zeros(1), ahead * jnp.eye(1))
-    whole = ar1_noise_state.foresee(
+    whole = ar1_noise_state.predict_measurement(
         lasts, Affine(jnp.zeros(1), one), belief, LinearMap(F * one), Q * one, jnp.asarray(1.0)
     )
     np.testing.assert_allclose(whole.jac[0, 0], 1.0 - 0.8 * P * F / ahead, rtol=1e-6)
@@ -82,7 +82,7 @@ def test_in_one_dimension_what_dynamics_leave_is_the_smoothers_gain():
 
 def test_slopes_are_those_of_the_filter_with_its_gains_as_they_are():
     """By differences: all ρ in use moved by a little, gains and shares of outliers held."""
-    ys = wolf.simulate.trajectories(with_noise_memory(TREND, 0.6), 80, 3).measurements
+    ys = wolf.simulate.trajectory(with_ar1_noise(TREND, 0.6), 80, 3).measurements
 
     def keep(state, info):
         lasts = state.memory.rule.lasting
@@ -111,8 +111,8 @@ def test_slopes_are_those_of_the_filter_with_its_gains_as_they_are():
 def drawn(model, memory, series, seed):
     """States and measurements of many series, 5 % of them off by up to 100 sd / 3."""
     rng = np.random.default_rng([seed, 5])
-    truth = model if memory is None else with_noise_memory(model, memory, share=0.99)
-    runs = [wolf.simulate.trajectories(truth, STEPS, int(k)) for k in rng.integers(1 << 30, size=series)]
+    truth = model if memory is None else with_ar1_noise(model, memory, share=0.99)
+    runs = [wolf.simulate.trajectory(truth, STEPS, int(k)) for k in rng.integers(1 << 30, size=series)]
     states, ys = (np.stack([getattr(run, part) for run in runs]) for part in ("states", "measurements"))
     hit = rng.random(ys.shape[:2])[..., None] < 0.05
     size = 30.0 * np.sqrt(np.diag(model.obs_cov))
@@ -136,7 +136,7 @@ def judged(model, ys, states, method=None, save=None):
     return np.sqrt((error**2).mean()), held.mean(), saved
 
 
-WITHOUT = wolf.Adaptive(noise_may_last=False)
+WITHOUT = wolf.Adaptive(estimate_autocorrelation=False)
 
 
 @pytest.mark.parametrize("memory", [0.5, 0.7])
@@ -171,7 +171,7 @@ def test_ranges_whose_errors_last_have_intervals_that_hold():
     )
     rng = np.random.default_rng(7)
     for lasts, least in ((1.0, 0.85), (30.0, 0.8)):
-        runs = [wolf.simulate.trajectories(model, STEPS, int(k)) for k in rng.integers(1 << 30, size=30)]
+        runs = [wolf.simulate.trajectory(model, STEPS, int(k)) for k in rng.integers(1 << 30, size=30)]
         states = np.stack([run.states for run in runs])
         clean = np.sqrt(((states[..., None, :2] - ANCHORS) ** 2).sum(-1))
         memory, error = np.exp(-dt / lasts), 0.1 * rng.normal(size=clean.shape)
@@ -184,9 +184,7 @@ def test_ranges_whose_errors_last_have_intervals_that_hold():
 
 
 def test_forecasts_count_all_of_the_noise_and_not_only_what_is_new():
-    clean = np.stack(
-        [wolf.simulate.trajectories(with_noise_memory(PLANE, 0.8), STEPS, k).measurements for k in range(30)]
-    )
+    clean = np.stack([wolf.simulate.trajectory(with_ar1_noise(PLANE, 0.8), STEPS, k).measurements for k in range(30)])
     held = []
     for series in clean:
         ahead = wolf.forecast(wolf.filter(PLANE, series[:-20]), steps=20)
@@ -196,13 +194,13 @@ def test_forecasts_count_all_of_the_noise_and_not_only_what_is_new():
 
 
 def test_a_run_says_that_noise_lasts():
-    lasting_ys = wolf.simulate.trajectories(with_noise_memory(PLANE, 0.7), STEPS, 5).measurements
+    lasting_ys = wolf.simulate.trajectory(with_ar1_noise(PLANE, 0.7), STEPS, 5).measurements
     out = wolf.filter(PLANE, lasting_ys)
     assert out.learned_noise.memory == pytest.approx(0.7, abs=0.15)
     assert "with a memory of 0." in repr(out.learned_noise)
-    assert "with_noise_memory" in repr(out)
+    assert "with_ar1_noise" in repr(out)
     assert out.noise_scales[-1] == pytest.approx(1.0, abs=0.4)  # all of the noise, as R is
-    white = wolf.filter(PLANE, wolf.simulate.trajectories(PLANE, STEPS, 5).measurements)
+    white = wolf.filter(PLANE, wolf.simulate.trajectory(PLANE, STEPS, 5).measurements)
     assert white.learned_noise.memory < 0.02
     assert "memory" not in repr(white)
 
@@ -211,7 +209,7 @@ def test_where_it_is_not_looked_for_nothing_is_carried():
     ys = np.zeros((5, 2))
     for method in (WITHOUT, wolf.Adaptive(sensors="each"), wolf.Adaptive(q_uncertainty=0, r_uncertainty=0)):
         memory = wolf.filter(PLANE, ys, method=method).final.memory.rule
-        first = memory[0] if isinstance(method.noise.rule, wolf.noise.SensorBySensor) else memory
+        first = memory[0] if isinstance(method.noise.rule, wolf.noise.PerSensorNoise) else memory
         assert first.lasting is None
     wide = wolf.LinearModel(np.eye(17), np.eye(1, 17), np.eye(17), np.eye(1), np.zeros(17), np.eye(17))
     assert wolf.filter(wide, np.zeros((5, 1))).final.memory.rule.lasting is None

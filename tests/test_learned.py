@@ -11,12 +11,12 @@ from tests import oracle
 
 import wolf
 from wolf.inference.filters import GaussianFilter
-from wolf.inference.noise import LearnedScales, SensorBySensor
+from wolf.inference.noise import AdaptiveScaleMixture, PerSensorNoise
 from wolf.inference.noise.adaptive_scale_mixture import FLOOR, SCALES
 from wolf.inference.noise.scale_mixture_moments import Shares, by_eigenvectors, by_factors, by_reduction, closed_form
 from wolf.inference.noise.whitened import Whitened, far_distance
 
-ALONE = GaussianFilter(noise=LearnedScales())  # without the vote
+ALONE = GaussianFilter(noise=AdaptiveScaleMixture())  # without the vote
 PLANE = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
 
 
@@ -100,7 +100,7 @@ def test_a_reduction_says_what_eigenvectors_say(measured, rng, x64):
 
 def test_counts_add_up_as_long_as_nothing_is_missing(rng):
     """Σα = Σα⁰ + (1 - ρᵗ) / (1 - ρ): each measurement adds one in all, and a missing one leaves the counts alone."""
-    rule = LearnedScales(forgetting=0.9)
+    rule = AdaptiveScaleMixture(forgetting=0.9)
     ys = 3 * rng.normal(size=(30, 2))
     final = wolf.filter(PLANE, ys, method=GaussianFilter(noise=rule)).final
     # But for what is beyond all sizes with a probability of 1e-9: that adds to no count.
@@ -155,7 +155,7 @@ def test_chunks_are_the_whole(rng):
 
 def test_noise_that_is_ten_times_larger_is_found_and_said(rng):
     truth = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=100.0)
-    run = wolf.simulate.trajectories(truth, 1500, 5, wolf.simulate.Additive(0.1, -300.0, 300.0))
+    run = wolf.simulate.trajectory(truth, 1500, 5, wolf.simulate.Additive(0.1, -300.0, 300.0))
     out = wolf.filter(PLANE, run.measurements, method=wolf.methods.make("Learned", r_uncertainty="factor 10"))
     law = out.learned_noise
     assert 6 < law.typical < 14
@@ -168,7 +168,7 @@ def test_noise_that_is_ten_times_larger_is_found_and_said(rng):
 
 def test_wider_beliefs_about_the_noise_are_learned_faster(rng):
     truth = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=70.0)
-    ys = wolf.simulate.trajectories(truth, 60, 5).measurements
+    ys = wolf.simulate.trajectory(truth, 60, 5).measurements
     sizes = [
         wolf.filter(PLANE, ys, method=wolf.methods.make("Learned", r_uncertainty=word)).learned_noise.typical
         for word in ("factor 2", "factor 10")
@@ -189,7 +189,7 @@ def test_forms_agree(form, rng):
 def six():
     rows = np.repeat(np.asarray(PLANE.H), 3, axis=0)
     model = wolf.LinearModel(PLANE.F, rows, PLANE.Q, 10 * np.eye(6), *PLANE.prior)
-    run = wolf.simulate.trajectories(model, 300, 8)
+    run = wolf.simulate.trajectory(model, 300, 8)
     return model, run
 
 
@@ -197,7 +197,7 @@ def test_sensor_by_sensor_with_gaussian_noise_is_the_joint_update(six):
     model, run = six
     plain = wolf.noise.Weighted(wolf.weights.Unweighted())
     joint = wolf.filter(model, run.measurements, method="KF")
-    each = wolf.filter(model, run.measurements, method=GaussianFilter(noise=SensorBySensor(plain)))
+    each = wolf.filter(model, run.measurements, method=GaussianFilter(noise=PerSensorNoise(plain)))
     np.testing.assert_allclose(each.means, joint.means, rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(each.covs, joint.covs, rtol=1e-9)
 

@@ -18,7 +18,7 @@ from wolf.fitting.gradients import score_and_slope
 
 pytestmark = pytest.mark.thorough  # a part that the quick tests touch elsewhere
 
-filter, filter_many = (partial(each, engine="xla") for each in (wolf.filter, wolf.filter_many))
+filter, filter_many = (partial(each, backend="xla") for each in (wolf.filter, wolf.filter_many))
 STEPS = 21  # not a length that programs are made for
 GROWTH = Path(__file__).parent / "attack" / "growth.py"
 

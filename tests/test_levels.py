@@ -14,18 +14,18 @@ from tests import oracle
 import wolf
 from wolf.beliefs import Affine, Gaussian
 from wolf.inference.filters import GaussianFilter
-from wolf.inference.noise import LearnedLevels, noise_scale_rml, sensitivities
-from wolf.inference.noise.adaptive_scale_mixture import SCALES, NoiseLaw
+from wolf.inference.noise import AdaptiveNoiseScales, noise_scale_rml, sensitivities
+from wolf.inference.noise.adaptive_scale_mixture import SCALES, NoiseEstimate
 from wolf.inference.noise.adaptive_scales import SHARED
-from wolf.inference.noise.divergence_recovery import Ballot, Recovering
+from wolf.inference.noise.divergence_recovery import JumpEvidence, JumpRecovery
 from wolf.inference.noise.scale_mixture import match
 from wolf.inference.noise.whitened import whiten
-from wolf.interfaces import Evidence
+from wolf.interfaces import UpdateContext
 
 pytestmark = pytest.mark.thorough  # a part that the quick tests touch elsewhere
 
 PLANE = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
-OFF = GaussianFilter(noise=Recovering(LearnedLevels(0, 0, bells=((0.5, 10.0, 1.0),), sizes=tuple(SCALES))))
+OFF = GaussianFilter(noise=JumpRecovery(AdaptiveNoiseScales(0, 0, bells=((0.5, 10.0, 1.0),), sizes=tuple(SCALES))))
 
 
 def scaled(q, r, prior=1.0):
@@ -35,7 +35,7 @@ def scaled(q, r, prior=1.0):
 @pytest.fixture(scope="module")
 def dirty():
     """A thousand steps, 5 % of them gross outliers, by the model PLANE."""
-    return wolf.simulate.trajectories(PLANE, 1000, 11, wolf.simulate.Additive(0.05, -100.0, 100.0))
+    return wolf.simulate.trajectory(PLANE, 1000, 11, wolf.simulate.Additive(0.05, -100.0, 100.0))
 
 
 def log_density(y, mean, cov, noise_cov, scales, probabilities):
@@ -77,10 +77,10 @@ def test_scores_are_the_slopes_of_the_log_predictive_density(seed, size, measure
         Gaussian(mean, jnp.asarray(cov)),
         jnp.asarray(noise_cov),
     )
-    seen = Evidence(y - jac @ mean, view, belief, obs_cov, ones, None)
+    seen = UpdateContext(y - jac @ mean, view, belief, obs_cov, ones, None)
     matched = match(seen, np.exp(level) * SCALES, probabilities, far=False)
     white = whiten(seen)
-    ahead = sensitivities.Slopes(jnp.asarray(first), jnp.asarray(more)).see(matched.pull.whitening @ jac)
+    ahead = sensitivities.Sensitivities(jnp.asarray(first), jnp.asarray(more)).see(matched.pull.whitening @ jac)
     pulled = matched.pull.gain @ white.residual
     found = sensitivities.score(ahead, matched.pull, white.residual, pulled, matched.share.sum(), white.num_observed)
     step = 1e-5
@@ -92,11 +92,11 @@ def test_scores_are_the_slopes_of_the_log_predictive_density(seed, size, measure
 def test_the_slope_in_b_after_a_step_in_a(more_noise, x64):
     """All covariances e^δ times what they were: squares of pulls fall as e^-2δ, the rest of σ_b as e^-δ."""
     cov, more, noise_cov, jac, mean, first, y, _ = situation(2, 3, 2)
-    jac, ahead = jnp.asarray(jac), sensitivities.Slopes(jnp.asarray(first), jnp.asarray(more))
+    jac, ahead = jnp.asarray(jac), sensitivities.Sensitivities(jnp.asarray(first), jnp.asarray(more))
 
     def found(factor):
         view, belief = Affine(jac @ mean, jac), Gaussian(mean, factor * jnp.asarray(cov))
-        seen = Evidence(y - jac @ mean, view, belief, jnp.asarray(noise_cov), jnp.ones(2), None)
+        seen = UpdateContext(y - jac @ mean, view, belief, jnp.asarray(noise_cov), jnp.ones(2), None)
         matched, white = match(seen, factor * np.ones(1), np.ones(1), far=False), whiten(seen)
         pulled = matched.pull.gain @ white.residual
         there = ahead.see(matched.pull.whitening @ jac)
@@ -118,23 +118,23 @@ def test_odds_are_the_difference_of_a_log_density_that_is_quadratic(seed, curved
     bend, centre = root @ root.T + 0.1 * np.eye(2), rng.normal(size=2)
     level, (known_root, odds) = 0.5 * rng.normal(size=2), (rng.normal(size=(2, 2)), rng.normal(size=2))
     known = known_root @ known_root.T + np.eye(2)
-    ones = sensitivities.Pair(jnp.ones(()), jnp.ones(()))
+    ones = sensitivities.RQ(jnp.ones(()), jnp.ones(()))
     levels = noise_scale_rml.start(
-        ones, sensitivities.Slopes(jnp.zeros(1), jnp.zeros((1, 1))), jnp.ones(()), curved
+        ones, sensitivities.Sensitivities(jnp.zeros(1), jnp.zeros((1, 1))), jnp.ones(()), curved
     )._replace(
         log_noise=level[0],
         log_dynamics=level[1],
         information=sensitivities.Information(known[0, 0], known[0, 1], known[1, 1]),
-        log_odds=sensitivities.Pair(odds[0] if curved else None, odds[1]),
+        log_odds=sensitivities.RQ(odds[0] if curved else None, odds[1]),
     )
-    learns = sensitivities.Pair(noise=True, dynamics=True)
+    learns = sensitivities.RQ(noise=True, dynamics=True)
     gap = np.log(np.array(noise_scale_rml.used(levels, learns))) - level
     spread = noise_scale_rml.spreads(levels)
     margin = np.array(noise_scale_rml.MARGIN) * spread
     back = noise_scale_rml.CARRIED_BACK
     at = level + gap - (1 - back) * margin  # as far as slopes are carried back
     slope, more = bend @ (centre - at), sensitivities.Information(bend[0, 0], bend[0, 1], bend[1, 1])
-    back = noise_scale_rml._carry_back(levels, sensitivities.Pair(*slope), more, learns)
+    back = noise_scale_rml._carry_back(levels, sensitivities.RQ(*slope), more, learns)
     np.testing.assert_allclose(back, bend @ (centre - level), rtol=1e-4, atol=1e-4)
 
     def density(ab):
@@ -167,7 +167,7 @@ def test_a_model_of_functions_is_believed_more_and_found_wrong_all_the_same(q, r
     log_odds = out.final.memory.rule.levels.log_odds
     assert (log_odds.noise > 2.0) == (r != 1.0)
     assert (log_odds.dynamics > 2.0) == (q != 1.0)
-    start = noise_scale_rml.start(sensitivities.Pair(1.0, 1.0), None, jnp.ones(()), curved=True)
+    start = noise_scale_rml.start(sensitivities.RQ(1.0, 1.0), None, jnp.ones(()), curved=True)
     assert start.log_odds.dynamics < 0 < noise_scale_rml.FIRST_ODDS
     for name in ("noise_scales", "dynamics_scales"):
         apart = np.log(getattr(out, name)[-50:] / getattr(by_matrices, name)[-50:])
@@ -192,7 +192,7 @@ def test_information_is_the_expected_square_of_the_scores(seed, x64):
     expected = jax.hessian(divergence)(jnp.zeros(2))
     root = np.linalg.cholesky(noise_cov)
     jac_white = np.linalg.solve(root, jac)
-    ahead = sensitivities.Slopes(jnp.asarray(first), jnp.asarray(more)).see(jnp.asarray(jac_white))
+    ahead = sensitivities.Sensitivities(jnp.asarray(first), jnp.asarray(more)).see(jnp.asarray(jac_white))
     signal = jnp.asarray(jac_white @ cov @ jac_white.T)
     found = sensitivities.information(ahead, signal, jnp.asarray(1.0), jnp.asarray(2.0))
     np.testing.assert_allclose([[found.noise, found.both], [found.both, found.dynamics]], expected, rtol=1e-9)
@@ -206,7 +206,7 @@ def test_slopes_are_those_of_automatic_differentiation(x64):
 
     def run(b, carries):
         mean, cov = jnp.asarray(PLANE.mean), jnp.asarray(PLANE.cov)
-        slope = sensitivities.Slopes(0.0 * mean, 0.0 * cov)
+        slope = sensitivities.Sensitivities(0.0 * mean, 0.0 * cov)
         for i, y in enumerate(ys):
             mean, cov, used = F @ mean, F @ cov @ F.T + jnp.exp(b) * Q, jnp.exp(b) * Q
             slope = slope.push(F, used)
@@ -318,14 +318,14 @@ def test_forms_agree(form):
 def test_functions_are_learned_as_matrices_are(monkeypatch):
     """The same model as functions, by tangents and by sigma points, once it is believed as little."""
     monkeypatch.setattr(
-        noise_scale_rml, "FIRST_ODDS_CURVED", sensitivities.Pair(noise_scale_rml.ODDS[1], noise_scale_rml.FIRST_ODDS)
+        noise_scale_rml, "FIRST_ODDS_CURVED", sensitivities.RQ(noise_scale_rml.ODDS[1], noise_scale_rml.FIRST_ODDS)
     )
     ys = oracle.random_data(4, 40, missing=0.1, outliers=0.1)
     F, H = jnp.asarray(PLANE.F), jnp.asarray(PLANE.H)
     same = wolf.StateSpaceModel(lambda x: F @ x, lambda x: H @ x, PLANE.Q, PLANE.R, PLANE.prior)
     out = wolf.filter(PLANE, ys, method="Adaptive")
-    for moments in (wolf.linearization.Linearised(), wolf.linearization.Unscented()):
-        other = wolf.filter(same, ys, method=wolf.Adaptive(moments=moments))
+    for moments in (wolf.linearization.Taylor(), wolf.linearization.Unscented()):
+        other = wolf.filter(same, ys, method=wolf.Adaptive(linearization=moments))
         np.testing.assert_allclose(other.means, out.means, rtol=1e-6, atol=1e-7)
         np.testing.assert_allclose(other.dynamics_scales, out.dynamics_scales, rtol=1e-5)
 
@@ -333,7 +333,7 @@ def test_functions_are_learned_as_matrices_are(monkeypatch):
 def test_sensors_of_their_own_share_the_levels():
     rows = np.repeat(np.asarray(PLANE.H), 2, axis=0)
     model = wolf.LinearModel(PLANE.F, rows, PLANE.Q, 10 * np.eye(4), *PLANE.prior)
-    run = wolf.simulate.trajectories(model, 600, 8)
+    run = wolf.simulate.trajectory(model, 600, 8)
     ys = run.measurements.copy()
     ys[100:400, 0] += 60.0
     wrong = wolf.LinearModel(PLANE.F, rows, 10 * PLANE.Q, np.eye(4), *PLANE.prior)
@@ -364,7 +364,7 @@ def test_priors_are_weighed_by_bayes_with_a_fixed_share():
     """Brute force: the density of each residual under each prior's counts, and a little back to the start."""
     level = wolf.models.local_level(level_var=0.5, obs_var=1.0)
     ys = np.random.default_rng(3).standard_t(2.5, 120)
-    method = GaussianFilter(noise=LearnedLevels(0, 0))  # no level is learned: the sizes stay where they are
+    method = GaussianFilter(noise=AdaptiveNoiseScales(0, 0))  # no level is learned: the sizes stay where they are
     keep = lambda state, info: (state.memory, info.residual[0], info.innovation_cov[0, 0] - 1.0)  # noqa: E731
     memory, residuals, signals = wolf.filter(level, ys, method=method, save=keep).saved
     rule = method.noise
@@ -383,20 +383,20 @@ def test_priors_are_weighed_by_bayes_with_a_fixed_share():
 @pytest.mark.parametrize("bells", [(), ((0.4, 0.0, 1.0),), ((np.inf, 1.0, 1.0),)])
 def test_priors_that_say_nothing_are_refused(bells):
     with pytest.raises(ValueError, match="bells must be at least one"):
-        LearnedLevels(bells=bells)
+        AdaptiveNoiseScales(bells=bells)
 
 
 def test_sizes_that_do_not_increase_are_refused():
     with pytest.raises(ValueError, match="sizes must increase"):
-        LearnedLevels(sizes=(1.0, 0.25))
+        AdaptiveNoiseScales(sizes=(1.0, 0.25))
 
 
 @pytest.mark.parametrize(("share", "patience"), [(0.01, 5), (0.05, 5), (0.1, 7), (0.2, 9), (0.3, 12), (0.9, 22)])
 def test_patience_reads_the_share_of_outliers(share, patience, x64):
     counts = np.full(len(SCALES), 1e-12)
     counts[[3, -1]] = 1 - share, share  # sizes 1 and 10,000
-    np.testing.assert_allclose(NoiseLaw(SCALES, counts).outlier_share, share)
-    method = GaussianFilter(noise=Recovering(OFF.noise.rule, grows=True))
+    np.testing.assert_allclose(NoiseEstimate(SCALES, counts).outlier_share, share)
+    method = GaussianFilter(noise=JumpRecovery(OFF.noise.rule, grows=True))
     state = method.init(PLANE)
     rule = state.memory.rule._replace(counts=jnp.asarray(1e8 * counts)[None])
     for t, least in ((0, 5), (20, 6)):  # at first it may be the prior that is off
@@ -410,7 +410,7 @@ def test_a_won_vote_gives_the_counts_back(rng, x64):
     kept = wolf.filter(PLANE, ys, method="Adaptive", save=lambda state, info: (state.memory, info.inflation)).saved
     memory, inflations = kept
     (won,) = np.flatnonzero(inflations > 1)
-    assert isinstance(memory, Ballot)
+    assert isinstance(memory, JumpEvidence)
     rule, late = wolf.Adaptive().noise.rule, np.asarray(memory.rule.counts[won])
     shares = [rule.law(jax.tree.map(lambda leaf, t=t: leaf[t], memory.rule)).outlier_share for t in (39, won - 1, won)]
     assert shares[1] > 0.05
@@ -428,7 +428,7 @@ def test_a_won_vote_gives_the_counts_back(rng, x64):
     ("options", "message"),
     [
         ({"q_uncertainty": -1.0}, "q_uncertainty"),
-        ({"noise_may_last": "no"}, "noise_may_last must be True or False"),
+        ({"estimate_autocorrelation": "no"}, "estimate_autocorrelation must be True or False"),
         ({"r_uncertainty": "factor 2"}, "r_uncertainty"),
         ({"patience": 1}, "patience must be at least 2"),
         *(({"patience": odd}, "patience must be one number of at least 2; got") for odd in ([5], [5, 6], None, {}, 5j)),
@@ -492,7 +492,7 @@ def test_a_second_look_goes_by_the_noise_of_its_time(dirty):
     rng = np.random.default_rng(4)
     late = np.arange(600) >= 300
     ys = dirty.states[:600, :2] + np.sqrt(np.where(late, 100.0, 10.0))[:, None] * rng.normal(size=(600, 2))
-    again = wolf.smooth(wolf.filter(PLANE, ys, method="Adaptive"), reweigh=True)
+    again = wolf.smooth(wolf.filter(PLANE, ys, method="Adaptive"), reweight=True)
     assert again.weights[:280].mean() > 0.8
     assert again.weights[350:].mean() < 0.5
     error = np.sqrt(((again.means - dirty.states[:600])[:, :2] ** 2).mean())
@@ -510,7 +510,7 @@ def test_a_model_that_is_far_off_is_told_in_words(dirty):
         assert ("let method='Adaptive' learn its level" in repr(counted)) == said
     few = wolf.filter(PLANE, dirty.measurements[:5], method="Adaptive")
     assert "the measurements so far do not tell the level of Q" in repr(few)
-    limit = NoiseLaw(SCALES, np.ones(12), 1e4, sensitivities.Pair(0.1, 0.1))
+    limit = NoiseEstimate(SCALES, np.ones(12), 1e4, sensitivities.RQ(0.1, 0.1))
     assert any("limit of what is learned" in remark for remark in limit.remarks)
     still = wolf.filter(PLANE, np.full((300, 2), 3.0)).learned_noise.remarks  # r is known to a factor of 20, and 1e-4
     assert any("R is far off" in remark for remark in still)
@@ -555,7 +555,7 @@ def test_too_few_measurements_are_said_to_be():
     assert any("do not tell the level of R" in remark for remark in few)
     sure = wolf.filter(LEVEL, [1.0, 2.0, 0.5], method=wolf.Adaptive(r_uncertainty=0)).learned_noise.remarks
     assert not any("level of R" in remark for remark in sure)
-    enough = wolf.simulate.trajectories(LEVEL, 200, 1).measurements
+    enough = wolf.simulate.trajectory(LEVEL, 200, 1).measurements
     assert wolf.filter(LEVEL, enough).learned_noise.remarks == ()
 
 
@@ -567,7 +567,7 @@ def test_a_filter_that_was_fed_nothing_has_learned_nothing():
 
 
 def test_how_many_were_measured_is_not_said_of_a_part_of_a_run():
-    ys = wolf.simulate.trajectories(LEVEL, 60, 1).measurements
+    ys = wolf.simulate.trajectory(LEVEL, 60, 1).measurements
     out = wolf.filter(LEVEL, ys)
     assert out.learned_noise.measured == 60
     assert out[:2].learned_noise.measured is None
@@ -591,14 +591,14 @@ def test_data_that_are_far_from_the_model_are_told_as_such(method, kind):
 
 
 def test_data_that_are_followed_after_some_refusals_are_not_told_as_far_away():
-    ys = wolf.simulate.trajectories(LEVEL, 100, 1).measurements.copy()
+    ys = wolf.simulate.trajectory(LEVEL, 100, 1).measurements.copy()
     ys[10:40:2] += 1e4
     assert "were refused" not in repr(wolf.filter(LEVEL, ys))
 
 
 @pytest.mark.parametrize("uncertainty", [0, None])
 def test_of_a_q_that_is_not_learned_nothing_is_said(uncertainty):
-    ys = wolf.simulate.trajectories(LEVEL, 200, 1).measurements
+    ys = wolf.simulate.trajectory(LEVEL, 200, 1).measurements
     law = wolf.filter(LEVEL, ys, method=wolf.Adaptive(q_uncertainty=uncertainty)).learned_noise
     assert "Q" not in repr(law)
     assert not law.tells_dynamics
@@ -607,7 +607,7 @@ def test_of_a_q_that_is_not_learned_nothing_is_said(uncertainty):
 @pytest.mark.parametrize("width", [1e4, 1e8, 1e18])
 def test_a_vague_prior_does_not_say_that_r_is_too_large(width):
     """What is learned hardly depends on how vague it is; nothing is refused, and nothing breaks down."""
-    start = wolf.simulate.trajectories(PLANE, 100, 1)
+    start = wolf.simulate.trajectory(PLANE, 100, 1)
     vague = wolf.LinearModel(PLANE.F, PLANE.H, PLANE.Q, 0.1 * PLANE.R, PLANE.mean, width * np.eye(4))
     out = wolf.filter(vague, start.measurements)
     assert out.outliers.sum() <= 2

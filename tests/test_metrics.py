@@ -12,7 +12,7 @@ from wolf.diagnostics import metrics
 @pytest.fixture(scope="module")
 def clean_runs():
     model = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
-    trials = [wolf.simulate.trajectories(model, 200, key=k) for k in range(60)]
+    trials = [wolf.simulate.trajectory(model, 200, key=k) for k in range(60)]
     out = wolf.filter_many(model, np.stack([t.measurements for t in trials]), method="KF")
     return out, np.stack([t.states for t in trials])
 
@@ -57,14 +57,14 @@ def test_a_wrong_noise_level_shows_in_the_nis(clean_runs):
 
 def test_nis_counts_only_what_was_measured():
     model = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
-    lossy = wolf.simulate.trajectories(model, 2000, key=3, outliers=wolf.simulate.Missing(0.3))
+    lossy = wolf.simulate.trajectory(model, 2000, key=3, outliers=wolf.simulate.Missing(0.3))
     band = metrics.nis_band(wolf.filter(model, lossy.measurements, method="KF"), level=0.999)
     assert band.holds
     assert band.value < 1.7  # fewer than two coordinates a step
 
 
 def test_whiteness_equals_statsmodels(tracking):
-    data = wolf.simulate.trajectories(tracking, 400, key=2)
+    data = wolf.simulate.trajectory(tracking, 400, key=2)
     out = wolf.filter(tracking, data.measurements, method="KF")
     ours = metrics.whiteness(out, lags=10)
     for m in range(2):

@@ -59,10 +59,10 @@ def arc(x, time):
 
 
 @pytest.mark.parametrize("engine", ["native", "xla"])
-def test_a_model_of_functions_moves_for_the_time_that_it_is_told(engine):
+def test_a_model_of_functions_moves_for_the_time_that_it_is_told(backend):
     begin = np.array([0.0, 0.0, 3.0, 0.0, 0.2])
     turn = wolf.models.coordinated_turn(0.5, 1e-12, 1e-12, 1.0, wolf.Gaussian(begin, 1e-10 * np.eye(5)))
-    online, usual, told = (wolf.Online(turn, "WoLF", engine=engine) for _ in range(3))
+    online, usual, told = (wolf.Online(turn, "WoLF", backend=backend) for _ in range(3))
     for dt in (0.3, 0.0, 2.0):
         online.step(None, dt=dt)
     np.testing.assert_allclose(online.mean, arc(begin, 2.3), rtol=1e-9, atol=1e-9)
@@ -76,7 +76,7 @@ def test_a_model_of_functions_moves_for_the_time_that_it_is_told(engine):
 
 def test_noise_of_a_model_of_functions_grows_with_time():
     turn = wolf.models.coordinated_turn(0.5, 0.1, 0.2, 1.0, wolf.Gaussian(np.zeros(5), np.zeros((5, 5))))
-    online = wolf.Online(turn, "WoLF", engine="native")
+    online = wolf.Online(turn, "WoLF", backend="native")
     online.step(None, dt=1.5)
     np.testing.assert_allclose(np.diag(online.cov), 3 * np.diag(turn.dynamics_cov), rtol=1e-9)
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from tests import oracle
 
 import wolf
-from wolf.execution import backend, validate
+from wolf.execution import backend_selection, validate
 from wolf.native.codegen.step_loop import write_run
 from wolf.native.frontend.jaxpr_to_graph import translate
-from wolf.native.frontend.signature import take_apart
+from wolf.native.frontend.signature import flatten_model
 from wolf.native.frontend.trace import trace
 from wolf.native.kernels.exp_log import LOWEST
 from wolf.numerics.jax_compat import CAN_TAG, enable_x64
@@ -55,7 +55,7 @@ def assert_same(out, expected, fields, **tolerance):
             np.testing.assert_allclose(out.saved[name], expected.saved[name], err_msg=name, **tolerance)
 
 
-GAUSSIAN = [name for name in wolf.methods.names() if not wolf.methods.make(name).needs.key]
+GAUSSIAN = [name for name in wolf.methods.names() if not wolf.methods.make(name).requirements.key]
 
 
 @pytest.mark.thorough
@@ -63,9 +63,9 @@ GAUSSIAN = [name for name in wolf.methods.names() if not wolf.methods.make(name)
 def test_every_method_is_the_same_filter_by_native_code_and_by_xla(name):
     """RSTKF and IMM are chaotic after 1e150, so they are spared that."""
     ys = np.where(np.abs(YS) > 1e20, 50.0, YS) if name in ("RSTKF", "IMM") else YS
-    expected = wolf.filter(TRACK, ys, method=name, engine="xla")
-    out = wolf.filter(TRACK, ys, method=name, engine="native")
-    assert (out.engine, expected.engine) == ("native", "xla: asked for")
+    expected = wolf.filter(TRACK, ys, method=name, backend="xla")
+    out = wolf.filter(TRACK, ys, method=name, backend="native")
+    assert (out.backend, expected.backend) == ("native", "xla: asked for")
     assert_same(out, expected, SAVED, rtol=1e-7, atol=1e-9)
     np.testing.assert_array_equal(out.outliers, expected.outliers)
 
@@ -73,16 +73,14 @@ def test_every_method_is_the_same_filter_by_native_code_and_by_xla(name):
 @pytest.mark.parametrize("form", ["joseph", "symmetric", "sqrt"])
 def test_every_form_is_the_same_by_native_code_and_by_xla(form):
     method = wolf.WoLF(form=form) if form == "sqrt" else wolf.Learned(form=form)
-    out, expected = (wolf.filter(TRACK, YS, method=method, engine=engine) for engine in ("native", "xla"))
+    out, expected = (wolf.filter(TRACK, YS, method=method, backend=engine) for engine in ("native", "xla"))
     assert_same(out, expected, SAVED, rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    "moments", [wolf.linearization.Linearised(), wolf.linearization.Unscented()], ids=["EKF", "UKF"]
-)
-def test_functions_are_the_same_by_native_code_and_by_xla(moments):
-    method = wolf.Learned(moments=moments)
-    out, expected = (wolf.filter(PENDULUM, YS / 50, method=method, engine=engine) for engine in ("native", "xla"))
+@pytest.mark.parametrize("moments", [wolf.linearization.Taylor(), wolf.linearization.Unscented()], ids=["EKF", "UKF"])
+def test_functions_are_the_same_by_native_code_and_by_xla(linearization):
+    method = wolf.Learned(linearization=linearization)
+    out, expected = (wolf.filter(PENDULUM, YS / 50, method=method, backend=engine) for engine in ("native", "xla"))
     assert_same(out, expected, SAVED, rtol=1e-7, atol=1e-9)
 
 
@@ -95,7 +93,7 @@ def test_bits_are_those_of_jax_run_one_operation_at_a_time(name, x64):
             state, _ = wolf.step(TRACK, method, state, jnp.asarray(y))
             means.append(np.asarray(state.mean))
     last_bit = 0.0 if CAN_TAG else 1e-13  # a JAX before 0.7 multiplies and adds in one rounding
-    found = wolf.filter(TRACK, ys, method=name, engine="native").means
+    found = wolf.filter(TRACK, ys, method=name, backend="native").means
     np.testing.assert_allclose(found, np.stack(means), rtol=last_bit)
 
 
@@ -103,16 +101,16 @@ def test_bits_are_those_of_jax_run_one_operation_at_a_time(name, x64):
 @pytest.mark.parametrize("name", ["WoLF", None], ids=["WoLF", "default"])
 def test_however_measurements_come_the_bits_are_the_same(model, name):
     ys = nasty(2, (9, STEPS, 2))
-    many = wolf.filter_many(model, ys, method=name, engine="native")
+    many = wolf.filter_many(model, ys, method=name, backend="native")
     for i in (0, 7, 8):
-        out = wolf.filter(model, ys[i], method=name, engine="native")
+        out = wolf.filter(model, ys[i], method=name, backend="native")
         for field, values in out.saved.items():
             np.testing.assert_array_equal(many.saved[field][i], values, err_msg=field)
-        online = wolf.Online(model, name, engine="native")
+        online = wolf.Online(model, name, backend="native")
         reports = [(online.step(y).weight, online.mean, online.cov) for y in ys[i]]
         for got, expected in zip(zip(*reports, strict=True), (out.weights, out.means, out.covs), strict=True):
             np.testing.assert_array_equal(np.stack(got), expected)
-        parts = wolf.filter_chunks(model, np.split(ys[i], [1, 13]), method=name, engine="native")
+        parts = wolf.filter_chunks(model, np.split(ys[i], [1, 13]), method=name, backend="native")
         np.testing.assert_array_equal(np.concatenate([part.means for part in parts]), out.means)
 
 
@@ -121,9 +119,9 @@ def test_a_model_that_varies_in_time_and_takes_inputs(update_first):
     model = wolf.LinearModel(**oracle.random_system(1, states=2, steps=STEPS, controls=1))
     us = np.random.default_rng(3).normal(size=(STEPS, 1))
     options = {"inputs": us, "update_first": update_first}
-    out, expected = (wolf.filter(model, YS, engine=engine, **options) for engine in ("native", "xla"))
+    out, expected = (wolf.filter(model, YS, backend=engine, **options) for engine in ("native", "xla"))
     assert_same(out, expected, SAVED, rtol=1e-7, atol=1e-9)
-    online = wolf.Online(model, update_first=update_first, engine="native")
+    online = wolf.Online(model, update_first=update_first, backend="native")
     means = [(online.step(y, u=u), online.mean)[1] for y, u in zip(YS, us, strict=True)]
     np.testing.assert_array_equal(np.stack(means), out.means)
 
@@ -131,16 +129,16 @@ def test_a_model_that_varies_in_time_and_takes_inputs(update_first):
 def test_series_of_different_lengths_and_models_of_their_own():
     models = [wolf.models.constant_velocity(2, 0.1, var, 10.0) for var in np.linspace(0.1, 1.0, 10)]
     series = [nasty(i, (STEPS, 2))[: STEPS - i] for i in range(10)]
-    many = wolf.filter_many(models, series, engine="native")
+    many = wolf.filter_many(models, series, backend="native")
     for i, (model, ys) in enumerate(zip(models, series, strict=True)):
-        out = wolf.filter(model, ys, engine="native")
+        out = wolf.filter(model, ys, backend="native")
         np.testing.assert_array_equal(many[i].means, out.means)
         for mine, alone in zip(jax.tree.leaves(many[i].final), jax.tree.leaves(out.final), strict=True):
             np.testing.assert_array_equal(mine, alone)
 
 
 def test_matrices_for_one_step_are_those_of_another_model():
-    online, other = (wolf.Online(TRACK, "WoLF", engine=engine) for engine in ("native", "xla"))
+    online, other = (wolf.Online(TRACK, "WoLF", backend=engine) for engine in ("native", "xla"))
     rng = np.random.default_rng(4)
     for y in YS[12:24]:
         root = rng.normal(size=(2, 2))
@@ -156,7 +154,7 @@ def test_matrices_for_one_step_are_those_of_another_model():
 
 
 def test_single_precision():
-    out, expected = (wolf.filter(TRACK, YS, dtype="float32", engine=engine) for engine in ("native", "xla"))
+    out, expected = (wolf.filter(TRACK, YS, dtype="float32", backend=engine) for engine in ("native", "xla"))
     assert out.means.dtype == np.float32
     assert_same(out, expected, ("means", "covs"), rtol=2e-3, atol=2e-2)
 
@@ -164,7 +162,7 @@ def test_single_precision():
 def test_a_covariance_is_kept_as_one_half_and_dead_parts_are_dropped():
     suited = validate.suit(TRACK, wolf.KF(), None)
     whole, lean = (
-        trace(take_apart([suited], wolf.KF(), "float64", False, None, save).kind) for save in ("all", "final")
+        trace(flatten_model([suited], wolf.KF(), "float64", False, None, save).kind) for save in ("all", "final")
     )
     numbers = [place for place in whole.layout.state if place.kind == "f"]
     assert [place.offset for place in numbers] == list(range(4 + 10))
@@ -173,7 +171,7 @@ def test_a_covariance_is_kept_as_one_half_and_dead_parts_are_dropped():
 
 def test_what_is_symmetric_stays_so_behind_a_branch():
     """Slopes of the covariance: a jump, which is a branch, sets all of them to zero."""
-    kind = take_apart(
+    kind = flatten_model(
         [validate.suit(TRACK, wolf.Adaptive(), None)], wolf.Adaptive(), "float64", False, None, "all"
     ).kind
     state = trace(kind).state
@@ -184,7 +182,9 @@ def test_what_is_symmetric_stays_so_behind_a_branch():
 def test_a_state_goes_into_its_vectors_and_comes_back(name):
     out = wolf.filter_many(TRACK, nasty(3, (3, STEPS, 2)), method=name)
     method = wolf.methods.make(name)
-    code = backend.plan("native", [validate.suit(TRACK, method, None)], method, "float64", False, None, "all")[0].code
+    code = backend_selection.plan(
+        "native", [validate.suit(TRACK, method, None)], method, "float64", False, None, "all"
+    )[0].code
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(out.final)]
     numbers, counts = code.pack(leaves)
     assert (numbers.shape[1], counts.shape[1]) == code.widths
@@ -195,7 +195,7 @@ def test_a_state_goes_into_its_vectors_and_comes_back(name):
 
 def test_models_of_one_pattern_share_their_code():
     kinds = {
-        take_apart([wolf.models.constant_velocity(2, dt, q, 1.0)], wolf.KF(), "float64", False, None, "all").kind
+        flatten_model([wolf.models.constant_velocity(2, dt, q, 1.0)], wolf.KF(), "float64", False, None, "all").kind
         for dt, q in ((0.1, 0.3), (0.2, 0.4))
     }
     assert len(kinds) == 1
@@ -203,7 +203,7 @@ def test_models_of_one_pattern_share_their_code():
 
 def test_no_fast_math_is_asked_for():
     suited = validate.suit(TRACK, wolf.Learned(), None)
-    step = trace(take_apart([suited], wolf.Learned(), "float64", False, None, "all").kind)
+    step = trace(flatten_model([suited], wolf.Learned(), "float64", False, None, "all").kind)
     text = write_run(step.graph, step.layout, 8, "run")
     assert not any(word in text for word in (" fast ", " nnan ", " contract ", " reassoc ", "fmuladd"))
 
@@ -218,25 +218,27 @@ def test_no_fast_math_is_asked_for():
 )
 def test_what_is_not_native_says_why(model, options, reason):
     out = wolf.filter(model, np.zeros((3, model.obs_dim)), save="means", **options)
-    assert reason in out.engine
+    assert reason in out.backend
     if "engine" not in options:
         with pytest.raises(ValueError, match="cannot run this"):
-            wolf.filter(model, np.zeros((3, model.obs_dim)), engine="native", **options)
+            wolf.filter(model, np.zeros((3, model.obs_dim)), backend="native", **options)
 
 
 def test_an_engine_that_is_none_is_explained():
     with pytest.raises(ValueError, match="engine must be one of"):
-        wolf.filter(TRACK, YS, engine="gpu")
+        wolf.filter(TRACK, YS, backend="gpu")
 
 
 def test_without_llvm_the_run_goes_by_xla(monkeypatch):
-    monkeypatch.setattr(backend.plan.__globals__["machine"], "available", lambda: "llvmlite is not installed")
-    assert wolf.filter(TRACK, YS[:3], save="means").engine == "xla: llvmlite is not installed"
+    monkeypatch.setattr(
+        backend_selection.plan.__globals__["llvm_jit"], "available", lambda: "llvmlite is not installed"
+    )
+    assert wolf.filter(TRACK, YS[:3], save="means").backend == "xla: llvmlite is not installed"
 
 
 def test_with_an_llvm_that_is_too_old_the_run_goes_by_xla(monkeypatch):
     monkeypatch.setattr("llvmlite.binding.llvm_version_info", (15, 0, 7))
-    assert wolf.filter(TRACK, YS[:3], save="means").engine.startswith("xla: llvmlite is too old: pip install")
+    assert wolf.filter(TRACK, YS[:3], save="means").backend.startswith("xla: llvmlite is too old: pip install")
 
 
 @given(st.floats(allow_nan=True, allow_infinity=True), st.floats(allow_nan=True, allow_infinity=True))
@@ -284,7 +286,7 @@ def test_kinds_that_keep_what_a_function_of_wolf_says_are_kept(tmp_path, monkeyp
 
     monkeypatch.setattr(disk_cache, "_folder", lambda: tmp_path)
     savers = (save_votes, lambda state, info: {}, "all", lambda state, info: None)
-    kinds = [take_apart([TRACK], wolf.KF(), "float64", False, None, save).kind for save in savers]
+    kinds = [flatten_model([TRACK], wolf.KF(), "float64", False, None, save).kind for save in savers]
     places = [disk_cache.place_of(kind, "run") for kind in kinds]
     assert places[1] is places[3] is None
     assert len({places[0], places[2], None}) == 3
@@ -303,13 +305,13 @@ def test_methods_that_differ_in_a_static_field_have_code_of_their_own(methods, t
     from wolf.native.execute import disk_cache
 
     monkeypatch.setattr(disk_cache, "_folder", lambda: tmp_path)
-    kinds = [take_apart([TRACK], method, "float64", False, None, "all").kind for method in methods]
+    kinds = [flatten_model([TRACK], method, "float64", False, None, "all").kind for method in methods]
     places = [disk_cache.place_of(kind, "run") for kind in kinds]
     assert None not in places
     assert places[0] != places[1]
     ys = np.random.default_rng(0).normal(0.0, 5.0, (20, 2))
     for method in methods:
-        native, xla = (wolf.filter(TRACK, ys, method=method, engine=engine).means for engine in ("native", "xla"))
+        native, xla = (wolf.filter(TRACK, ys, method=method, backend=engine).means for engine in ("native", "xla"))
         np.testing.assert_allclose(native, xla, rtol=1e-9)
 
 
@@ -330,7 +332,7 @@ def test_kinds_with_functions_of_ones_own_are_not_kept(tmp_path, monkeypatch):
     from wolf.native.execute import disk_cache
 
     monkeypatch.setattr(disk_cache, "_folder", lambda: tmp_path)
-    kinds = [take_apart([model], wolf.EKF(), "float64", False, None, "all").kind for model in (TRACK, PENDULUM)]
+    kinds = [flatten_model([model], wolf.EKF(), "float64", False, None, "all").kind for model in (TRACK, PENDULUM)]
     assert [disk_cache.place_of(kind, "run") is None for kind in kinds] == [False, True]
 
 
@@ -380,12 +382,12 @@ def evaluate(program, values, loops):
 @pytest.mark.thorough
 def test_a_full_model_is_the_same_by_native_code_and_by_xla_and_one_by_one():
     model, ys = full(10), nasty(6, (9, STEPS, 5))
-    many = wolf.filter_many(model, ys, method="WoLF", engine="native")
+    many = wolf.filter_many(model, ys, method="WoLF", backend="native")
     for i in (0, 8):
-        out = wolf.filter(model, ys[i], method="WoLF", engine="native")
+        out = wolf.filter(model, ys[i], method="WoLF", backend="native")
         for field, values in out.saved.items():
             np.testing.assert_array_equal(many.saved[field][i], values, err_msg=field)
-    expected = wolf.filter(model, ys[8], method="WoLF", engine="xla")
+    expected = wolf.filter(model, ys[8], method="WoLF", backend="xla")
     assert_same(out, expected, SAVED, rtol=1e-7, atol=1e-9)
     together, alone, other = wolf.smooth(many), wolf.smooth(out), wolf.smooth(expected)
     for name in ("means", "covs"):
@@ -395,7 +397,7 @@ def test_a_full_model_is_the_same_by_native_code_and_by_xla_and_one_by_one():
 
 SMOOTHED = {
     "track": (TRACK, {}),
-    "functions": (PENDULUM, {"method": wolf.Learned(moments=wolf.linearization.Unscented())}),
+    "functions": (PENDULUM, {"method": wolf.Learned(linearization=wolf.linearization.Unscented())}),
     "in time": (wolf.LinearModel(**oracle.random_system(1, states=2, steps=STEPS)), {"update_first": True}),
     "levels": (TRACK, {"method": "Adaptive"}),
 }

@@ -179,9 +179,9 @@ def test_doubt_and_inflation_wait_as_well(outputs, examples):
 
 def test_large_models_wait_and_small_ones_do_not():
     small, large = (wolf.models.mlp(4, (size,)) for size in (5, 40))
-    assert isinstance(wolf.init(large, wolf.EKF()).belief, wolf.beliefs.DeferredGaussian)
-    assert not isinstance(wolf.init(small, wolf.EKF()).belief, wolf.beliefs.DeferredGaussian)
-    assert not isinstance(wolf.init(large, wolf.EKF(form="symmetric")).belief, wolf.beliefs.DeferredGaussian)
+    assert isinstance(wolf.init(large, wolf.EKF()).belief, wolf.beliefs.LazyGaussian)
+    assert not isinstance(wolf.init(small, wolf.EKF()).belief, wolf.beliefs.LazyGaussian)
+    assert not isinstance(wolf.init(large, wolf.EKF(form="symmetric")).belief, wolf.beliefs.LazyGaussian)
     assert lazy_gaussian.pays(large.state_dim, 1)
 
 

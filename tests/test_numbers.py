@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import wolf
-from wolf.inference.noise.adaptive_scale_mixture import LearnedScales
+from wolf.inference.noise.adaptive_scale_mixture import AdaptiveScaleMixture
 from wolf.inference.noise.whitened import far_distance
 
 FAR = 5_000_000.6  # float32 knows it to half a metre
@@ -36,7 +36,7 @@ def test_a_weight_above_one_still_counts_in_the_update(tracking):
 def exact_mixture(prior_var, rows, y):
     """Give mean and variance of a level after one measurement by several sensors, with R = I and every learned size."""
     model = level_seen_by(rows, prior_var)
-    rule = LearnedScales()
+    rule = AdaptiveScaleMixture()
     scales, weights = (np.longdouble(each) for each in rule.law(rule.start(model))[:2])
     rows, y = np.longdouble(rows), np.longdouble(y)
     along, length = rows @ y, rows @ rows

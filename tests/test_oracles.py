@@ -174,7 +174,7 @@ def radar():
     R = np.array([[0.04, 0.005], [0.005, 0.01]])
     model = wolf.StateSpaceModel(Partial(jnp.matmul, F), polar, 0.01 * np.eye(4), R, prior)
     us = np.column_stack([np.linspace(-1, 0, STEPS), np.linspace(-2, -1, STEPS)])
-    ys = wolf.simulate.trajectories(model, STEPS, key=3, inputs=us).measurements
+    ys = wolf.simulate.trajectory(model, STEPS, key=3, inputs=us).measurements
     return model, ys, us, F
 
 

@@ -85,8 +85,8 @@ def by_scan(model, method, ys, us, update_first):
     return (saved[name] for name in ("means", "covs", "weights"))
 
 
-def online(model, method, ys, us, update_first, engine="auto"):
-    filter, rows = wolf.Online(model, method, update_first=update_first, engine=engine), []
+def online(model, method, ys, us, update_first, backend="auto"):
+    filter, rows = wolf.Online(model, method, update_first=update_first, backend=backend), []
     for y, u in zip(ys, us, strict=True):
         info = filter.step(y, u=u)
         rows.append((filter.mean, filter.cov, info.weight))
@@ -126,14 +126,14 @@ def test_chunks_agree_with_filter_bit_for_bit(method, update_first, varying, ys,
 def test_step_scan_and_chunks_of_xla_agree_bit_for_bit(method, tracking, dirty, x64):
     """For a fixed linear model in the automatic form."""
     ys, us = dirty.measurements[:STEPS], [None] * STEPS
-    out = wolf.filter(tracking, ys, method=METHODS[method], engine="xla")
+    out = wolf.filter(tracking, ys, method=METHODS[method], backend="xla")
     advance, state, means = jax.jit(partial(wolf.step, fused=True)), wolf.init(tracking, METHODS[method]), []
     for y in ys:
         state, _ = advance(tracking, METHODS[method], state, y)
         means.append(state.mean)
     np.testing.assert_array_equal(np.stack(means), out.means)
-    assert_same_bits(online(tracking, METHODS[method], ys, us, False, engine="xla"), out)
-    chunks = wolf.filter_chunks(tracking, np.split(ys, [7]), method=METHODS[method], save="all", engine="xla")
+    assert_same_bits(online(tracking, METHODS[method], ys, us, False, backend="xla"), out)
+    chunks = wolf.filter_chunks(tracking, np.split(ys, [7]), method=METHODS[method], save="all", backend="xla")
     np.testing.assert_array_equal(np.concatenate([part.means for part in chunks]), out.means)
 
 

@@ -8,7 +8,7 @@ from scipy.stats import multivariate_t
 import wolf
 from wolf.inference.filters import ParticleFilter, RaoBlackwellFilter
 from wolf.inference.filters.particle import ParticleState, resample
-from wolf.inference.noise import BetaLaw, GaussianLaw, MixtureLaw, StudentLaw
+from wolf.inference.noise import BetaLikelihood, GaussianLikelihood, MixtureLikelihood, StudentLikelihood
 
 pytestmark = pytest.mark.thorough  # a part that the quick tests touch elsewhere
 
@@ -26,7 +26,7 @@ def test_many_particles_come_to_the_kalman_filter(kind, ys):
     exact = wolf.filter(LEVEL, ys, method="KF")
     errors = []
     for num in (400, 40_000):
-        out = wolf.filter(LEVEL, ys, method=kind(GaussianLaw(), num_particles=num), key=1)
+        out = wolf.filter(LEVEL, ys, method=kind(GaussianLikelihood(), num_particles=num), key=1)
         errors.append(np.sqrt(np.mean((out.means - exact.means) ** 2 / exact.covs[..., 0])))
     assert errors[1] < 0.02
     assert 3 < errors[0] / errors[1] < 40  # a hundred times the particles, a tenth of the error
@@ -38,7 +38,7 @@ def test_many_particles_come_to_the_kalman_filter(kind, ys):
 def test_beta_of_zero_is_the_ordinary_particle_filter_and_small_ones_come_to_it(kind, ys):
     plain, zero, small, large = (
         wolf.filter(LEVEL, ys, method=kind(law, num_particles=500), key=1).means
-        for law in (GaussianLaw(), BetaLaw(0.0), BetaLaw(1e-9), BetaLaw(0.5))
+        for law in (GaussianLikelihood(), BetaLikelihood(0.0), BetaLikelihood(1e-9), BetaLikelihood(0.5))
     )
     np.testing.assert_array_equal(zero, plain)
     np.testing.assert_allclose(small, plain, rtol=1e-6, atol=1e-6)
@@ -73,7 +73,7 @@ def test_without_a_key_the_door_says_so(kind, ys):
 @both
 def test_a_missing_row_is_a_prediction(kind, ys):
     ys[10] = np.nan
-    out = wolf.filter(LEVEL, ys, method=kind(GaussianLaw(), num_particles=300), key=0)
+    out = wolf.filter(LEVEL, ys, method=kind(GaussianLikelihood(), num_particles=300), key=0)
     np.testing.assert_allclose(out.means[10], out.predicted_means[10], rtol=1e-12)
     np.testing.assert_allclose(out.covs[10], out.predicted_covs[10], rtol=1e-12)
     assert out.weights[10] == 0.0
@@ -82,7 +82,9 @@ def test_a_missing_row_is_a_prediction(kind, ys):
 @both
 def test_beta_weights_survive_a_gross_error_that_drags_the_ordinary_filter(kind, ys):
     ys[15] += 60.0
-    robust, plain = (wolf.filter(LEVEL, ys, method=kind(law), key=0) for law in (BetaLaw(0.2), GaussianLaw()))
+    robust, plain = (
+        wolf.filter(LEVEL, ys, method=kind(law), key=0) for law in (BetaLikelihood(0.2), GaussianLikelihood())
+    )
     clean = wolf.filter(LEVEL, np.where(np.arange(30)[:, None] == 15, np.nan, ys), method="KF")
     assert np.abs(robust.means[15:] - clean.means[15:]).max() < 1.5
     assert np.abs(plain.means[15:] - clean.means[15:]).max() > 2.0
@@ -105,7 +107,7 @@ def test_student_law_is_scipys(rng, x64):
     from wolf.numerics.linalg import cholesky
 
     cov, e = np.array([[2.0, 0.5], [0.5, 1.0]]), rng.normal(size=2)
-    mine = StudentLaw(3.5).log_weight(e, e, cholesky(jax.numpy.asarray(cov)), 2.0)
+    mine = StudentLikelihood(3.5).log_weight(e, e, cholesky(jax.numpy.asarray(cov)), 2.0)
     np.testing.assert_allclose(mine, multivariate_t(np.zeros(2), cov, df=3.5).logpdf(e), rtol=1e-12)
 
 
@@ -114,10 +116,10 @@ def test_true_law_beats_every_other_filter_on_its_own_noise():
     """The ceiling: Rao-Blackwellised, with the law that made the data."""
     model = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
     for law, process in (
-        (StudentLaw(2.01), wolf.simulate.StudentT(2.01)),
-        (MixtureLaw(0.05), wolf.simulate.Mixture(0.05)),
+        (StudentLikelihood(2.01), wolf.simulate.StudentT(2.01)),
+        (MixtureLikelihood(0.05), wolf.simulate.Mixture(0.05)),
     ):
-        runs = [wolf.simulate.trajectories(model, 400, key=i, outliers=process) for i in range(8)]
+        runs = [wolf.simulate.trajectory(model, 400, key=i, outliers=process) for i in range(8)]
         ys, truth = np.stack([run.measurements for run in runs]), np.stack([run.states for run in runs])
 
         def error(method, ys=ys, truth=truth):

@@ -14,7 +14,7 @@ def trend():
 @pytest.fixture
 def lossy(trend):
     process = wolf.simulate.Sequence((wolf.simulate.StudentT(3.0), wolf.simulate.Missing(0.1)))
-    return wolf.simulate.trajectories(trend, 50, key=0, outliers=process).measurements
+    return wolf.simulate.trajectory(trend, 50, key=0, outliers=process).measurements
 
 
 def test_sampled_paths_have_the_moments_of_the_smoother(trend, lossy):

@@ -10,7 +10,7 @@ import wolf
 @pytest.fixture(scope="module")
 def out():
     model = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
-    ys = wolf.simulate.trajectories(model, 80, key=1, outliers=wolf.simulate.Additive(0.1, -80.0, 80.0)).measurements
+    ys = wolf.simulate.trajectory(model, 80, key=1, outliers=wolf.simulate.Additive(0.1, -80.0, 80.0)).measurements
     return wolf.filter(model, ys)
 
 

@@ -19,7 +19,7 @@ from wolf.plots.tracking import Track, busiest, comparison
 def level():
     """A level with a spike far above, one far below, an infinite value, a mild outlier and a gap."""
     model = wolf.models.local_level(level_var=0.1, obs_var=1.0)
-    data = wolf.simulate.trajectories(model, 60, key=0, initial=np.zeros(1))
+    data = wolf.simulate.trajectory(model, 60, key=0, initial=np.zeros(1))
     ys = data.measurements[:, 0].copy()
     ys[[10, 20, 25]] = 1e3, -1e6, np.inf
     ys[40:45] = np.nan
@@ -29,7 +29,7 @@ def level():
 @pytest.fixture(scope="module")
 def tracks():
     model = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
-    data = wolf.simulate.trajectories(model, 300, key=2, outliers=wolf.simulate.StudentT(dof=2.01))
+    data = wolf.simulate.trajectory(model, 300, key=2, outliers=wolf.simulate.StudentT(dof=2.01))
     ys = data.measurements.copy()
     ys[100] = 1e5
     return data.states, ys, wolf.filter(model, ys, method="KF"), wolf.filter(model, ys)

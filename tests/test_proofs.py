@@ -37,7 +37,7 @@ PENDULUM = wolf.StateSpaceModel(
 )
 RUNS = {
     "matrices": (STRAIGHT, wolf.Adaptive()),
-    "functions": (PENDULUM, wolf.Adaptive(moments=wolf.linearization.Linearised())),
+    "functions": (PENDULUM, wolf.Adaptive(linearization=wolf.linearization.Taylor())),
 }
 
 

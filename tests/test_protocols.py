@@ -5,10 +5,10 @@ import pytest
 
 import wolf
 from wolf.inference import noise
-from wolf.inference.filters import IMM, Forgetful, Mode
-from wolf.inference.linearization import Cubature, GaussHermite, Linear, Linearised, Unscented
-from wolf.inference.noise.divergence_recovery import Recovering
-from wolf.interfaces import Filter, Moments, Needs, NoiseRule
+from wolf.inference.filters import IMM, CovarianceReset, Mode
+from wolf.inference.linearization import Cubature, GaussHermite, Linear, Taylor, Unscented
+from wolf.inference.noise.divergence_recovery import JumpRecovery
+from wolf.interfaces import Filter, Linearization, NoiseModel, Requirements
 from wolf.numerics.pytree import pytree
 
 ROWS = wolf.methods.names()
@@ -36,32 +36,32 @@ def refusal(method, model):
 def test_every_row_is_a_filter_with_needs(name):
     method = wolf.methods.make(name)
     assert isinstance(method, Filter)
-    assert isinstance(method.needs, Needs)
-    assert method.noise is None or isinstance(method.noise, NoiseRule)
+    assert isinstance(method.requirements, Requirements)
+    assert method.noise is None or isinstance(method.noise, NoiseModel)
 
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", METHODS)
 def test_what_is_refused_bare_is_refused_wrapped(name, model):
     bare = refusal(METHODS[name], MODELS[model])
-    for wrapper in (Forgetful(METHODS[name]), IMM((Mode(), Mode(obs_scale=9.0)), filter=METHODS[name])):
+    for wrapper in (CovarianceReset(METHODS[name]), IMM((Mode(), Mode(obs_scale=9.0)), filter=METHODS[name])):
         assert bool(refusal(wrapper, MODELS[model])) == bool(bare)
-        assert wrapper.needs.linear == METHODS[name].needs.linear
+        assert wrapper.requirements.linear == METHODS[name].requirements.linear
 
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", RULES)
 def test_what_a_rule_refuses_it_refuses_inside_another(name, model):
     bare = refusal(wolf.EKF(noise=RULES[name]), MODELS[model])
-    assert refusal(wolf.EKF(noise=Recovering(RULES[name])), MODELS[model]) == bare
+    assert refusal(wolf.EKF(noise=JumpRecovery(RULES[name])), MODELS[model]) == bare
     if bare:
-        inside = noise.SensorBySensor(RULES[name], sensors=(0,) * MODELS[model].obs_dim)
+        inside = noise.PerSensorNoise(RULES[name], sensors=(0,) * MODELS[model].obs_dim)
         assert refusal(wolf.EKF(noise=inside), MODELS[model])
 
 
 def test_sensors_with_correlated_noise_are_refused_in_words_however_wrapped():
     each = wolf.Learned(sensors="each")
-    for method in (each, Forgetful(each), IMM(filter=each), IMM(filter=Forgetful(each))):
+    for method in (each, CovarianceReset(each), IMM(filter=each), IMM(filter=CovarianceReset(each))):
         assert "their noise in R is correlated" in refusal(method, CORRELATED)
 
 
@@ -72,7 +72,7 @@ def test_a_mode_with_a_model_of_its_own_is_checked_too():
     assert not refusal(IMM(filter=wolf.Learned(sensors="each")), fine)
 
 
-@pytest.mark.parametrize("wrap", [Forgetful, lambda inner: IMM(filter=inner)])
+@pytest.mark.parametrize("wrap", [CovarianceReset, lambda inner: IMM(filter=inner)])
 @pytest.mark.parametrize("name", ["ETKF", "PF", "OGD", "IMM"])
 def test_wrappers_take_filters_with_a_gaussian_belief_only(name, wrap):
     with pytest.raises(ValueError, match="Gaussian belief"):
@@ -84,10 +84,10 @@ def test_variances_are_no_correlated_noise():
     assert not refusal(wolf.Learned(sensors="each"), model)
 
 
-@pytest.mark.parametrize("moments", [Linear(), Linearised(), Unscented(), Cubature(), GaussHermite()])
-def test_moments_say_whether_they_need_matrices(moments):
-    assert isinstance(moments, Moments)
-    assert moments.needs.linear == isinstance(moments, Linear)
+@pytest.mark.parametrize("moments", [Linear(), Taylor(), Unscented(), Cubature(), GaussHermite()])
+def test_moments_say_whether_they_need_matrices(linearization):
+    assert isinstance(linearization, Linearization)
+    assert linearization.requirements.linear == isinstance(linearization, Linear)
 
 
 def test_a_filter_of_your_own_needs_three_functions():
@@ -103,7 +103,7 @@ def test_a_filter_of_your_own_needs_three_functions():
 
         def update(self, now, state, y, u, key=None):
             new = state._replace(belief=wolf.Gaussian(y.value, state.cov), t=state.t + 1)
-            return new, wolf.interfaces.Info(residual=y.value - state.mean)
+            return new, wolf.interfaces.StepInfo(residual=y.value - state.mean)
 
     level = wolf.models.local_level(level_var=0.1, obs_var=1.0)
     assert wolf.filter(level, [1.0, 2.0], method=Last()).means.tolist() == [[1.0], [2.0]]

@@ -9,20 +9,20 @@ from tests import oracle
 import wolf
 from wolf.inference.filters import GaussianFilter
 from wolf.inference.noise import Weighted
-from wolf.inference.noise.divergence_recovery import Recovering
+from wolf.inference.noise.divergence_recovery import JumpRecovery
 
 PLANE = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
 GATE = wolf.weights.MahalanobisThreshold(metric="S")
 
 
 def voting(weight, patience=5):
-    return GaussianFilter(noise=Recovering(Weighted(weight), patience))
+    return GaussianFilter(noise=JumpRecovery(Weighted(weight), patience))
 
 
 @pytest.fixture(scope="module")
 def walks():
     rng = np.random.default_rng(77)
-    runs = [wolf.simulate.trajectories(PLANE, 200, seed) for seed in range(40)]
+    runs = [wolf.simulate.trajectory(PLANE, 200, seed) for seed in range(40)]
     states = np.stack([run.states for run in runs])
     ys = np.stack([run.measurements for run in runs])
     wild = rng.random((40, 200, 1)) < 0.05
@@ -62,7 +62,7 @@ def season(count=60, steps=450):
     model = wolf.models.make("level+seasonal:24:3", level_var=0.05, seasonal_var=0.0002, obs_var=0.25)
     usual = np.diag([1.0, *[9.0] * 6])
     drawn = wolf.LinearModel(model.F, model.H, model.Q, model.R, np.zeros(7), usual)
-    runs = [wolf.simulate.trajectories(drawn, steps, seed) for seed in range(count)]
+    runs = [wolf.simulate.trajectory(drawn, steps, seed) for seed in range(count)]
     return model, np.stack([run.measurements for run in runs]), np.stack([run.states @ model.H.T for run in runs])
 
 
@@ -115,7 +115,7 @@ def test_lost_votes_say_what_share_lies_alike(walks):
 @pytest.mark.thorough
 def test_lies_that_are_alike_win_seldom_though_they_lie_beside_each_other():
     """Of 40 %, in one series of thirty; where any long run of refused ones counted, they won in every fourth."""
-    runs = [wolf.simulate.trajectories(PLANE, 1000, seed) for seed in range(60)]
+    runs = [wolf.simulate.trajectory(PLANE, 1000, seed) for seed in range(60)]
     truth, sound = np.stack([run.states for run in runs]), np.stack([run.measurements for run in runs])
     hit = np.random.default_rng(7).random(sound.shape[:2])[..., None] < 0.4
     found = errors("Adaptive", np.where(hit, sound + 50.0, sound), truth)
@@ -147,7 +147,7 @@ def test_a_won_vote_goes_no_farther_than_a_kalman_filter_that_believes_it(method
     for seed, size in ((0, 30.0), (1, 1e3), (2, 1e6)):
         system = oracle.random_system(seed)
         model = wolf.LinearModel(*(system[name] for name in ("F", "H", "Q", "R", "mean", "cov")))
-        quiet = wolf.simulate.trajectories(model, 30, key=seed).measurements
+        quiet = wolf.simulate.trajectory(model, 30, key=seed).measurements
         lies = quiet + np.where(np.arange(30)[:, None] >= 20, size, 0.0) * [1.0, -0.5]
         out = wolf.filter(model, lies, method=method)
         t = np.flatnonzero(out.inflations > 1)[0]

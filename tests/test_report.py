@@ -211,7 +211,7 @@ def test_the_shape_of_a_season_is_that_of_the_estimate():
 @pytest.mark.thorough
 def test_a_result_in_python_becomes_a_page(tmp_path):
     model = wolf.models.constant_velocity(dims=2, dt=1.0, dynamics_var=0.1, obs_var=4.0)
-    drawn = wolf.simulate.trajectories(model, 60, 3, wolf.simulate.Additive(0.1, -60.0, 60.0))
+    drawn = wolf.simulate.trajectory(model, 60, 3, wolf.simulate.Additive(0.1, -60.0, 60.0))
     out = wolf.filter(model, drawn.measurements)
     days = np.datetime64("2024-05-01") + np.arange(60)
     wolf.report(out, tmp_path / "track.html", times=days, names=["east", "north"], title="A track")

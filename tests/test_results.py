@@ -158,7 +158,7 @@ def test_a_method_keeps_its_name_where_it_takes_roots_by_itself(name):
         (wolf.Adaptive(q_uncertainty=0, sensors=(0, 1)), "Adaptive(q_uncertainty=0, sensors=(0, 1))"),
         (wolf.Adaptive(form="symmetric", iterations=2), "Adaptive(form='symmetric', iterations=2)"),
         (wolf.methods.Learned("factor 10", sensors="each"), "Learned(r_uncertainty=1, sensors='each')"),
-        (wolf.Bounded(wolf.Adaptive(patience=8), lower=-1e6), "Bounded with Adaptive(patience=8)"),
+        (wolf.TruncatedFilter(wolf.Adaptive(patience=8), lower=-1e6), "Bounded with Adaptive(patience=8)"),
         (wolf.WoLF(wolf.IMQ(c=3.0)), "GaussianFilter with IMQ(c=3.0)"),
     ],
 )
@@ -272,7 +272,7 @@ def test_settings_say_how_the_run_was_made(one):
     assert one.settings["jax"] == jax.__version__
     assert one.settings["wolf"] == wolf.__version__
     assert one.settings["python"].count(".") == 2
-    assert "LearnedLevels" in one.settings["method"]
+    assert "AdaptiveNoiseScales" in one.settings["method"]
 
 
 def test_final_state_is_the_last_row(one, many):

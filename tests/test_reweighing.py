@@ -24,7 +24,7 @@ def test_weights_are_those_of_the_series_without_the_measurement(seed):
     weight = wolf.weights.MahalanobisIMQ(c=2.0, metric="S")
     model = wolf.LinearModel(PLANE.F, PLANE.H, PLANE.Q, [[3.0, 1.0], [1.0, 2.0]], *PLANE.prior)
     out = wolf.filter(model, ys, method=wolf.WoLF(weight))
-    again = wolf.smooth(model, out, reweigh=True)
+    again = wolf.smooth(model, out, reweight=True)
     for t in np.flatnonzero(~np.isnan(ys).any(1)):
         without = ys.copy()
         without[t] = np.nan
@@ -36,10 +36,10 @@ def test_weights_are_those_of_the_series_without_the_measurement(seed):
 
 
 @pytest.mark.parametrize("engine", ["native", "xla"])
-def test_smoothing_with_the_new_weights_is_the_dense_solution_with_them(engine):
+def test_smoothing_with_the_new_weights_is_the_dense_solution_with_them(backend):
     ys = oracle.random_data(5, 15, outliers=0.2)
-    again = wolf.smooth(PLANE, wolf.filter(PLANE, ys, method="WoLF", engine=engine), reweigh=True)
-    assert again.filtered.engine.startswith(engine)
+    again = wolf.smooth(PLANE, wolf.filter(PLANE, ys, method="WoLF", backend=backend), reweight=True)
+    assert again.filtered.backend.startswith(backend)
     mean, cov = oracle.batch(system_of(PLANE), ys, weights=again.weights)
     np.testing.assert_allclose(again.means, mean, rtol=1e-7, atol=1e-8)
     np.testing.assert_allclose(again.covs, cov, rtol=1e-7, atol=1e-9)
@@ -51,7 +51,7 @@ def test_a_filter_without_weights_stays_as_it_is(rows, rng):
     ys = 3 * rng.normal(size=(20, rows))
     method = GaussianFilter(noise=Weighted(wolf.weights.Unweighted()))
     out = wolf.filter(model, ys, method=method)
-    once, twice = wolf.smooth(model, out), wolf.smooth(model, out, reweigh=True)
+    once, twice = wolf.smooth(model, out), wolf.smooth(model, out, reweight=True)
     np.testing.assert_allclose(twice.means, once.means, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(twice.covs, once.covs, rtol=1e-6, atol=1e-9)
 
@@ -61,9 +61,9 @@ def test_one_more_look_helps_under_heavy_tails():
     for name in ("WoLF", "Learned"):
         logs = []
         for seed in range(40):
-            run = wolf.simulate.trajectories(PLANE, 250, seed, wolf.simulate.StudentT(2.01))
+            run = wolf.simulate.trajectory(PLANE, 250, seed, wolf.simulate.StudentT(2.01))
             out = wolf.filter(PLANE, run.measurements, method=name)
-            once, twice = wolf.smooth(PLANE, out), wolf.smooth(PLANE, out, reweigh=True)
+            once, twice = wolf.smooth(PLANE, out), wolf.smooth(PLANE, out, reweight=True)
             j = [np.sqrt(((s.means - run.states)[:, :2] ** 2).sum()) for s in (once, twice)]
             logs.append(np.log(j[1] / j[0]))
         gains[name] = np.mean(logs)
@@ -74,9 +74,9 @@ def test_one_more_look_helps_under_heavy_tails():
 def test_what_cannot_be_weighed_again_is_refused():
     ys = np.zeros((5, 2))
     with pytest.raises(ValueError, match="needs a method with weights"):
-        wolf.smooth(PLANE, wolf.filter(PLANE, ys, method="RSTKF"), reweigh=True)
+        wolf.smooth(PLANE, wolf.filter(PLANE, ys, method="RSTKF"), reweight=True)
     with pytest.raises(ValueError, match="pick one of many"):
-        wolf.smooth(PLANE, wolf.filter_many(PLANE, ys[None], method="WoLF"), reweigh=True)
+        wolf.smooth(PLANE, wolf.filter_many(PLANE, ys[None], method="WoLF"), reweight=True)
 
 
 @pytest.mark.parametrize("update_first", [False, True])

@@ -437,7 +437,7 @@ def trials():
     prior = wolf.Gaussian(start, np.eye(4))
     model = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0, prior=prior)
     processes = (None, wolf.simulate.StudentT(2.01), wolf.simulate.Mixture(0.05))
-    runs = [[wolf.simulate.trajectories(model, 1000, i, p, initial=start) for i in range(20)] for p in processes]
+    runs = [[wolf.simulate.trajectory(model, 1000, i, p, initial=start) for i in range(20)] for p in processes]
     stack = [[np.stack([getattr(run, name) for run in each]) for each in runs] for name in ("measurements", "states")]
     return model, *(np.concatenate(part) for part in stack)
 

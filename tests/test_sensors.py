@@ -14,7 +14,7 @@ PLACE, SPEED = wolf.Sensor(TRACK.H, 2.0 * np.eye(2)), wolf.Sensor([[0.0, 0.0, 0.
 
 
 @pytest.mark.parametrize("engine", ["native", "xla"])
-def test_sensors_in_turn_are_one_that_misses_coordinates(engine):
+def test_sensors_in_turn_are_one_that_misses_coordinates(backend):
     """A Kalman filter of all sensors together, NaN where one was silent, is the same by theory."""
     both = wolf.LinearModel(
         TRACK.F,
@@ -27,7 +27,7 @@ def test_sensors_in_turn_are_one_that_misses_coordinates(engine):
     ys = np.random.default_rng(0).normal(size=(12, 3))
     turn = np.arange(12) % 3 == 0
     ys[turn, 2], ys[~turn, :2] = np.nan, np.nan
-    online = wolf.Online(TRACK, "KF", engine=engine)
+    online = wolf.Online(TRACK, "KF", backend=backend)
     for y, place in zip(ys, turn, strict=True):
         online.step(y[:2] if place else y[2], sensor=PLACE if place else SPEED)
     out = wolf.filter(both, ys, method="KF")
@@ -49,7 +49,7 @@ def test_a_function_that_is_a_matrix_gives_what_the_matrix_gives(method):
     runs = [(SPEED, "native"), (functions[0], "native"), (functions[1], "native"), (functions[0], "xla")]
     means = []
     for sensor, engine in runs:
-        online = wolf.Online(TRACK, method, engine=engine)
+        online = wolf.Online(TRACK, method, backend=engine)
         for i, y in enumerate((0.3, 0.5, 90.0, None, 0.4)):
             online.step([1.0, 1.0])
             told = online.step(y, dt=0.1 * (i % 3), sensor=sensor)

@@ -7,7 +7,7 @@ import pytest
 from filterpy.kalman import CubatureKalmanFilter, JulierSigmaPoints, UnscentedKalmanFilter
 
 import wolf
-from wolf.inference.linearization import Automatic, Cubature, GaussHermite, Linearised, Unscented
+from wolf.inference.linearization import Automatic, Cubature, GaussHermite, Taylor, Unscented
 from wolf.statespace import Bound
 
 DT = 0.1
@@ -141,7 +141,9 @@ def test_singular_beliefs_have_no_slope_where_they_have_no_spread(x64):
 
 def test_negative_weights_are_refused(bending):
     with pytest.raises(ValueError, match="negative weight"):
-        wolf.filter(bending, [1.0], method=wolf.methods.make("UKF", moments=Unscented(alpha=1e-3, beta=2.0, kappa=0.0)))
+        wolf.filter(
+            bending, [1.0], method=wolf.methods.make("UKF", linearization=Unscented(alpha=1e-3, beta=2.0, kappa=0.0))
+        )
 
 
 def test_grids_that_are_too_large_are_refused():
@@ -155,7 +157,7 @@ def test_bearings_that_cross_the_wrap_keep_the_filter_consistent(name):
     """A track that circles the sensor: NIS stays near M only if angles are averaged and subtracted on the circle."""
     prior = wolf.Gaussian(np.array([-8.0, 0.5, 0.0, -0.5]), 0.1 * np.eye(4))
     model = wolf.models.range_bearing(0.5, 0.01, 0.1, 1e-3, prior)
-    data = wolf.simulate.trajectories(model, 300, key=3)
+    data = wolf.simulate.trajectory(model, 300, key=3)
     assert np.ptp(data.measurements[:, 1]) > 6.0  # both ends of [-π, π) are visited
     out = wolf.filter(model, data.measurements, method=name)
     assert 1.6 < np.nanmean(out.nis) < 2.5
@@ -163,7 +165,7 @@ def test_bearings_that_cross_the_wrap_keep_the_filter_consistent(name):
 
 @pytest.mark.parametrize("name", SIGMA)
 def test_many_series_equal_one_by_one(name, bending):
-    ys = np.stack([wolf.simulate.trajectories(bending, 40, key=k).measurements for k in range(3)])
+    ys = np.stack([wolf.simulate.trajectory(bending, 40, key=k).measurements for k in range(3)])
     many = wolf.filter_many(bending, ys, method=name)
     for i, one in enumerate(ys):
         np.testing.assert_allclose(many[i].means, wolf.filter(bending, one, method=name).means, atol=1e-9)
@@ -175,7 +177,7 @@ def test_automatic_moments_are_points_where_they_have_values_and_tangents_where_
     log = Bound(lambda x: jnp.stack([jnp.log(x[0]) + x[1]]))
     mean = np.array([1.0, 2.0])
     beliefs = [wolf.Gaussian(jnp.asarray(mean), jnp.diag(jnp.array([spread, 0.5]))) for spread in (0.01, 4.0)]
-    wanted = [Unscented()(log, beliefs[0]), Linearised()(log, beliefs[1])]
+    wanted = [Unscented()(log, beliefs[0]), Taylor()(log, beliefs[1])]
     assert not np.isfinite(Unscented()(log, beliefs[1]).mean).all()
     if together:
         both = wolf.Gaussian(*(jnp.stack(part, -1) for part in zip(*beliefs, strict=True)))
@@ -194,7 +196,7 @@ def test_a_measurement_beyond_the_domain_of_a_point_is_not_lost():
     prior = wolf.Gaussian(np.ones(1), 0.5 * np.eye(1))
     model = wolf.StateSpaceModel(lambda x: 0.99 * x, jnp.log, 0.01 * np.eye(1), 0.1 * np.eye(1), prior)
     ys = 0.3 * np.random.default_rng(0).normal(size=(50, 1))
-    by_points = wolf.filter(model, ys, method=wolf.Adaptive(moments=Unscented()))
+    by_points = wolf.filter(model, ys, method=wolf.Adaptive(linearization=Unscented()))
     assert (by_points.weights == 0).all()  # what Automatic is for
     out, tangents = wolf.filter(model, ys, method="Adaptive"), wolf.filter(model, ys, method="EKF")
     assert (out.weights > 0).all()
@@ -205,4 +207,4 @@ def test_many_states_are_seen_by_tangents():
     line = Bound(lambda x: jnp.stack([(x**3).sum()]))
     belief = wolf.Gaussian(jnp.ones(17), jnp.eye(17))
     assert Automatic()(line, belief).root is None
-    np.testing.assert_allclose(Automatic()(line, belief).jac, Linearised()(line, belief).jac)
+    np.testing.assert_allclose(Automatic()(line, belief).jac, Taylor()(line, belief).jac)

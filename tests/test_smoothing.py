@@ -92,7 +92,7 @@ def test_smoother_is_exact_without_dynamics_noise_or_prior_spread(states, zero):
 def test_large_smoother_is_exact_where_a_difference_is_and_where_it_is_not(change):
     system = oracle.random_system(4, states=17) | change
     model, ys = wolf.LinearModel(**system), oracle.random_data(5, STEPS, missing=0.2)
-    smoothed = wolf.smooth(model, wolf.filter(model, ys, method="KF", engine="xla"))
+    smoothed = wolf.smooth(model, wolf.filter(model, ys, method="KF", backend="xla"))
     assert (np.linalg.eigvalsh(smoothed.covs) > -1e-13).all()
     if "R" not in change:  # least squares over the whole path are not exact beside an exact sensor
         means, covs = oracle.batch(system, ys)
@@ -194,7 +194,7 @@ def test_nonlinear_forecast_equals_filtering_what_is_missing(update_first):
     prior = wolf.Gaussian(np.array([0.5, 0.0]), 0.1 * np.eye(2))
     model = wolf.StateSpaceModel(swing, look, 0.01 * np.eye(2), 0.1 * np.eye(1), prior)
     us = np.random.default_rng(13).normal(size=(STEPS + AHEAD, 1))
-    ys = wolf.simulate.trajectories(model, STEPS, key=0, inputs=us[:STEPS]).measurements
+    ys = wolf.simulate.trajectory(model, STEPS, key=0, inputs=us[:STEPS]).measurements
     forecast = check_forecast(model, ys, us, update_first=update_first)
     expected = np.sin(forecast.means[:, :1]) + 0.1 * us[STEPS:]
     slopes = np.cos(forecast.means[:, 0])

@@ -57,8 +57,8 @@ def test_pieces_have_the_bits_of_one_call(way, cuts):
     [("native", VARYING), ("native", [VARYING] * SERIES), ("xla", LEVEL), ("xla", [VARYING] * SERIES)],
     ids=["native", "native models", "xla", "xla models"],
 )
-def test_every_engine_goes_on(engine, model):
-    options = {"engine": engine, "method": "WoLF"}
+def test_every_engine_goes_on(backend, model):
+    options = {"engine": backend, "method": "WoLF"}
     assert_same(pieces(model, YS, (8, 16), lambda out: out.states, **options), wolf.filter_many(model, YS, **options))
 
 
@@ -71,8 +71,8 @@ OWN_INPUTS = np.stack([INPUTS] * SERIES) * np.arange(SERIES)[:, None, None]
     [("native", False, INPUTS), ("native", True, INPUTS), ("native", True, OWN_INPUTS), ("xla", True, OWN_INPUTS)],
     ids=["shared", "update first", "own", "xla"],
 )
-def test_inputs_go_on(engine, update_first, inputs):
-    options = {"engine": engine, "method": "KF", "inputs": inputs, "update_first": update_first}
+def test_inputs_go_on(backend, update_first, inputs):
+    options = {"engine": backend, "method": "KF", "inputs": inputs, "update_first": update_first}
     assert_same(pieces(PUSHED, YS, (8, 16), lambda out: out.states, **options), wolf.filter_many(PUSHED, YS, **options))
 
 
@@ -82,14 +82,14 @@ def test_inputs_go_on(engine, update_first, inputs):
     [("native", VARYING), ("native", [VARYING] * SERIES), ("xla", VARYING)],
     ids=["native", "native models", "xla"],
 )
-def test_series_that_have_come_to_different_steps_go_on(engine, model):
+def test_series_that_have_come_to_different_steps_go_on(backend, model):
     lengths = np.arange(4, 4 + SERIES)
-    first = wolf.filter_many(model, [y[:n] for y, n in zip(YS, lengths, strict=True)], method="WoLF", engine=engine)
+    first = wolf.filter_many(model, [y[:n] for y, n in zip(YS, lengths, strict=True)], method="WoLF", backend=backend)
     rest = [y[n : n + 12] for y, n in zip(YS, lengths, strict=True)]
-    second = wolf.filter_many(model, rest, method="WoLF", engine=engine, state=first.states)
+    second = wolf.filter_many(model, rest, method="WoLF", backend=backend, state=first.states)
     assert second.final.t.tolist() == (lengths + 12).tolist()
     whole = [y[: n + 12] for y, n in zip(YS, lengths, strict=True)]
-    wanted = wolf.filter_many(model, whole, method="WoLF", engine=engine)
+    wanted = wolf.filter_many(model, whole, method="WoLF", backend=backend)
     for i, n in enumerate(lengths):
         np.testing.assert_array_equal(second[i].means, wanted[i].means[n:])
 

@@ -9,7 +9,7 @@ import wolf
 @pytest.fixture(scope="module")
 def problem():
     model = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
-    made = wolf.simulate.trajectories(model, 1000, key=3, outliers=wolf.simulate.StudentT(dof=2.01))
+    made = wolf.simulate.trajectory(model, 1000, key=3, outliers=wolf.simulate.StudentT(dof=2.01))
     return model, made.states, made.measurements
 
 
@@ -29,8 +29,8 @@ def test_tuned_threshold_is_nearly_as_good_as_the_best_in_hindsight(problem):
 
 def test_clean_data_want_no_threshold_and_say_so():
     model = wolf.models.local_level(0.1, 1.0, wolf.Gaussian([0.0], [[1.0]]))
-    clean = wolf.simulate.trajectories(model, 2000, key=1).measurements
-    dirty = wolf.simulate.trajectories(model, 2000, key=1, outliers=wolf.simulate.Additive(0.1, -50, 50)).measurements
+    clean = wolf.simulate.trajectory(model, 2000, key=1).measurements
+    dirty = wolf.simulate.trajectory(model, 2000, key=1, outliers=wolf.simulate.Additive(0.1, -50, 50)).measurements
     assert wolf.tune(model, clean).value > 1.5 * wolf.tune(model, dirty).value
 
 

@@ -197,7 +197,7 @@ def test_a_turn_keeps_speed_and_goes_around():
 def test_turning_targets_are_tracked_consistently(method):
     prior = wolf.Gaussian(np.array([0.0, 0.0, 5.0, 0.0, 0.3]), np.diag([1.0, 1.0, 1.0, 1.0, 0.01]))
     model = wolf.models.coordinated_turn(0.2, 0.01, 1e-4, 0.5, prior)
-    data = wolf.simulate.trajectories(model, 400, key=5)
+    data = wolf.simulate.trajectory(model, 400, key=5)
     out = wolf.filter(model, data.measurements, method=method)
     assert np.all(wolf.metrics.rmse(out.means, data.states)[:2] < 1.0)
     assert 1.7 < out.nis.mean() < 2.3
@@ -207,7 +207,7 @@ def test_odometry_with_gps_uses_its_inputs():
     prior = wolf.Gaussian(np.zeros(3), 0.01 * np.eye(3))
     model = wolf.models.gps_odometry(0.1, 1e-3, 1e-4, 4.0, prior)
     inputs = np.column_stack([np.full(300, 3.0), 0.5 * np.sin(np.arange(300) / 30)])
-    data = wolf.simulate.trajectories(model, 300, key=1, inputs=inputs)
+    data = wolf.simulate.trajectory(model, 300, key=1, inputs=inputs)
     out = wolf.filter(model, data.measurements, inputs=inputs)
     assert np.all(wolf.metrics.rmse(out.means, data.states)[:2] < 1.0)
     assert 1.7 < out.nis.mean() < 2.3

@@ -22,7 +22,7 @@ from wolf.numerics import linalg
 from wolf.numerics.linalg import Cholesky, matmul, matvec, transpose
 
 if TYPE_CHECKING:
-    from wolf.beliefs.updates import Pull, Weigh
+    from wolf.beliefs.updates import MixtureUpdate, WeightedUpdate
 
 JOSEPH_UP_TO = 16  # state size above which the O(D² M) form is the automatic choice
 FORMS = ("auto", "joseph", "symmetric", "sqrt")
@@ -91,7 +91,7 @@ class Gaussian(NamedTuple):
         return dense
 
     def condition(
-        self, view: Affine, residual: Array, obs_cov: Array, update: "Weigh", form: str = "auto"
+        self, view: Affine, residual: Array, obs_cov: Array, update: "WeightedUpdate", form: str = "auto"
     ) -> tuple["Gaussian", Array]:
         """Condition on a measurement that is believed to the power w².
 
@@ -117,7 +117,7 @@ class Gaussian(NamedTuple):
         return Gaussian(step.mean, cov), log_density(step.error, step.factor)
 
     def pull(
-        self, view: Affine, residual: Array, obs_cov: Array, update: "Pull", form: str = "auto"
+        self, view: Affine, residual: Array, obs_cov: Array, update: "MixtureUpdate", form: str = "auto"
     ) -> tuple["Gaussian", Array]:
         """Condition with a gain that is known already: K = P Hᵀ A, and K N = P Hᵀ C for the noise N it stands for."""
         weigh, gain, rest = Scaling(update.whitening, residual), update.gain, update.rest

@@ -23,7 +23,7 @@ WIDE = 1e5  # variance of a residual over that of its noise from which roots are
 LARGEST_STATE = 16  # roots of more states than this are worth a form of their own
 
 
-class Sizes(NamedTuple):
+class MixtureComponents(NamedTuple):
     """Which sizes the noise may have had.
 
     Attributes:
@@ -58,7 +58,7 @@ def factors(design: Array, scales: Array) -> Cholesky:
     return linalg.from_lower(linalg.lq_loop(_top(design, scales)))
 
 
-def mix(mean: Array, root: Array, design: Array, error: Array, sizes: Sizes) -> tuple[Array, Array, Array]:
+def mix(mean: Array, root: Array, design: Array, error: Array, sizes: MixtureComponents) -> tuple[Array, Array, Array]:
     """Match the mean and the covariance of the mixture.
 
     Args:
@@ -69,7 +69,7 @@ def mix(mean: Array, root: Array, design: Array, error: Array, sizes: Sizes) -> 
         sizes: which the noise may have had.
 
     Returns:
-        Mean, root of the covariance, and the log density that `Pull` gives for the one noise it stands for.
+        Mean, root of the covariance, and the log density that `MixtureUpdate` gives for the one noise it stands for.
     """
     (measured, unknowns), state = design.shape, len(mean)
     count = len(sizes.scales)

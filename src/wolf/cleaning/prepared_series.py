@@ -21,7 +21,7 @@ RUNNERS_UP = 3  # of a choice, that may bridge gaps
 
 
 @dataclasses.dataclass
-class Ready:
+class PreparedSeries:
     """A series before its run. What `Series` also has is the same here.
 
     Attributes:

@@ -231,14 +231,14 @@ def _column_build(named: Sum, parameters: dict[str, float], column: np.ndarray) 
 
 
 def _judged_together(
-    judged: list[retrospective.InHindsight],
+    judged: list[retrospective.RetrospectiveSeries],
     builds: list[Build],
     values: np.ndarray,
     gaps: np.ndarray | None,
     longest: int,
     level: float,
     ratio: np.ndarray | float,
-) -> list[retrospective.InHindsight]:
+) -> list[retrospective.RetrospectiveSeries]:
     """Leave out all coordinates of a row if one of them is a fault: a position is false as a whole."""
     for _ in range(TOGETHER):
         false = np.any([each.fault for each in judged], axis=0)

@@ -100,7 +100,7 @@ def nis_band(out: Filtered, level: float = 0.95) -> Band:
     Example:
         >>> import wolf
         >>> model = wolf.models.local_level(level_var=0.1, obs_var=1.0)
-        >>> data = wolf.simulate.trajectories(model, 500, key=0)
+        >>> data = wolf.simulate.trajectory(model, 500, key=0)
         >>> nis_band(wolf.filter(model, data.measurements, method="KF")).holds
         True
     """

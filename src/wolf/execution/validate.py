@@ -35,9 +35,9 @@ def resolve_method(method: str | Filter | None, model: Model) -> Any:
         )
     if jax.tree_util.all_leaves([method]):
         raise ValueError(f"decorate {type(method).__name__} with @wolf.numerics.pytree.pytree, for JAX to look inside")
-    if method.needs.linear and not model.linear:
-        words = 'use method="EKF", or leave it out for the robust one' if method.moments else "use another method"
-        name = "KF" if method.moments else type(method).__name__
+    if method.requirements.linear and not model.linear:
+        words = 'use method="EKF", or leave it out for the robust one' if method.linearization else "use another method"
+        name = "KF" if method.linearization else type(method).__name__
         raise ValueError(f"{name} needs a linear model; for functions {words}")
     return (_around_error(method) if is_curved(model) else method).suited(model)
 
@@ -68,11 +68,11 @@ def suit(model: Any, method: Any, key: Key | None) -> Any:
     down to variances for methods that want those.
     """
     validation.key(key)
-    if method.needs.key and key is None:
+    if method.requirements.key and key is None:
         raise ValueError(f"{type(method).__name__} draws random numbers: pass key=, a seed such as key=0 or a JAX key")
     if isinstance(model, ParameterModel):  # keeps its covariances short by itself
         pass
-    elif method.needs.variances:
+    elif method.requirements.variances:
         model = with_variances(model)
     else:
         size = max((len(cov) for cov in (model.prior.cov, model.obs_cov) if cov.ndim == 1), default=0)
@@ -139,7 +139,7 @@ def warn_if_large(model: Model, rows: int, save: Any, dtype: str, method: Any = 
     if save != "all":
         return
     d, m = model.state_dim, model.obs_dim
-    covs = 2 * d * d if method.needs.covariances and model.obs_cov.ndim > 1 else d
+    covs = 2 * d * d if method.requirements.covariances and model.obs_cov.ndim > 1 else d
     size = rows * (covs + 2 * d + (m * m if model.obs_cov.ndim > 1 else 0) + 2 * m + 4) * np.dtype(dtype).itemsize
     if size > LARGE_OUTPUT:
         words = f'the results will take about {size / 1e9:.0f} GB; save="means" keeps {rows * (d + 3) * 8 / 1e9:.1f} GB'

@@ -110,7 +110,7 @@ class States:
 def expected(suited: Any, method: Any, dtype: str) -> tuple[Any, list[tuple[int, ...]]]:
     """Say how a state of a model and method is built, and the shapes of what is in it; only traced, nothing is run."""
     with precision(dtype):
-        key = as_key(0) if method.needs.key else None
+        key = as_key(0) if method.requirements.key else None
         state = jax.eval_shape(lambda one: method.init(one, key), cast(suited, dtype))
     return jax.tree.structure(state), [leaf.shape for leaf in jax.tree.leaves(state)]
 

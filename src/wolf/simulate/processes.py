@@ -132,7 +132,7 @@ class Spikes:
 
 
 @pytree
-class Replaced:
+class ReplacedMeasurements:
     """Let the sensor say one fixed value now and then, as a full scale or an error code.
 
     Args:
@@ -158,7 +158,8 @@ class Replaced:
 class EachSensor:
     """Let a process strike every coordinate by itself instead of all at once.
 
-    `EachSensor(Replaced(prob=0.001, value=100.0))` is the contamination of Duran-Martin et al. (2024, section 5.4).
+    `EachSensor(ReplacedMeasurements(prob=0.001, value=100.0))` is the contamination of Duran-Martin et al. (2024,
+    section 5.4).
 
     Args:
         process: any outlier process.

@@ -17,7 +17,7 @@ from wolf.simulate.processes import Clean, check_process, coloured
 from wolf.statespace import LinearModel, Model, is_curved, own_noise
 
 
-class Simulated(NamedTuple):
+class Simulation(NamedTuple):
     """Truth and data.
 
     Attributes:
@@ -35,7 +35,7 @@ class Simulated(NamedTuple):
 
 def trajectory(
     model: Model, steps: int, key: Any, outliers: Any = None, *, initial: Any = None, inputs: Any = None
-) -> Simulated:
+) -> Simulation:
     """Draw a path of the state and its measurements.
 
     Args:
@@ -66,7 +66,7 @@ def trajectory(
     with precision("float64"):
         seed = as_key(key)
         drawn = _draw(cast(model, np.float64), cast(process, np.float64), seed, start, us, steps=int(steps))
-        return Simulated(*jax.tree.map(np.asarray, drawn))
+        return Simulation(*jax.tree.map(np.asarray, drawn))
 
 
 @partial(jax.jit, static_argnames=("steps",))
@@ -102,7 +102,7 @@ def _moved(model: Model, x: Array, noise: Array) -> Array:
     return model.dynamics.retract(x, noise) if is_curved(model) else x + noise  # type: ignore[union-attr]
 
 
-def tell(model: LinearModel, data: Simulated) -> tuple[LinearModel, np.ndarray]:
+def tell(model: LinearModel, data: Simulation) -> tuple[LinearModel, np.ndarray]:
     """Tell a filter what no filter knows: the true size of the noise of each step. A bound for benchmarks.
 
     Args:
@@ -121,8 +121,8 @@ def tell(model: LinearModel, data: Simulated) -> tuple[LinearModel, np.ndarray]:
     """
     if not isinstance(model, LinearModel) or model.R.ndim == 3:
         raise ValueError(f"model must be a wolf.LinearModel with one R for all steps; got {validation.told(model)}")
-    if not isinstance(data, Simulated):
-        raise ValueError(f"data must be what wolf.simulate.trajectories returned; got {validation.told(data)}")
+    if not isinstance(data, Simulation):
+        raise ValueError(f"data must be what wolf.simulate.trajectory returned; got {validation.told(data)}")
     useful = np.isfinite(data.scales)
     scales = np.where(useful, data.scales, 1.0)
     told = dataclasses.replace(model, R=scales[:, None, None] * model.R)

@@ -93,7 +93,7 @@ def attack(
     Example:
         >>> import wolf
         >>> model = wolf.models.local_level(level_var=0.1, obs_var=1.0)
-        >>> ys = wolf.simulate.trajectories(model, 50, key=0).measurements
+        >>> ys = wolf.simulate.trajectory(model, 50, key=0).measurements
         >>> mild, gross = (wolf.attack(model, "KF", ys, size=size).total for size in (10.0, 1000.0))
         >>> round(gross / mild)
         100
@@ -120,7 +120,7 @@ def attack(
 
 def _check(model: Model, method: Any, ys: Any, count: int, size: Any, restarts: int) -> tuple[np.ndarray, Any]:
     method = validate.resolve_method(method, model)
-    if method.needs.key:
+    if method.requirements.key:
         raise ValueError(f"attack takes Gaussian filters; {type(method).__name__} draws random numbers")
     if model.takes_inputs:
         raise ValueError("attack takes models without inputs")

@@ -18,10 +18,10 @@ from wolf.beliefs import Gaussian
 from wolf.beliefs.affine import hide_noise
 from wolf.beliefs.density import log_density
 from wolf.inference.filters.gaussian import OUTLIER_POWER
-from wolf.inference.linearization import Linearised
+from wolf.inference.linearization import Taylor
 from wolf.inference.noise import Weighted
 from wolf.inference.weights import Unweighted
-from wolf.interfaces import Evidence, Filter, Info, Measurement, Needs, NoiseRule
+from wolf.interfaces import Filter, Measurement, NoiseModel, Requirements, StepInfo, UpdateContext
 from wolf.numerics import linalg
 from wolf.numerics.linalg import Cholesky
 from wolf.numerics.pytree import pytree, static
@@ -72,7 +72,7 @@ class LowRankFilter(Filter):
         rank: number of directions L kept beside the diagonal.
     """
 
-    noise: NoiseRule = Weighted(Unweighted())
+    noise: NoiseModel = Weighted(Unweighted())
     rank: int = static(default=10)
 
     def __post_init__(self) -> None:
@@ -83,9 +83,9 @@ class LowRankFilter(Filter):
             raise ValueError(f"LowRank takes a weight, as wolf.noise.Weighted(wolf.IMQ(c=4.0)); got {self.noise!r}")
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         """No room for covariances."""
-        return Needs(covariances=False)
+        return Requirements(covariances=False)
 
     def check(self, model: Model) -> None:
         """Refuse a model whose state moves, or whose prior is not diagonal."""
@@ -121,14 +121,14 @@ class LowRankFilter(Filter):
 
     def update(
         self, now: ParameterModel, state: LowRankState, y: Measurement, u: Array | None, key: Array | None = None
-    ) -> tuple[LowRankState, Info]:
+    ) -> tuple[LowRankState, StepInfo]:
         """Learn from one measurement."""
-        view = Linearised()(now.projection(u), Gaussian(state.mean, None)).with_jac()
+        view = Taylor()(now.projection(u), Gaussian(state.mean, None)).with_jac()
         obs_cov = hide_noise(now.obs_cov_at(state.mean, u), y.observed)
         residual = y.observed * (y.value - view.mean)
         jac = y.observed[:, None] * view.jac
         factor = linalg.cholesky(state.project(jac) + obs_cov)
-        seen = Evidence(residual, view._replace(jac=jac), state, obs_cov, y.observed, factor)
+        seen = UpdateContext(residual, view._replace(jac=jac), state, obs_cov, y.observed, factor)
         readable = self.noise(seen).update.readable(obs_cov, y.observed)
         weight = jnp.broadcast_to(readable, residual.shape) * y.observed
         noise_factor = linalg.cholesky(obs_cov)
@@ -145,7 +145,7 @@ class LowRankFilter(Filter):
             state.t + 1,
         )
         shown = jnp.where(used, readable, 0.0)
-        info = Info(
+        info = StepInfo(
             residual=residual,
             innovation_cov=factor.product(),
             weight=jnp.minimum(shown, 1.0),

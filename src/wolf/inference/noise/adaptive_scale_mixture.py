@@ -17,7 +17,7 @@ from jax import Array
 
 from wolf import validation
 from wolf.inference.noise.scale_mixture import match
-from wolf.interfaces import Believed, Evidence, NoiseRule
+from wolf.interfaces import NoiseModel, UpdateContext, UpdateDecision
 from wolf.numerics import linalg
 from wolf.numerics.linalg import by_halves
 from wolf.numerics.pytree import pytree
@@ -42,7 +42,7 @@ FEW = 3  # measurements below which nothing is told of the noise
 OUTLIER_SCALE = 9.0  # noise of more than this many ordinary variances is an outlier's
 
 
-class NoiseLaw(NamedTuple):
+class NoiseEstimate(NamedTuple):
     """What was learned about the noise: it is s_k R with probability π_k.
 
     Attributes:
@@ -229,7 +229,7 @@ def check_has_noise(model: Model) -> None:
 
 
 @pytree
-class LearnedScales(NoiseRule):
+class AdaptiveScaleMixture(NoiseModel):
     """Learn how large the noise is, and how often it is far larger.
 
     Args:
@@ -238,7 +238,7 @@ class LearnedScales(NoiseRule):
         forgetting: ρ, what is kept from one measurement to the next.
 
     Example:
-        >>> LearnedScales("factor 10")
+        >>> AdaptiveScaleMixture("factor 10")
         LearnedScales(r_uncertainty=1.0, strength=10.0, forgetting=0.998)
     """
 
@@ -258,7 +258,7 @@ class LearnedScales(NoiseRule):
         validation.probability("forgetting", self.forgetting)
 
     @property
-    def mixes(self) -> bool:
+    def is_mixture(self) -> bool:
         """True: over all sizes."""
         return True
 
@@ -273,11 +273,11 @@ class LearnedScales(NoiseRule):
         prior = self.strength * heights / heights.sum()
         return Counts(prior, prior)
 
-    def law(self, counts: Counts) -> NoiseLaw:
+    def law(self, counts: Counts) -> NoiseEstimate:
         """Say what counts mean."""
-        return NoiseLaw(SCALES.astype(counts.now.dtype), counts.now)
+        return NoiseEstimate(SCALES.astype(counts.now.dtype), counts.now)
 
-    def __call__(self, seen: Evidence) -> Believed:
+    def __call__(self, seen: UpdateContext) -> UpdateDecision:
         """Match the moments, and count."""
         (now, prior), law = seen.memory, self.law(seen.memory)
         matched = match(seen, law.scales, now, far=True)
@@ -286,4 +286,4 @@ class LearnedScales(NoiseRule):
         kept = (1.0 - self.forgetting) * prior + self.forgetting * now
         learned = Counts(kept + matched.share, prior)
         outlier = 1.0 - by_halves(jnp.where(law.is_outlier, 0.0, matched.share))
-        return Believed(matched.pull, learned, outlier)
+        return UpdateDecision(matched.pull, learned, outlier)

@@ -18,12 +18,12 @@ import numpy as np
 from jax import Array
 
 from wolf import validation
-from wolf.beliefs import Gaussian, RootGaussian, mixture_sqrt_update
-from wolf.beliefs.mixture_sqrt_update import Sizes
-from wolf.beliefs.updates import Pull, Told
+from wolf.beliefs import Gaussian, SqrtGaussian, mixture_sqrt_update
+from wolf.beliefs.mixture_sqrt_update import MixtureComponents
+from wolf.beliefs.updates import KnownTerms, MixtureUpdate
 from wolf.inference.noise.scale_mixture_moments import EachSize, Shares, by_factors, by_reduction, each_size, peaks_of
 from wolf.inference.noise.whitened import Whitened, far_distance, whiten
-from wolf.interfaces import Believed, Evidence, NoiseRule
+from wolf.interfaces import NoiseModel, UpdateContext, UpdateDecision
 from wolf.numerics import linalg
 from wolf.numerics.linalg import by_halves, total, transpose, tridiagonal
 from wolf.numerics.pytree import pytree, static
@@ -33,7 +33,7 @@ NODES = 15  # of a continuous law of scales, spaced evenly in the logarithm
 
 
 @pytree
-class ScaleMixture(NoiseRule):
+class ScaleMixture(NoiseModel):
     """Let the noise be one of several multiples of R, each with its probability.
 
     Args:
@@ -87,13 +87,13 @@ class ScaleMixture(NoiseRule):
         return cls(np.sqrt(edges[1:] * edges[:-1]), np.diff(below))
 
     @property
-    def mixes(self) -> bool:
+    def is_mixture(self) -> bool:
         """True: over its scales."""
         return True
 
-    def __call__(self, seen: Evidence) -> Believed:
+    def __call__(self, seen: UpdateContext) -> UpdateDecision:
         """Match the moments."""
-        return Believed(match(seen, self.scales, self.probabilities, self.far).pull)
+        return UpdateDecision(match(seen, self.scales, self.probabilities, self.far).pull)
 
 
 class Matched(NamedTuple):
@@ -106,11 +106,11 @@ class Matched(NamedTuple):
     """
 
     share: Array
-    pull: Pull
+    pull: MixtureUpdate
     density: Array
 
 
-def match(seen: Evidence, scales: Array, probabilities: Array, far: bool) -> Matched:
+def match(seen: UpdateContext, scales: Array, probabilities: Array, far: bool) -> Matched:
     """Weigh the sizes by how well they explain the residual, and average what each of them would do.
 
     Args:
@@ -125,7 +125,7 @@ def match(seen: Evidence, scales: Array, probabilities: Array, far: bool) -> Mat
         numbers = _Numbers(white.residual, white.signal, seen.observed, white.whitening())
         return _match_reduced(numbers, jnp.asarray(scales), probabilities, far)
     usual = _match(white, each_size(white, scales), scales, probabilities, far)
-    if not isinstance(belief, RootGaussian) or not mixture_sqrt_update.may_lose(len(belief.mean), len(seen.residual)):
+    if not isinstance(belief, SqrtGaussian) or not mixture_sqrt_update.may_lose(len(belief.mean), len(seen.residual)):
         return usual
 
     def exact() -> Matched:
@@ -169,7 +169,7 @@ def _differentiate(far: bool, given: tuple, moved: tuple) -> tuple[Matched, Matc
         white = numbers.white()
         found = _match(white, by_factors(white, scales)._replace(roots=None), scales, probabilities, far)
         kept = total(linalg.diagonal(found.pull.information()) * numbers.observed)
-        return found._replace(pull=found.pull._replace(told=Told(found.pull.log_rest(), kept)))
+        return found._replace(pull=found.pull._replace(told=KnownTerms(found.pull.log_rest(), kept)))
 
     return jax.jvp(plain, given, moved)  # type: ignore[no-any-return]
 
@@ -194,9 +194,11 @@ def _match(white: Whitened, sizes: EachSize, scales: Array, probabilities: Array
     gain, rest, doubt, told = sizes.average(shares)
     rest = rest + shares.lost * linalg.eye(size, white.signal)
     whitening = white.whitening()
-    possible = Sizes(jnp.broadcast_to(scales, shares.known.shape).astype(shares.known.dtype), shares.known, shares.lost)
+    possible = MixtureComponents(
+        jnp.broadcast_to(scales, shares.known.shape).astype(shares.known.dtype), shares.known, shares.lost
+    )
     roots = None if sizes.roots is None else sizes.roots(shares.known, shares.lost)
-    return Matched(shares.known, Pull(whitening, gain, rest, doubt, possible, roots, told), density)
+    return Matched(shares.known, MixtureUpdate(whitening, gain, rest, doubt, possible, roots, told), density)
 
 
 def _weigh(white: Whitened, sizes: EachSize, probabilities: Array, far: bool) -> tuple[Shares, Array]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from wolf.beliefs.updates import Roots, Told
+from wolf.beliefs.updates import InformationRoots, KnownTerms
 from wolf.inference.noise.whitened import Whitened
 from wolf.numerics import linalg
 from wolf.numerics.linalg import by_halves, matmul, matvec, total, transpose, tridiagonal
@@ -48,7 +48,7 @@ class EachSize(NamedTuple):
     halves: Array
     peaks: Array
     average: Callable[[Shares], "Average"]
-    roots: Callable[[Array, Array], Roots] | None = None
+    roots: Callable[[Array, Array], InformationRoots] | None = None
 
 
 class Average(NamedTuple):
@@ -57,7 +57,7 @@ class Average(NamedTuple):
     gain: Array
     rest: Array
     doubt: Array
-    told: Told | None = None
+    told: KnownTerms | None = None
 
 
 def each_size(white: Whitened, scales: Array) -> EachSize:
@@ -123,10 +123,10 @@ def by_factors(white: Whitened, scales: Array) -> EachSize:
     if len(white.residual) <= linalg.SMALL:
         return spelled
 
-    def roots(share: Array, lost: Array) -> Roots:
+    def roots(share: Array, lost: Array) -> InformationRoots:
         rest = found.average(share * scales) + lost * linalg.eye(len(white.residual), white.signal)
         information = linalg.symmetrise(linalg.cholesky(rest).solve(found.average(share)))
-        return Roots(_root_of_some(information), _scatter_root(found.pulls, share, lost))
+        return InformationRoots(_root_of_some(information), _scatter_root(found.pulls, share, lost))
 
     return spelled._replace(roots=roots)
 
@@ -154,13 +154,13 @@ def by_eigenvectors(white: Whitened, scales: Array) -> EachSize:
     def average(shares: Shares) -> Average:
         gain, rest = means(shares.known)
         kept = (gain / (rest + shares.lost)).sum() - _unmeasured(white, scales, shares)
-        told = Told(jnp.log(rest + shares.lost).sum(), kept)
+        told = KnownTerms(jnp.log(rest + shares.lost).sum(), kept)
         gain, rest = ((vectors * values[None]) @ vectors.T for values in (gain, rest))
         return Average(gain, rest, scattered_pulls(pulls, shares.known, shares.lost), told)
 
-    def roots(share: Array, lost: Array) -> Roots:
+    def roots(share: Array, lost: Array) -> InformationRoots:
         gain, rest = means(share)
-        return Roots(jnp.sqrt(gain / (rest + lost))[:, None] * vectors.T, _scatter_root(pulls, share, lost))
+        return InformationRoots(jnp.sqrt(gain / (rest + lost))[:, None] * vectors.T, _scatter_root(pulls, share, lost))
 
     distances = total(white.residual[:, None] * pulls)
     return EachSize(0.5 * distances, peaks_of(white, scales, jnp.log(shifted).sum(0)), average, roots)
@@ -178,7 +178,7 @@ def by_reduction(white: Whitened, scales: Array) -> EachSize:
         inverse = factor.half(identity)
         kept = (matmul(inverse, gain) * inverse).sum() - _unmeasured(white, scales, shares)
         doubt = scattered_pulls(pulls, shares.known, shares.lost)
-        return Average(found.back(gain), found.back(rest), doubt, Told(factor.log_det(), kept))
+        return Average(found.back(gain), found.back(rest), doubt, KnownTerms(factor.log_det(), kept))
 
     return EachSize(0.5 * found.distances(), peaks_of(white, scales, found.log_dets()), average)
 

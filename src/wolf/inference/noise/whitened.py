@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from wolf.interfaces import Evidence
+from wolf.interfaces import UpdateContext
 from wolf.numerics import linalg
 from wolf.numerics.linalg import matmul, matvec, total, transpose
 
@@ -43,7 +43,7 @@ class Whitened(NamedTuple):
         return self.noise.half(linalg.eye(len(self.signal), self.signal)) if self.inverse is None else self.inverse
 
 
-def whiten(seen: Evidence) -> Whitened:
+def whiten(seen: UpdateContext) -> Whitened:
     """Change to white coordinates."""
     noise, spread = linalg.cholesky(seen.obs_cov), seen.belief.signal(seen.view)
     inverse: Any = None

@@ -17,7 +17,7 @@ from wolf.numerics.linalg.matmul import SMALL, by_halves, eye, matmul_symmetric,
 EIGHT = 8  # factors of a product that no precision overflows in
 
 
-class Shifted(NamedTuple):
+class ShiftedInverses(NamedTuple):
     """What comes of A + s_k I, k = 1 ... K.
 
     Attributes:
@@ -52,7 +52,7 @@ class Shifted(NamedTuple):
         return _named(scattered_pulls)(self.pulls, weights, zero)
 
 
-def shift(a: Array, shifts: Array, b: Array) -> Shifted:
+def shift(a: Array, shifts: Array, b: Array) -> ShiftedInverses:
     """Invert a positive semi-definite matrix plus multiples of the identity.
 
     Args:
@@ -64,11 +64,11 @@ def shift(a: Array, shifts: Array, b: Array) -> Shifted:
         >>> shift(jnp.eye(1), jnp.array([1.0, 3.0]), jnp.ones(1)).distances.round(3).tolist()
         [0.5, 0.25]
     """
-    return Shifted(*_named(shifted_inverses)(a, shifts, b))
+    return ShiftedInverses(*_named(shifted_inverses)(a, shifts, b))
 
 
 def shifted_inverses(a: Array, shifts: Array, b: Array) -> tuple[Array, Array, Array, Array]:
-    """Compute what `Shifted` holds."""
+    """Compute what `ShiftedInverses` holds."""
     if len(b) > SMALL:
         return _in_batches(a, shifts, b)
     size, floor = len(b), jnp.finfo(a.dtype).eps

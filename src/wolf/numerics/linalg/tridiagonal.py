@@ -27,7 +27,7 @@ FEWEST = 14  # rows from which a step takes less time than by eigenvectors
 MOST = 90  # rows up to which it does: at 100 both take as long, at 256 eigenvectors two thirds of the time
 
 
-class Reduced(NamedTuple):
+class TridiagonalForm(NamedTuple):
     """A + s_k I, k = 1 ... K, as Q (T + s_k I) Qᵀ.
 
     Attributes:
@@ -73,7 +73,7 @@ def pays(size: int) -> bool:
     return quick and by_library(size) and FEWEST <= size <= MOST
 
 
-def reduce_shifted(a: Array, shifts: Array, b: Array) -> Reduced:
+def reduce_shifted(a: Array, shifts: Array, b: Array) -> TridiagonalForm:
     """Reduce a positive semi-definite matrix, and solve for multiples of the identity added to it.
 
     There is no gradient: LAPACK's reduction has none.
@@ -92,7 +92,7 @@ def reduce_shifted(a: Array, shifts: Array, b: Array) -> Reduced:
     turn = jax.lax.linalg.householder_product(lower[1:, :-1], factors)
     turn = jnp.pad(turn, ((1, 0), (1, 0))).at[0, 0].set(1.0)
     beside = jnp.concatenate([jnp.zeros_like(beside[:1]), beside])
-    return Reduced(turn, *one_kernel(_solve, main, beside, turn.T @ b, shifts))
+    return TridiagonalForm(turn, *one_kernel(_solve, main, beside, turn.T @ b, shifts))
 
 
 def _solve(main: Array, beside: Array, turned: Array, shifts: Array) -> tuple[Array, Array, Array, Array]:

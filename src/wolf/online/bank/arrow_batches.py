@@ -10,8 +10,8 @@ from wolf import validation
 from wolf.beliefs.density import deviations
 from wolf.interfaces import Filter
 from wolf.online.bank.bank import Bank
-from wolf.online.bank.key_index import Coded
-from wolf.online.bank.step import Stepped
+from wolf.online.bank.key_index import EncodedKeys
+from wolf.online.bank.step import BankStep
 from wolf.statespace import Model
 
 TEXTS = ("string", "large_string", "string_view")
@@ -81,7 +81,7 @@ def filter_batches(
     return pyarrow.RecordBatchReader.from_batches(schema, run())
 
 
-def name_results(stepped: Stepped, values: Sequence[str], reach: float, taken: set[str]) -> dict[str, np.ndarray]:
+def name_results(stepped: BankStep, values: Sequence[str], reach: float, taken: set[str]) -> dict[str, np.ndarray]:
     """Name what rows came to, as columns of a table.
 
     Args:
@@ -157,7 +157,7 @@ def _floats(column: Any) -> np.ndarray:
     return np.asarray(column.cast(pyarrow.float64()).fill_null(np.nan))
 
 
-def _keys(column: Any, name: str) -> np.ndarray | Coded:
+def _keys(column: Any, name: str) -> np.ndarray | EncodedKeys:
     """Read the keys of rows; text as few names and many numbers, since each name is looked up in Python."""
     from pyarrow import types
 
@@ -168,7 +168,7 @@ def _keys(column: Any, name: str) -> np.ndarray | Coded:
     if types.is_integer(column.type):
         return np.asarray(column)
     coded = column.dictionary_encode()
-    return Coded(coded.dictionary.to_pylist(), np.asarray(coded.indices))
+    return EncodedKeys(coded.dictionary.to_pylist(), np.asarray(coded.indices))
 
 
 def read_times(column: Any, name: str) -> np.ndarray:

@@ -12,7 +12,7 @@ from wolf.online.bank.text_index import TextTable, fit, suits
 TABLE_PER_KEY = 16  # entries of a table of integers for each key that there is
 
 
-class Directory(dict[Hashable, int]):
+class KeyIndex(dict[Hashable, int]):
     """Says which row each key has.
 
     Those of small integers are also in a table, where an array finds them at once, and so is text, once as many keys
@@ -127,7 +127,7 @@ class Directory(dict[Hashable, int]):
         return rows
 
 
-class Coded:
+class EncodedKeys:
     """Keys of rows as Arrow's dictionaries have them: few names, and for each row which of them it has.
 
     Args:

@@ -7,7 +7,7 @@ import numpy as np
 
 from wolf.inference import registry
 from wolf.inference.filters import GaussianFilter
-from wolf.inference.filters.wrapper import Wrapping
+from wolf.inference.filters.wrapper import FilterWrapper
 from wolf.inference.noise import Weighted
 
 SUITED = "sqrt"  # form that a filter takes by itself where a covariance would lose digits
@@ -29,7 +29,7 @@ def describe_method(method: Any) -> str:
     name = registry.name_of(plain) or registry.written(plain)
     if name is not None:
         return name
-    if isinstance(method, Wrapping):
+    if isinstance(method, FilterWrapper):
         return f"{type(method).__name__} with {describe_method(method.filter)}"
     rule = method.noise
     shown = rule.weight if isinstance(rule, Weighted) else rule

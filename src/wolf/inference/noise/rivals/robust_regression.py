@@ -14,10 +14,10 @@ import jax.numpy as jnp
 from jax import Array
 
 from wolf import validation
-from wolf.beliefs import Belief, Gaussian, RootGaussian
-from wolf.beliefs.updates import Estimate, Revise, Weigh, condition_by_root
+from wolf.beliefs import Belief, Gaussian, SqrtGaussian
+from wolf.beliefs.updates import NominalCovUpdate, RevisedPriorUpdate, WeightedUpdate, condition_by_root
 from wolf.inference.noise.whitened import iterate
-from wolf.interfaces import Believed, Evidence, NoiseRule
+from wolf.interfaces import NoiseModel, UpdateContext, UpdateDecision
 from wolf.numerics import linalg
 from wolf.numerics.linalg import Cholesky, matmul, matvec, total, transpose
 from wolf.numerics.pytree import pytree, static
@@ -25,9 +25,9 @@ from wolf.numerics.pytree import pytree, static
 SMALLEST = 1e-8  # weight of a row of the prior; below, its inverse would swamp the others
 
 
-class _DoubtsBoth(NoiseRule):
+class _DoubtsBoth(NoiseModel):
     @property
-    def doubts_dynamics(self) -> bool:
+    def revises_prior(self) -> bool:
         """True: a jump of the state costs these rules less."""
         return True
 
@@ -49,14 +49,14 @@ class HuberRegression(_DoubtsBoth):
         validation.positive("threshold", self.threshold)
         validation.count("iterations", self.iterations)
 
-    def __call__(self, seen: Evidence) -> Believed:
+    def __call__(self, seen: UpdateContext) -> UpdateDecision:
         """Solve the regression, which is convex; from the prediction few steps reach its only solution."""
 
         def power(error: Array) -> Array:
             size = jnp.maximum(jnp.abs(error), self.threshold)
             return self.threshold / size
 
-        return Believed(Revise(*_reweigh(_regression(seen), seen.belief, power, self.iterations)))
+        return UpdateDecision(RevisedPriorUpdate(*_reweigh(_regression(seen), seen.belief, power, self.iterations)))
 
 
 @pytree
@@ -79,13 +79,13 @@ class Correntropy(_DoubtsBoth):
         validation.positive("bandwidth", self.bandwidth)
         validation.count("iterations", self.iterations)
 
-    def __call__(self, seen: Evidence) -> Believed:
+    def __call__(self, seen: UpdateContext) -> UpdateDecision:
         """Find the fixed point."""
 
         def power(error: Array) -> Array:
             return jnp.exp(-0.5 * (error / self.bandwidth) ** 2)
 
-        return Believed(Estimate(*_reweigh(_regression(seen), seen.belief, power, self.iterations)))
+        return UpdateDecision(NominalCovUpdate(*_reweigh(_regression(seen), seen.belief, power, self.iterations)))
 
 
 @pytree
@@ -112,7 +112,7 @@ class TwoSidedStudent(_DoubtsBoth):
             validation.positive(name, getattr(self, name))
         validation.count("iterations", self.iterations)
 
-    def __call__(self, seen: Evidence) -> Believed:
+    def __call__(self, seen: UpdateContext) -> UpdateDecision:
         """Infer Σ, ξ and λ."""
         belief, view, residual = seen.belief, seen.view, seen.residual
         size, count, noise = belief.mean.shape[0], total(seen.observed), linalg.cholesky(seen.obs_cov)
@@ -120,7 +120,7 @@ class TwoSidedStudent(_DoubtsBoth):
 
         def update(values: tuple) -> tuple:
             scale, prior_power, power = values
-            update = Weigh(linalg.safe_sqrt(power) * seen.observed)
+            update = WeightedUpdate(linalg.safe_sqrt(power) * seen.observed)
             prior = Gaussian(belief.mean, scale)
             posterior, _ = condition_by_root(prior, view, residual, seen.obs_cov, update)
             moved = posterior.mean - belief.mean
@@ -136,7 +136,7 @@ class TwoSidedStudent(_DoubtsBoth):
 
         start = (nominal, jnp.ones_like(count), jnp.ones_like(count))
         scale, _, power = iterate(update, start, self.iterations)
-        return Believed(Revise(Gaussian(belief.mean, scale), linalg.safe_sqrt(power)))
+        return UpdateDecision(RevisedPriorUpdate(Gaussian(belief.mean, scale), linalg.safe_sqrt(power)))
 
 
 class _Rows(NamedTuple):
@@ -148,9 +148,9 @@ class _Rows(NamedTuple):
     root: Array
 
 
-def _regression(seen: Evidence) -> _Rows:
+def _regression(seen: UpdateContext) -> _Rows:
     noise, view, belief = linalg.cholesky(seen.obs_cov), seen.view, seen.belief
-    root = belief.root if isinstance(belief, RootGaussian) else linalg.psd_root(belief.cov)
+    root = belief.root if isinstance(belief, SqrtGaussian) else linalg.psd_root(belief.cov)
     design = matmul(view.jac, root)
     if view.root is not None:  # what a straight line leaves of h is one more unknown, never doubted
         design = jnp.concatenate([design, view.root], axis=1)
