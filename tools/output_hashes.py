@@ -75,9 +75,9 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
         "COUNT": "count",
         "STARTS": "starts",
     },
-    "Tuned": {"VALUE": "value", "SCORE": "score", "VALUES": "values", "SCORES": "scores"},
+    "TuningResult": {"VALUE": "value", "SCORE": "score", "VALUES": "values", "SCORES": "scores"},
     "Choice": {"PARAMETERS": "parameters", "TRIED": "candidates", "ROWS": "rows", "SHARE": "outlier_share"},
-    "Changes": {"AT": "at", "P": "probabilities", "EVIDENCE": "log_evidence"},
+    "Changepoints": {"AT": "at", "P": "probabilities", "EVIDENCE": "log_evidence"},
     "Certificate": {"ENTRIES": "entries", "CURVES": "curves"},
     "Online": {"MEAN": "mean", "COV": "cov", "T": "t", "STATE": "state"},
 }
@@ -87,7 +87,7 @@ REPORT = (
 )  # attributes of what a step of `wolf.Online` returns
 SKIPPED = {"model", "method", "seconds", "message"}  # fields of other results: no numbers, or different in every run
 NAME_FIELDS = {"kind", "name"}  # fields whose text is hashed, as an item of its own
-OPTIMISER_HOMES = ("wolf.native.machine", "wolf.native.llvm", "wolf.native.compiler")  # where the next name may be
+OPTIMISER_HOMES = ("wolf.native.execute.llvm_jit", "wolf.native.machine")  # where the next name may be
 OPTIMISER_LEVEL = "SPEED"
 
 # Names of methods, models and engines that have changed since a file was written: now -> then.
@@ -363,7 +363,9 @@ def hash_row(record: Recorder, method: str) -> None:
     for dtype in DTYPES:
         for engine in ("xla",) if needs_key(method) else ENGINES:
             for name, (model, ys) in data.items():
-                options: dict[str, Any] = {"dtype": dtype, "engine": engine} | ({"key": 0} if needs_key(method) else {})
+                options: dict[str, Any] = {"dtype": dtype, "backend": engine} | (
+                    {"key": 0} if needs_key(method) else {}
+                )
                 run = partial(wolf.filter, model, ys, method=method, save="all", **options)
                 record.take(f"{name}/{dtype}/{engine}", run)
 
@@ -378,12 +380,12 @@ def hash_core(record: Recorder, method: str, size: int, engine: str) -> None:
     model = linear_model(size)
     ys = make_series(model.obs_dim)
     for dtype in DTYPES:
-        run = partial(wolf.filter, model, ys, method=method, dtype=dtype, engine=engine)
+        run = partial(wolf.filter, model, ys, method=method, dtype=dtype, backend=engine)
         out = record.take(f"filter/{dtype}", run)
         if out is not None:
             sub = Recorder(f"{record.prefix}/{dtype}")
             if size in ALL_WAYS:
-                hash_ways(sub, model, ys, {"method": method, "engine": engine, "dtype": dtype})
+                hash_ways(sub, model, ys, {"method": method, "backend": engine, "dtype": dtype})
             hash_after(sub, out)
             record.items |= sub.items
 
@@ -399,8 +401,8 @@ def hash_ways(record: Recorder, model: Any, ys: np.ndarray, how: dict[str, Any])
     for i, part in enumerate(record_list(record, "chunks", chunks)):
         record.take(f"chunks/{i}", partial(same, part))
     record.take("online", lambda: step_through(wolf.Online(model, **how), ys[:60]))
-    if how["engine"] == "native":
-        options = {name: value for name, value in how.items() if name != "engine"}
+    if how["backend"] == "native":
+        options = {name: value for name, value in how.items() if name != "backend"}
         record.take("bank", lambda: step_bank(wolf.Bank(model, **options), ys))
 
 
@@ -421,7 +423,7 @@ def hash_after(record: Recorder, out: Any) -> None:
     import wolf
 
     record.take("smooth", lambda: wolf.smooth(out))
-    record.take("smooth-twice", lambda: wolf.smooth(out, reweigh=True))
+    record.take("smooth-twice", lambda: wolf.smooth(out, reweight=True))
     record.take("forecast", lambda: wolf.forecast(out, steps=7, level=0.9))
     record.take("paths", lambda: wolf.sample_paths(out, num=3, key=0))
 
@@ -466,9 +468,9 @@ def hash_radar(record: Recorder, method: str | None, engine: str) -> None:
 
     for name, model, ys in (("radar", radar_model(), radar_series()), ("curve", curved_model(), make_series(1))):
         sub = Recorder(f"{record.prefix}/{name}")
-        out = sub.take("filter", partial(wolf.filter, model, ys, method=method, engine=engine))
+        out = sub.take("filter", partial(wolf.filter, model, ys, method=method, backend=engine))
         if out is not None:
-            hash_ways(sub, model, ys, {"method": method, "engine": engine})
+            hash_ways(sub, model, ys, {"method": method, "backend": engine})
             hash_after(sub, out)
         record.items |= sub.items
 
@@ -479,16 +481,16 @@ def hash_inputs(record: Recorder, method: str | None, engine: str) -> None:
 
     model, ys, us = driven_model(), make_series(1), make_inputs()
     for first in (False, True):
-        how: dict[str, Any] = {"method": method, "engine": engine, "update_first": first}
+        how: dict[str, Any] = {"method": method, "backend": engine, "update_first": first}
         sub = Recorder(f"{record.prefix}/first={first}")
         out = sub.take("filter", partial(wolf.filter, model, ys, inputs=us, **how))
         sub.take("many", partial(wolf.filter_many, model, [ys, ys[:90]], inputs=us, **how))
         if out is not None:
             sub.take("smooth", partial(wolf.smooth, out))
-            sub.take("smooth-twice", partial(wolf.smooth, out, reweigh=True))
+            sub.take("smooth-twice", partial(wolf.smooth, out, reweight=True))
             sub.take("forecast", partial(wolf.forecast, out, steps=4, inputs=us[:4]))
             sub.take("paths", partial(wolf.sample_paths, out, num=2, key=1))
-        online = wolf.Online(model, method, update_first=first, engine=engine)
+        online = wolf.Online(model, method, update_first=first, backend=engine)
         sub.take("online", partial(step_through, online, ys[:40], u=[0.5]))
         record.items |= sub.items
 
@@ -497,7 +499,7 @@ def hash_times(record: Recorder, method: str | None, engine: str) -> None:
     """Filter models that vary in time, irregular times, and a model for each series."""
     import wolf
 
-    how: dict[str, Any] = {"method": method, "engine": engine}
+    how: dict[str, Any] = {"method": method, "backend": engine}
     ys, times = make_series(1), np.cumsum(np.random.default_rng(4).exponential(1.0, STEPS))
     parts = wolf.models.trend(0.1, 0.01), wolf.models.seasonal(4, 0.01, harmonics=1)
     uneven = {"varying": varying_model(), "times": wolf.models.structural(*parts, obs_var=1.0, times=times)}
@@ -506,7 +508,7 @@ def hash_times(record: Recorder, method: str | None, engine: str) -> None:
         record.take(f"{name}/first", partial(wolf.filter, model, ys, update_first=True, **how))
         if out is not None:
             record.take(f"{name}/smooth", partial(wolf.smooth, out))
-        online = wolf.Online(model, method, engine=engine)
+        online = wolf.Online(model, method, backend=engine)
         record.take(f"{name}/online", partial(step_through, online, ys[:40]))
     own = [wolf.models.local_level(level_var=q, obs_var=1.0) for q in (0.1, 0.5, 2.0)]
     many = record.take("own/many", partial(wolf.filter_many, own, np.stack([ys[:, 0], -ys[:, 0], 2 * ys[:, 0]]), **how))
@@ -523,7 +525,7 @@ def hash_online(record: Recorder, method: str | None, engine: str) -> None:
 
     model, ys = linear_model(4), make_series(2)
     sensor = wolf.Sensor([[0.0, 0.0, 1.0, 0.0]], [[0.5]])
-    varied = wolf.Online(model, method, engine=engine)
+    varied = wolf.Online(model, method, backend=engine)
     for name, options in {
         "dt": {"dt": 1.7},
         "R": {"R": 3.0 * np.eye(2)},
@@ -532,7 +534,7 @@ def hash_online(record: Recorder, method: str | None, engine: str) -> None:
     }.items():
         record.take(name, partial(step_through, varied, ys[:12], **options))
     record.take("sensor", partial(step_through, varied, ys[:5, :1], sensor=sensor))
-    late = wolf.Online(model, method, horizon=5, engine=engine)
+    late = wolf.Online(model, method, horizon=5, backend=engine)
     record.take("late", lambda: [step_through(late, ys[:15]), [late.late(ys[40], 12).residual], late.mean, late.cov])
     if engine == "native":
         lagged = wolf.FixedLag(model, method, lag=6)
@@ -548,14 +550,14 @@ def hash_options(record: Recorder) -> None:
         "imq": wolf.WoLF(wolf.IMQ(c=4.0)),
         "group": wolf.WoLF(wolf.PerGroup(wolf.IMQ(c=3.0), (0, 1))),
         "sensors": wolf.Adaptive(sensors="each"),
-        "steady": wolf.Adaptive(q_uncertainty=0, noise_may_last=False, patience=8),
+        "steady": wolf.Adaptive(q_uncertainty=0, estimate_autocorrelation=False, patience=8),
         "each": wolf.Learned(sensors=(0, 1), patience=4),
         "joseph": wolf.KF(form="joseph"),
         "gate": wolf.WoLF(wolf.MahalanobisThreshold(c=9.0, metric="S"), iterations=3),
     }
     for name, method in values.items():
         for engine in ENGINES:
-            record.take(f"{name}/{engine}", partial(wolf.filter, model, ys, method=method, engine=engine))
+            record.take(f"{name}/{engine}", partial(wolf.filter, model, ys, method=method, backend=engine))
     rng = np.random.default_rng(0)
     features, target = rng.normal(size=(80, 3)), rng.normal(size=(80, 1))
     network = wolf.models.mlp(3, hidden=(4,), key=0)
@@ -591,7 +593,7 @@ def hash_zoo(record: Recorder) -> None:
         "turn": partial(zoo.coordinated_turn, 0.5, 0.1, 0.01, 1.0, prior),
         "lorenz63": zoo.lorenz63,
         "lorenz96": partial(zoo.lorenz96, 8),
-        "coloured": lambda: zoo.with_noise_memory(linear_model(1), 0.8),
+        "coloured": lambda: zoo.with_ar1_noise(linear_model(1), 0.8),
     }
     for name, build in models.items():
         model = record.take(name, build)
@@ -637,7 +639,7 @@ def hash_memory(record: Recorder) -> None:
 
     ys = np.random.default_rng(7).normal(size=200)
     ys = ys + np.convolve(ys, 0.7 ** np.arange(20))[:200]
-    record.take("found", partial(wolf.fit_noise_memory, linear_model(1), ys))
+    record.take("found", partial(wolf.fit_ar1_noise, linear_model(1), ys))
 
 
 def hash_learner(record: Recorder) -> None:
@@ -927,7 +929,7 @@ def hash_arrow(record: Recorder) -> None:
     columns = {"id": ["a", "b", "c"] * 30, "at": [float(i) for i in range(90)], "y": values}
     batch = pyarrow.RecordBatch.from_pydict(columns)
     for name, options in {"plain": {}, "timed": {"time": "at"}}.items():
-        run = partial(wolf.arrow.filter_batches, batch, linear_model(1), key="id", values="y", **options)
+        run = partial(wolf.filter_batches, batch, linear_model(1), key="id", values="y", **options)
         tables = record_list(record, name, run)
         record.take(f"{name}/columns", lambda tables=tables: list(map(arrow_columns, tables)))
 

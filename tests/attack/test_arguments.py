@@ -84,7 +84,7 @@ RUNS = odd.table(
     ("filter_chunks", "update_first", odd.FLAG, lambda v: list(wolf.filter_chunks(LEVEL, [YS], update_first=v))),
     ("smooth", "smooth", odd.RESULT, lambda v: wolf.smooth(LEVEL, v)),
     ("smooth", "model", odd.MODEL | {"other": PLANE}, lambda v: wolf.smooth(v, OUT)),
-    ("smooth", "reweigh", odd.FLAG, lambda v: wolf.smooth(OUT, reweight=v)),
+    ("smooth", "reweight", odd.FLAG, lambda v: wolf.smooth(OUT, reweight=v)),
     ("sample_paths", "num", odd.COUNT, lambda v: wolf.sample_paths(OUT, num=v, key=0)),
     ("sample_paths", "key", odd.KEY | odd.NONE, lambda v: wolf.sample_paths(OUT, num=2, key=v)),
     ("sample_paths", "sample_paths", odd.RESULT, lambda v: wolf.sample_paths(LEVEL, v, 2, 0)),

@@ -96,8 +96,8 @@ MODELS = odd.table(
 METHODS = odd.table(
     ("methods.make", "method", odd.CHOICE, registry.make),
     ("methods.default", "model", odd.MODEL, registry.default),
-    *((build.__name__, name, values, partial(lambda build, name, v: build(**{name: v}), build, name)) for build in (wolf.KF, wolf.EKF, wolf.IEKF, wolf.WoLF, wolf.Learned, wolf.Adaptive) for name, values in {"moments": odd.FEW | {"class": wolf.linearization.Cubature}, "form": odd.CHOICE, "iterations": odd.COUNT}.items()),
-    *doors(wolf.GaussianFilter, {}, {"moments": odd.FEW, "noise": odd.FEW | {"weight": wolf.IMQ(), "class": wolf.noise.StudentNoise}, "form": odd.CHOICE, "iterations": odd.COUNT}),
+    *((build.__name__, name, values, partial(lambda build, name, v: build(**{name: v}), build, name)) for build in (wolf.KF, wolf.EKF, wolf.IEKF, wolf.WoLF, wolf.Learned, wolf.Adaptive) for name, values in {"linearization": odd.FEW | {"class": wolf.linearization.Cubature}, "form": odd.CHOICE, "iterations": odd.COUNT}.items()),
+    *doors(wolf.GaussianFilter, {}, {"linearization": odd.FEW, "noise": odd.FEW | {"weight": wolf.IMQ(), "class": wolf.noise.StudentNoise}, "form": odd.CHOICE, "iterations": odd.COUNT}),
     ("WoLF", "weight", odd.without(odd.FEW, "None") | {"class": wolf.IMQ, "number": 4.0}, wolf.WoLF),
     *doors(wolf.Learned, {}, {"patience": odd.POSITIVE | odd.NONE | {"one": 1}, "sensors": SENSORS, "strength": odd.POSITIVE, "r_uncertainty": odd.FEW | {"zero": 0.0}}),
     *doors(wolf.Adaptive, {}, {"patience": odd.POSITIVE | odd.NONE | {"one": 1, "below two": 1.9}, "sensors": SENSORS, "q_uncertainty": UNCERTAINTY, "r_uncertainty": UNCERTAINTY}),

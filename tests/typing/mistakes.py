@@ -1,6 +1,6 @@
 """Mistakes that people make. mypy and pyright must each complain about every line that is marked, and no other.
 
-Never run: `tests/test_typing.py` has it checked.
+Never run: `tests/project/test_typing.py` has it checked.
 """
 
 import numpy as np

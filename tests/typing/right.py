@@ -1,6 +1,6 @@
 """Right uses of everything public, with the types of their results. mypy and pyright must not complain about any line.
 
-Never run: `tests/test_typing.py` has it checked.
+Never run: `tests/project/test_typing.py` has it checked.
 """
 
 from collections.abc import Callable

@@ -313,6 +313,6 @@ def _plan(
     key: Any,
 ) -> tuple[Any, str]:
     """Choose the engine, and get it ready."""
-    validation.choice("engine", backend, backend_selection.BACKENDS)
+    validation.choice("backend", backend, backend_selection.BACKENDS)
     inputs = None if us is None else us.shape[-1]
     return backend_selection.plan(backend, models, method, dtype, update_first, inputs, save, key)

@@ -43,7 +43,7 @@ def settings_of(method: Any, steps: int, dtype: str, save: Any, update_first: bo
         "dtype": dtype,
         "save": save if isinstance(save, str) else getattr(save, "__name__", repr(save)),
         "update_first": update_first,
-        "engine": backend,
+        "backend": backend,
         "wolf": validate.package_version(),
         "jax": jax.__version__,
         "python": platform.python_version(),

@@ -51,7 +51,7 @@ def smooth(model: Models, out: Filtered, *, reweight: bool = False) -> Smoothed:
         >>> wolf.smooth(wolf.filter(model, [1.0, 2.0, 3.0])).means.shape
         (3, 1)
     """
-    validation.flag("reweigh", reweight)
+    validation.flag("reweight", reweight)
     check_smoothable("smooth", model, out)
     out = in_hindsight(model, out)
     mean, cov = _walk_back_native(model, out) or _walk_back(model, out)
@@ -140,12 +140,12 @@ def _with_jumps(model: Model, out: Filtered) -> Filtered:
 
 def _as_before(out: Filtered) -> dict[str, Any]:
     """Give the options of a run, to filter once more."""
-    engine = "xla" if out.backend == ASKED_FOR else "auto"
+    backend = "xla" if out.backend == ASKED_FOR else "auto"
     return {
         "inputs": out.inputs,
         "update_first": out.update_first,
         "dtype": out.settings["dtype"],
-        "engine": engine,
+        "backend": backend,
     }
 
 

@@ -225,7 +225,7 @@ def default(model: Model) -> GaussianFilter:
 
 def _weighted(family: Callable, **fixed: Any) -> Callable[..., GaussianFilter]:
     """Make a constructor that shares its options between a weight family and the filter."""
-    filter_options = {"moments", "form", "iterations"}
+    filter_options = {"linearization", "form", "iterations"}
 
     def build(**options: Any) -> GaussianFilter:
         mine = {name: options.pop(name) for name in filter_options & options.keys()}
@@ -238,8 +238,8 @@ def _ruled(rule: Callable, linearization: Any = None) -> Callable[..., GaussianF
     """Make a constructor that shares its options between a noise rule and the filter; `iterations` are the rule's."""
 
     def build(**options: Any) -> GaussianFilter:
-        mine = {name: options.pop(name) for name in {"moments", "form"} & options.keys()}
-        mine.setdefault("moments", linearization or Taylor())
+        mine = {name: options.pop(name) for name in {"linearization", "form"} & options.keys()}
+        mine.setdefault("linearization", linearization or Taylor())
         return GaussianFilter(noise=rule(**options), **mine)
 
     return build

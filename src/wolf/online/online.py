@@ -77,7 +77,7 @@ class Online:
         backend: Backend = "auto",
     ):
         horizon = validation.whole("horizon", horizon)
-        validation.choice("engine", backend, backend_selection.BACKENDS)
+        validation.choice("backend", backend, backend_selection.BACKENDS)
         self._lock = RLock()
         self.model = model
         self.horizon = horizon

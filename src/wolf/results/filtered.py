@@ -196,7 +196,7 @@ class Filtered:
     @property
     def backend(self) -> str:
         """What it was run by: "native" code, or "xla" with the reason."""
-        return self.settings["engine"]
+        return self.settings["backend"]
 
     def __len__(self) -> int:
         """Count the steps of a series, or the series."""

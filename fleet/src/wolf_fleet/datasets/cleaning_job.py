@@ -12,8 +12,8 @@ from wolf.cleaning.frames import read_frame, spread_rows, titles, value_names
 from wolf.cleaning.io import from_numpy
 from wolf.cleaning.options import Options
 from wolf.cleaning.pipeline import column_blocks, prepare
-from wolf.numerics.hashing import fingerprint
 from wolf.results.views.data_frame import narwhals
+from wolf.runtime.hashing import fingerprint
 from wolf_fleet.datasets import dataset_job, executors, filesystem, partitions
 
 COPIES, PER_ROW = 4, 400  # bytes of a row while it is cleaned, beside its own: results, and what a fit needs

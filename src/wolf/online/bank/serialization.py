@@ -10,9 +10,9 @@ import numpy as np
 
 from wolf import validation
 from wolf.execution import validate
-from wolf.numerics.hashing import fingerprint
 from wolf.numerics.pytree import to_dict
 from wolf.runtime import checkpoints
+from wolf.runtime.hashing import fingerprint
 
 FORMAT = "wolf-bank"
 FORMAT_VERSION = 2
