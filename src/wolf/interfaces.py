@@ -41,7 +41,7 @@ class Requirements:
 
     Example:
         >>> Requirements(linear=True, one_series=False) | Requirements(key=True)
-        Needs(linear=True, key=True, variances=False, one_series=True, covariances=True)
+        Requirements(linear=True, key=True, variances=False, one_series=True, covariances=True)
     """
 
     linear: bool = False

@@ -1,4 +1,4 @@
-"""One word, one idea: no two public classes share a name, and the map of the code names files that are there."""
+"""Names: no two public classes share a name, and docs/architecture.md names files that exist."""
 
 import ast
 import re
@@ -36,10 +36,3 @@ def test_every_folder_and_module_is_on_the_map():
     text = (PROJECT / "docs" / "architecture.md").read_text()
     entries = {path.name for path in SOURCE.iterdir() if not path.name.startswith(("_", "py.typed"))}
     assert [name for name in sorted(entries) if name.removesuffix(".py") not in text] == []
-
-
-def test_a_word_stands_in_the_vocabulary_once():
-    rows = re.findall(r"^\| ([^|]+) \|", (PROJECT / "docs" / "vocabulary.md").read_text(), flags=re.M)
-    words = [word.strip() for row in rows for word in row.split(",") if set(word.strip()) - set("-")]
-    words = [word for word in words if word != "word"]
-    assert sorted(words) == sorted(set(words))

@@ -35,8 +35,23 @@ WORDS = {
 CUT = """() => [...document.querySelectorAll("pre code, .md-typeset__scrollwrap")]
     .filter(each => each.scrollWidth > each.clientWidth + 1 && each.innerText)
     .map(each => each.innerText.slice(0, 80))"""
-FIND = (ROOT / "docs" / "find.md").read_text()
-JOBS = dict(re.findall(r"^\| [^|]+ \| `([^`]+)` \| \[[^]]+\]\(([\w/-]+)\.md\) \|$", FIND, re.MULTILINE))
+JOBS = {  # what a user searches for -> the page that should be found
+    "remove outliers csv": "readings",
+    "anomaly pandas": "gallery",
+    "gps track gpx": "gps-track",
+    "sensor different rates": "fusion",
+    "estimate Q and R": "fitting",
+    "thousands of series": "gallery",
+    "resume stream": "fleet",
+    "late measurement": "api/online",
+    "arduino": "microcontroller",
+    "bad ticks": "gallery",
+    "angle": "fusion",
+    "decimal comma": "readings",
+    "own weight": "choosing-a-weight",
+    "scikit-learn pipeline": "readings",
+    "OpenCV": "coming-from",
+}
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):

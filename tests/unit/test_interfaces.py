@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import wolf
+from wolf.execution import validate
 from wolf.inference import noise
 from wolf.inference.filters import IMM, CovarianceReset, Mode
 from wolf.inference.linearization import Cubature, GaussHermite, Linear, Taylor, Unscented
@@ -26,7 +27,7 @@ RULES = {name: method.noise for name, method in METHODS.items()}
 def refusal(method, model):
     """Say what the door says against a method on a model; nothing if it lets it in."""
     try:
-        wolf.execution.validate.suit(model, wolf.execution.validate.resolve_method(method, model), key=0)
+        validate.suit(model, validate.resolve_method(method, model), key=0)
     except ValueError as error:
         return str(error)
     return ""
@@ -122,7 +123,7 @@ def test_a_method_that_lacks_functions_is_refused_with_what_to_do():
         def init(self, model, key=None):
             return None
 
-    with pytest.raises(ValueError, match=r"subclass of wolf\.protocols\.Filter"):
+    with pytest.raises(ValueError, match=r"subclass of wolf\.interfaces\.Filter"):
         wolf.filter(CORRELATED, np.zeros((3, 2)), method=Half())
 
 

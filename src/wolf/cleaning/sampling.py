@@ -71,7 +71,7 @@ def told_step(unit: float, dated: bool) -> str:
     """Say how long a step is.
 
     Example:
-        >>> told_step(3600.0, dated=True), told_step(3 * months.MONTH, dated=True), told_step(0.5, dated=False)
+        >>> told_step(3600.0, dated=True), told_step(3 * calendar_months.MONTH, dated=True), told_step(0.5, dated=False)
         ('3600 s', '3 months', '0.5')
     """
     whole = _months(unit) if dated else 0

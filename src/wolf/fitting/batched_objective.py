@@ -35,7 +35,7 @@ class Batch:
         update_first: order of the steps.
 
     Raises:
-        native.UnsuitedError, native.RefusedError: where the model is not for native code.
+        native.UnsupportedModelError, native.UnsupportedOperationError: where the model is not for native code.
     """
 
     def __init__(

@@ -382,7 +382,7 @@ def test_a_file_that_may_not_be_read_or_written_is_one_line(folder, values, monk
     def refuse(*arguments):
         raise PermissionError(13, "Permission denied", "readings.csv")
 
-    monkeypatch.setattr(io.reading, "_map", refuse)
+    monkeypatch.setattr(io.table_reader, "_map", refuse)
     result = invoke("filter", "readings.csv")
     assert result.exit_code == 2
     assert result.stderr.splitlines()[-1] == "Error: Permission denied: readings.csv"
@@ -402,7 +402,7 @@ def test_a_write_that_fails_leaves_the_old_file(folder, values, monkeypatch):
         arguments[0].write(b"half")
         raise OSError(28, "No space left on device", "out.csv")
 
-    monkeypatch.setattr(io.writing, "_write", fail)
+    monkeypatch.setattr(io.table_writer, "_write", fail)
     result = invoke("filter", "readings.csv", "--out", "out.csv")
     assert result.exit_code == 2
     assert "No space left" in result.stderr

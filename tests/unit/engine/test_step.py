@@ -13,11 +13,7 @@ from wolf.engine import scan
 from wolf.engine.measurements import clean, is_unusable
 
 ROOT = Path(wolf.__file__).parent
-CALLERS = (
-    "engine",
-    "filters",
-    "noise",
-)  # the driver, filters that wrap filters, rules that have a predict of their own
+CALLERS = ("engine", "inference")  # the driver; filters and noise models that wrap others
 FEWEST = {"predict": 2, "update": 3}  # arguments; a dict's update and an estimator's predict(X) have fewer
 
 
@@ -25,7 +21,7 @@ def calls_of_filters(source):
     """List the lines that call a filter's `predict` or `update`, not the driver's."""
     tree = ast.parse(source)
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module == "wolf.engine"]
-    driver = {alias.asname or alias.name for node in imports for alias in node.names if alias.name == "run"}
+    driver = {alias.asname or alias.name for node in imports for alias in node.names if alias.name == "scan"}
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in FEWEST:
             own = isinstance(node.func.value, ast.Name) and node.func.value.id in driver
@@ -43,7 +39,7 @@ def test_only_the_driver_and_wrappers_call_filters():
 def test_check_of_callers_finds_a_body_and_passes_the_rest():
     body = "state, info = method.update(now, method.predict(now, state, None, None), clean(y), None, None)"
     unpacked = "ahead = plain.predict(*rows)"
-    fine = "from wolf.engine import run\nvalues.update(more)\nmodel.predict(X, return_std=True)\nrun.predict(a, b, c)"
+    fine = "from wolf.engine import scan\nvalues.update(more)\nmodel.predict(X, return_std=True)\nscan.predict(a, b, c)"
     assert list(calls_of_filters(body)) == [1, 1]
     assert list(calls_of_filters(unpacked)) == [1]
     assert list(calls_of_filters(fine)) == []

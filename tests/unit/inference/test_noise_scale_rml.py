@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wolf.inference.noise import AdaptiveNoiseScales, noise_scale_rml
-from wolf.inference.noise.sensitivities import RQ, Information, Score, Sensitivities
+from wolf.inference.noise.sensitivities import RQ, Information, ScoreVector, Sensitivities
 from wolf.numerics.jax_compat import enable_x64
 
 pytestmark = pytest.mark.thorough  # a part that the quick tests touch elsewhere
@@ -30,7 +30,7 @@ def feed(levels, slopes):
     """Follow slopes in a, one after the other, each in standard deviations; those in b are 0."""
 
     def body(levels, slope):
-        found = Score(jnp.sqrt(MORE.noise) * slope, 0.0 * slope, 0.0 * slope)
+        found = ScoreVector(jnp.sqrt(MORE.noise) * slope, 0.0 * slope, 0.0 * slope)
         more = Information(*(each + 0.0 * slope for each in MORE))
         levels = noise_scale_rml.follow(levels, SURE, found, more, 1.0 + 0.0 * slope, 0.5 + 0.0 * slope, BOTH)
         return levels, levels
@@ -76,7 +76,7 @@ def test_a_noise_that_rises_tenfold_is_followed_by_surprise_and_a_steady_one_is_
         def body(levels, y):
             levels = levels._replace(calm=levels.calm * calm)
             slope, zero = 0.5 * (y**2 / noise_scale_rml.used(levels, NOISE_ONLY).noise - 1.0), 0.0 * y
-            found, more = Score(slope, zero, zero), Information(0.5 + zero, zero, zero)
+            found, more = ScoreVector(slope, zero, zero), Information(0.5 + zero, zero, zero)
             levels = noise_scale_rml.follow(levels, SURE, found, more, 1.0 + zero, zero, NOISE_ONLY)
             return levels, levels.log_noise
 

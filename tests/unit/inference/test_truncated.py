@@ -25,7 +25,7 @@ def in_float64(x64):
 @given(mean=st.floats(-8.0, 8.0), scale=st.floats(0.1, 10.0), a=st.floats(-6.0, 6.0), width=st.floats(0.5, 20.0))
 def test_moments_are_those_of_a_truncated_normal(mean, scale, a, width):
     kept, left, _ = truncate_once(mean, scale**2, mean + scale * a, mean + scale * (a + width))
-    theirs = stats.truncnorm.stats(a, a + width, mean, scale, linearization="mv")
+    theirs = stats.truncnorm.stats(a, a + width, mean, scale, moments="mv")
     np.testing.assert_allclose(kept, theirs[0], rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(left, theirs[1], rtol=1e-8, atol=1e-9 * scale**2)
 

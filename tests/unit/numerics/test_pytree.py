@@ -131,8 +131,8 @@ def test_description_goes_through_json_and_back(config):
 
 def test_description_names_classes_and_fields():
     assert to_dict(wolf.PerCoordinate(wolf.IMQ(c=4.0))) == {
-        "class": "wolf.weights.PerCoordinate",
-        "weight": {"class": "wolf.weights.IMQ", "c": 4.0},
+        "class": "wolf.inference.weights.functions.PerCoordinate",
+        "weight": {"class": "wolf.inference.weights.functions.IMQ", "c": 4.0},
     }
 
 

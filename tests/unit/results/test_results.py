@@ -158,7 +158,7 @@ def test_a_method_keeps_its_name_where_it_takes_roots_by_itself(name):
         (wolf.Adaptive(q_uncertainty=0, sensors=(0, 1)), "Adaptive(q_uncertainty=0, sensors=(0, 1))"),
         (wolf.Adaptive(form="symmetric", iterations=2), "Adaptive(form='symmetric', iterations=2)"),
         (wolf.methods.Learned("factor 10", sensors="each"), "Learned(r_uncertainty=1, sensors='each')"),
-        (wolf.TruncatedFilter(wolf.Adaptive(patience=8), lower=-1e6), "Bounded with Adaptive(patience=8)"),
+        (wolf.TruncatedFilter(wolf.Adaptive(patience=8), lower=-1e6), "TruncatedFilter with Adaptive(patience=8)"),
         (wolf.WoLF(wolf.IMQ(c=3.0)), "GaussianFilter with IMQ(c=3.0)"),
     ],
 )

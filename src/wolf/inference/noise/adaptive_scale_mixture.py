@@ -160,14 +160,14 @@ class NoiseEstimate(NamedTuple):
         if "Q" not in unknown and self._follows_errors:
             said.append(
                 "less noise and more dynamics than the model says: so do errors that last look, and then the filter "
-                "follows them. If the noise has a memory say so, by wolf.models.with_noise_memory "
-                "(wolf.fit_noise_memory finds how long it is), or, if Q is right, keep to it by method='Learned'"
+                "follows them. If the noise has a memory say so, by wolf.models.with_ar1_noise "
+                "(wolf.fit_ar1_noise finds how long it is), or, if Q is right, keep to it by method='Learned'"
             )
         if self._lasts:
             said.append(
                 f"noise lasts: a measurement keeps {float(self.memory):.2f} of the error of the one before it, and the "
-                "filter counts on that. A model that says so does better, by wolf.models.with_noise_memory "
-                "(wolf.fit_noise_memory finds how long it is)"
+                "filter counts on that. A model that says so does better, by wolf.models.with_ar1_noise "
+                "(wolf.fit_ar1_noise finds how long it is)"
             )
         return tuple(said)
 
@@ -239,7 +239,7 @@ class AdaptiveScaleMixture(NoiseModel):
 
     Example:
         >>> AdaptiveScaleMixture("factor 10")
-        LearnedScales(r_uncertainty=1.0, strength=10.0, forgetting=0.998)
+        AdaptiveScaleMixture(r_uncertainty=1.0, strength=10.0, forgetting=0.998)
     """
 
     r_uncertainty: Any = "factor 2"

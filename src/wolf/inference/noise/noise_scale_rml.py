@@ -32,7 +32,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from wolf.inference.noise.sensitivities import RQ, Information, Score, Sensitivities
+from wolf.inference.noise.sensitivities import RQ, Information, ScoreVector, Sensitivities
 from wolf.numerics import linalg
 
 LARGEST_LEVEL = float(np.log(1e4))  # of |a| and |b|
@@ -139,7 +139,7 @@ def used(levels: ScaleEstimates, learns: RQ) -> RQ:
 
 
 def follow(
-    levels: ScaleEstimates, sure: RQ, found: Score, more: Information, part: Array, shown: Array, learns: RQ
+    levels: ScaleEstimates, sure: RQ, found: ScoreVector, more: Information, part: Array, shown: Array, learns: RQ
 ) -> ScaleEstimates:
     """Take a step in (a, b).
 
@@ -164,7 +164,7 @@ def follow(
     ab = jnp.sqrt(kept.noise * kept.dynamics) * old.both + more.both
     if not learns.dynamics:
         ab, bb, slope = 0.0 * ab, prior, slope._replace(dynamics=0.0 * slope.dynamics)
-        found, more = Score(found.noise, *(0.0 * each for each in found[1:])), more._replace(both=0.0 * more.both)
+        found, more = ScoreVector(found.noise, *(0.0 * each for each in found[1:])), more._replace(both=0.0 * more.both)
     if not learns.noise:
         ab, aa, slope = 0.0 * ab, sure.noise, slope._replace(noise=0.0 * slope.noise)
     known = Information(aa, ab, bb)
@@ -223,7 +223,7 @@ def _weigh(levels: ScaleEstimates, slope: RQ, more: Information, learns: RQ) -> 
     return RQ(noise, dynamics)
 
 
-def _moved(levels: ScaleEstimates, slope: RQ, found: Score, more: Information, learns: RQ) -> ScaleEstimates:
+def _moved(levels: ScaleEstimates, slope: RQ, found: ScoreVector, more: Information, learns: RQ) -> ScaleEstimates:
     """Go along C I⁻¹ σ, not too far at once, in a first: the slope in b is another one there."""
     aa, ab, bb = levels.information
     each = 1.0 / (aa * bb - ab**2)

@@ -99,7 +99,7 @@ class RQ(NamedTuple):
     dynamics: Any
 
 
-class Score(NamedTuple):
+class ScoreVector(NamedTuple):
     """How the log predictive density rises along a and b.
 
     Attributes:
@@ -123,7 +123,7 @@ class Information(NamedTuple):
 
 def score(
     seen: ProjectedSensitivities | None, pull: MixtureUpdate, error: Array, pulled: Array, sure: Array, count: Array
-) -> Score:
+) -> ScoreVector:
     """Find the slopes of the log predictive density.
 
     Args:
@@ -136,10 +136,10 @@ def score(
     """
     whole = 0.5 * (total(error * pulled) - count * sure)
     if seen is None:
-        return Score(whole, 0.0 * whole, 0.0 * whole)
+        return ScoreVector(whole, 0.0 * whole, 0.0 * whole)
     square = 0.5 * total(total((linalg.outer(pulled, pulled) + pull.doubt) * seen.cov))
     dynamics = total(pulled * seen.mean) + square - 0.5 * total(total(pull.gain * seen.cov))
-    return Score(whole - dynamics, dynamics, square)
+    return ScoreVector(whole - dynamics, dynamics, square)
 
 
 def information(seen: ProjectedSensitivities | None, signal: Array, ordinary: Array, count: Array) -> Information:

@@ -190,7 +190,7 @@ def compiled(kind: Signature, most: float = LARGEST) -> Compiled:
         most: operations that a step may have.
 
     Raises:
-        UnsuitedError: where the step is not for straight-line code.
+        UnsupportedModelError: where the step is not for straight-line code.
     """
     with _lock:
         found = _steps.get(kind)

@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from wolf.cleaning.io.read import SUFFIXES
 from wolf.cleaning.io.table import pyarrow
+from wolf.cleaning.io.table_reader import SUFFIXES
 from wolf.runtime.checkpoints import atomic, is_special
 
 TABLES = (".csv", ".tsv", ".txt", *SUFFIXES, ".gpx")  # endings that say how a table is written
