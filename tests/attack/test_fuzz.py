@@ -107,7 +107,7 @@ def test_no_model_and_no_data_break_a_filter(name, x64):
 
 def run_native(model, method, ys):
     """Filter by native code in which nothing of the model is folded, so that one program serves all of a shape."""
-    suited = validate.suit(model, method, 0)
+    suited = validate.adapt_model(model, method, 0)
     given = flatten_model([suited], method, "float64", False, None, "all", general=frozenset(("F", "H", "Q", "R")))
     return native.run_one(native.NativeProgram(given, math.inf), ys, None)
 

@@ -135,7 +135,7 @@ each_shape = pytest.mark.parametrize(("size", "batch"), SHAPES)
 
 def products(a, b, x, p):
     pairs = linalg.matmul(a, b), linalg.matvec(a, x), linalg.gram(a), linalg.sandwich(a, p), linalg.outer(x, x)
-    reductions = linalg.total(a), linalg.largest(a), linalg.every(a > -1)
+    reductions = linalg.sum_leading(a), linalg.max_leading(a), linalg.all_leading(a > -1)
     return *pairs, *reductions, linalg.diagonal(p), linalg.transpose(a)
 
 

@@ -27,7 +27,7 @@ RULES = {name: method.noise for name, method in METHODS.items()}
 def refusal(method, model):
     """Say what the door says against a method on a model; nothing if it lets it in."""
     try:
-        validate.suit(model, validate.resolve_method(method, model), key=0)
+        validate.adapt_model(model, validate.resolve_method(method, model), key=0)
     except ValueError as error:
         return str(error)
     return ""

@@ -141,7 +141,7 @@ class BroadcastWishart(NoiseModel):
         identity = linalg.eye(white.signal.shape[0], white.signal)
 
         def blend(residual: Array, spread: Array) -> Array:
-            square = linalg.total(linalg.matvec(root, residual) ** 2)  # of y - Hμ, in the units of y
+            square = linalg.sum_leading(linalg.matvec(root, residual) ** 2)  # of y - Hμ, in the units of y
             return (self.scaling * identity + square[None, None] * every + spread) / (self.scaling + 1.0)
 
         def again(cov: Array) -> Array:
@@ -211,4 +211,4 @@ def _responsibility(alpha: Any, beta: Any, distance: Array, tolerance: Any) -> A
 def _residual_distance(white: Whitened, power: Array) -> Array:
     """Compute `(y - Hμ)ᵀ R⁻¹ (y - Hμ)` at the posterior mean of a measurement believed to a power."""
     identity = linalg.eye(white.signal.shape[0], white.signal)
-    return linalg.total(linalg.cholesky(identity + power[None, None] * white.signal).solve(white.residual) ** 2)
+    return linalg.sum_leading(linalg.cholesky(identity + power[None, None] * white.signal).solve(white.residual) ** 2)

@@ -65,7 +65,7 @@ def filter(
     how = (dtype, update_first, save, backend, isinstance(method, str))  # a name stands for it; itself it is no method
     ready = prepared_cache.find(model, meant, how) if inputs is None and key is None else None
     method = validate.resolve_method(method, model) if ready is None else ready.method
-    suited = validate.suit(model, method, key) if ready is None else ready.suited
+    suited = validate.adapt_model(model, method, key) if ready is None else ready.suited
     array = validation.measurements(ys, model.obs_dim)
     us = validation.inputs(inputs, len(array), model)
     validate.check_options(dtype, save, update_first)
@@ -73,7 +73,7 @@ def filter(
         validate.check_functions(model, us)
     validate.check_time_axes(model, len(array), update_first, "filter")
     validate.warn_if_large(suited, array.shape[0], save, dtype, method)
-    validate.warn_if_fresh(model)
+    validate.warn_if_recompiled(model)
     if ready is None:
         ready = PreparedRun(method, suited, *_plan(backend, (suited,), method, dtype, update_first, us, save, key))
         if inputs is None and key is None and ready.code is not None:
@@ -141,7 +141,7 @@ def filter_many(
     if threads is not None:
         validation.count("threads", threads)
     method = validate.resolve_method(method, first)
-    suited = tuple(validate.suit(each, method, key) for each in models or (first,))
+    suited = tuple(validate.adapt_model(each, method, key) for each in models or (first,))
     array, lengths = validation.many_measurements(ys, first.obs_dim)
     steps = array.shape[1]
     us = validation.inputs(inputs, steps, first, series=len(array))
@@ -154,7 +154,7 @@ def filter_many(
         validate.check_functions(each, us)
         validate.check_time_axes(each, steps + _clock(state), update_first, "filter")
     validate.warn_if_large(suited[0], array.shape[0] * steps, save, dtype, method)
-    validate.warn_if_fresh(first)
+    validate.warn_if_recompiled(first)
     data = (to_dtype(array, dtype), to_dtype(us, dtype))
     first_kept = recorders.LeanRecorder() if save == "all" else save  # the rest of "all" is made when it is asked for
     ready, ran = _plan(backend, suited, method, dtype, update_first, us, first_kept, key)
@@ -219,7 +219,7 @@ def filter_chunks(
         [2, 1]
     """
     method = validate.resolve_method(method, model)
-    suited = validate.suit(model, method, key)
+    suited = validate.adapt_model(model, method, key)
     validate.check_options(dtype, save, update_first)
     state, before, seen, ready = None, None, 0, None
     for chunk in _each_chunk(chunks):
@@ -240,7 +240,7 @@ def filter_chunks(
 def _each_chunk(chunks: Any) -> Iterator[Any]:
     """Go through chunks, and refuse what is none."""
     if isinstance(chunks, str | bytes | Mapping) or not isinstance(chunks, Iterable) or getattr(chunks, "ndim", 1) == 0:
-        raise ValueError(f"chunks must be a list or a generator of arrays; got {validation.told(chunks)}")
+        raise ValueError(f"chunks must be a list or a generator of arrays; got {validation.short_repr(chunks)}")
     for chunk in chunks:
         if isinstance(chunk, tuple) and len(chunk) != 2:
             raise ValueError(f"chunks must be arrays, or pairs of measurements and inputs; got {len(chunk)} in a tuple")

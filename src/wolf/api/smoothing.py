@@ -51,9 +51,9 @@ def smooth(model: Models, out: Filtered, *, reweight: bool = False) -> Smoothed:
         >>> wolf.smooth(wolf.filter(model, [1.0, 2.0, 3.0])).means.shape
         (3, 1)
     """
-    validation.flag("reweight", reweight)
+    validation.boolean("reweight", reweight)
     check_smoothable("smooth", model, out)
-    out = in_hindsight(model, out)
+    out = backdate_jumps(model, out)
     mean, cov = _walk_back_native(model, out) or _walk_back(model, out)
     first = Smoothed(mean, cov, out)
     return _smooth_again(model, first) if reweight else first
@@ -108,9 +108,9 @@ def _walk_back(model: Any, out: Filtered) -> tuple[np.ndarray, np.ndarray]:
     return tuple(array[rows] if axis == 0 else array[:, rows] for array in (smoothed.mean, smoothed.cov))
 
 
-def in_hindsight(model: Any, out: Filtered) -> Filtered:
+def backdate_jumps(model: Any, out: Filtered) -> Filtered:
     """Filter once more with each jump where its vote began, if refused measurements ever won one."""
-    if not jump_backdating.can_look_back(out.method) or not np.any(out.inflations > 1.0):
+    if not jump_backdating.supports_backdating(out.method) or not np.any(out.inflations > 1.0):
         return out
     if out.num_series is None:
         return _with_jumps(model, out) if int(out.final.t) == out.settings["steps"] else out
@@ -131,7 +131,7 @@ def _with_jumps(model: Model, out: Filtered) -> Filtered:
         method = jump_backdating.with_jumps(out.method, jumps, pad_steps(len(out)), barred=barred)
         return filter(model, out.ys, method=method, save=save, **options)
 
-    seen = filter(model, out.ys, method=out.method, save=jump_backdating.save_votes, **options).saved
+    seen = filter(model, out.ys, method=out.method, save=jump_backdating.record_jump_evidence, **options).saved
     starts = jump_backdating.possible_starts(seen["votes"], seen["inflations"], ~np.isnan(out.ys).all(1))
     jumps = jump_backdating.best_starts(starts, lambda jumps: float(told(jumps, "final").log_likelihood))
     jumps, barred = jump_backdating.without_bursts(jumps, lambda *given: told(given[0], "all", given[1]).outliers)

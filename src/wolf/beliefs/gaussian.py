@@ -128,7 +128,7 @@ class Gaussian(NamedTuple):
             pulled = matvec(gain, error)
             lost = linalg.matmul_symmetric(transpose(jac_cov), matmul(gain - update.doubt, jac_cov))
             mean = self.mean + matvec(transpose(jac_cov), pulled)
-            return Gaussian(mean, self.cov - lost), 0.5 * (constant - linalg.total(error * pulled))
+            return Gaussian(mean, self.cov - lost), 0.5 * (constant - linalg.sum_leading(error * pulled))
         jac = weigh(view.jac)
         if view.root is not None:
             rest = rest + matmul(gain, linalg.gram(weigh(view.root)))
@@ -139,7 +139,7 @@ class Gaussian(NamedTuple):
         cov = linalg.matmul_symmetric(left, jac_cov, add=short)
         pulled = matvec(gain, error)
         mean = self.mean + matvec(cross_t, pulled)
-        usual = Gaussian(mean, cov), 0.5 * (constant - linalg.total(error * pulled))
+        usual = Gaussian(mean, cov), 0.5 * (constant - linalg.sum_leading(error * pulled))
         # With no more sensors than states it takes a wide prior, and the doors of `wolf` take square roots then.
         if update.sizes is None or not mixture_sqrt_update.may_lose(len(mean), len(error)) or len(error) <= len(mean):
             return usual

@@ -75,7 +75,7 @@ class LazyGaussian(NamedTuple):
     @property
     def cov(self) -> Array:
         """The covariance, written out."""
-        xp = linalg.like(self.base)
+        xp = linalg.array_namespace(self.base)
         extra = self.added if self.added.ndim == 0 else self.added[:, None]
         change = (self.waiting[:, None] * self.rows).T @ self.rows
         diagonal = extra * xp.eye(len(self.mean), dtype=self.base.dtype)
@@ -155,7 +155,7 @@ class LazyGaussian(NamedTuple):
         return self._replace(mean=mean, rows=rows, signs=signs, count=self.count + len(new))
 
 
-def pays(size: int, measured: int) -> bool:
+def is_faster(size: int, measured: int) -> bool:
     """Say whether a model of this size gains by waiting."""
     return size >= FROM and measured <= linalg.SMALL
 

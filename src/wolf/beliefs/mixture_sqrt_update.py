@@ -44,7 +44,7 @@ def may_lose(states: int, measured: int) -> bool:
 
 def is_wide(signal: Array) -> Array:
     """Say whether a residual is far wider than its noise, in white coordinates."""
-    return linalg.largest(linalg.diagonal(signal)) > WIDE
+    return linalg.max_leading(linalg.diagonal(signal)) > WIDE
 
 
 def whiten_rows(whiten: Any, view: Affine, root: Array) -> Array:
@@ -85,7 +85,7 @@ def mix(mean: Array, root: Array, design: Array, error: Array, sizes: MixtureCom
     within = jnp.concatenate([kept, lost * eye[..., 0]], axis=1)
     between = jnp.concatenate([roots * (shifts - shift[:, None]), lost * shift[:, None]], axis=1)
     # log |I - A S| of the measurement is log |Σ γ X Xᵀ + lost I| of the unknowns.
-    log_det = 2.0 * linalg.total(jnp.log(linalg.diagonal(linalg.lq_loop(within))))
+    log_det = 2.0 * linalg.sum_leading(jnp.log(linalg.diagonal(linalg.lq_loop(within))))
     distance = (sizes.share * (white**2).sum(0)).sum()
     new = matmul(root, linalg.lq_loop(jnp.concatenate([within, between], axis=1))[:state, :state])
     return mean + matvec(root, shift[:state]), new, 0.5 * (log_det - measured * LOG_2PI - distance)

@@ -16,7 +16,7 @@ from wolf.beliefs.gaussian import Gaussian, Step, joseph
 from wolf.beliefs.mixture_sqrt_update import MixtureComponents
 from wolf.beliefs.sqrt_gaussian import SqrtGaussian
 from wolf.numerics import linalg
-from wolf.numerics.linalg import matmul, total, transpose
+from wolf.numerics.linalg import matmul, sum_leading, transpose
 
 
 class WeightedUpdate(NamedTuple):
@@ -110,9 +110,9 @@ class MixtureUpdate(NamedTuple):
 
     def readable(self, obs_cov: Array, observed: Array) -> Array:
         """Say one size for the whole measurement: the share of all of its information."""
-        kept = total(self._of_each() * observed) if self.told is None else self.told.kept
+        kept = sum_leading(self._of_each() * observed) if self.told is None else self.told.kept
         # Noise below R tells more than R says; that is in what was learned, and a weight is at most 1.
-        return jnp.minimum(linalg.safe_sqrt(kept / jnp.maximum(total(observed), 1.0)), 1.0)
+        return jnp.minimum(linalg.safe_sqrt(kept / jnp.maximum(sum_leading(observed), 1.0)), 1.0)
 
     def _of_each(self) -> Array:
         """Give the diagonal of Ω."""

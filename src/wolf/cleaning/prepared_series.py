@@ -124,7 +124,7 @@ class PreparedSeries:
         count = len(self.values)
         longest = longest_rows(self.options, self.unit, count)
         given = (self.named, self.parameters, self.values, self.gaps, longest, self.options.level)
-        kept, ends = runs.filter_in_hindsight(*given, self.options.diagnostics, others=self._runners_up())
+        kept, ends = runs.filter_retrospectively(*given, self.options.diagnostics, others=self._runners_up())
         futures = [
             runs.look_ahead(build, KF(), final, self.times, self.unit, count, self.options, factor)
             for build, final, factor in ends

@@ -68,7 +68,7 @@ def sweep(
         model = _block_model(build, even, gaps, noise, rows, size)
         state, saved = _forward(model, method, values[rows], size, state)
         if not first and count > BLOCK:
-            malloc_trim.hand_back()
+            malloc_trim.trim_heap()
         length = rows.stop - rows.start
         out.errors[rows] = _standardised(saved, values[rows])
         out.spread[rows] = saved["innovation"][:length]

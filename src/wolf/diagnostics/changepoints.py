@@ -97,8 +97,8 @@ def changepoints(
     _check(model, chance, outliers)
     ys = validation.measurements(ys, model.obs_dim)
     ys = np.where(is_unusable(ys), np.nan, ys)  # says nothing, wherever pieces begin
-    shortest = validation.whole("shortest", shortest, 1)
-    reach = len(ys) if longest is None else min(validation.whole("longest", longest, shortest), len(ys))
+    shortest = validation.integer("shortest", shortest, 1)
+    reach = len(ys) if longest is None else min(validation.integer("longest", longest, shortest), len(ys))
     if len(ys) * reach > MOST:
         raise ValueError(
             f"{len(ys)} steps with pieces of up to {reach} are {len(ys) * reach:.1e} numbers, more than {MOST:.0e}: "
@@ -143,8 +143,8 @@ class Clutter(NoiseModel):
         """Match the moments of the two possible posteriors."""
         whitened = seen.innovation.half(seen.residual)
         count = seen.observed.sum(0)
-        good = -0.5 * (linalg.total(whitened**2) + seen.innovation.log_det() + count * LOG_2PI)
-        bad = linalg.total(seen.observed * jnp.asarray(self.log_densities, good.dtype))
+        good = -0.5 * (linalg.sum_leading(whitened**2) + seen.innovation.log_det() + count * LOG_2PI)
+        bad = linalg.sum_leading(seen.observed * jnp.asarray(self.log_densities, good.dtype))
         odds = jnp.log1p(-self.share) - jnp.log(self.share) + good - bad
         return match_moments(seen, whitened, jnp.clip(odds, -CERTAIN, CERTAIN))
 

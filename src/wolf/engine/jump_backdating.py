@@ -95,7 +95,7 @@ class KnownJumps(NoiseModel):
         return self.rule.judge(seen, mark > 0, mark < 0)
 
 
-def can_look_back(method: Any) -> bool:
+def supports_backdating(method: Any) -> bool:
     """Say whether a method lets refused measurements vote."""
     return isinstance(method, GaussianFilter) and isinstance(method.noise, JumpRecovery)
 
@@ -120,7 +120,7 @@ def with_jumps(
     return dataclasses.replace(method, noise=KnownJumps(method.noise, marks, float(first)))
 
 
-def save_votes(state: Any, info: StepInfo) -> dict[str, Any]:
+def record_jump_evidence(state: Any, info: StepInfo) -> dict[str, Any]:
     """Keep the votes after each step, and what a won one did."""
     return {"votes": state.memory.votes, "inflations": info.inflation}
 

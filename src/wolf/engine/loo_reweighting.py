@@ -130,7 +130,7 @@ def weigh_one(
 
 def changes(ys: Any, sizes: Any) -> Any:
     """Say how far the deviation of ordinary noise was from that in the end, (T, M)."""
-    xp = linalg.like(ys)
+    xp = linalg.array_namespace(ys)
     change = xp.ones_like(ys) if sizes is None else xp.sqrt(sizes / sizes[-1])
     return xp.broadcast_to(change if change.ndim == 2 else change[:, None], ys.shape)
 

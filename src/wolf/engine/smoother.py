@@ -234,7 +234,7 @@ def step_back(
         keep = jnp.eye(size, dtype=gain.dtype) - matmul(gain, jac)
         return Gaussian(mean, linalg.sandwich(keep, here.cov) + linalg.sandwich(gain, added + later.cov)), gain
 
-    if size <= JOSEPH_UP_TO or linalg.mode.straight_line:
+    if size <= JOSEPH_UP_TO or linalg.mode.scalar_code:
         return in_positive_terms()
     sound, short = _by_difference(here, ahead, later, moved, ordinary)
     return jax.lax.cond(sound, lambda: short, in_positive_terms)  # type: ignore[no-any-return]

@@ -61,7 +61,7 @@ def bound_programs() -> None:
     if sum(each._cache_size() for each in _kept) > MOST_PROGRAMS:
         for each in _kept:
             each.clear_cache()
-        malloc_trim.hand_back()
+        malloc_trim.trim_heap()
 
 
 @bounded

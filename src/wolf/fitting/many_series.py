@@ -81,7 +81,8 @@ def _each(ys: Any) -> list[Any]:
     several = isinstance(ys, list | tuple) and len(ys) > 0 and np.ndim(ys[0]) > 0
     if not several and np.ndim(ys) not in (2, 3):
         raise ValueError(
-            f"ys must be many series, (series, T, M) or (series, T), or a list of arrays; got {validation.told(ys)}. "
+            f"ys must be many series, (series, T, M) or (series, T), or a list of arrays; "
+            f"got {validation.short_repr(ys)}. "
             "One series is for wolf.fit"
         )
     return list(ys)

@@ -109,9 +109,9 @@ def check_options(
     """Check what does not depend on the data, and give first guesses and bounds by name."""
     validation.choice("score", score, SCORES)
     validation.function("builder", builder, "wolf.models.local_level")
-    validation.whole("restarts", restarts)
-    validation.whole("seed", seed)
-    validation.flag("update_first", update_first)
-    validation.flag("affine", affine)
+    validation.integer("restarts", restarts)
+    validation.integer("seed", seed)
+    validation.boolean("update_first", update_first)
+    validation.boolean("affine", affine)
     guesses = validation.mapping("start", start, "{'obs_var': 1.0}")
     return guesses, validation.mapping("bounds", bounds, "{'slope': 'real'}")

@@ -55,7 +55,7 @@ def fit_ar1_noise(
         ['noise', 'dynamics']
     """
     if not isinstance(model, LinearModel | StateSpaceModel):
-        raise ValueError(f"model must be a LinearModel or a StateSpaceModel; got {validation.told(model)}")
+        raise ValueError(f"model must be a LinearModel or a StateSpaceModel; got {validation.short_repr(model)}")
 
     def lasting(memory: Any, share: Any, noise: Any, dynamics: Any) -> LinearModel | StateSpaceModel:
         return with_ar1_noise(model.scaled(dynamics, noise), memory, share)

@@ -106,10 +106,10 @@ def tune(
         True
     """
     if not isinstance(method, str):
-        raise ValueError(f"method must be a name, such as 'WoLF-TMD'; got {validation.told(method)}")
+        raise ValueError(f"method must be a name, such as 'WoLF-TMD'; got {validation.short_repr(method)}")
     if name is not None and not isinstance(name, str):
-        raise ValueError(f"name must be that of an option, such as 'c'; got {validation.told(name)}")
-    validation.flag("update_first", update_first)
+        raise ValueError(f"name must be that of an option, such as 'c'; got {validation.short_repr(name)}")
+    validation.boolean("update_first", update_first)
     validate.check_model(model)
     first = validate.resolve_method(registry.make(method, **options), model)
     array = validation.measurements(ys, model.obs_dim)

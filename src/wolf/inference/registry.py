@@ -179,7 +179,7 @@ def _patience(value: Any) -> Any:
         return value
     found = validation.one_number(value)
     if found is None:
-        raise ValueError(f"patience must be one number of at least 2; got {validation.told(value)}")
+        raise ValueError(f"patience must be one number of at least 2; got {validation.short_repr(value)}")
     return found
 
 
@@ -216,7 +216,9 @@ def default(model: Model) -> GaussianFilter:
     their own noise, since in the S metric gross counts look good while little is known of the parameters.
     """
     if not isinstance(model, Model):
-        raise ValueError(f"model must be a wolf.LinearModel or wolf.StateSpaceModel; got {validation.told(model)}")
+        raise ValueError(
+            f"model must be a wolf.LinearModel or wolf.StateSpaceModel; got {validation.short_repr(model)}"
+        )
     if not isinstance(model, ParameterModel):
         return Adaptive()
     gaussian = isinstance(model.family, families.Normal)
@@ -393,11 +395,11 @@ def name_of(method: Any) -> str | None:
     return next((name for name in ("Adaptive", "Learned", *TABLE) if _text(name) == text), None)  # mostly the default
 
 
-def written(method: Any) -> str | None:
+def constructor_call(method: Any) -> str | None:
     """Write a method that learns the noise as it is made, with its options; None for any other.
 
     Example:
-        >>> written(Adaptive(patience=8)), written(Learned(sensors="each")), written(WoLF())
+        >>> written(Adaptive(patience=8)), written(Learned(sensors="each")), constructor_call(WoLF())
         ('Adaptive(patience=8)', "Learned(sensors='each')", None)
     """
     build = _learning(method)[1]
@@ -444,7 +446,7 @@ def make(name: str, **options: Any) -> Filter:
         MahalanobisThreshold(c=9.5, metric='R')
     """
     if not isinstance(name, str):
-        raise ValueError(f"the name of a method must be text, such as 'WoLF'; got {validation.told(name)}")
+        raise ValueError(f"the name of a method must be text, such as 'WoLF'; got {validation.short_repr(name)}")
     if name not in TABLE:
         plain = {known.lower(): known for known in TABLE}
         close = get_close_matches(str(name).lower(), plain, n=1, cutoff=0.5)

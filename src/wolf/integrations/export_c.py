@@ -107,7 +107,7 @@ def export_c(
     target = Path(path)
     name = _identifier(target)
     chosen = validate.resolve_method(method, model)
-    suited = validate.suit(model, chosen, 0)
+    suited = validate.adapt_model(model, chosen, 0)
     validate.check_options(dtype, "all", update_first)
     for field in report:
         validation.choice("report", field, REPORTED)

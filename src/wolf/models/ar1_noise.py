@@ -40,7 +40,7 @@ def with_ar1_noise(
         LinearModel(6 states, 2 measured)
     """
     if not isinstance(model, LinearModel | StateSpaceModel):
-        raise ValueError(f"model must be a LinearModel or a StateSpaceModel; got {validation.told(model)}")
+        raise ValueError(f"model must be a LinearModel or a StateSpaceModel; got {validation.short_repr(model)}")
     for name, value in (("memory", memory), ("share", share)):
         number = validation.positive_number(name, value)
         if number >= 1.0:

@@ -84,7 +84,7 @@ class FixedLag:
         validate.refuse_if_large("lag", lag, 2 * model.state_dim * (model.state_dim + 1), dtype)
         self.lag = lag
         self._past: deque[_Past] = deque(maxlen=lag + 1)
-        self._votes = jump_backdating.can_look_back(self.online.method)
+        self._votes = jump_backdating.supports_backdating(self.online.method)
         self._jumped: int | None = None  # the step at which the last jump began
         with precision(self.online.dtype):
             self._model, moments = cast((with_matrices(model), self.online.method.linearization), self.online.dtype)

@@ -76,13 +76,13 @@ class Online:
         state: Any = None,
         backend: Backend = "auto",
     ):
-        horizon = validation.whole("horizon", horizon)
+        horizon = validation.integer("horizon", horizon)
         validation.choice("backend", backend, backend_selection.BACKENDS)
         self._lock = RLock()
         self.model = model
         self.horizon = horizon
         self.method = validate.resolve_method(method, model)
-        suited = validate.suit(model, self.method, key)
+        suited = validate.adapt_model(model, self.method, key)
         self.update_first = update_first
         self.dtype = dtype
         validate.check_options(dtype, "all", update_first)
@@ -201,7 +201,7 @@ class Online:
     def _seen_by(self, sensor: Sensor, given: bool) -> dict[str, Any]:
         """Give what is other with this sensor."""
         if not isinstance(sensor, Sensor):
-            raise ValueError(f"sensor must be a wolf.Sensor(H, R); got {validation.told(sensor)}")
+            raise ValueError(f"sensor must be a wolf.Sensor(H, R); got {validation.short_repr(sensor)}")
         if given:
             raise ValueError("give either sensor, or H and R of the step")
         return sensor.changes()
@@ -252,7 +252,7 @@ class Online:
             What the last step tells about itself now.
         """
         with self._lock:
-            there, back = len(self._past), self.t - validation.whole("t", t)
+            there, back = len(self._past), self.t - validation.integer("t", t)
             if not 1 <= back <= there:
                 held = f"steps {self.t - there} to {self.t - 1}" if there else "none yet"
                 raise ValueError(f"t must be a step within the horizon of {self.horizon} ({held}); got {t!r}")
@@ -365,7 +365,7 @@ class Online:
         key, snapshot = values.pop("key"), values.pop("snapshot")
         vars(self).update(values, _lock=RLock(), _key=None if key is None else jax.random.wrap_key_data(key))
         engine = "native" if self.backend == "native" else "xla"
-        suited = validate.suit(self.model, self.method, self._key)
+        suited = validate.adapt_model(self.model, self.method, self._key)
         order = (self._key, self.update_first, self.dtype)
         self._stepper, _ = make_stepper(engine, self.model, suited, self.method, *order)
         self._stepper.restore(snapshot)

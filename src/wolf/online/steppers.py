@@ -16,7 +16,7 @@ import numpy as np
 from wolf import native
 from wolf.engine import scan
 from wolf.execution import backend_selection, validate
-from wolf.numerics.linalg import few_operations
+from wolf.numerics.linalg import few_operations_mode
 from wolf.numerics.packing import Packing
 from wolf.numerics.precision import precision
 from wolf.numerics.pytree import cast
@@ -132,7 +132,7 @@ def _advance(
         y, *extras = flat[num_params + num_state :]
         u, before = extras[:2] if with_inputs else (None, None)
         key = extras[-1] if with_key else None
-        with few_operations():
+        with few_operations_mode():
             state, info = scan.step(model, method, state, y, u, key, update_first=update_first, u_before=before)
         layout.update(lay_out(info))
         return (*state_packing.pack(jax.tree.leaves(state), jnp), pack(info, y.dtype))
@@ -283,7 +283,7 @@ def overridden(model: Model, method: Any, t: int, update_first: bool, matrices: 
     """Make the model of one step, with other matrices, in the form that suits the method."""
     changed = override(model, t, update_first, matrices)
     validate.resolve_method(method, changed)
-    return validate.suit(changed, method, 0)
+    return validate.adapt_model(changed, method, 0)
 
 
 def override(model: Model, t: int, update_first: bool, matrices: dict[str, Any]) -> Model:

@@ -54,7 +54,9 @@ def trajectory(
         ((100, 4), (100, 2), (100,))
     """
     if not isinstance(model, Model):
-        raise ValueError(f"model must be a wolf.LinearModel or wolf.StateSpaceModel; got {validation.told(model)}")
+        raise ValueError(
+            f"model must be a wolf.LinearModel or wolf.StateSpaceModel; got {validation.short_repr(model)}"
+        )
     validation.count("steps", steps)
     validation.key(key, needed=True)
     process = Clean() if outliers is None else outliers
@@ -62,7 +64,9 @@ def trajectory(
     us = validation.inputs(inputs, steps, model)
     start = None if initial is None else validation.number_array("initial", initial)
     if start is not None and (start.shape != (model.state_dim,) or not np.all(np.isfinite(start))):
-        raise ValueError(f"initial must be finite and have shape ({model.state_dim},); got {validation.told(initial)}")
+        raise ValueError(
+            f"initial must be finite and have shape ({model.state_dim},); got {validation.short_repr(initial)}"
+        )
     with precision("float64"):
         seed = as_key(key)
         drawn = _draw(cast(model, np.float64), cast(process, np.float64), seed, start, us, steps=int(steps))
@@ -120,9 +124,11 @@ def tell(model: LinearModel, data: Simulation) -> tuple[LinearModel, np.ndarray]
         ((100, 1, 1), (100, 1))
     """
     if not isinstance(model, LinearModel) or model.R.ndim == 3:
-        raise ValueError(f"model must be a wolf.LinearModel with one R for all steps; got {validation.told(model)}")
+        raise ValueError(
+            f"model must be a wolf.LinearModel with one R for all steps; got {validation.short_repr(model)}"
+        )
     if not isinstance(data, Simulation):
-        raise ValueError(f"data must be what wolf.simulate.trajectory returned; got {validation.told(data)}")
+        raise ValueError(f"data must be what wolf.simulate.trajectory returned; got {validation.short_repr(data)}")
     useful = np.isfinite(data.scales)
     scales = np.where(useful, data.scales, 1.0)
     told = dataclasses.replace(model, R=scales[:, None, None] * model.R)

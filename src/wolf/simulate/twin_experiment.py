@@ -113,7 +113,7 @@ def run(
     method = validate.resolve_method(method, model)
     _check(model, data, progress, outliers, initial)
     steps = steps if data is None else len(data.measurements)
-    burn_in = int(BURN_IN * steps) if burn_in is None else validation.whole("burn_in", burn_in)
+    burn_in = int(BURN_IN * steps) if burn_in is None else validation.integer("burn_in", burn_in)
     if burn_in >= steps:
         raise ValueError(f"burn_in must leave some of the {steps} steps; got {burn_in}")
     data_key, filter_key = jax.random.split(as_key(key))
@@ -148,15 +148,15 @@ def run(
 
 def _check(model: Model, data: Any, progress: Any, outliers: Any, initial: Any) -> None:
     if data is not None and not isinstance(data, simulate.Simulation):
-        raise ValueError(f"data must be what wolf.simulate.trajectory returned; got {validation.told(data)}")
+        raise ValueError(f"data must be what wolf.simulate.trajectory returned; got {validation.short_repr(data)}")
     if not (progress is None or isinstance(progress, bool) or callable(progress)):
         raise ValueError(
-            f"progress must be True, False or a function of (done, steps); got {validation.told(progress)}"
+            f"progress must be True, False or a function of (done, steps); got {validation.short_repr(progress)}"
         )
     if outliers is not None:
         check_process("outliers", outliers)
     if initial is not None and validation.number_array("initial", initial).shape != (model.state_dim,):
-        raise ValueError(f"initial must have shape ({model.state_dim},); got {validation.told(initial)}")
+        raise ValueError(f"initial must have shape ({model.state_dim},); got {validation.short_repr(initial)}")
 
 
 def _pieces(ys: np.ndarray, model: Model, method: Any) -> list[np.ndarray]:

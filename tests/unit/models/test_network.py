@@ -182,7 +182,7 @@ def test_large_models_wait_and_small_ones_do_not():
     assert isinstance(wolf.init(large, wolf.EKF()).belief, wolf.beliefs.LazyGaussian)
     assert not isinstance(wolf.init(small, wolf.EKF()).belief, wolf.beliefs.LazyGaussian)
     assert not isinstance(wolf.init(large, wolf.EKF(form="symmetric")).belief, wolf.beliefs.LazyGaussian)
-    assert lazy_gaussian.pays(large.state_dim, 1)
+    assert lazy_gaussian.is_faster(large.state_dim, 1)
 
 
 @pytest.mark.parametrize("method", ["EKF", "WoLF", "WoLF-IMQ", "WoLF-TMD", "WoLF-Huber", "WoLF-IEKF", "WoLF-CKF"])

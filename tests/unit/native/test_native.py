@@ -162,7 +162,7 @@ def test_single_precision():
 
 
 def test_a_covariance_is_kept_as_one_half_and_dead_parts_are_dropped():
-    suited = validate.suit(TRACK, wolf.KF(), None)
+    suited = validate.adapt_model(TRACK, wolf.KF(), None)
     whole, lean = (
         trace(flatten_model([suited], wolf.KF(), "float64", False, None, save).kind) for save in ("all", "final")
     )
@@ -174,7 +174,7 @@ def test_a_covariance_is_kept_as_one_half_and_dead_parts_are_dropped():
 def test_what_is_symmetric_stays_so_behind_a_branch():
     """Slopes of the covariance: a jump, which is a branch, sets all of them to zero."""
     kind = flatten_model(
-        [validate.suit(TRACK, wolf.Adaptive(), None)], wolf.Adaptive(), "float64", False, None, "all"
+        [validate.adapt_model(TRACK, wolf.Adaptive(), None)], wolf.Adaptive(), "float64", False, None, "all"
     ).kind
     state = trace(kind).state
     assert [shape for shape, half in zip(state.shapes, state.halves, strict=True) if half] == [(4, 4), (4, 4)]
@@ -185,7 +185,7 @@ def test_a_state_goes_into_its_vectors_and_comes_back(name):
     out = wolf.filter_many(TRACK, nasty(3, (3, STEPS, 2)), method=name)
     method = wolf.methods.make(name)
     code = backend_selection.plan(
-        "native", [validate.suit(TRACK, method, None)], method, "float64", False, None, "all"
+        "native", [validate.adapt_model(TRACK, method, None)], method, "float64", False, None, "all"
     )[0].code
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(out.final)]
     numbers, counts = code.pack(leaves)
@@ -204,7 +204,7 @@ def test_models_of_one_pattern_share_their_code():
 
 
 def test_no_fast_math_is_asked_for():
-    suited = validate.suit(TRACK, wolf.Learned(), None)
+    suited = validate.adapt_model(TRACK, wolf.Learned(), None)
     step = trace(flatten_model([suited], wolf.Learned(), "float64", False, None, "all").kind)
     text = write_run(step.graph, step.layout, 8, "run")
     assert not any(word in text for word in (" fast ", " nnan ", " contract ", " reassoc ", "fmuladd"))
@@ -283,11 +283,11 @@ ELEMENTARY = _elementary()
 
 
 def test_kinds_that_keep_what_a_function_of_wolf_says_are_kept(tmp_path, monkeypatch):
-    from wolf.engine.jump_backdating import save_votes
+    from wolf.engine.jump_backdating import record_jump_evidence
     from wolf.native.execute import disk_cache
 
     monkeypatch.setattr(disk_cache, "_folder", lambda: tmp_path)
-    savers = (save_votes, lambda state, info: {}, "all", lambda state, info: None)
+    savers = (record_jump_evidence, lambda state, info: {}, "all", lambda state, info: None)
     kinds = [flatten_model([TRACK], wolf.KF(), "float64", False, None, save).kind for save in savers]
     places = [disk_cache.place_of(kind, "run") for kind in kinds]
     assert places[1] is places[3] is None

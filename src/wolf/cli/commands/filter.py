@@ -11,7 +11,7 @@ import numpy as np
 from wolf.cleaning import Options, PreparedSeries, Series, io, prepare
 from wolf.cleaning.load import Readings
 from wolf.cleaning.options import AUTO
-from wolf.cleaning.sampling import told_step
+from wolf.cleaning.sampling import describe_step
 from wolf.inference.registry import make
 from wolf.models.registry import parse
 
@@ -223,7 +223,7 @@ def _facts_of(each: PreparedSeries | Series) -> dict[str, Any]:
 def _describe_time(readings: Readings, series: Sequence[PreparedSeries] | Sequence[Series]) -> str:
     if readings.time is None:
         return "none found: rows are taken as even steps (name it with --time)"
-    step = told_step(series[0].unit, readings.axis is not None and readings.axis.origin is not None)
+    step = describe_step(series[0].unit, readings.axis is not None and readings.axis.origin is not None)
     named = " and ".join(readings.time_names)
     if all(each.even for each in series):
         return f"{named}, every {step}"

@@ -59,7 +59,7 @@ def _damage(model: Model, method: Any, baseline: Baseline, times: Array, points:
     _, means = run_filter(model, method, dirty, save=_save_mean)
 
     def squared(shift: Array, root: Array) -> Array:
-        return linalg.total(linalg.from_lower(root).half(shift) ** 2)
+        return linalg.sum_leading(linalg.from_lower(root).half(shift) ** 2)
 
     return jax.vmap(squared)(means - baseline.means, baseline.posterior_roots)
 

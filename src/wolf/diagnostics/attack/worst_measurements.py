@@ -103,7 +103,7 @@ def attack(
     limit = LARGEST if size is None else float(size)
     places = np.flatnonzero(np.isfinite(array).any(axis=1))
     with precision("float64"):
-        engine = (cast(validate.suit(model, method, None), np.float64), cast(method, np.float64))
+        engine = (cast(validate.adapt_model(model, method, None), np.float64), cast(method, np.float64))
         baseline = run_clean(*engine, array)
         rng = np.random.default_rng(np.asarray(jax.random.bits(as_key(key), (4,), np.uint32)))
         first = starts(engine, baseline, places, num_outliers, limit, restarts, rng)

@@ -60,7 +60,7 @@ def certify(
         (True, 'exact')
     """
     method = _check(model, method, trials, steps, key)
-    suited, cast_method = cast(entry.suit(model, method, None), np.float64), cast(method, np.float64)
+    suited, cast_method = cast(entry.adapt_model(model, method, None), np.float64), cast(method, np.float64)
     varies = bool(time_axes(model))
     if varies and ys is None:
         raise ValueError(f"{', '.join(time_axes(model))} vary in time, so there is no steady state: give a series, ys=")
@@ -107,8 +107,8 @@ def _check(model: Model, method: Any, trials: int, steps: int, key: Any) -> Any:
         raise ValueError(f"certify takes Gaussian filters; {type(method).__name__} draws random numbers")
     if model.takes_inputs:
         raise ValueError("certify takes models without inputs: there is no steady state that holds for every input")
-    validation.whole("trials", trials)
-    validation.whole("steps", steps, least=2 * monte_carlo.IN_A_ROW)
+    validation.integer("trials", trials)
+    validation.integer("steps", steps, least=2 * monte_carlo.IN_A_ROW)
     validation.key(key, needed=True)
     entry.check_functions(model, None)
     if jax.eval_shape(lambda: method.init(model, None).cov) is None:
@@ -119,7 +119,7 @@ def _check(model: Model, method: Any, trials: int, steps: int, key: Any) -> Any:
 
 def _check_jumps(jumps: Any, model: Model) -> dict[str, np.ndarray]:
     if not isinstance(jumps, dict):
-        told = validation.told(jumps)
+        told = validation.short_repr(jumps)
         raise ValueError(f"jumps must be directions of the state by name, as {{'slide': [1.0, 0.0]}}; got {told}")
     read = {}
     for name, direction in jumps.items():

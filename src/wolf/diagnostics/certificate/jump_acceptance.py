@@ -75,7 +75,7 @@ def after_equal_errors(
             lied, info = scan.update(model, method, lied, y + error)
             shift = linalg.cholesky(clean.cov).half(lied.mean - clean.mean)
             ahead = scan.predict(model, method, clean), scan.predict(model, method, lied)
-            return ahead, (jnp.sqrt(linalg.total(shift**2)), info.inflation > 1.0)
+            return ahead, (jnp.sqrt(linalg.sum_leading(shift**2)), info.inflation > 1.0)
 
         return jax.lax.scan(body, (situation.state, situation.state), None, length=count)[1]
 

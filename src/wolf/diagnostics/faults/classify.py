@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wolf.api import in_hindsight
+from wolf.api import backdate_jumps
 from wolf.diagnostics.faults.explanation import ALONE, causes, single_outliers
 from wolf.diagnostics.faults.innovations import BROKEN, Run, Stretch, bias, consistent, read, returns
 from wolf.diagnostics.faults.result import Explanation, Finding
@@ -55,7 +55,7 @@ def explain(out: Filtered) -> Explanation:
         (20, 'outlier', 40, 'jump')
     """
     _check(out)
-    out = in_hindsight(out.model, out)
+    out = backdate_jumps(out.model, out)
     dtype = out.settings["dtype"]
     with precision(dtype):
         run = read(out, dtype)

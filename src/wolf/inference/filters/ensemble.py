@@ -96,19 +96,19 @@ class EnsembleFilter(Filter):
 
     def __post_init__(self) -> None:
         """Check that the choices go together."""
-        validation.whole("num_members", self.num_members, least=2)
+        validation.integer("num_members", self.num_members, least=2)
         validation.choice("scope", self.scope, SCOPES)
-        validation.whole("patience", self.patience)
+        validation.integer("patience", self.patience)
         validation.weight(self.weight)
         name = type(self.analysis).__name__
         if not isinstance(self.analysis, Analysis):
             raise ValueError(f"analysis must be one of wolf.ensembles, such as ETKF(); got {self.analysis!r}")
         if not isinstance(self.inflation, Inflation):
             raise ValueError(
-                f"inflation must be one of wolf.ensembles, as RTPS(); got {validation.told(self.inflation)}"
+                f"inflation must be one of wolf.ensembles, as RTPS(); got {validation.short_repr(self.inflation)}"
             )
         if self.localisation is not None and not hasattr(self.localisation, "cross"):
-            got = validation.told(self.localisation)
+            got = validation.short_repr(self.localisation)
             raise ValueError(f"localisation must be one of wolf.ensembles, as Ring(radius=4.0); got {got}")
         needs = self.analysis.requirements
         if self.localisation is not None and needs.geometry == "none":

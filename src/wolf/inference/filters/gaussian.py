@@ -91,11 +91,11 @@ class GaussianFilter(Filter):
     def __post_init__(self) -> None:
         """Check the choices."""
         if not is_a(self.linearization, Linearization):
-            got = validation.told(self.linearization)
+            got = validation.short_repr(self.linearization)
             raise ValueError(f"moments must be a value from wolf.linearization, as Unscented(); got {got}")
         if not is_a(self.noise, NoiseModel):
             words = "as StudentNoise(); wolf.WoLF(weight) takes a weight"
-            raise ValueError(f"noise must be a rule from wolf.noise, {words}; got {validation.told(self.noise)}")
+            raise ValueError(f"noise must be a rule from wolf.noise, {words}; got {validation.short_repr(self.noise)}")
         validation.choice("form", self.form, FORMS)
         validation.count("iterations", self.iterations)
 
@@ -131,7 +131,7 @@ class GaussianFilter(Filter):
         if (
             self.form == "auto"
             and isinstance(model, ParameterModel)
-            and lazy_gaussian.pays(model.state_dim, model.obs_dim)
+            and lazy_gaussian.is_faster(model.state_dim, model.obs_dim)
         ):
             return LazyGaussian.start(prior, model.step_cov, model.obs_dim)
         return prior
@@ -206,7 +206,7 @@ class GaussianFilter(Filter):
         Straight-line code finds by itself what is computed twice, and a rule that asks for no product of its own has
         nothing to share.
         """
-        return linalg.by_library(size) or (size > linalg.SMALL and self.noise.is_mixture)
+        return linalg.library_matmul(size) or (size > linalg.SMALL and self.noise.is_mixture)
 
     def _learn(
         self, predicted: Belief, view: Affine, residual: Array, obs_cov: Array, update: Update, look: Callable
@@ -254,7 +254,7 @@ def _describe(
         innovation_cov=factor.product(),
         weight=jnp.minimum(weight, 1.0),  # noise below R tells more than R says; a weight that people read is at most 1
         outlier=came & (weight**2 < OUTLIER_POWER),
-        nis=linalg.total(factor.half(residual) ** 2),
+        nis=linalg.sum_leading(factor.half(residual) ** 2),
         log_likelihood=log_density(residual, factor, y.num_observed),
         weighted_log_likelihood=jnp.where(y.num_observed > 0, log_weighted + constant, 0.0),
     )

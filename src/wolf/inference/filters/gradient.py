@@ -13,7 +13,7 @@ from jax import Array
 from wolf import validation
 from wolf.beliefs import Gaussian
 from wolf.interfaces import Filter, Measurement, Requirements, StepInfo
-from wolf.numerics.linalg import every
+from wolf.numerics.linalg import all_leading
 from wolf.numerics.pytree import pytree, static
 from wolf.statespace import Model
 
@@ -83,7 +83,7 @@ class GradientFilter(Filter):
             return mean + change, optimiser
 
         mean, optimiser = jax.lax.fori_loop(0, self.iterations, descend, (state.mean, state.optimiser))
-        used = (y.num_observed > 0) & every(jnp.isfinite(mean))
+        used = (y.num_observed > 0) & all_leading(jnp.isfinite(mean))
         new = GradientState(mean, optimiser, state.t)
         kept = jax.tree.map(lambda new, old: jnp.where(used, new, old), new, state)
         weight = jnp.where(used, 1.0, 0.0).astype(mean.dtype)

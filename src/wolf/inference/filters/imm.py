@@ -142,7 +142,7 @@ class IMM(Filter):
     def predict(self, now: Model, state: ImmState, u: Array | None, key: Array | None = None) -> ImmState:
         """Mix the beliefs, then send each forward by its own model."""
         joint = state.probabilities[:, None] * self.transition
-        ahead = linalg.total(joint)
+        ahead = linalg.sum_leading(joint)
         moved = []
         for j, mode in enumerate(self.modes):
             mixed = _blend(state.modes, joint[:, j] / jnp.where(ahead[j] > 0, ahead[j], 1.0))
@@ -169,37 +169,37 @@ class IMM(Filter):
     ) -> StepInfo:
         foreseen = before.probabilities
         residuals = jnp.stack([info.residual for info in told])
-        residual = linalg.total(foreseen[:, None] * residuals)
+        residual = linalg.sum_leading(foreseen[:, None] * residuals)
         around = residuals - residual[None]
         covs = jnp.stack([info.innovation_cov for info in told]) + around[:, :, None] * around[:, None, :]
-        innovation_cov = linalg.total(foreseen[:, None, None] * covs)
+        innovation_cov = linalg.sum_leading(foreseen[:, None, None] * covs)
         # A mode with s R believes a measurement to the power 1/s.
         powers = [_joint(info.weight, y) ** 2 / mode.obs_scale for info, mode in zip(told, self.modes, strict=True)]
-        weight = linalg.safe_sqrt(linalg.total(after.probabilities * jnp.stack(powers)))
+        weight = linalg.safe_sqrt(linalg.sum_leading(after.probabilities * jnp.stack(powers)))
         return StepInfo(
             predicted=_blend(before.modes, foreseen),
             residual=residual,
             innovation_cov=innovation_cov,
             weight=jnp.minimum(weight, 1.0),
             outlier=y.came & (weight**2 < OUTLIER_POWER),
-            nis=linalg.total(linalg.cholesky(innovation_cov).half(residual) ** 2),
+            nis=linalg.sum_leading(linalg.cholesky(innovation_cov).half(residual) ** 2),
             log_likelihood=jnp.where(y.num_observed > 0, evidence, 0.0),
         )
 
 
 def _blend(states: tuple[GaussianState, ...], probabilities: Array) -> Gaussian:
     """Match the mean and covariance of a mixture."""
-    xp = linalg.like(probabilities)
+    xp = linalg.array_namespace(probabilities)
     means = xp.stack([state.mean for state in states])
-    mean = linalg.total(probabilities[:, None] * means)
+    mean = linalg.sum_leading(probabilities[:, None] * means)
     around = means - mean[None]
     covs = xp.stack([state.cov for state in states]) + around[:, :, None] * around[:, None, :]
-    return Gaussian(mean, linalg.total(probabilities[:, None, None] * covs))
+    return Gaussian(mean, linalg.sum_leading(probabilities[:, None, None] * covs))
 
 
 def _joint(weight: Array, y: Measurement) -> Array:
     """Take one number of a weight that may be one for each coordinate."""
-    return weight if weight.ndim == 0 else linalg.total(weight) / jnp.maximum(y.num_observed, 1.0)
+    return weight if weight.ndim == 0 else linalg.sum_leading(weight) / jnp.maximum(y.num_observed, 1.0)
 
 
 def _log(x: Array) -> Array:

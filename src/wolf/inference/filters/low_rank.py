@@ -53,7 +53,7 @@ class LowRankState(NamedTuple):
         """Diagonal of the covariance, (D,)."""
         if self.directions.shape[1] == 0:
             return 1.0 / self.diagonal
-        xp = linalg.like(self.diagonal)
+        xp = linalg.array_namespace(self.diagonal)
         scaled = self.directions / self.diagonal[:, None]
         inner = xp.eye(self.directions.shape[1], dtype=scaled.dtype) + self.directions.T @ scaled
         return 1.0 / self.diagonal - (scaled.T * xp.linalg.solve(inner, scaled.T)).sum(0)
@@ -77,7 +77,7 @@ class LowRankFilter(Filter):
 
     def __post_init__(self) -> None:
         """Check the rank."""
-        validation.whole("rank", self.rank)
+        validation.integer("rank", self.rank)
 
         if not isinstance(self.noise, Weighted):
             raise ValueError(f"LowRank takes a weight, as wolf.noise.Weighted(wolf.IMQ(c=4.0)); got {self.noise!r}")
@@ -150,7 +150,7 @@ class LowRankFilter(Filter):
             innovation_cov=factor.product(),
             weight=jnp.minimum(shown, 1.0),
             outlier=(y.came if joint else y.present) & (shown**2 < OUTLIER_POWER),
-            nis=linalg.total(factor.half(residual) ** 2),
+            nis=linalg.sum_leading(factor.half(residual) ** 2),
             log_likelihood=log_density(residual, factor, y.num_observed),
         )
         return new, info

@@ -36,13 +36,15 @@ class ParticleState(NamedTuple):
     @property
     def mean(self) -> Array:
         """Mean of the particles."""
-        return linalg.like(self.log_weights).exp(self.log_weights) @ self.particles
+        return linalg.array_namespace(self.log_weights).exp(self.log_weights) @ self.particles
 
     @property
     def cov(self) -> Array:
         """Covariance of the particles."""
         around = self.particles - self.mean[None]
-        return (linalg.like(self.log_weights).exp(self.log_weights)[:, None] * around).T @ around + self.within
+        return (
+            linalg.array_namespace(self.log_weights).exp(self.log_weights)[:, None] * around
+        ).T @ around + self.within
 
     @property
     def variances(self) -> Array:
@@ -190,7 +192,7 @@ def weigh(
     residual = before @ residuals
     around = (residuals - residual[None]) * y.observed[None]
     innovation_cov = (before[:, None] * around).T @ around + obs_cov
-    nis = linalg.total(linalg.cholesky(innovation_cov).half(residual) ** 2)
+    nis = linalg.sum_leading(linalg.cholesky(innovation_cov).half(residual) ** 2)
     weight = jnp.where(used, _kept_slope(law, new, residuals, predictions, noise, y), 0.0)
     info = StepInfo(
         predicted=Gaussian(state.mean, state.cov),
@@ -218,7 +220,7 @@ def _kept_slope(
 
         return -jax.grad(along)(jnp.ones_like(y.num_observed))
 
-    usual = jax.vmap(lambda residual: linalg.total(noise.half(residual) ** 2))(residuals)
+    usual = jax.vmap(lambda residual: linalg.sum_leading(noise.half(residual) ** 2))(residuals)
     weights = jnp.exp(state.log_weights)
     total = weights @ usual
     share = (weights @ jax.vmap(pull)(residuals, predictions)) / jnp.where(total > 0, total, 1.0)

@@ -19,7 +19,7 @@ from wolf import validation
 from wolf.inference.noise.scale_mixture import match
 from wolf.interfaces import NoiseModel, UpdateContext, UpdateDecision
 from wolf.numerics import linalg
-from wolf.numerics.linalg import by_halves
+from wolf.numerics.linalg import pairwise_sum
 from wolf.numerics.pytree import pytree
 from wolf.statespace import Model, ParameterModel, families
 
@@ -113,7 +113,7 @@ class NoiseEstimate(NamedTuple):
         The 0.5 stands for outliers where none was seen yet; 1.0 would make first votes a step longer for nothing.
         """
         outliers = (self.counts * self.is_outlier.astype(self.counts.dtype)).sum(-1)
-        return (outliers + linalg.like(outliers).sqrt(4.0 * outliers + 0.5)) / self.counts.sum(-1)
+        return (outliers + linalg.array_namespace(outliers).sqrt(4.0 * outliers + 0.5)) / self.counts.sum(-1)
 
     @property
     def is_outlier(self) -> Any:
@@ -123,7 +123,7 @@ class NoiseEstimate(NamedTuple):
     @property
     def _ordinary_size(self) -> Any:
         # A division costs as much as twenty products; of sizes that are constants 1/t is one.
-        return by_halves(self.counts) / by_halves(self.counts * (1.0 / self.sizes))
+        return pairwise_sum(self.counts) / pairwise_sum(self.counts * (1.0 / self.sizes))
 
     @property
     def tells_dynamics(self) -> bool:
@@ -285,5 +285,5 @@ class AdaptiveScaleMixture(NoiseModel):
         # α⁰ + ρ (α - α⁰), with what stays the same in all steps by itself.
         kept = (1.0 - self.forgetting) * prior + self.forgetting * now
         learned = Counts(kept + matched.share, prior)
-        outlier = 1.0 - by_halves(jnp.where(law.is_outlier, 0.0, matched.share))
+        outlier = 1.0 - pairwise_sum(jnp.where(law.is_outlier, 0.0, matched.share))
         return UpdateDecision(matched.pull, learned, outlier)

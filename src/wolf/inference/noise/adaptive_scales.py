@@ -28,7 +28,7 @@ from wolf.inference.noise.sensitivities import RQ, Information, Sensitivities, i
 from wolf.inference.noise.whitened import whiten
 from wolf.interfaces import NoiseModel, UpdateContext, UpdateDecision
 from wolf.numerics import linalg
-from wolf.numerics.linalg import by_halves, matmul, matvec, total
+from wolf.numerics.linalg import matmul, matvec, pairwise_sum, sum_leading
 from wolf.numerics.pytree import pytree, static
 from wolf.statespace import Model, ParameterModel
 
@@ -105,7 +105,7 @@ class AdaptiveNoiseScales(NoiseModel):
             value = getattr(self, name)
             if value is not None and not isinstance(value, jax.core.Tracer):
                 object.__setattr__(self, name, _uncertainty(name, value) or None)
-        validation.flag("estimate_autocorrelation", self.estimate_autocorrelation)
+        validation.boolean("estimate_autocorrelation", self.estimate_autocorrelation)
         validation.probability("forgetting", self.forgetting)
         validation.positive("sizes", np.asarray(self.sizes))
         if np.any(np.diff(self.sizes) <= 0):
@@ -145,7 +145,7 @@ class AdaptiveNoiseScales(NoiseModel):
 
     def _sure(self, like: Any) -> RQ:
         """Turn standard deviations into information, of the kind of an array; 1 for what is not learned nor used."""
-        xp, both = linalg.like(like), (self.r_uncertainty, self.q_uncertainty)
+        xp, both = linalg.array_namespace(like), (self.r_uncertainty, self.q_uncertainty)
         return RQ(*(xp.ones((), like.dtype) if u is None else 1.0 / xp.asarray(u, like.dtype) ** 2 for u in both))
 
     def _first(self, dtype: Any) -> Array:
@@ -205,7 +205,7 @@ class AdaptiveNoiseScales(NoiseModel):
         """Mix the priors' probabilities by their odds, as counts of as many measurements as the priors' are."""
         if len(self.bells) == 1:
             return memory.counts[0]
-        weights, worth = memory.weights, by_halves(memory.counts)
+        weights, worth = memory.weights, pairwise_sum(memory.counts)
         shares = (weights * worth).sum() * (weights * (1.0 / worth))
         return (shares[:, None] * memory.counts).sum(0)
 
@@ -246,7 +246,7 @@ class AdaptiveNoiseScales(NoiseModel):
         """Take as many counts away from the sizes of outliers as measurements were refused: each is counted there."""
         beyond = jnp.maximum(memory.counts - self._prior(memory.counts.dtype), 0.0)
         beyond = jnp.where(self.law(memory).is_outlier, beyond, 0.0)
-        share = refused / jnp.maximum(by_halves(beyond), jnp.maximum(refused, 1.0))
+        share = refused / jnp.maximum(pairwise_sum(beyond), jnp.maximum(refused, 1.0))
         return memory.counts - share[:, None] * beyond
 
     def __call__(self, seen: UpdateContext) -> UpdateDecision:
@@ -254,7 +254,7 @@ class AdaptiveNoiseScales(NoiseModel):
         memory, law = seen.memory, self.law(seen.memory)
         free = 1.0 if seen.predicted_measurement is None else lasting.freedom(memory.lasting, seen.observed)
         matched = match(seen, free * law.scales, law.counts, far=True)
-        outlier = 1.0 - by_halves(jnp.where(law.is_outlier, 0.0, matched.share))
+        outlier = 1.0 - pairwise_sum(jnp.where(law.is_outlier, 0.0, matched.share))
         counts, weights = self._count(memory, matched)
         levels, lasts = self._follow(seen, matched, free * law.ordinary, 1.0 - outlier)
         scales = (law.whole, law.dynamics) if self._learns else None
@@ -267,9 +267,9 @@ class AdaptiveNoiseScales(NoiseModel):
             return kept + matched.share[None], memory.weights
         # What is beyond all sizes counts as the widest: it is an outlier, and patience grows with their share.
         shares = memory.counts * matched.density[None]
-        foreseen = by_halves(shares)
+        foreseen = pairwise_sum(shares)
         # Of what each prior is worth now, a little goes to what it was worth at first (Herbster & Warmuth 1998).
-        likely = memory.weights * (1.0 / by_halves(memory.counts)) * foreseen
+        likely = memory.weights * (1.0 / pairwise_sum(memory.counts)) * foreseen
         weights = SHARED * self._first(shares.dtype) + (1.0 - SHARED) / likely.sum() * likely
         return kept + (1.0 / foreseen)[:, None] * shares, weights
 
@@ -287,13 +287,13 @@ class AdaptiveNoiseScales(NoiseModel):
             ahead = levels.slopes.see(matmul(pull.whitening, seen.view.jac))
             jac_cov = matmul(pull.whitening, seen.belief.cross(seen.view.jac))
             slopes = levels.slopes.condition(ahead, jac_cov, pull.gain, pulled)
-            slopes = slopes.unless(total(linalg.diagonal(white.signal)) > BLANK[white.signal.dtype.itemsize])
-        slope = score(ahead, pull, white.residual, pulled, by_halves(matched.share), white.num_observed)
+            slopes = slopes.unless(sum_leading(linalg.diagonal(white.signal)) > BLANK[white.signal.dtype.itemsize])
+        slope = score(ahead, pull, white.residual, pulled, pairwise_sum(matched.share), white.num_observed)
         more = information(ahead, white.signal, ordinary, white.num_observed)
         part = jnp.minimum(white.num_observed * levels.unit, 1.0)
         shown = jnp.clip(2.0 * (more.both + more.dynamics) * (1.0 / jnp.maximum(white.num_observed, 1.0)), 0.0, 1.0)
         # σ_a takes the prior for one that goes with R: small residuals of a vague one would say that R is too large.
-        told = jnp.where(total(linalg.diagonal(white.signal)) > VAGUE * ordinary * white.num_observed, 0.0, 1.0)
+        told = jnp.where(sum_leading(linalg.diagonal(white.signal)) > VAGUE * ordinary * white.num_observed, 0.0, 1.0)
         slope = slope._replace(noise=told * slope.noise)
         more = Information(told * sure * more.noise, told * sure * more.both, sure * more.dynamics)
         moved = noise_scale_rml.follow(levels, self._sure(levels.fade), slope, more, part, shown, self._follows(levels))
@@ -312,5 +312,5 @@ def _uncertainty(name: str, value: Any) -> float:
         return found if found >= SURE else 0.0
     raise ValueError(
         f"{name} must be one number from 0 ({letter} is right) to {LEAST_SURE:g} ({letter} may be off by a factor of "
-        f"{np.exp(LEAST_SURE):.0f}), the standard deviation of its logarithm; got {validation.told(value)}"
+        f"{np.exp(LEAST_SURE):.0f}), the standard deviation of its logarithm; got {validation.short_repr(value)}"
     )

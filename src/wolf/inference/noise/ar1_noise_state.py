@@ -36,7 +36,7 @@ from wolf.inference.noise.sensitivities import RQ, Information, inverse_of
 from wolf.inference.noise.whitened import Whitened
 from wolf.interfaces import UpdateContext
 from wolf.numerics import linalg
-from wolf.numerics.linalg import matmul, matvec, total, transpose
+from wolf.numerics.linalg import matmul, matvec, sum_leading, transpose
 from wolf.statespace import LinearMap, Model
 
 FIRST_ODDS, FIRST_ODDS_CURVED = -3.0, -5.0  # in logarithms, that noise lasts; in a model of functions
@@ -104,7 +104,7 @@ def start(model: Model) -> Ar1State:
 
 def used(lasting: Ar1State) -> Any:
     """Give the ρ to go by: 0 until noise that lasts is the likelier, then from there to the estimate."""
-    xp = linalg.like(lasting.memory)
+    xp = linalg.array_namespace(lasting.memory)
     against = xp.exp(-lasting.log_odds)
     return xp.maximum(lasting.memory, 0.0) * xp.maximum((1.0 - against) / (1.0 + against), 0.0)
 
@@ -157,13 +157,13 @@ def predict_measurement(
 def _led_back(jac: Array, matrix: Array) -> Array:
     """Find H F⁻¹ as H (FᵀF + ridge)⁻¹ Fᵀ; native code does so once for a model of matrices."""
     square = matmul(transpose(matrix), matrix)
-    ridge = RIDGE * total(linalg.diagonal(square)) * linalg.eye(len(square), square)
+    ridge = RIDGE * sum_leading(linalg.diagonal(square)) * linalg.eye(len(square), square)
     return matmul(transpose(linalg.cholesky(square + ridge).solve(transpose(jac))), transpose(matrix))
 
 
 def freedom(lasting: Ar1State, observed: Array) -> Array:
     """Say how much larger than ε the new part of noise is, (1 - κ²) / (1 - ρ²), on average over what was measured."""
-    tied = total(observed * lasting.tie**2) / jnp.maximum(total(observed), 1.0)
+    tied = sum_leading(observed * lasting.tie**2) / jnp.maximum(sum_leading(observed), 1.0)
     return (1.0 - tied) * (1.0 / (1.0 - used(lasting) ** 2))
 
 
@@ -192,7 +192,11 @@ def learn(
     jac, pulled = seen.observed[:, None] * seen.predicted_measurement, matvec(pull.gain, white.residual)
     leans = white.noise.half(matvec(jac, lasting.mean_slope) + seen.observed * lasting.noise_slope)  # ψ
     tells = matvec(inverse_of(white.signal, ordinary), leans)
-    slope, more, both = total(leans * pulled), sure * total(leans * tells), sure * total(along.seen * tells)
+    slope, more, both = (
+        sum_leading(leans * pulled),
+        sure * sum_leading(leans * tells),
+        sure * sum_leading(along.seen * tells),
+    )
     mean_slope = lasting.mean_slope - matvec(transpose(jac_cov), matvec(pull.gain, leans))
     left = seen.residual + lasting.noise - matvec(jac, matvec(transpose(jac_cov), pulled))
     part = HEARD * sure * seen.observed

@@ -42,7 +42,7 @@ class ContaminatedGaussian(NoiseModel):
     def __call__(self, seen: UpdateContext) -> UpdateDecision:
         """Match the moments of the two possible posteriors."""
         whitened = seen.innovation.half(seen.residual)
-        odds = _log_odds(linalg.total(whitened**2), seen.observed.sum(0), self.share, self.widen)
+        odds = _log_odds(linalg.sum_leading(whitened**2), seen.observed.sum(0), self.share, self.widen)
         return match_moments(seen, whitened, odds)
 
 

@@ -49,7 +49,7 @@ from wolf.inference.noise.per_sensor import look
 from wolf.inference.noise.whitened import Whitened, whiten
 from wolf.interfaces import NoiseModel, Requirements, UpdateContext, UpdateDecision
 from wolf.numerics import linalg
-from wolf.numerics.linalg import matmul, matvec, total
+from wolf.numerics.linalg import matmul, matvec, sum_leading
 from wolf.numerics.pytree import pytree, static
 from wolf.statespace import Model
 
@@ -83,8 +83,8 @@ class JumpRecovery(NoiseModel):
         """Check the patience."""
         if isinstance(self.patience, jax.core.Tracer):
             return
-        if not np.all(validation.filled("patience", self.patience) >= 2):
-            got = validation.told(self.patience)
+        if not np.all(validation.nonempty("patience", self.patience) >= 2):
+            got = validation.short_repr(self.patience)
             raise ValueError(f"patience must be at least 2: one measurement agrees with itself; got {got}")
         if isinstance(self.patience, int):
             object.__setattr__(self, "patience", float(self.patience))
@@ -153,7 +153,7 @@ class JumpRecovery(NoiseModel):
         if isinstance(believed.update, PosteriorUpdate):
             return self._ask_all(seen, believed, believed.update, sensors, ordinary, after_jump, barred)
         # White coordinates of many numbers take a factor and two products, which only those need who vote.
-        later = believed.outlier is not None and linalg.by_library(len(seen.residual))
+        later = believed.outlier is not None and linalg.library_matmul(len(seen.residual))
         early = None if later else whiten(seen)
         rejected = _kept(believed, slice(None), early, ordinary[0]) < REJECTED
         mine = ballot.of(0, slice(None))
@@ -206,12 +206,12 @@ class JumpRecovery(NoiseModel):
     ) -> tuple[JumpEvidence, Array]:
         """Let a rejected residual vote, and say whether the vote is won."""
         counted, agrees = cast(mine, seen, white, ordinary)
-        near = total(white.residual**2) < ordinary * FARTHEST**2
+        near = sum_leading(white.residual**2) < ordinary * FARTHEST**2
         return counted, near & ((agrees & (counted.votes >= patience)) | (counted.astray >= LOST * self.patience))
 
     def _begun(self, ballot: JumpEvidence, t: Any) -> JumpEvidence:
         """Mark what is known where no vote is under way: this measurement may begin one."""
-        fresh = linalg.every(ballot.votes == 0)
+        fresh = linalg.all_leading(ballot.votes == 0)
         now = self.rule.snapshot(ballot.rule)
         marked = jax.tree.map(lambda new, old: jnp.where(fresh, new, old), now, ballot.snapshot)
         if not self.grows:
@@ -323,12 +323,12 @@ def _kept(believed: UpdateDecision, rows: Any, white: Whitened | None, ordinary:
     assert white is not None, "without an outlier's probability the share is found in white coordinates"
     size = jnp.maximum(white.num_observed, 1.0)
     if isinstance(believed.update, MixtureUpdate):
-        return ordinary * total(linalg.diagonal(believed.update.information())) / size
+        return ordinary * sum_leading(linalg.diagonal(believed.update.information())) / size
     weight = believed.update.weight
     if weight.ndim == 0:
         return ordinary * weight**2
     if weight.ndim == 1:
-        return ordinary * total(weight[rows] ** 2) / size
+        return ordinary * sum_leading(weight[rows] ** 2) / size
     return ordinary * (matmul(weight, white.noise.matrix()) ** 2).sum() / size
 
 
@@ -367,7 +367,7 @@ def _inflation(seen: UpdateContext, white: Whitened, ordinary: Array, lost: Arra
 
     A filter that is lost knows nothing any more: then it is as large as it may be.
     """
-    surplus = total(white.residual * matvec(white.signal, white.residual)) - ordinary * total(
+    surplus = sum_leading(white.residual * matvec(white.signal, white.residual)) - ordinary * sum_leading(
         linalg.diagonal(white.signal)
     )
     tiny = jnp.finfo(surplus.dtype).tiny
@@ -379,6 +379,6 @@ def _inflation(seen: UpdateContext, white: Whitened, ordinary: Array, lost: Arra
 def _width(seen: UpdateContext, white: Whitened) -> Array:
     """Compare the belief with the noise of a measurement, `tr(R⁻¹ H diag(P) Hᵀ)`: also where variances cancel in G."""
     if isinstance(seen.belief, LazyGaussian):
-        return total(linalg.diagonal(white.signal))
+        return sum_leading(linalg.diagonal(white.signal))
     variances = linalg.diagonal(seen.belief.cov)
     return (white.noise.half(seen.view.jac) ** 2 * variances[None]).sum((0, 1))

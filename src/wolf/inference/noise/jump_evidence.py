@@ -8,7 +8,7 @@ from jax import Array
 from wolf.inference.noise.whitened import Whitened, far_distance
 from wolf.interfaces import UpdateContext
 from wolf.numerics import linalg
-from wolf.numerics.linalg import total
+from wolf.numerics.linalg import sum_leading
 
 BESIDE = 0.1  # of the squared distance to the prediction, up to which two measurements lie beside each other
 APART = 2.0  # refused in a row that did not agree: more of them are hardly outliers that come singly, or lie alike
@@ -78,7 +78,7 @@ def cast(ballot: JumpEvidence, seen: UpdateContext, white: Whitened, ordinary: A
 
     def near(where: Array) -> Array:
         apart = white.noise.half(seen.observed * (seen.residual - where))
-        return total(metric.half(apart) ** 2) < limit
+        return sum_leading(metric.half(apart) ** 2) < limit
 
     agrees = (votes >= 1) & (near(place) | near(place + slope))
     first, second = votes == 0, (votes == 1) & ~agrees
@@ -90,7 +90,9 @@ def cast(ballot: JumpEvidence, seen: UpdateContext, white: Whitened, ordinary: A
     new_slope = jnp.where(first, 0.0, jnp.where(second, moved, jnp.where(agrees, 0.5 * (slope + moved), slope)))
     new_slope = jnp.where(seen.observed > 0, new_slope, slope)
     y = seen.residual + seen.view.mean
-    beside = total(white.noise.half(seen.observed * (y - ballot.last)) ** 2) < BESIDE * total(white.residual**2)
+    beside = sum_leading(white.noise.half(seen.observed * (y - ballot.last)) ** 2) < BESIDE * sum_leading(
+        white.residual**2
+    )
     last = jnp.where(seen.observed > 0, y, ballot.last)
     refused = jnp.where(first, 1.0, ballot.refused + 1.0)
     astray = jnp.where(beside, ballot.astray + 1.0, _less(ballot.astray))

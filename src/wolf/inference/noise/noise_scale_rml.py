@@ -115,7 +115,7 @@ def told(levels: ScaleEstimates, sure: RQ) -> RQ:
     """
     spread = spreads(levels)
     said = levels.information.dynamics > (1.0 + HEARD) * sure.dynamics * levels.fade
-    return spread._replace(dynamics=linalg.like(spread.dynamics).where(said, spread.dynamics, np.inf))
+    return spread._replace(dynamics=linalg.array_namespace(spread.dynamics).where(said, spread.dynamics, np.inf))
 
 
 def used(levels: ScaleEstimates, learns: RQ) -> RQ:
@@ -125,7 +125,7 @@ def used(levels: ScaleEstimates, learns: RQ) -> RQ:
         levels: what is known.
         learns: which of both are learned.
     """
-    xp, spread = linalg.like(levels.log_noise), spreads(levels)
+    xp, spread = linalg.array_namespace(levels.log_noise), spreads(levels)
     one = xp.ones_like(levels.log_noise)
     above = (levels.log_noise, levels.log_dynamics), MARGIN, spread
     levels_used = [level + margin * variance for level, margin, variance in zip(*above, strict=True)]

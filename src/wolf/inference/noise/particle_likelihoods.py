@@ -69,7 +69,7 @@ class StudentLikelihood:
 
     def log_weight(self, residual: Array, prediction: Array, noise: Cholesky, count: Array) -> Array:
         """Evaluate the log density."""
-        distance = linalg.total(noise.half(residual) ** 2)
+        distance = linalg.sum_leading(noise.half(residual) ** 2)
         half = 0.5 * (self.dof + count)
         constant = gammaln(half) - gammaln(0.5 * self.dof) - 0.5 * count * jnp.log(jnp.pi * self.dof)
         return constant - 0.5 * noise.log_det() - half * jnp.log1p(distance / self.dof)

@@ -25,7 +25,7 @@ from wolf.inference.noise.scale_mixture_moments import EachSize, Shares, by_fact
 from wolf.inference.noise.whitened import Whitened, far_distance, whiten
 from wolf.interfaces import NoiseModel, UpdateContext, UpdateDecision
 from wolf.numerics import linalg
-from wolf.numerics.linalg import by_halves, total, transpose, tridiagonal
+from wolf.numerics.linalg import pairwise_sum, sum_leading, transpose, tridiagonal
 from wolf.numerics.pytree import pytree, static
 
 TEMPERED = 1e9  # variance of a residual over R that is as good as infinite beside the widest size
@@ -121,7 +121,7 @@ def match(seen: UpdateContext, scales: Array, probabilities: Array, far: bool) -
             sizes at its 99 % distance, in whatever units y is.
     """
     white, belief = whiten(seen), seen.belief
-    if isinstance(belief, Gaussian) and tridiagonal.pays(len(white.residual)):
+    if isinstance(belief, Gaussian) and tridiagonal.is_faster(len(white.residual)):
         numbers = _Numbers(white.residual, white.signal, seen.observed, white.whitening())
         return _match_reduced(numbers, jnp.asarray(scales), probabilities, far)
     usual = _match(white, each_size(white, scales), scales, probabilities, far)
@@ -148,7 +148,7 @@ class _Numbers(NamedTuple):
 
     def white(self) -> Whitened:
         """Put them back; the factor of R is not asked for, where its inverse is known."""
-        return Whitened(self.residual, self.signal, None, total(self.observed), self.observed, self.inverse)
+        return Whitened(self.residual, self.signal, None, sum_leading(self.observed), self.observed, self.inverse)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(3,))
@@ -168,7 +168,7 @@ def _differentiate(far: bool, given: tuple, moved: tuple) -> tuple[Matched, Matc
     def plain(numbers: _Numbers, scales: Array, probabilities: Array) -> Matched:
         white = numbers.white()
         found = _match(white, by_factors(white, scales)._replace(roots=None), scales, probabilities, far)
-        kept = total(linalg.diagonal(found.pull.information()) * numbers.observed)
+        kept = sum_leading(linalg.diagonal(found.pull.information()) * numbers.observed)
         return found._replace(pull=found.pull._replace(told=KnownTerms(found.pull.log_rest(), kept)))
 
     return jax.jvp(plain, given, moved)  # type: ignore[no-any-return]
@@ -208,7 +208,7 @@ def _weigh(white: Whitened, sizes: EachSize, probabilities: Array, far: bool) ->
     if not far:
         powers = jnp.exp(widest - sizes.halves)
         raw = heights * powers
-        each = 1.0 / by_halves(raw)
+        each = 1.0 / pairwise_sum(raw)
         return Shares(raw, each, each * raw, jnp.zeros_like(each)), sizes.peaks * powers
     # Of the widest and the limit one is the nearest, exp(0), and the other the last of the powers. Their sum is the
     # same whichever it is, and does not wait for the choice.
@@ -217,7 +217,7 @@ def _weigh(white: Whitened, sizes: EachSize, probabilities: Array, far: bool) ->
     nearest, other = jnp.where(inside, widest, limit), jnp.where(inside, limit, widest)
     powers = jnp.exp(nearest - jnp.concatenate([sizes.halves[:-1], other[None]]))
     both, one = heights * powers, heights[-1]
-    each = 1.0 / (by_halves(both) + one)
+    each = 1.0 / (pairwise_sum(both) + one)
     last, outside = jnp.where(inside, one, both[-1]), jnp.where(inside, both[-1], one)
     raw = jnp.concatenate([both[:-1], last[None]])
     density = jnp.concatenate([sizes.peaks[:-1] * powers[:-1], sizes.peaks[-1:] * (1.0 + powers[-1:])])

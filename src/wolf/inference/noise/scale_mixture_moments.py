@@ -15,7 +15,7 @@ from jax import Array
 from wolf.beliefs.updates import InformationRoots, KnownTerms
 from wolf.inference.noise.whitened import Whitened
 from wolf.numerics import linalg
-from wolf.numerics.linalg import by_halves, matmul, matvec, total, transpose, tridiagonal
+from wolf.numerics.linalg import matmul, matvec, pairwise_sum, sum_leading, transpose, tridiagonal
 from wolf.numerics.linalg.shifted_inverse import scattered_pulls, shift
 
 
@@ -65,7 +65,7 @@ def each_size(white: Whitened, scales: Array) -> EachSize:
     size = white.signal.shape[0]
     if size <= 2:
         return closed_form(white, scales)
-    return by_eigenvectors(white, scales) if linalg.by_library(size) else by_factors(white, scales)
+    return by_eigenvectors(white, scales) if linalg.library_matmul(size) else by_factors(white, scales)
 
 
 def closed_form(white: Whitened, scales: Array) -> EachSize:
@@ -86,7 +86,7 @@ def closed_form(white: Whitened, scales: Array) -> EachSize:
 def _combine(white: Whitened, scales: Array, peaks: Array, inverse: Array, matrices: list[Array]) -> EachSize:
     """Average S_k⁻¹ = Σ_j s_k^j a_k B_j through the averages of s^j a, one more of which are those of s_k S_k⁻¹."""
     pulls = [matvec(matrix, white.residual) for matrix in matrices]
-    squares = [0.5 * jnp.maximum(total(white.residual * pull), 0.0) for pull in pulls]
+    squares = [0.5 * jnp.maximum(sum_leading(white.residual * pull), 0.0) for pull in pulls]
     powers = [inverse]
     for _ in matrices:
         powers.append(scales * powers[-1])
@@ -94,7 +94,7 @@ def _combine(white: Whitened, scales: Array, peaks: Array, inverse: Array, matri
 
     def average(shares: Shares) -> Average:
         # Sums of what is not divided by their whole yet: that division need not be waited for.
-        means = [shares.each * by_halves(shares.raw * a) for a in powers]
+        means = [shares.each * pairwise_sum(shares.raw * a) for a in powers]
         gain = reduce(operator.add, (mean * matrix for mean, matrix in zip(means, matrices, strict=False)))
         rest = reduce(operator.add, (mean * matrix for mean, matrix in zip(means[1:], matrices, strict=True)))
         return Average(gain, rest, scatter(shares, means))
@@ -103,7 +103,8 @@ def _combine(white: Whitened, scales: Array, peaks: Array, inverse: Array, matri
         around = [a - mean for a, mean in zip(powers, means[: len(pulls)], strict=False)]
         weighted = [shares.known * a for a in around]
         rows = [
-            [by_halves(weighted[min(i, j)] * around[max(i, j)]) for j in range(len(pulls))] for i in range(len(pulls))
+            [pairwise_sum(weighted[min(i, j)] * around[max(i, j)]) for j in range(len(pulls))]
+            for i in range(len(pulls))
         ]
         rows = [
             [entry + shares.lost * means[i] * means[j] for j, entry in enumerate(row)] for i, row in enumerate(rows)
@@ -162,7 +163,7 @@ def by_eigenvectors(white: Whitened, scales: Array) -> EachSize:
         gain, rest = means(share)
         return InformationRoots(jnp.sqrt(gain / (rest + lost))[:, None] * vectors.T, _scatter_root(pulls, share, lost))
 
-    distances = total(white.residual[:, None] * pulls)
+    distances = sum_leading(white.residual[:, None] * pulls)
     return EachSize(0.5 * distances, peaks_of(white, scales, jnp.log(shifted).sum(0)), average, roots)
 
 

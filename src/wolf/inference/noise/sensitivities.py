@@ -23,7 +23,7 @@ from jax import Array
 from wolf.beliefs.gaussian import spread_out
 from wolf.beliefs.updates import MixtureUpdate
 from wolf.numerics import linalg
-from wolf.numerics.linalg import matmul, matvec, total, transpose
+from wolf.numerics.linalg import matmul, matvec, sum_leading, transpose
 
 
 class Sensitivities(NamedTuple):
@@ -134,11 +134,11 @@ def score(
         sure: Σ γ_k, how likely it is one of the sizes at all.
         count: how many coordinates were measured.
     """
-    whole = 0.5 * (total(error * pulled) - count * sure)
+    whole = 0.5 * (sum_leading(error * pulled) - count * sure)
     if seen is None:
         return ScoreVector(whole, 0.0 * whole, 0.0 * whole)
-    square = 0.5 * total(total((linalg.outer(pulled, pulled) + pull.doubt) * seen.cov))
-    dynamics = total(pulled * seen.mean) + square - 0.5 * total(total(pull.gain * seen.cov))
+    square = 0.5 * sum_leading(sum_leading((linalg.outer(pulled, pulled) + pull.doubt) * seen.cov))
+    dynamics = sum_leading(pulled * seen.mean) + square - 0.5 * sum_leading(sum_leading(pull.gain * seen.cov))
     return ScoreVector(whole - dynamics, dynamics, square)
 
 
@@ -156,8 +156,10 @@ def information(seen: ProjectedSensitivities | None, signal: Array, ordinary: Ar
         return Information(whole, 0.0 * whole, 0.0 * whole)
     inverse = inverse_of(signal, ordinary)
     share = matmul(inverse, seen.cov)
-    square = total(seen.mean * matvec(inverse, seen.mean)) + 0.5 * total(total(share * transpose(share)))
-    trace = 0.5 * total(linalg.diagonal(share))
+    square = sum_leading(seen.mean * matvec(inverse, seen.mean)) + 0.5 * sum_leading(
+        sum_leading(share * transpose(share))
+    )
+    trace = 0.5 * sum_leading(linalg.diagonal(share))
     return Information(whole + square - 2.0 * trace, trace - square, square)
 
 

@@ -51,7 +51,7 @@ def _product(graph: Graph, a: Ids, b: Ids) -> Ids:
     """Multiply a matrix by another one that was turned around; by a vector as a row, whose numbers lie side by side."""
     if len(b) == 1 < len(a):
         return _product(graph, b, a).T
-    if matmul.pays(graph, a, b.T, "product"):
+    if matmul.is_faster(graph, a, b.T, "product"):
         return graph.dense(matmul.Dense("product", len(a), a.shape[1], len(b)), a, b.T)
     ids = [_inner(graph, row, column) for row in a.tolist() for column in b.tolist()]
     return np.array(ids, np.int64).reshape(len(a), len(b))

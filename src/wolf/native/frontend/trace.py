@@ -17,7 +17,7 @@ from wolf.native.frontend.node_arrays import UnsupportedOperationError, kind_of
 from wolf.native.frontend.signature import LooSpec, Signature, count_values, num_parameters
 from wolf.native.ir.graph import ONCE, STEP, Graph
 from wolf.native.ir.layout import Layout, Output, Place, Slot, StateShape, entries, spread_out
-from wolf.numerics.linalg import straight_line
+from wolf.numerics.linalg import scalar_code_mode
 from wolf.numerics.precision import precision
 
 MOST_ENTRIES = 500_000  # numbers that a step makes, most of which may be folded
@@ -90,7 +90,7 @@ def trace(kind: Signature, values: np.ndarray | None = None) -> StepGraph:
         values: of the model's numbers, if they are to be a part of the code.
     """
     rows = row_shapes(kind)
-    with precision(kind.dtype), straight_line():
+    with precision(kind.dtype), scalar_code_mode():
         start_program, start_shapes = jax.make_jaxpr(_starting(kind), return_shape=True)(*_abstract(kind))
         shapes, structure = jax.tree.flatten(start_shapes)
         if kind.state is not None:

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from wolf.numerics.linalg.matmul import SMALL, by_halves, eye, matmul_symmetric, mode, outer, transpose
+from wolf.numerics.linalg.matmul import SMALL, eye, matmul_symmetric, mode, outer, pairwise_sum, transpose
 
 EIGHT = 8  # factors of a product that no precision overflows in
 
@@ -94,12 +94,12 @@ def shifted_inverses(a: Array, shifts: Array, b: Array) -> tuple[Array, Array, A
 
 def weighted_inverses(inverse: Array, weights: Array) -> Array:
     """Add matrices up, (M, M, K), each with its weight, (K,)."""
-    return by_halves(inverse * weights)  # type: ignore[no-any-return]
+    return pairwise_sum(inverse * weights)  # type: ignore[no-any-return]
 
 
 def scattered_pulls(pulls: Array, weights: Array, zero: Array) -> Array:
     """Compute Σ γ (u - ū)(u - ū)ᵀ + γ₀ ū ūᵀ with ū = Σ γ u, given the u, (M, K)."""
-    mean = by_halves(weights * pulls)
+    mean = pairwise_sum(weights * pulls)
     around = pulls - mean[:, None]
     return matmul_symmetric(weights * around, transpose(around)) + zero * outer(mean, mean)
 
@@ -154,4 +154,4 @@ def _product(rows: Array) -> Array:
 
 def _named(function: Callable[..., Any]) -> Callable[..., Any]:
     """Leave the name of a function in the record of a trace, where native code looks for it."""
-    return jax.jit(function) if mode.straight_line else function
+    return jax.jit(function) if mode.scalar_code else function

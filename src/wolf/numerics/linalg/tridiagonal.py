@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from wolf.numerics import jax_compat
-from wolf.numerics.linalg.matmul import by_library, sandwich
+from wolf.numerics.linalg.matmul import library_matmul, sandwich
 from wolf.numerics.xla_fusion import one_kernel
 
 FEWEST = 14  # rows from which a step takes less time than by eigenvectors
@@ -67,10 +67,10 @@ class TridiagonalForm(NamedTuple):
         return sandwich(self.turn, a)
 
 
-def pays(size: int) -> bool:
+def is_faster(size: int) -> bool:
     """Say whether matrices of this size are better reduced than decomposed."""
     quick = jax_compat.CAN_TAG and jax.default_backend() == "cpu"
-    return quick and by_library(size) and FEWEST <= size <= MOST
+    return quick and library_matmul(size) and FEWEST <= size <= MOST
 
 
 def reduce_shifted(a: Array, shifts: Array, b: Array) -> TridiagonalForm:

@@ -62,7 +62,7 @@ def filter_batches(
         raise ValueError("a bank has its method; leave method= out")
     names = (values,) if isinstance(values, str) else tuple(values)
     validation.positive_number("step", step)
-    reach = deviations(validation.level(level))
+    reach = deviations(validation.confidence_level(level))
     schema, batches = _open(reader)
     check_columns(schema, bank, key, names, time)
     added = name_results(bank.step([], np.empty((0, len(names)))), names, reach, set(schema.names))
@@ -118,11 +118,11 @@ def _open(reader: Any) -> tuple[Any, Iterable[Any]]:
         opened = pyarrow.RecordBatchReader.from_stream(reader)
         return opened.schema, opened
     if not isinstance(reader, Iterable) or isinstance(reader, str | bytes | dict):
-        raise ValueError(f"reader must give Arrow record batches; got {validation.told(reader)}")
+        raise ValueError(f"reader must give Arrow record batches; got {validation.short_repr(reader)}")
     batches = iter(reader)
     first = next(batches, None)
     if not isinstance(first, pyarrow.RecordBatch):
-        raise ValueError(f"reader must give Arrow record batches; got {validation.told(first)} first")
+        raise ValueError(f"reader must give Arrow record batches; got {validation.short_repr(first)} first")
     return first.schema, chain([first], batches)
 
 

@@ -45,7 +45,7 @@ class Bank:
     def __init__(self, model: Model, method: str | Filter | None = None, *, dtype: Dtype = "float64"):
         self.model, self.dtype = model, dtype
         self.method = validate.resolve_method(method, model)
-        suited = validate.suit(model, self.method, 0)
+        suited = validate.adapt_model(model, self.method, 0)
         validate.check_options(dtype, "all")
         if time_axes(model):
             raise ValueError("a bank takes models that are fixed in time; tell the times of measurements by times=")

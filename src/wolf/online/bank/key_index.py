@@ -150,13 +150,13 @@ def names(keys: Any) -> list[Hashable]:
         keys: a sequence or an array of them.
     """
     if isinstance(keys, str | bytes) or not hasattr(keys, "__len__"):
-        raise ValueError(f"keys must be a list or an array, one for each row; got {validation.told(keys)}")
+        raise ValueError(f"keys must be a list or an array, one for each row; got {validation.short_repr(keys)}")
     listed = keys.tolist() if isinstance(keys, np.ndarray) else list(keys)
     if not set(map(type, listed)) <= {str, int}:
         listed = [key.item() if isinstance(key, np.generic) else key for key in listed]
         wrong = next((key for key in listed if type(key) not in (str, int)), None)
         if wrong is not None or None in listed:
-            raise ValueError(f"keys must be text or integers; got {validation.told(wrong)}")
+            raise ValueError(f"keys must be text or integers; got {validation.short_repr(wrong)}")
     return listed
 
 

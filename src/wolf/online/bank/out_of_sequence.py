@@ -47,7 +47,7 @@ class OutOfSequenceBank:
 
     def __init__(self, bank: Bank, horizon: float):
         if not isinstance(bank, Bank):
-            raise ValueError(f"bank must be a wolf.Bank; got {validation.told(bank)}")
+            raise ValueError(f"bank must be a wolf.Bank; got {validation.short_repr(bank)}")
         self.bank, self.horizon = bank, validation.positive_number("horizon", horizon)
         self.late = self.rewound = 0
         self._taken: dict[Hashable, list[_Taken]] = defaultdict(list)

@@ -59,7 +59,7 @@ class StateTable:
     def row(self, key: Hashable) -> int:
         """Give the row of a key that is there."""
         if key not in self.rows:
-            raise KeyError(f"{validation.told(key)} is not in the bank, which has {count(len(self.rows), 'key')}")
+            raise KeyError(f"{validation.short_repr(key)} is not in the bank, which has {count(len(self.rows), 'key')}")
         return self.rows[key]
 
     def drop(self, keys: Iterable[Hashable]) -> None:

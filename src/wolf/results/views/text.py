@@ -26,7 +26,7 @@ def describe_state(state: Any, limit: int = 8) -> str:
 def describe_method(method: Any) -> str:
     """Write a method by its name, with options that it was given, or else as its class and its weight or noise rule."""
     plain = _by_itself(method)
-    name = registry.name_of(plain) or registry.written(plain)
+    name = registry.name_of(plain) or registry.constructor_call(plain)
     if name is not None:
         return name
     if isinstance(method, FilterWrapper):

@@ -17,7 +17,7 @@ from wolf.beliefs.updates import WeightedUpdate
 from wolf.inference.noise.whitened import expected_square, iterate, whiten, whitening_root
 from wolf.interfaces import NoiseModel, UpdateContext, UpdateDecision
 from wolf.numerics import linalg
-from wolf.numerics.linalg import total
+from wolf.numerics.linalg import sum_leading
 from wolf.numerics.pytree import pytree, static
 from wolf.statespace import Model
 
@@ -83,7 +83,7 @@ class UnknownStudentNoise(NoiseModel):
             square = expected_square(white, noise / power)
             precision = linalg.cholesky(noise).solve(square)
             gamma_shape = 0.5 * (dof + white.num_observed)
-            gamma_rate = 0.5 * (dof + total(linalg.diagonal(precision)))
+            gamma_rate = 0.5 * (dof + sum_leading(linalg.diagonal(precision)))
             power = gamma_shape / gamma_rate
             log_power = digamma(gamma_shape) - jnp.log(gamma_rate)
             dof = (shape + 0.5) / (rate + 0.5 * (power - 1.0 - log_power))

@@ -19,7 +19,7 @@ from wolf.beliefs.updates import NominalCovUpdate, RevisedPriorUpdate, WeightedU
 from wolf.inference.noise.whitened import iterate
 from wolf.interfaces import NoiseModel, UpdateContext, UpdateDecision
 from wolf.numerics import linalg
-from wolf.numerics.linalg import Cholesky, matmul, matvec, total, transpose
+from wolf.numerics.linalg import Cholesky, matmul, matvec, sum_leading, transpose
 from wolf.numerics.pytree import pytree, static
 
 SMALLEST = 1e-8  # weight of a row of the prior; below, its inverse would swamp the others
@@ -115,7 +115,7 @@ class TwoSidedStudent(_DoubtsBoth):
     def __call__(self, seen: UpdateContext) -> UpdateDecision:
         """Infer Σ, ξ and λ."""
         belief, view, residual = seen.belief, seen.view, seen.residual
-        size, count, noise = belief.mean.shape[0], total(seen.observed), linalg.cholesky(seen.obs_cov)
+        size, count, noise = belief.mean.shape[0], sum_leading(seen.observed), linalg.cholesky(seen.obs_cov)
         nominal = belief.cov
 
         def update(values: tuple) -> tuple:
@@ -126,10 +126,10 @@ class TwoSidedStudent(_DoubtsBoth):
             moved = posterior.mean - belief.mean
             square = posterior.cov + linalg.outer(moved, moved)
             left = residual - matvec(view.jac, moved)
-            error = total(noise.half(left) ** 2) + _trace_solve(noise, posterior.signal(view))
+            error = sum_leading(noise.half(left) ** 2) + _trace_solve(noise, posterior.signal(view))
             # Û = τP + ξA with one more degree of freedom; E Σ⁻¹ = (τ + 1) Û⁻¹
             wishart = self.tuning * nominal + prior_power * square
-            distance = (self.tuning + 1.0) * total(linalg.diagonal(linalg.psd_solve(wishart, square)))
+            distance = (self.tuning + 1.0) * sum_leading(linalg.diagonal(linalg.psd_solve(wishart, square)))
             prior_power = (size + self.prior_dof) / (self.prior_dof + distance)
             power = (count + self.dof) / (self.dof + error)
             return wishart / ((self.tuning + 1.0) * prior_power), prior_power, power
@@ -188,4 +188,4 @@ def _reweigh(rows: _Rows, belief: Belief, power: Callable[[Array], Array], times
 
 
 def _trace_solve(factor: Cholesky, a: Array) -> Array:
-    return total(linalg.diagonal(factor.solve(a)))
+    return sum_leading(linalg.diagonal(factor.solve(a)))
