@@ -48,7 +48,7 @@ def online(**options):
 
 def stepped():
     made = online(horizon=3)
-    made._past.extend([None] * 3)
+    made._recorded.extend([None] * 3)
     return made
 
 

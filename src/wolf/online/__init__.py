@@ -1,4 +1,4 @@
-"""Filtering as measurements come."""
+"""Filtering one measurement at a time: one filter, a fixed-lag smoother, or a bank of filters by key."""
 
 from wolf.online.bank.arrow_batches import filter_batches as filter_batches
 from wolf.online.bank.bank import Bank as Bank

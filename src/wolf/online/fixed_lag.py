@@ -1,8 +1,9 @@
-"""Fixed-lag smoothing: what is known about the state of a few steps ago, as measurements come.
+"""Fixed-lag smoothing: the state of a few steps ago, given all measurements so far.
 
-A belief about now cannot know whether the last odd measurement was an outlier or the first of a turn; one about a few
-steps ago does, and is far more precise. It is the exact smoother (Rauch, Tung & Striebel 1965) over the last steps.
-Where refused measurements win a vote, these steps are filtered once more with the jump where the vote began.
+A filter cannot tell at once whether a measurement far from its prediction is an outlier or the first after a change; a
+few measurements later this is known, and the estimate is far more precise. It is the exact smoother (Rauch, Tung &
+Striebel 1965) over the last steps. Where consistent rejections are accepted as a jump of the state, these steps are
+filtered again with the jump at the step where the rejections began.
 """
 
 from collections import deque
@@ -30,13 +31,13 @@ from wolf.statespace import Model, with_matrices
 
 
 class LaggedEstimate(NamedTuple):
-    """What is known about an earlier step.
+    """Smoothed estimate of an earlier step.
 
     Attributes:
-        t: its number, counted from 0.
+        t: number of the step, counted from 0.
         mean: of the state, (D,).
         cov: (D, D).
-        report: what the newest step told about itself.
+        report: of the newest step.
     """
 
     t: int
@@ -46,12 +47,12 @@ class LaggedEstimate(NamedTuple):
 
 
 class FixedLag:
-    """A filter that answers a few steps late, and better.
+    """A filter and a smoother over its last steps.
 
     Args:
         model: as in `wolf.Online`.
         method: as in `wolf.Online`; with means and covariances.
-        lag: how many steps to wait. At the start, before as many have come, the answer is about the first step.
+        lag: number of steps to wait. Until there are as many, the estimate is of the first step.
         key: as in `wolf.Online`.
         update_first: as in `wolf.Online`.
         dtype: as in `wolf.Online`.
@@ -59,8 +60,8 @@ class FixedLag:
 
     Example:
         >>> import wolf
-        >>> late = FixedLag(wolf.models.local_level(level_var=0.1, obs_var=1.0), lag=2)
-        >>> [late.step(y).t for y in (1.0, 1.2, 50.0, 1.1)]
+        >>> smoother = FixedLag(wolf.models.local_level(level_var=0.1, obs_var=1.0), lag=2)
+        >>> [smoother.step(y).t for y in (1.0, 1.2, 50.0, 1.1)]
         [0, 0, 0, 1]
     """
 
@@ -83,123 +84,139 @@ class FixedLag:
             raise ValueError("FixedLag takes models without inputs; smooth a finished run with wolf.smooth")
         validate.refuse_if_large("lag", lag, 2 * model.state_dim * (model.state_dim + 1), dtype)
         self.lag = lag
-        self._past: deque[_Past] = deque(maxlen=lag + 1)
-        self._votes = jump_backdating.supports_backdating(self.online.method)
-        self._jumped: int | None = None  # the step at which the last jump began
+        self._steps: deque[_FilteredStep] = deque(maxlen=lag + 1)
+        self._backdates = jump_backdating.supports_backdating(self.online.method)
+        self._last_jump: int | None = None  # step at which it began
         with precision(self.online.dtype):
-            self._model, moments = cast((with_matrices(model), self.online.method.linearization), self.online.dtype)
+            self._model, linearization = cast(
+                (with_matrices(model), self.online.method.linearization), self.online.dtype
+            )
         self._native = backend_selection.plan_back(
-            (self._model,), moments, self.online.dtype, None, native.SmootherSpec(True, False)
+            (self._model,), linearization, self.online.dtype, None, native.SmootherSpec(True, False)
         )
-        self._smooth = partial(_oldest, self._model, moments, update_first=self.online.update_first)
+        self._smooth_first = partial(_smooth_first, self._model, linearization, update_first=self.online.update_first)
 
     def step(self, y: ArrayLike | None) -> LaggedEstimate:
-        """Take in one measurement.
+        """Advance by one measurement.
 
         Args:
             y: as in `Online.step`.
 
         Returns:
-            The belief about `lag` steps ago in the light of all measurements, this one included.
+            Estimate of the state `lag` steps ago, given all measurements including this one.
         """
         with self.online._lock:
-            state = self.online.state if self._votes else None
-            report = self.online.step(y)
-            after = self.online.state
-            votes = after.memory.votes if self._votes else None
-            value = self.online.measurement(y)
+            before = self.online.snapshot() if self._backdates else None
+            value = np.array(self.online.measurement(y))  # a copy: the caller may reuse the array
+            report = self.online.step(value)
+            state = self.online.state
             scale = np.asarray(1.0 if report.dynamics_scale is None else report.dynamics_scale)
-            beliefs = (np.asarray(after.mean), np.asarray(after.cov), *report.predicted, scale)
-            self._past.append(_Past(beliefs, state, value, votes))
-            if self._votes and report.inflation is not None and report.inflation > 1.0:
-                self._look_back()
-            now, past = self.online.t - 1, [each.beliefs for each in self._past]
-        mean, cov = self._walk_back_native(past, now) or self._walk_back(past, now)
-        return LaggedEstimate(now - len(past) + 1, mean, cov, report)
+            beliefs = (np.asarray(state.mean), np.asarray(state.cov), *report.predicted, scale)
+            votes = state.memory.votes if self._backdates else None
+            self._steps.append(_FilteredStep(beliefs, before, value, votes))
+            now = int(state.t) - 1
+            if self._backdates and report.inflation is not None and report.inflation > 1.0:
+                self._backdate_jump(now)
+            rows = [each.beliefs for each in self._steps]
+        mean, cov = self._smooth_native(rows, now) or self._smooth_xla(rows, now)
+        return LaggedEstimate(now - len(rows) + 1, mean, cov, report)
 
-    def _walk_back_native(self, past: list[tuple], now: int) -> tuple[np.ndarray, np.ndarray] | None:
-        """Smooth the last steps by native code; None where that is for XLA."""
+    def _smooth_native(self, rows: list[tuple], now: int) -> tuple[np.ndarray, np.ndarray] | None:
+        """Smooth the first of the last steps by native code; None where XLA has to."""
         if self._native is None:
             return None
-        columns = (np.stack(column)[None] for column in zip(*past, strict=True))
+        columns = (np.stack(column)[None] for column in zip(*rows, strict=True))
         means, covs, before, before_covs, scales = (np.asarray(column, self.online.dtype) for column in columns)
-        beliefs, start = (Gaussian(means, covs), Gaussian(before, before_covs)), now - len(past) + 1
+        beliefs, start = (Gaussian(means, covs), Gaussian(before, before_covs)), now - len(rows) + 1
         found = native.walk_back(self._native, *beliefs, None, None, start, scales, self.online.update_first)
         mean, cov = found.mean[0, 0], found.cov[0, 0]
         return (mean, cov) if np.isfinite(cov).all() else None
 
-    def _walk_back(self, past: list[tuple], now: int) -> tuple[np.ndarray, np.ndarray]:
-        """Smooth the last steps by XLA, padded to one length, so that one program serves from the first step on."""
-        there = len(past)
-        rows = [*past, *[past[-1]] * (self.lag + 1 - there)]
-        means, covs, before, before_covs, scales = (np.stack(column) for column in zip(*rows, strict=True))
+    def _smooth_xla(self, rows: list[tuple], now: int) -> tuple[np.ndarray, np.ndarray]:
+        """Smooth the first of the last steps by XLA, padded to one length so that one program is compiled."""
+        length = len(rows)
+        padded = [*rows, *[rows[-1]] * (self.lag + 1 - length)]
+        means, covs, before, before_covs, scales = (np.stack(column) for column in zip(*padded, strict=True))
         with precision(self.online.dtype):
             beliefs = cast((Gaussian(means, covs), Gaussian(before, before_covs)), self.online.dtype)
-            told = cast(scales, self.online.dtype)
-            mean, cov = self._smooth(*beliefs, np.int32(there), np.int32(now - there + 1), told)
+            factors = cast(scales, self.online.dtype)
+            mean, cov = self._smooth_first(*beliefs, np.int32(length), np.int32(now - length + 1), factors)
         return np.asarray(mean), np.asarray(cov)
 
-    def _look_back(self) -> None:
-        """Filter the last steps again, with the jump where the vote that was won just now began.
+    def _backdate_jump(self, now: int) -> None:
+        """Filter the last steps again, with the jump that was just accepted where its rejections began.
 
-        If that leads back to where the state was before another jump, both were a burst of lies.
+        If that returns to the state before an earlier jump, both were a burst of consistent outliers.
         """
-        past = list(self._past)
-        ys, votes = np.stack([each.value for each in past]), np.stack([each.votes for each in past])
-        won = np.where(np.arange(len(past)) < len(past) - 1, 1.0, np.inf)
-        (starts,) = jump_backdating.possible_starts(votes, won, ~np.isnan(ys).all(1))
-        first, oldest = min(starts), self.online.t - len(past)
-        best = max(starts, key=lambda start: float(self._again(first, [start]).log_liks[: len(past) - first].sum()))
-        before = None if self._jumped is None else self._jumped - oldest
+        steps = list(self._steps)
+        ys, votes = np.stack([each.value for each in steps]), np.stack([each.votes for each in steps])
+        inflations = np.where(np.arange(len(steps)) < len(steps) - 1, 1.0, np.inf)
+        (starts,) = jump_backdating.possible_starts(votes, inflations, ~np.isnan(ys).all(1))
+        first, oldest = min(starts), now + 1 - len(steps)
+
+        def log_likelihood(start: int) -> float:
+            return float(self._filter_again(now, first, [start]).log_liks[: len(steps) - first].sum())
+
+        best = max(starts, key=log_likelihood)
+        before = None if self._last_jump is None else self._last_jump - oldest
         if before is not None and before >= 0:
 
-            def refused(jumps: list[int], bursts: list[tuple[int, int]]) -> np.ndarray:
-                found = self._again(before, jumps, bursts).outliers[: len(past) - before]
+            def rejected(jumps: list[int], bursts: list[tuple[int, int]]) -> np.ndarray:
+                found = self._filter_again(now, before, jumps, bursts).outliers[: len(steps) - before]
                 return np.concatenate([np.zeros((before, *found.shape[1:]), bool), found])
 
-            jumps, bursts = jump_backdating.without_bursts([before, best], refused)
+            jumps, bursts = jump_backdating.without_bursts([before, best], rejected)
             if bursts:
-                self._jumped = None
-                self._take_over(before, self._again(before, jumps, bursts))
+                self._last_jump = None
+                self._replace_from(before, self._filter_again(now, before, jumps, bursts))
                 return
-        self._jumped = oldest + best
-        self._take_over(first, self._again(first, [best]))
+        self._last_jump = oldest + best
+        self._replace_from(first, self._filter_again(now, first, [best]))
 
-    def _again(self, first: int, jumps: list[int], bursts: Sequence[tuple[int, int]] = ()) -> "_Run":
-        """Filter again from one of the last steps on, with jumps and bursts at some of them."""
-        past, online = list(self._past), self.online
-        there = len(past) - first
-        rows = np.full((self.lag + 1, len(past[0].value)), np.nan, past[0].value.dtype)  # one length, one program
-        rows[:there] = np.stack([each.value for each in past[first:]])
+    def _filter_again(
+        self, now: int, first: int, jumps: list[int], bursts: Sequence[tuple[int, int]] = ()
+    ) -> "_FilteredSteps":
+        """Filter again from one of the last steps on, with known jumps and bursts."""
+        steps, online = list(self._steps), self.online
+        length = len(steps) - first
+        rows = np.full((self.lag + 1, len(steps[0].value)), np.nan, steps[0].value.dtype)  # one length, one program
+        rows[:length] = np.stack([each.value for each in steps[first:]])
         barred = [(start - first, end - first) for start, end in bursts]
-        told = jump_backdating.with_jumps(
-            online.method, [j - first for j in jumps], len(rows), online.t - there, barred
+        method = jump_backdating.with_jumps(
+            online.method, [jump - first for jump in jumps], len(rows), now + 1 - length, barred
         )
-        order = {"state": past[first].state, "update_first": online.update_first}
+        options = {"state": online.unpack(steps[first].before), "update_first": online.update_first}
         with precision(online.dtype):
-            found = run_filter(self._model, cast(told, online.dtype), rows, **order, save=_keep)[1]
+            found = run_filter(self._model, cast(method, online.dtype), rows, **options, save=_record)[1]
             return to_numpy(found)  # type: ignore[no-any-return]
 
-    def _take_over(self, first: int, found: "_Run") -> None:
-        """Put steps that were filtered again in the place of the old ones."""
-        for i in range(len(self._past) - first):
+    def _replace_from(self, first: int, found: "_FilteredSteps") -> None:
+        """Replace the last steps, and the state, by those that were filtered again."""
+        for i in range(len(self._steps) - first):
             state, before = jax.tree.map(lambda leaf, i=i: leaf[i], (found.states, found.predicted))
             beliefs = (np.asarray(state.mean), np.asarray(state.cov), *before, found.scales[i])
-            self._past[first + i] = self._past[first + i]._replace(beliefs=beliefs, votes=state.memory.votes)
-        self.online.go_on_from(state)
+            self._steps[first + i] = self._steps[first + i]._replace(beliefs=beliefs, votes=state.memory.votes)
+        self.online.set_state(state)
 
 
-class _Past(NamedTuple):
-    """One of the last steps: mean and covariance after and before it, and what taking it again needs."""
+class _FilteredStep(NamedTuple):
+    """One of the last steps.
+
+    Attributes:
+        beliefs: filtered mean and covariance, predicted mean and covariance, scale factor of Q.
+        before: snapshot of the state before the step, if it may be filtered again.
+        value: measurement, (M,).
+        votes: consecutive consistent rejections after the step.
+    """
 
     beliefs: tuple[np.ndarray, ...]
-    state: Any
+    before: Any
     value: np.ndarray
     votes: Any
 
 
-class _Run(NamedTuple):
-    """The last steps, filtered again."""
+class _FilteredSteps(NamedTuple):
+    """Steps that were filtered again, stacked."""
 
     states: Any
     predicted: Gaussian
@@ -208,13 +225,13 @@ class _Run(NamedTuple):
     outliers: np.ndarray
 
 
-def _keep(state: Any, info: StepInfo) -> _Run:
+def _record(state: Any, info: StepInfo) -> _FilteredSteps:
     scale: Any = jnp.ones_like(info.log_likelihood) if info.dynamics_scale is None else info.dynamics_scale
-    return _Run(state, info.predicted, info.log_likelihood, scale, info.outlier)
+    return _FilteredSteps(state, info.predicted, info.log_likelihood, scale, info.outlier)
 
 
 @partial(jax.jit, static_argnames=("update_first",))
-def _oldest(
+def _smooth_first(
     model: Any,
     linearization: Any,
     filtered: Gaussian,

@@ -1,4 +1,4 @@
-"""Sensors: what one of several measures of the state, and how well, for steps at their own rates."""
+"""Observation models of single sensors, for steps in which one of several sensors measures the state."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,15 +10,15 @@ from wolf import validation
 
 
 class Sensor:
-    """One of several sensors of a state: `online.step(y, dt=..., sensor=gps)`.
+    """Observation model of one of several sensors: `online.step(y, dt=..., sensor=gps)`.
 
-    Make each once and use it again: a function is compiled when it first comes.
+    Make each sensor once and reuse it: a function is compiled at its first step.
 
     Args:
-        observe: what it measures of the state: a matrix H, (M, D), or a function h(x) in JAX's numpy, (D,) -> (M,).
-        R: covariance of its noise, (M, M); or the variance, of one coordinate.
-        residual: how to subtract a prediction from a measurement, `residual(y, prediction)`, for angles; only with a
-            function.
+        observe: observation matrix H, (M, D), or a function h(x) in JAX's numpy, (D,) -> (M,).
+        R: noise covariance, (M, M); or the variance, if it measures one coordinate.
+        residual: difference of a measurement and its prediction, `residual(y, prediction)`, say for angles; only with
+            a function.
 
     Example:
         >>> import wolf
@@ -26,7 +26,7 @@ class Sensor:
         >>> speedometer = Sensor([[0.0, 1.0]], 0.01)
         >>> online = wolf.Online(car, "WoLF")
         >>> for t in range(50):
-        ...     told = online.step(3.0, dt=0.1, sensor=speedometer)
+        ...     info = online.step(3.0, dt=0.1, sensor=speedometer)
         >>> bool(abs(online.mean[1] - 3.0) < 0.1)
         True
     """
@@ -43,19 +43,20 @@ class Sensor:
             self.observe: Any = observe
             return
         if residual is not None:
-            raise ValueError("residual goes with a function h(x); a matrix is subtracted from as it is")
+            raise ValueError("residual goes with a function h(x); with a matrix the residual is y - H x")
         matrix = np.atleast_2d(validation.number_array("observe", observe))
         if matrix.ndim != 2 or len(matrix) != len(noise):
             raise ValueError(f"a matrix must have a row for each of the {len(noise)} rows of R; got {matrix.shape}")
         self.observe = matrix
 
     def changes(self) -> dict[str, Any]:
-        """Say what is other than in the model, for one step."""
+        """Return what differs from the model in a step of this sensor."""
         if not callable(self.observe):
             return {"H": self.observe, "R": self.R}
         return {"observe": self.observe, "R": self.R, "residual": self.residual}
 
     def __repr__(self) -> str:
-        """Tell what it measures."""
+        """Summarise the observation model."""
+        # A callable object, say a partial, has no name.
         what = getattr(self.observe, "__name__", repr(self.observe)) if callable(self.observe) else "a matrix"
         return f"Sensor({what}, {len(self.R)} measured)"

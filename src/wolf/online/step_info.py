@@ -1,4 +1,4 @@
-"""What an online step tells about itself: one vector out of the compiled step, cut into fields where they are read."""
+"""Report of an online step: one vector that the compiled step returns, split into fields when they are read."""
 
 import math
 from typing import Any
@@ -10,16 +10,16 @@ import numpy as np
 from wolf.beliefs import Gaussian
 from wolf.interfaces import StepInfo
 
-Layout = dict[str, tuple[int, tuple[int, ...]]]  # where a field starts in the vector, and its shape
+Layout = dict[str, tuple[int, tuple[int, ...]]]  # start of each field in the vector, and its shape
 
 
 def pack(info: StepInfo, dtype: Any) -> Any:
-    """Put a step's report into one vector: handing out ten small arrays would take longer than the step."""
+    """Concatenate the fields of a step: to return ten small arrays would take longer than the step."""
     return jnp.concatenate([jnp.ravel(leaf).astype(dtype) for leaf in jax.tree.leaves(info)])
 
 
-def lay_out(info: StepInfo) -> Layout:
-    """Say where `pack` puts what."""
+def make_layout(info: StepInfo) -> Layout:
+    """Compute where `pack` puts each field."""
     layout, start = {}, 0
     for name, value in zip(StepInfo._fields, info, strict=True):
         parts = {name: value}
@@ -33,22 +33,22 @@ def lay_out(info: StepInfo) -> Layout:
 
 
 class StepReportRecorder:
-    """Keeps the report of a step as one vector, and says how it is laid out."""
+    """Recorder of a step's report as one vector."""
 
     def __call__(self, state: Any, info: StepInfo) -> Any:
         """Pack the report."""
         return pack(info, info.residual.dtype)
 
     def describe(self, info: StepInfo) -> Layout:
-        """Say where `pack` puts what."""
-        return lay_out(info)
+        """Compute the layout of the vector."""
+        return make_layout(info)
 
 
 class StepReport:
-    """What one online step tells about itself, cut out of one vector when it is read: to cut all would take longer.
+    """Report of one online step, whose fields are read from one vector on access.
 
-    A field is None where the method does not tell; where nearly all methods do, its type says Any instead, so that
-    nobody has to ask first.
+    A field is None if the method does not report it. Where nearly all methods do, the type is Any instead of None, so
+    that no check is needed before use.
     """
 
     __slots__ = ("_layout", "_packed")
@@ -58,79 +58,79 @@ class StepReport:
 
     @property
     def predicted(self) -> Gaussian:
-        """Mean and covariance before the measurement; inflated, where a rule found that the state jumped."""
-        return Gaussian(self._cut("mean"), self._cut("cov"))
+        """Mean and covariance before the measurement; inflated where a jump of the state was accepted."""
+        return Gaussian(self._field("mean"), self._field("cov"))
 
     @property
     def residual(self) -> np.ndarray:
         """`y - prediction`, (M,), zero where y is missing."""
-        return self._cut("residual")
+        return self._field("residual")
 
     @property
     def innovation_cov(self) -> np.ndarray | Any:
         """Covariance S of the residual under the nominal model, (M, M)."""
-        return self._cut("innovation_cov")
+        return self._field("innovation_cov")
 
     @property
     def weight(self) -> float | np.ndarray:
         """w, one number or one for each coordinate; 0 where nothing was used."""
-        return self._cut("weight")
+        return self._field("weight")
 
     @property
     def outlier(self) -> bool | np.ndarray | Any:
         """Whether a measurement came and `w² < 1/2`, or is more likely an outlier than not; shaped as `weight`."""
-        value = self._cut("outlier")
+        value = self._field("outlier")
         return value if value is None else value != 0
 
     @property
     def nis(self) -> float | Any:
         """`eᵀ S⁻¹ e` over the coordinates that were measured."""
-        return self._cut("nis")
+        return self._field("nis")
 
     @property
     def log_likelihood(self) -> float | Any:
         """Log density of y under the predictive Gaussian."""
-        return self._cut("log_likelihood")
+        return self._field("log_likelihood")
 
     @property
     def weighted_log_likelihood(self) -> float | Any:
-        """Evidence of generalised Bayes. Not a score to tune by: a weight of zero always costs nothing."""
-        return self._cut("weighted_log_likelihood")
+        """Evidence of generalised Bayes. Not a score to tune by: a measurement of weight zero costs nothing."""
+        return self._field("weighted_log_likelihood")
 
     @property
     def outlier_probability(self) -> float | np.ndarray | None:
-        """Probability of being an outlier, of methods that learn the noise."""
-        return self._cut("outlier_probability")
+        """Probability of being an outlier, of methods that estimate the noise."""
+        return self._field("outlier_probability")
 
     @property
     def inflation(self) -> float | np.ndarray | None:
-        """Factor on the predicted covariance; above 1 where the state was found to have jumped."""
-        return self._cut("inflation")
+        """Factor on the predicted covariance; above 1 where a jump of the state was accepted."""
+        return self._field("inflation")
 
     @property
     def noise_scale(self) -> float | np.ndarray | None:
-        """Size of ordinary noise over R, of methods that learn it."""
-        return self._cut("noise_scale")
+        """Scale factor of R for ordinary noise, of methods that estimate it."""
+        return self._field("noise_scale")
 
     @property
     def dynamics_scale(self) -> float | None:
-        """Factor on Q in the prediction, of methods that learn it."""
-        return self._cut("dynamics_scale")
+        """Scale factor of Q in the prediction, of methods that estimate it."""
+        return self._field("dynamics_scale")
 
-    def _cut(self, name: str) -> Any:
+    def _field(self, name: str) -> Any:
         if name not in self._layout:
             return None
         start, shape = self._layout[name]
         return self._packed[start : start + math.prod(shape)].reshape(shape) if shape else self._packed[start]
 
     def __eq__(self, other: object) -> bool:
-        """Compare all that was reported."""
+        """Compare all fields."""
         return isinstance(other, StepReport) and np.array_equal(self._packed, other._packed, equal_nan=True)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        """Tell the weight and what became of the measurement."""
+        """Summarise the weight and the residual."""
         fields = {name: getattr(self, name) for name in ("weight", "outlier", "residual", "nis")}
         shown = [f"{name}={value}" for name, value in fields.items() if value is not None]
-        return f"Report({', '.join(shown)})"
+        return f"StepReport({', '.join(shown)})"

@@ -1,13 +1,13 @@
-"""How an online filter advances: by native code where that is possible, by XLA otherwise.
+"""Steppers of online filters: they hold the state and advance it, by native code where possible, by XLA otherwise.
 
-A stepper holds the state. Both kinds take a measurement that was checked, and give the report of the step; matrices
-for one step only are put into the model in its place.
+Both kinds take a validated measurement and return the report of the step. Matrices that are given for one step replace
+those of the model in it.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -16,98 +16,152 @@ import numpy as np
 from wolf import native
 from wolf.engine import scan
 from wolf.execution import backend_selection, validate
+from wolf.interfaces import Dtype, Filter
 from wolf.numerics.linalg import few_operations_mode
 from wolf.numerics.packing import Packing
 from wolf.numerics.precision import precision
 from wolf.numerics.pytree import cast
 from wolf.numerics.xla_fusion import one_kernel, refused
-from wolf.online.step_info import Layout, StepReport, StepReportRecorder, lay_out, pack
+from wolf.online.step_info import Layout, StepReport, StepReportRecorder, make_layout, pack
 from wolf.statespace import LinearModel, Model, ParameterModel, StateSpaceModel, time_axes
 
-SAVER = StepReportRecorder()
+RECORDER = StepReportRecorder()
+COV_FIELDS = {"R": "obs_cov", "Q": "dynamics_cov"}  # matrices of a step -> fields of a model of functions
+
+
+class Stepper(Protocol):
+    """What advances the state of an online filter.
+
+    Attributes:
+        call: native step without matrices of its own, `call(table, y, report) -> bool`; None for XLA.
+        table: address of its arguments.
+        report_size: length of the report.
+        layout: of the report.
+    """
+
+    call: Callable[[int, np.ndarray, np.ndarray], bool] | None
+    table: int
+    report_size: int
+    layout: Layout
+
+    @property
+    def state(self) -> Any:
+        """Copy of the state of the filter."""
+
+    def set_state(self, leaves: Sequence[Any]) -> None:
+        """Replace the state by the leaves of another one of the same shapes."""
+
+    def snapshot(self) -> Any:
+        """Copy the state in the stepper's own layout, which costs less than `state`."""
+
+    def restore(self, snapshot: Any) -> None:
+        """Replace the state by a snapshot."""
+
+    def unpack(self, snapshot: Any) -> Any:
+        """Convert a snapshot to a state."""
+
+    def step(self, value: np.ndarray, us: Sequence[np.ndarray], matrices: dict[str, Any]) -> StepReport:
+        """Advance by one measurement, with the matrices given for this step."""
+
+    def step_fast(self, y: np.ndarray, R: Any, H: Any, F: Any, Q: Any) -> StepReport | None:
+        """Advance with matrices of known shapes; None, and nothing done, where they have to be validated."""
 
 
 def make_stepper(
-    backend: str, model: Model, suited: Any, method: Any, key: Any, update_first: bool, dtype: str
-) -> tuple[Any, str]:
-    """Choose how to advance, and say why.
+    backend: str, model: Model, adapted: Any, method: Filter, key: Any, update_first: bool, dtype: Dtype
+) -> tuple[Stepper, str]:
+    """Choose a stepper.
 
     Args:
         backend: "auto", "native" or "xla".
-        model: as the person gave it.
-        suited: the model in the form that suits the method.
+        model: as given by the user.
+        adapted: the model adapted to the method.
         method: a filter.
         key: for methods that draw random numbers.
         update_first: order of a step.
         dtype: precision.
+
+    Returns:
+        The stepper, and "native" or the reason why it is "xla: ...".
     """
     reason = backend_selection.unsupported_reason(backend, model, method, key)
     if reason is None:
         try:
-            return NativeStepper(model, suited, method, update_first, dtype), "native"
+            return NativeStepper(model, adapted, method, update_first, dtype), "native"
         except native.UNSUPPORTED as error:
             reason = str(error)
     if backend == "native":
-        raise ValueError(f'engine="native" cannot run this: {reason}; leave engine= out for XLA')
-    return XlaStepper(model, suited, method, key, update_first, dtype), f"xla: {reason}"
+        raise ValueError(f'backend="native" cannot run this: {reason}; leave backend= out for XLA')
+    return XlaStepper(model, adapted, method, key, update_first, dtype), f"xla: {reason}"
 
 
 class XlaStepper:
-    """Advances by a program of XLA; its arguments are those of `make_stepper`."""
+    """Stepper by a program of XLA; its arguments are those of `make_stepper`."""
 
-    call: Any = None
+    call: Callable[[int, np.ndarray, np.ndarray], bool] | None = None
+    table = report_size = 0
 
-    def __init__(self, model: Model, suited: Any, method: Any, key: Any, update_first: bool, dtype: str):
+    def __init__(self, model: Model, adapted: Any, method: Filter, key: Any, update_first: bool, dtype: Dtype):
         self.model, self.method, self.key, self.update_first, self.dtype = model, method, key, update_first, dtype
+        self.layout: Layout = {}
         with precision(dtype):
-            state = scan.init(cast(suited, dtype), cast(method, dtype), key)
-            leaves, self.structure = jax.tree.flatten(jax.tree.map(np.asarray, state))
-        self.packing = Packing.of(leaves, dtype)
-        self.held = self.packing.pack(leaves, np)
-        self.usual = self._prepare(suited)
+            state = scan.init(cast(adapted, dtype), cast(method, dtype), key)
+            leaves, self._structure = jax.tree.flatten(jax.tree.map(np.asarray, state))
+        self._packing = Packing.of(leaves, dtype)
+        self._packed = self._packing.pack(leaves, np)
+        self._usual = self._prepare(adapted)
 
     @property
     def state(self) -> Any:
-        """State of the filter."""
-        leaves = self.packing.unpack([np.asarray(leaf) for leaf in self.held])
-        return jax.tree.unflatten(self.structure, leaves)
+        """Copy of the state of the filter."""
+        return self.unpack(self._packed)
 
-    def go_on_from(self, leaves: Sequence[Any]) -> None:
-        """Put another state, of the same shape, in the place of this one."""
-        self.held = self.packing.pack([np.asarray(leaf) for leaf in leaves], np)
+    def set_state(self, leaves: Sequence[Any]) -> None:
+        """Replace the state by the leaves of another one of the same shapes."""
+        self._packed = self._packing.pack([np.asarray(leaf) for leaf in leaves], np)
 
     def snapshot(self) -> Any:
-        """Give what `restore` goes back to."""
-        return self.held
+        """Return the packed state, whose arrays are never changed in place."""
+        return self._packed
 
     def restore(self, snapshot: Any) -> None:
-        """Go back to an earlier state."""
-        self.held = snapshot
+        """Replace the state by a snapshot."""
+        self._packed = snapshot
+
+    def unpack(self, snapshot: Any) -> Any:
+        """Convert a snapshot to a state."""
+        leaves = self._packing.unpack([np.asarray(leaf) for leaf in snapshot])
+        return jax.tree.unflatten(self._structure, leaves)
 
     def step(self, value: np.ndarray, us: Sequence[np.ndarray], matrices: dict[str, Any]) -> StepReport:
-        """Take in one measurement, with other matrices for this step if there are any."""
-        usual = self.usual
+        """Advance by one measurement, with the matrices given for this step."""
+        prepared = self._usual
         if matrices:
-            usual = self._prepare(overridden(self.model, self.method, int(self.state.t), self.update_first, matrices))
-        advance, params, layout = usual
+            t = int(self.state.t)
+            prepared = self._prepare(overridden_model(self.model, self.method, t, self.update_first, matrices))
+        advance, params, layout = prepared
         extras = us if self.key is None else [*us, self.key]
         with precision(self.dtype):
-            *self.held, packed = advance(*params, *self.held, value, *extras)
+            *self._packed, packed = advance(*params, *self._packed, value, *extras)
             return StepReport(np.asarray(packed), layout)
 
+    def step_fast(self, y: np.ndarray, R: Any, H: Any, F: Any, Q: Any) -> StepReport | None:
+        """Return None: matrices of a step are always validated."""
+        return None
+
     def _prepare(self, model: Any) -> tuple[Any, tuple, Layout]:
-        """Flatten the model and the method once: walking through them at each step would cost more than the step."""
+        """Flatten the model and the method once: to traverse them at each step would cost more than the step."""
         with precision(self.dtype):
             leaves, structure = jax.tree.flatten((cast(model, self.dtype), cast(self.method, self.dtype)))
             packing = Packing.of(leaves, self.dtype)
             params = tuple(jax.device_put(leaf) for leaf in packing.pack(leaves, np))
-        kind = (structure, packing, self.structure, self.packing)
-        advance, layout = _advance(*kind, self.update_first, self.model.takes_inputs, self.key is not None)
+        kind = (structure, packing, self._structure, self._packing)
+        advance, layout = _compile_step(*kind, self.update_first, self.model.takes_inputs, self.key is not None)
         return advance, params, layout
 
 
 @lru_cache(maxsize=64)
-def _advance(
+def _compile_step(
     structure: Any,
     packing: Packing,
     state_structure: Any,
@@ -115,13 +169,13 @@ def _advance(
     update_first: bool,
     with_inputs: bool,
     with_key: bool,
-) -> tuple[Any, Layout]:
+) -> tuple[Callable[..., tuple], Layout]:
     """Compile one step for this kind of model, method and state; filters of one kind share it.
 
-    Its arguments are flat (parameters, state, y, u, u before, key) and packed: many take longer to hand over.
+    Its arguments are flat (parameters, state, y, u, u before, key) and packed, since to pass many takes longer.
 
     Returns:
-        The step, and where its report has what, which is known once it was traced.
+        The step, and the layout of its report, which is filled when the step is traced.
     """
     layout: Layout = {}
     num_params, num_state = packing.handed, state_packing.handed
@@ -134,128 +188,85 @@ def _advance(
         key = extras[-1] if with_key else None
         with few_operations_mode():
             state, info = scan.step(model, method, state, y, u, key, update_first=update_first, u_before=before)
-        layout.update(lay_out(info))
+        layout.update(make_layout(info))
         return (*state_packing.pack(jax.tree.leaves(state), jnp), pack(info, y.dtype))
 
-    usual, fused = jax.jit(advance), jax.jit(partial(one_kernel, advance))
+    plain, fused = jax.jit(advance), jax.jit(partial(one_kernel, advance))
 
-    def attempt(*flat: Any) -> tuple:
+    def fused_or_plain(*flat: Any) -> tuple:
         try:
             return fused(*flat)
         except jax.errors.JaxRuntimeError as error:
             if not refused(error):
                 raise
-            return usual(*flat)
+            return plain(*flat)
 
-    return attempt, layout
+    return fused_or_plain, layout
 
 
 class NativeStepper:
-    """Advances by native code, in place; its arguments are those of `make_stepper`."""
+    """Stepper by native code, in place; its arguments are those of `make_stepper`."""
 
-    def __init__(self, model: Model, suited: Any, method: Any, update_first: bool, dtype: str):
+    def __init__(self, model: Model, adapted: Any, method: Filter, update_first: bool, dtype: Dtype):
         self.model, self.method, self.update_first = model, method, update_first
         self._inputs = model.B.shape[-1] if isinstance(model, LinearModel) and model.takes_inputs else None
         if model.takes_inputs and self._inputs is None:
-            raise native.UnsupportedModelError("how many inputs a function takes is known only when they come")
-        self._kind = (method, dtype, update_first, self._inputs, SAVER)
-        self._usual = native.SingleStep(suited, *self._kind)
-        self._others: dict[Any, Any] = {}
-        self._quick: dict[tuple, tuple[native.SingleStep, tuple]] = {}
-        self.numbers, self.counts = self._usual.ready.start(1)
-        self._usual.attach(self.numbers, self.counts)
+            raise native.UnsupportedModelError("the number of inputs of a function is known only when they are given")
+        self._settings = (method, dtype, update_first, self._inputs, RECORDER)
+        self._usual = native.SingleStep(adapted, *self._settings)
+        # Code for other matrices by the names of the given fields; with a sensor's functions by these too.
+        self._others: dict[Any, native.SingleStep] = {}
+        # Code for other matrices, and the views to write R, H, F and Q to, by which of them are given.
+        self._fast: dict[tuple[bool, ...], tuple[native.SingleStep, tuple]] = {}
+        self._numbers, self._counts = self._usual.ready.start(1)
+        self._usual.attach(self._numbers, self._counts)
         self._varies = bool(time_axes(model))
         self.layout: Layout = self._usual.ready.code.facts.described
-        self.call, self.table, self.size = self._usual.call, self._usual.address, self._usual.report_size
+        self.call, self.table, self.report_size = self._usual.call, self._usual.address, self._usual.report_size
 
     @property
     def state(self) -> Any:
-        """State of the filter."""
-        return self._usual.ready.code.unpack(self.numbers[0], self.counts[0])
+        """Copy of the state of the filter."""
+        return self.unpack((self._numbers, self._counts))
 
-    def go_on_from(self, leaves: Sequence[Any]) -> None:
-        """Put another state, of the same shape, in the place of this one."""
+    def set_state(self, leaves: Sequence[Any]) -> None:
+        """Replace the state by the leaves of another one of the same shapes."""
         self.restore(self._usual.ready.code.pack([np.asarray(leaf)[None] for leaf in leaves]))
 
     def snapshot(self) -> Any:
-        """Give what `restore` goes back to."""
-        return self.numbers.copy(), self.counts.copy()
+        """Copy the state in the layout of the code."""
+        return self._numbers.copy(), self._counts.copy()
 
     def restore(self, snapshot: Any) -> None:
-        """Go back to an earlier state."""
-        self.numbers[:], self.counts[:] = snapshot
+        """Replace the state by a snapshot."""
+        self._numbers[:], self._counts[:] = snapshot
+
+    def unpack(self, snapshot: Any) -> Any:
+        """Convert a snapshot to a state."""
+        numbers, counts = snapshot
+        return self._usual.ready.code.unpack(numbers[0], counts[0])
 
     def step(self, value: np.ndarray, us: Sequence[np.ndarray], matrices: dict[str, Any]) -> StepReport:
-        """Take in one measurement, with other matrices for this step if there are any."""
-        single = self._with(matrices) if matrices else self._usual
+        """Advance by one measurement, with the matrices given for this step."""
+        single = self._with_matrices(matrices) if matrices else self._usual
         report = np.empty(single.report_size, value.dtype)
         single.advance(np.ascontiguousarray(value), us, report, int(self.state.t) if self._varies else 0)
         return StepReport(report, single.ready.code.facts.described)
 
-    def _with(self, matrices: dict[str, Any]) -> native.SingleStep:
-        """Find the code for a model with other matrices, and put them there.
-
-        The code for given names and shapes is kept. New numbers that are plainly a model's are put into it without
-        ado; all others go through the checks that every model gets.
-        """
-        if "observe" in matrices:
-            return self._with_function(matrices)
-        names = {} if self.model.linear else {"R": "obs_cov", "Q": "dynamics_cov", "dt": "dynamics"}
-        fields = {names.get(name, name): value for name, value in matrices.items()}
-        single = self._others.get(frozenset(fields))
-        if single is not None and single.overwrite(fields) and single.renew():
-            return single
-        t = int(self.state.t) if self._varies else 0
-        model = overridden(self.model, self.method, t, self.update_first, matrices)
-        state = self._usual.ready.code.facts.state
-        single = native.SingleStep(model, *self._kind, general=frozenset(fields), state=state)
-        single.attach(self.numbers, self.counts)
-        if not self._varies:
-            self._others[frozenset(fields)] = single
-        if not self._varies and "dt" not in matrices:
-            slots = tuple(single.fields.get(names.get(name, name)) if name in matrices else None for name in "RHFQ")
-            self._quick[tuple(name in matrices for name in "RHFQ")] = (single, slots)
-        return single
-
-    def _with_function(self, matrices: dict[str, Any]) -> native.SingleStep:
-        """Find the code for a model that is seen through another function, and put the matrices of the step there.
-
-        F is the only leaf of the dynamics then (`_seen_through`), so the place of one is that of the other; so is dt.
-        """
-        names = {"F": "dynamics", "dt": "dynamics", "Q": "dynamics_cov", "R": "obs_cov"}
-        fields = {field: matrices[name] for name, field in names.items() if name in matrices}
-        key = (frozenset(fields), matrices["observe"], matrices["residual"])
-        single = self._others.get(key)
-        if single is not None and single.overwrite(fields) and single.renew():
-            return single
-        t = int(self.state.t) if self._varies else 0
-        model = overridden(self.model, self.method, t, self.update_first, matrices)
-        try:
-            state = self._usual.ready.code.facts.state
-            single = native.SingleStep(model, *self._kind, general=frozenset(fields), state=state)
-        except native.UNSUPPORTED as error:
-            raise ValueError(
-                f'native code cannot run this sensor: {error}; make the filter with engine="xla"'
-            ) from error
-        single.attach(self.numbers, self.counts)
-        if not self._varies:
-            self._others[key] = single
-        return single
-
-    def quick(self, y: np.ndarray, R: Any, H: Any, F: Any, Q: Any) -> StepReport | None:
-        """Take the short way with other matrices for this step, of the shapes of an earlier step's, and plainly sound.
+    def step_fast(self, y: np.ndarray, R: Any, H: Any, F: Any, Q: Any) -> StepReport | None:
+        """Advance with matrices of the shapes of an earlier step, if the native code accepts their values.
 
         Args:
             y: (M,), contiguous, in the precision of the run.
-            R: noise covariance, or None; so are the others.
+            R: noise covariance, or None, like the others.
             H: observation matrix.
             F: dynamics matrix.
-            Q: dynamics noise.
+            Q: dynamics noise covariance.
 
         Returns:
-            The report, or None where the long way has to be taken; nothing has happened then.
+            The report; None, and nothing done, where the matrices have to be validated.
         """
-        found = self._quick.get((R is not None, H is not None, F is not None, Q is not None))
+        found = self._fast.get((R is not None, H is not None, F is not None, Q is not None))
         if found is None:
             return None
         single, slots = found
@@ -268,31 +279,96 @@ class NativeStepper:
         done = single.call(single.address, y, report, single.parameters)
         return StepReport(report, single.ready.code.facts.described) if done else None
 
+    def _with_matrices(self, matrices: dict[str, Any]) -> native.SingleStep:
+        """Find or compile the code for a model with other matrices, and write these into it.
+
+        Code is kept by the names of the given matrices. New values are written into it if it accepts them as those of
+        a model; otherwise the model of the step is validated like any other.
+        """
+        if "observe" in matrices:
+            return self._with_function(matrices)
+        names = {} if self.model.linear else COV_FIELDS | {"dt": "dynamics"}
+        fields = {names.get(name, name): value for name, value in matrices.items()}
+        single = self._reuse(frozenset(fields), fields)
+        if single is not None:
+            return single
+        single = self._compile(matrices, frozenset(fields))
+        if not self._varies:
+            self._others[frozenset(fields)] = single
+        if not self._varies and "dt" not in matrices:
+            slots = tuple(single.fields.get(names.get(name, name)) if name in matrices else None for name in "RHFQ")
+            self._fast[tuple(name in matrices for name in "RHFQ")] = (single, slots)
+        return single
+
+    def _with_function(self, matrices: dict[str, Any]) -> native.SingleStep:
+        """Find or compile the code for a model with another observation function, and write the matrices into it.
+
+        F is the only leaf of the dynamics then (`_with_observation`), so the slot of one is that of the other; so is
+        that of dt.
+        """
+        names = {"F": "dynamics", "dt": "dynamics", "Q": "dynamics_cov", "R": "obs_cov"}
+        fields = {field: matrices[name] for name, field in names.items() if name in matrices}
+        key = (frozenset(fields), matrices["observe"], matrices["residual"])
+        single = self._reuse(key, fields)
+        if single is not None:
+            return single
+        try:
+            single = self._compile(matrices, frozenset(fields))
+        except native.UNSUPPORTED as error:
+            raise ValueError(
+                f'native code does not support this sensor: {error}; make the filter with backend="xla"'
+            ) from error
+        if not self._varies:
+            self._others[key] = single
+        return single
+
+    def _reuse(self, key: Any, fields: dict[str, Any]) -> native.SingleStep | None:
+        """Write values into code that was compiled before; None if there is none, or if it refuses them."""
+        single = self._others.get(key)
+        return single if single is not None and single.overwrite(fields) and single.renew() else None
+
+    def _compile(self, matrices: dict[str, Any], general: frozenset[str]) -> native.SingleStep:
+        t = int(self.state.t) if self._varies else 0
+        model = overridden_model(self.model, self.method, t, self.update_first, matrices)
+        state = self._usual.ready.code.facts.state
+        single = native.SingleStep(model, *self._settings, general=general, state=state)
+        single.attach(self._numbers, self._counts)
+        return single
+
 
 def time_step(model: Model) -> float | None:
-    """Give the time that a step of a model of functions takes; None for one that knows no others.
+    """Return the duration of a step of a model of functions; None if it cannot be changed.
 
-    It is the only number of its dynamics, under the name of dt, as in those of `wolf.models`.
+    It is the only number of the dynamics, in a field dt, as in the functions of `wolf.models`.
     """
-    dynamics = getattr(model, "dynamics", None)
-    known = dataclasses.is_dataclass(dynamics) and hasattr(dynamics, "dt") and len(jax.tree.leaves(dynamics)) == 1
-    return float(dynamics.dt) if known else None  # type: ignore[union-attr]
+    dynamics: Any = model.dynamics if isinstance(model, StateSpaceModel) else None
+    if not dataclasses.is_dataclass(dynamics) or len(jax.tree.leaves(dynamics)) != 1:
+        return None
+    values = {field.name: getattr(dynamics, field.name) for field in dataclasses.fields(dynamics)}
+    return float(values["dt"]) if "dt" in values else None
 
 
-def overridden(model: Model, method: Any, t: int, update_first: bool, matrices: dict[str, Any]) -> Any:
-    """Make the model of one step, with other matrices, in the form that suits the method."""
+def overridden_model(model: Model, method: Filter, t: int, update_first: bool, matrices: dict[str, Any]) -> Any:
+    """Make the model of one step, with other matrices, adapted to the method."""
     changed = override(model, t, update_first, matrices)
     validate.resolve_method(method, changed)
     return validate.adapt_model(changed, method, 0)
 
 
 def override(model: Model, t: int, update_first: bool, matrices: dict[str, Any]) -> Model:
-    """Copy a model with other matrices at one step, checked like a model of its own."""
+    """Copy a model with other matrices at one step, validated like any model.
+
+    Args:
+        model: as given by the user.
+        t: number of the step.
+        update_first: order of a step.
+        matrices: by the names of `Online.step` (F, H, Q, R, dt), or "observe" and "residual" of a sensor.
+    """
     if isinstance(model, ParameterModel):
         return model.override(matrices)
     if "observe" in matrices:
-        return _seen_through(model, t, update_first, matrices)
-    names = {} if model.linear else {"R": "obs_cov", "Q": "dynamics_cov"}
+        return _with_observation(model, t, update_first, matrices)
+    names = {} if model.linear else COV_FIELDS
     if "dt" in matrices:
         moving: Any = model
         model = dataclasses.replace(moving, dynamics=dataclasses.replace(moving.dynamics, dt=matrices["dt"]))
@@ -304,22 +380,22 @@ def override(model: Model, t: int, update_first: bool, matrices: dict[str, Any])
         )
     fields = {field.name: getattr(model, field.name) for field in dataclasses.fields(model)}
     for name in time_axes(model):
-        # What leads to this step is that of the step before, if the first measurement came without one.
+        # With update_first the first measurement has no transition before it, so those of step t have index t - 1.
         lead = update_first and name in ("F", "Q", "B", "dynamics_cov")
         fields[name] = fields[name][max(t - 1, 0) if lead else t]
     return type(model)(**(fields | {names.get(name, name): value for name, value in matrices.items()}))
 
 
-def _seen_through(model: Model, t: int, update_first: bool, matrices: dict[str, Any]) -> Model:
+def _with_observation(model: Model, t: int, update_first: bool, matrices: dict[str, Any]) -> Model:
     """Copy a model with another observation function at one step."""
     new = {name: matrices[name] for name in ("observe", "residual")} | {"obs_cov": matrices["R"]}
-    moved = {name: value for name, value in matrices.items() if name in ("F", "Q", "dt")}
+    transition = {name: value for name, value in matrices.items() if name in ("F", "Q", "dt")}
     if isinstance(model, LinearModel):
         if model.takes_inputs:
             raise ValueError("a sensor with a function does not go with a linear model that takes inputs")
-        plain: Any = override(model, t, update_first, moved)
-        dynamics = None if plain.F is None else jax.tree_util.Partial(jnp.matmul, plain.F)
-        return StateSpaceModel(dynamics, dynamics_cov=plain.Q, prior=plain.prior, **new)
-    if not isinstance(model, StateSpaceModel) or "F" in moved:
+        linear: Any = override(model, t, update_first, transition)
+        dynamics = None if linear.F is None else jax.tree_util.Partial(jnp.matmul, linear.F)
+        return StateSpaceModel(dynamics, dynamics_cov=linear.Q, prior=linear.prior, **new)
+    if not isinstance(model, StateSpaceModel) or "F" in transition:
         raise ValueError(f"a sensor with a function goes with a LinearModel or a StateSpaceModel; got {model!r}")
-    return dataclasses.replace(override(model, t, update_first, moved), **new)
+    return dataclasses.replace(override(model, t, update_first, transition), **new)

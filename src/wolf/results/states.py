@@ -15,7 +15,7 @@ from wolf.runtime import checkpoints
 
 FORMAT = "wolf-states"
 FORMAT_VERSION = 2  # of 0.2: filters of 0.1 remember less
-HEADER = ("dtype", "update_first", "method", "fingerprints", "python")
+HEADER = ("update_first", *checkpoints.HEADER_FIELDS)
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -67,14 +67,8 @@ class States:
 
     def to_bytes(self) -> bytes:
         """Lay all states out as bytes: one header, then numbers; never code."""
-        header = {
-            "format": FORMAT,
-            "version": FORMAT_VERSION,
-            "wolf": validate.package_version(),
-            "dtype": self.dtype,
-            "update_first": self.update_first,
-            "method": to_dict(self.method),
-        } | checkpoints.identity(self.model, self.method)
+        settings = {"dtype": self.dtype, "update_first": self.update_first, "method": to_dict(self.method)}
+        header = checkpoints.make_header(FORMAT, FORMAT_VERSION, self.model, self.method, settings)
         arrays = {f"state_{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(self.final))}
         if self.u_before is not None:
             arrays["u_before"] = self.u_before
@@ -98,7 +92,7 @@ class States:
         first = models[0] if models else model
         method = validate.resolve_method(from_dict(header["method"]) if method is None else method, first)
         given = model if models is None else models
-        checkpoints.check_identity("data", header, given, method)
+        checkpoints.check_header("data", header, given, method)
         structure, shapes = expected(validate.adapt_model(first, method, 0), method, header["dtype"])
         leaves = [arrays.get(f"state_{i}") for i in range(structure.num_leaves)]
         if any(leaf is None or leaf.shape[1:] != shape for leaf, shape in zip(leaves, shapes, strict=True)):
@@ -133,7 +127,8 @@ def begin_at(state: Any, like: States, built: tuple[Any, Any], ys: np.ndarray, u
         how = f"update_first={given.update_first}, dtype={given.dtype!r}"
         raise ValueError(f"state is of a run with {how}; go on with the same")
     if given.model is not like.model or given.method is not like.method:
-        checkpoints.check_identity("state", checkpoints.identity(given.model, given.method), like.model, like.method)
+        header = checkpoints.make_header(FORMAT, FORMAT_VERSION, given.model, given.method, {})
+        checkpoints.check_header("state", header, like.model, like.method)
     (structure, shapes), (leaves, found) = built, jax.tree.flatten(given.final)
     if found != structure or [np.shape(leaf) for leaf in leaves] != [(len(ys), *shape) for shape in shapes]:
         wanted = f"{len(ys)} states of this model and method, as out.states of wolf.filter_many with as many series"

@@ -17,6 +17,7 @@ from wolf.runtime import signals
 from wolf.runtime.hashing import fingerprint
 
 ZIP = b"PK\x03\x04"  # how an .npz file begins, as every zip file that is not empty
+HEADER_FIELDS = ("dtype", "fingerprints", "method", "python")  # what the header of every saved filter has
 
 
 def write(path: Path, header: dict[str, Any], arrays: dict[str, Any]) -> None:
@@ -35,20 +36,44 @@ def pack(header: dict[str, Any], arrays: dict[str, Any]) -> memoryview:
     return buffer.getbuffer()
 
 
-def identity(model: Any, method: Any) -> dict[str, Any]:
-    """Tell models and methods apart in a header: by all that they hold, and without the code of their functions."""
-    things = {"model": model, "method": method}
-    both = {name: {"names": fingerprint(each, code=False), "all": fingerprint(each)} for name, each in things.items()}
-    return {"fingerprints": both, "python": list(sys.version_info[:2])}
+def make_header(kind: str, version: int, model: Any, method: Any, settings: dict[str, Any]) -> dict[str, Any]:
+    """Describe a checkpoint: its format, the fingerprints of model and method, and the settings of the filter.
+
+    Args:
+        kind: name of the format.
+        version: of the format.
+        model: that was run; only its fingerprint is written.
+        method: likewise.
+        settings: JSON values that a filter is made from, such as "dtype".
+    """
+    import wolf  # for its version only; every other import of this module points down
+
+    described = {"format": kind, "version": version, "wolf": wolf.__version__, "python": list(sys.version_info[:2])}
+    return described | settings | {"fingerprints": _fingerprints(model, method)}
 
 
-def check_identity(where: Any, header: dict[str, Any], model: Any, method: Any) -> None:
-    """Refuse what was made with another model or method; another Python has other code for the same function."""
-    mine = identity(model, method)
-    kind = "all" if header["python"] == mine["python"] else "names"
-    for name, prints in mine["fingerprints"].items():
+def check_header(where: Any, header: dict[str, Any], model: Any, method: Any) -> None:
+    """Refuse a checkpoint of another model or method.
+
+    Functions are compared by their code. Where the checkpoint was written by another version of Python, which compiles
+    the same function to other code, they are compared by their names.
+
+    Args:
+        where: the path or the argument that the header was read from.
+        header: from `make_header`.
+        model: to go on with.
+        method: likewise.
+    """
+    kind = "all" if header["python"] == list(sys.version_info[:2]) else "names"
+    for name, prints in _fingerprints(model, method).items():
         if prints[kind] != header["fingerprints"][name][kind]:
             raise ValueError(f"{where} was saved with another {name}; load it with the {name} that it was made with")
+
+
+def _fingerprints(model: Any, method: Any) -> dict[str, dict[str, str]]:
+    """Hash model and method twice: with the code of their functions, and with the names of these only."""
+    parts = {"model": model, "method": method}
+    return {name: {"names": fingerprint(each, code=False), "all": fingerprint(each)} for name, each in parts.items()}
 
 
 @contextmanager

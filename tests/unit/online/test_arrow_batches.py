@@ -123,7 +123,7 @@ def test_states_of_something_else_are_refused():
         ({"time": "note"}, "times are numbers or time stamps"),
         ({"reader": 5}, "must give Arrow record batches; got 5"),
         ({"reader": iter([])}, "must give Arrow record batches; got None first"),
-        ({"model": wolf.Bank(LEVEL), "method": "KF"}, "a bank has its method"),
+        ({"model": wolf.Bank(LEVEL), "method": "KF"}, "a bank has a method already"),
     ],
 )
 def test_what_cannot_be_filtered_is_explained(options, words):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import wolf
 from wolf.online.bank.key_index import KeyIndex
-from wolf.online.bank.text_index import TextTable, fit, suits
+from wolf.online.bank.text_index import TextTable, can_be_tabulated, is_short_text
 
 pytest.importorskip("llvmlite")
 TRACK = wolf.models.constant_velocity(dims=2, dt=1.0, dynamics_var=0.1, obs_var=10.0)
@@ -255,35 +255,35 @@ STEPS = st.lists(
 @given(STEPS)
 def test_a_directory_finds_what_a_dictionary_finds(steps):
     """Also lists and arrays that are the last ones, after keys were dropped and came back in other rows."""
-    held, plain = KeyIndex(), {}
+    index, plain = KeyIndex(), {}
     for i, (drops, keys, as_array) in enumerate(steps):
         if drops:
             for key in keys:
-                assert (held.drop(key) if key in held else None) == plain.pop(key, None)
+                assert (index.remove(key) if key in index else None) == plain.pop(key, None)
         else:
             fresh = [key for key in keys if key not in plain]
             rows = [10 * i + k for k in range(len(fresh))]
-            held.put(fresh, rows)
+            index.add(fresh, rows)
             plain |= dict(zip(fresh, rows, strict=True))
         one_kind = len(set(map(type, keys))) == 1
         asked = np.array(keys) if as_array and one_kind else np.array(keys, object) if as_array else keys
         for _ in range(2):
-            found = held.find(asked)
+            found = index.try_find(asked)
             if found is not None:
                 assert found.tolist() == [plain[key] for key in keys]
         if all(key in plain for key in keys):
-            assert held.look_up(keys).tolist() == [plain[key] for key in keys]
+            assert index.find(keys).tolist() == [plain[key] for key in keys]
 
 
 def test_what_equals_no_text_is_not_found_among_text():
-    held = KeyIndex()
-    held.put(["a", "1"], [0, 1])
-    assert held.find(["a", 1]) is None
-    assert held.find([]) is None
-    assert held.find([["a"], "1"]) is None
-    assert held.find([np.zeros(2), "1"]) is None
-    assert held.find(np.array([["a", "1"]])) is None
-    assert held.find(np.array(["1", "a"])).tolist() == [1, 0]
+    index = KeyIndex()
+    index.add(["a", "1"], [0, 1])
+    assert index.try_find(["a", 1]) is None
+    assert index.try_find([]) is None
+    assert index.try_find([["a"], "1"]) is None
+    assert index.try_find([np.zeros(2), "1"]) is None
+    assert index.try_find(np.array([["a", "1"]])) is None
+    assert index.try_find(np.array(["1", "a"])).tolist() == [1, 0]
 
 
 @given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=9), unique=True))
@@ -301,10 +301,10 @@ def test_a_table_of_text_finds_keys_of_any_letters_and_widths_and_no_others(name
 
 
 def test_what_an_array_cannot_hold_is_not_for_a_table():
-    assert fit(["a", "b"])
-    assert not any(map(fit, ([], ["a", 1], ["a\0", "a"], ["a" * 65])))
-    assert not suits(np.array(["a" * 65]))
-    held = KeyIndex()
-    held.put(["a\0", "a"], [0, 1])
+    assert can_be_tabulated(["a", "b"])
+    assert not any(map(can_be_tabulated, ([], ["a", 1], ["a\0", "a"], ["a" * 65])))
+    assert not is_short_text(np.array(["a" * 65]))
+    index = KeyIndex()
+    index.add(["a\0", "a"], [0, 1])
     for _ in range(3):
-        assert held.find(np.array(["a", "a"])).tolist() == [1, 1]
+        assert index.try_find(np.array(["a", "a"])).tolist() == [1, 1]

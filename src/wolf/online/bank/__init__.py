@@ -1,1 +1,1 @@
-"""Many online filters, one for each key."""
+"""A bank of online filters, one for each key."""

@@ -1,6 +1,6 @@
-"""Arrow batches through a bank: what Spark, DuckDB, polars and files hand over, in pieces of any size."""
+"""Arrow record batches of many keys through a bank, from files, Spark, DuckDB or polars."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -14,7 +14,7 @@ from wolf.online.bank.key_index import EncodedKeys
 from wolf.online.bank.step import BankStep
 from wolf.statespace import Model
 
-TEXTS = ("string", "large_string", "string_view")
+TEXT_TYPES = ("string", "large_string", "string_view")
 
 
 def filter_batches(
@@ -28,24 +28,24 @@ def filter_batches(
     step: float = 1.0,
     level: float = 0.95,
 ) -> Any:
-    """Filter rows of many keys, batch by batch, as they are asked for.
+    """Filter rows of many keys lazily, batch by batch.
 
-    How rows are cut into batches changes nothing: each key is a filter of its own, which goes on from batch to batch.
+    The division into batches does not matter: each key has a filter of its own, which continues from batch to batch.
 
     Args:
         reader: a `pyarrow.RecordBatchReader`, a table or a frame (anything with `__arrow_c_stream__`), or an iterator
             of record batches.
-        model: fixed in time; or a `wolf.Bank`, whose filters go on.
+        model: fixed in time; or a `wolf.Bank`, whose filters continue.
         method: as in `wolf.filter`.
-        key: name of the column that says whose a row is, of text or integers.
-        values: name of the column that is filtered, or names; null is missing.
-        time: name of the column of times: numbers, or time stamps, which count as seconds. As they come without it.
-        step: length of a step of the model, in the unit of the times.
-        level: probability of the intervals.
+        key: name of the column of keys, text or integers.
+        values: name of the column to filter, or names, one for each coordinate; null is missing.
+        time: name of the column of times: numbers, or time stamps (in seconds). Without it rows are used in order.
+        step: duration of a step of the model, in the unit of the times.
+        level: nominal coverage of the intervals.
 
     Returns:
         A `pyarrow.RecordBatchReader` of the same rows with mean, lower, upper, weight and outlier; null in rows that
-        were not used, because they came late or twice.
+        were not used because they are late or repeated.
 
     Example:
         >>> import pyarrow, wolf
@@ -59,13 +59,13 @@ def filter_batches(
 
     bank = model if isinstance(model, Bank) else Bank(model, method)
     if bank is model and method is not None:
-        raise ValueError("a bank has its method; leave method= out")
+        raise ValueError("a bank has a method already; leave method= out")
     names = (values,) if isinstance(values, str) else tuple(values)
     validation.positive_number("step", step)
-    reach = deviations(validation.confidence_level(level))
+    half_width = deviations(validation.confidence_level(level))
     schema, batches = _open(reader)
     check_columns(schema, bank, key, names, time)
-    added = name_results(bank.step([], np.empty((0, len(names)))), names, reach, set(schema.names))
+    added = name_results(bank.step([], np.empty((0, len(names)))), names, half_width, set(schema.names))
     for title, array in added.items():
         schema = schema.append(pyarrow.field(title, pyarrow.from_numpy_dtype(array.dtype)))
 
@@ -74,25 +74,25 @@ def filter_batches(
             ys = np.column_stack([_floats(batch.column(name)) for name in names])
             times = None if time is None else read_times(batch.column(time), time) / step
             stepped = bank.step(_keys(batch.column(key), key), ys, times)
-            results = name_results(stepped, names, reach, set(batch.schema.names))
+            results = name_results(stepped, names, half_width, set(batch.schema.names))
             arrays = [pyarrow.array(array, mask=~stepped.used) for array in results.values()]
             yield pyarrow.record_batch([*batch.columns, *arrays], schema=schema)
 
     return pyarrow.RecordBatchReader.from_batches(schema, run())
 
 
-def name_results(stepped: BankStep, values: Sequence[str], reach: float, taken: set[str]) -> dict[str, np.ndarray]:
-    """Name what rows came to, as columns of a table.
+def name_results(stepped: BankStep, values: Sequence[str], half_width: float, taken: set[str]) -> dict[str, np.ndarray]:
+    """Convert the results of a batch to named columns.
 
     Args:
         stepped: from a bank.
-        values: names of what was measured; results of several carry them.
-        reach: half of an interval, in deviations.
-        taken: names that are there already.
+        values: names of the measured coordinates; prefixes of the columns if there are several.
+        half_width: of the intervals, in standard deviations.
+        taken: names of existing columns; a result of the same name gets the prefix "wolf_".
     """
     results: dict[str, np.ndarray] = {}
     if stepped.signal is not None and stepped.signal_variances is not None:
-        half = reach * np.sqrt(stepped.signal_variances)
+        half = half_width * np.sqrt(stepped.signal_variances)
         ends = {"mean": stepped.signal, "lower": stepped.signal - half, "upper": stepped.signal + half}
         for j, name in enumerate(values):
             results |= {f"{name}_{kind}" if len(values) > 1 else kind: each[:, j] for kind, each in ends.items()}
@@ -109,12 +109,12 @@ def name_results(stepped: BankStep, values: Sequence[str], reach: float, taken: 
 
 
 def _open(reader: Any) -> tuple[Any, Iterable[Any]]:
-    """Find the schema and the batches of whatever was given."""
+    """Return the schema and the batches of any Arrow source."""
     import pyarrow
 
     if isinstance(reader, pyarrow.RecordBatch):
         return reader.schema, [reader]
-    if hasattr(reader, "__arrow_c_stream__"):
+    if hasattr(reader, "__arrow_c_stream__"):  # the protocol by which any library hands over Arrow data
         opened = pyarrow.RecordBatchReader.from_stream(reader)
         return opened.schema, opened
     if not isinstance(reader, Iterable) or isinstance(reader, str | bytes | dict):
@@ -127,28 +127,27 @@ def _open(reader: Any) -> tuple[Any, Iterable[Any]]:
 
 
 def check_columns(schema: Any, bank: Bank, key: str, names: tuple[str, ...], time: str | None) -> None:
-    """Refuse columns that are not there, or hold something else."""
+    """Refuse columns that are absent or of the wrong type."""
     from pyarrow import types
 
-    asked = [key, *names, *([] if time is None else [time])]
-    for name in asked:
+    for name in [key, *names, *([] if time is None else [time])]:
         if name not in schema.names:
             raise ValueError(f"there is no column {name!r}; there are {', '.join(map(repr, schema.names))}")
     if len(names) != bank.model.obs_dim:
         raise ValueError(f"the model measures {bank.model.obs_dim}; values names {len(names)} columns")
 
-    def refuse(name: str, wanted: str, *tests: Any) -> None:
-        held = schema.field(name).type
-        held = held.value_type if types.is_dictionary(held) else held
-        if not any(test(held) for test in tests):
-            raise ValueError(f"{wanted}; {name!r} holds {held}")
+    def check_type(name: str, expected: str, *tests: Callable[[Any], bool]) -> None:
+        found = schema.field(name).type
+        found = found.value_type if types.is_dictionary(found) else found
+        if not any(test(found) for test in tests):
+            raise ValueError(f"{expected}; {name!r} holds {found}")
 
     numbers = types.is_floating, types.is_integer
-    refuse(key, "keys are text or integers", lambda held: str(held) in TEXTS, types.is_integer)
+    check_type(key, "keys are text or integers", lambda found: str(found) in TEXT_TYPES, types.is_integer)
     for name in names:
-        refuse(name, "values are numbers", *numbers, types.is_decimal)
+        check_type(name, "values are numbers", *numbers, types.is_decimal)
     if time is not None:
-        refuse(time, "times are numbers or time stamps", *numbers, types.is_timestamp, types.is_date)
+        check_type(time, "times are numbers or time stamps", *numbers, types.is_timestamp, types.is_date)
 
 
 def _floats(column: Any) -> np.ndarray:
@@ -158,13 +157,13 @@ def _floats(column: Any) -> np.ndarray:
 
 
 def _keys(column: Any, name: str) -> np.ndarray | EncodedKeys:
-    """Read the keys of rows; text as few names and many numbers, since each name is looked up in Python."""
+    """Read the keys of rows, text in dictionary encoding, since each distinct name is looked up in Python."""
     from pyarrow import types
 
     if types.is_dictionary(column.type):
-        column = column.dictionary_decode()  # its dictionary may have names that no row has
+        column = column.dictionary_decode()  # its dictionary may have names of no row
     if column.null_count:
-        raise ValueError(f"a row has no key: {name!r} holds a null; fill it, or leave such rows out")
+        raise ValueError(f"a row has no key: {name!r} holds a null; fill it, or drop such rows")
     if types.is_integer(column.type):
         return np.asarray(column)
     coded = column.dictionary_encode()
@@ -172,11 +171,11 @@ def _keys(column: Any, name: str) -> np.ndarray | EncodedKeys:
 
 
 def read_times(column: Any, name: str) -> np.ndarray:
-    """Read numbers, or seconds since 1970."""
+    """Convert a column of numbers or time stamps to numbers, time stamps to seconds since 1970."""
     import pyarrow
 
     if column.null_count:
-        raise ValueError(f"a row has no time: {name!r} holds a null; fill it, or leave such rows out")
+        raise ValueError(f"a row has no time: {name!r} holds a null; fill it, or drop such rows")
     if pyarrow.types.is_timestamp(column.type) or pyarrow.types.is_date(column.type):
         return np.asarray(column.cast(pyarrow.timestamp("ns")).cast(pyarrow.int64())) / 1e9
     return _floats(column)

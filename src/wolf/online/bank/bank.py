@@ -1,10 +1,11 @@
-"""Many filters at once, one for each key: states in one matrix, a batch of measurements in one call."""
+"""Filters of one model and method for many keys, with all states in one table and a batch of rows in one call."""
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from threading import RLock
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -23,16 +24,34 @@ from wolf.runtime import checkpoints
 from wolf.statespace import Model, time_axes
 
 
+class BankStates(NamedTuple):
+    """Copied states of some keys, one in each row.
+
+    Attributes:
+        numbers: floating-point entries.
+        counts: integer entries.
+        times: of the last rows.
+    """
+
+    numbers: np.ndarray
+    counts: np.ndarray
+    times: np.ndarray
+
+
 class Bank:
     """Filters of one kind for many keys: sensors, vehicles, customers.
 
-    A key that was not seen before starts at the model's prior. Rows of one key are taken in the order of their times,
-    or as they come; a batch gives the same bits as its rows one by one, in any order between keys.
+    The filter of a new key starts at the model's prior. Rows of one key are used in the order of their times, or as
+    given; a batch has the same bits as its rows one by one, in any order between keys.
 
     Args:
         model: one for all keys, fixed in time.
-        method: as in `wolf.filter`, one that native code can run.
+        method: as in `wolf.filter`, one that native code supports.
         dtype: "float64" or "float32".
+
+    Attributes:
+        late: number of rows that were older than the last row of their key, and not used.
+        repeated: number of rows at the time of the last row of their key, and not used.
 
     Example:
         >>> import wolf
@@ -45,21 +64,20 @@ class Bank:
     def __init__(self, model: Model, method: str | Filter | None = None, *, dtype: Dtype = "float64"):
         self.model, self.dtype = model, dtype
         self.method = validate.resolve_method(method, model)
-        suited = validate.adapt_model(model, self.method, 0)
+        adapted = validate.adapt_model(model, self.method, 0)
         validate.check_options(dtype, "all")
         if time_axes(model):
-            raise ValueError("a bank takes models that are fixed in time; tell the times of measurements by times=")
+            raise ValueError("a bank takes models that are fixed in time; pass the times of measurements as times=")
         if model.takes_inputs:
             raise ValueError("a bank takes models without inputs")
         reason = backend_selection.unsupported_reason("native", model, self.method, None)
         if reason is not None:
             raise ValueError(
-                f"a bank runs by native code, which is not for this filter: {reason}; use wolf.filter_many"
+                f"a bank needs native code, which does not support this filter: {reason}; use wolf.filter_many"
             )
-        self._kind = (model, self.method, dtype)
-        self._lock, self._advancer = RLock(), BankStepper(suited, self.method, dtype)
-        self._code = self._advancer.ready(False, False).code
-        self._held = StateTable(self._advancer.ready(False, False).start)
+        self._lock, self._stepper = RLock(), BankStepper(adapted, self.method, dtype)
+        program = self._stepper.program(False, False)
+        self._code, self._states = program.code, StateTable(program.start)
         self.late = 0
         self.repeated = 0
 
@@ -71,87 +89,87 @@ class Bank:
         *,
         R: ArrayLike | None = None,
     ) -> BankStep:
-        """Take in a batch of measurements.
+        """Filter a batch of measurements.
 
         Args:
-            keys: whose each row is: text or integers, (n,).
-            ys: (n, M), or (n,) if one thing is measured; NaN is missing.
-            times: of each row, (n,), numbers in the unit of the model's steps or time stamps (then in seconds). Each
-                step then takes the time since the row before it of its key; the first one of a key is at the prior.
-                A row that is older than its key's last one is late, one of the same time came twice: neither is used.
+            keys: of the rows: text or integers, (n,).
+            ys: (n, M), or (n,) if one coordinate is measured; NaN is missing.
+            times: of the rows, (n,), numbers in the unit of the model's steps or time stamps (then in seconds). Each
+                step then spans the time since the previous row of its key; the first row of a key is at the prior. A
+                row older than the last row of its key is late, one of the same time is repeated: neither is used.
             R: noise covariance of each row, (n, M, M), or (n, M) variances.
 
         Returns:
-            What each row came to. A batch that is refused changes nothing.
+            Results of each row. A batch that is refused changes nothing.
         """
         listed = keys.names if isinstance(keys, key_index.EncodedKeys) else keys
-        drops, found = self._held.rows.drops, self._held.rows.find(listed)
-        names = None if found is not None else key_index.names(listed)
-        size = len(keys)
+        index, size = self._states.index, len(keys)
+        removals, found = index.removals, index.try_find(listed)
+        names = None if found is not None else key_index.key_list(listed)
         values = validation.measurements(ys, self.model.obs_dim) if size else np.empty((0, self.model.obs_dim))
         if len(values) != size:
             raise ValueError(f"keys and ys must have as many rows; got {size} and {len(values)}")
-        noise = None if R is None else keyed_rows.covariances(R, size, self.model.obs_dim)
-        when = None if times is None else keyed_rows.read_times(times, size, self.model)
+        noise = None if R is None else keyed_rows.read_covariances(R, size, self.model.obs_dim)
+        clock = None if times is None else keyed_rows.read_times(times, size, self.model)
         with self._lock:
-            self._advancer.ready(when is not None, noise is not None)  # what it cannot do is refused here
-            rows = found if self._held.rows.drops == drops else None  # else another thread has dropped a key
+            self._stepper.program(clock is not None, noise is not None)  # raises, before keys are added
+            rows = found if index.removals == removals else None  # else another thread has removed a key
             if rows is None:
-                rows = self._held.find(key_index.names(listed) if names is None else names)
+                rows = self._states.find_or_add(key_index.key_list(listed) if names is None else names)
             rows = rows[keys.codes] if isinstance(keys, key_index.EncodedKeys) else rows
             if times is None and R is None and keyed_rows.all_different(rows):
-                return self._advancer.advance_each(self._held, rows, values)
-            stepped, verdict = self._advancer.advance(self._held, rows, values.astype(self.dtype), when, noise)
-            self.late += int(np.sum(verdict == keyed_rows.LATE))
-            self.repeated += int(np.sum(verdict == keyed_rows.TWICE))
+                return self._stepper.advance_each(self._states, rows, values)
+            stepped, status = self._stepper.advance(self._states, rows, values.astype(self.dtype), clock, noise)
+            self.late += int(np.sum(status == keyed_rows.LATE))
+            self.repeated += int(np.sum(status == keyed_rows.REPEATED))
             return stepped
 
     def __len__(self) -> int:
-        """Count the keys."""
-        return len(self._held.rows)
+        """Return the number of keys."""
+        return len(self._states.index)
 
     def __contains__(self, key: Hashable) -> bool:
-        """Say whether a key was seen."""
-        return key in self._held.rows
+        """Return whether a key is in the bank."""
+        return key in self._states.index
 
     def __iter__(self) -> Iterator[Hashable]:
-        """Go through the keys."""
-        return iter(list(self._held.rows))
+        """Iterate over the keys."""
+        return iter(list(self._states.index))
 
     def __getitem__(self, key: Hashable) -> BankEntry:
-        """Give what is known about one key."""
+        """Return a copy of the filter of one key."""
         with self._lock:
-            held, row = self._held, self._held.row(key)
-            state = self._code.unpack(held.numbers[row].copy(), held.counts[row].copy())
-            return BankEntry(state, float(held.times[row]), self.method)
+            states, row = self._states, self._states.row(key)
+            state = self._code.unpack(states.numbers[row], states.counts[row])
+            return BankEntry(state, float(states.times[row]), self.method)
 
     def forget(self, keys: Iterable[Hashable]) -> None:
-        """Drop keys; one that comes again starts at the prior.
+        """Remove keys; one that comes again starts at the prior.
 
         Args:
-            keys: those to drop; unknown ones are passed over.
+            keys: to remove; unknown ones are ignored.
         """
         with self._lock:
-            self._held.drop(keys)
+            self._states.remove(keys)
 
     def forget_before(self, time: Any) -> int:
-        """Drop keys that were last heard of before a time.
+        """Remove keys whose last row is older than a time.
 
         Args:
             time: as in `step`.
 
         Returns:
-            How many were dropped.
+            Number of keys removed.
         """
         limit = keyed_rows.read_times([time], 1, self.model)[0]
         with self._lock:
-            idle = [key for key, row in self._held.rows.items() if self._held.times[row] < limit]
+            idle = [key for key, row in self._states.index.items() if self._states.times[row] < limit]
             self.forget(idle)
         return len(idle)
 
     @classmethod
     def from_filtered(cls, out: Filtered, keys: Sequence[Hashable]) -> "Bank":
-        """Go on where filtered series ended.
+        """Make a bank that continues filtered series.
 
         Args:
             out: from `wolf.filter_many` with one model for all, or from `wolf.filter` for one key.
@@ -161,7 +179,7 @@ class Bank:
 
     @classmethod
     def from_states(cls, states: States, keys: Sequence[Hashable]) -> "Bank":
-        """Give states of many series a key each, and go on from there.
+        """Make a bank from the states of many series, one key each.
 
         Args:
             states: as `out.states` of `wolf.filter_many` with one model for all.
@@ -169,96 +187,105 @@ class Bank:
         """
         if isinstance(states.model, tuple):
             raise ValueError("a bank has one model for all keys; these series have one each")
-        names, series = key_index.names(keys), len(states)
+        names, series = key_index.key_list(keys), len(states)
         if len(names) != series or len(set(names)) != series:
             raise ValueError(f"give one key for each series, all different: got {len(names)} keys, {series} series")
         bank = cls(states.model, states.method, dtype=states.dtype)
         leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(states.final)]
-        bank._held.add(names, *bank._code.pack(leaves), np.full(series, np.nan))
+        bank._states.add(names, *bank._code.pack(leaves), np.full(series, np.nan))
         return bank
 
     def states(self, keys: Sequence[Hashable]) -> States:
-        """Give the states of keys as `wolf.filter_many(state=)` takes them; times are not part of them.
+        """Return the states of keys as `wolf.filter_many(state=)` takes them; times are not part of them.
 
         Args:
-            keys: that were seen.
+            keys: in the bank.
         """
         with self._lock:
-            rows = [self._held.row(key) for key in key_index.names(keys)]
-            final = self._code.unpack(self._held.numbers[rows], self._held.counts[rows])
+            rows = [self._states.row(key) for key in key_index.key_list(keys)]
+            final = self._code.unpack(self._states.numbers[rows], self._states.counts[rows])
         return States(final, self.model, self.method, self.dtype)
 
     def dump(self, key: Hashable) -> bytes:
-        """Give the state of one key as bytes, for a store of your own.
+        """Encode the state of one key as bytes, for a store of your own.
 
         Args:
-            key: that was seen.
+            key: in the bank.
         """
         with self._lock:
-            return serialization.stamp(*self._kind) + self._held.to_bytes(key)
+            return self._prefix + self._states.to_bytes(key)
 
     def restore(self, key: Hashable, state: bytes) -> None:
-        """Put back what `dump` gave, of this bank or of another one of the same model and method.
+        """Replace the state of one key by one that `dump` encoded, in this bank or one of the same model and method.
 
         Args:
-            key: that gets the state.
+            key: new or in the bank.
             state: from `dump`.
         """
-        stamp = serialization.stamp(*self._kind)
         with self._lock:
-            if not state.startswith(stamp) or len(state) != len(stamp) + self._held.size:
+            size = len(self._prefix) + self._states.bytes_per_state
+            if not state.startswith(self._prefix) or len(state) != size:
                 raise ValueError("these bytes are the state of another model, method or version")
-            self._held.from_bytes(key, state[len(stamp) :])
+            self._states.from_bytes(key, state[len(self._prefix) :])
+
+    @cached_property
+    def _prefix(self) -> bytes:
+        return serialization.make_prefix(self.model, self.method, self.dtype)
+
+    @cached_property
+    def _header(self) -> dict[str, Any]:
+        return serialization.make_header(self.model, self.method, self.dtype)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write all states to one file, whole or not at all: a crash leaves the old file.
+        """Write all states to one file, atomically: after a crash the old file is intact.
 
         Args:
             path: of an `.npz` file; it holds numbers and text, never code.
         """
         validation.path("path", path)
         with self._lock:
-            keys, arrays = self._held.states()
-        checkpoints.write(Path(path), serialization.header(*self._kind), arrays | key_index.pack(keys))
+            keys, arrays = self._states.copy()
+        checkpoints.write(Path(path), self._header, arrays | key_index.pack(keys))
 
     def to_arrow(self) -> Any:
-        """Give all states as an Arrow table, one row for each key: for Parquet, or another process.
+        """Convert all states to an Arrow table, one row for each key: for Parquet, or another process.
 
         Returns:
-            Columns `key` (text or integers, not both), `time`, `numbers` and `counts`; what the states are of is in the
-            schema's metadata.
+            Columns `key` (text or integers, not both), `time`, `numbers` and `counts`; model, method and precision are
+            identified by the metadata of the schema.
         """
         with self._lock:
-            return serialization.pack(*self._held.states(), serialization.header(*self._kind))
+            return serialization.to_table(*self._states.copy(), self._header)
 
     @classmethod
     def from_arrow(cls, table: Any, model: Model, method: str | Filter | None = None) -> "Bank":
-        """Pick up a bank that `to_arrow` laid out.
+        """Make a bank from a table that `to_arrow` returned.
 
         Args:
-            table: a pyarrow table, or what has `__arrow_c_stream__`; any of its rows, in any order.
-            model: the same as it was; a different one is an error.
+            table: a pyarrow table, or any object with `__arrow_c_stream__`; any of its rows, in any order.
+            model: the same as before; a different one is an error.
             method: as in `load`.
         """
         validate.check_model(model)
-        keys, header, arrays = serialization.unpack(table)
+        keys, header, arrays = serialization.from_table(table)
         bank = cls(model, from_dict(header["method"]) if method is None else method, dtype=header["dtype"])
-        bank._take_over("the table", header, arrays | key_index.pack(keys))
+        bank._replace_all("the table", header, arrays | key_index.pack(keys))
         return bank
 
     @classmethod
     def load(cls, path: str | PathLike[str], model: Model, method: str | Filter | None = None) -> "Bank":
-        """Pick up a saved bank.
+        """Load a saved bank.
 
         Args:
             path: written by `save`.
-            model: the same as when it was saved; a different one is an error.
+            model: the same as when it was saved; a different one is an error. Functions are compared by their code,
+                or, if another version of Python wrote the file, by their names.
             method: needed only if the saved one has parts from outside wolf; a different one is an error.
         """
         validate.check_model(model)
         header, arrays = serialization.read(path)
         bank = cls(model, from_dict(header["method"]) if method is None else method, dtype=header["dtype"])
-        bank._take_over(path, header, arrays)
+        bank._replace_all(path, header, arrays)
         return bank
 
     def read(self, path: str | PathLike[str]) -> None:
@@ -267,50 +294,50 @@ class Bank:
         Args:
             path: written by `save` of a bank of the same model and method.
         """
-        self._take_over(path, *serialization.read(path))
+        self._replace_all(path, *serialization.read(path))
 
-    def _take_over(self, path: Any, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-        serialization.check_header(path, header, *self._kind)
-        shape = self._held.numbers.shape[1], self._held.counts.shape[1]
-        if (arrays["numbers"].shape[1], arrays["counts"].shape[1]) != shape:
-            raise ValueError(f"{path} holds states of another shape, or is damaged")
+    def _replace_all(self, where: Any, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+        serialization.check_header(where, header, self.model, self.method, self.dtype)
+        widths = self._states.numbers.shape[1], self._states.counts.shape[1]
+        if (arrays["numbers"].shape[1], arrays["counts"].shape[1]) != widths:
+            raise ValueError(f"{where} holds states of another shape, or is damaged")
         with self._lock:
-            self.forget(list(self._held.rows))
-            self._held.add(key_index.unpack(arrays), arrays["numbers"], arrays["counts"], arrays["times"])
+            self.forget(list(self._states.index))
+            self._states.add(key_index.unpack(arrays), arrays["numbers"], arrays["counts"], arrays["times"])
 
-    def copy_states(self, keys: Sequence[Hashable]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Copy the states of keys, as arrays that `put_states` takes; new keys start at the prior.
+    def copy_states(self, keys: Sequence[Hashable]) -> BankStates:
+        """Copy the states of keys, for `put_states`; new keys start at the prior.
 
         Args:
             keys: all different.
         """
         with self._lock:
-            rows = self._held.find(key_index.names(keys))
-            return self._held.numbers[rows], self._held.counts[rows], self._held.times[rows]
+            rows = self._states.find_or_add(key_index.key_list(keys))
+            return BankStates(self._states.numbers[rows], self._states.counts[rows], self._states.times[rows])
 
     def put_states(self, keys: Sequence[Hashable], states: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
-        """Put back what `copy_states` gave.
+        """Replace the states of keys by copies from `copy_states`.
 
         Args:
             keys: all different.
-            states: of as many.
+            states: one for each key.
         """
         with self._lock:
-            rows = self._held.find(key_index.names(keys))
-            self._held.numbers[rows], self._held.counts[rows], self._held.times[rows] = states
+            rows = self._states.find_or_add(key_index.key_list(keys))
+            self._states.numbers[rows], self._states.counts[rows], self._states.times[rows] = states
 
     def last_times(self, keys: Sequence[Hashable]) -> np.ndarray:
-        """Give the time of the last row of each key, (n,); NaN for a key that is not there.
+        """Return the time of the last row of each key, (n,); NaN for unknown keys.
 
         Args:
             keys: of any number.
         """
         with self._lock:
-            rows = np.fromiter((self._held.rows.get(key, -1) for key in key_index.names(keys)), np.int64)
-            times = self._held.times
+            rows = np.fromiter((self._states.index.get(key, -1) for key in key_index.key_list(keys)), np.int64)
+            times = self._states.times
             return np.where(rows < 0, np.nan, times[rows]) if len(times) else np.full(len(rows), np.nan)
 
     def __repr__(self) -> str:
-        """Tell how many there are."""
-        size = self._held.numbers.nbytes + self._held.counts.nbytes
+        """Summarise the number of keys and their size."""
+        size = self._states.numbers.nbytes + self._states.counts.nbytes
         return f"Bank: {count(len(self), 'key')}, {size:,} bytes of states"

@@ -1,4 +1,4 @@
-"""What is known about one key of a bank."""
+"""The filter of one key of a bank."""
 
 from typing import Any, NamedTuple
 
@@ -10,11 +10,11 @@ from wolf.results.views.learned_noise import learned_noise
 
 
 class BankEntry(NamedTuple):
-    """What is known about one key.
+    """State of the filter of one key.
 
     Attributes:
-        state: of its filter, as `out.final` of `wolf.filter`.
-        time: of its last row; NaN where no times were told.
+        state: of the filter, as `out.final` of `wolf.filter`.
+        time: of the last row of the key; NaN if its rows had no times.
         method: of the bank.
     """
 
@@ -41,10 +41,10 @@ class BankEntry(NamedTuple):
     def learned_noise(self) -> NoiseEstimate | Any:
         """Noise estimated for this key so far, a `wolf.noise.NoiseEstimate`; a list for several sensors.
 
-        A ValueError for a method that learns nothing.
+        Raises a ValueError if the method does not estimate noise.
         """
         return learned_noise(self.method, self.state)
 
     def __repr__(self) -> str:
-        """Tell where the filter stands."""
-        return f"Held: {count(self.t, 'measurement')}, state {describe_state(self.state)}"
+        """Summarise the state."""
+        return f"BankEntry: {count(self.t, 'measurement')}, state {describe_state(self.state)}"

@@ -1,4 +1,4 @@
-"""Rows that belong to keys: times, order, noise, what came late or twice."""
+"""Rows that belong to keys: their times, order, noise covariances, and which are late or repeated."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,31 +8,46 @@ import numpy as np
 from wolf import validation
 from wolf.statespace import LinearModel, Model
 
-FINE, LATE, TWICE = 0, 1, 2
+ON_TIME, LATE, REPEATED = 0, 1, 2
 EPOCH = np.datetime64("1970-01-01T00:00:00")
+SYMMETRY_RTOL = 1e-9  # of noise covariances: rounding of a product A @ A.T
 
 
-def covariances(R: Any, size: int, coordinates: int) -> np.ndarray:
-    """Check noise covariances, one for each row; variances are written out."""
+def read_covariances(R: Any, size: int, obs_dim: int) -> np.ndarray:
+    """Validate noise covariances, one for each row.
+
+    Args:
+        R: (n, M, M), or variances (n, M).
+        size: number of rows, n.
+        obs_dim: number of coordinates, M.
+
+    Returns:
+        Covariances, (n, M, M).
+    """
     array = validation.number_array("R", R)
-    if array.shape == (size, coordinates):
-        array = array[:, :, None] * np.eye(coordinates)
-    if array.shape != (size, coordinates, coordinates):
-        shapes = f"({size}, {coordinates}, {coordinates}) or ({size}, {coordinates})"
-        raise ValueError(f"R must have shape {shapes}; got {array.shape}")
-    symmetric = np.allclose(array, np.swapaxes(array, 1, 2), rtol=1e-9, atol=0.0)
+    if array.shape == (size, obs_dim):
+        array = array[:, :, None] * np.eye(obs_dim)
+    if array.shape != (size, obs_dim, obs_dim):
+        raise ValueError(f"R must have shape ({size}, {obs_dim}, {obs_dim}) or ({size}, {obs_dim}); got {array.shape}")
+    symmetric = np.allclose(array, np.swapaxes(array, 1, 2), rtol=SYMMETRY_RTOL, atol=0.0)
     if not symmetric or not np.all(np.isfinite(array)) or np.any(np.linalg.eigvalsh(array)[:, 0] <= 0):
         raise ValueError("R must be symmetric and positive definite, in every row")
     return array
 
 
 def read_times(times: Any, size: int, model: Model) -> np.ndarray:
-    """Read the times of rows: numbers, or dates as seconds since 1970."""
+    """Convert the times of rows to numbers; time stamps become seconds since 1970.
+
+    Args:
+        times: numbers or `datetime64`, (n,).
+        size: number of rows, n.
+        model: that is run.
+    """
     if not isinstance(model, LinearModel):
-        raise ValueError("times are for linear models, which know how they move over any time")
-    stamps = np.asarray(times) if hasattr(times, "dtype") or _dates(times) else None
+        raise ValueError("times need a linear model, which has a transition over any time step")
+    stamps = np.asarray(times) if hasattr(times, "dtype") or _is_dates(times) else None  # arrays of any library
     dated = stamps is not None and np.issubdtype(stamps.dtype, np.datetime64)
-    # Since 1970, not since the first of the batch: a bank's clock goes on from batch to batch.
+    # Since 1970 and not since the first row of the batch: the clock of a bank continues from batch to batch.
     seconds = np.asarray((stamps - EPOCH) / np.timedelta64(1, "s")) if dated else None
     read = validation.number_array("times", times) if seconds is None else seconds
     if read.shape != (size,) or not np.all(np.isfinite(read)):
@@ -40,50 +55,50 @@ def read_times(times: Any, size: int, model: Model) -> np.ndarray:
     return read
 
 
-def _dates(times: Any) -> bool:
+def _is_dates(times: Any) -> bool:
     return isinstance(times, list | tuple) and len(times) > 0 and all(isinstance(t, np.datetime64) for t in times)
 
 
-def judge(rows: np.ndarray, times: np.ndarray | None, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Say which rows are fine, late or came twice, and how long after the one before it each comes.
+def classify(rows: np.ndarray, times: np.ndarray | None, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Find late and repeated rows, and the time since the row before of the same key.
 
     Args:
-        rows: of the states, (n,).
+        rows: row of the state of each measurement, (n,).
         times: (n,), or None.
-        last: time of each state's last row; NaN for none.
+        last: time of the last row of each state; NaN for none.
 
     Returns:
-        Verdicts, and gaps; the first row of a key has a gap of 0.
+        `ON_TIME`, `LATE` or `REPEATED` for each row, and time steps; the first row of a key has a step of 0.
     """
-    verdict = np.full(len(rows), FINE)
+    status = np.full(len(rows), ON_TIME)
     if times is None or not len(rows):
-        return verdict, np.zeros(len(rows))
-    order = by_state(rows, times)
+        return status, np.zeros(len(rows))
+    order = order_by_state(rows, times)
     row, time = rows[order], times[order]
     first = np.r_[True, row[1:] != row[:-1]]
     known = last[row]
     before = np.where(first, known, np.r_[np.nan, time[:-1]])
     before = np.fmax(before, known)  # a late row does not set the clock back
-    some = np.where(time < known, LATE, np.where(time == before, TWICE, FINE))
-    gap = np.where(np.isnan(before), 0.0, time - before)
-    gaps = np.empty(len(rows))
-    verdict[order], gaps[order] = some, np.maximum(gap, 0.0)
-    return verdict, gaps
+    sorted_status = np.where(time < known, LATE, np.where(time == before, REPEATED, ON_TIME))
+    step = np.where(np.isnan(before), 0.0, time - before)
+    steps = np.empty(len(rows))
+    status[order], steps[order] = sorted_status, np.maximum(step, 0.0)
+    return status, steps
 
 
-def by_state(rows: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """Say in which order rows are of one state after the other, by time; of equal times the first that came is first.
+def order_by_state(rows: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Return the order that sorts rows by state, then time; equal times keep their order.
 
     Args:
-        rows: of the states, (n,).
+        rows: row of the state of each measurement, (n,).
         times: (n,).
     """
-    later = (rows[1:] > rows[:-1]) | ((rows[1:] == rows[:-1]) & (times[1:] >= times[:-1]))
-    return np.arange(len(rows)) if later.all() else np.lexsort((times, rows))  # a table sorted by key is in order
+    sorted_pairs = (rows[1:] > rows[:-1]) | ((rows[1:] == rows[:-1]) & (times[1:] >= times[:-1]))
+    return np.arange(len(rows)) if sorted_pairs.all() else np.lexsort((times, rows))  # a sorted table needs no sort
 
 
 def all_different(rows: np.ndarray) -> bool:
-    """Say whether no row is there twice, without sorting them."""
+    """Return whether no row occurs twice, without sorting."""
     if not len(rows):
         return True
     last, order = np.empty(rows.max() + 1, np.int64), np.arange(len(rows))
@@ -91,23 +106,23 @@ def all_different(rows: np.ndarray) -> bool:
     return bool(np.array_equal(last[rows], order))
 
 
-def groups(rows: np.ndarray, times: np.ndarray | None, fine: np.ndarray) -> Iterator[np.ndarray]:
-    """Split rows into groups of states that have as many rows each; the rows of a state stay in order.
+def groups(rows: np.ndarray, times: np.ndarray | None, used: np.ndarray) -> Iterator[np.ndarray]:
+    """Split measurements into groups of states that have equally many; each state's remain in order.
 
-    There are at most sqrt(2 n) groups of n rows, whether few keys come often or many once.
+    There are at most sqrt(2 n) groups of n measurements, whether few keys occur often or many keys once.
 
     Args:
-        rows: of the states, (n,).
-        times: that order the rows of a state; as they come without them.
-        fine: which rows are taken at all.
+        rows: row of the state of each measurement, (n,).
+        times: that order the measurements of a state; without them they remain as given.
+        used: which measurements are used at all, (n,).
 
     Yields:
-        Positions of the rows of a group, (states, rows of each).
+        Positions of the measurements of a group, (states, measurements of each).
     """
-    taken = np.flatnonzero(fine)
-    if not len(taken):
+    chosen = np.flatnonzero(used)
+    if not len(chosen):
         return
-    order = taken[by_state(rows[taken], np.arange(len(taken)) if times is None else times[taken])]
+    order = chosen[order_by_state(rows[chosen], np.arange(len(chosen)) if times is None else times[chosen])]
     row = rows[order]
     starts = np.flatnonzero(np.r_[True, row[1:] != row[:-1]])
     lengths = np.diff(np.r_[starts, len(order)])

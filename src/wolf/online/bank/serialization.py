@@ -1,4 +1,4 @@
-"""States of a bank outside of it: what they say about themselves, in a file, in bytes, and as an Arrow table."""
+"""States of a bank in bytes, in a file and as an Arrow table."""
 
 import json
 from collections.abc import Hashable
@@ -9,41 +9,30 @@ from typing import Any
 import numpy as np
 
 from wolf import validation
-from wolf.execution import validate
 from wolf.numerics.pytree import to_dict
 from wolf.runtime import checkpoints
 from wolf.runtime.hashing import fingerprint
 
 FORMAT = "wolf-bank"
-FORMAT_VERSION = 2
-FIELDS = ("dtype", "method", "fingerprints")
-HEADER = b"wolf"  # of the schema's metadata
-STAMP = 16  # bytes
+FORMAT_VERSION = 3
+METADATA_KEY = b"wolf"  # of the schema
+PREFIX_BYTES = 16
 
 
-def stamp(model: Any, method: Any, dtype: str) -> bytes:
-    """Tell banks apart, in few bytes: model, method, precision and version of the format."""
-    told = fingerprint({"model": model, "method": method}) + f" {dtype} {FORMAT_VERSION}"
-    return bytes.fromhex(fingerprint(np.frombuffer(told.encode(), np.uint8)))[:STAMP]
+def make_prefix(model: Any, method: Any, dtype: str) -> bytes:
+    """Hash model, method, precision and format to the few bytes that precede a single state."""
+    identity = {"model": model, "method": method, "dtype": dtype, "version": FORMAT_VERSION}
+    return bytes.fromhex(fingerprint(identity))[:PREFIX_BYTES]
 
 
-def header(model: Any, method: Any, dtype: str) -> dict[str, Any]:
-    """Say what states are of."""
-    return {
-        "format": FORMAT,
-        "version": FORMAT_VERSION,
-        "wolf": validate.package_version(),
-        "dtype": dtype,
-        "method": to_dict(method),
-        "fingerprints": {"model": fingerprint(model), "method": fingerprint(method)},
-    }
+def make_header(model: Any, method: Any, dtype: str) -> dict[str, Any]:
+    """Describe what the states of a bank are states of."""
+    return checkpoints.make_header(FORMAT, FORMAT_VERSION, model, method, {"dtype": dtype, "method": to_dict(method)})
 
 
 def check_header(where: Any, header: dict[str, Any], model: Any, method: Any, dtype: str) -> None:
     """Refuse states of another model, method or precision."""
-    for name, mine in (("model", model), ("method", method)):
-        if fingerprint(mine) != header["fingerprints"][name]:
-            raise ValueError(f"{where} was saved with another {name}; load it with the {name} that it was made with")
+    checkpoints.check_header(where, header, model, method)
     if header["dtype"] != dtype:
         raise ValueError(f"{where} holds states of another precision, {header['dtype']}; expected {dtype}")
 
@@ -51,32 +40,32 @@ def check_header(where: Any, header: dict[str, Any], model: Any, method: Any, dt
 def read(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Read the file of a bank."""
     validation.path("path", path)
-    return checkpoints.read(Path(path), FORMAT, FORMAT_VERSION, FIELDS)
+    return checkpoints.read(Path(path), FORMAT, FORMAT_VERSION, checkpoints.HEADER_FIELDS)
 
 
-def pack(keys: list[Hashable], arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Any:
-    """Lay states out as a table; see `wolf.Bank.to_arrow`."""
+def to_table(keys: list[Hashable], arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Any:
+    """Write states into an Arrow table, as `wolf.Bank.to_arrow` describes it."""
     import pyarrow
 
     kinds = {type(key) for key in keys}
     if len(kinds) > 1:
         raise ValueError("a column holds text or integers, and this bank has keys of both kinds")
-    named = pyarrow.array(keys, pyarrow.int64() if kinds == {int} else pyarrow.string())
-    columns = {"key": named, "time": pyarrow.array(arrays["times"])}
+    key_column = pyarrow.array(keys, pyarrow.int64() if kinds == {int} else pyarrow.string())
+    columns = {"key": key_column, "time": pyarrow.array(arrays["times"])}
     for name in ("numbers", "counts"):
         flat = pyarrow.array(arrays[name].ravel())
         columns[name] = pyarrow.FixedSizeListArray.from_arrays(flat, arrays[name].shape[1])
-    return pyarrow.table(columns).replace_schema_metadata({HEADER: json.dumps(header, default=repr)})
+    return pyarrow.table(columns).replace_schema_metadata({METADATA_KEY: json.dumps(header, default=repr)})
 
 
-def unpack(table: Any) -> tuple[list[Hashable], dict[str, Any], dict[str, np.ndarray]]:
-    """Take states out of what `pack` made."""
+def from_table(table: Any) -> tuple[list[Hashable], dict[str, Any], dict[str, np.ndarray]]:
+    """Read states from a table that `to_table` wrote."""
     import pyarrow
 
-    if not hasattr(table, "__arrow_c_stream__"):
+    if not hasattr(table, "__arrow_c_stream__"):  # the protocol by which any library hands over Arrow data
         raise ValueError(f"table must be an Arrow table from Bank.to_arrow; got {validation.short_repr(table)}")
     table = pyarrow.table(table)
-    header = json.loads((table.schema.metadata or {}).get(HEADER, b"{}"))
+    header = json.loads((table.schema.metadata or {}).get(METADATA_KEY, b"{}"))
     if (header.get("format"), header.get("version")) != (FORMAT, FORMAT_VERSION):
         found = f"{header['format']} {header.get('version')}" if "format" in header else "none of a bank"
         raise ValueError(f"the table is {found}; this wolf reads {FORMAT} {FORMAT_VERSION}, as Bank.to_arrow makes it")

@@ -8,85 +8,86 @@ from wolf import validation
 from wolf.online.bank.key_index import KeyIndex
 from wolf.results import count
 
-FEWEST = 16  # rows that it grows by
+MIN_NEW_ROWS = 16
 
 
 class StateTable:
-    """Numbers, counts and last times of states, and which row each key has.
+    """Numbers, counts and last times of states, with an index from keys to rows.
 
     Args:
-        start: makes as many states at the prior: their numbers and their counts, one row for each.
+        start: returns the numbers and counts of n states at the prior, one row for each.
 
     Attributes:
-        numbers: (rows, P).
-        counts: (rows, C), whole numbers.
-        times: (rows,), of each key's last row; NaN where no times were told.
-        rows: which row each key has.
+        numbers: floating-point entries of the states, (rows, P).
+        counts: integer entries of the states, (rows, C).
+        times: of the last row of each key, (rows,); NaN if its rows had no times.
+        index: row of each key.
     """
 
     def __init__(self, start: Callable[[int], tuple[np.ndarray, np.ndarray]]):
         self._start = start
         self.numbers, self.counts = (np.empty((0, first.shape[1]), first.dtype) for first in start(1))
         self.times = np.empty(0)
-        self.rows = KeyIndex()
-        self._free: list[int] = []
+        self.index = KeyIndex()
+        self._free_rows: list[int] = []
 
-    def find(self, names: Sequence[Hashable]) -> np.ndarray:
-        """Find the row of each key, and make rows for new ones, at the prior."""
+    @property
+    def bytes_per_state(self) -> int:
+        """Size of one state with its time."""
+        return self.times.itemsize + sum(each.itemsize * each.shape[1] for each in (self.numbers, self.counts))
+
+    def find_or_add(self, names: Sequence[Hashable]) -> np.ndarray:
+        """Find the row of each key, after adding new keys at the prior."""
         try:
-            return self.rows.look_up(names)
+            return self.index.find(names)
         except KeyError:
-            fresh = [name for name in dict.fromkeys(names) if name not in self.rows]
-        self.add(fresh, *self._start(len(fresh)), np.full(len(fresh), np.nan))
-        return self.find(names)
+            new = [name for name in dict.fromkeys(names) if name not in self.index]
+        self.add(new, *self._start(len(new)), np.full(len(new), np.nan))
+        return self.find_or_add(names)
 
     def add(self, names: Sequence[Hashable], numbers: np.ndarray, counts: np.ndarray, times: np.ndarray) -> None:
-        """Put states of new keys into free rows."""
-        missing = len(names) - len(self._free)
+        """Add new keys with their states, in free rows."""
+        missing = len(names) - len(self._free_rows)
         if missing > 0:
             old = len(self.numbers)
-            new = max(missing, old, FEWEST)
+            new = max(missing, old, MIN_NEW_ROWS)
             self.numbers, self.counts = (
                 np.concatenate([each, np.zeros((new, each.shape[1]), each.dtype)])
                 for each in (self.numbers, self.counts)
             )
             self.times = np.concatenate([self.times, np.full(new, np.nan)])
-            self._free += range(old + new - 1, old - 1, -1)
-        where = [self._free.pop() for _ in names]
-        self.numbers[where], self.counts[where], self.times[where] = numbers, counts, times
-        self.rows.put(names, where)
+            self._free_rows += range(old + new - 1, old - 1, -1)
+        rows = [self._free_rows.pop() for _ in names]
+        self.numbers[rows], self.counts[rows], self.times[rows] = numbers, counts, times
+        self.index.add(names, rows)
 
     def row(self, key: Hashable) -> int:
-        """Give the row of a key that is there."""
-        if key not in self.rows:
-            raise KeyError(f"{validation.short_repr(key)} is not in the bank, which has {count(len(self.rows), 'key')}")
-        return self.rows[key]
+        """Return the row of a known key; raise a KeyError for an unknown one."""
+        if key not in self.index:
+            keys = count(len(self.index), "key")
+            raise KeyError(f"{validation.short_repr(key)} is not in the bank, which has {keys}")
+        return self.index[key]
 
-    def drop(self, keys: Iterable[Hashable]) -> None:
-        """Let go of keys; unknown ones are passed over."""
-        gone = [key for key in keys if key in self.rows]
-        self._free += [self.rows.drop(key) for key in gone]
+    def remove(self, keys: Iterable[Hashable]) -> None:
+        """Remove keys, and free their rows; unknown keys are ignored."""
+        known = [key for key in keys if key in self.index]
+        self._free_rows += [self.index.remove(key) for key in known]
 
-    def states(self) -> tuple[list[Hashable], dict[str, np.ndarray]]:
-        """Copy all states, in the order of their keys."""
-        where = list(self.rows.values())
-        arrays = {"numbers": self.numbers[where], "counts": self.counts[where], "times": self.times[where]}
-        return list(self.rows), arrays
-
-    @property
-    def size(self) -> int:
-        """Bytes of one state, with its time."""
-        return self.times.itemsize + sum(each.itemsize * each.shape[1] for each in (self.numbers, self.counts))
+    def copy(self) -> tuple[list[Hashable], dict[str, np.ndarray]]:
+        """Copy all keys and their states, in the same order."""
+        rows = list(self.index.values())
+        arrays = {"numbers": self.numbers[rows], "counts": self.counts[rows], "times": self.times[rows]}
+        return list(self.index), arrays
 
     def to_bytes(self, key: Hashable) -> bytes:
-        """Lay one state out: its time, its numbers, its counts."""
+        """Encode the state of one key: time, numbers, counts."""
         row = self.row(key)
         return b"".join(each[row].tobytes() for each in (self.times, self.numbers, self.counts))
 
     def from_bytes(self, key: Hashable, state: bytes) -> None:
-        """Put back what `to_bytes` gave."""
-        after = self.times.itemsize
-        numbers = np.frombuffer(state, self.numbers.dtype, self.numbers.shape[1], after)
-        counts = np.frombuffer(state, self.counts.dtype, self.counts.shape[1], after + numbers.nbytes)
-        self.drop([key])
+        """Replace the state of one key by one that `to_bytes` encoded."""
+        start = self.times.itemsize
+        numbers = np.frombuffer(state, self.numbers.dtype, self.numbers.shape[1], start)
+        counts = np.frombuffer(state, self.counts.dtype, self.counts.shape[1], start + numbers.nbytes)
+        self.remove([key])
         self.add([key], numbers[None], counts[None], np.frombuffer(state, self.times.dtype, 1))

@@ -1,92 +1,96 @@
-"""Rows of text keys for whole arrays of text: a hash table over the numbers of their letters, all keys at once.
+"""Hash table from text keys to rows, for whole arrays of text at once.
 
-A dictionary needs a Python string for each key, and a call: three times as long as the step of the filter. An array of
-text has its letters side by side, so that one product hashes all of it and one comparison makes sure.
+A lookup in a dict needs a Python string and a call for each key, three times the cost of a filter step. A NumPy array
+of text stores its code points side by side, so one matrix product hashes all keys and one comparison verifies matches.
 """
 
 from typing import Any
 
 import numpy as np
 
-LONGEST = 64  # letters of a key
-WEIGHTS = np.random.default_rng(0).integers(1, 2**26, LONGEST).astype(np.float64)  # 2**26 x 2**21 x 2**6 is exact
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio: spreads what is near (Knuth 1973, 6.4)
-SPARSE = 8  # places of the table for each key, at least: hardly any is taken twice
+MAX_KEY_LENGTH = 64  # characters
+# Code points are below 2**21, so 64 products of at most 2**26 x 2**21 add up to less than 2**53: exact in float64.
+HASH_WEIGHTS = np.random.default_rng(0).integers(1, 2**26, MAX_KEY_LENGTH).astype(np.float64)
+FIBONACCI_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: separates close values (Knuth 1973, 6.4)
+MIN_SLOTS_PER_KEY = 8  # so that collisions are rare
 
 
 class TextTable:
-    """Says which row each key has, as things stand.
+    """Immutable hash table with linear probing.
 
     Args:
-        names: all different.
-        rows: of each.
+        names: keys, all different.
+        rows: of each key.
     """
 
     def __init__(self, names: list[str], rows: np.ndarray):
-        self._letters = letters(np.array(names))
+        self._code_points = code_points(np.array(names))
         self._rows, self._lengths = rows, np.fromiter(map(len, names), np.int64, len(names))
-        bits = int(SPARSE * len(names)).bit_length()
+        bits = int(MIN_SLOTS_PER_KEY * len(names)).bit_length()
         self._shift, self._mask = np.uint64(64 - bits), 2**bits - 1
-        self._table, self._sums = np.full(2**bits, -1, np.int32), _sums(self._letters)
-        slot, waiting = self._slots(self._sums), np.arange(len(names), dtype=np.int32)
+        self._slots, self._sums = np.full(2**bits, -1, np.int32), _weighted_sums(self._code_points)
+        slot, waiting = self._first_slots(self._sums), np.arange(len(names), dtype=np.int32)
         while len(waiting):
-            free = self._table[slot] < 0
-            self._table[slot[free]] = waiting[free]
-            placed = self._table[slot] == waiting
+            free = self._slots[slot] < 0
+            self._slots[slot[free]] = waiting[free]
+            placed = self._slots[slot] == waiting
             slot, waiting = (slot[~placed] + 1) & self._mask, waiting[~placed]
 
     def find(self, keys: np.ndarray) -> np.ndarray | None:
-        """Find the rows of keys, (n,); None if one of them is not there.
+        """Find the rows of keys.
 
         Args:
-            keys: of text, (n,).
+            keys: array of text, (n,).
+
+        Returns:
+            Rows, (n,); None if a key is not in the table.
         """
-        given = letters(keys)
-        sums = _sums(given)
-        slot = self._slots(sums)
-        found = self._table.take(slot)
+        given = code_points(keys)
+        sums = _weighted_sums(given)
+        slot = self._first_slots(sums)
+        found = self._slots.take(slot)
         wrong = np.flatnonzero(self._sums.take(found) != sums)
         while len(wrong):
             if found[wrong].min() < 0:
                 return None
             slot[wrong] = (slot[wrong] + 1) & self._mask
-            found[wrong] = self._table[slot[wrong]]
+            found[wrong] = self._slots[slot[wrong]]
             wrong = wrong[self._sums[found[wrong]] != sums[wrong]]
-        if found.min() < 0 or not self._same(found, given):
+        if found.min() < 0 or not self._equal(found, given):
             return None
         return self._rows.take(found)  # type: ignore[no-any-return]
 
-    def _slots(self, sums: np.ndarray) -> np.ndarray:
-        return ((sums.astype(np.uint64) * GOLDEN) >> self._shift).astype(np.int64)
+    def _first_slots(self, sums: np.ndarray) -> np.ndarray:
+        return ((sums.astype(np.uint64) * FIBONACCI_MULTIPLIER) >> self._shift).astype(np.int64)
 
-    def _same(self, found: np.ndarray, given: np.ndarray) -> bool:
-        """Make sure that keys are those that were found, and not of the same sum by chance."""
-        wide, known = given.shape[1], self._letters.shape[1]
-        both = min(wide, known)
-        if wide > known and given[:, known:].any():
+    def _equal(self, found: np.ndarray, given: np.ndarray) -> bool:
+        """Compare all characters, since different keys may have equal sums."""
+        given_width, width = given.shape[1], self._code_points.shape[1]
+        common = min(given_width, width)
+        if given_width > width and given[:, width:].any():
             return False
-        if wide < known and self._lengths[found].max() > wide:
+        if given_width < width and self._lengths[found].max() > given_width:
             return False
-        return bool(np.array_equal(self._letters.take(found, 0)[:, :both], given[:, :both]))
+        return bool(np.array_equal(self._code_points.take(found, 0)[:, :common], given[:, :common]))
 
 
-def letters(keys: np.ndarray) -> np.ndarray:
-    """See an array of text as numbers of letters, (n, longest); what is shorter ends in zeros."""
-    whole = np.ascontiguousarray(keys, keys.dtype.newbyteorder("="))
-    return whole.view(np.uint32).reshape(len(whole), -1)
+def code_points(keys: np.ndarray) -> np.ndarray:
+    """View an array of text as code points, (n, longest key); shorter keys are padded with zeros."""
+    native = np.ascontiguousarray(keys, keys.dtype.newbyteorder("="))
+    return native.view(np.uint32).reshape(len(native), -1)
 
 
-def suits(keys: np.ndarray) -> bool:
-    """Say whether keys are text that is short enough."""
-    return keys.dtype.kind == "U" and 0 < keys.dtype.itemsize <= 4 * LONGEST
+def is_short_text(keys: np.ndarray) -> bool:
+    """Return whether an array has text of at most `MAX_KEY_LENGTH` characters."""
+    return keys.dtype.kind == "U" and 0 < keys.dtype.itemsize <= 4 * MAX_KEY_LENGTH
 
 
-def fit(names: list[Any]) -> bool:
-    """Say whether all keys of a list are text that an array can hold: short, and without the letter 0."""
-    if not names or set(map(type, names)) != {str} or max(map(len, names)) > LONGEST:
+def can_be_tabulated(names: list[Any]) -> bool:
+    """Return whether an array can hold all keys: short text without the character 0, which would end it."""
+    if not names or set(map(type, names)) != {str} or max(map(len, names)) > MAX_KEY_LENGTH:
         return False
     return "\0" not in "".join(names)
 
 
-def _sums(given: np.ndarray) -> np.ndarray:
-    return given.astype(np.float64) @ WEIGHTS[: given.shape[1]]  # type: ignore[no-any-return]
+def _weighted_sums(points: np.ndarray) -> np.ndarray:
+    return points.astype(np.float64) @ HASH_WEIGHTS[: points.shape[1]]  # type: ignore[no-any-return]
