@@ -1,4 +1,4 @@
-"""A filter as C: one file and its header, for machines that have no Python."""
+"""Export of a filter as C, one file and its header, for devices without Python."""
 
 import dataclasses
 import re
@@ -21,13 +21,13 @@ from wolf.native.frontend.trace import trace
 from wolf.runtime import checkpoints
 from wolf.statespace import LinearModel, Model, time_axes
 
-REPORTED = ("weight", "outlier", "residual", "nis", "log_likelihood", "outlier_probability", "inflation")
-RECORDED = 64  # measurements in the self-test
+REPORT_FIELDS = ("weight", "outlier", "residual", "nis", "log_likelihood", "outlier_probability", "inflation")
+SELF_TEST_STEPS = 64
 
 
 @dataclasses.dataclass(frozen=True)
-class Reported:
-    """Keeps some fields of a step's report, and the mean.
+class FieldRecorder:
+    """Recorder of some fields of a step's report.
 
     Args:
         fields: their names.
@@ -36,23 +36,23 @@ class Reported:
     fields: tuple[str, ...]
 
     def __call__(self, state: Any, info: StepInfo) -> dict[str, Any]:
-        """Pick them; what the method does not tell is left out."""
-        told = {name: getattr(info, name) for name in self.fields}
-        return {name: value for name, value in told.items() if value is not None}
+        """Select the fields; those that the method does not report are left out."""
+        values = {name: getattr(info, name) for name in self.fields}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 @dataclasses.dataclass(frozen=True)
 class ExportedC:
-    """What was written.
+    """Files and sizes of an exported filter.
 
     Attributes:
         path: of the C file.
-        header: of its header.
-        operations: of one step.
-        state_bytes: of the struct that holds the state.
+        header: path of its header.
+        operations: number of arithmetic operations of one step.
+        state_bytes: size of the struct that holds the state.
         library: functions of math.h that are called.
-        code_bytes: of init and step, compiled here for size; None without a compiler.
-        stack_bytes: that a step takes; None without a compiler.
+        code_bytes: size of init and step, compiled on this machine for size; None without a compiler.
+        stack_bytes: that a step needs; None without a compiler.
     """
 
     path: Path
@@ -64,11 +64,11 @@ class ExportedC:
     stack_bytes: int | None
 
     def __repr__(self) -> str:
-        """Tell the sizes."""
+        """Summarise the sizes."""
         calls = ", ".join(self.library) or "nothing"
-        sizes = f"{self.operations} operations a step, {self.state_bytes} bytes of state, of math.h: {calls}"
+        sizes = f"{self.operations} operations a step, {self.state_bytes} bytes of state, calls of math.h: {calls}"
         if self.code_bytes is None:
-            return f"{self.path}: {sizes}; no C compiler here to measure code and stack"
+            return f"{self.path}: {sizes}; no C compiler was found to measure code and stack"
         return f"{self.path}: {sizes}; {self.code_bytes} bytes of code, {self.stack_bytes} of stack (here, cc -Os)"
 
 
@@ -81,21 +81,23 @@ def export_c(
     report: tuple[str, ...] = ("weight", "outlier"),
     update_first: bool = False,
 ) -> ExportedC:
-    """Write a filter as C99: a file and its header, with the model's numbers in them.
+    """Write a filter as C99, a file and its header, with the model's numbers as constants.
 
-    `init`, `step` and a struct for the state; no allocation, no loops, bounded time. Compiled with
-    `-DNAME_SELF_TEST` the file is a program that filters recorded measurements and compares with what Python said.
+    The file has `init`, `step` and a struct for the state, without allocation or loops, so its run time is bounded.
+    Compiled with `-DNAME_SELF_TEST` it is a program that filters recorded measurements and compares the results with
+    those of Python.
 
     Args:
         model: fixed in time.
-        method: as in `wolf.filter`; one that native code can run.
-        path: of the C file; the header lies beside it, and its stem is the prefix of all names.
-        dtype: precision on the other machine.
-        report: what a step tells, of weight, outlier, residual, nis, log_likelihood, outlier_probability, inflation.
+        method: as in `wolf.filter`; one that native code supports.
+        path: of the C file; the header is written beside it, and its stem is the prefix of all names.
+        dtype: precision on the device.
+        report: fields that a step reports, of weight, outlier, residual, nis, log_likelihood, outlier_probability and
+            inflation.
         update_first: as in `wolf.filter`.
 
     Returns:
-        The files, and the sizes of code, stack and state.
+        Paths of the files, and the sizes of code, stack and state.
 
     Example:
         >>> import tempfile, wolf
@@ -107,10 +109,10 @@ def export_c(
     target = Path(path)
     name = _identifier(target)
     chosen = validate.resolve_method(method, model)
-    suited = validate.adapt_model(model, chosen, 0)
+    adapted = validate.adapt_model(model, chosen, 0)
     validate.check_options(dtype, "all", update_first)
     for field in report:
-        validation.choice("report", field, REPORTED)
+        validation.choice("report", field, REPORT_FIELDS)
     if time_axes(model):
         raise ValueError(f"export_c takes models that are fixed in time; {', '.join(time_axes(model))} vary")
     reason = backend_selection.unsupported_reason("native", model, chosen, None)
@@ -118,16 +120,16 @@ def export_c(
         raise ValueError(f"this filter cannot be written as C: {reason}")
     inputs = model.B.shape[-1] if isinstance(model, LinearModel) and model.takes_inputs else None
     try:
-        given = flatten_model([suited], chosen, dtype, update_first, inputs, Reported(tuple(report)))
+        given = flatten_model([adapted], chosen, dtype, update_first, inputs, FieldRecorder(tuple(report)))
         step = trace(given.kind, given.parameters()[0])
     except native.UNSUPPORTED as error:
         raise ValueError(f"this filter cannot be written as C: {error}") from error
     source = CSource(step, name, dtype, inputs, validate.package_version())
-    data = _recorded(model, chosen, dtype, update_first, inputs)
+    data = _self_test_data(model, chosen, dtype, update_first, inputs)
     for file, text in ((target, source.code(data)), (target.with_suffix(".h"), source.header())):
         with checkpoints.atomic(file) as out:
             out.write(text.encode())
-    code, stack = _measure(target)
+    code, stack = _measure_sizes(target)
     return ExportedC(
         target, target.with_suffix(".h"), step.operations, source.state_bytes, source.library(), code, stack
     )
@@ -137,29 +139,35 @@ def _identifier(path: Path) -> str:
     if path.suffix != ".c":
         raise ValueError(f"path must end in .c; got {path.name}")
     if not re.fullmatch(r"[A-Za-z_]\w*", path.stem):
-        raise ValueError(f"the name of the file is the prefix of all names in it, letters and digits; got {path.stem}")
+        raise ValueError(
+            f"the stem of path is the prefix of all names in C, so it must be letters and digits; got {path.stem}"
+        )
     return path.stem
 
 
-def _recorded(
-    model: Model, method: Any, dtype: Dtype, update_first: bool, inputs: int | None
+def _self_test_data(
+    model: Model, method: Filter, dtype: Dtype, update_first: bool, inputs: int | None
 ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
-    """Make measurements with holes, outliers and worse, and filter them."""
+    """Simulate measurements with missing, extreme and infinite values, and filter them.
+
+    Returns:
+        Measurements, inputs or None, and filtered means.
+    """
     rng = np.random.default_rng(0)
     scale = np.sqrt(np.diag(model.obs_cov) if model.obs_cov.ndim == 2 else model.obs_cov)
-    ys = scale * rng.normal(size=(RECORDED, model.obs_dim))
+    ys = scale * rng.normal(size=(SELF_TEST_STEPS, model.obs_dim))
     ys[rng.random(ys.shape) < 0.1] *= 20.0
     ys[rng.random(ys.shape) < 0.05] = np.nan
     ys[7], ys[11, 0] = np.inf, -1e30
-    us = None if inputs is None else rng.normal(size=(RECORDED, inputs))
+    us = None if inputs is None else rng.normal(size=(SELF_TEST_STEPS, inputs))
     out = filter(
         model, ys.astype(dtype), method=method, inputs=us, update_first=update_first, dtype=dtype, save="means"
     )
     return ys.astype(dtype), None if us is None else us.astype(dtype), out.means
 
 
-def _measure(path: Path) -> tuple[int | None, int | None]:
-    """Compile for size, if there is a compiler, and read off the sizes of code and stack."""
+def _measure_sizes(path: Path) -> tuple[int | None, int | None]:
+    """Compile for size, and return the sizes of code and stack; None without a compiler."""
     compiler, size = shutil.which("cc"), shutil.which("size")
     if compiler is None or size is None:
         return None, None

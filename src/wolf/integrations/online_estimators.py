@@ -1,11 +1,11 @@
-"""Networks that learn online, for users of scikit-learn and river: `fit`, `partial_fit`, `predict`, `learn_one`.
+"""Neural networks trained online by a robust filter, as estimators of scikit-learn and models of river.
 
     from wolf import OnlineRegressor
     learner = OnlineRegressor().partial_fit(X, y)
     mean, std = learner.predict(X, return_std=True)
 
-One pass over the data, each row seen once, no learning rate; a wrong target costs little. Needs scikit-learn:
-`pip install "wolf-filter[learn]"`.
+Training is one pass over the data, without a learning rate, and wrong targets have little influence. It needs
+scikit-learn: `pip install "wolf-filter[learn]"`.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,6 +21,7 @@ from wolf.engine import scan
 from wolf.execution import validate
 from wolf.inference.filters.gaussian import GaussianState
 from wolf.inference.filters.low_rank import LowRankState
+from wolf.interfaces import StepInfo
 from wolf.models import mlp
 from wolf.numerics.precision import precision, to_numpy
 from wolf.numerics.pytree import cast
@@ -34,18 +35,20 @@ try:
 except ImportError as error:
     raise ImportError('wolf.OnlineRegressor needs scikit-learn: pip install "wolf-filter[learn]"') from error
 
-BLOCK = 64  # rows that are compiled together; what is left over goes one by one, and nothing compiles twice
+BLOCK_ROWS = 64  # filtered by one program; the rest goes row by row through a second one, so two are compiled
 NORMAL_IQR = 1.349  # interquartile range of a standard normal
 NORMAL_MEDIAN = 0.6745  # median of its absolute value
-DRIFT_VAR = 3e-5  # smallest worst ratio to the best drift over still and moving streams: benchmarks/drift.py
-SCALE_GAIN = 0.02  # least step of the running scale of the residuals
+# Minimises the worst ratio to the best drift variance, over stationary and changing streams: benchmarks/drift.py.
+DRIFT_VAR = 3e-5
+MIN_SCALE_GAIN = 0.02  # of the stochastic approximation of the residual scale
 
 
 class _OnlineNetwork(BaseEstimator):
-    """What both estimators share: scaling, the filter and its blocks.
+    """Base of both estimators: scaling, the filter and its blocks of rows.
 
-    The first `warmup` rows set the scale of the features (and of a regression's targets), robustly; until they are
-    together every call starts again from them. From then on rows come and go, so pieces and the whole agree.
+    The first `warmup` rows determine robust scales of the features (and of the targets of a regression); until then
+    every call filters all rows again. From then on each row is filtered once, so training in pieces gives
+    what training on the whole gives.
     """
 
     hidden: Sequence[int]
@@ -57,7 +60,7 @@ class _OnlineNetwork(BaseEstimator):
     random_state: Any
 
     def fit(self, X: Any, y: Any) -> Any:
-        """Learn from rows, in their order, and forget what was learned before.
+        """Train from the start on rows, in their order.
 
         Args:
             X: features, (n, K).
@@ -68,7 +71,8 @@ class _OnlineNetwork(BaseEstimator):
         return self.partial_fit(X, y)
 
     def _learn(self, rows: np.ndarray, targets: np.ndarray) -> None:
-        """Take in rows (n, K) with their statistics (n, M)."""
+        """Train on rows (n, K) with their statistics (n, M)."""
+        # scikit-learn: an attribute that ends in "_" exists only after the first fit.
         count, seen = len(rows), getattr(self, "seen_", 0)
         if seen == 0:
             self._early_: tuple[np.ndarray, np.ndarray] | None = (rows[:0], targets[:0])
@@ -79,11 +83,11 @@ class _OnlineNetwork(BaseEstimator):
             early = (rows, targets) if len(rows) < self.warmup else None
             self._set_scales(rows[: self.warmup], targets[: self.warmup])
             state, self.residual_scale_ = None, 1.0
-        told = self._run(state, (rows - self._shift_) / self._spread_, self._scale_targets(targets))
-        # Counted last: what went wrong above can be mended and tried again.
+        saved = self._run(state, (rows - self._shift_) / self._spread_, self._scale_targets(targets))
+        # Counted last, so that after an error above the call can be repeated.
         self.seen_, self._early_ = seen + count, early
-        self.weights_ = told["weight"][-count:] if "weight" in told else np.ones(count)
-        self._calibrate(told)
+        self.weights_ = saved["weight"][-count:] if "weight" in saved else np.ones(count)
+        self._calibrate(saved)
 
     def _set_scales(self, rows: np.ndarray, targets: np.ndarray) -> None:
         self._shift_, self._spread_ = _robust_scale(rows)
@@ -91,14 +95,14 @@ class _OnlineNetwork(BaseEstimator):
     def _scale_targets(self, targets: np.ndarray) -> np.ndarray:
         return targets
 
-    def _calibrate(self, told: dict[str, np.ndarray]) -> None:
+    def _calibrate(self, saved: dict[str, np.ndarray]) -> None:
         pass
 
     def _family(self) -> families.Family:
         raise NotImplementedError
 
-    def _engine(self) -> tuple[ParameterModel, Any]:
-        """Build model and method; both are small, and a pickle need not carry functions."""
+    def _build(self) -> tuple[ParameterModel, Any]:
+        """Build model and method anew for each call, so that a pickle holds no functions."""
         model = mlp(
             self.n_features_in_,
             self.hidden,
@@ -112,33 +116,34 @@ class _OnlineNetwork(BaseEstimator):
 
     def _run(self, state: Any, rows: np.ndarray, targets: np.ndarray) -> dict[str, np.ndarray]:
         """Filter in blocks of one length, then row by row."""
-        model, method = (cast(part, "float64") for part in self._engine())
-        cuts = [*range(0, len(rows) - BLOCK + 1, BLOCK), len(rows) - len(rows) % BLOCK]
+        model, method = (cast(part, "float64") for part in self._build())
+        cuts = [*range(0, len(rows) - BLOCK_ROWS + 1, BLOCK_ROWS), len(rows) - len(rows) % BLOCK_ROWS]
         edges = [*dict.fromkeys(cuts), *range(cuts[-1] + 1, len(rows) + 1)]
         parts = []
         with precision("float64"):
             state = scan.init(model, method) if state is None else state
             for start, end in pairwise(edges):
                 block = slice(start, end)
-                state, told = scan.run_filter(model, method, targets[block], rows[block], state=state, save=_tell)
-                parts.append(told)
+                state, saved = scan.run_filter(model, method, targets[block], rows[block], state=state, save=_record)
+                parts.append(saved)
             self.state_ = to_numpy(state)
             return {name: np.concatenate([np.asarray(part[name]) for part in parts]) for name in parts[0]}
 
-    def _look(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Predict η and its covariance for rows, in blocks of one length."""
+    def _predict_eta(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Predict the network output η and its covariance for rows, in blocks of one length."""
         check_is_fitted(self, "state_")
         rows = validate_data(self, X, dtype=np.float64, reset=False)
-        model = cast(self._engine()[0], "float64")
+        model = cast(self._build()[0], "float64")
         scaled = (rows - self._shift_) / self._spread_
-        padded = np.concatenate([scaled, np.zeros((-len(rows) % BLOCK, rows.shape[1]))])
+        padded = np.concatenate([scaled, np.zeros((-len(rows) % BLOCK_ROWS, rows.shape[1]))])
         with precision("float64"):
-            blocks = [_predictors(model, self.state_, padded[i : i + BLOCK]) for i in range(0, len(padded), BLOCK)]
+            starts = range(0, len(padded), BLOCK_ROWS)
+            blocks = [_eta_moments(model, self.state_, padded[i : i + BLOCK_ROWS]) for i in starts]
             means, covs = (np.concatenate([np.asarray(block[part]) for block in blocks]) for part in (0, 1))
         return means[: len(rows)], covs[: len(rows)]
 
-    def _row_of(self, x: dict[Any, float]) -> np.ndarray:
-        """Put the features of a dict in order; the first dict says which there are."""
+    def _row_from_dict(self, x: dict[Any, float]) -> np.ndarray:
+        """Order the features of a dict as in the first one."""
         if not hasattr(self, "features_"):
             self.features_ = list(x)
         if set(x) != set(self.features_):
@@ -147,23 +152,23 @@ class _OnlineNetwork(BaseEstimator):
 
 
 class OnlineRegressor(RegressorMixin, _OnlineNetwork):
-    """Regression by a network that a robust filter trains, one row at a time.
+    """Regression by a neural network trained with a robust filter, one row at a time.
 
     Args:
         hidden: sizes of the hidden layers; () is linear regression.
         activation: a name from `wolf.models.network.ACTIVATIONS`, or a function.
         noise: variance of the target's noise, as a share of the target's own variance.
         prior_var: variance of the weights around their initial values.
-        drift_var: variance that the weights gain with every row, for relations that change. The default follows slow
-            changes at little price where nothing changes; 0 is for relations that are known to stand still.
+        drift_var: variance of the weights added at every row, for relations that change. The default tracks slow
+            changes at a small loss on stationary data; 0 is for relations known to be constant.
         method: as in `wolf.filter`; the default is robust.
-        warmup: rows that set the scales.
+        warmup: number of rows that determine the scales.
         random_state: of the initial weights.
 
     Attributes:
-        weights_: how far each row of the last call was believed, from 0 to 1.
-        residual_scale_: what predicted deviations are multiplied by, so that half of the targets came as close as
-            half of them should. It follows the median, which wrong targets hardly move.
+        weights_: weight of each row of the last call, from 0 to 1.
+        residual_scale_: factor on the predicted standard deviations, by which the median of the absolute standardised
+            residuals becomes that of a normal distribution. Wrong targets hardly move the median.
 
     Example:
         >>> X = np.random.default_rng(0).uniform(-2, 2, (500, 1))
@@ -195,7 +200,7 @@ class OnlineRegressor(RegressorMixin, _OnlineNetwork):
         self.random_state = random_state
 
     def partial_fit(self, X: Any, y: Any) -> "OnlineRegressor":
-        """Learn from more rows, in their order.
+        """Train on more rows, in their order.
 
         Args:
             X: features, (n, K).
@@ -211,16 +216,16 @@ class OnlineRegressor(RegressorMixin, _OnlineNetwork):
 
         Args:
             X: features, (n, K).
-            return_std: whether to give the standard deviation of a new target as well, noise included.
+            return_std: whether to return the standard deviation of a new target as well, noise included.
         """
-        means, covs = self._look(X)
+        means, covs = self._predict_eta(X)
         centre = means[:, 0] * self._y_spread_ + self._y_shift_
         if not return_std:
             return centre
         return centre, self.residual_scale_ * np.sqrt(covs[:, 0, 0] + self.noise) * self._y_spread_
 
     def predict_interval(self, X: Any, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """Give the ends of an interval that holds a new target with this probability."""
+        """Compute the bounds of a prediction interval for a new target, with nominal coverage `level`."""
         from scipy.special import ndtri
 
         if not 0 < level < 1:
@@ -230,12 +235,12 @@ class OnlineRegressor(RegressorMixin, _OnlineNetwork):
         return centre - half, centre + half
 
     def learn_one(self, x: dict[Any, float], y: float) -> None:
-        """Learn from one row, a dict of features: river's way."""
-        self.partial_fit(self._row_of(x), [y])
+        """Train on one row, a dict of features, as river does."""
+        self.partial_fit(self._row_from_dict(x), [y])
 
     def predict_one(self, x: dict[Any, float]) -> float:
-        """Predict one target; 0 before anything was learned."""
-        return float(self.predict(self._row_of(x))[0]) if hasattr(self, "state_") else 0.0
+        """Predict one target; 0 before the first row was learned."""
+        return float(self.predict(self._row_from_dict(x))[0]) if hasattr(self, "state_") else 0.0
 
     def _family(self) -> families.Family:
         return families.Normal(self.noise)
@@ -247,34 +252,34 @@ class OnlineRegressor(RegressorMixin, _OnlineNetwork):
     def _scale_targets(self, targets: np.ndarray) -> np.ndarray:
         return (targets - self._y_shift_) / self._y_spread_
 
-    def _calibrate(self, told: dict[str, np.ndarray]) -> None:
-        """Follow the scale of the residuals by stochastic approximation of their median (Robbins & Monro 1951)."""
-        if "variance" not in told:
+    def _calibrate(self, saved: dict[str, np.ndarray]) -> None:
+        """Track the scale of the residuals by stochastic approximation of their median (Robbins & Monro 1951)."""
+        if "variance" not in saved:
             return
-        ratios = np.abs(told["residual"][:, 0]) / np.sqrt(told["variance"][:, 0, 0])
+        ratios = np.abs(saved["residual"][:, 0]) / np.sqrt(saved["variance"][:, 0, 0])
         start = self.seen_ - len(ratios)
         log_scale = np.log(self.residual_scale_)
         for step, ratio in enumerate(ratios, start=start + 1):
-            gain = max(SCALE_GAIN, step**-0.5)
+            gain = max(MIN_SCALE_GAIN, step**-0.5)
             log_scale += gain * (0.5 if ratio > NORMAL_MEDIAN * np.exp(log_scale) else -0.5)
         self.residual_scale_ = float(np.exp(log_scale))
 
 
 class OnlineClassifier(ClassifierMixin, _OnlineNetwork):
-    """Classification by a network that a robust filter trains, one row at a time: wrong labels cost little.
+    """Classification by a neural network trained with a robust filter, one row at a time.
 
     Args:
         hidden: sizes of the hidden layers; () is logistic regression.
         activation: a name from `wolf.models.network.ACTIVATIONS`, or a function.
         prior_var: variance of the weights around their initial values.
-        drift_var: variance that the weights gain with every row, for relations that change.
-        method: as in `wolf.filter`; the default weighs the Pearson residual.
-        warmup: rows that set the scales of the features.
+        drift_var: variance of the weights added at every row, for relations that change.
+        method: as in `wolf.filter`; the default weights by the Pearson residual.
+        warmup: number of rows that determine the scales of the features.
         random_state: of the initial weights.
 
     Attributes:
         classes_: the labels.
-        weights_: how far each row of the last call was believed, from 0 to 1.
+        weights_: weight of each row of the last call, from 0 to 1.
     """
 
     def __init__(
@@ -297,12 +302,12 @@ class OnlineClassifier(ClassifierMixin, _OnlineNetwork):
         self.random_state = random_state
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> "OnlineClassifier":
-        """Learn from more rows, in their order.
+        """Train on more rows, in their order.
 
         Args:
             X: features, (n, K).
             y: labels, (n,).
-            classes: all labels that will ever come, for the first call; default: those of its y.
+            classes: all labels, for the first call; default: those of its y.
         """
         first = not hasattr(self, "seen_")
         rows, labels = validate_data(self, X, y, dtype=np.float64, reset=first)
@@ -314,25 +319,24 @@ class OnlineClassifier(ClassifierMixin, _OnlineNetwork):
         known = np.isin(labels, self.classes_)
         if not known.all():
             raise ValueError(
-                f"y has a label that was not announced, {labels[~known][0]!r}; pass all of them as classes= to the "
-                "first partial_fit"
+                f"y has an unknown label, {labels[~known][0]!r}; pass all labels as classes= to the first partial_fit"
             )
         codes = np.searchsorted(self.classes_, labels)
         self._learn(rows, self._family().statistic(codes))
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Give the probability of each class, what is not known of the weights included (MacKay 1992).
+        """Predict the probability of each class, with the uncertainty of the weights (MacKay 1992).
 
         Args:
             X: features, (n, K).
         """
-        means, covs = self._look(X)
+        means, covs = self._predict_eta(X)
         variances = np.maximum(np.diagonal(covs, axis1=1, axis2=2), 0.0)
-        modest = means / np.sqrt(1 + np.pi * variances / 8)
-        if modest.shape[1] == 1:
-            modest = np.hstack([np.zeros_like(modest), modest])
-        odds = np.exp(modest - modest.max(1, keepdims=True))
+        moderated = means / np.sqrt(1 + np.pi * variances / 8)
+        if moderated.shape[1] == 1:
+            moderated = np.hstack([np.zeros_like(moderated), moderated])
+        odds = np.exp(moderated - moderated.max(1, keepdims=True))
         return odds / odds.sum(1, keepdims=True)
 
     def predict(self, X: Any) -> np.ndarray:
@@ -345,50 +349,50 @@ class OnlineClassifier(ClassifierMixin, _OnlineNetwork):
         return self.classes_[self.predict_proba(X).argmax(1)]
 
     def learn_one(self, x: dict[Any, float], y: Any, classes: Any = (False, True)) -> None:
-        """Learn from one row, a dict of features: river's way. The first call may announce other classes."""
-        row = self._row_of(x)
+        """Train on one row, a dict of features, as river does; `classes` is used by the first call."""
+        row = self._row_from_dict(x)
         self.partial_fit(row, [y], classes=None if hasattr(self, "seen_") else classes)
 
     def predict_proba_one(self, x: dict[Any, float]) -> dict[Any, float]:
-        """Give the probability of each class for one row; nothing before anything was learned."""
+        """Predict the probability of each class for one row; an empty dict before the first row was learned."""
         if not hasattr(self, "state_"):
             return {}
-        return dict(zip(self.classes_.tolist(), self.predict_proba(self._row_of(x))[0].tolist(), strict=True))
+        return dict(zip(self.classes_.tolist(), self.predict_proba(self._row_from_dict(x))[0].tolist(), strict=True))
 
     def predict_one(self, x: dict[Any, float]) -> Any:
-        """Predict one label; None before anything was learned."""
-        chances = self.predict_proba_one(x)
-        return max(chances, key=chances.__getitem__) if chances else None
+        """Predict one label; None before the first row was learned."""
+        probabilities = self.predict_proba_one(x)
+        return max(probabilities, key=probabilities.__getitem__) if probabilities else None
 
     def _family(self) -> families.Family:
         return families.Bernoulli() if len(self.classes_) == 2 else families.Categorical(len(self.classes_))
 
 
-def _tell(state: Any, info: Any) -> dict[str, Array]:
-    told = {"residual": info.residual, "variance": info.innovation_cov, "weight": info.weight}
-    return {name: value for name, value in told.items() if value is not None}
+def _record(state: Any, info: StepInfo) -> dict[str, Array]:
+    fields = {"residual": info.residual, "variance": info.innovation_cov, "weight": info.weight}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 @jax.jit
-def _predictors(model: ParameterModel, state: Any, rows: Array) -> tuple[Array, Array]:
-    """See η through the belief, row by row: means (n, outputs) and covariances (n, outputs, outputs)."""
+def _eta_moments(model: ParameterModel, state: Any, rows: Array) -> tuple[Array, Array]:
+    """Compute means (n, outputs) and covariances (n, outputs, outputs) of the linearised network, row by row."""
 
     def one(row: Array) -> tuple[Array, Array]:
         jac = jax.jacrev(model.observe)(state.mean, row)
-        return model.observe(state.mean, row), _spread(state, jac)
+        return model.observe(state.mean, row), _eta_cov(state, jac)
 
     return jax.vmap(one)(rows)
 
 
-def _spread(state: Any, jac: Array) -> Array:
-    """Give the covariance of η, as far as the filter knows one."""
+def _eta_cov(state: Any, jac: Array) -> Array:
+    """Compute the covariance of η; zero if the filter has no covariance."""
     if isinstance(state, GaussianState | LowRankState):
         return state.project(jac)
     return jnp.zeros((len(jac), len(jac)), jac.dtype) if state.cov is None else jac @ state.cov @ jac.T
 
 
 def _robust_scale(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Find the middle and the spread of each column by quantiles; by its deviation where they do not move."""
+    """Compute the median and the normalised interquartile range of each column; its deviation where that is 0."""
     low, middle, high = np.quantile(columns, (0.25, 0.5, 0.75), axis=0)
     spread, deviation = (high - low) / NORMAL_IQR, columns.std(axis=0)
     spread = np.where(spread > 0, spread, deviation)

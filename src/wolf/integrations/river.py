@@ -1,7 +1,7 @@
-"""For river: `from wolf.integrations.river import RiverRegressor`, which its metrics and pipelines take.
+"""Models of river: `from wolf.integrations.river import RiverRegressor`.
 
-river asks what kind of model it has by its classes, so these are its own kinds around `OnlineRegressor` and
-`OnlineClassifier`. river is not part of any extra.
+river distinguishes kinds of models by their base classes, so these wrap `OnlineRegressor` and `OnlineClassifier` in
+classes of river, which is not part of any extra.
 """
 
 from typing import Any
@@ -19,10 +19,10 @@ except ImportError as missing:
 
 
 class RiverRegressor(Regressor):
-    """Regression by a network that a robust filter trains, as a model of river.
+    """Regression by a neural network trained online with a robust filter, as a model of river.
 
     Args:
-        learner: an `OnlineRegressor` with the settings to use; it is copied, and stays as it is.
+        learner: an `OnlineRegressor` with the settings to use; it is copied and not changed.
 
     Example:
         >>> from river import evaluate, metrics
@@ -37,20 +37,20 @@ class RiverRegressor(Regressor):
         self._learner = OnlineRegressor() if learner is None else clone(learner)
 
     def learn_one(self, x: dict[Any, float], y: float) -> None:
-        """Learn from one row."""
+        """Train on one row."""
         self._learner.learn_one(x, y)
 
     def predict_one(self, x: dict[Any, float]) -> float:
-        """Predict one target; 0 before anything was learned."""
+        """Predict one target; 0 before the first row was learned."""
         return self._learner.predict_one(x)
 
 
 class RiverClassifier(Classifier):
-    """Classification by a network that a robust filter trains, as a model of river.
+    """Classification by a neural network trained online with a robust filter, as a model of river.
 
     Args:
-        learner: an `OnlineClassifier` with the settings to use; it is copied, and stays as it is.
-        classes: all labels that will ever come.
+        learner: an `OnlineClassifier` with the settings to use; it is copied and not changed.
+        classes: all labels.
     """
 
     def __init__(self, learner: OnlineClassifier | None = None, classes: tuple[Any, ...] = (False, True)):
@@ -63,9 +63,9 @@ class RiverClassifier(Classifier):
         return True
 
     def learn_one(self, x: dict[Any, float], y: Any) -> None:
-        """Learn from one row."""
+        """Train on one row."""
         self._learner.learn_one(x, y, self.classes)
 
     def predict_proba_one(self, x: dict[Any, float]) -> dict[Any, float]:
-        """Give the probability of each class; nothing before anything was learned."""
+        """Predict the probability of each class; an empty dict before the first row was learned."""
         return self._learner.predict_proba_one(x)

@@ -1,4 +1,4 @@
-"""A filter as C: it compiles without a warning, gives Python's numbers, and refuses what would make it wrong."""
+"""Exported C compiles without a warning and has the numbers of Python; what cannot be exported is refused."""
 
 import ctypes
 import json
@@ -24,11 +24,13 @@ def swing(x):
     return jnp.array([x[0] + 0.1 * x[1], x[1] - 0.98 * jnp.sin(x[0])])
 
 
-def look(x):
+def bearing(x):
     return jnp.array([jnp.arctan2(x[0], 1.0)])
 
 
-PENDULUM = wolf.StateSpaceModel(swing, look, 0.01 * np.eye(2), 0.1 * np.eye(1), wolf.Gaussian(np.zeros(2), np.eye(2)))
+PENDULUM = wolf.StateSpaceModel(
+    swing, bearing, 0.01 * np.eye(2), 0.1 * np.eye(1), wolf.Gaussian(np.zeros(2), np.eye(2))
+)
 DRIVEN = wolf.LinearModel(np.eye(1), np.eye(1), np.eye(1), np.eye(1), [0.0], np.eye(1), B=[[2.0]])
 
 
@@ -54,7 +56,7 @@ def test_the_c_compiles_without_a_warning_and_tests_itself(model, method, dtype,
 
 @compiled
 @pytest.mark.parametrize("method", ["KF", "WoLF", None], ids=["KF", "WoLF", "default"])
-def test_a_library_of_it_has_the_numbers_of_python_on_mad_data(method, tmp_path):
+def test_a_shared_library_has_the_numbers_of_python_on_extreme_data(method, tmp_path):
     exported = wolf.export_c(TRACK, method, tmp_path / "tracker.c", dtype="float64", report=("weight",))
     assert (
         cc(
@@ -80,8 +82,8 @@ def test_a_library_of_it_has_the_numbers_of_python_on_mad_data(method, tmp_path)
 @compiled
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("method", ["KF", "WoLF", "Learned", None], ids=["KF", "WoLF", "Learned", "default"])
-def test_the_bytes_of_a_state_are_those_that_a_compiler_takes(method, dtype, tmp_path):
-    """Who makes room for a state by them must not have the end of it written elsewhere."""
+def test_state_bytes_is_the_size_of_the_struct(method, dtype, tmp_path):
+    """A caller allocates the state by this size: a smaller one would be a write out of bounds."""
     exported = wolf.export_c(TRACK, method, tmp_path / "tracker.c", dtype=dtype)
     (tmp_path / "main.c").write_text(
         f"""#include "tracker.h"
@@ -93,15 +95,15 @@ int main(void) {{ return sizeof(tracker_state) != {exported.state_bytes}; }}
 
 
 @compiled
-def test_a_compiler_that_may_forget_missing_values_is_refused(tmp_path):
+def test_a_compiler_without_nan_is_refused(tmp_path):
     wolf.export_c(TRACK, "WoLF", tmp_path / "tracker.c")
     done = cc("-std=c99", "-ffast-math", "-c", tmp_path / "tracker.c", "-o", tmp_path / "t.o")
     assert "NAN means missing here" in done.stderr
 
 
-def test_the_state_is_as_small_as_it_can_be(tmp_path):
+def test_the_state_has_no_unused_fields(tmp_path):
     exported = wolf.export_c(TRACK, "WoLF", tmp_path / "tracker.c")
-    assert exported.state_bytes == 4 * (4 + 10)  # a mean and half a covariance; the clock is not read
+    assert exported.state_bytes == 4 * (4 + 10)  # a mean and half a covariance; the clock is not used
     assert set(exported.library) == {"fabs", "sqrt"}
     assert "56 bytes of state" in repr(exported)
 
@@ -110,13 +112,13 @@ def test_the_state_is_as_small_as_it_can_be(tmp_path):
     ("options", "words"),
     [
         ({"path": "tracker.txt"}, "path must end in .c"),
-        ({"path": "2fast.c"}, "prefix of all names"),
+        ({"path": "2fast.c"}, "is the prefix of all names in C"),
         ({"method": "PF"}, "cannot be written as C: random numbers are drawn"),
         ({"report": ("wieght",)}, "report must be one of"),
         ({"dtype": "float16"}, 'dtype must be "float64" or "float32"'),
     ],
 )
-def test_what_cannot_be_exported_is_explained(options, words, tmp_path):
+def test_invalid_arguments_are_refused_before_a_file_is_written(options, words, tmp_path):
     path = tmp_path / options.pop("path", "tracker.c")
     with pytest.raises(ValueError, match=words):
         wolf.export_c(TRACK, path=path, **options)
@@ -129,7 +131,7 @@ def test_a_model_that_varies_in_time_is_refused(tmp_path):
         wolf.export_c(model, path=tmp_path / "tracker.c")
 
 
-def test_the_command_writes_both_files_and_tells_sizes(tmp_path):
+def test_the_command_writes_both_files_and_prints_sizes(tmp_path):
     variances = ["--set", "level_var=0.1", "--set", "obs_var=1"]
     done = CliRunner().invoke(main, ["export", "local-level", *variances, "--out", str(tmp_path / "level.c")])
     assert done.exit_code == 0, done.output
@@ -143,7 +145,7 @@ def test_the_command_writes_both_files_and_tells_sizes(tmp_path):
 
 
 @pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler here")
-def test_a_program_in_cpp_takes_the_header_as_it_is(tmp_path):
+def test_a_cpp_program_can_include_the_header(tmp_path):
     wolf.export_c(TRACK, "WoLF", tmp_path / "tracker.c")
     (tmp_path / "main.cpp").write_text(
         """#include "tracker.h"
@@ -176,14 +178,14 @@ def cortex(monkeypatch):
 @pytest.mark.thorough
 @pytest.mark.parametrize("method", ["WoLF", None], ids=["WoLF", "default"])
 def test_it_runs_on_a_cortex_m4_with_the_numbers_of_python(method, cortex):
-    told = cortex.cost(TRACK, method)
-    assert told.flash < (3_072 if method else 20_480)
-    assert told.stack < 1024
-    assert 100 < told.instructions < 10_000
-    assert float(told.self_test.split()[-1]) == (pytest.approx(0, abs=1e-5) if method is None else 0)
+    cost = cortex.cost(TRACK, method)
+    assert cost.flash < (3_072 if method else 20_480)
+    assert cost.stack < 1024
+    assert 100 < cost.instructions < 10_000
+    assert float(cost.self_test.split()[-1]) == (pytest.approx(0, abs=1e-5) if method is None else 0)
 
 
-def test_a_self_test_that_fails_on_a_cortex_m4_is_told(cortex, tmp_path):
+def test_a_self_test_that_fails_on_a_cortex_m4_is_an_error(cortex, tmp_path):
     wolf.export_c(TRACK, "KF", tmp_path / "tracker.c")
     text = (tmp_path / "tracker.c").read_text()
     (tmp_path / "tracker.c").write_text(text.replace("expected_means[] = {", "expected_means[] = { 1.0f +", 1))

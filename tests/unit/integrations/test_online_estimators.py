@@ -1,4 +1,4 @@
-"""OnlineRegressor and OnlineClassifier: scikit-learn's own checks, pieces equal to the whole, wrong targets."""
+"""OnlineRegressor and OnlineClassifier: checks of scikit-learn, training in pieces, wrong targets."""
 
 import pickle
 import subprocess
@@ -14,12 +14,12 @@ from sklearn.utils.estimator_checks import check_estimator  # noqa: E402
 
 import wolf  # noqa: E402
 
-pytestmark = pytest.mark.thorough  # a part that the quick tests touch elsewhere
+pytestmark = pytest.mark.thorough  # quick tests elsewhere cover this part
 
 
 @pytest.fixture
 def waves(rng):
-    """Rows, targets of which every tenth is wrong, and what they should be."""
+    """Rows, targets of which one in ten is wrong, and the noise-free targets."""
     X = rng.uniform(-2, 2, (700, 2))
     clean = 30 + 10 * np.sin(2 * X[:, 0]) + 5 * X[:, 1]
     y = clean + rng.normal(size=700)
@@ -37,7 +37,7 @@ def test_classifier_passes_the_checks_of_scikit_learn():
     check_estimator(wolf.OnlineClassifier(), on_skip=None)
 
 
-def test_wrong_targets_cost_little(waves):
+def test_wrong_targets_have_little_influence(waves):
     X, y, clean = waves
     robust = wolf.OnlineRegressor().fit(X[:500], y[:500])
     plain = wolf.OnlineRegressor(method="EKF").fit(X[:500], y[:500])
@@ -47,7 +47,7 @@ def test_wrong_targets_cost_little(waves):
     assert np.median(robust.weights_) > 0.8
 
 
-def test_pieces_give_what_the_whole_gives(waves):
+def test_training_in_pieces_equals_training_on_the_whole(waves):
     X, y, _ = waves
     whole = wolf.OnlineRegressor().fit(X, y)
     pieces = wolf.OnlineRegressor()
@@ -60,7 +60,7 @@ def test_pieces_give_what_the_whole_gives(waves):
 
 
 @pytest.mark.parametrize("noise", [0.001, 0.5])
-def test_intervals_hold_what_they_promise_whatever_noise_was_assumed(noise, rng):
+def test_intervals_are_calibrated_for_any_assumed_noise(noise, rng):
     X = rng.uniform(-2, 2, (3000, 1))
     y = np.sin(2 * X[:, 0]) + 0.2 * rng.normal(size=3000)
     learner = wolf.OnlineRegressor(noise=noise).fit(X[:2000], np.where(rng.random(2000) < 0.05, 50.0, y[:2000]))
@@ -70,7 +70,7 @@ def test_intervals_hold_what_they_promise_whatever_noise_was_assumed(noise, rng)
         learner.predict_interval(X, level=95)
 
 
-def test_wrong_labels_cost_little():
+def test_wrong_labels_have_little_influence():
     X, y = make_moons(1500, noise=0.15, random_state=0)
     rng = np.random.default_rng(1)
     flipped = np.where(rng.random(1000) < 0.2, 1 - y[:1000], y[:1000])
@@ -85,19 +85,19 @@ def test_many_classes_with_names():
     learner = wolf.OnlineClassifier(hidden=()).partial_fit(X[:30], labels[:30], classes=np.unique(labels))
     learner.partial_fit(X[30:300], labels[30:300])
     assert learner.score(X[300:], labels[300:]) > 0.9
-    with pytest.raises(ValueError, match="label that was not announced"):
+    with pytest.raises(ValueError, match="y has an unknown label"):
         learner.partial_fit(X[:1], ["up"])
 
 
-def test_one_row_at_a_time_as_river_does(waves):
+def test_learn_one_equals_fit(waves):
     X, y, _ = waves
     rows = [dict(zip("ab", row, strict=True)) for row in X[:120]]
     online, whole = wolf.OnlineRegressor(), wolf.OnlineRegressor().fit(X[:120], y[:120])
     assert online.predict_one(rows[0]) == 0.0
     for row, target in zip(rows, y, strict=False):
         online.learn_one(row, target)
-    turned = {"b": rows[5]["b"], "a": rows[5]["a"]}
-    np.testing.assert_allclose(online.predict_one(turned), whole.predict(X[5:6])[0], rtol=1e-6)
+    reordered = {"b": rows[5]["b"], "a": rows[5]["a"]}
+    np.testing.assert_allclose(online.predict_one(reordered), whole.predict(X[5:6])[0], rtol=1e-6)
     with pytest.raises(ValueError, match="x must have the features"):
         online.learn_one({"c": 1.0}, 2.0)
     label = wolf.OnlineClassifier()
@@ -108,7 +108,7 @@ def test_one_row_at_a_time_as_river_does(waves):
     assert label.predict_proba_one({"x": -0.9})[False] > 0.7
 
 
-def test_learners_are_copied_pickled_and_take_other_methods(waves):
+def test_estimators_can_be_cloned_pickled_and_take_other_methods(waves):
     X, y, _ = waves
     learner = wolf.OnlineRegressor(hidden=(8,), method=wolf.LowRank(rank=5), activation="relu").fit(X[:200], y[:200])
     again = pickle.loads(pickle.dumps(learner))
@@ -119,13 +119,13 @@ def test_learners_are_copied_pickled_and_take_other_methods(waves):
     assert mean.shape == std.shape == (9,)
 
 
-def test_a_mistake_can_be_mended(waves):
+def test_a_call_can_be_repeated_after_an_error(waves):
     X, y, _ = waves
     learner = wolf.OnlineRegressor(activation="step")
     with pytest.raises(ValueError, match="activation must be a function or one of"):
         learner.partial_fit(X, y)
-    mended = learner.set_params(activation="tanh").partial_fit(X[:100], y[:100])
-    np.testing.assert_array_equal(mended.predict(X[:5]), wolf.OnlineRegressor().fit(X[:100], y[:100]).predict(X[:5]))
+    corrected = learner.set_params(activation="tanh").partial_fit(X[:100], y[:100])
+    np.testing.assert_array_equal(corrected.predict(X[:5]), wolf.OnlineRegressor().fit(X[:100], y[:100]).predict(X[:5]))
 
 
 def test_without_scikit_learn_the_error_names_the_extra():

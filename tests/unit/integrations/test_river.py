@@ -1,4 +1,4 @@
-"""Models of river: they learn and predict row by row, and river's own evaluation takes them where it is installed."""
+"""Models of river learn and predict row by row; its evaluation is tested where it is installed."""
 
 import importlib
 import sys
@@ -26,7 +26,7 @@ def rows(rng):
 
 @pytest.fixture
 def river(monkeypatch):
-    """The adapters: on river's own classes, or on empty ones where it is not installed."""
+    """Adapters on the classes of river, or on empty ones where it is not installed."""
     absent = not find_spec("river")
     if absent:
         base = ModuleType("river.base")
@@ -47,22 +47,22 @@ def test_a_regressor_predicts_then_learns_each_row(river, rows):
         model.learn_one(x, y)
     good = np.arange(150) % 10 > 0
     assert np.mean(np.array(errors)[good][80:]) < 0.3
-    assert not hasattr(LINEAR, "state_")  # settings are copied, not used up
+    assert not hasattr(LINEAR, "state_")  # settings are copied, not changed
 
 
-def test_a_classifier_gives_probabilities_of_the_classes_it_was_told(river, rows):
+def test_a_classifier_predicts_probabilities_of_the_given_classes(river, rows):
     model = river.RiverClassifier(wolf.OnlineClassifier(hidden=()), classes=("down", "up"))
     x, _ = rows[0]
     assert model.predict_proba_one(x) == {}
     for x, y in rows[:100]:
         model.learn_one(x, "up" if y > 0 else "down")
-    chances = model.predict_proba_one({"a": 3.0, "b": -3.0})
-    assert sum(chances.values()) == pytest.approx(1.0)
-    assert chances["up"] > 0.9
+    probabilities = model.predict_proba_one({"a": 3.0, "b": -3.0})
+    assert sum(probabilities.values()) == pytest.approx(1.0)
+    assert probabilities["up"] > 0.9
 
 
-def test_rivers_own_evaluation_takes_them(rows):
-    evaluate = pytest.importorskip("river.evaluate", reason="river is not installed: its evaluation runs where it is")
+def test_the_evaluation_of_river_accepts_them(rows):
+    evaluate = pytest.importorskip("river.evaluate", reason="river is not installed")
     from river import metrics, preprocessing
 
     from wolf.integrations.river import RiverClassifier, RiverRegressor
