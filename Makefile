@@ -45,7 +45,7 @@ check-all: $(VENV)/release.done  ## the slow tests too, all of them with the com
 	XLA_FLAGS= $(PYTEST) -m "not spark"
 	$(MAKE) check-versions
 
-check-versions: check-oldest  ## doors, kernel, frames and results with other Pythons and the newest libraries
+check-versions: check-oldest  ## arguments, kernel, frames and results with other Pythons and the newest libraries
 	@export $(ALL_OF_PYENV); for python in $(PYTHONS); do \
 	    if ! $$python --version > /dev/null 2>&1; then echo "$$python is not installed: not tested"; continue; fi; \
 	    venv=$(VENV)-$$(basename $$python); \
@@ -65,8 +65,8 @@ test-spark: $(VENV)/spark.done  ## the tests on Spark, with kills of its process
 coverage: $(VENV)/coverage.done  ## which lines and branches the quick tests go through
 	$(PYTEST) -m "not slow and not thorough and not spark" --cov=wolf --cov-branch --cov-report=term:skip-covered --cov-report=json:$(VENV)/coverage.json
 
-fuzz: $(VENV)/dev.done  ## 150,000 random models and series, over all filters with a Gaussian belief, and 34,000 at the doors
-	WOLF_FUZZ=100000 $(BIN)/pytest tests/attack/test_fuzz.py tests/attack/test_doors.py
+fuzz: $(VENV)/dev.done  ## 150,000 random models and series, over all filters with a Gaussian belief, and 34,000 damaged or random inputs
+	WOLF_FUZZ=100000 $(BIN)/pytest tests/attack/test_fuzz.py tests/attack/test_input_fuzz.py
 
 reproduce: $(VENV)/paper.done  ## the paper's experiments, small, with verdicts: minutes
 	$(BIN)/wolf reproduce

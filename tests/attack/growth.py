@@ -1,10 +1,10 @@
-"""Use the library over and over in one process, and tell what memory it holds: after two fifths, and at the end.
+"""Use the library repeatedly in one process, and print its memory after two fifths of the runs and at the end.
 
-Series are filtered by the engine that compiles a program for each shape.
+Series are filtered by XLA, which compiles a program for each shape.
 
 python tests/attack/growth.py lengths 2000    series of as many lengths
 python tests/attack/growth.py steps 100000    measurements one by one
-python tests/attack/growth.py models 300      models that were never seen before
+python tests/attack/growth.py models 300      models with new functions
 """
 
 import gc
@@ -19,8 +19,8 @@ import numpy as np
 import wolf
 
 
-def tell():
-    """Print how much memory this process has, in how many maps."""
+def print_memory():
+    """Print the resident memory of this process, and its number of memory maps."""
     gc.collect()
     status, maps = Path("/proc/self/status").read_text(), Path("/proc/self/maps").read_text()
     print(int(re.search(r"VmRSS:\s*(\d+)", status)[1]) // 1024, "MB,", maps.count("\n"), "maps", flush=True)
@@ -29,7 +29,7 @@ def tell():
 def lengths(model, count):
     ys = np.random.default_rng(0).normal(size=(count + 10, 1))
     for k, i in enumerate(np.random.default_rng(1).permutation(count)):
-        if k % 10 == 0:  # many series have programs of their own; both kinds are there when memory is told first
+        if k % 10 == 0:  # programs of many series are compiled too, before memory is printed first
             wolf.filter_many(model, ys[None, : i // 10 + 10], save="final", backend="xla")
         yield wolf.filter(model, ys[: i + 10], save="means", backend="xla")
 
@@ -50,17 +50,17 @@ def models(_, count):
 
 
 def main():
-    """Run one kind."""
+    """Run one kind of use."""
     kind, count = {"lengths": lengths, "steps": steps, "models": models}[sys.argv[1]], int(sys.argv[2])
     early = 2 * count // 5
     for i, _ in enumerate(kind(wolf.models.local_level(1.0, 1.0), count)):
         if i == early:
-            tell()
-    tell()
+            print_memory()
+    print_memory()
 
 
 if __name__ == "__main__":
     import warnings
 
-    warnings.simplefilter("ignore")  # fresh functions get a warning, and are the point
+    warnings.simplefilter("ignore")  # new functions are warned about, and are the purpose here
     main()

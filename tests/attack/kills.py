@@ -1,10 +1,10 @@
-"""Kill a process with signal 9 while it writes, over and over, and look at what it left.
+"""Kill a process by SIGKILL while it writes, many times, and check the files it leaves.
 
 python tests/attack/kills.py save 200       during `Online.save`, again and again onto one file
 python tests/attack/kills.py filter 50      during `wolf filter`
 
-Children are forked before JAX starts and after all is imported, so that each begins at once. Prints how many kills
-there were, how many of them came while a file was half written beside its target, and how many files were torn.
+Children are forked after all imports and before JAX starts, so that each begins at once. Prints the number of kills,
+how many of them came while a file was half written beside its target, and how many files were torn.
 """
 
 import os
@@ -25,11 +25,11 @@ from wolf.cli import main as command
 
 MODEL = wolf.models.local_level(1.0, 1.0)
 ROWS = 20_000
-KNOWN = ("--model", "local-level", "--set", "level_var=1", "--set", "obs_var=1")
+VARIANCES = ("--model", "local-level", "--set", "level_var=1", "--set", "obs_var=1")
 
 
 def in_child(work):
-    """Fork, work in the child, and give its number; it never comes back here."""
+    """Fork, run `work` in the child, and return its process id; the child never returns."""
     child = os.fork()
     if child:
         return child
@@ -46,14 +46,14 @@ def half_written():
 
 
 def kill(child, when):
-    """Kill a child at some moment; say whether it was writing."""
+    """Kill a child when `when` is true, and return whether it was writing."""
     while not when() and os.waitpid(child, os.WNOHANG) == (0, 0):
         time.sleep(1e-4)
     try:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
     except (ProcessLookupError, ChildProcessError):
-        pass  # it was done before
+        pass  # it had ended
     parts = half_written()
     for part in parts:
         part.unlink()
@@ -61,7 +61,7 @@ def kill(child, when):
 
 
 def save(rng):
-    """Save all the time; what is there must load, and hold all that one save has put in."""
+    """Save in a loop; the file must load, with the state of one whole save."""
 
     def work():
         online = wolf.Online(MODEL, "KF")
@@ -77,11 +77,11 @@ def save(rng):
         time.sleep(1e-3)
     end = time.monotonic() + wait
     writing = kill(child, lambda: time.monotonic() > end)
-    return writing, in_child_says(lambda: wolf.Online.load(path, MODEL).t % 3 == 0)
+    return writing, check_in_child(lambda: wolf.Online.load(path, MODEL).t % 3 == 0)
 
 
-def in_child_says(question):
-    """Ask in a child, so that JAX does not start here."""
+def check_in_child(question):
+    """Evaluate a condition in a child, so that JAX does not start in this process."""
     child = os.fork()
     if not child:
         good = False
@@ -93,8 +93,8 @@ def in_child_says(question):
 
 
 def filtering(rng):
-    """Filter a file; its result must be the old file or the whole new one."""
-    arguments = ("filter", "in.csv", *KNOWN, "--out", "out.csv")
+    """Filter a file; the output must be the old file or the whole new one."""
+    arguments = ("filter", "in.csv", *VARIANCES, "--out", "out.csv")
     if not Path("in.csv").exists():
         Path("in.csv").write_text("y\n" + "".join(f"{rng.gauss(0, 1):.3f}\n" for _ in range(ROWS)))
         begun = time.monotonic()
@@ -102,13 +102,13 @@ def filtering(rng):
         filtering.whole, filtering.takes = Path("out.csv").read_bytes(), time.monotonic() - begun
     Path("out.csv").write_text("old")
     child, end = in_child(lambda: command(arguments)), time.monotonic() + filtering.takes * rng.random()
-    writes = rng.random() < 0.5  # half of the kills come when it writes, the others at any moment
+    writes = rng.random() < 0.5  # half of the kills come while it writes, the others at any time
     writing = kill(child, half_written if writes else lambda: time.monotonic() > end)
     return writing, Path("out.csv").read_bytes() in (b"old", filtering.whole)
 
 
 def main():
-    """Kill so often, and tell."""
+    """Run the kills, and print the counts."""
     work, count, rng = {"save": save, "filter": filtering}[sys.argv[1]], int(sys.argv[2]), random.Random(0)
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)

@@ -1,9 +1,9 @@
-"""Break the library in one place at a time, in a copy, and see whether its tests notice.
+"""Apply one mutation at a time to a copy of the library, and check that a test fails.
 
 python tests/attack/mutate.py                     all of `mutations.toml`: about half an hour
-python tests/attack/mutate.py run-first vote      those whose name begins so
+python tests/attack/mutate.py run-first vote      those whose name starts with one of the words
 
-A mutation that no test notices is printed as SURVIVED; the last line has the counts.
+A mutation that no test detects is printed as SURVIVED; the last line has the counts.
 """
 
 import os
@@ -19,12 +19,12 @@ COPIED = ("src", "tests", "paper", "conftest.py", "pyproject.toml", "README.md",
 
 
 def mutations():
-    """Read the list: entries by name."""
+    """Read the mutations by name."""
     return tomllib.loads((ROOT / "tests" / "attack" / "mutations.toml").read_text(encoding="utf-8"))
 
 
 def copy_to(folder):
-    """Copy what the tests need."""
+    """Copy the files that the tests need."""
     for name in COPIED:
         place = ROOT / name
         shutil.copytree(place, folder / name) if place.is_dir() else shutil.copy(place, folder / name)
@@ -36,8 +36,8 @@ def test_file(name):
     return Path("tests", folder, f"test_{module}.py")
 
 
-def noticed_by(folder, entry):
-    """Apply a mutation, run its tests, take it back; give the first test that failed, or None."""
+def first_failure(folder, entry):
+    """Apply a mutation, run its tests, revert it; return the first test that failed, or None."""
     path = folder / "src" / "wolf" / entry["file"]
     original = path.read_text(encoding="utf-8")
     path.write_text(original.replace(entry["old"], entry["new"]), encoding="utf-8")
@@ -55,16 +55,16 @@ def noticed_by(folder, entry):
 
 
 def main():
-    """Try the mutations that were asked for."""
+    """Apply the chosen mutations."""
     wanted = tuple(sys.argv[1:]) or ("",)
     chosen = {name: entry for name, entry in mutations().items() if name.startswith(wanted)}
     caught = 0
     with tempfile.TemporaryDirectory() as folder:
         copy_to(Path(folder))
         for name, entry in chosen.items():
-            by = noticed_by(Path(folder), entry)
-            caught += by is not None
-            print(name, "SURVIVED" if by is None else f"caught by {by}", flush=True)
+            failure = first_failure(Path(folder), entry)
+            caught += failure is not None
+            print(name, "SURVIVED" if failure is None else f"caught by {failure}", flush=True)
     print(f"{caught} of {len(chosen)} caught")
 
 

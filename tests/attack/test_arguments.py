@@ -1,6 +1,6 @@
-"""Bad arguments of what runs: filter and its sisters, Online, fit, tune, certify, attack, frames, plots."""
+"""Invalid arguments of runs: filter, smooth, forecast, Online, fit, tune, certify, attack, frames, plots."""
 
-# ruff: noqa: E501  (a door a line)
+# ruff: noqa: E501  (one argument a line)
 
 from decimal import Decimal
 from fractions import Fraction
@@ -13,7 +13,7 @@ import pandas
 import polars
 import pyarrow
 import pytest
-from tests.attack import odd
+from tests.attack import invalid_values as invalid
 
 import wolf
 from wolf import models
@@ -28,17 +28,19 @@ YS = np.array([1.0, 2.0, 1.5, 0.5, 1.0])
 FRAME = pandas.DataFrame({"t": np.arange(5.0), "y": YS, "z": YS, "who": list("aabbb")})
 KNOWN = {"level_var": 0.1, "obs_var": 1.0}
 START = {"level_var": 0.1, "obs_var": 1.0}
-INPUTS = {name: odd.SERIES[name] for name in odd.SERIES if name not in ("None", "too many columns", "no columns")}
+INPUTS = {
+    name: invalid.SERIES[name] for name in invalid.SERIES if name not in ("None", "too many columns", "no columns")
+}
 INPUTS |= {"nan": [np.nan] * 5, "inf": [np.inf] * 5, "short": np.ones(4), "wide": np.ones((5, 3)), "1e300": "x"}
 OUT = wolf.filter(LEVEL, YS, method="KF")
 MANY = wolf.filter_many(LEVEL, np.stack([YS, YS]), method="KF")
 
 
-def nothing(level_var, obs_var):
+def returns_none(level_var, obs_var):
     return None
 
 
-def short(level_var, obs_var):
+def returns_pair(level_var, obs_var):
     return level_var, obs_var
 
 
@@ -46,172 +48,172 @@ def online(**options):
     return wolf.Online(LEVEL, "KF", **options)
 
 
-def stepped():
-    made = online(horizon=3)
-    made._recorded.extend([None] * 3)
-    return made
+def online_after_three_steps():
+    filled = online(horizon=3)
+    filled._recorded.extend([None] * 3)
+    return filled
 
 
 # fmt: off
-RUNS = odd.table(
-    ("filter", "model", odd.MODEL, lambda v: wolf.filter(v, YS)),
-    ("filter", "ys", odd.SERIES, lambda v: wolf.filter(LEVEL, v)),
-    ("filter", "method", odd.METHOD, lambda v: wolf.filter(LEVEL, YS, method=v)),
+RUNS = invalid.make_cases(
+    ("filter", "model", invalid.MODEL, lambda v: wolf.filter(v, YS)),
+    ("filter", "ys", invalid.SERIES, lambda v: wolf.filter(LEVEL, v)),
+    ("filter", "method", invalid.METHOD, lambda v: wolf.filter(LEVEL, YS, method=v)),
     ("filter by sensors", "sensors", {"few": (0,), "many": (0, 1, 2)}, lambda v: wolf.filter(PLANE, np.ones((5, 2)), method=wolf.Adaptive(sensors=v))),
     ("filter by sensors", "sensors", {"each": "each", "two": (0, 1)}, lambda v: wolf.filter(TILTED, np.ones((5, 2)), method=wolf.Adaptive(sensors=v))),
     ("filter of counts", "method", {"name": "Adaptive", "made": wolf.Adaptive(), "of one": wolf.Adaptive(sensors=(0,))}, lambda v: wolf.filter(COUNTS, np.ones(5), inputs=np.ones((5, 2)), method=v)),
     ("filter", "inputs", INPUTS, lambda v: wolf.filter(DRIVEN, YS, inputs=v)),
-    ("filter", "key", odd.KEY, lambda v: wolf.filter(LEVEL, YS, key=v)),
-    ("filter of members", "key", odd.KEY | odd.NONE, lambda v: wolf.filter(LEVEL, YS, method="ETKF", key=v)),
-    ("filter", "update_first", odd.FLAG, lambda v: wolf.filter(LEVEL, YS, update_first=v)),
-    ("filter", "dtype", odd.CHOICE, lambda v: wolf.filter(LEVEL, YS, dtype=v)),
-    ("filter", "save", odd.without(odd.CHOICE, "class"), lambda v: wolf.filter(LEVEL, YS, save=v)),
-    ("filter_many", "model", odd.MODEL | {"empty": []}, lambda v: wolf.filter_many(v, [YS, YS])),
-    ("filter_many", "model", odd.MODEL, lambda v: wolf.filter_many([v, LEVEL], [YS, YS])),
-    ("filter_many", "model", odd.MODEL, lambda v: wolf.filter_many([LEVEL, v], [YS, YS])),
-    ("filter_many", "ys", odd.without(odd.SERIES, "too many columns", "ragged") | {"one series": YS}, lambda v: wolf.filter_many(LEVEL, v)),
-    ("filter_many", "ys", odd.SERIES, lambda v: wolf.filter_many(LEVEL, [YS, v])),
-    ("filter_many", "threads", odd.without(odd.COUNT, "None"), lambda v: wolf.filter_many(LEVEL, [YS, YS], threads=v)),
-    ("filter_many", "key", odd.KEY, lambda v: wolf.filter_many(LEVEL, [YS, YS], key=v)),
-    ("filter_many", "dtype", odd.CHOICE, lambda v: wolf.filter_many(LEVEL, [YS, YS], dtype=v)),
-    ("filter_many", "update_first", odd.FLAG, lambda v: wolf.filter_many(LEVEL, [YS, YS], update_first=v)),
-    ("filter_chunks", "model", odd.MODEL, lambda v: list(wolf.filter_chunks(v, [YS]))),
-    ("filter_chunks", "chunks", odd.without(odd.FEW, "texts") | {"number": 3, "0-d": np.array(1.0)}, lambda v: list(wolf.filter_chunks(LEVEL, v))),
-    ("filter_chunks", "ys", odd.SERIES, lambda v: list(wolf.filter_chunks(LEVEL, [v]))),
+    ("filter", "key", invalid.KEY, lambda v: wolf.filter(LEVEL, YS, key=v)),
+    ("filter of members", "key", invalid.KEY | invalid.NONE, lambda v: wolf.filter(LEVEL, YS, method="ETKF", key=v)),
+    ("filter", "update_first", invalid.FLAG, lambda v: wolf.filter(LEVEL, YS, update_first=v)),
+    ("filter", "dtype", invalid.CHOICE, lambda v: wolf.filter(LEVEL, YS, dtype=v)),
+    ("filter", "save", invalid.without(invalid.CHOICE, "class"), lambda v: wolf.filter(LEVEL, YS, save=v)),
+    ("filter_many", "model", invalid.MODEL | {"empty": []}, lambda v: wolf.filter_many(v, [YS, YS])),
+    ("filter_many", "model", invalid.MODEL, lambda v: wolf.filter_many([v, LEVEL], [YS, YS])),
+    ("filter_many", "model", invalid.MODEL, lambda v: wolf.filter_many([LEVEL, v], [YS, YS])),
+    ("filter_many", "ys", invalid.without(invalid.SERIES, "too many columns", "ragged") | {"one series": YS}, lambda v: wolf.filter_many(LEVEL, v)),
+    ("filter_many", "ys", invalid.SERIES, lambda v: wolf.filter_many(LEVEL, [YS, v])),
+    ("filter_many", "threads", invalid.without(invalid.COUNT, "None"), lambda v: wolf.filter_many(LEVEL, [YS, YS], threads=v)),
+    ("filter_many", "key", invalid.KEY, lambda v: wolf.filter_many(LEVEL, [YS, YS], key=v)),
+    ("filter_many", "dtype", invalid.CHOICE, lambda v: wolf.filter_many(LEVEL, [YS, YS], dtype=v)),
+    ("filter_many", "update_first", invalid.FLAG, lambda v: wolf.filter_many(LEVEL, [YS, YS], update_first=v)),
+    ("filter_chunks", "model", invalid.MODEL, lambda v: list(wolf.filter_chunks(v, [YS]))),
+    ("filter_chunks", "chunks", invalid.without(invalid.FEW, "texts") | {"number": 3, "0-d": np.array(1.0)}, lambda v: list(wolf.filter_chunks(LEVEL, v))),
+    ("filter_chunks", "ys", invalid.SERIES, lambda v: list(wolf.filter_chunks(LEVEL, [v]))),
     ("filter_chunks", "chunks", {"three": (YS, YS, YS), "none": ()}, lambda v: list(wolf.filter_chunks(LEVEL, [v]))),
     ("filter_chunks", "inputs", INPUTS, lambda v: list(wolf.filter_chunks(DRIVEN, [(YS, v)]))),
-    ("filter_chunks", "key", odd.KEY, lambda v: list(wolf.filter_chunks(LEVEL, [YS], key=v))),
-    ("filter_chunks", "update_first", odd.FLAG, lambda v: list(wolf.filter_chunks(LEVEL, [YS], update_first=v))),
-    ("smooth", "smooth", odd.RESULT, lambda v: wolf.smooth(LEVEL, v)),
-    ("smooth", "model", odd.MODEL | {"other": PLANE}, lambda v: wolf.smooth(v, OUT)),
-    ("smooth", "reweight", odd.FLAG, lambda v: wolf.smooth(OUT, reweight=v)),
-    ("sample_paths", "num", odd.COUNT, lambda v: wolf.sample_paths(OUT, num=v, key=0)),
-    ("sample_paths", "key", odd.KEY | odd.NONE, lambda v: wolf.sample_paths(OUT, num=2, key=v)),
-    ("sample_paths", "sample_paths", odd.RESULT, lambda v: wolf.sample_paths(LEVEL, v, 2, 0)),
-    ("forecast", "steps", odd.COUNT, lambda v: wolf.forecast(OUT, v)),
-    ("forecast", "level", odd.LEVEL, lambda v: wolf.forecast(OUT, 3, level=v)),
-    ("forecast", "model", odd.MODEL | {"other": PLANE}, lambda v: wolf.forecast(v, OUT, 3)),
-    ("forecast", "forecast", odd.RESULT, lambda v: wolf.forecast(LEVEL, v, 3)),
-    ("to_frame", "backend", odd.CHOICE, lambda v: OUT.to_frame(v)),
+    ("filter_chunks", "key", invalid.KEY, lambda v: list(wolf.filter_chunks(LEVEL, [YS], key=v))),
+    ("filter_chunks", "update_first", invalid.FLAG, lambda v: list(wolf.filter_chunks(LEVEL, [YS], update_first=v))),
+    ("smooth", "smooth", invalid.RESULT, lambda v: wolf.smooth(LEVEL, v)),
+    ("smooth", "model", invalid.MODEL | {"other": PLANE}, lambda v: wolf.smooth(v, OUT)),
+    ("smooth", "reweight", invalid.FLAG, lambda v: wolf.smooth(OUT, reweight=v)),
+    ("sample_paths", "num", invalid.COUNT, lambda v: wolf.sample_paths(OUT, num=v, key=0)),
+    ("sample_paths", "key", invalid.KEY | invalid.NONE, lambda v: wolf.sample_paths(OUT, num=2, key=v)),
+    ("sample_paths", "sample_paths", invalid.RESULT, lambda v: wolf.sample_paths(LEVEL, v, 2, 0)),
+    ("forecast", "steps", invalid.COUNT, lambda v: wolf.forecast(OUT, v)),
+    ("forecast", "level", invalid.LEVEL, lambda v: wolf.forecast(OUT, 3, level=v)),
+    ("forecast", "model", invalid.MODEL | {"other": PLANE}, lambda v: wolf.forecast(v, OUT, 3)),
+    ("forecast", "forecast", invalid.RESULT, lambda v: wolf.forecast(LEVEL, v, 3)),
+    ("to_frame", "backend", invalid.CHOICE, lambda v: OUT.to_frame(v)),
 )
 # fmt: on
 
 # fmt: off
-STEPS = odd.table(
-    ("Online", "model", odd.MODEL, lambda v: wolf.Online(v)),
-    ("Online", "method", odd.METHOD, lambda v: wolf.Online(LEVEL, v)),
-    ("Online", "key", odd.KEY, lambda v: online(key=v)),
-    ("Online", "update_first", odd.FLAG, lambda v: online(update_first=v)),
-    ("Online", "dtype", odd.CHOICE, lambda v: online(dtype=v)),
-    ("Online", "horizon", odd.WHOLE, lambda v: online(horizon=v)),
-    ("step", "y", odd.without(odd.SERIES, "None", "0-d"), lambda v: ONLINE.step(v)),
-    ("step", "u", odd.FEW | {"nan": [np.nan], "inf": np.inf, "wide": [1.0, 2.0]}, lambda v: wolf.Online(DRIVEN, "KF").step(1.0, u=v)),
-    *(("step", name, odd.without(odd.COVARIANCE, "None"), partial(lambda name, v: ONLINE.step(1.0, **{name: v}), name)) for name in "RQ"),
-    *(("step", name, odd.without(odd.MATRIX, "None"), partial(lambda name, v: ONLINE.step(1.0, **{name: v}), name)) for name in "HF"),
-    ("late", "t", odd.WHOLE | {"too far": 10}, lambda v: stepped().late(1.0, v)),
-    ("save", "path", odd.PATH, lambda v: ONLINE.save(v)),
-    ("load", "path", odd.PATH, lambda v: wolf.Online.load(v, LEVEL)),
-    ("FixedLag", "lag", odd.COUNT, lambda v: wolf.FixedLag(LEVEL, "KF", lag=v)),
-    ("FixedLag", "model", odd.MODEL, lambda v: wolf.FixedLag(v)),
-    ("FixedLag", "horizon", odd.WHOLE, lambda v: wolf.FixedLag(LEVEL, "KF", horizon=v)),
-    ("FixedLag", "y", odd.without(odd.SERIES, "None", "0-d"), lambda v: LAGGED.step(v)),
+STEPS = invalid.make_cases(
+    ("Online", "model", invalid.MODEL, lambda v: wolf.Online(v)),
+    ("Online", "method", invalid.METHOD, lambda v: wolf.Online(LEVEL, v)),
+    ("Online", "key", invalid.KEY, lambda v: online(key=v)),
+    ("Online", "update_first", invalid.FLAG, lambda v: online(update_first=v)),
+    ("Online", "dtype", invalid.CHOICE, lambda v: online(dtype=v)),
+    ("Online", "horizon", invalid.WHOLE, lambda v: online(horizon=v)),
+    ("step", "y", invalid.without(invalid.SERIES, "None", "0-d"), lambda v: ONLINE.step(v)),
+    ("step", "u", invalid.FEW | {"nan": [np.nan], "inf": np.inf, "wide": [1.0, 2.0]}, lambda v: wolf.Online(DRIVEN, "KF").step(1.0, u=v)),
+    *(("step", name, invalid.without(invalid.COVARIANCE, "None"), partial(lambda name, v: ONLINE.step(1.0, **{name: v}), name)) for name in "RQ"),
+    *(("step", name, invalid.without(invalid.MATRIX, "None"), partial(lambda name, v: ONLINE.step(1.0, **{name: v}), name)) for name in "HF"),
+    ("late", "t", invalid.WHOLE | {"too far": 10}, lambda v: online_after_three_steps().late(1.0, v)),
+    ("save", "path", invalid.PATH, lambda v: ONLINE.save(v)),
+    ("load", "path", invalid.PATH, lambda v: wolf.Online.load(v, LEVEL)),
+    ("FixedLag", "lag", invalid.COUNT, lambda v: wolf.FixedLag(LEVEL, "KF", lag=v)),
+    ("FixedLag", "model", invalid.MODEL, lambda v: wolf.FixedLag(v)),
+    ("FixedLag", "horizon", invalid.WHOLE, lambda v: wolf.FixedLag(LEVEL, "KF", horizon=v)),
+    ("FixedLag", "y", invalid.without(invalid.SERIES, "None", "0-d"), lambda v: LAGGED.step(v)),
 )
 # fmt: on
 
 # fmt: off
-FITS = odd.table(
-    ("fit", "builder", odd.NONE | odd.FUNCTION | {"model": LEVEL, "None is returned": nothing, "a pair is returned": short, "takes nothing": dict}, lambda v: wolf.fit(v, YS, start=None if isinstance(v, type) else START)),
+FITS = invalid.make_cases(
+    ("fit", "builder", invalid.NONE | invalid.FUNCTION | {"model": LEVEL, "None is returned": returns_none, "a pair is returned": returns_pair, "takes nothing": dict}, lambda v: wolf.fit(v, YS, start=None if isinstance(v, type) else START)),
     ("fit", "builder", {"raises": lambda level_var: 1 / 0}, lambda v: wolf.fit(v, YS, start={"level_var": 1.0})),
-    ("fit", "ys", odd.SERIES, lambda v: wolf.fit(models.local_level, v)),
-    ("fit", "ys", odd.SERIES, lambda v: wolf.fit(models.local_level, v, start=START)),
+    ("fit", "ys", invalid.SERIES, lambda v: wolf.fit(models.local_level, v)),
+    ("fit", "ys", invalid.SERIES, lambda v: wolf.fit(models.local_level, v, start=START)),
     ("fit", "values", {"1e300": 1e300 * YS, "1e200": 1e200 * YS, "constant": np.ones(5)}, lambda v: wolf.fit(models.local_level, v)),
     ("fit", "numbers", {"all missing": [np.nan] * 5, "one": [1.0]}, lambda v: wolf.fit(models.local_level, v)),
     ("fit", "ys", {"1e300": 1e300 * YS, "all missing": [np.nan] * 5, "one": [1.0]}, lambda v: wolf.fit(models.local_level, v, start=START)),
     ("fit", "other", {"no first guess": lambda other: LEVEL}, lambda v: wolf.fit(v, YS)),
-    ("fit", "start", odd.MAPPING | {"unknown": {"other": 1.0}}, lambda v: wolf.fit(models.local_level, YS, start=v)),
-    ("fit", "level_var", odd.without(odd.VARIANCE, "digits"), lambda v: wolf.fit(models.local_level, YS, start={"level_var": v})),
-    ("fit", "bounds", odd.MAPPING | {"unknown": {"other": "real"}}, lambda v: wolf.fit(models.local_level, YS, bounds=v)),
-    ("fit", "level_var", odd.FEW | {"order": (1.0, 0.0), "texts": ("a", "b"), "three": (0, 1, 2), "nan": (np.nan, 1.0)}, lambda v: wolf.fit(models.local_level, YS, bounds={"level_var": v})),
-    ("fit", "score", odd.CHOICE, lambda v: wolf.fit(models.local_level, YS, score=v)),
-    ("fit", "method", odd.METHOD, lambda v: wolf.fit(models.local_level, YS, method=v)),
-    ("fit", "restarts", odd.WHOLE, lambda v: wolf.fit(models.local_level, YS, restarts=v)),
-    ("fit", "seed", odd.WHOLE, lambda v: wolf.fit(models.local_level, YS, seed=v)),
-    ("fit", "update_first", odd.FLAG, lambda v: wolf.fit(models.local_level, YS, update_first=v)),
-    ("fit", "affine", odd.FLAG, lambda v: wolf.fit(models.local_level, YS, affine=v)),
-    ("fit_noise_memory", "model", odd.MODEL, lambda v: wolf.fit_ar1_noise(v, YS)),
-    ("fit_noise_memory", "ys", odd.SERIES, lambda v: wolf.fit_ar1_noise(LEVEL, v)),
-    ("tune", "model", odd.MODEL, lambda v: wolf.tune(v, YS)),
-    ("tune", "ys", odd.SERIES | {"all missing": [np.nan] * 5}, lambda v: wolf.tune(LEVEL, v)),
-    ("tune", "method", odd.METHOD | odd.NONE, lambda v: wolf.tune(LEVEL, YS, v)),
-    ("tune", "name", odd.CHOICE, lambda v: wolf.tune(LEVEL, YS, name=3 if v is None else v, low=1.0, high=2.0)),
-    ("tune", "low", odd.without(odd.NUMBER, "None") | {"above": 9.0}, lambda v: wolf.tune(LEVEL, YS, low=v, high=5.0)),
-    ("tune", "high", odd.without(odd.NUMBER, "None"), lambda v: wolf.tune(LEVEL, YS, low=1.0, high=v)),
-    ("tune", "update_first", odd.FLAG, lambda v: wolf.tune(LEVEL, YS, update_first=v)),
-    ("certify", "model", odd.MODEL, lambda v: wolf.certify(v)),
-    ("certify", "method", odd.METHOD, lambda v: wolf.certify(LEVEL, v)),
-    ("certify", "ys", odd.without(odd.SERIES, "None") | {"missing": [np.nan] * 5}, lambda v: wolf.certify(LEVEL, ys=v)),
-    ("certify", "key", odd.KEY | odd.NONE, lambda v: wolf.certify(LEVEL, key=v)),
-    ("certify", "trials", odd.WHOLE, lambda v: wolf.certify(LEVEL, trials=v)),
-    ("certify", "steps", odd.COUNT, lambda v: wolf.certify(LEVEL, steps=v)),
-    ("certify", "jumps", odd.MAPPING | {"text in it": {"a": "x"}, "zero": {"a": [0.0]}, "size": {"a": [1.0, 2.0]}}, lambda v: wolf.certify(LEVEL, jumps=v)),
-    ("attack", "model", odd.MODEL, lambda v: wolf.attack(v, "KF", YS)),
-    ("attack", "method", odd.METHOD, lambda v: wolf.attack(LEVEL, v, YS)),
-    ("attack", "ys", odd.SERIES, lambda v: wolf.attack(LEVEL, "KF", v)),
-    ("attack", "num_outliers", odd.COUNT | {"too many": 9}, lambda v: wolf.attack(LEVEL, "KF", YS, v)),
-    ("attack", "size", odd.without(odd.NUMBER, "None"), lambda v: wolf.attack(LEVEL, "KF", YS, size=v)),
-    ("attack", "key", odd.KEY | odd.NONE, lambda v: wolf.attack(LEVEL, "KF", YS, key=v)),
-    ("attack", "restarts", odd.COUNT, lambda v: wolf.attack(LEVEL, "KF", YS, restarts=v)),
-    ("explain", "explain", odd.RESULT | {"many": MANY}, lambda v: wolf.explain(v)),
+    ("fit", "start", invalid.MAPPING | {"unknown": {"other": 1.0}}, lambda v: wolf.fit(models.local_level, YS, start=v)),
+    ("fit", "level_var", invalid.without(invalid.VARIANCE, "digits"), lambda v: wolf.fit(models.local_level, YS, start={"level_var": v})),
+    ("fit", "bounds", invalid.MAPPING | {"unknown": {"other": "real"}}, lambda v: wolf.fit(models.local_level, YS, bounds=v)),
+    ("fit", "level_var", invalid.FEW | {"order": (1.0, 0.0), "texts": ("a", "b"), "three": (0, 1, 2), "nan": (np.nan, 1.0)}, lambda v: wolf.fit(models.local_level, YS, bounds={"level_var": v})),
+    ("fit", "score", invalid.CHOICE, lambda v: wolf.fit(models.local_level, YS, score=v)),
+    ("fit", "method", invalid.METHOD, lambda v: wolf.fit(models.local_level, YS, method=v)),
+    ("fit", "restarts", invalid.WHOLE, lambda v: wolf.fit(models.local_level, YS, restarts=v)),
+    ("fit", "seed", invalid.WHOLE, lambda v: wolf.fit(models.local_level, YS, seed=v)),
+    ("fit", "update_first", invalid.FLAG, lambda v: wolf.fit(models.local_level, YS, update_first=v)),
+    ("fit", "affine", invalid.FLAG, lambda v: wolf.fit(models.local_level, YS, affine=v)),
+    ("fit_noise_memory", "model", invalid.MODEL, lambda v: wolf.fit_ar1_noise(v, YS)),
+    ("fit_noise_memory", "ys", invalid.SERIES, lambda v: wolf.fit_ar1_noise(LEVEL, v)),
+    ("tune", "model", invalid.MODEL, lambda v: wolf.tune(v, YS)),
+    ("tune", "ys", invalid.SERIES | {"all missing": [np.nan] * 5}, lambda v: wolf.tune(LEVEL, v)),
+    ("tune", "method", invalid.METHOD | invalid.NONE, lambda v: wolf.tune(LEVEL, YS, v)),
+    ("tune", "name", invalid.CHOICE, lambda v: wolf.tune(LEVEL, YS, name=3 if v is None else v, low=1.0, high=2.0)),
+    ("tune", "low", invalid.without(invalid.NUMBER, "None") | {"above": 9.0}, lambda v: wolf.tune(LEVEL, YS, low=v, high=5.0)),
+    ("tune", "high", invalid.without(invalid.NUMBER, "None"), lambda v: wolf.tune(LEVEL, YS, low=1.0, high=v)),
+    ("tune", "update_first", invalid.FLAG, lambda v: wolf.tune(LEVEL, YS, update_first=v)),
+    ("certify", "model", invalid.MODEL, lambda v: wolf.certify(v)),
+    ("certify", "method", invalid.METHOD, lambda v: wolf.certify(LEVEL, v)),
+    ("certify", "ys", invalid.without(invalid.SERIES, "None") | {"missing": [np.nan] * 5}, lambda v: wolf.certify(LEVEL, ys=v)),
+    ("certify", "key", invalid.KEY | invalid.NONE, lambda v: wolf.certify(LEVEL, key=v)),
+    ("certify", "trials", invalid.WHOLE, lambda v: wolf.certify(LEVEL, trials=v)),
+    ("certify", "steps", invalid.COUNT, lambda v: wolf.certify(LEVEL, steps=v)),
+    ("certify", "jumps", invalid.MAPPING | {"text in it": {"a": "x"}, "zero": {"a": [0.0]}, "size": {"a": [1.0, 2.0]}}, lambda v: wolf.certify(LEVEL, jumps=v)),
+    ("attack", "model", invalid.MODEL, lambda v: wolf.attack(v, "KF", YS)),
+    ("attack", "method", invalid.METHOD, lambda v: wolf.attack(LEVEL, v, YS)),
+    ("attack", "ys", invalid.SERIES, lambda v: wolf.attack(LEVEL, "KF", v)),
+    ("attack", "num_outliers", invalid.COUNT | {"too many": 9}, lambda v: wolf.attack(LEVEL, "KF", YS, v)),
+    ("attack", "size", invalid.without(invalid.NUMBER, "None"), lambda v: wolf.attack(LEVEL, "KF", YS, size=v)),
+    ("attack", "key", invalid.KEY | invalid.NONE, lambda v: wolf.attack(LEVEL, "KF", YS, key=v)),
+    ("attack", "restarts", invalid.COUNT, lambda v: wolf.attack(LEVEL, "KF", YS, restarts=v)),
+    ("explain", "explain", invalid.RESULT | {"many": MANY}, lambda v: wolf.explain(v)),
 )
 # fmt: on
 
 # fmt: off
-FRAMES = odd.table(
-    ("filter_frame", "frame", odd.FEW | {"array": YS, "number": 3, "no rows": FRAME[:0], "lazy": polars.DataFrame(FRAME.iloc[:, :2]).lazy()}, lambda v: wolf.filter_frame(v)),
-    ("filter_frame", "time", odd.ODD | {"absent": "zz", "number": 3}, lambda v: wolf.filter_frame(FRAME, time=v, values="y")),
-    ("filter_frame", "values", odd.ODD | {"absent": "zz", "number": 3, "empty": [], "text column": "who", "numbers": [1]}, lambda v: wolf.filter_frame(FRAME, values=v)),
-    ("filter_frame", "by", odd.ODD | {"absent": "zz", "number": 3}, lambda v: wolf.filter_frame(FRAME, by=v, values="y")),
-    ("filter_frame", "model", odd.CHOICE | {"class": wolf.LinearModel}, lambda v: wolf.filter_frame(FRAME, values="y", model=v)),
-    ("filter_frame", "method", odd.METHOD, lambda v: wolf.filter_frame(FRAME, values="y", parameters=KNOWN, method=v)),
-    ("filter_frame", "parameters", odd.MAPPING, lambda v: wolf.filter_frame(FRAME, values="y", parameters=v)),
-    ("filter_frame", "obs_var", odd.NOISE, lambda v: wolf.filter_frame(FRAME, values="y", parameters=KNOWN | {"obs_var": v})),
-    ("filter_frame", "smooth", odd.FLAG, lambda v: wolf.filter_frame(FRAME, values="y", parameters=KNOWN, smooth=v)),
-    ("filter_frame", "level", odd.LEVEL, lambda v: wolf.filter_frame(FRAME, values="y", parameters=KNOWN, level=v)),
-    ("series", "out", odd.RESULT | {"many": MANY}, lambda v: wolf.plot.series(v)),
-    ("series", "ys", odd.SERIES, lambda v: wolf.plot.series(OUT, 3 if v is None else v)),
-    ("series", "truth", odd.SERIES, lambda v: wolf.plot.series(OUT, truth=3 if v is None else v)),
-    ("series", "coordinate", odd.WHOLE | {"too far": 1}, lambda v: wolf.plot.series(OUT, coordinate=v)),
-    ("series", "times", odd.FEW | {"short": [1.0], "0-d": np.array(1.0)}, lambda v: wolf.plot.series(OUT, times=3 if v is None else v)),
-    ("series", "ax", odd.MAPPING, lambda v: wolf.plot.series(OUT, ax=v)),
-    ("weights", "out", odd.RESULT | {"many": MANY}, lambda v: wolf.plot.weights(v)),
-    ("weights", "times", odd.FEW | {"short": [1.0], "0-d": np.array(1.0)}, lambda v: wolf.plot.weights(OUT, times=3 if v is None else v)),
-    ("weights", "ax", odd.MAPPING, lambda v: wolf.plot.weights(OUT, ax=v)),
-    ("influence", "contaminations", odd.SERIES, lambda v: wolf.plot.influence(v, YS)),
-    ("influence", "curves", odd.FEW | {"short": [1.0]}, lambda v: wolf.plot.influence(YS, v)),
-    ("paths", "outs", odd.RESULT | {"many": MANY, "dict": {"a": 3}, "empty": {}}, lambda v: wolf.plot.paths(v)),
-    ("paths", "coordinates", odd.FEW | {"one": (0,), "too far": (0, 1), "floats": (0.0, 0.0)}, lambda v: wolf.plot.paths(OUT, coordinates=v)),
-    ("certificate", "certificate", odd.RESULT, lambda v: wolf.plot.certificate(v)),
-    ("hovmoller", "twin", odd.RESULT, lambda v: wolf.plot.hovmoller(v)),
-    ("errors", "twins", odd.RESULT | {"empty": {}}, lambda v: wolf.plot.errors(v)),
-    ("rank_histogram", "twin", odd.RESULT, lambda v: wolf.plot.rank_histogram(v)),
+FRAMES = invalid.make_cases(
+    ("filter_frame", "frame", invalid.FEW | {"array": YS, "number": 3, "no rows": FRAME[:0], "lazy": polars.DataFrame(FRAME.iloc[:, :2]).lazy()}, lambda v: wolf.filter_frame(v)),
+    ("filter_frame", "time", invalid.ODD | {"absent": "zz", "number": 3}, lambda v: wolf.filter_frame(FRAME, time=v, values="y")),
+    ("filter_frame", "values", invalid.ODD | {"absent": "zz", "number": 3, "empty": [], "text column": "who", "numbers": [1]}, lambda v: wolf.filter_frame(FRAME, values=v)),
+    ("filter_frame", "by", invalid.ODD | {"absent": "zz", "number": 3}, lambda v: wolf.filter_frame(FRAME, by=v, values="y")),
+    ("filter_frame", "model", invalid.CHOICE | {"class": wolf.LinearModel}, lambda v: wolf.filter_frame(FRAME, values="y", model=v)),
+    ("filter_frame", "method", invalid.METHOD, lambda v: wolf.filter_frame(FRAME, values="y", parameters=KNOWN, method=v)),
+    ("filter_frame", "parameters", invalid.MAPPING, lambda v: wolf.filter_frame(FRAME, values="y", parameters=v)),
+    ("filter_frame", "obs_var", invalid.NOISE, lambda v: wolf.filter_frame(FRAME, values="y", parameters=KNOWN | {"obs_var": v})),
+    ("filter_frame", "smooth", invalid.FLAG, lambda v: wolf.filter_frame(FRAME, values="y", parameters=KNOWN, smooth=v)),
+    ("filter_frame", "level", invalid.LEVEL, lambda v: wolf.filter_frame(FRAME, values="y", parameters=KNOWN, level=v)),
+    ("series", "out", invalid.RESULT | {"many": MANY}, lambda v: wolf.plot.series(v)),
+    ("series", "ys", invalid.SERIES, lambda v: wolf.plot.series(OUT, 3 if v is None else v)),
+    ("series", "truth", invalid.SERIES, lambda v: wolf.plot.series(OUT, truth=3 if v is None else v)),
+    ("series", "coordinate", invalid.WHOLE | {"too far": 1}, lambda v: wolf.plot.series(OUT, coordinate=v)),
+    ("series", "times", invalid.FEW | {"short": [1.0], "0-d": np.array(1.0)}, lambda v: wolf.plot.series(OUT, times=3 if v is None else v)),
+    ("series", "ax", invalid.MAPPING, lambda v: wolf.plot.series(OUT, ax=v)),
+    ("weights", "out", invalid.RESULT | {"many": MANY}, lambda v: wolf.plot.weights(v)),
+    ("weights", "times", invalid.FEW | {"short": [1.0], "0-d": np.array(1.0)}, lambda v: wolf.plot.weights(OUT, times=3 if v is None else v)),
+    ("weights", "ax", invalid.MAPPING, lambda v: wolf.plot.weights(OUT, ax=v)),
+    ("influence", "contaminations", invalid.SERIES, lambda v: wolf.plot.influence(v, YS)),
+    ("influence", "curves", invalid.FEW | {"short": [1.0]}, lambda v: wolf.plot.influence(YS, v)),
+    ("paths", "outs", invalid.RESULT | {"many": MANY, "dict": {"a": 3}, "empty": {}}, lambda v: wolf.plot.paths(v)),
+    ("paths", "coordinates", invalid.FEW | {"one": (0,), "too far": (0, 1), "floats": (0.0, 0.0)}, lambda v: wolf.plot.paths(OUT, coordinates=v)),
+    ("certificate", "certificate", invalid.RESULT, lambda v: wolf.plot.certificate(v)),
+    ("hovmoller", "twin", invalid.RESULT, lambda v: wolf.plot.hovmoller(v)),
+    ("errors", "twins", invalid.RESULT | {"empty": {}}, lambda v: wolf.plot.errors(v)),
+    ("rank_histogram", "twin", invalid.RESULT, lambda v: wolf.plot.rank_histogram(v)),
 )
 # fmt: on
 
 
 @pytest.fixture(autouse=True, scope="module")
-def ready():
-    """Filters that one step has compiled for, so that a step which compiles again would show."""
+def compiled_filters():
+    """Make filters whose step is compiled, so that a step that compiles again is noticed."""
     global ONLINE, LAGGED
     ONLINE, LAGGED = online(), wolf.FixedLag(LEVEL, "KF", lag=2)
     wolf.Online(DRIVEN, "KF")
 
 
 @pytest.mark.parametrize(("argument", "values", "call"), RUNS + STEPS + FITS + FRAMES)
-def test_odd_values_are_refused_by_the_name_of_their_argument(argument, values, call):
-    odd.ask(argument, values, call)
+def test_invalid_values_are_refused_by_the_name_of_their_argument(argument, values, call):
+    invalid.check_refused(argument, values, call)
 
 
-TAKEN = {
+CONTAINERS = {
     "list": YS.tolist(),
     "tuple": tuple(YS.tolist()),
     "column": YS[:, None],
@@ -228,7 +230,7 @@ TAKEN = {
     "arrow": pyarrow.array(YS),
     "jax": jnp.asarray(YS),
 }
-HOLES = {
+CONTAINERS_WITH_MISSING = {
     "nan": [1.0, np.nan, 1.5, 0.5, 1.0],
     "None": [1.0, None, 1.5, 0.5, 1.0],
     "masked": np.ma.masked_equal(YS, 2.0),
@@ -241,13 +243,13 @@ HOLES = {
 }
 
 
-@pytest.mark.parametrize("ys", TAKEN.values(), ids=TAKEN)
-def test_numbers_in_any_dress_give_the_same_result(ys):
+@pytest.mark.parametrize("ys", CONTAINERS.values(), ids=CONTAINERS)
+def test_numbers_in_any_container_give_the_same_result(ys):
     np.testing.assert_array_equal(wolf.filter(LEVEL, ys, method="KF").means, OUT.means)
 
 
-@pytest.mark.parametrize("ys", HOLES.values(), ids=HOLES)
-def test_what_is_missing_is_missing_in_any_dress(ys):
+@pytest.mark.parametrize("ys", CONTAINERS_WITH_MISSING.values(), ids=CONTAINERS_WITH_MISSING)
+def test_missing_values_are_recognised_in_any_container(ys):
     out = wolf.filter(LEVEL, ys, method="KF")
     assert out.missing == 1
     np.testing.assert_array_equal(np.isnan(out.ys[:, 0]), [False, True, False, False, False])
@@ -259,30 +261,30 @@ def test_many_masked_series_keep_their_masks():
 
 
 @pytest.mark.parametrize("key", [np.int64(0), np.uint32(0), jax.random.key(0), jax.random.PRNGKey(0)], ids=repr)
-def test_seeds_and_keys_of_all_kinds_draw_the_same(key):
+def test_seeds_and_keys_of_all_kinds_give_the_same_draws(key):
     drawn = wolf.simulate.trajectory(LEVEL, 5, key).measurements
     np.testing.assert_array_equal(drawn, wolf.simulate.trajectory(LEVEL, 5, 0).measurements)
 
 
-def test_whole_numbers_of_numpy_count():
+def test_integers_of_numpy_are_accepted():
     assert len(wolf.forecast(OUT, np.int64(2)).means) == 2
     assert models.constant_velocity(np.int32(2), 1.0, 0.1, 1.0).obs_dim == 2
     assert online(horizon=np.int64(2)).horizon == 2
 
 
-def test_what_a_partial_says_is_held_not_fitted():
+def test_arguments_of_a_partial_are_fixed_and_not_fitted():
     assert list(guesses(partial(models.local_level, obs_var=1.0), YS, {})) == ["level_var"]
     assert list(guesses(partial(models.local_level, obs_var=1.0), YS, {"obs_var": 2.0})) == ["level_var", "obs_var"]
     with pytest.raises(ValueError, match="no parameters to fit"):
         guesses(partial(models.local_level, level_var=0.1, obs_var=1.0), YS, {})
 
 
-def test_frame_with_numbers_for_names_says_which_it_has():
+def test_an_absent_column_of_a_frame_with_numeric_names_lists_the_columns():
     with pytest.raises(ValueError, match=r"no column 3, given as values\. Its columns are 0"):
         wolf.filter_frame(pandas.DataFrame(np.ones((5, 1))), values=3)
 
 
-def test_wrong_signature_is_python_own_error():
+def test_a_missing_argument_is_a_type_error_of_python():
     for call in (wolf.filter, wolf.fit, wolf.tune, wolf.Online, wolf.simulate.trajectory, wolf.LinearModel):
         with pytest.raises(TypeError, match="missing"):
             call()

@@ -1,4 +1,4 @@
-"""The list of mutations stays in step with the code: each can be applied, in one place, and has tests."""
+"""The list of mutations matches the code: each applies in exactly one place, and names tests."""
 
 from pathlib import Path
 

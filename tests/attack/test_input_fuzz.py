@@ -1,8 +1,7 @@
-"""Every door with things that nobody thought of: damaged files, any options, any arrays, damaged checkpoints.
+"""Fuzzing of inputs: damaged files, random options, damaged models and checkpoints, arrays of any type and shape.
 
-Hypothesis draws the cases and prints how to make a failure again. WOLF_FUZZ sets how many there are of each kind
-(`make fuzz`); without it, few. A case works, or is refused in words; it never shows a traceback, changes its input,
-leaves half a file or gives a number that is none.
+Hypothesis draws the cases and prints how to repeat a failure. WOLF_FUZZ sets their number (`make fuzz`). A case works
+or is refused with a message; it never shows a traceback, changes its input, leaves half a file or returns NaN.
 """
 
 import os
@@ -20,7 +19,7 @@ import wolf
 from wolf.cli import main
 
 CASES = int(os.environ.get("WOLF_FUZZ", "0"))
-FEW, MANY = (12, 40) if not CASES else (max(CASES // 50, 12), max(CASES // 10, 40))
+NUM_COMMANDS, NUM_FILES = (12, 40) if not CASES else (max(CASES // 50, 12), max(CASES // 10, 40))
 MODELS = {
     "parts.toml": 'obs_var = 1.0\n\n[[parts]]\nkind = "trend"\nlevel_var = 0.1\nslope_var = 1e-4\n',
     "matrices.toml": "F = [[1.0]]\nH = [[1.0]]\nQ = [[0.1]]\nR = [[1.0]]\nmean = [20.0]\ncov = [[9.0]]\n",
@@ -33,8 +32,36 @@ FILES = {
     "in.arrow": table(),
     "in.jsonl": "".join(f'{{"time": {i}, "value": {i % 7}}}\n' for i in range(30)),
 }
-NASTY = [b"\n", b"\r", b"\0", b",", b";", b'"', b"'", b"\xef\xbb\xbf", b"\xff", b"nan", b"inf", b"-1e999", b"1e300"]
-NASTY += [b"=", b"[", b"]", b"{", b"}", b"2024-02-30", b"24:00", b"1,5", b"\xe2\x88\x92", b"#", b" ", b"\t", b"9" * 400]
+INSERTIONS = [
+    b"\n",
+    b"\r",
+    b"\0",
+    b",",
+    b";",
+    b'"',
+    b"'",
+    b"\xef\xbb\xbf",
+    b"\xff",
+    b"nan",
+    b"inf",
+    b"-1e999",
+    b"1e300",
+]
+INSERTIONS += [
+    b"=",
+    b"[",
+    b"]",
+    b"{",
+    b"}",
+    b"2024-02-30",
+    b"24:00",
+    b"1,5",
+    b"\xe2\x88\x92",
+    b"#",
+    b" ",
+    b"\t",
+    b"9" * 400,
+]
 VALUES = st.one_of(
     st.sampled_from(
         ["", "-1", "0", "1", "3", "nan", "inf", "1e9", "1e999", "x", "value", "time", "in.csv", ".", "/", "é"]
@@ -56,12 +83,12 @@ OPTIONS = [
 ]
 OPTIONS += ["--on-bad-cell", "--skip", "--longest-fault", "--format", "--nonsense", "--out"]
 SWITCHES = ["--live", "--strict", "--json", "--quiet"]
-ROUGH = {"deadline": None, "derandomize": not CASES, "suppress_health_check": list(HealthCheck), "print_blob": True}
+SETTINGS = {"deadline": None, "derandomize": not CASES, "suppress_health_check": list(HealthCheck), "print_blob": True}
 
 
 @st.composite
 def damaged(draw, content):
-    """Bytes with a few changes: some other, cut out, said twice or put in."""
+    """Bytes with a few changes: flipped, deleted, duplicated, truncated or inserted."""
     content = bytearray(content)
     for _ in range(draw(st.integers(1, 4))):
         at = draw(st.integers(0, len(content)))
@@ -76,7 +103,7 @@ def damaged(draw, content):
             case 3:
                 del content[at:]
             case _:
-                content[at:at] = draw(st.sampled_from(NASTY))
+                content[at:at] = draw(st.sampled_from(INSERTIONS))
     return bytes(content)
 
 
@@ -89,8 +116,8 @@ def commands(draw):
     return words
 
 
-class Kept(dict):
-    """What files hold, not printed when a case fails."""
+class FileContents(dict):
+    """Contents of files, which are not printed when a case fails."""
 
     def __repr__(self):
         return f"{len(self)} files"
@@ -100,11 +127,11 @@ class Kept(dict):
 def place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     make(FILES | MODELS)
-    return Kept({name: (tmp_path / name).read_bytes() for name in [*FILES, *MODELS]})
+    return FileContents({name: (tmp_path / name).read_bytes() for name in [*FILES, *MODELS]})
 
 
-def clean(kept):
-    """Put the files back, and take away what was written."""
+def reset_folder(kept):
+    """Restore the files, and delete those that were written."""
     for path in Path().iterdir():
         if path.name not in kept and path.is_file():
             path.unlink()
@@ -112,49 +139,49 @@ def clean(kept):
         Path(name).write_bytes(content)
 
 
-def hold(arguments, inputs):
-    """Run a command: it works, or says in one line why not; what it was given is as it was."""
+def check_command(arguments, inputs):
+    """Run a command: it works, or its error is one line; its inputs are unchanged."""
     before = {name: Path(name).read_bytes() for name in inputs}
     result = CliRunner().invoke(main, arguments)
-    told = f"{arguments}\n{result.output}\n{result.exception!r}"
-    assert result.exit_code in (0, 2), told
-    assert "bug in wolf" not in result.output, told
-    assert "Traceback" not in result.output, told
-    assert {name: Path(name).read_bytes() for name in inputs} == before, told
-    assert not list(Path().glob("*.part")), told
+    details = f"{arguments}\n{result.output}\n{result.exception!r}"
+    assert result.exit_code in (0, 2), details
+    assert "bug in wolf" not in result.output, details
+    assert "Traceback" not in result.output, details
+    assert {name: Path(name).read_bytes() for name in inputs} == before, details
+    assert not list(Path().glob("*.part")), details
     if result.exit_code:
-        assert result.stderr.strip().splitlines()[-1].startswith("Error: "), told
+        assert result.stderr.strip().splitlines()[-1].startswith("Error: "), details
     return result.exit_code
 
 
 @pytest.mark.thorough
-@settings(max_examples=MANY, **ROUGH)
+@settings(max_examples=NUM_FILES, **SETTINGS)
 @given(data=st.data())
 def test_a_damaged_file_works_or_is_refused(place, data):
-    clean(place)
+    reset_folder(place)
     name = data.draw(st.sampled_from(list(FILES)))
     Path(name).write_bytes(data.draw(damaged(place[name])))
     group = ["--by", "place"] if name == "grouped.csv" else []
-    if hold(["filter", name, *KNOWN, *group, "--out", "out.csv"], place) == 0:
+    if check_command(["filter", name, *KNOWN, *group, "--out", "out.csv"], place) == 0:
         assert finite("out.csv") or "inf" in Path("out.csv").read_text()
 
 
 @pytest.mark.thorough
-@settings(max_examples=FEW, **ROUGH)
+@settings(max_examples=NUM_COMMANDS, **SETTINGS)
 @given(words=commands(), known=st.booleans())
 def test_any_options_work_or_are_refused(place, words, known):
-    clean(place)
-    hold(["filter", "in.csv", *(KNOWN if known else []), *words], place)
+    reset_folder(place)
+    check_command(["filter", "in.csv", *(KNOWN if known else []), *words], place)
 
 
 @pytest.mark.thorough
-@settings(max_examples=FEW, **ROUGH)
+@settings(max_examples=NUM_COMMANDS, **SETTINGS)
 @given(data=st.data())
 def test_a_damaged_model_works_or_is_refused(place, data):
-    clean(place)
+    reset_folder(place)
     name = data.draw(st.sampled_from(list(MODELS)))
     Path(name).write_bytes(data.draw(damaged(place[name])))
-    if hold(["filter", "in.csv", "--model", name, "--out", "out.csv"], place) == 0:
+    if check_command(["filter", "in.csv", "--model", name, "--out", "out.csv"], place) == 0:
         assert finite("out.csv")
 
 
@@ -169,9 +196,9 @@ def checkpoint(tmp_path_factory):
 
 
 @pytest.mark.thorough
-@settings(max_examples=MANY, **ROUGH)
+@settings(max_examples=NUM_FILES, **SETTINGS)
 @given(data=st.data())
-def test_a_damaged_checkpoint_is_refused_or_says_the_same(checkpoint, data, tmp_path):
+def test_a_damaged_checkpoint_is_refused_or_loads_the_same_state(checkpoint, data, tmp_path):
     content, mean = checkpoint
     path = tmp_path / "filter.npz"
     path.write_bytes(data.draw(damaged(content)))
@@ -191,9 +218,9 @@ ARRAYS = hnp.arrays(
 
 
 @pytest.mark.thorough
-@settings(max_examples=MANY, **ROUGH)
+@settings(max_examples=NUM_FILES, **SETTINGS)
 @given(ys=ARRAYS)
-def test_any_array_is_taken_or_refused(ys):
+def test_any_array_is_filtered_or_refused(ys):
     try:
         out = wolf.filter(wolf.models.local_level(0.1, 1.0), ys)
     except ValueError:

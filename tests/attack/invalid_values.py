@@ -1,4 +1,4 @@
-"""Odd values by kind, and the question that all doors are asked: is each refused in words, before anything compiles?"""
+"""Invalid values by kind of argument, and the check that each is refused by a ValueError before anything compiles."""
 
 import re
 
@@ -11,16 +11,15 @@ import pytest
 
 import wolf
 
-COMPILED = []  # what JAX compiled so far: a refusal adds nothing
+COMPILATIONS = []  # of JAX so far: a refusal must add none
 
 
-def note(event, *_, **__):
+def record_compilation(event, *_, **__):
     if "backend_compile" in event:
-        COMPILED.append(event)
+        COMPILATIONS.append(event)
 
 
-jax.monitoring.register_event_duration_secs_listener(note)
-
+jax.monitoring.register_event_duration_secs_listener(record_compilation)
 
 NAN, INF = float("nan"), float("inf")
 NONE = {"None": None}
@@ -112,27 +111,28 @@ PATH = NONE | {"number": 3, "array": np.eye(2), "dict": {}, "list": ["a.npz"], "
 
 
 def without(values, *names):
-    """Leave out what a door takes, or takes in another way."""
+    """Leave out values that are valid for an argument, or are refused in another way."""
     return {name: value for name, value in values.items() if name not in names}
 
 
-def table(*doors):
-    """Lay out doors: function, argument, odd values for it, and the call that hands one over."""
-    return [pytest.param(argument, values, call, id=f"{name}-{argument}") for name, argument, values, call in doors]
+def make_cases(*rows):
+    """Make the parameters of a test from rows of function, argument, invalid values, and the call that passes one."""
+    return [pytest.param(argument, values, call, id=f"{name}-{argument}") for name, argument, values, call in rows]
 
 
-def ask(argument, values, call):
-    """Give each value to a door: it must be refused at once, as a plain ValueError that names the argument."""
-    wrong = [f"{kind}: {answer}" for kind, value in values.items() if (answer := _ask_one(argument, value, call))]
+def check_refused(argument, values, call):
+    """Check that each value is refused by a plain ValueError that names the argument, before anything compiles."""
+    wrong = [f"{kind}: {fault}" for kind, value in values.items() if (fault := _fault(argument, value, call))]
     assert not wrong, "\n".join(wrong)
 
 
-def _ask_one(argument, value, call):
-    before = len(COMPILED)
+def _fault(argument, value, call):
+    before = len(COMPILATIONS)
     try:
         call(value)
     except Exception as error:
         named = re.search(rf"(?<!\w){re.escape(argument)}(?!\w)", str(error))
-        quick = len(COMPILED) == before
-        return "" if type(error) is ValueError and named and quick else f"{type(error).__name__} ({quick=}): {error}"
-    return "taken"
+        compiled = len(COMPILATIONS) > before
+        right = type(error) is ValueError and named and not compiled
+        return "" if right else f"{type(error).__name__} ({compiled=}): {error}"
+    return "accepted"
