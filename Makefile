@@ -5,7 +5,8 @@ BIN := $(VENV)/bin
 # Other Pythons: those that are not there are named and left out. Give paths to use some that are elsewhere.
 PYTHONS ?= python3.12 python3.13
 VERSIONS_NEED := pytest==9.2.0 pytest-xdist==3.8.0 hypothesis==6.170.15 pandas==3.1.1 polars==2.1.0
-VERSIONS_TESTS := $(patsubst %,tests/test_%.py,door kernel native frames results)
+VERSIONS_TESTS := $(patsubst %,tests/unit/%.py,api/test_arguments beliefs/test_weighted_update native/test_native \
+    cleaning/test_frames results/test_results)
 TEST_VERSIONS := bin/pytest $(VERSIONS_TESTS) -m "not slow and not thorough and not spark"
 # Patches of a version replace each other in the documentation.
 VERSION = $(shell sed -n 's/^version = "\([0-9]*\.[0-9]*\).*/\1/p' pyproject.toml)
@@ -65,7 +66,7 @@ coverage: $(VENV)/coverage.done  ## which lines and branches the quick tests go 
 	$(PYTEST) -m "not slow and not thorough and not spark" --cov=wolf --cov-branch --cov-report=term:skip-covered --cov-report=json:$(VENV)/coverage.json
 
 fuzz: $(VENV)/dev.done  ## 150,000 random models and series, over all filters with a Gaussian belief, and 34,000 at the doors
-	wolfFUZZ=100000 $(BIN)/pytest tests/attack/test_fuzz.py tests/attack/test_doors.py
+	WOLF_FUZZ=100000 $(BIN)/pytest tests/attack/test_fuzz.py tests/attack/test_doors.py
 
 reproduce: $(VENV)/paper.done  ## the paper's experiments, small, with verdicts: minutes
 	$(BIN)/wolf reproduce

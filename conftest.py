@@ -2,8 +2,8 @@
 
 Nearly all the time of the tests is compilation, of programs that run once. Without the optimiser a program takes a
 seventh of the time to compile, and differs in its last bits. What holds bit for bit is therefore asked of the usual
-compiler by `make check` (tests/test_usual_compiler.py), which is used throughout where XLA_FLAGS is set, if only to
-nothing: `make check-all` does so.
+compiler by `make check` (tests/properties/test_default_compiler.py), which is used throughout where XLA_FLAGS is set,
+if only to nothing: `make check-all` does so.
 """
 
 import os
@@ -63,7 +63,9 @@ def pytest_collection_modifyitems(config, items):
         if place == "paper" or (place == "docs" and item.path != QUICKSTART):
             item.add_marker(pytest.mark.thorough)
         if item.path == QUICKSTART and os.environ.get("XLA_FLAGS"):
-            item.add_marker(pytest.mark.skip(reason="run by tests/test_usual_compiler.py; or set XLA_FLAGS to nothing"))
+            item.add_marker(
+                pytest.mark.skip(reason="run by tests/properties/test_default_compiler.py; or set XLA_FLAGS to nothing")
+            )
     result = yield  # in which those that -m leaves out go
     if os.environ.get("XLA_FLAGS") and any(item.name == ASKS_FOR_BITS for item in items):
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("bits")])

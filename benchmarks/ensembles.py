@@ -25,7 +25,7 @@ from wolf_paper.as_run import ReferenceGain
 MEMBERS = None  # of the paper's test, 1000 or 20; None for both
 ONLY = ""  # part of the names of the methods to run
 ROBUST = ensembles.ROBUST
-CONSTANT = simulate.EachSensor(simulate.Replaced(prob=0.001, value=100.0))
+CONSTANT = simulate.EachSensor(simulate.ReplacedMeasurements(prob=0.001, value=100.0))
 HARDER = {
     "clean": None,
     "constant 100, p 0.001": CONSTANT,

@@ -30,8 +30,8 @@ def one_series(model: wolf.LinearModel, steps: int) -> dict[str, float | str]:
     runs = {name: Run(partial(wolf.filter, model, ys, method=method), steps) for name, method in METHODS.items()}
     if RIVAL in installed():
         runs[RIVAL] = Run(lambda library: library.filter(ys), steps, partial(LIBRARIES[RIVAL], model))
-    engine = wolf.filter(model, ys).engine.split(":")[0]
-    return cpu_times(runs, 3 if steps <= STEPS else 2) | {"engine": engine}
+    engine = wolf.filter(model, ys).backend.split(":")[0]
+    return cpu_times(runs, 3 if steps <= STEPS else 2) | {"backend": engine}
 
 
 def large(size: int) -> dict[str, float | str]:
@@ -40,12 +40,12 @@ def large(size: int) -> dict[str, float | str]:
     ys = np.random.default_rng(0).normal(size=(LARGE_STEPS, model.obs_dim))
     runs = {n: Run(partial(wolf.filter, model, ys, method=m), LARGE_STEPS) for n, m in METHODS.items()}
     found = cpu_times(runs, LARGE_ROUNDS, PAUSE)
-    engine = wolf.filter(model, ys).engine.split(":")[0]
+    engine = wolf.filter(model, ys).backend.split(":")[0]
     told = []
     for name, limit in LIMITS.items():
         ratio = found[name] / found["KF"]
         told.append(f"{name} {ratio:.1f} KF{'' if ratio <= limit else f' (above {limit})'}")
-    return found | {"engine": ", ".join([engine, *told])}
+    return found | {"backend": ", ".join([engine, *told])}
 
 
 def many_series(count: int) -> dict[str, float | str]:
@@ -56,7 +56,7 @@ def many_series(count: int) -> dict[str, float | str]:
         name: Run(partial(wolf.filter_many, model, ys, method=method, save="means"), count * SERIES_STEPS)
         for name, method in METHODS.items()
     }
-    return cpu_times(runs, 3) | {"engine": wolf.filter_many(model, ys[:1], save="means").engine.split(":")[0]}
+    return cpu_times(runs, 3) | {"backend": wolf.filter_many(model, ys[:1], save="means").backend.split(":")[0]}
 
 
 def lines() -> list[str]:
@@ -70,6 +70,6 @@ def lines() -> list[str]:
     found = [f"| ns a step | {' | '.join(columns)} | engine |", "|---|" + "---|" * (len(columns) + 1)]
     for label, row in rows.items():
         cells = [number(1e9 * float(row[name])) if name in row else "" for name in columns]
-        found.append(f"| {label} | {' | '.join(cells)} | {row['engine']} |")
+        found.append(f"| {label} | {' | '.join(cells)} | {row['backend']} |")
         print(found[-1], flush=True)
     return found

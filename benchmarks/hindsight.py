@@ -21,7 +21,7 @@ def hindsight(trials, rng):
     titles = ["filter", "smoother", "smoother, reweigh", *(f"FixedLag, lag {lag}" for lag in LAGS)]
     print("| burst | " + " | ".join(titles) + " |\n|" + "---|" * (len(titles) + 1))
     for length in (5, 8, 20):
-        runs = [wolf.simulate.trajectories(model, STEPS, int(rng.integers(1 << 30))) for _ in range(trials)]
+        runs = [wolf.simulate.trajectory(model, STEPS, int(rng.integers(1 << 30))) for _ in range(trials)]
         for name in ("WoLF", "Learned", "Adaptive"):
             ratios = [compare(model, name, run, length) for run in runs[:MOST_LAGGED]]
             cells = [f"{np.median(column):.2f}" for column in zip(*ratios, strict=True)]
@@ -36,7 +36,7 @@ def compare(model, name, run, length):
     told[inside] = np.nan
     out, known = wolf.filter(model, ys, method=name), wolf.filter(model, told, method="KF")
     best = wolf.smooth(known).means
-    pairs = [(out.means, known.means), (wolf.smooth(out).means, best), (wolf.smooth(out, reweigh=True).means, best)]
+    pairs = [(out.means, known.means), (wolf.smooth(out).means, best), (wolf.smooth(out, reweight=True).means, best)]
     pairs += [(lagged(model, name, ys, lag), lagged(model, "KF", told, lag)) for lag in LAGS]
     return [error(mine, run.states, length) / error(theirs, run.states, length) for mine, theirs in pairs]
 

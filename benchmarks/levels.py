@@ -206,7 +206,7 @@ def coloured(trials, rng):
         row(f"AR(1) {share}: right", [cell(each, oracle) for each in found])
 
 
-NEW = wolf.Adaptive(noise_may_last=False)
+NEW = wolf.Adaptive(estimate_autocorrelation=False)
 FITTED = "Adaptive, memory fitted"
 FITS = 4  # runs that are fitted, each for a part of the trials: one fit might have luck
 
@@ -215,7 +215,7 @@ def by_fits(model, spare, ys, truth):
     """Give noise the memory, if any, that is fitted to spare runs, and filter the others by it."""
     errors, shares = [], []
     for one, some, states in zip(spare, np.array_split(ys, len(spare)), np.array_split(truth, len(spare)), strict=True):
-        j, held = score(wolf.Adaptive(), wolf.fit_noise_memory(model, one).model, some, states)
+        j, held = score(wolf.Adaptive(), wolf.fit_ar1_noise(model, one).model, some, states)
         errors.append(j)
         shares.append(held)
     return np.concatenate(errors), float(np.average(shares, weights=[len(each) for each in errors]))
@@ -241,7 +241,7 @@ def curved(trials, rng):
 
 def curved_data(model, steps, trials, rng):
     """Draw states, measurements of which 5 % are off, and which those are."""
-    runs = [wolf.simulate.trajectories(model, steps, int(rng.integers(1 << 30))) for _ in range(trials)]
+    runs = [wolf.simulate.trajectory(model, steps, int(rng.integers(1 << 30))) for _ in range(trials)]
     truth, sound = (np.stack([getattr(one, part) for one in runs]) for part in ("states", "measurements"))
     hit = rng.random(sound.shape[:2])[..., None] < 0.05
     off = rng.uniform(-GROSS_CURVED, GROSS_CURVED, sound.shape) * np.sqrt(np.diag(model.obs_cov))
@@ -303,7 +303,7 @@ def ranges(trials, rng):
     for name, new, lasting, memory in cases:
         truth, ys = range_data(plain, trials + FITS, 500, rng, new, lasting, memory)
         spare, truth, ys = ys[:FITS], truth[FITS:], ys[FITS:]
-        models = (plain, wolf.models.with_noise_memory(plain, memory if lasting else 0.5))
+        models = (plain, wolf.models.with_ar1_noise(plain, memory if lasting else 0.5))
         found = [score(method, model, ys, truth) for model in models for method in chosen.values()]
         found.append(by_fits(plain, spare, ys, truth))
         row(name, [f"{100 * np.sqrt((j**2).mean() / 500):.1f} {held:.3f}" for j, held in found])
@@ -326,7 +326,7 @@ def ranging():
 def range_data(model, trials, steps, rng, new, lasting, memory):
     """Walk about, also away from the anchors, where ranges say less."""
     states = np.stack(
-        [wolf.simulate.trajectories(model, steps, int(k)).states for k in rng.integers(1 << 30, size=trials)]
+        [wolf.simulate.trajectory(model, steps, int(k)).states for k in rng.integers(1 << 30, size=trials)]
     )
     clean = np.sqrt(((states[..., None, :2] - ANCHORS) ** 2).sum(-1))
     error = lasting * rng.normal(size=clean.shape)

@@ -16,7 +16,7 @@ import numpy as np
 
 import wolf
 from wolf.inference.filters import RaoBlackwellFilter
-from wolf.inference.noise import MixtureLaw, StudentLaw
+from wolf.inference.noise import MixtureLikelihood, StudentLikelihood
 from wolf.numerics.pytree import cast
 
 STEPS = 1000
@@ -25,7 +25,7 @@ MODEL = wolf.models.constant_velocity(
     dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0, prior=wolf.Gaussian(START, np.eye(4))
 )
 PROCESSES = {"clean": None, "Student": wolf.simulate.StudentT(2.01), "mixture": wolf.simulate.Mixture(0.05)}
-CEILING = {"Student": StudentLaw(2.01), "mixture": MixtureLaw(0.05)}
+CEILING = {"Student": StudentLikelihood(2.01), "mixture": MixtureLikelihood(0.05)}
 METHODS = ["KF", "WoLF", "WoLF-IMQ", "WoLF-TMD", "KF-B", "KF-IW", "KF-Student", "KF-Huang", "RSTKF", "Huber-KF"]
 METHODS += ["MCKF", "ADF", "ADF-Student", "Learned", "IMM", "Beta-PF", "Beta-RBPF"]
 TUNED = {"WoLF-IMQ": {"c": 7.0}, "WoLF-TMD": {"c": 31.0}}  # best on both data sets at once
@@ -34,7 +34,7 @@ PARTICLE_TRIALS = 50
 
 
 def simulate(process, trials, seed):
-    runs = [wolf.simulate.trajectories(MODEL, STEPS, seed + i, process, initial=START) for i in range(trials)]
+    runs = [wolf.simulate.trajectory(MODEL, STEPS, seed + i, process, initial=START) for i in range(trials)]
     return runs, np.stack([run.measurements for run in runs]), np.stack([run.states for run in runs])
 
 

@@ -30,7 +30,7 @@ from timing import write_page
 
 import wolf
 from wolf.inference.filters import IMM, Mode, RaoBlackwellFilter
-from wolf.inference.noise import MixtureLaw, StudentLaw
+from wolf.inference.noise import MixtureLikelihood, StudentLikelihood
 
 STEPS = 1000
 DT, DYNAMICS, NOISE = 0.1, 0.1, 10.0
@@ -104,8 +104,8 @@ def tracking(trials, rng):
         show(kind, found)
 
 
-CEILING = {"Student": RaoBlackwellFilter(StudentLaw(2.01), num_particles=1000)}
-CEILING["mixture"] = RaoBlackwellFilter(MixtureLaw(0.05), num_particles=1000)
+CEILING = {"Student": RaoBlackwellFilter(StudentLikelihood(2.01), num_particles=1000)}
+CEILING["mixture"] = RaoBlackwellFilter(MixtureLikelihood(0.05), num_particles=1000)
 CEILING_TRIALS = 60
 
 
@@ -343,7 +343,7 @@ def radar(trials, rng):
     methods = {name: "EKF" if name == "KF" else method for name, method in METHODS.items()}
     print("| outliers | " + " | ".join(methods) + " | oracle |\n|" + "---|" * (len(methods) + 2))
     for share in (0.0, 0.05, 0.2, 0.4):
-        runs = [wolf.simulate.trajectories(model, 200, int(rng.integers(1 << 30))) for _ in range(min(trials, 100))]
+        runs = [wolf.simulate.trajectory(model, 200, int(rng.integers(1 << 30))) for _ in range(min(trials, 100))]
         truth, sound = (np.stack([getattr(run, name) for run in runs]) for name in ("states", "measurements"))
         hit = rng.random(sound.shape[:2])[..., None] < share
         ys = np.where(hit, sound + rng.uniform(-1, 1, sound.shape) * [2000.0, 1.0], sound)
@@ -365,7 +365,7 @@ def lorenz96(trials, rng):
     model = wolf.models.lorenz96(40)
     kinds = {
         "clean": None,
-        "replaced by 100, p 0.01": wolf.simulate.EachSensor(wolf.simulate.Replaced(0.01, 100.0)),
+        "replaced by 100, p 0.01": wolf.simulate.EachSensor(wolf.simulate.ReplacedMeasurements(0.01, 100.0)),
         "Student-t 2.01": wolf.simulate.EachSensor(wolf.simulate.StudentT(2.01)),
     }
     names = ["LETKF", "WoLF-LETKF"]

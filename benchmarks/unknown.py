@@ -48,7 +48,7 @@ def pendulum(trials, rng):
     skipping = mixed(lambda data: bank(model.scaled, data, "UKF"), told, truth)
     hearing = mixed(lambda data: bank(model.scaled, data, robust, log_mixture(model)), ys, truth)
     for words, q, r in levels.ONES:
-        adaptive = levels.score(wolf.Adaptive(moments=Unscented()), model.scaled(q, r), ys, truth)
+        adaptive = levels.score(wolf.Adaptive(linearization=Unscented()), model.scaled(q, r), ys, truth)
         cells = (found, skipping[words], hearing[words], adaptive)
         levels.row(words, [levels.cell(each, oracle) for each in cells])
 

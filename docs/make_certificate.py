@@ -56,7 +56,7 @@ def compare(model):
 
 def attack_all(model):
     """Attack with 1, 4, 5 (which win a vote of `Learned`) and 8 errors of two sizes; that on a gate as a picture."""
-    ys = wolf.simulate.trajectories(model, ATTACKED, key=3).measurements
+    ys = wolf.simulate.trajectory(model, ATTACKED, key=3).measurements
     print("| errors, size | " + " | ".join(METHODS) + " |\n|---|" + "---|" * len(METHODS))
     found = {}
     for count in (1, 4, 5, 8):
@@ -88,7 +88,7 @@ def draw_attack(found):
 def explain_one():
     """A series with one of each."""
     model = wolf.models.local_level(level_var=0.05, obs_var=1.0)
-    ys = wolf.simulate.trajectories(model, 300, key=8).measurements[:, 0].copy()
+    ys = wolf.simulate.trajectory(model, 300, key=8).measurements[:, 0].copy()
     ys[40] += 12.0
     ys[90:] += 15.0
     ys[150:160] = ys[149] + 8.0

@@ -29,7 +29,7 @@ def save(figure, name):
 def main():
     """Run one twin experiment with two filters."""
     model = wolf.models.lorenz96(40)
-    struck = simulate.EachSensor(simulate.Replaced(prob=0.001, value=100.0))
+    struck = simulate.EachSensor(simulate.ReplacedMeasurements(prob=0.001, value=100.0))
     data = simulate.trajectory(model, 400, key=1, outliers=struck)
     options = {"num_members": 20, "localisation": ensembles.Ring(4.0), "inflation": 1.04, "rotate": True}
     runs = {

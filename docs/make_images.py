@@ -80,7 +80,7 @@ def draw_weights():
 def draw_metric():
     """A gap of 60 steps: what comes after it looks like an outlier to the R metric."""
     model = wolf.models.local_level(level_var=0.3, obs_var=1.0)
-    data = wolf.simulate.trajectories(model, 160, key=5, initial=np.zeros(1))
+    data = wolf.simulate.trajectory(model, 160, key=5, initial=np.zeros(1))
     ys = data.measurements[:, 0].copy()
     ys[60:120] = np.nan
     times = np.arange(len(ys))

@@ -89,7 +89,7 @@ def plane_models():
 def draw_series(name, model, times):
     """Draw what is measured, without noise, with estimate and refused measurements."""
     process = wolf.simulate.Sequence((wolf.simulate.Additive(0.05, -12.0, 12.0), wolf.simulate.Gap(90, 12)))
-    data = wolf.simulate.trajectories(model, STEPS, key=4, outliers=process)
+    data = wolf.simulate.trajectory(model, STEPS, key=4, outliers=process)
     out = wolf.filter(model, data.measurements)
     rows = np.broadcast_to(model.H, (STEPS, *model.H.shape[-2:]))[:, 0]
     signal = (rows * data.states).sum(-1)
@@ -117,7 +117,7 @@ def draw_plane(name, model, inputs):
     bearing = name == "range_bearing"
     key, size = PATHS[name]
     process = wolf.simulate.Mixture(0.05, factor=1.6) if bearing else wolf.simulate.Additive(0.06, -size, size)
-    data = wolf.simulate.trajectories(model, STEPS, key=key, outliers=process, inputs=inputs)
+    data = wolf.simulate.trajectory(model, STEPS, key=key, outliers=process, inputs=inputs)
     out = wolf.filter(model, data.measurements, inputs=inputs)
     figure = style.new_figure(6.4, 3.4)
     ax = figure.add_subplot()
@@ -143,7 +143,7 @@ def draw_plane(name, model, inputs):
 def draw_influence():
     """The paper's maps (figure 2): KL between contaminated and clean posterior over errors in the last measurement."""
     model = wolf.models.constant_velocity(2, 1.0, 0.1, 1.0, prior([0, 0, 1, 1], 1, 1, 1, 1))
-    ys = wolf.simulate.trajectories(model, 20, key=314, initial=[0.0, 0.0, 1.0, 1.0]).measurements
+    ys = wolf.simulate.trajectory(model, 20, key=314, initial=[0.0, 0.0, 1.0, 1.0]).measurements
     axis = np.linspace(-8, 8, 121)
     grid = np.stack(np.meshgrid(axis, axis), axis=-1)
     methods = {

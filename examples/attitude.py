@@ -12,7 +12,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 import wolf
-from wolf.inference.noise import SensorBySensor, Weighted
+from wolf.inference.noise import PerSensorNoise, Weighted
 
 STEPS, DT = 1500, 0.02  # half a minute
 GYRO, ACCEL, MAG = 0.02, 0.2, 0.02  # standard deviations: rad/s, m/s², and shares of the field
@@ -22,7 +22,7 @@ METHODS = {
     "EKF": "EKF",
     "WoLF": "WoLF",
     "WoLF, sensor by sensor": wolf.filters.GaussianFilter(
-        noise=SensorBySensor(Weighted(wolf.MahalanobisIMQ()), sensors=(0, 0, 0, 1, 1, 1))
+        noise=PerSensorNoise(Weighted(wolf.MahalanobisIMQ()), sensors=(0, 0, 0, 1, 1, 1))
     ),
 }
 

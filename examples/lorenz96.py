@@ -14,8 +14,8 @@ from wolf.plots import style
 
 STEPS = 100
 model = wolf.models.lorenz96(40)
-broken = wolf.simulate.EachSensor(wolf.simulate.Replaced(prob=0.002, value=100.0))
-data = wolf.simulate.trajectories(model, STEPS, key=1, outliers=broken)
+broken = wolf.simulate.EachSensor(wolf.simulate.ReplacedMeasurements(prob=0.002, value=100.0))
+data = wolf.simulate.trajectory(model, STEPS, key=1, outliers=broken)
 
 # %%
 options = {"num_members": 20, "inflation": 1.04, "rotate": True}

@@ -48,7 +48,7 @@ def make_model():
 
 def simulate(model, steps, seed):
     """A boat that sails past; false echoes come from anywhere within two kilometres."""
-    data = wolf.simulate.trajectories(model, steps, key=seed, initial=[-800.0, 300.0, 0.0, -8.0])
+    data = wolf.simulate.trajectory(model, steps, key=seed, initial=[-800.0, 300.0, 0.0, -8.0])
     rng = np.random.default_rng(seed)
     false = rng.random(steps) < FALSE_ECHOES
     ys = data.measurements.copy()

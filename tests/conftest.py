@@ -21,7 +21,7 @@ def tracking():
 @pytest.fixture
 def dirty(tracking):
     """Paths with Student-t noise: (states, measurements, outliers)."""
-    return wolf.simulate.trajectories(tracking, 300, key=1, outliers=wolf.simulate.StudentT(dof=2.01))
+    return wolf.simulate.trajectory(tracking, 300, key=1, outliers=wolf.simulate.StudentT(dof=2.01))
 
 
 @pytest.fixture

@@ -23,9 +23,11 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 from importlib import import_module
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -73,9 +75,9 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
         "COUNT": "count",
         "STARTS": "starts",
     },
-    "Tuned": {"VALUE": "value", "SCORE": "score", "VALUES": "values", "SCORES": "scores"},
+    "TuningResult": {"VALUE": "value", "SCORE": "score", "VALUES": "values", "SCORES": "scores"},
     "Choice": {"PARAMETERS": "parameters", "TRIED": "candidates", "ROWS": "rows", "SHARE": "outlier_share"},
-    "Changes": {"AT": "at", "P": "probabilities", "EVIDENCE": "log_evidence"},
+    "Changepoints": {"AT": "at", "P": "probabilities", "EVIDENCE": "log_evidence"},
     "Certificate": {"ENTRIES": "entries", "CURVES": "curves"},
     "Online": {"MEAN": "mean", "COV": "cov", "T": "t", "STATE": "state"},
 }
@@ -85,7 +87,7 @@ REPORT = (
 )  # attributes of what a step of `wolf.Online` returns
 SKIPPED = {"model", "method", "seconds", "message"}  # fields of other results: no numbers, or different in every run
 NAME_FIELDS = {"kind", "name"}  # fields whose text is hashed, as an item of its own
-OPTIMISER_HOMES = ("wolf.native.machine", "wolf.native.llvm", "wolf.native.compiler")  # where the next name may be
+OPTIMISER_HOMES = ("wolf.native.execute.llvm_jit", "wolf.native.machine")  # where the next name may be
 OPTIMISER_LEVEL = "SPEED"
 
 # Names of methods, models and engines that have changed since a file was written: now -> then.
@@ -97,7 +99,7 @@ CORE = (
 )
 RANDOM = ("PF", "EnKF", "ETKF", "EnSRF")  # parts of names of methods that need a key
 SIZES = (1, 2, 4, 12)
-ALL_WAYS = (1, 4)  # sizes at which all that can be done with a run is done
+ALL_WAYS = (1, 4)  # sizes at which all doors are used
 DTYPES = ("float64", "float32")
 ENGINES = ("native", "xla")
 STEPS = 160
@@ -230,11 +232,9 @@ class Recorder:
 def attributes_of(value: Any) -> dict[str, str] | None:
     """Find the attributes to hash of a result; None for a class without a table."""
     import wolf
-    from wolf.audit.certificate import Certificate
 
     for name, table in ATTRIBUTES.items():
-        kind = Certificate if name == "Certificate" else getattr(wolf, name)
-        if isinstance(value, kind):
+        if isinstance(value, getattr(wolf, name)):
             return table
     return None
 
@@ -363,7 +363,9 @@ def hash_row(record: Recorder, method: str) -> None:
     for dtype in DTYPES:
         for engine in ("xla",) if needs_key(method) else ENGINES:
             for name, (model, ys) in data.items():
-                options: dict[str, Any] = {"dtype": dtype, "engine": engine} | ({"key": 0} if needs_key(method) else {})
+                options: dict[str, Any] = {"dtype": dtype, "backend": engine} | (
+                    {"key": 0} if needs_key(method) else {}
+                )
                 run = partial(wolf.filter, model, ys, method=method, save="all", **options)
                 record.take(f"{name}/{dtype}/{engine}", run)
 
@@ -378,27 +380,30 @@ def hash_core(record: Recorder, method: str, size: int, engine: str) -> None:
     model = linear_model(size)
     ys = make_series(model.obs_dim)
     for dtype in DTYPES:
-        run = partial(wolf.filter, model, ys, method=method, dtype=dtype, engine=engine)
+        run = partial(wolf.filter, model, ys, method=method, dtype=dtype, backend=engine)
         out = record.take(f"filter/{dtype}", run)
-        if out is not None and dtype == "float64" and size in ALL_WAYS:
-            hash_ways(record, model, ys, method, engine)
-            hash_after(record, out)
+        if out is not None:
+            sub = Recorder(f"{record.prefix}/{dtype}")
+            if size in ALL_WAYS:
+                hash_ways(sub, model, ys, {"method": method, "backend": engine, "dtype": dtype})
+            hash_after(sub, out)
+            record.items |= sub.items
 
 
-def hash_ways(record: Recorder, model: Any, ys: np.ndarray, method: str | None, engine: str) -> None:
+def hash_ways(record: Recorder, model: Any, ys: np.ndarray, how: dict[str, Any]) -> None:
     """Filter the same data by the other doors: many series, chunks, step by step, a bank."""
     import wolf
 
-    how: dict[str, Any] = {"method": method, "engine": engine}
     ragged = [ys, ys[:50], ys[15:140]]
     record.take("many", lambda: wolf.filter_many(model, ragged, **how))
     record.take("many-means", lambda: wolf.filter_many(model, ragged, save="means", **how))
     chunks = partial(wolf.filter_chunks, model, (ys[:80], ys[80:]), save="all", **how)
     for i, part in enumerate(record_list(record, "chunks", chunks)):
         record.take(f"chunks/{i}", partial(same, part))
-    record.take("online", lambda: step_through(wolf.Online(model, method, engine=engine), ys[:60]))
-    if engine == "native":
-        record.take("bank", lambda: step_bank(wolf.Bank(model, method), ys))
+    record.take("online", lambda: step_through(wolf.Online(model, **how), ys[:60]))
+    if how["backend"] == "native":
+        options = {name: value for name, value in how.items() if name != "backend"}
+        record.take("bank", lambda: step_bank(wolf.Bank(model, **options), ys))
 
 
 def record_list(record: Recorder, name: str, compute: Callable[[], Any]) -> list[Any]:
@@ -418,7 +423,7 @@ def hash_after(record: Recorder, out: Any) -> None:
     import wolf
 
     record.take("smooth", lambda: wolf.smooth(out))
-    record.take("smooth-twice", lambda: wolf.smooth(out, reweigh=True))
+    record.take("smooth-twice", lambda: wolf.smooth(out, reweight=True))
     record.take("forecast", lambda: wolf.forecast(out, steps=7, level=0.9))
     record.take("paths", lambda: wolf.sample_paths(out, num=3, key=0))
 
@@ -463,9 +468,9 @@ def hash_radar(record: Recorder, method: str | None, engine: str) -> None:
 
     for name, model, ys in (("radar", radar_model(), radar_series()), ("curve", curved_model(), make_series(1))):
         sub = Recorder(f"{record.prefix}/{name}")
-        out = sub.take("filter", partial(wolf.filter, model, ys, method=method, engine=engine))
+        out = sub.take("filter", partial(wolf.filter, model, ys, method=method, backend=engine))
         if out is not None:
-            hash_ways(sub, model, ys, method, engine)
+            hash_ways(sub, model, ys, {"method": method, "backend": engine})
             hash_after(sub, out)
         record.items |= sub.items
 
@@ -476,16 +481,16 @@ def hash_inputs(record: Recorder, method: str | None, engine: str) -> None:
 
     model, ys, us = driven_model(), make_series(1), make_inputs()
     for first in (False, True):
-        how: dict[str, Any] = {"method": method, "engine": engine, "update_first": first}
+        how: dict[str, Any] = {"method": method, "backend": engine, "update_first": first}
         sub = Recorder(f"{record.prefix}/first={first}")
         out = sub.take("filter", partial(wolf.filter, model, ys, inputs=us, **how))
         sub.take("many", partial(wolf.filter_many, model, [ys, ys[:90]], inputs=us, **how))
         if out is not None:
             sub.take("smooth", partial(wolf.smooth, out))
-            sub.take("smooth-twice", partial(wolf.smooth, out, reweigh=True))
+            sub.take("smooth-twice", partial(wolf.smooth, out, reweight=True))
             sub.take("forecast", partial(wolf.forecast, out, steps=4, inputs=us[:4]))
             sub.take("paths", partial(wolf.sample_paths, out, num=2, key=1))
-        online = wolf.Online(model, method, update_first=first, engine=engine)
+        online = wolf.Online(model, method, update_first=first, backend=engine)
         sub.take("online", partial(step_through, online, ys[:40], u=[0.5]))
         record.items |= sub.items
 
@@ -494,16 +499,16 @@ def hash_times(record: Recorder, method: str | None, engine: str) -> None:
     """Filter models that vary in time, irregular times, and a model for each series."""
     import wolf
 
-    how: dict[str, Any] = {"method": method, "engine": engine}
+    how: dict[str, Any] = {"method": method, "backend": engine}
     ys, times = make_series(1), np.cumsum(np.random.default_rng(4).exponential(1.0, STEPS))
-    parts = wolf.models.trend(0.1, 0.01), wolf.models.seasonal(4, 0.01)
+    parts = wolf.models.trend(0.1, 0.01), wolf.models.seasonal(4, 0.01, harmonics=1)
     uneven = {"varying": varying_model(), "times": wolf.models.structural(*parts, obs_var=1.0, times=times)}
     for name, model in uneven.items():
         out = record.take(f"{name}/filter", partial(wolf.filter, model, ys, **how))
         record.take(f"{name}/first", partial(wolf.filter, model, ys, update_first=True, **how))
         if out is not None:
             record.take(f"{name}/smooth", partial(wolf.smooth, out))
-        online = wolf.Online(model, method, engine=engine)
+        online = wolf.Online(model, method, backend=engine)
         record.take(f"{name}/online", partial(step_through, online, ys[:40]))
     own = [wolf.models.local_level(level_var=q, obs_var=1.0) for q in (0.1, 0.5, 2.0)]
     many = record.take("own/many", partial(wolf.filter_many, own, np.stack([ys[:, 0], -ys[:, 0], 2 * ys[:, 0]]), **how))
@@ -520,7 +525,7 @@ def hash_online(record: Recorder, method: str | None, engine: str) -> None:
 
     model, ys = linear_model(4), make_series(2)
     sensor = wolf.Sensor([[0.0, 0.0, 1.0, 0.0]], [[0.5]])
-    varied = wolf.Online(model, method, engine=engine)
+    varied = wolf.Online(model, method, backend=engine)
     for name, options in {
         "dt": {"dt": 1.7},
         "R": {"R": 3.0 * np.eye(2)},
@@ -529,7 +534,7 @@ def hash_online(record: Recorder, method: str | None, engine: str) -> None:
     }.items():
         record.take(name, partial(step_through, varied, ys[:12], **options))
     record.take("sensor", partial(step_through, varied, ys[:5, :1], sensor=sensor))
-    late = wolf.Online(model, method, horizon=5, engine=engine)
+    late = wolf.Online(model, method, horizon=5, backend=engine)
     record.take("late", lambda: [step_through(late, ys[:15]), [late.late(ys[40], 12).residual], late.mean, late.cov])
     if engine == "native":
         lagged = wolf.FixedLag(model, method, lag=6)
@@ -543,23 +548,58 @@ def hash_options(record: Recorder) -> None:
     model, ys = linear_model(4), make_series(2)
     values = {
         "imq": wolf.WoLF(wolf.IMQ(c=4.0)),
-        "group": wolf.WoLF(wolf.PerGroup((0, 1), wolf.IMQ(c=3.0))),
+        "group": wolf.WoLF(wolf.PerGroup(wolf.IMQ(c=3.0), (0, 1))),
         "sensors": wolf.Adaptive(sensors="each"),
-        "steady": wolf.Adaptive(q_uncertainty=0, noise_may_last=False, patience=8),
+        "steady": wolf.Adaptive(q_uncertainty=0, estimate_autocorrelation=False, patience=8),
         "each": wolf.Learned(sensors=(0, 1), patience=4),
         "joseph": wolf.KF(form="joseph"),
         "gate": wolf.WoLF(wolf.MahalanobisThreshold(c=9.0, metric="S"), iterations=3),
     }
     for name, method in values.items():
         for engine in ENGINES:
-            record.take(f"{name}/{engine}", partial(wolf.filter, model, ys, method=method, engine=engine))
+            record.take(f"{name}/{engine}", partial(wolf.filter, model, ys, method=method, backend=engine))
     rng = np.random.default_rng(0)
     features, target = rng.normal(size=(80, 3)), rng.normal(size=(80, 1))
-    network = wolf.models.mlp((3, 4, 1), obs_var=1.0, key=0)
+    network = wolf.models.mlp(3, hidden=(4,), key=0)
     record.take("network", partial(wolf.filter, network, target, inputs=features))
     record.take("lofi", partial(wolf.filter, network, target, inputs=features, method=wolf.LowRank(rank=3)))
     record.take("final", partial(wolf.filter, model, ys, save="final"))
     record.take("simulate", partial(wolf.simulate.trajectory, model, 50, key=1))
+
+
+def hash_zoo(record: Recorder) -> None:
+    """Build models; hash their arrays, and simulate from them."""
+    import wolf
+
+    zoo = wolf.models
+    prior, times = wolf.Gaussian(np.zeros(5), np.eye(5)), np.cumsum(0.1 + np.arange(60) % 7)
+    parts: dict[str, Callable[[], Any]] = {
+        "trend": partial(zoo.trend, 0.1, 0.01),
+        "seasonal": partial(zoo.seasonal, 7, 0.01),
+        "waves": partial(zoo.seasonal, 12.5, 0.01, harmonics=2),
+        "damped": partial(zoo.damped_trend, 0.9, 0.1, 0.01),
+        "ar": partial(zoo.ar, [0.5, 0.2], 0.3),
+        "arma": partial(zoo.arma, [0.5], [0.2], 0.3),
+        "cycle": partial(zoo.cycle, 9.0, 0.95, 0.1),
+    }
+    models: dict[str, Callable[[], Any]] = {
+        name: lambda part=part: zoo.structural(zoo.level(0.1), part(), obs_var=1.0) for name, part in parts.items()
+    }
+    models |= {
+        "acceleration": partial(zoo.constant_acceleration, 2, 0.5, 0.1, 1.0),
+        "singer": partial(zoo.singer, 2, 0.5, 10.0, 1.0, 1.0),
+        "matern": partial(zoo.matern, times, 1.5, 3.0, 2.0, 0.5),
+        "ornstein": partial(zoo.ornstein_uhlenbeck, times, 0.5, 1.0, 0.5),
+        "turn": partial(zoo.coordinated_turn, 0.5, 0.1, 0.01, 1.0, prior),
+        "lorenz63": zoo.lorenz63,
+        "lorenz96": partial(zoo.lorenz96, 8),
+        "coloured": lambda: zoo.with_ar1_noise(linear_model(1), 0.8),
+    }
+    for name, build in models.items():
+        model = record.take(name, build)
+        if model is not None:
+            record.take(f"{name}/path", partial(wolf.simulate.trajectory, model, 30, key=2))
+            record.take(f"{name}/filter", lambda model=model: wolf.filter(model, make_series(model.obs_dim, 60)))
 
 
 # Fitting, choosing, explaining
@@ -591,6 +631,25 @@ def hash_fits(record: Recorder, which: str) -> None:
             record.take(f"{i}", partial(same, fit))
     else:
         record.take("found", fits[which])
+
+
+def hash_memory(record: Recorder) -> None:
+    """Fit how long errors last."""
+    import wolf
+
+    ys = np.random.default_rng(7).normal(size=200)
+    ys = ys + np.convolve(ys, 0.7 ** np.arange(20))[:200]
+    record.take("found", partial(wolf.fit_ar1_noise, linear_model(1), ys))
+
+
+def hash_learner(record: Recorder) -> None:
+    """Learn a regression row by row."""
+    import wolf
+
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(150, 2))
+    y = X[:, 0] - 2.0 * X[:, 1] + 0.1 * rng.normal(size=150)
+    record.take("network", lambda: wolf.OnlineRegressor(random_state=0).fit(X, y).predict(X))
 
 
 def hash_tuned(record: Recorder) -> None:
@@ -695,7 +754,9 @@ def hash_checkpoints(record: Recorder, method: str) -> None:
     many = wolf.filter_many(model, [ys, ys[:70]], method=method)
     kept = many.states.to_bytes()
     on = np.stack([ys[:30], ys[30:60]])
-    record.take("states-on", lambda: wolf.filter_many(model, on, state=wolf.States.from_bytes(kept, model)))
+    record.take(
+        "states-on", lambda: wolf.filter_many(model, on, method=method, state=wolf.States.from_bytes(kept, model))
+    )
     record.take("restored", lambda: step_bank(wolf.Bank.from_states(many.states, ["a", "z"]), ys))
 
 
@@ -861,15 +922,36 @@ def keys_of(value: Any) -> Iterator[str]:
 def hash_arrow(record: Recorder) -> None:
     """Filter record batches by key; hash the columns that were added."""
     import pyarrow
+
     import wolf
 
     values = [float(value) for value in made_values()]
     columns = {"id": ["a", "b", "c"] * 30, "at": [float(i) for i in range(90)], "y": values}
     batch = pyarrow.RecordBatch.from_pydict(columns)
     for name, options in {"plain": {}, "timed": {"time": "at"}}.items():
-        run = partial(wolf.arrow.filter_batches, batch, linear_model(1), key="id", values="y", **options)
+        run = partial(wolf.filter_batches, batch, linear_model(1), key="id", values="y", **options)
         tables = record_list(record, name, run)
         record.take(f"{name}/columns", lambda tables=tables: list(map(arrow_columns, tables)))
+
+
+def hash_frame(record: Recorder) -> None:
+    """Filter a data frame; hash its columns of numbers, and its names."""
+    import pandas
+
+    import wolf
+
+    stamps = pandas.date_range("2024-01-01", periods=90, freq="h")
+    values = [float(value) for value in made_values()]
+    frame = pandas.DataFrame({"key": ["a", "b"] * 45, "y": values}, index=stamps)
+    known = {"level_var": 0.1, "obs_var": 1.0}
+    for name, options in {"one": {}, "by": {"by": "key"}, "live": {"live": True}}.items():
+        run = partial(wolf.filter_frame, frame, values="y", model="local-level", parameters=known, **options)
+        found: Any = record.take(name, run)
+        if found is not None:
+            record.take(
+                f"{name}/columns", lambda found=found: list(found.select_dtypes(["number", "bool"]).to_numpy().T)
+            )
+            record.text(f"{name}/header", ",".join(found.columns))
 
 
 def arrow_columns(batch: Any) -> list[np.ndarray]:
@@ -908,6 +990,7 @@ def list_tasks() -> list[Task]:
             tasks.append(Task(f"export_c/{name}/{label_of(method)}/{dtype}", hash_c, (name, method, dtype)))
     tasks += [Task(f"command/{name}", hash_command, (name,)) for name in command_cases()]
     others = {"options": hash_options, "tune": hash_tuned, "changes": hash_changes, "arrow": hash_arrow}
+    others |= {"models": hash_zoo, "memory": hash_memory, "learner": hash_learner, "frame": hash_frame}
     return tasks + [Task(name, function) for name, function in others.items()]
 
 
@@ -954,9 +1037,11 @@ def compute(jobs: int, only: str, quick: bool) -> Items:
     """
     tasks = [task for task in list_tasks() if task.name.startswith(only) or only.startswith(task.name)]
     began, items = time.perf_counter(), Items()
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(jobs, compile_quickly if quick else None) as pool:
-        for count, (name, found, seconds) in enumerate(pool.imap_unordered(run_task, tasks, chunksize=1), 1):
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, spawn, compile_quickly if quick else None) as pool:
+        running = [pool.submit(run_task, task) for task in tasks]
+        for count, each in enumerate(as_completed(running), 1):
+            name, found, seconds = each.result()
             items |= found
             spent = time.perf_counter() - began
             print(f"{spent:6.0f} s  {count}/{len(tasks)}  {name}: {len(found)} items, {seconds:.1f} s", flush=True)
@@ -985,10 +1070,11 @@ def main() -> int:
     action.add_argument("--check", type=Path, metavar="FILE", help="file to compare with")
     parser.add_argument("--jobs", type=int, default=2, help="number of processes")
     parser.add_argument("--only", default="", metavar="PREFIX", help="beginning of the names of the items to compute")
-    parser.add_argument("--optimise", action="store_true", help="compile native code as users do; takes longer")
+    parser.add_argument("--quick", action="store_true", help="compile native code without an optimiser")
     options = parser.parse_args()
     set_environment()
-    items = compute(options.jobs, options.only, not options.optimise)
+    print(f"wolf is {find_spec('wolf').origin}", flush=True)  # type: ignore[union-attr]
+    items = compute(options.jobs, options.only, options.quick)
     failed = sum(value.startswith("error") for value in items.values())
     print(f"{len(items)} items, {failed} of them errors")
     if options.write is not None:

@@ -172,7 +172,7 @@ def test_a_manifest_says_how_to_repeat_the_run(tmp_path, recorder):
 @pytest.mark.parametrize("reason", [NoData("no set"), FileNotFoundError("no file"), ConnectionError("no network")])
 def test_a_part_without_data_is_left_out(tmp_path, recorder, reason):
     recorder.breaks, recorder.raises = "second", reason
-    outcome = runner.reproduce(recorder.experiment(needs=("uci",)), Request(tmp_path))
+    outcome = runner.reproduce(recorder.experiment(requirements=("uci",)), Request(tmp_path))
     assert outcome.missing == ("second",)
     assert not outcome.failed
 

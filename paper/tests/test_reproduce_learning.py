@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import wolf
-from wolf.inference.ensembles.observation_ensemble import Noise, Sight
+from wolf.inference.ensembles.observation_ensemble import Noise, ObservationEnsemble
 from wolf_paper import (
     complexity,
     kin8nm,
@@ -125,7 +125,9 @@ def test_the_published_gain_has_its_factors_the_other_way(inflation):
     expected = members + (y - predicted) @ (np.linalg.inv(inner) @ cross).T
     with jax.enable_x64(True):
         mean, anomalies = jnp.asarray(members.mean(0)), jnp.asarray(members - members.mean(0))
-        sight = Sight(anomalies, y - mean, Noise(jnp.asarray(variances), jnp.asarray(seen)), jnp.asarray(seen))
+        sight = ObservationEnsemble(
+            anomalies, y - mean, Noise(jnp.asarray(variances), jnp.asarray(seen)), jnp.asarray(seen)
+        )
         base, moved = ReferenceGain(inflation)(mean, anomalies, sight, jnp.ones(3), jnp.asarray(draws), None, None)
     np.testing.assert_allclose(base + moved, expected, rtol=1e-9)
 

@@ -141,7 +141,7 @@ def test_influence_of_the_kalman_filter_has_a_closed_form():
     """KL between Gaussians of one covariance is half the squared Mahalanobis distance: quadratic, and symmetric."""
     config = pif.Settings()
     model = pif.make_model(config)
-    ys = wolf.simulate.trajectories(model, config.steps, 0, initial=tracking.START).measurements
+    ys = wolf.simulate.trajectory(model, config.steps, 0, initial=tracking.START).measurements
     errors = np.array([[0.0, 0.0], [1.0, -2.0], [-15.0, 10.0]])
     out = wolf.filter(model, ys, method="KF")
     gain = out.predicted_covs[-1] @ model.H.T @ np.linalg.inv(out.innovation_covs[-1])

@@ -21,16 +21,16 @@ if TYPE_CHECKING:  # for type checkers; `_MODULES` and `_HOMES` below state the 
     from wolf.diagnostics import influence, metrics
     from wolf.diagnostics.attack import attack
     from wolf.diagnostics.certificate import Certificate, certify
-    from wolf.diagnostics.changepoints import Changes, changepoints
+    from wolf.diagnostics.changepoints import Changepoints, changepoints
     from wolf.diagnostics.faults import explain
     from wolf.engine.scan import run_chunks, run_each, run_filter, run_many
     from wolf.engine.step import init, step
-    from wolf.fitting import Fit, fit, fit_many, fit_noise_memory
+    from wolf.fitting import Fit, fit, fit_ar1_noise, fit_many
     from wolf.fitting.select import Choice, choose
-    from wolf.fitting.tuning import Tuned, tune
+    from wolf.fitting.tuning import TuningResult, tune
     from wolf.inference import ensembles, filters, linearization, noise, weights
     from wolf.inference import registry as methods
-    from wolf.inference.filters import Bounded, EnsembleFilter, GaussianFilter
+    from wolf.inference.filters import EnsembleFilter, GaussianFilter, TruncatedFilter
     from wolf.inference.registry import EKF, IEKF, KF, Adaptive, Learned, LowRank, WoLF
     from wolf.inference.weights import (
         IMQ,
@@ -60,20 +60,20 @@ if TYPE_CHECKING:  # for type checkers; `_MODULES` and `_HOMES` below state the 
 __all__ = ["Gaussian", "LinearModel", "ParameterModel", "StateSpaceModel"]
 __all__ += ["filter", "filter_batches", "filter_chunks", "filter_frame", "filter_many", "forecast", "sample_paths"]
 __all__ += ["smooth"]
-__all__ += ["Changes", "Choice", "changepoints", "choose"]
-__all__ += ["Bank", "Filtered", "Fit", "FixedLag", "Forecast", "Online", "Sensor", "Smoothed", "States", "Tuned"]
-__all__ += ["fit", "fit_many", "fit_noise_memory", "tune"]
+__all__ += ["Changepoints", "Choice", "changepoints", "choose"]
+__all__ += ["Bank", "Filtered", "Fit", "FixedLag", "Forecast", "Online", "Sensor", "Smoothed", "States", "TuningResult"]
+__all__ += ["fit", "fit_ar1_noise", "fit_many", "tune"]
 __all__ += ["Certificate", "attack", "certify", "explain", "export_c", "report"]
 __all__ += [
     "EKF",
     "IEKF",
     "KF",
     "Adaptive",
-    "Bounded",
     "EnsembleFilter",
     "GaussianFilter",
     "Learned",
     "LowRank",
+    "TruncatedFilter",
     "WoLF",
 ]
 __all__ += ["IMQ", "Huber", "MahalanobisIMQ", "MahalanobisThreshold", "PerCoordinate", "PerGroup", "StudentWeight"]
@@ -112,14 +112,14 @@ _HOMES = {  # module -> the public names that it defines
     "wolf.cleaning.frames": "filter_frame",
     "wolf.diagnostics.attack": "attack",
     "wolf.diagnostics.certificate": "Certificate certify",
-    "wolf.diagnostics.changepoints": "Changes changepoints",
+    "wolf.diagnostics.changepoints": "Changepoints changepoints",
     "wolf.diagnostics.faults": "explain",
     "wolf.engine.scan": "run_chunks run_each run_filter run_many",
     "wolf.engine.step": "init step",
-    "wolf.fitting": "Fit fit fit_many fit_noise_memory",
+    "wolf.fitting": "Fit fit fit_many fit_ar1_noise",
     "wolf.fitting.select": "Choice choose",
-    "wolf.fitting.tuning": "Tuned tune",
-    "wolf.inference.filters": "Bounded EnsembleFilter GaussianFilter",
+    "wolf.fitting.tuning": "TuningResult tune",
+    "wolf.inference.filters": "TruncatedFilter EnsembleFilter GaussianFilter",
     "wolf.inference.registry": "EKF IEKF KF Adaptive Learned LowRank WoLF",
     "wolf.inference.weights": (
         "IMQ Huber MahalanobisIMQ MahalanobisThreshold PerCoordinate PerGroup StudentWeight Tukey Unweighted Welsch"
@@ -139,19 +139,19 @@ if not TYPE_CHECKING:  # a checker would take it for leave to misspell every nam
         from importlib import import_module
         from importlib.util import find_spec
 
-        from wolf.runtime.gc_pause import uncollected
+        from wolf.runtime.gc_pause import gc_paused
 
         home = next((home for home, names in _HOMES.items() if name in names.split()), None)
         if name == "__version__":
             found = _version()
         elif home is not None:
-            with uncollected():
+            with gc_paused():
                 found = getattr(import_module(home), name)
         elif name in _MODULES:
-            with uncollected():
+            with gc_paused():
                 found = import_module(_MODULES[name])
         elif not name.startswith("_") and find_spec(f"wolf.{name}"):
-            with uncollected():
+            with gc_paused():
                 found = import_module(f"wolf.{name}")
         else:
             raise AttributeError(f"module 'wolf' has no attribute {name!r}")

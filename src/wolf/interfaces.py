@@ -29,7 +29,7 @@ Save = Literal["all", "means", "final"] | Callable[[Any, Any], Any]  # what to k
 
 
 @dataclasses.dataclass(frozen=True)
-class Needs:
+class Requirements:
     """What a part needs of a run, known before it starts.
 
     Args:
@@ -40,8 +40,8 @@ class Needs:
         covariances: room for a covariance of each step in the results.
 
     Example:
-        >>> Needs(linear=True, one_series=False) | Needs(key=True)
-        Needs(linear=True, key=True, variances=False, one_series=True, covariances=True)
+        >>> Requirements(linear=True, one_series=False) | Requirements(key=True)
+        Requirements(linear=True, key=True, variances=False, one_series=True, covariances=True)
     """
 
     linear: bool = False
@@ -50,9 +50,9 @@ class Needs:
     one_series: bool = True
     covariances: bool = True
 
-    def __or__(self, other: "Needs") -> "Needs":
+    def __or__(self, other: "Requirements") -> "Requirements":
         """Join the needs of two parts."""
-        return Needs(
+        return Requirements(
             self.linear or other.linear,
             self.key or other.key,
             self.variances or other.variances,
@@ -80,13 +80,13 @@ class WeightFunction(Protocol):
 
 
 @runtime_checkable
-class Moments(Protocol):
+class Linearization(Protocol):
     """How a function is seen by a belief: as a straight line and what that leaves over; see `wolf.linearization`."""
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         """What these moments need of a model."""
-        return Needs(one_series=False)
+        return Requirements(one_series=False)
 
     def __call__(self, fn: LinearMap | Bound, belief: Belief, at: Array | None = None) -> Affine:
         """See a function at the belief's mean, or at another point re-centred on that mean."""
@@ -105,19 +105,19 @@ def at_step(rows: Any, t: Any, axes: int) -> Any:
 
 
 @runtime_checkable
-class NoiseRule(Protocol):
+class NoiseModel(Protocol):
     """How much of a measurement to believe; see `wolf.noise`.
 
     Subclass it and write `__call__`; the rest has defaults for a rule that remembers nothing and takes any model.
     """
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         """What the rule needs of a run."""
-        return Needs()
+        return Requirements()
 
     @property
-    def timed(self) -> tuple[str, ...]:
+    def time_varying_fields(self) -> tuple[str, ...]:
         """Fields with a row for each step; native code reads them one by one, and there a field is a row: `at_step`."""
         return ()
 
@@ -144,10 +144,10 @@ class NoiseRule(Protocol):
         """
         return noise_cov, memory
 
-    def foresee(
+    def predict_measurement(
         self, memory: Any, view: Affine, belief: Any, dynamics: "LinearMap | Bound", noise_cov: Any
     ) -> tuple[Affine, Any]:
-        """See what will be measured, where the noise is not all new; and give what `Evidence` shall hold of it.
+        """See what will be measured, where the noise is not all new; and give what `UpdateContext` shall hold of it.
 
         Args:
             memory: what `predict` returned.
@@ -166,16 +166,16 @@ class NoiseRule(Protocol):
         """Put into a memory what several sensors share."""
         return memory
 
-    def marked(self, memory: Any) -> Any:
+    def snapshot(self, memory: Any) -> Any:
         """Take out of a memory what is to be kept while refused measurements vote; nothing by default."""
         return ()
 
-    def jumped(self, memory: Any, marked: Any, refused: Array) -> Any:
+    def after_jump(self, memory: Any, snapshot: Any, refused: Array) -> Any:
         """Give the memory to go on with after a jump of the state.
 
         Args:
             memory: as it is, taught by refused measurements that were no outliers.
-            marked: what was kept when their vote began.
+            snapshot: what was kept when their vote began.
             refused: how many there were since, one number for each sensor that votes, (S,).
         """
         return memory
@@ -185,16 +185,16 @@ class NoiseRule(Protocol):
         return [slice(None)]
 
     @property
-    def mixes(self) -> bool:
+    def is_mixture(self) -> bool:
         """Whether the rule averages over several noises, each with its own gain."""
         return False
 
     @property
-    def doubts_dynamics(self) -> bool:
+    def revises_prior(self) -> bool:
         """Whether the rule may doubt the prediction too, and not only the measurement."""
         return False
 
-    def __call__(self, seen: "Evidence") -> "Believed":
+    def __call__(self, seen: "UpdateContext") -> "UpdateDecision":
         """Judge one measurement."""
         ...
 
@@ -232,17 +232,17 @@ class Filter(Protocol):
     """
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         """What the filter needs of a run."""
-        return Needs()
+        return Requirements()
 
     @property
-    def moments(self) -> Moments | None:
+    def linearization(self) -> Linearization | None:
         """Moments, by which smoothing and forecasts see functions; None if there is no Gaussian belief."""
         return None
 
     @property
-    def noise(self) -> NoiseRule | None:
+    def noise(self) -> NoiseModel | None:
         """Noise rule; None if no rule judges measurements."""
         return None
 
@@ -264,7 +264,7 @@ class Filter(Protocol):
 
     def update(
         self, now: Any, state: Any, y: "Measurement", u: Array | None, key: Array | None = None
-    ) -> tuple[Any, "Info"]:
+    ) -> tuple[Any, "StepInfo"]:
         """Learn from one measurement."""
         ...
 
@@ -289,7 +289,7 @@ class Measurement(NamedTuple):
     wild: Array
 
 
-class Evidence(NamedTuple):
+class UpdateContext(NamedTuple):
     """What a noise rule looks at.
 
     Attributes:
@@ -301,7 +301,7 @@ class Evidence(NamedTuple):
         innovation: factor of the covariance S of the residual.
         memory: what the rule returned last, for rules that learn the noise.
         t: how many measurements came before.
-        foreseen: what the rule gave beside its view when it foresaw the measurement.
+        predicted_measurement: what the rule gave beside its view when it foresaw the measurement.
     """
 
     residual: Array
@@ -312,15 +312,15 @@ class Evidence(NamedTuple):
     innovation: Cholesky
     memory: Any = ()
     t: Any = None
-    foreseen: Any = None
+    predicted_measurement: Any = None
 
 
-class Believed(NamedTuple):
+class UpdateDecision(NamedTuple):
     """How much of a measurement to believe: what a noise rule returns.
 
     Attributes:
-        update: how the measurement changes the belief: `wolf.beliefs.updates.Weigh(w)`, or another of its kinds.
-        memory: what the rule carries to its next measurement, for rules that learn the noise.
+        update: how the measurement changes the belief: `wolf.beliefs.updates.WeightedUpdate(w)`, or another of its
+        kinds. memory: what the rule carries to its next measurement, for rules that learn the noise.
         outlier: probability of being an outlier, for rules that work it out. None leaves it to the weight.
         inflation: factor on the predicted covariance, for rules that let the state jump. None stands for 1.
         scales: size of ordinary noise over R, () or (M,), and factor on Q, by which this measurement was judged, for
@@ -334,7 +334,7 @@ class Believed(NamedTuple):
     scales: tuple[Array, Array] | None = None
 
 
-class Info(NamedTuple):
+class StepInfo(NamedTuple):
     """What one step tells about itself. A filter leaves out (None) what it does not have.
 
     Attributes:

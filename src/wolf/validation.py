@@ -23,7 +23,7 @@ NOT_NUMBERS = {
 }  # kinds of NumPy arrays
 
 
-def told(value: Any) -> str:
+def short_repr(value: Any) -> str:
     """Show what came, in one short line."""
     text = " ".join(repr(value).split())
     if len(text) <= LONGEST:
@@ -84,23 +84,23 @@ def number(name: str, value: Any) -> float:
     """Read one finite number."""
     array = number_array(name, value)
     if array.ndim or not np.isfinite(array) or isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name} must be one finite number; got {told(value)}")
+        raise ValueError(f"{name} must be one finite number; got {short_repr(value)}")
     return float(array)
 
 
-def filled(name: str, value: Any) -> Any:
+def nonempty(name: str, value: Any) -> Any:
     """Read a number, or an array of them for a sweep; not an empty one."""
     array = number_array(name, value)
     if not array.size:
-        raise ValueError(f"{name} must hold a number; got {told(value)}")
+        raise ValueError(f"{name} must hold a number; got {short_repr(value)}")
     return array
 
 
 def finite(name: str, value: Any) -> Any:
     """Read a finite number, or an array of them for a sweep."""
-    array = filled(name, value)
+    array = nonempty(name, value)
     if not isinstance(array, jax.core.Tracer) and not np.all(np.isfinite(array)):
-        raise ValueError(f"{name} must be finite; got {told(value)}")
+        raise ValueError(f"{name} must be finite; got {short_repr(value)}")
     return array
 
 
@@ -110,21 +110,21 @@ def positive(name: str, value: Any, needed: bool = False) -> None:
         return
     array = number_array(name, value)
     if not array.size or not np.all(array > 0) or isinstance(value, bool | np.bool_):  # NaN fails as well
-        raise ValueError(f"{name} must be positive; got {told(value)}")
+        raise ValueError(f"{name} must be positive; got {short_repr(value)}")
 
 
 def positive_number(name: str, value: Any) -> float:
     """Read one positive, finite number."""
     found = number(name, value)
     if found <= 0:
-        raise ValueError(f"{name} must be positive; got {told(value)}")
+        raise ValueError(f"{name} must be positive; got {short_repr(value)}")
     return found
 
 
 def weight(value: Any) -> None:
     """Check a weight function: a value or a function, not its class."""
     if isinstance(value, type) or not callable(value):
-        raise ValueError(f"weight must be a weight such as wolf.IMQ(c=4.0); got {told(value)}")
+        raise ValueError(f"weight must be a weight such as wolf.IMQ(c=4.0); got {short_repr(value)}")
 
 
 def not_negative(name: str, value: Any) -> None:
@@ -133,7 +133,7 @@ def not_negative(name: str, value: Any) -> None:
         return
     array = number_array(name, value)
     if not array.size or not np.all(array >= 0):
-        raise ValueError(f"{name} must not be negative; got {told(value)}")
+        raise ValueError(f"{name} must not be negative; got {short_repr(value)}")
 
 
 def probability(name: str, value: Any) -> None:
@@ -142,42 +142,42 @@ def probability(name: str, value: Any) -> None:
         return
     array = number_array(name, value)
     if not array.size or not np.all((array >= 0) & (array <= 1)):
-        raise ValueError(f"{name} must be between 0 and 1; got {told(value)}")
+        raise ValueError(f"{name} must be between 0 and 1; got {short_repr(value)}")
 
 
-def level(value: Any, name: str = "level") -> float:
+def confidence_level(value: Any, name: str = "level") -> float:
     """Read the probability of an interval, strictly between 0 and 1."""
     array = number_array(name, value)
     if array.ndim or not 0 < array < 1:
-        raise ValueError(f"{name} must be a probability between 0 and 1; got {told(value)}")
+        raise ValueError(f"{name} must be a probability between 0 and 1; got {short_repr(value)}")
     return float(array)
 
 
-def whole(name: str, value: Any, least: int = 0, most: int = LARGEST_COUNT) -> int:
+def integer(name: str, value: Any, least: int = 0, most: int = LARGEST_COUNT) -> int:
     """Read a whole number."""
     good = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not good or not least <= value <= most:
         reach = f"at most {most}" if good and value > most else f"at least {least}"
-        raise ValueError(f"{name} must be a whole number of {reach}; got {told(value)}")
+        raise ValueError(f"{name} must be a whole number of {reach}; got {short_repr(value)}")
     return int(value)
 
 
 def count(name: str, value: Any) -> int:
     """Read a number of things."""
-    return whole(name, value, least=1)
+    return integer(name, value, least=1)
 
 
-def flag(name: str, value: Any) -> None:
+def boolean(name: str, value: Any) -> None:
     """Check a yes or no."""
     if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name} must be True or False; got {told(value)}")
+        raise ValueError(f"{name} must be True or False; got {short_repr(value)}")
 
 
 def choice(name: str, value: Any, options: Iterable[str]) -> None:
     """Check one of a few words."""
     options = list(options)
     if not isinstance(value, str) or value not in options:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}; got {told(value)}")
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}; got {short_repr(value)}")
 
 
 def key(value: Any, needed: bool = False) -> None:
@@ -191,35 +191,35 @@ def key(value: Any, needed: bool = False) -> None:
         typed = kind is not None and jax.numpy.issubdtype(kind, jax.dtypes.prng_key)
         good = value.shape == () if typed else kind == np.uint32 and value.shape == (2,)
     if not good:
-        raise ValueError(f"key must be a seed such as 0, or a JAX key; got {told(value)}")
+        raise ValueError(f"key must be a seed such as 0, or a JAX key; got {short_repr(value)}")
 
 
 def path(name: str, value: Any) -> None:
     """Check the name of a file."""
     if not isinstance(value, str | PathLike):
-        raise ValueError(f"{name} must be the name of a file; got {told(value)}")
+        raise ValueError(f"{name} must be the name of a file; got {short_repr(value)}")
 
 
 def mapping(name: str, value: Any, example: str) -> dict[Any, Any]:
     """Read values by name; None is none of them."""
     if value is not None and not isinstance(value, Mapping):
-        raise ValueError(f"{name} must be a dict, as {example}; got {told(value)}")
+        raise ValueError(f"{name} must be a dict, as {example}; got {short_repr(value)}")
     return dict(value or {})
 
 
 def function(name: str, value: Any, example: str) -> None:
     """Check a function."""
     if not callable(value):
-        raise ValueError(f"{name} must be a function, as {example}; got {told(value)}")
+        raise ValueError(f"{name} must be a function, as {example}; got {short_repr(value)}")
 
 
 def prior(value: Any, size: int, name: str = "prior", variances: bool = False) -> tuple[Any, Any]:
     """Read a Gaussian about `size` states, as mean and covariance; or as mean and `variances`, where those will do."""
     if not isinstance(value, tuple) or len(value) != 2:
-        raise ValueError(f"{name} must be wolf.Gaussian(mean, cov); got {told(value)}")
+        raise ValueError(f"{name} must be wolf.Gaussian(mean, cov); got {short_repr(value)}")
     mean, cov = number_array(f"the mean of {name}", value[0]), number_array(f"the covariance of {name}", value[1])
     if mean.shape != (size,) or not (isinstance(mean, jax.core.Tracer) or np.all(np.isfinite(mean))):
-        raise ValueError(f"the mean of {name} must be finite and of shape ({size},); got {told(value[0])}")
+        raise ValueError(f"the mean of {name} must be finite and of shape ({size},); got {short_repr(value[0])}")
     covariance(f"the covariance of {name}", cov, size, diagonal=variances)
     return mean, cov
 
@@ -228,7 +228,7 @@ def groups(name: str, value: Any) -> tuple[int, ...]:
     """Refuse what does not name a group for each coordinate, as (0, 0, 1)."""
     listed = isinstance(value, tuple | list | np.ndarray) and np.ndim(value) == 1 and len(value)
     if not listed or not all(isinstance(group, int | np.integer) and not isinstance(group, bool) for group in value):
-        raise ValueError(f"{name} must be one whole number for each coordinate, as (0, 0, 1); got {told(value)}")
+        raise ValueError(f"{name} must be one whole number for each coordinate, as (0, 0, 1); got {short_repr(value)}")
     return tuple(int(group) for group in value)
 
 
@@ -238,7 +238,7 @@ def variances(**values: Any) -> None:
         found = number_array(name, value)
         if found.ndim != 0 or not np.isfinite(found) or found < 0 or (name == "obs_var" and found == 0):
             kind = "a positive number" if name == "obs_var" else "a number of at least 0"
-            raise ValueError(f"{name} is a variance and must be {kind}; got {told(value)}")
+            raise ValueError(f"{name} is a variance and must be {kind}; got {short_repr(value)}")
 
 
 def matrix(name: str, value: Any, shape: tuple[int, int]) -> None:

@@ -30,8 +30,8 @@ def lengths(model, count):
     ys = np.random.default_rng(0).normal(size=(count + 10, 1))
     for k, i in enumerate(np.random.default_rng(1).permutation(count)):
         if k % 10 == 0:  # many series have programs of their own; both kinds are there when memory is told first
-            wolf.filter_many(model, ys[None, : i // 10 + 10], save="final", engine="xla")
-        yield wolf.filter(model, ys[: i + 10], save="means", engine="xla")
+            wolf.filter_many(model, ys[None, : i // 10 + 10], save="final", backend="xla")
+        yield wolf.filter(model, ys[: i + 10], save="means", backend="xla")
 
 
 def steps(model, count):
@@ -46,7 +46,7 @@ def models(_, count):
         prior = wolf.Gaussian(np.zeros(1), np.eye(1))
         move = lambda x: 0.9 * x  # noqa: E731
         model = wolf.StateSpaceModel(move, move, np.eye(1), np.eye(1), prior)
-        yield wolf.filter(model, ys, method="EKF", engine="xla")
+        yield wolf.filter(model, ys, method="EKF", backend="xla")
 
 
 def main():

@@ -84,7 +84,7 @@ RUNS = odd.table(
     ("filter_chunks", "update_first", odd.FLAG, lambda v: list(wolf.filter_chunks(LEVEL, [YS], update_first=v))),
     ("smooth", "smooth", odd.RESULT, lambda v: wolf.smooth(LEVEL, v)),
     ("smooth", "model", odd.MODEL | {"other": PLANE}, lambda v: wolf.smooth(v, OUT)),
-    ("smooth", "reweigh", odd.FLAG, lambda v: wolf.smooth(OUT, reweigh=v)),
+    ("smooth", "reweight", odd.FLAG, lambda v: wolf.smooth(OUT, reweight=v)),
     ("sample_paths", "num", odd.COUNT, lambda v: wolf.sample_paths(OUT, num=v, key=0)),
     ("sample_paths", "key", odd.KEY | odd.NONE, lambda v: wolf.sample_paths(OUT, num=2, key=v)),
     ("sample_paths", "sample_paths", odd.RESULT, lambda v: wolf.sample_paths(LEVEL, v, 2, 0)),
@@ -138,8 +138,8 @@ FITS = odd.table(
     ("fit", "seed", odd.WHOLE, lambda v: wolf.fit(models.local_level, YS, seed=v)),
     ("fit", "update_first", odd.FLAG, lambda v: wolf.fit(models.local_level, YS, update_first=v)),
     ("fit", "affine", odd.FLAG, lambda v: wolf.fit(models.local_level, YS, affine=v)),
-    ("fit_noise_memory", "model", odd.MODEL, lambda v: wolf.fit_noise_memory(v, YS)),
-    ("fit_noise_memory", "ys", odd.SERIES, lambda v: wolf.fit_noise_memory(LEVEL, v)),
+    ("fit_noise_memory", "model", odd.MODEL, lambda v: wolf.fit_ar1_noise(v, YS)),
+    ("fit_noise_memory", "ys", odd.SERIES, lambda v: wolf.fit_ar1_noise(LEVEL, v)),
     ("tune", "model", odd.MODEL, lambda v: wolf.tune(v, YS)),
     ("tune", "ys", odd.SERIES | {"all missing": [np.nan] * 5}, lambda v: wolf.tune(LEVEL, v)),
     ("tune", "method", odd.METHOD | odd.NONE, lambda v: wolf.tune(LEVEL, YS, v)),
@@ -260,8 +260,8 @@ def test_many_masked_series_keep_their_masks():
 
 @pytest.mark.parametrize("key", [np.int64(0), np.uint32(0), jax.random.key(0), jax.random.PRNGKey(0)], ids=repr)
 def test_seeds_and_keys_of_all_kinds_draw_the_same(key):
-    drawn = wolf.simulate.trajectories(LEVEL, 5, key).measurements
-    np.testing.assert_array_equal(drawn, wolf.simulate.trajectories(LEVEL, 5, 0).measurements)
+    drawn = wolf.simulate.trajectory(LEVEL, 5, key).measurements
+    np.testing.assert_array_equal(drawn, wolf.simulate.trajectory(LEVEL, 5, 0).measurements)
 
 
 def test_whole_numbers_of_numpy_count():
@@ -283,6 +283,6 @@ def test_frame_with_numbers_for_names_says_which_it_has():
 
 
 def test_wrong_signature_is_python_own_error():
-    for call in (wolf.filter, wolf.fit, wolf.tune, wolf.Online, wolf.simulate.trajectories, wolf.LinearModel):
+    for call in (wolf.filter, wolf.fit, wolf.tune, wolf.Online, wolf.simulate.trajectory, wolf.LinearModel):
         with pytest.raises(TypeError, match="missing"):
             call()

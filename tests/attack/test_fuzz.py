@@ -15,8 +15,8 @@ from tests.rows import PARTS
 import wolf
 from wolf import native
 from wolf.execution import validate
-from wolf.inference.filters import Forgetful
-from wolf.native.frontend.signature import take_apart
+from wolf.inference.filters import CovarianceReset
+from wolf.native.frontend.signature import flatten_model
 
 CASES = int(os.environ.get("WOLF_FUZZ", "2000"))
 SHAPES = [(1, 3), (2, 2), (4, 2), (3, 1), (1, 1), (4, 3)]  # states, coordinates of a measurement
@@ -24,10 +24,10 @@ STEPS = 12
 SLACK = 1e-9  # of the largest variance: what rounding may leave below zero
 GAUSSIAN = [name for name in wolf.methods.names() if isinstance(wolf.methods.make(name), wolf.GaussianFilter)]
 METHODS = {name: wolf.methods.make(name) for name in [*GAUSSIAN, "KF-Ting", "IMM"]}
-METHODS |= {"Learned-each": wolf.Learned(sensors="each"), "Forgetful": Forgetful(wolf.WoLF())}
+METHODS |= {"Learned-each": wolf.Learned(sensors="each"), "CovarianceReset": CovarianceReset(wolf.WoLF())}
 # Each part and each weight; the other rows are made of the same ones, and are asked by `make fuzz`.
 ASKED = PARTS | {"WoLF-Huber", "WoLF-IMQ", "WoLF-MD", "WoLF-StudentT", "WoLF-Tukey", "WoLF-Welsch"}
-ASKED |= {"Learned-each", "Forgetful"}
+ASKED |= {"Learned-each", "CovarianceReset"}
 FEWER_SHAPES = 20 * len(METHODS) * len(SHAPES)  # below this many cases a method gets one shape
 
 
@@ -107,13 +107,13 @@ def test_no_model_and_no_data_break_a_filter(name, x64):
 
 def run_native(model, method, ys):
     """Filter by native code in which nothing of the model is folded, so that one program serves all of a shape."""
-    suited = validate.suit(model, method, 0)
-    given = take_apart([suited], method, "float64", False, None, "all", general=frozenset(("F", "H", "Q", "R")))
-    return native.run_one(native.Prepared(given, math.inf), ys, None)
+    suited = validate.adapt_model(model, method, 0)
+    given = flatten_model([suited], method, "float64", False, None, "all", general=frozenset(("F", "H", "Q", "R")))
+    return native.run_one(native.NativeProgram(given, math.inf), ys, None)
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", METHODS if "WOLF_FUZZ" in os.environ else ["WoLF", "Forgetful"])
+@pytest.mark.parametrize("name", METHODS if "WOLF_FUZZ" in os.environ else ["WoLF", "CovarianceReset"])
 def test_no_model_and_no_data_break_a_filter_in_native_code(name):
     failed = []
     for seed in range(max(20, CASES // (2 * len(METHODS)))):

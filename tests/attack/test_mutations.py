@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from tests.attack.mutate import ROOT, mutations
+from tests.attack.mutate import test_file as path_of
 
 import wolf
 
@@ -16,4 +17,4 @@ def test_a_mutation_can_be_applied(name):
     assert (SOURCE / entry["file"]).read_text(encoding="utf-8").count(entry["old"]) == 1
     assert entry["new"] != entry["old"]
     assert entry["tests"]
-    assert all((ROOT / "tests" / f"test_{each}.py").exists() for each in entry["tests"])
+    assert all((ROOT / path_of(each)).exists() for each in entry["tests"])

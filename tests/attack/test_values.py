@@ -22,7 +22,7 @@ FOUR = wolf.Gaussian(np.zeros(4), np.eye(4))
 LINEAR = {name: np.eye(1) for name in "FHQR"} | {"mean": np.zeros(1), "cov": np.eye(1)}
 CURVED = {"dynamics": np.sin, "observe": np.sin, "dynamics_cov": np.eye(1), "obs_cov": np.eye(1), "prior": ONE}
 MEANS, COVS = np.zeros((5, 1)), np.ones((5, 1, 1))
-FRESH = simulate.Simulated(MEANS, MEANS, np.zeros(5, bool), np.ones(5))
+FRESH = simulate.Simulation(MEANS, MEANS, np.zeros(5, bool), np.ones(5))
 OUT = wolf.filter(LEVEL, YS, method="KF")
 BAD = odd.without(odd.SERIES, "too many columns", "four axes")  # as arrays of numbers of any shape
 ARRAYS = odd.without(BAD, "empty", "no rows") | {"one row": np.zeros(1)}
@@ -96,12 +96,12 @@ MODELS = odd.table(
 METHODS = odd.table(
     ("methods.make", "method", odd.CHOICE, registry.make),
     ("methods.default", "model", odd.MODEL, registry.default),
-    *((build.__name__, name, values, partial(lambda build, name, v: build(**{name: v}), build, name)) for build in (wolf.KF, wolf.EKF, wolf.IEKF, wolf.WoLF, wolf.Learned, wolf.Adaptive) for name, values in {"moments": odd.FEW | {"class": wolf.linearization.Cubature}, "form": odd.CHOICE, "iterations": odd.COUNT}.items()),
-    *doors(wolf.GaussianFilter, {}, {"moments": odd.FEW, "noise": odd.FEW | {"weight": wolf.IMQ(), "class": wolf.noise.StudentNoise}, "form": odd.CHOICE, "iterations": odd.COUNT}),
+    *((build.__name__, name, values, partial(lambda build, name, v: build(**{name: v}), build, name)) for build in (wolf.KF, wolf.EKF, wolf.IEKF, wolf.WoLF, wolf.Learned, wolf.Adaptive) for name, values in {"linearization": odd.FEW | {"class": wolf.linearization.Cubature}, "form": odd.CHOICE, "iterations": odd.COUNT}.items()),
+    *doors(wolf.GaussianFilter, {}, {"linearization": odd.FEW, "noise": odd.FEW | {"weight": wolf.IMQ(), "class": wolf.noise.StudentNoise}, "form": odd.CHOICE, "iterations": odd.COUNT}),
     ("WoLF", "weight", odd.without(odd.FEW, "None") | {"class": wolf.IMQ, "number": 4.0}, wolf.WoLF),
     *doors(wolf.Learned, {}, {"patience": odd.POSITIVE | odd.NONE | {"one": 1}, "sensors": SENSORS, "strength": odd.POSITIVE, "r_uncertainty": odd.FEW | {"zero": 0.0}}),
     *doors(wolf.Adaptive, {}, {"patience": odd.POSITIVE | odd.NONE | {"one": 1, "below two": 1.9}, "sensors": SENSORS, "q_uncertainty": UNCERTAINTY, "r_uncertainty": UNCERTAINTY}),
-    *doors(wolf.noise.LearnedLevels, {}, {"q_uncertainty": UNCERTAINTY, "r_uncertainty": UNCERTAINTY, "forgetting": odd.NONE | odd.SHARE, "sizes": odd.FEW | {"empty": (), "zero": (0.0, 1.0), "falling": (2.0, 1.0), "nan": (np.nan, 1.0)}}),
+    *doors(wolf.noise.AdaptiveNoiseScales, {}, {"q_uncertainty": UNCERTAINTY, "r_uncertainty": UNCERTAINTY, "forgetting": odd.NONE | odd.SHARE, "sizes": odd.FEW | {"empty": (), "zero": (0.0, 1.0), "falling": (2.0, 1.0), "nan": (np.nan, 1.0)}}),
     *doors(wolf.LowRank, {}, {"weight": odd.without(odd.FEW, "None"), "rank": odd.WHOLE}),
     *doors(wolf.EnsembleFilter, {}, {"num_members": odd.COUNT | {"one": 1}, "analysis": odd.FEW, "inflation": odd.FEW, "localisation": odd.without(odd.FEW, "None"), "weight": odd.FEW, "scope": odd.CHOICE, "patience": odd.WHOLE}),
     *((cls.__name__, "c", odd.POSITIVE, cls) for cls in (wolf.IMQ, wolf.MahalanobisIMQ, wolf.MahalanobisThreshold, wolf.Welsch, wolf.Tukey, wolf.Huber)),
@@ -125,13 +125,13 @@ METHODS = odd.table(
 # fmt: off
 SIMULATED = odd.table(
     *doors(simulate.trajectory, {"model": LEVEL, "steps": 5, "key": 0}, {"model": odd.MODEL, "steps": odd.COUNT, "key": odd.NONE | odd.KEY, "outliers": odd.without(odd.FEW, "None") | {"class": simulate.StudentT, "number": 0.1}, "initial": odd.without(odd.SERIES, "None") | {"nan": [np.nan]}}),
-    *((cls.__name__, "prob", odd.NONE | odd.SHARE, partial(lambda cls, rest, v: cls(v, *rest), cls, rest)) for cls, rest in {simulate.Mixture: (), simulate.Additive: (0.0, 1.0), simulate.Spikes: (1.0,), simulate.Replaced: (1.0,), simulate.Stuck: (3,), simulate.Burst: (3,), simulate.Missing: ()}.items()),
+    *((cls.__name__, "prob", odd.NONE | odd.SHARE, partial(lambda cls, rest, v: cls(v, *rest), cls, rest)) for cls, rest in {simulate.Mixture: (), simulate.Additive: (0.0, 1.0), simulate.Spikes: (1.0,), simulate.ReplacedMeasurements: (1.0,), simulate.Stuck: (3,), simulate.Burst: (3,), simulate.Missing: ()}.items()),
     ("StudentT", "dof", odd.NONE | odd.POSITIVE, simulate.StudentT),
     ("Mixture", "factor", odd.without(odd.NOT_A_NUMBER, "list"), lambda v: simulate.Mixture(0.1, v)),
     ("Additive", "low", odd.without(odd.NOT_A_NUMBER, "list"), lambda v: simulate.Additive(0.1, v, 1.0)),
     ("Additive", "high", odd.without(odd.NOT_A_NUMBER, "list") | {"below": -1.0}, lambda v: simulate.Additive(0.1, 0.0, v)),
     ("Spikes", "size", odd.NONE | odd.POSITIVE, lambda v: simulate.Spikes(0.1, v)),
-    ("Replaced", "value", odd.without(odd.NOT_A_NUMBER, "nan", "list"), lambda v: simulate.Replaced(0.1, v)),
+    ("ReplacedMeasurements", "value", odd.without(odd.NOT_A_NUMBER, "nan", "list"), lambda v: simulate.ReplacedMeasurements(0.1, v)),
     ("EachSensor", "process", odd.FEW | {"class": simulate.StudentT}, simulate.EachSensor),
     ("EachSensor", "sensors", odd.without(odd.FEW, "None") | {"floats": (0.0, 1.0), "number": 3}, lambda v: simulate.EachSensor(simulate.Missing(0.1), v)),
     ("Stuck", "length", odd.COUNT, lambda v: simulate.Stuck(0.1, v)),

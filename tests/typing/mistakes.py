@@ -1,6 +1,6 @@
 """Mistakes that people make. mypy and pyright must each complain about every line that is marked, and no other.
 
-Never run: `tests/test_typing.py` has it checked.
+Never run: `tests/project/test_typing.py` has it checked.
 """
 
 import numpy as np
@@ -74,7 +74,7 @@ def wrong_kinds() -> None:
     wolf.WoLF(weight="nonsense")  # wrong
     wolf.WoLF(wolf.IMQ)  # wrong
     wolf.PerCoordinate(3.0)  # wrong
-    wolf.KF(moments="unscented")  # wrong
+    wolf.KF(linearization="unscented")  # wrong
     wolf.EKF(noise=wolf.IMQ(c=4.0))  # wrong
     wolf.smooth(model)  # wrong
     wolf.smooth(ys)  # wrong

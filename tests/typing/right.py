@@ -1,6 +1,6 @@
 """Right uses of everything public, with the types of their results. mypy and pyright must not complain about any line.
 
-Never run: `tests/test_typing.py` has it checked.
+Never run: `tests/project/test_typing.py` has it checked.
 """
 
 from collections.abc import Callable
@@ -13,14 +13,14 @@ import numpy as np
 
 import wolf
 from wolf.diagnostics.attack import Attack
-from wolf.diagnostics.faults import Explained
+from wolf.diagnostics.faults import Explanation
 from wolf.diagnostics.influence import pif
 from wolf.diagnostics.metrics import Band
-from wolf.inference.noise import NoiseLaw
+from wolf.inference.noise import NoiseEstimate
 from wolf.interfaces import Filter
 from wolf.models import Part
-from wolf.online import Lagged, Report
-from wolf.simulate import Simulated
+from wolf.online import LaggedEstimate, StepReport
+from wolf.simulate import Simulation
 from wolf.simulate.twin_experiment import Twin
 
 level = wolf.models.local_level(level_var=0.1, obs_var=1.0)
@@ -89,7 +89,7 @@ def options() -> None:
 
 def methods() -> None:
     assert_type(wolf.KF(form="sqrt"), wolf.GaussianFilter)
-    assert_type(wolf.EKF(moments=wolf.linearization.Unscented()), wolf.GaussianFilter)
+    assert_type(wolf.EKF(linearization=wolf.linearization.Unscented()), wolf.GaussianFilter)
     assert_type(wolf.EKF(noise=wolf.noise.BetaBernoulli()), wolf.GaussianFilter)
     assert_type(wolf.IEKF(3), wolf.GaussianFilter)
     assert_type(wolf.Learned("factor 10", sensors=(0, 0, 1)), wolf.GaussianFilter)
@@ -100,7 +100,7 @@ def methods() -> None:
     assert_type(made, Filter)
     every: list[str | Filter | None] = [None, "KF", made, wolf.KF(), wolf.WoLF(), wolf.LowRank(rank=3)]
     every += [wolf.EnsembleFilter(num_members=10), wolf.filters.IMM(), wolf.filters.ParticleFilter()]
-    every += [wolf.filters.RaoBlackwellFilter(), wolf.filters.GradientFilter(), wolf.filters.Forgetful(wolf.KF())]
+    every += [wolf.filters.RaoBlackwellFilter(), wolf.filters.GradientFilter(), wolf.filters.CovarianceReset(wolf.KF())]
     for method in every:
         wolf.filter(level, ys, method=method, key=0)
         wolf.Online(level, method, key=0)
@@ -137,7 +137,7 @@ def looking_back_and_ahead() -> None:
     assert_type(smoothed.means, np.ndarray)
     assert_type(smoothed.covs, np.ndarray)
     assert_type(smoothed.filtered, wolf.Filtered)
-    assert_type(wolf.smooth(level, out, reweigh=True), wolf.Smoothed)
+    assert_type(wolf.smooth(level, out, reweight=True), wolf.Smoothed)
     assert_type(wolf.smooth([level, level], wolf.filter_many([level, level], np.zeros((2, 10)))), wolf.Smoothed)
     ahead = wolf.forecast(out, steps=20)
     assert_type(ahead, wolf.Forecast)
@@ -153,7 +153,7 @@ def looking_back_and_ahead() -> None:
 def online(path: Path) -> None:
     live = wolf.Online(track, "Learned", horizon=3)
     info = live.step([1.0, 2.0], R=np.eye(2), F=track.F)
-    assert_type(info, Report)
+    assert_type(info, StepReport)
     assert_type(info.weight, float | np.ndarray)
     assert_type(info.outlier, bool | np.ndarray | Any)
     assert_type(info.residual, np.ndarray)
@@ -167,15 +167,15 @@ def online(path: Path) -> None:
     if info.outlier and info.nis > 9.0:
         total: float = 0.0
         total += info.log_likelihood
-    assert_type(live.late(None, t=0), Report)
+    assert_type(live.late(None, t=0), StepReport)
     assert_type(live.mean, np.ndarray)
     assert_type(live.cov, np.ndarray)
     assert_type(live.t, int)
-    assert_type(live.learned_noise, NoiseLaw | Any)
-    assert_type(wolf.Bank(level)["a"].learned_noise, NoiseLaw | Any)
+    assert_type(live.learned_noise, NoiseEstimate | Any)
+    assert_type(wolf.Bank(level)["a"].learned_noise, NoiseEstimate | Any)
     live.save(path)
     assert_type(wolf.Online.load("filter.npz", track), wolf.Online)
-    assert_type(wolf.FixedLag(level, lag=5, dtype="float32").step(1.0), Lagged)
+    assert_type(wolf.FixedLag(level, lag=5, dtype="float32").step(1.0), LaggedEstimate)
 
 
 def fitting(builder: Callable[..., wolf.LinearModel]) -> None:
@@ -185,7 +185,7 @@ def fitting(builder: Callable[..., wolf.LinearModel]) -> None:
     wolf.fit(wolf.models.local_level, [ys, ys], score="gaussian", method="UKF")
     wolf.filter(found.model, ys)
     tuned = wolf.tune(level, ys, "WoLF-TMD", low=1.0)
-    assert_type(tuned, wolf.Tuned)
+    assert_type(tuned, wolf.TuningResult)
     assert_type(tuned.value, float)
 
 
@@ -193,12 +193,12 @@ def judging() -> None:
     out = wolf.filter(level, ys)
     assert_type(wolf.certify(level, "WoLF", trials=8), wolf.Certificate)
     assert_type(wolf.attack(level, "KF", ys), Attack)
-    assert_type(wolf.explain(out), Explained)
+    assert_type(wolf.explain(out), Explanation)
     assert_type(pif(level, "KF", ys, [[0.0], [1.0]]), np.ndarray)
     assert_type(wolf.metrics.rmse(out.means, ys[:, None]), np.ndarray)
     assert_type(wolf.metrics.nis_band(out), Band)
-    data = wolf.simulate.trajectories(level, 100, key=0, outliers=wolf.simulate.StudentT(2.01))
-    assert_type(data, Simulated)
+    data = wolf.simulate.trajectory(level, 100, key=0, outliers=wolf.simulate.StudentT(2.01))
+    assert_type(data, Simulation)
     assert_type(data.measurements, np.ndarray)
     assert_type(wolf.twin.run(level, "ETKF", steps=40, key=0), Twin)
     wolf.plots.series(out, ys).savefig("series.png")

@@ -13,19 +13,19 @@ from jax import Array
 from jax.scipy.special import digamma
 
 from wolf import validation
-from wolf.beliefs.updates import Weigh
+from wolf.beliefs.updates import WeightedUpdate
 from wolf.inference.ensembles.as_published import perturbed
-from wolf.inference.ensembles.interfaces import Analysed, Analysis, AnalysisNeeds
-from wolf.inference.ensembles.observation_ensemble import Sight
+from wolf.inference.ensembles.interfaces import Analysis, AnalysisRequirements, AnalysisResult
+from wolf.inference.ensembles.observation_ensemble import ObservationEnsemble
 from wolf.inference.noise.whitened import Whitened, expected_distance, iterate, whiten, whitening_root
-from wolf.interfaces import Believed, Evidence, Needs, NoiseRule
+from wolf.interfaces import NoiseModel, Requirements, UpdateContext, UpdateDecision
 from wolf.numerics import linalg
 from wolf.numerics.pytree import pytree, static
 from wolf.statespace import Model
 
 
 @pytree
-class PrintedBernoulli(NoiseRule):
+class PrintedBernoulli(NoiseModel):
     """KF-B as the algorithm box of Duran-Martin et al. (2024, appendix A) prints it.
 
     log odds of ρ = Ψ(α') - Ψ(β' + 1) - ½ E (y - Hx)ᵀR⁻¹(y - Hx), with α' = α + ρ and β' = β + 1 - ρ after the first
@@ -45,11 +45,11 @@ class PrintedBernoulli(NoiseRule):
     tolerance: Any = 1e-7
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         """Take many series together."""
-        return Needs(one_series=False)
+        return Requirements(one_series=False)
 
-    def __call__(self, seen: Evidence) -> Believed:
+    def __call__(self, seen: UpdateContext) -> UpdateDecision:
         """Infer ρ."""
         white = whiten(seen)
 
@@ -58,15 +58,15 @@ class PrintedBernoulli(NoiseRule):
 
         one = jnp.ones_like(white.num_observed)
         if self.iterations == 1:
-            return Believed(Weigh(one))
+            return UpdateDecision(WeightedUpdate(one))
         first = infer(one, self.alpha * one, self.beta * one)
         power = iterate(
             lambda power: infer(power, self.alpha + power, self.beta + 1.0 - power), first, self.iterations - 2
         )
-        return Believed(Weigh(linalg.safe_sqrt(power)))
+        return UpdateDecision(WeightedUpdate(linalg.safe_sqrt(power)))
 
 
-class Carried(NamedTuple):
+class LoopState(NamedTuple):
     """Counts that the code of KF-B carries from step to step."""
 
     alpha: Array
@@ -74,7 +74,7 @@ class Carried(NamedTuple):
 
 
 @pytree
-class CarriedBernoulli(NoiseRule):
+class CarriedBernoulli(NoiseModel):
     """KF-B as the authors' library of February 2024 ran it.
 
     The counts α', β' are those that the previous *time step* left, starting at 1, and stay fixed in the inner loop;
@@ -92,12 +92,12 @@ class CarriedBernoulli(NoiseRule):
     iterations: int = static(default=4)
     tolerance: Any = 1e-7
 
-    def start(self, model: Model) -> Carried:
+    def start(self, model: Model) -> LoopState:
         """Start at one count each."""
         one = jnp.ones((), jnp.asarray(model.prior.mean).dtype)
-        return Carried(one, one)
+        return LoopState(one, one)
 
-    def __call__(self, seen: Evidence) -> Believed:
+    def __call__(self, seen: UpdateContext) -> UpdateDecision:
         """Infer ρ; the counts of the next step come from one more pass, which the state does not see."""
         white = whiten(seen)
         before = seen.memory
@@ -107,11 +107,13 @@ class CarriedBernoulli(NoiseRule):
 
         power = iterate(infer, jnp.ones_like(white.num_observed), self.iterations - 1)
         last = infer(power)
-        return Believed(Weigh(linalg.safe_sqrt(power)), memory=Carried(self.alpha + last, self.beta + 1.0 - last))
+        return UpdateDecision(
+            WeightedUpdate(linalg.safe_sqrt(power)), memory=LoopState(self.alpha + last, self.beta + 1.0 - last)
+        )
 
 
 @pytree
-class BroadcastWishart(NoiseRule):
+class BroadcastWishart(NoiseModel):
     """KF-IW as the authors' library of February 2024 ran it: ‖y - Hμ‖² is added to *every* entry of the matrix.
 
     The outer product was taken between two one-dimensional arrays, which gives their inner product. For one
@@ -126,11 +128,11 @@ class BroadcastWishart(NoiseRule):
     iterations: int = static(default=4)
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         """Take many series together."""
-        return Needs(one_series=False)
+        return Requirements(one_series=False)
 
-    def __call__(self, seen: Evidence) -> Believed:
+    def __call__(self, seen: UpdateContext) -> UpdateDecision:
         """Infer Λ."""
         white = whiten(seen)
         root = white.noise.matrix()
@@ -139,7 +141,7 @@ class BroadcastWishart(NoiseRule):
         identity = linalg.eye(white.signal.shape[0], white.signal)
 
         def blend(residual: Array, spread: Array) -> Array:
-            square = linalg.total(linalg.matvec(root, residual) ** 2)  # of y - Hμ, in the units of y
+            square = linalg.sum_leading(linalg.matvec(root, residual) ** 2)  # of y - Hμ, in the units of y
             return (self.scaling * identity + square[None, None] * every + spread) / (self.scaling + 1.0)
 
         def again(cov: Array) -> Array:
@@ -148,7 +150,7 @@ class BroadcastWishart(NoiseRule):
             return blend(residual, linalg.symmetrise(linalg.matmul(cov, factor.solve(white.signal))))
 
         start = blend(white.residual, white.signal)
-        return Believed(Weigh(whitening_root(white, iterate(again, start, self.iterations - 1))))
+        return UpdateDecision(WeightedUpdate(whitening_root(white, iterate(again, start, self.iterations - 1))))
 
 
 @pytree
@@ -165,17 +167,24 @@ class ReferenceGain(Analysis):
     inflation: Any = None
 
     @property
-    def needs(self) -> AnalysisNeeds:
+    def requirements(self) -> AnalysisRequirements:
         """Draw the noise of each member, and take the printed weights."""
-        return AnalysisNeeds(perturbed=True, per_member=True, error_weights=True)
+        return AnalysisRequirements(perturbed=True, per_member=True, error_weights=True)
 
     def __post_init__(self) -> None:
         """Check the inflation."""
         validation.positive("inflation", self.inflation)
 
     def __call__(
-        self, mean: Array, anomalies: Array, sight: Sight, weight: Array, draws: Array, key: Array, taper: Any
-    ) -> Analysed:
+        self,
+        mean: Array,
+        anomalies: Array,
+        sight: ObservationEnsemble,
+        weight: Array,
+        draws: Array,
+        key: Array,
+        taper: Any,
+    ) -> AnalysisResult:
         """Move every member; arguments as in `Stochastic`."""
         errors = perturbed(sight, draws)
         if errors.shape[1] != anomalies.shape[1]:
@@ -190,7 +199,7 @@ class ReferenceGain(Analysis):
         else:
             cross = cross + (self.inflation - 1.0) * jnp.diag(jnp.diagonal(cross))
             inner = cross + sight.noise.matrix()
-        return Analysed(mean, anomalies + jnp.linalg.solve(inner, cross @ weighed.T).T)
+        return AnalysisResult(mean, anomalies + jnp.linalg.solve(inner, cross @ weighed.T).T)
 
 
 def _responsibility(alpha: Any, beta: Any, distance: Array, tolerance: Any) -> Array:
@@ -202,4 +211,4 @@ def _responsibility(alpha: Any, beta: Any, distance: Array, tolerance: Any) -> A
 def _residual_distance(white: Whitened, power: Array) -> Array:
     """Compute `(y - Hμ)ᵀ R⁻¹ (y - Hμ)` at the posterior mean of a measurement believed to a power."""
     identity = linalg.eye(white.signal.shape[0], white.signal)
-    return linalg.total(linalg.cholesky(identity + power[None, None] * white.signal).solve(white.residual) ** 2)
+    return linalg.sum_leading(linalg.cholesky(identity + power[None, None] * white.signal).solve(white.residual) ** 2)

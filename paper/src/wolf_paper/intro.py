@@ -45,7 +45,7 @@ def make_data(config: Settings, seed: int) -> tuple[Any, Any, np.ndarray, np.nda
     """Simulate, then multiply three measurements: model, truth, measurements, where the outliers are."""
     variances = {"dynamics_var": config.dynamics_var, "obs_var": config.obs_var}
     model = tracking.make_model(tracking.World(steps=config.steps, dt=config.dt, **variances))
-    data = wolf.simulate.trajectories(model, config.steps, seed, initial=tracking.START)
+    data = wolf.simulate.trajectory(model, config.steps, seed, initial=tracking.START)
     ys, outlier = data.measurements.copy(), np.zeros(config.steps, bool)
     for step, factor in zip(config.outlier_steps, config.factors, strict=True):
         ys[step] *= factor

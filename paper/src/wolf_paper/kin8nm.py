@@ -156,7 +156,7 @@ EXPERIMENT = Experiment(
     run=run,
     measure=measure,
     draw=draw,
-    needs=("uci",),
+    requirements=("uci",),
     remarks=(
         "The paper's text (EKF-IW 6 times and EKF-B 12 times slower than WoLF-IMQ, EKF 3 times and OGD twice its "
         "error) describes an evaluation in which predictions made on one shuffle were compared with the targets of "

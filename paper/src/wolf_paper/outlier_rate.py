@@ -114,7 +114,7 @@ EXPERIMENT = Experiment(
     run=run,
     measure=measure,
     draw=draw,
-    needs=("uci",),
+    requirements=("uci",),
     remarks=(
         "The paper's figure is labelled RMedSE and shows its square; we show the root, and compare with the root of "
         "what was read off the figure.",

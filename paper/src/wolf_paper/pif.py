@@ -63,7 +63,7 @@ def run(task: Task) -> Rows:
     """Map one domain, follow the diagonal, or repeat the near map with the residual of the paper's figure."""
     config = task.config
     model = make_model(config)
-    ys = wolf.simulate.trajectories(model, config.steps, task.seed, initial=tracking.START).measurements
+    ys = wolf.simulate.trajectory(model, config.steps, task.seed, initial=tracking.START).measurements
     if task.part == "diagonal":
         # As many as on the maps, over and over: the program of the maps serves here too.
         errors = np.resize(np.array([[s, s] for s in LINE]), (config.grid**2, 2))

@@ -17,7 +17,8 @@ Rows = list[Row]
 class NoData(Exception):  # noqa: N818
     """The data that a part needs are not there: it is left out, and the verdict says so.
 
-    A part of an experiment with `needs` may also let FileNotFoundError and ConnectionError pass: they mean the same.
+    A part of an experiment with `requirements` may also let FileNotFoundError and ConnectionError pass: they mean the
+    same.
     """
 
 
@@ -56,7 +57,7 @@ class Experiment:
         run: Runs one part, returns tidy rows (one observation a row, plain values).
         measure: The numbers that ``expected.toml`` speaks of, by name, from all rows.
         draw: Figures by name, from all rows (matplotlib figures; it never runs a filter).
-        needs: ``("uci",)`` where the regression sets are needed; at the small scale they may be made up.
+        requirements: ``("uci",)`` where the regression sets are needed; at the small scale they may be made up.
         on_request: Whether it is run only if it is named: another quarter of an hour, or hours.
         remarks: Sentences for the report: what was seen, where the paper's text and what was
             run differ, and how to repeat it.
@@ -70,6 +71,6 @@ class Experiment:
     run: Callable[[Task], Rows]
     measure: Callable[[Mapping[str, Rows], Any], dict[str, float]]
     draw: Callable[[Mapping[str, Rows], Any], dict[str, Any]]
-    needs: tuple[str, ...] = ()
+    requirements: tuple[str, ...] = ()
     on_request: bool = False
     remarks: tuple[str, ...] = ()

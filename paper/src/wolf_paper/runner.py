@@ -164,7 +164,7 @@ def fingerprint(experiment: Experiment, config: Any, part: str, request: Request
         "settings": dataclasses.asdict(config),
         "seed": request.seed,
         "wolf": package_version(),
-        "data": str(request.data.resolve()) if experiment.needs and request.data else None,
+        "data": str(request.data.resolve()) if experiment.requirements and request.data else None,
     }
     return _digest(_json(told).encode())
 
@@ -182,7 +182,7 @@ def _run(experiment: Experiment, task: Task, quiet: bool) -> Rows:
         try:
             return experiment.run(dataclasses.replace(task, tell=tell))
         except (FileNotFoundError, ConnectionError) as error:
-            if experiment.needs:
+            if experiment.requirements:
                 raise NoData(str(error)) from error
             raise
 

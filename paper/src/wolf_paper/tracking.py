@@ -14,9 +14,9 @@ import numpy as np
 import wolf
 from wolf.inference.filters import GaussianFilter, RaoBlackwellFilter
 from wolf.inference.linearization import Linear
-from wolf.inference.noise import MixtureLaw, StudentLaw
+from wolf.inference.noise import MixtureLikelihood, StudentLikelihood
 from wolf.interfaces import Filter
-from wolf.simulate import Simulated
+from wolf.simulate import Simulation
 from wolf_paper import as_run
 
 START = (0.0, 0.0, 1.0, 1.0)  # position and velocity at time 0, known to the filters up to unit variance
@@ -95,26 +95,26 @@ def process(kind: str, world: World) -> Any:
 
 
 @lru_cache(maxsize=4)
-def simulate(kind: str, world: World, trials: int, seed: int) -> tuple[Simulated, ...]:
+def simulate(kind: str, world: World, trials: int, seed: int) -> tuple[Simulation, ...]:
     """Draw trials; trial i is the same however many there are."""
     model, outliers, key = make_model(world), process(kind, world), jax.random.key(seed)
     return tuple(
-        wolf.simulate.trajectories(model, world.steps, jax.random.fold_in(key, i), outliers, initial=START)
+        wolf.simulate.trajectory(model, world.steps, jax.random.fold_in(key, i), outliers, initial=START)
         for i in range(trials)
     )
 
 
-def measurements(data: tuple[Simulated, ...]) -> np.ndarray:
+def measurements(data: tuple[Simulation, ...]) -> np.ndarray:
     """Stack what was measured, (trials, T, 2)."""
     return np.stack([each.measurements for each in data])
 
 
-def states(data: tuple[Simulated, ...]) -> np.ndarray:
+def states(data: tuple[Simulation, ...]) -> np.ndarray:
     """Stack the truth, (trials, T, 4)."""
     return np.stack([each.states for each in data])
 
 
-def errors(means: np.ndarray, data: tuple[Simulated, ...]) -> np.ndarray:
+def errors(means: np.ndarray, data: tuple[Simulation, ...]) -> np.ndarray:
     """Compute J_{T,i}, the root of the sum of squared errors over time, (trials, 4)."""
     return np.sqrt(((means - states(data)) ** 2).sum(1))
 
@@ -138,10 +138,10 @@ def make_methods(chosen: Chosen) -> dict[str, Filter]:
 
 def ruled(rule: Any) -> GaussianFilter:
     """Make a Kalman filter with a noise rule."""
-    return GaussianFilter(moments=Linear(), noise=rule)
+    return GaussianFilter(linearization=Linear(), noise=rule)
 
 
-def oracle(model: wolf.LinearModel, data: tuple[Simulated, ...]) -> np.ndarray:
+def oracle(model: wolf.LinearModel, data: tuple[Simulation, ...]) -> np.ndarray:
     """Filter with the true size of the noise of each step; outliers of the mixture are left out. Means."""
     told = [wolf.simulate.tell(model, each) for each in data]
     ys = np.stack([useful for _, useful in told])
@@ -154,5 +154,5 @@ def true_law(kind: str, world: World, particles: int) -> RaoBlackwellFilter:
     With many particles its mean is the posterior mean, which no filter beats on average. Unlike the oracle it also
     learns from the outliers of the mixture, which measure twice the position.
     """
-    law = StudentLaw(world.dof) if kind == "student" else MixtureLaw(world.outlier_prob, world.factor)
+    law = StudentLikelihood(world.dof) if kind == "student" else MixtureLikelihood(world.outlier_prob, world.factor)
     return RaoBlackwellFilter(law=law, num_particles=particles)

@@ -193,7 +193,7 @@ EXPERIMENTS = tuple(
         run=run,
         measure=measure,
         draw=draw,
-        needs=("uci",),
+        requirements=("uci",),
         remarks=REMARKS,
     )
     for name, title, small, config in (

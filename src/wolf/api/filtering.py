@@ -13,15 +13,15 @@ from wolf import native, validation
 from wolf.api.postprocessing import blank_after, mark_missing, settings_of, shown
 from wolf.api.result_arguments import Models
 from wolf.engine import recorders
-from wolf.execution import backend, prepared_cache, validate
-from wolf.execution.backend import Engine
+from wolf.execution import backend_selection, prepared_cache, validate
+from wolf.execution.backend_selection import Backend
 from wolf.execution.xla_batching import bound_programs, run_one, run_series
 from wolf.inference import registry
 from wolf.interfaces import Dtype, Filter, Key, Save
 from wolf.numerics.precision import as_key, precision, to_dtype
 from wolf.numerics.pytree import cast
 from wolf.results import Filtered
-from wolf.results.lazy_arrays import Later
+from wolf.results.lazy_arrays import LazyArrays
 from wolf.results.states import States, begin_at, expected
 from wolf.results.views.data_frame import index_of
 from wolf.statespace import Model
@@ -37,7 +37,7 @@ def filter(
     update_first: bool = False,
     dtype: Dtype = "float64",
     save: Save = "all",
-    engine: Engine = "auto",
+    backend: Backend = "auto",
 ) -> Filtered:
     """Filter one series.
 
@@ -52,7 +52,7 @@ def filter(
             do, instead of as the state one step before it.
         dtype: "float64" or "float32".
         save: "all", "means", "final", or a function of (state, info) that returns what to keep of each step.
-        engine: "native" code for what is small, "xla" for everything else; "auto" chooses, and `out.engine` tells.
+        backend: "native" code for what is small, "xla" for everything else; "auto" chooses, and `out.backend` tells.
 
     Example:
         >>> import wolf
@@ -62,10 +62,10 @@ def filter(
         [False, False, True, False, False]
     """
     meant = registry.TABLE.get(method) if isinstance(method, str) else method
-    how = (dtype, update_first, save, engine, isinstance(method, str))  # a name stands for it; itself it is no method
+    how = (dtype, update_first, save, backend, isinstance(method, str))  # a name stands for it; itself it is no method
     ready = prepared_cache.find(model, meant, how) if inputs is None and key is None else None
     method = validate.resolve_method(method, model) if ready is None else ready.method
-    suited = validate.suit(model, method, key) if ready is None else ready.suited
+    suited = validate.adapt_model(model, method, key) if ready is None else ready.suited
     array = validation.measurements(ys, model.obs_dim)
     us = validation.inputs(inputs, len(array), model)
     validate.check_options(dtype, save, update_first)
@@ -73,9 +73,9 @@ def filter(
         validate.check_functions(model, us)
     validate.check_time_axes(model, len(array), update_first, "filter")
     validate.warn_if_large(suited, array.shape[0], save, dtype, method)
-    validate.warn_if_fresh(model)
+    validate.warn_if_recompiled(model)
     if ready is None:
-        ready = Decided(method, suited, *_plan(engine, (suited,), method, dtype, update_first, us, save, key))
+        ready = PreparedRun(method, suited, *_plan(backend, (suited,), method, dtype, update_first, us, save, key))
         if inputs is None and key is None and ready.code is not None:
             prepared_cache.keep(model, meant, how, ready)
     out = _filter(model, ready, array, us, key, dtype, {"save": save, "update_first": update_first})
@@ -83,20 +83,20 @@ def filter(
     return out if index is None else dataclasses.replace(out, index=index)
 
 
-class Decided(NamedTuple):
+class PreparedRun(NamedTuple):
     """What was decided before a run.
 
     Attributes:
         method: the filter.
         suited: the model in the form that suits it.
         code: by which it runs natively; None for XLA.
-        engine: which engine it is, and why.
+        backend: which engine it is, and why.
     """
 
     method: Any
     suited: Any
-    code: native.Prepared | None
-    engine: str
+    code: native.NativeProgram | None
+    backend: str
 
 
 def filter_many(
@@ -111,7 +111,7 @@ def filter_many(
     save: Save = "all",
     threads: int | None = None,
     state: Any = None,
-    engine: Engine = "auto",
+    backend: Backend = "auto",
 ) -> Filtered:
     """Filter many series in one compiled call, on all cores.
 
@@ -129,7 +129,7 @@ def filter_many(
         state: where to go on from: `out.states` of an earlier call, or its `out.final` where the model may have
             changed; default: the prior. The pieces have the bits of one long call; not so with methods that draw
             random numbers, nor where series run by XLA have come to different steps.
-        engine: as in `wolf.filter`.
+        backend: as in `wolf.filter`.
 
     Returns:
         A `Filtered` whose arrays have a leading series axis; `out[3]` is one series, at its own length.
@@ -141,7 +141,7 @@ def filter_many(
     if threads is not None:
         validation.count("threads", threads)
     method = validate.resolve_method(method, first)
-    suited = tuple(validate.suit(each, method, key) for each in models or (first,))
+    suited = tuple(validate.adapt_model(each, method, key) for each in models or (first,))
     array, lengths = validation.many_measurements(ys, first.obs_dim)
     steps = array.shape[1]
     us = validation.inputs(inputs, steps, first, series=len(array))
@@ -154,10 +154,10 @@ def filter_many(
         validate.check_functions(each, us)
         validate.check_time_axes(each, steps + _clock(state), update_first, "filter")
     validate.warn_if_large(suited[0], array.shape[0] * steps, save, dtype, method)
-    validate.warn_if_fresh(first)
+    validate.warn_if_recompiled(first)
     data = (to_dtype(array, dtype), to_dtype(us, dtype))
-    first_kept = recorders.Lean() if save == "all" else save  # the rest of "all" is made when it is asked for
-    ready, ran = _plan(engine, suited, method, dtype, update_first, us, first_kept, key)
+    first_kept = recorders.LeanRecorder() if save == "all" else save  # the rest of "all" is made when it is asked for
+    ready, ran = _plan(backend, suited, method, dtype, update_first, us, first_kept, key)
     given = first if models is None else models
     begin: dict[str, Any] = {}
     if state is not None:
@@ -194,7 +194,7 @@ def filter_chunks(
     update_first: bool = False,
     dtype: Dtype = "float64",
     save: Save = "means",
-    engine: Engine = "auto",
+    backend: Backend = "auto",
 ) -> Iterator[Filtered]:
     """Filter a series that is too long for memory, or not over yet, chunk by chunk.
 
@@ -207,7 +207,7 @@ def filter_chunks(
         update_first: as in `wolf.filter`.
         dtype: as in `wolf.filter`.
         save: as in `wolf.filter`.
-        engine: as in `wolf.filter`.
+        backend: as in `wolf.filter`.
 
     Yields:
         One `Filtered` for each chunk, bit for bit what `wolf.filter` gives for the whole.
@@ -219,7 +219,7 @@ def filter_chunks(
         [2, 1]
     """
     method = validate.resolve_method(method, model)
-    suited = validate.suit(model, method, key)
+    suited = validate.adapt_model(model, method, key)
     validate.check_options(dtype, save, update_first)
     state, before, seen, ready = None, None, 0, None
     for chunk in _each_chunk(chunks):
@@ -230,7 +230,7 @@ def filter_chunks(
         seen += len(array)
         validate.check_time_axes(model, seen, update_first, "filter")
         if ready is None or inputs is not None:
-            ready = Decided(method, suited, *_plan(engine, (suited,), method, dtype, update_first, us, save, key))
+            ready = PreparedRun(method, suited, *_plan(backend, (suited,), method, dtype, update_first, us, save, key))
         options = {"state": state, "u_before": before, "save": save, "update_first": update_first}
         out = _filter(model, ready, array, us, key, dtype, options)
         state, before = out.final, None if us is None else to_dtype(us[-1], dtype)
@@ -240,7 +240,7 @@ def filter_chunks(
 def _each_chunk(chunks: Any) -> Iterator[Any]:
     """Go through chunks, and refuse what is none."""
     if isinstance(chunks, str | bytes | Mapping) or not isinstance(chunks, Iterable) or getattr(chunks, "ndim", 1) == 0:
-        raise ValueError(f"chunks must be a list or a generator of arrays; got {validation.told(chunks)}")
+        raise ValueError(f"chunks must be a list or a generator of arrays; got {validation.short_repr(chunks)}")
     for chunk in chunks:
         if isinstance(chunk, tuple) and len(chunk) != 2:
             raise ValueError(f"chunks must be arrays, or pairs of measurements and inputs; got {len(chunk)} in a tuple")
@@ -248,7 +248,13 @@ def _each_chunk(chunks: Any) -> Iterator[Any]:
 
 
 def _filter(
-    model: Model, ready: Decided, ys: np.ndarray, us: np.ndarray | None, key: Any, dtype: str, options: dict[str, Any]
+    model: Model,
+    ready: PreparedRun,
+    ys: np.ndarray,
+    us: np.ndarray | None,
+    key: Any,
+    dtype: str,
+    options: dict[str, Any],
 ) -> Filtered:
     """Run one series whose door checks are done."""
     save, update_first = options["save"], options["update_first"]
@@ -267,7 +273,7 @@ def _filter(
 
 
 def _run_native(
-    ready: native.Prepared,
+    ready: native.NativeProgram,
     data: tuple[Any, Any],
     array: np.ndarray,
     lengths: np.ndarray | None,
@@ -286,7 +292,7 @@ def _run_native(
     def rest() -> dict[str, np.ndarray]:
         return shown(native.run_many(whole(), *data, lengths, threads, **begin)[1], came, lengths)
 
-    return final, Later(saved, sorted({*saved, *ready.code.facts.described}), rest)
+    return final, LazyArrays(saved, sorted({*saved, *ready.code.facts.described}), rest)
 
 
 def _trimmed(saved: Any, array: np.ndarray, lengths: np.ndarray | None, save: Any) -> Any:
@@ -297,7 +303,7 @@ def _trimmed(saved: Any, array: np.ndarray, lengths: np.ndarray | None, save: An
 
 
 def _plan(
-    engine: str,
+    backend: str,
     models: tuple[Any, ...],
     method: Any,
     dtype: str,
@@ -307,6 +313,6 @@ def _plan(
     key: Any,
 ) -> tuple[Any, str]:
     """Choose the engine, and get it ready."""
-    validation.choice("engine", engine, backend.ENGINES)
+    validation.choice("backend", backend, backend_selection.BACKENDS)
     inputs = None if us is None else us.shape[-1]
-    return backend.plan(engine, models, method, dtype, update_first, inputs, save, key)
+    return backend_selection.plan(backend, models, method, dtype, update_first, inputs, save, key)

@@ -47,7 +47,7 @@ def forecast(
         Forecast: 20 steps, 95% intervals in .lower and .upper
     """
     validation.count("steps", steps)
-    validation.level(level)
+    validation.confidence_level(level)
     check_result("forecast", model, out)
     if "slice" in out.settings:
         raise ValueError("a slice does not end where its final state does; forecast from the whole result")

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from wolf.engine.measurements import is_wild
+from wolf.engine.measurements import is_unusable
 from wolf.execution import validate
 
 
@@ -20,7 +20,7 @@ def mark_missing(saved: dict[str, np.ndarray], ys: np.ndarray) -> dict[str, np.n
     """Show what was not there: residuals and NIS of missing values are NaN, of wild ones as wild as they came."""
     if "residuals" not in saved:
         return saved
-    wild = is_wild(ys, saved["residuals"].dtype)
+    wild = is_unusable(ys, saved["residuals"].dtype)
     residuals = np.where(wild, ys, np.where(np.isnan(ys), np.nan, saved["residuals"]))
     if "nis" not in saved:
         return saved | {"residuals": residuals}
@@ -35,7 +35,7 @@ def blank_after(values: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.where(inside, values, False if values.dtype == bool else np.nan)
 
 
-def settings_of(method: Any, steps: int, dtype: str, save: Any, update_first: bool, engine: str) -> dict[str, Any]:
+def settings_of(method: Any, steps: int, dtype: str, save: Any, update_first: bool, backend: str) -> dict[str, Any]:
     """Say how a run was made, for the record."""
     return {
         "method": repr(method),
@@ -43,7 +43,7 @@ def settings_of(method: Any, steps: int, dtype: str, save: Any, update_first: bo
         "dtype": dtype,
         "save": save if isinstance(save, str) else getattr(save, "__name__", repr(save)),
         "update_first": update_first,
-        "engine": engine,
+        "backend": backend,
         "wolf": validate.package_version(),
         "jax": jax.__version__,
         "python": platform.python_version(),

@@ -38,7 +38,7 @@ def check_result(verb: str, model: Any, out: Any) -> None:
         raise ValueError(f"{verb} takes what wolf.filter returned; got {type(out).__name__}")
     if isinstance(out.method, ErrorState):
         raise ValueError(f"{verb} adds states, and those of this model cannot be added to: they can only be filtered")
-    if out.method.moments is None:
+    if out.method.linearization is None:
         raise ValueError(f"{verb} needs a Gaussian filter, such as method='WoLF'; this ran {type(out.method).__name__}")
     models = model if isinstance(model, list | tuple) and model else [model]
     for each in models:

@@ -14,7 +14,7 @@ from wolf.beliefs import Gaussian
 from wolf.engine import jump_backdating, loo_reweighting
 from wolf.engine.loo_reweighting import changes
 from wolf.engine.smoother import run_sampler
-from wolf.execution import backend, validate, xla_batching
+from wolf.execution import backend_selection, validate, xla_batching
 from wolf.execution.xla_batching import bound_programs, bounded, pad, pad_steps, stretch
 from wolf.inference.filters import GaussianFilter
 from wolf.interfaces import Key
@@ -30,11 +30,11 @@ _weigh_again = bounded(loo_reweighting.weigh_again)
 
 
 @overload
-def smooth(out: Filtered, /, *, reweigh: bool = False) -> Smoothed: ...
+def smooth(out: Filtered, /, *, reweight: bool = False) -> Smoothed: ...
 @overload
-def smooth(model: Models, out: Filtered, *, reweigh: bool = False) -> Smoothed: ...
+def smooth(model: Models, out: Filtered, *, reweight: bool = False) -> Smoothed: ...
 @model_optional
-def smooth(model: Models, out: Filtered, *, reweigh: bool = False) -> Smoothed:
+def smooth(model: Models, out: Filtered, *, reweight: bool = False) -> Smoothed:
     """Smooth a filtered series: what the whole series says about each moment.
 
     Exact given the weights for linear models, the usual approximation otherwise.
@@ -42,7 +42,7 @@ def smooth(model: Models, out: Filtered, *, reweigh: bool = False) -> Smoothed:
     Args:
         model: may be left out: the one that was filtered, or the list of them.
         out: from `wolf.filter` or `wolf.filter_many`, run with `save="all"` and not sliced.
-        reweigh: judge each measurement once more, by what came before *and after* it, and filter and smooth again
+        reweight: judge each measurement once more, by what came before *and after* it, and filter and smooth again
             with these weights: what looked like an outlier may have been a turn. One series.
 
     Example:
@@ -51,25 +51,25 @@ def smooth(model: Models, out: Filtered, *, reweigh: bool = False) -> Smoothed:
         >>> wolf.smooth(wolf.filter(model, [1.0, 2.0, 3.0])).means.shape
         (3, 1)
     """
-    validation.flag("reweigh", reweigh)
+    validation.boolean("reweight", reweight)
     check_smoothable("smooth", model, out)
-    out = in_hindsight(model, out)
+    out = backdate_jumps(model, out)
     mean, cov = _walk_back_native(model, out) or _walk_back(model, out)
     first = Smoothed(mean, cov, out)
-    return _smooth_again(model, first) if reweigh else first
+    return _smooth_again(model, first) if reweight else first
 
 
 def _walk_back_native(model: Any, out: Filtered) -> tuple[np.ndarray, np.ndarray] | None:
     """Smooth by native code; None where that is for XLA."""
     one, dtype = out.num_series is None, out.settings["dtype"]
     start = np.asarray(out.final.t - (out.settings["steps"] if out.lengths is None else out.lengths))
-    if out.engine == ASKED_FOR or start.min() < start.max() or out.settings["steps"] < 2:
+    if out.backend == ASKED_FOR or start.min() < start.max() or out.settings["steps"] < 2:
         return None
     models = tuple(map(with_matrices, model if isinstance(model, list | tuple) else (model,)))
     scales = out.saved.get("dynamics_scales")
-    back = native.Back(scales is not None, out.lengths is not None)
+    back = native.SmootherSpec(scales is not None, out.lengths is not None)
     inputs = None if out.inputs is None else out.inputs.shape[-1]
-    ready = backend.plan_back(models, out.method.moments, dtype, inputs, back)
+    ready = backend_selection.plan_back(models, out.method.linearization, dtype, inputs, back)
     if ready is None:
         return None
     beliefs = Gaussian(out.means, out.covs), Gaussian(out.predicted_means, out.predicted_covs)
@@ -102,15 +102,15 @@ def _walk_back(model: Any, out: Filtered) -> tuple[np.ndarray, np.ndarray]:
         us = None if us is None else pad(us, us.ndim - 2, extra)
     bound_programs()
     with precision(dtype):
-        engine = (cast(whole, dtype), cast(out.method.moments, dtype), *cast(beliefs, dtype), to_dtype(us, dtype))
+        engine = (cast(whole, dtype), cast(out.method.linearization, dtype), *cast(beliefs, dtype), to_dtype(us, dtype))
         smoothed = xla_batching.smooth(*engine, lengths, start - before, cast(scales, dtype), **how)
     rows = slice(before, before + steps)
     return tuple(array[rows] if axis == 0 else array[:, rows] for array in (smoothed.mean, smoothed.cov))
 
 
-def in_hindsight(model: Any, out: Filtered) -> Filtered:
+def backdate_jumps(model: Any, out: Filtered) -> Filtered:
     """Filter once more with each jump where its vote began, if refused measurements ever won one."""
-    if not jump_backdating.can_look_back(out.method) or not np.any(out.inflations > 1.0):
+    if not jump_backdating.supports_backdating(out.method) or not np.any(out.inflations > 1.0):
         return out
     if out.num_series is None:
         return _with_jumps(model, out) if int(out.final.t) == out.settings["steps"] else out
@@ -131,7 +131,7 @@ def _with_jumps(model: Model, out: Filtered) -> Filtered:
         method = jump_backdating.with_jumps(out.method, jumps, pad_steps(len(out)), barred=barred)
         return filter(model, out.ys, method=method, save=save, **options)
 
-    seen = filter(model, out.ys, method=out.method, save=jump_backdating.save_votes, **options).saved
+    seen = filter(model, out.ys, method=out.method, save=jump_backdating.record_jump_evidence, **options).saved
     starts = jump_backdating.possible_starts(seen["votes"], seen["inflations"], ~np.isnan(out.ys).all(1))
     jumps = jump_backdating.best_starts(starts, lambda jumps: float(told(jumps, "final").log_likelihood))
     jumps, barred = jump_backdating.without_bursts(jumps, lambda *given: told(given[0], "all", given[1]).outliers)
@@ -140,12 +140,12 @@ def _with_jumps(model: Model, out: Filtered) -> Filtered:
 
 def _as_before(out: Filtered) -> dict[str, Any]:
     """Give the options of a run, to filter once more."""
-    engine = "xla" if out.engine == ASKED_FOR else "auto"
+    backend = "xla" if out.backend == ASKED_FOR else "auto"
     return {
         "inputs": out.inputs,
         "update_first": out.update_first,
         "dtype": out.settings["dtype"],
-        "engine": engine,
+        "backend": backend,
     }
 
 
@@ -154,7 +154,7 @@ def _smooth_again(model: Any, first: Smoothed) -> Smoothed:
     out, method = first.filtered, first.filtered.method
     if out.num_series is not None or int(out.final.t) != out.settings["steps"]:
         raise ValueError("smooth(reweigh=True) takes one whole series; pick one of many, as out[0]")
-    if not isinstance(method, GaussianFilter) or method.noise.doubts_dynamics:
+    if not isinstance(method, GaussianFilter) or method.noise.revises_prior:
         raise ValueError(f"smooth(reweigh=True) needs a method with weights; {describe_method(method)} has none")
     dtype = out.settings["dtype"]
     beliefs = (
@@ -168,7 +168,7 @@ def _smooth_again(model: Any, first: Smoothed) -> Smoothed:
     roots = _weigh_native(model, out, beliefs, sizes)
     if roots is None:
         with precision(dtype):
-            engine = cast((with_matrices(model), method.moments, method.noise, out.final.memory), dtype)
+            engine = cast((with_matrices(model), method.linearization, method.noise, out.final.memory), dtype)
             known = cast(beliefs, dtype), to_dtype(out.inputs, dtype), cast(sizes, dtype)
             roots = to_numpy(_weigh_again(*engine, *longer((to_dtype(out.ys, dtype), *known))))[: len(out.ys)]
     roots = longer(roots)
@@ -184,11 +184,13 @@ def _weigh_native(model: Model, out: Filtered, beliefs: Any, sizes: np.ndarray |
     """Weigh again by native code; None where that is for XLA."""
     dtype, method, memory = out.settings["dtype"], out.method, out.final.memory
     leaves = jax.tree.leaves(memory)
-    if out.engine == ASKED_FOR or any(np.asarray(leaf).dtype.kind != "f" for leaf in leaves):
+    if out.backend == ASKED_FOR or any(np.asarray(leaf).dtype.kind != "f" for leaf in leaves):
         return None
-    again = native.Again(jax.tree.structure(memory), tuple(map(np.shape, leaves)))
+    again = native.LooSpec(jax.tree.structure(memory), tuple(map(np.shape, leaves)))
     inputs = None if out.inputs is None else out.inputs.shape[-1]
-    ready = backend.plan_back((with_matrices(model),), (method.moments, method.noise), dtype, inputs, again)
+    ready = backend_selection.plan_back(
+        (with_matrices(model),), (method.linearization, method.noise), dtype, inputs, again
+    )
     if ready is None:
         return None
     ys, us = to_dtype(out.ys, dtype), to_dtype(out.inputs, dtype)
@@ -229,7 +231,7 @@ def sample_paths(model: Model, out: Filtered, num: int, key: Key) -> np.ndarray:
     validate.refuse_if_large("num", num, 2 * out.means.size, dtype)  # paths, and the numbers that they are drawn from
     beliefs = Gaussian(out.means, out.covs), Gaussian(out.predicted_means, out.predicted_covs)
     with precision(dtype):
-        engine = (cast(with_matrices(model), dtype), cast(out.method.moments, dtype), *cast(beliefs, dtype))
+        engine = (cast(with_matrices(model), dtype), cast(out.method.linearization, dtype), *cast(beliefs, dtype))
         return to_numpy(
             run_sampler(
                 *engine,

@@ -6,7 +6,7 @@ A belief is a value with `push`, `cross`, `signal`, `innovation`, `inflate`, `wh
 
 from wolf.beliefs.affine import Affine as Affine
 from wolf.beliefs.gaussian import Gaussian as Gaussian
-from wolf.beliefs.lazy_gaussian import DeferredGaussian as DeferredGaussian
-from wolf.beliefs.sqrt_gaussian import RootGaussian as RootGaussian
+from wolf.beliefs.lazy_gaussian import LazyGaussian as LazyGaussian
+from wolf.beliefs.sqrt_gaussian import SqrtGaussian as SqrtGaussian
 
-Belief = Gaussian | RootGaussian | DeferredGaussian
+Belief = Gaussian | SqrtGaussian | LazyGaussian

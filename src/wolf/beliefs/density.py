@@ -28,13 +28,13 @@ def log_density(residual: Array, factor: Cholesky, size: Array | int | None = No
         -0.9189
     """
     count = residual.shape[0] if size is None else size
-    return -0.5 * (linalg.total(factor.half(residual) ** 2) + factor.log_det() + count * LOG_2PI)
+    return -0.5 * (linalg.sum_leading(factor.half(residual) ** 2) + factor.log_det() + count * LOG_2PI)
 
 
 def weigh_constant(weight: Array, obs_cov: Array) -> Array:
     """Find what turns `log N(w e; 0, S_w)` into `log ∫ p(y|x)^{w²} p(x) dx`: `½ Σ (1 - w²) (log 2π + log R)`."""
     log_deviation = jnp.log(linalg.cholesky(obs_cov).diagonal())
-    return linalg.total((1.0 - weight**2) * (0.5 * LOG_2PI + log_deviation))
+    return linalg.sum_leading((1.0 - weight**2) * (0.5 * LOG_2PI + log_deviation))
 
 
 def kl(first: "Gaussian", second: "Gaussian") -> Array:
@@ -48,7 +48,7 @@ def kl(first: "Gaussian", second: "Gaussian") -> Array:
     """
     factor, other = linalg.cholesky(second.cov), linalg.cholesky(first.cov)
     spread = (factor.half(other.matrix()) ** 2).sum((0, 1))
-    distance = linalg.total(factor.half(first.mean - second.mean) ** 2)
+    distance = linalg.sum_leading(factor.half(first.mean - second.mean) ** 2)
     return 0.5 * (spread + distance - first.mean.shape[0] + factor.log_det() - other.log_det())
 
 

@@ -22,7 +22,7 @@ from wolf.numerics import linalg
 from wolf.numerics.linalg import Cholesky, matmul, matvec, transpose
 
 if TYPE_CHECKING:
-    from wolf.beliefs.updates import Pull, Weigh
+    from wolf.beliefs.updates import MixtureUpdate, WeightedUpdate
 
 JOSEPH_UP_TO = 16  # state size above which the O(D² M) form is the automatic choice
 FORMS = ("auto", "joseph", "symmetric", "sqrt")
@@ -91,7 +91,7 @@ class Gaussian(NamedTuple):
         return dense
 
     def condition(
-        self, view: Affine, residual: Array, obs_cov: Array, update: "Weigh", form: str = "auto"
+        self, view: Affine, residual: Array, obs_cov: Array, update: "WeightedUpdate", form: str = "auto"
     ) -> tuple["Gaussian", Array]:
         """Condition on a measurement that is believed to the power w².
 
@@ -117,7 +117,7 @@ class Gaussian(NamedTuple):
         return Gaussian(step.mean, cov), log_density(step.error, step.factor)
 
     def pull(
-        self, view: Affine, residual: Array, obs_cov: Array, update: "Pull", form: str = "auto"
+        self, view: Affine, residual: Array, obs_cov: Array, update: "MixtureUpdate", form: str = "auto"
     ) -> tuple["Gaussian", Array]:
         """Condition with a gain that is known already: K = P Hᵀ A, and K N = P Hᵀ C for the noise N it stands for."""
         weigh, gain, rest = Scaling(update.whitening, residual), update.gain, update.rest
@@ -128,7 +128,7 @@ class Gaussian(NamedTuple):
             pulled = matvec(gain, error)
             lost = linalg.matmul_symmetric(transpose(jac_cov), matmul(gain - update.doubt, jac_cov))
             mean = self.mean + matvec(transpose(jac_cov), pulled)
-            return Gaussian(mean, self.cov - lost), 0.5 * (constant - linalg.total(error * pulled))
+            return Gaussian(mean, self.cov - lost), 0.5 * (constant - linalg.sum_leading(error * pulled))
         jac = weigh(view.jac)
         if view.root is not None:
             rest = rest + matmul(gain, linalg.gram(weigh(view.root)))
@@ -139,7 +139,7 @@ class Gaussian(NamedTuple):
         cov = linalg.matmul_symmetric(left, jac_cov, add=short)
         pulled = matvec(gain, error)
         mean = self.mean + matvec(cross_t, pulled)
-        usual = Gaussian(mean, cov), 0.5 * (constant - linalg.total(error * pulled))
+        usual = Gaussian(mean, cov), 0.5 * (constant - linalg.sum_leading(error * pulled))
         # With no more sensors than states it takes a wide prior, and the doors of `wolf` take square roots then.
         if update.sizes is None or not mixture_sqrt_update.may_lose(len(mean), len(error)) or len(error) <= len(mean):
             return usual

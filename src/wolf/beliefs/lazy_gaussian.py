@@ -22,13 +22,13 @@ from wolf.numerics import linalg
 from wolf.numerics.linalg import Cholesky, transpose
 
 if TYPE_CHECKING:
-    from wolf.beliefs.updates import Pull, Weigh
+    from wolf.beliefs.updates import MixtureUpdate, WeightedUpdate
 
 FROM = 128  # parameters from which it pays; below, the whole covariance is near at hand
 WAITING = 32  # measurements that wait; 16 took a few per cent longer at 400 parameters, 8 a third
 
 
-class DeferredGaussian(NamedTuple):
+class LazyGaussian(NamedTuple):
     """A normal distribution whose covariance is `scale (base + diag(added) + rowsᵀ diag(signs) rows)`.
 
     Reading and writing a large matrix is what a step costs; this way it is read in every step, and written once for
@@ -53,7 +53,7 @@ class DeferredGaussian(NamedTuple):
     scale: Any
 
     @classmethod
-    def start(cls, belief: Gaussian, noise_cov: Any, measured: int) -> "DeferredGaussian":
+    def start(cls, belief: Gaussian, noise_cov: Any, measured: int) -> "LazyGaussian":
         """Begin with nothing waiting.
 
         Args:
@@ -75,13 +75,13 @@ class DeferredGaussian(NamedTuple):
     @property
     def cov(self) -> Array:
         """The covariance, written out."""
-        xp = linalg.like(self.base)
+        xp = linalg.array_namespace(self.base)
         extra = self.added if self.added.ndim == 0 else self.added[:, None]
         change = (self.waiting[:, None] * self.rows).T @ self.rows
         diagonal = extra * xp.eye(len(self.mean), dtype=self.base.dtype)
         return self.scale * (self.base + diagonal + (change + change.T) / 2)
 
-    def push(self, view: Affine, noise_cov: Any) -> "DeferredGaussian":
+    def push(self, view: Affine, noise_cov: Any) -> "LazyGaussian":
         """Let the parameters drift for one step, and take in what waits if there is no place for more."""
         full = self.count == len(self.rows)
         base = jax.lax.cond(full, _take_in, lambda belief: belief.base, self)
@@ -106,11 +106,11 @@ class DeferredGaussian(NamedTuple):
         """Factorise the covariance of the residual."""
         return linalg.cholesky(Scaling(observed, observed).both(self.signal(view)) + obs_cov)
 
-    def inflate(self, factor: Array) -> "DeferredGaussian":
+    def inflate(self, factor: Array) -> "LazyGaussian":
         """Multiply the covariance by a factor."""
         return self._replace(scale=self.scale * factor)
 
-    def where(self, used: Array, other: Any) -> "DeferredGaussian":
+    def where(self, used: Array, other: Any) -> "LazyGaussian":
         """Keep this belief where it is used; a row beyond the count is as good as none, and costs no choice."""
 
         def pick(new: Any, old: Any) -> Any:
@@ -124,25 +124,25 @@ class DeferredGaussian(NamedTuple):
             scale=jnp.where(used, self.scale, other.scale),
         )
 
-    def replaced(self, dense: Gaussian) -> "DeferredGaussian":
+    def replaced(self, dense: Gaussian) -> "LazyGaussian":
         """Put another mean and covariance in its place, with nothing waiting."""
         nothing = {"added": jnp.zeros_like(self.added), "count": jnp.zeros_like(self.count)}
         return self._replace(mean=dense.mean, base=dense.cov, **nothing, scale=jnp.ones_like(self.scale))
 
     def condition(
-        self, view: Affine, residual: Array, obs_cov: Array, update: "Weigh", form: str = "symmetric"
-    ) -> tuple["DeferredGaussian", Array]:
+        self, view: Affine, residual: Array, obs_cov: Array, update: "WeightedUpdate", form: str = "symmetric"
+    ) -> tuple["LazyGaussian", Array]:
         """Put the rows of a measurement to those that wait."""
         step = Step.of(self, view, residual, obs_cov, update.weight, gain=False)
         return self._wait(step.mean, step.half, update.spread), log_density(step.error, step.factor)
 
     def pull(
-        self, view: Affine, residual: Array, obs_cov: Array, update: "Pull", form: str = "symmetric"
-    ) -> tuple["DeferredGaussian", Array]:
+        self, view: Affine, residual: Array, obs_cov: Array, update: "MixtureUpdate", form: str = "symmetric"
+    ) -> tuple["LazyGaussian", Array]:
         """Condition with a gain that is known already, said as a weight."""
         return self.condition(view, residual, obs_cov, update.as_weight(self.cross(view.jac)))
 
-    def _wait(self, mean: Array, half: Array, spread: Array | None) -> "DeferredGaussian":
+    def _wait(self, mean: Array, half: Array, spread: Array | None) -> "LazyGaussian":
         """Add rows: the covariance loses `halfᵀ half`, (M, D), and gains `spread spreadᵀ`, (D, M)."""
         new, signs = half, -jnp.ones_like(half[:, 0])
         if spread is not None:
@@ -155,12 +155,12 @@ class DeferredGaussian(NamedTuple):
         return self._replace(mean=mean, rows=rows, signs=signs, count=self.count + len(new))
 
 
-def pays(size: int, measured: int) -> bool:
+def is_faster(size: int, measured: int) -> bool:
     """Say whether a model of this size gains by waiting."""
     return size >= FROM and measured <= linalg.SMALL
 
 
-def _take_in(belief: DeferredGaussian) -> Array:
+def _take_in(belief: LazyGaussian) -> Array:
     base, added = belief.base, belief.added
     extra = added if added.ndim == 0 else added[:, None]
     # A symmetric product is the same from both sides only up to rounding: unless averaged, P and its transpose part.

@@ -23,7 +23,7 @@ WIDE = 1e5  # variance of a residual over that of its noise from which roots are
 LARGEST_STATE = 16  # roots of more states than this are worth a form of their own
 
 
-class Sizes(NamedTuple):
+class MixtureComponents(NamedTuple):
     """Which sizes the noise may have had.
 
     Attributes:
@@ -44,7 +44,7 @@ def may_lose(states: int, measured: int) -> bool:
 
 def is_wide(signal: Array) -> Array:
     """Say whether a residual is far wider than its noise, in white coordinates."""
-    return linalg.largest(linalg.diagonal(signal)) > WIDE
+    return linalg.max_leading(linalg.diagonal(signal)) > WIDE
 
 
 def whiten_rows(whiten: Any, view: Affine, root: Array) -> Array:
@@ -58,7 +58,7 @@ def factors(design: Array, scales: Array) -> Cholesky:
     return linalg.from_lower(linalg.lq_loop(_top(design, scales)))
 
 
-def mix(mean: Array, root: Array, design: Array, error: Array, sizes: Sizes) -> tuple[Array, Array, Array]:
+def mix(mean: Array, root: Array, design: Array, error: Array, sizes: MixtureComponents) -> tuple[Array, Array, Array]:
     """Match the mean and the covariance of the mixture.
 
     Args:
@@ -69,7 +69,7 @@ def mix(mean: Array, root: Array, design: Array, error: Array, sizes: Sizes) -> 
         sizes: which the noise may have had.
 
     Returns:
-        Mean, root of the covariance, and the log density that `Pull` gives for the one noise it stands for.
+        Mean, root of the covariance, and the log density that `MixtureUpdate` gives for the one noise it stands for.
     """
     (measured, unknowns), state = design.shape, len(mean)
     count = len(sizes.scales)
@@ -85,7 +85,7 @@ def mix(mean: Array, root: Array, design: Array, error: Array, sizes: Sizes) -> 
     within = jnp.concatenate([kept, lost * eye[..., 0]], axis=1)
     between = jnp.concatenate([roots * (shifts - shift[:, None]), lost * shift[:, None]], axis=1)
     # log |I - A S| of the measurement is log |Σ γ X Xᵀ + lost I| of the unknowns.
-    log_det = 2.0 * linalg.total(jnp.log(linalg.diagonal(linalg.lq_loop(within))))
+    log_det = 2.0 * linalg.sum_leading(jnp.log(linalg.diagonal(linalg.lq_loop(within))))
     distance = (sizes.share * (white**2).sum(0)).sum()
     new = matmul(root, linalg.lq_loop(jnp.concatenate([within, between], axis=1))[:state, :state])
     return mean + matvec(root, shift[:state]), new, 0.5 * (log_det - measured * LOG_2PI - distance)

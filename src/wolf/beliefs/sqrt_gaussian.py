@@ -16,10 +16,10 @@ from wolf.numerics import linalg
 from wolf.numerics.linalg import Cholesky, matmul, matvec, transpose
 
 if TYPE_CHECKING:
-    from wolf.beliefs.updates import Pull, Weigh
+    from wolf.beliefs.updates import MixtureUpdate, WeightedUpdate
 
 
-class RootGaussian(NamedTuple):
+class SqrtGaussian(NamedTuple):
     """A normal distribution by mean (D,) and a lower triangular root (D, D) of its covariance.
 
     The methods are those of `Gaussian`; the form of an update is always the square root.
@@ -35,7 +35,7 @@ class RootGaussian(NamedTuple):
             return self.root @ self.root.T
         return linalg.gram(self.root)
 
-    def push(self, view: Affine, noise_cov: Array | None) -> "RootGaussian":
+    def push(self, view: Affine, noise_cov: Array | None) -> "SqrtGaussian":
         """Orthogonalise the rows of [F L, Q½, root]."""
         blocks = [self.root if view.jac is None else matmul(view.jac, self.root)]
         if noise_cov is not None:
@@ -43,7 +43,7 @@ class RootGaussian(NamedTuple):
         if view.root is not None:
             blocks.append(view.root)
         # A root that nothing was added to is a root still.
-        return RootGaussian(view.mean, blocks[0] if len(blocks) == 1 else linalg.lq(_join(blocks, axis=1)))
+        return SqrtGaussian(view.mean, blocks[0] if len(blocks) == 1 else linalg.lq(_join(blocks, axis=1)))
 
     def cross(self, jac: Array) -> Array:
         """Multiply `jac P`, (M, D)."""
@@ -62,21 +62,21 @@ class RootGaussian(NamedTuple):
             blocks.insert(1, weigh(view.root))
         return linalg.from_lower(linalg.lq(_join(blocks, axis=1)))
 
-    def inflate(self, factor: Array) -> "RootGaussian":
+    def inflate(self, factor: Array) -> "SqrtGaussian":
         """Multiply the covariance by a factor."""
         return self._replace(root=self.root * jnp.sqrt(factor))
 
-    def where(self, used: Array, other: Any) -> "RootGaussian":
+    def where(self, used: Array, other: Any) -> "SqrtGaussian":
         """Keep this belief where it is used, take the other where not."""
-        return RootGaussian(*(jnp.where(used, a, b) for a, b in zip(self, other, strict=True)))
+        return SqrtGaussian(*(jnp.where(used, a, b) for a, b in zip(self, other, strict=True)))
 
-    def replaced(self, dense: Gaussian) -> "RootGaussian":
+    def replaced(self, dense: Gaussian) -> "SqrtGaussian":
         """Take a root of another belief's covariance."""
-        return RootGaussian(dense.mean, linalg.psd_root(dense.cov))
+        return SqrtGaussian(dense.mean, linalg.psd_root(dense.cov))
 
     def condition(
-        self, view: Affine, residual: Array, obs_cov: Array, update: "Weigh", form: str = "sqrt"
-    ) -> tuple["RootGaussian", Array]:
+        self, view: Affine, residual: Array, obs_cov: Array, update: "WeightedUpdate", form: str = "sqrt"
+    ) -> tuple["SqrtGaussian", Array]:
         """Orthogonalise the rows of [[R½, root, jac L], [0, 0, L]] into [[S½, 0], [K S½, P½]]."""
         weigh = Scaling(update.weight, residual)
         jac, error, noise_cov = weigh(view.jac), weigh(residual), weigh.noise(obs_cov)
@@ -87,11 +87,11 @@ class RootGaussian(NamedTuple):
             mean, root, log_weighted = _condition_small(self, jac, error, noise_cov, left)
         if update.spread is not None:
             root = linalg.lq(_join([root, update.spread], axis=1))
-        return RootGaussian(mean, root), log_weighted
+        return SqrtGaussian(mean, root), log_weighted
 
     def pull(
-        self, view: Affine, residual: Array, obs_cov: Array, update: "Pull", form: str = "sqrt"
-    ) -> tuple["RootGaussian", Array]:
+        self, view: Affine, residual: Array, obs_cov: Array, update: "MixtureUpdate", form: str = "sqrt"
+    ) -> tuple["SqrtGaussian", Array]:
         """Condition with a gain that is known already, said as a weight; size by size if the belief is wide."""
         usual = self.condition(view, residual, obs_cov, update.as_weight(self.cross(view.jac)))
         if update.sizes is None or not mixture_sqrt_update.may_lose(len(self.mean), len(residual)):
@@ -99,9 +99,9 @@ class RootGaussian(NamedTuple):
         weigh, sizes = Scaling(update.whitening, residual), update.sizes
         design = mixture_sqrt_update.whiten_rows(weigh, view, self.root)
 
-        def exact() -> tuple[RootGaussian, Array]:
+        def exact() -> tuple[SqrtGaussian, Array]:
             mean, root, log_weighted = mixture_sqrt_update.mix(self.mean, self.root, design, weigh(residual), sizes)
-            return RootGaussian(mean, root), log_weighted
+            return SqrtGaussian(mean, root), log_weighted
 
         return jax.lax.cond(mixture_sqrt_update.is_wide(linalg.gram(design)), exact, lambda: usual)
 
@@ -117,7 +117,7 @@ def root_of(cov: Array, like: Array) -> Array:
 
 
 def _condition_small(
-    belief: RootGaussian, jac: Array, error: Array, noise_cov: Array, left: Array | None
+    belief: SqrtGaussian, jac: Array, error: Array, noise_cov: Array, left: Array | None
 ) -> tuple[Array, Array, Array]:
     """Orthogonalise all rows at once; `left` is a root of what a straight line leaves of h."""
     size = error.shape[0]
@@ -132,7 +132,7 @@ def _condition_small(
     return mean, lower[size:, size:], log_density(error, factor)
 
 
-def _condition_large(belief: RootGaussian, jac: Array, error: Array, noise_cov: Array) -> tuple[Array, Array, Array]:
+def _condition_large(belief: SqrtGaussian, jac: Array, error: Array, noise_cov: Array) -> tuple[Array, Array, Array]:
     """Update any square root in O(D² M), without orthogonalising (Potter 1963; Andrews 1968 for M > 1).
 
     With φ = (H L)ᵀ and S½, R½ lower triangular, L⁺ = L (I - φ S^(-T/2) (S½ + R½)⁻¹ φᵀ). The new root is not

@@ -13,13 +13,13 @@ from jax import Array
 from wolf.beliefs.affine import Affine
 from wolf.beliefs.density import log_density
 from wolf.beliefs.gaussian import Gaussian, Step, joseph
-from wolf.beliefs.mixture_sqrt_update import Sizes
-from wolf.beliefs.sqrt_gaussian import RootGaussian
+from wolf.beliefs.mixture_sqrt_update import MixtureComponents
+from wolf.beliefs.sqrt_gaussian import SqrtGaussian
 from wolf.numerics import linalg
-from wolf.numerics.linalg import matmul, total, transpose
+from wolf.numerics.linalg import matmul, sum_leading, transpose
 
 
-class Weigh(NamedTuple):
+class WeightedUpdate(NamedTuple):
     """Believe the measurement to the power w²: the weighted likelihood of generalised Bayes.
 
     Attributes:
@@ -30,7 +30,7 @@ class Weigh(NamedTuple):
     Example:
         >>> one = jnp.eye(1)
         >>> belief, view = Gaussian(jnp.zeros(1), one), Affine(jnp.zeros(1), one)
-        >>> posterior, _ = Weigh(jnp.ones(())).apply(belief, view, jnp.ones(1), one)
+        >>> posterior, _ = WeightedUpdate(jnp.ones(())).apply(belief, view, jnp.ones(1), one)
         >>> float(posterior.mean[0]), float(posterior.cov[0, 0])
         (0.5, 0.5)
     """
@@ -44,7 +44,7 @@ class Weigh(NamedTuple):
         """Condition the belief."""
         return belief.condition(view, residual, obs_cov, self, form)
 
-    def masked(self, observed: Array) -> "Weigh":
+    def masked(self, observed: Array) -> "WeightedUpdate":
         """Set the weight of what was not measured to zero."""
         return self._replace(weight=mask(self.weight, observed))
 
@@ -53,8 +53,8 @@ class Weigh(NamedTuple):
         return share_of_precision(self.weight, obs_cov, observed)
 
 
-class Roots(NamedTuple):
-    """Roots of what a `Pull` says, where they are known already.
+class InformationRoots(NamedTuple):
+    """Roots of what a `MixtureUpdate` says, where they are known already.
 
     Attributes:
         information: W, (M, M), with `Wᵀ W = Ω`.
@@ -65,8 +65,8 @@ class Roots(NamedTuple):
     doubt: Array
 
 
-class Told(NamedTuple):
-    """Two numbers of a `Pull`, where they are known without a factor of `rest`.
+class KnownTerms(NamedTuple):
+    """Two numbers of a `MixtureUpdate`, where they are known without a factor of `rest`.
 
     Attributes:
         log_rest: log |C|.
@@ -77,7 +77,7 @@ class Told(NamedTuple):
     kept: Array
 
 
-class Pull(NamedTuple):
+class MixtureUpdate(NamedTuple):
     """Average over several noises, each with its own gain: `K = P Hᵀ A`, in white coordinates.
 
     Attributes:
@@ -94,9 +94,9 @@ class Pull(NamedTuple):
     gain: Array
     rest: Array
     doubt: Array
-    sizes: Sizes | None = None
-    roots: Roots | None = None
-    told: Told | None = None
+    sizes: MixtureComponents | None = None
+    roots: InformationRoots | None = None
+    told: KnownTerms | None = None
 
     def apply(
         self, belief: Any, view: Affine, residual: Array, obs_cov: Array, form: str = "auto"
@@ -104,15 +104,15 @@ class Pull(NamedTuple):
         """Condition the belief."""
         return belief.pull(view, residual, obs_cov, self, form)
 
-    def masked(self, observed: Array) -> "Pull":
+    def masked(self, observed: Array) -> "MixtureUpdate":
         """Leave out what was not measured."""
         return self._replace(whitening=mask(self.whitening, observed))
 
     def readable(self, obs_cov: Array, observed: Array) -> Array:
         """Say one size for the whole measurement: the share of all of its information."""
-        kept = total(self._of_each() * observed) if self.told is None else self.told.kept
+        kept = sum_leading(self._of_each() * observed) if self.told is None else self.told.kept
         # Noise below R tells more than R says; that is in what was learned, and a weight is at most 1.
-        return jnp.minimum(linalg.safe_sqrt(kept / jnp.maximum(total(observed), 1.0)), 1.0)
+        return jnp.minimum(linalg.safe_sqrt(kept / jnp.maximum(sum_leading(observed), 1.0)), 1.0)
 
     def _of_each(self) -> Array:
         """Give the diagonal of Ω."""
@@ -130,7 +130,7 @@ class Pull(NamedTuple):
             return linalg.gram(transpose(self.roots.information))
         return linalg.symmetrise(linalg.cholesky(self.rest).solve(self.gain))
 
-    def as_weight(self, jac_cov: Array) -> Weigh:
+    def as_weight(self, jac_cov: Array) -> WeightedUpdate:
         """Say it as a weight and a spread: information Ω has the same gain.
 
         Args:
@@ -141,15 +141,15 @@ class Pull(NamedTuple):
             linalg.psd_root(self.doubt),
         )
         spread = matmul(transpose(matmul(self.whitening, jac_cov)), doubt)
-        return Weigh(matmul(information, self.whitening), spread)
+        return WeightedUpdate(matmul(information, self.whitening), spread)
 
 
-class Revise(NamedTuple):
+class RevisedPriorUpdate(NamedTuple):
     """Learn from another belief than the predicted one, for rules that doubt the dynamics too.
 
     Attributes:
         prior: to learn from.
-        weight: w, as in `Weigh`.
+        weight: w, as in `WeightedUpdate`.
     """
 
     prior: Gaussian
@@ -160,10 +160,10 @@ class Revise(NamedTuple):
     ) -> tuple[Any, Array]:
         """Condition the other belief, in the form of the predicted one."""
         if isinstance(belief, Gaussian):
-            return condition_by_root(self.prior, view, residual, obs_cov, Weigh(self.weight), form)
-        return belief.replaced(self.prior).condition(view, residual, obs_cov, Weigh(self.weight), form)
+            return condition_by_root(self.prior, view, residual, obs_cov, WeightedUpdate(self.weight), form)
+        return belief.replaced(self.prior).condition(view, residual, obs_cov, WeightedUpdate(self.weight), form)
 
-    def masked(self, observed: Array) -> "Revise":
+    def masked(self, observed: Array) -> "RevisedPriorUpdate":
         """Set the weight of what was not measured to zero."""
         return self._replace(weight=mask(self.weight, observed))
 
@@ -172,12 +172,12 @@ class Revise(NamedTuple):
         return share_of_precision(self.weight, obs_cov, observed)
 
 
-class Estimate(NamedTuple):
-    """Move the mean as `Revise` does; the covariance is that of this estimate if the nominal model were right.
+class NominalCovUpdate(NamedTuple):
+    """Update the mean as `RevisedPriorUpdate` does, with the covariance of that estimate under the nominal model.
 
     Attributes:
         prior: that the gain is found from.
-        weight: w, as in `Weigh`.
+        weight: w, as in `WeightedUpdate`.
     """
 
     prior: Gaussian
@@ -192,7 +192,7 @@ class Estimate(NamedTuple):
         cov = joseph(belief.cov, view.jac, gain_t, matmul(transpose(gain_t), noise_cov))
         return belief.replaced(Gaussian(step.mean, cov)), log_density(step.error, step.factor)
 
-    def masked(self, observed: Array) -> "Estimate":
+    def masked(self, observed: Array) -> "NominalCovUpdate":
         """Set the weight of what was not measured to zero."""
         return self._replace(weight=mask(self.weight, observed))
 
@@ -201,7 +201,7 @@ class Estimate(NamedTuple):
         return share_of_precision(self.weight, obs_cov, observed)
 
 
-class Finished(NamedTuple):
+class PosteriorUpdate(NamedTuple):
     """Take over the posterior of a rule that learned by itself, say from one sensor after the other.
 
     Attributes:
@@ -220,7 +220,7 @@ class Finished(NamedTuple):
         """Give the posterior."""
         return self.belief, self.log_density
 
-    def masked(self, observed: Array) -> "Finished":
+    def masked(self, observed: Array) -> "PosteriorUpdate":
         """Keep it: the rule knew what was measured."""
         return self
 
@@ -229,16 +229,16 @@ class Finished(NamedTuple):
         return self.weight * observed
 
 
-Update = Weigh | Pull | Revise | Estimate | Finished
+Update = WeightedUpdate | MixtureUpdate | RevisedPriorUpdate | NominalCovUpdate | PosteriorUpdate
 
 
 def condition_by_root(
-    prior: Gaussian, view: Affine, residual: Array, obs_cov: Array, update: Weigh, form: str = "auto"
+    prior: Gaussian, view: Affine, residual: Array, obs_cov: Array, update: WeightedUpdate, form: str = "auto"
 ) -> tuple[Gaussian, Array]:
     """Condition by square roots if that needs no LAPACK: a prior that a rule doubts may be as wide as an error is."""
     if len(prior.mean) > linalg.SMALL:
         return prior.condition(view, residual, obs_cov, update, form)
-    roots = RootGaussian(prior.mean, linalg.psd_root(prior.cov))
+    roots = SqrtGaussian(prior.mean, linalg.psd_root(prior.cov))
     posterior, log_weighted = roots.condition(view, residual, obs_cov, update)
     return Gaussian(posterior.mean, posterior.cov), log_weighted
 

@@ -9,4 +9,4 @@ from wolf.cleaning.options import Options as Options
 from wolf.cleaning.options import Series as Series
 from wolf.cleaning.pipeline import clean as clean
 from wolf.cleaning.pipeline import prepare as prepare
-from wolf.cleaning.prepared_series import Ready as Ready
+from wolf.cleaning.prepared_series import PreparedSeries as PreparedSeries

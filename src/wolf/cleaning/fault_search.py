@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from wolf.cleaning.smoother_pass import Build, Sweep, sweep
+from wolf.cleaning.smoother_pass import Build, SmootherPass, sweep
 from wolf.diagnostics.faults import boundaries, local_scale, offsets, step_scan
 from wolf.diagnostics.faults.stuck_values import counts_in, run_ends, stuck_rows, suspicious_values
 from wolf.engine import steady_state
@@ -64,11 +64,11 @@ class Case:
         """Readings that are not left out, without the shifts and without what bursts add."""
         return np.where((self.mask & ~self.undone) | self.dropped, np.nan, self.values - self.offset - self.lift)
 
-    def sweep(self, smooth: bool = True) -> Sweep:
+    def sweep(self, smooth: bool = True) -> SmootherPass:
         """Go over what is not left out."""
         return sweep(self.build, self.used, np.ones(len(self.values)) * self.ratio, self.gaps, smooth)
 
-    def left_out(self, seen: Sweep, noise: Any = 1.0) -> np.ndarray:
+    def left_out(self, seen: SmootherPass, noise: Any = 1.0) -> np.ndarray:
         """Compare each reading with what all others say, in deviations; NaN where it was not used.
 
         With V after all readings and R that of this one, V R / (R - V) is the variance without it, and its error is
@@ -183,7 +183,7 @@ class Case:
                 self.dropped &= ~same
         self.mask &= ~self.dropped
 
-    def undo_offsets(self, bridge: Sweep) -> np.ndarray:
+    def undo_offsets(self, bridge: SmootherPass) -> np.ndarray:
         """Use the readings of bursts that are only offset; return the variance of what was taken off, (T,) or (1,)."""
         bursts = self.mask & ~self.stuck & self.known & ~self.drifts
         if not bursts.any():

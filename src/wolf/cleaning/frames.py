@@ -219,7 +219,7 @@ def _value_names(wrapped: Any, values: str | list[str] | None, taken: set[str | 
 
 def _check_name(argument: str, name: Any, columns: list[str]) -> None:
     if not isinstance(name, str | int | float):  # pandas also has numbers for names
-        raise ValueError(f"{argument} must be the name of a column; got {validation.told(name)}")
+        raise ValueError(f"{argument} must be the name of a column; got {validation.short_repr(name)}")
     if name not in columns:
         close = get_close_matches(str(name), list(map(str, columns)), n=1, cutoff=0.4)
         hint = f" Did you mean {close[0]!r}?" if close else ""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from wolf.cleaning import ar_imputation
-from wolf.cleaning.smoother_pass import Build, Sweep, sweep
+from wolf.cleaning.smoother_pass import Build, SmootherPass, sweep
 from wolf.cleaning.stacking import stacked
 from wolf.diagnostics.faults.local_scale import season_of
 from wolf.diagnostics.faults.stuck_values import runs_of
@@ -40,7 +40,12 @@ def long_gaps(used: np.ndarray) -> np.ndarray:
 
 
 def bridge(
-    seen: Sweep, others: Sequence[Build], build: Build, used: np.ndarray, noise: np.ndarray, gaps: np.ndarray | None
+    seen: SmootherPass,
+    others: Sequence[Build],
+    build: Build,
+    used: np.ndarray,
+    noise: np.ndarray,
+    gaps: np.ndarray | None,
 ) -> None:
     """Bridge long gaps anew if others do it better; changes mean and variance of `seen` there.
 

@@ -21,7 +21,7 @@ from wolf.cleaning.options import Options, Series
 from wolf.cleaning.pipeline import choose_method, clean
 from wolf.cleaning.prepared_series import longest_rows
 from wolf.cleaning.retrospective import KINDS
-from wolf.cleaning.runs import filter_in_hindsight, fit_window, project
+from wolf.cleaning.runs import filter_retrospectively, fit_window, project
 from wolf.cleaning.sampling import Order, gaps_of
 from wolf.fitting.initial_values import DYNAMICS_SHARE, OBS_SHARE, difference_var
 from wolf.models.registry import parse
@@ -234,7 +234,7 @@ def _filter(
     if isinstance(named, Sum) and options.method is None and not (options.live or options.smooth):
         ratio = 1.0 if noise is None else noise**2
         longest = longest_rows(options, unit, len(metres))
-        kept, _ = filter_in_hindsight(named, parameters, metres, gaps, longest, options.level, ratio=ratio)
+        kept, _ = filter_retrospectively(named, parameters, metres, gaps, longest, options.level, ratio=ratio)
         kept["kind"], method = np.array(KINDS)[kept["kind"]], "in hindsight"
         around = kept.pop("reading_half")
         kept |= {"reading_lower": kept["mean"] - around, "reading_upper": kept["mean"] + around}

@@ -58,20 +58,20 @@ class Options:
 
     def __post_init__(self) -> None:
         """Check what can be checked before the data come."""
-        validation.level(self.level)
-        validation.flag("smooth", self.smooth)
-        validation.flag("live", self.live)
+        validation.confidence_level(self.level)
+        validation.boolean("smooth", self.smooth)
+        validation.boolean("live", self.live)
         if self.live and self.smooth:
             raise ValueError("live and smooth exclude each other: live uses the past of each row, smooth all of it")
         durations.check("patience", self.patience, least=LEAST_PATIENCE)
         durations.check("longest_fault", self.longest_fault)
         if isinstance(self.forecast, int) and self.forecast > MOST_AHEAD:
             raise ValueError(f"a forecast has at most {MOST_AHEAD:,} steps; got {self.forecast:,}")
-        validation.whole("forecast", self.forecast)
+        validation.integer("forecast", self.forecast)
         if not isinstance(self.model, str | PathLike | LinearModel):
             raise ValueError(
                 f"model must be a name, such as 'local-level', a file, or a linear model; "
-                f"got {validation.told(self.model)}"
+                f"got {validation.short_repr(self.model)}"
             )
 
 

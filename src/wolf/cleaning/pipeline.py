@@ -9,7 +9,7 @@ import numpy as np
 from wolf import validation
 from wolf.cleaning import durations, runs
 from wolf.cleaning.options import AUTO, LEAST_PATIENCE, Options, Series
-from wolf.cleaning.prepared_series import Ready
+from wolf.cleaning.prepared_series import PreparedSeries
 from wolf.cleaning.sampling import Order, gaps_of
 from wolf.diagnostics.faults import sentinel_values
 from wolf.execution import validate
@@ -85,7 +85,7 @@ def prepare(
     names: list[str] | None = None,
     note: Callable[[str], None] = lambda words: None,
     failed: Callable[[str, str], None] | None = None,
-) -> Iterator[Ready]:
+) -> Iterator[PreparedSeries]:
     """Sort and fit one series after the other; arguments as in `clean`.
 
     Yields:
@@ -121,7 +121,7 @@ def _prepare_one(
     times: np.ndarray | None,
     named: Named | None,
     options: Options,
-) -> Ready:
+) -> PreparedSeries:
     which = f" (series {label})" if label else ""
     if not np.isfinite(values).any():
         missing = np.isnan(values).all()
@@ -154,12 +154,12 @@ def _prepare_one(
         return named.builder(gaps, prior, len(columns))(**parameters)
 
     method, told = choose_method(options, free, unit, build(None))
-    if not method.needs.covariances:
+    if not method.requirements.covariances:
         words = "has no covariance and so no intervals to write; choose another, as KF, WoLF or Learned"
         raise ValueError(f"{describe_method(method)} {words}")
     fit = (parameters, found, window)
     how: Any = (named.name, told, unit, gaps, build, method, options)
-    ready = Ready(label, rows, columns, times, values, *fit, *how)
+    ready = PreparedSeries(label, rows, columns, times, values, *fit, *how)
     ready.choice, ready.named = choice, named
     return dataclasses.replace(ready, method="in hindsight") if ready.in_hindsight else ready
 

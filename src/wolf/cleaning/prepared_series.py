@@ -21,7 +21,7 @@ RUNNERS_UP = 3  # of a choice, that may bridge gaps
 
 
 @dataclasses.dataclass
-class Ready:
+class PreparedSeries:
     """A series before its run. What `Series` also has is the same here.
 
     Attributes:
@@ -124,7 +124,7 @@ class Ready:
         count = len(self.values)
         longest = longest_rows(self.options, self.unit, count)
         given = (self.named, self.parameters, self.values, self.gaps, longest, self.options.level)
-        kept, ends = runs.filter_in_hindsight(*given, self.options.diagnostics, others=self._runners_up())
+        kept, ends = runs.filter_retrospectively(*given, self.options.diagnostics, others=self._runners_up())
         futures = [
             runs.look_ahead(build, KF(), final, self.times, self.unit, count, self.options, factor)
             for build, final, factor in ends

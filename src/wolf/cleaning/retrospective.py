@@ -23,7 +23,7 @@ TAIL = 0.01  # share of the readings
 LARGEST = 1e100  # of a reading; beyond it is nothing that was measured
 
 
-class InHindsight(NamedTuple):
+class RetrospectiveSeries(NamedTuple):
     """A series of one column in hindsight.
 
     Attributes:
@@ -72,7 +72,7 @@ def judge(
     level: float,
     ratio: np.ndarray | float = 1.0,
     others: Sequence[Build] = (),
-) -> InHindsight:
+) -> RetrospectiveSeries:
     """Judge a series.
 
     Args:
@@ -116,7 +116,7 @@ def judge(
     # Foretold by nobody: compared with what all others say.
     out = np.flatnonzero(((case.mask | case.dropped) & case.known) | coded)
     seen.errors[out] = (values[out] - seen.mean[out]) / np.sqrt(seen.spread[out])
-    return InHindsight(*told, kind, seen.errors, seen.spread, factor, final)
+    return RetrospectiveSeries(*told, kind, seen.errors, seen.spread, factor, final)
 
 
 def _weights(away: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -87,11 +87,11 @@ def fit_noise(
         return build(**known, **variances)
 
     if len(values) > CHUNK:
-        malloc_trim.hand_back()
+        malloc_trim.trim_heap()
     # Variances all: a model by name is a sum of parts, and each brings its own.
     found = fitting.fit(builder, _pad(some, size, np.nan), start=guesses, restarts=restarts, affine=True)
     if len(values) > CHUNK:
-        malloc_trim.hand_back()
+        malloc_trim.trim_heap()
     return found, window
 
 
@@ -133,7 +133,7 @@ def filter_chunks(
             engine = (cast(model, "float64"), cast(method, "float64"), _pad(chunk, length, np.nan), None, key)
             final, kept = xla_batching.run_one(*engine, state=state, save=save)
         if not first and len(values) > CHUNK:
-            malloc_trim.hand_back()
+            malloc_trim.trim_heap()
         state = final if some is None else final._replace(t=np.zeros_like(final.t))  # gaps are counted anew
         yield {name: array[:count] for name, array in kept.items()}, state
 
@@ -156,7 +156,7 @@ def filter_whole(
     yield kept | told, out.final
 
 
-def filter_in_hindsight(
+def filter_retrospectively(
     named: Sum,
     parameters: dict[str, float],
     values: np.ndarray,
@@ -231,14 +231,14 @@ def _column_build(named: Sum, parameters: dict[str, float], column: np.ndarray) 
 
 
 def _judged_together(
-    judged: list[retrospective.InHindsight],
+    judged: list[retrospective.RetrospectiveSeries],
     builds: list[Build],
     values: np.ndarray,
     gaps: np.ndarray | None,
     longest: int,
     level: float,
     ratio: np.ndarray | float,
-) -> list[retrospective.InHindsight]:
+) -> list[retrospective.RetrospectiveSeries]:
     """Leave out all coordinates of a row if one of them is a fault: a position is false as a whole."""
     for _ in range(TOGETHER):
         false = np.any([each.fault for each in judged], axis=0)

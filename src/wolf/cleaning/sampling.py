@@ -67,12 +67,12 @@ def stamps_ahead(last: float, unit: float, steps: int, origin: float | None) -> 
     return calendar_months.later(origin + last, whole, steps) - origin
 
 
-def told_step(unit: float, dated: bool) -> str:
+def describe_step(unit: float, dated: bool) -> str:
     """Say how long a step is.
 
     Example:
-        >>> told_step(3600.0, dated=True), told_step(3 * months.MONTH, dated=True), told_step(0.5, dated=False)
-        ('3600 s', '3 months', '0.5')
+        >>> told_step(3600.0, dated=True), told_step(3 * calendar_months.MONTH, dated=True), describe_step(0.5,
+        dated=False) ('3600 s', '3 months', '0.5')
     """
     whole = _months(unit) if dated else 0
     if whole:

@@ -12,7 +12,7 @@ import numpy as np
 from wolf import native
 from wolf.beliefs import Gaussian
 from wolf.engine.smoother import run_smoother
-from wolf.execution import backend, xla_batching
+from wolf.execution import backend_selection, xla_batching
 from wolf.inference.registry import KF
 from wolf.numerics.precision import precision, to_numpy
 from wolf.numerics.pytree import cast
@@ -27,7 +27,7 @@ AHEAD = 1_024  # rows beyond a block that its smoothing looks at
 Build = Callable[[np.ndarray | None], LinearModel]  # gaps -> model of one column
 
 
-class Sweep(NamedTuple):
+class SmootherPass(NamedTuple):
     """What a pass says.
 
     Attributes:
@@ -45,7 +45,9 @@ class Sweep(NamedTuple):
     final: Any
 
 
-def sweep(build: Build, values: np.ndarray, noise: np.ndarray, gaps: np.ndarray | None, smooth: bool = True) -> Sweep:
+def sweep(
+    build: Build, values: np.ndarray, noise: np.ndarray, gaps: np.ndarray | None, smooth: bool = True
+) -> SmootherPass:
     """Filter a series, and smooth it.
 
     Args:
@@ -57,7 +59,7 @@ def sweep(build: Build, values: np.ndarray, noise: np.ndarray, gaps: np.ndarray 
     """
     count = len(values)
     size = min(BLOCK, _bucket(count))
-    out = Sweep(np.empty(count), np.empty(count), np.empty(count), np.empty(count), None)
+    out = SmootherPass(np.empty(count), np.empty(count), np.empty(count), np.empty(count), None)
     even, method = build(None), KF()
     state: Any = None
     waiting: Any = None
@@ -66,7 +68,7 @@ def sweep(build: Build, values: np.ndarray, noise: np.ndarray, gaps: np.ndarray 
         model = _block_model(build, even, gaps, noise, rows, size)
         state, saved = _forward(model, method, values[rows], size, state)
         if not first and count > BLOCK:
-            malloc_trim.hand_back()
+            malloc_trim.trim_heap()
         length = rows.stop - rows.start
         out.errors[rows] = _standardised(saved, values[rows])
         out.spread[rows] = saved["innovation"][:length]
@@ -93,7 +95,7 @@ def _forward(model: LinearModel, method: Any, values: np.ndarray, size: int, sta
     padded = _pad(values[:, None], size, np.nan)
     if state is not None:
         state = state._replace(t=np.zeros_like(state.t))
-    ready, _ = backend.plan("auto", [model], method, "float64", False, None, _kept)
+    ready, _ = backend_selection.plan("auto", [model], method, "float64", False, None, _kept)
     if ready is not None:
         final, saved = native.run_one(ready, padded, None, state)
     else:
@@ -123,7 +125,7 @@ def _standardised(saved: dict[str, np.ndarray], values: np.ndarray) -> np.ndarra
     return np.where(np.isnan(values), 0.0, errors)
 
 
-def _back(out: Sweep, block: tuple[slice, LinearModel, dict[str, np.ndarray]], after: Any) -> None:
+def _back(out: SmootherPass, block: tuple[slice, LinearModel, dict[str, np.ndarray]], after: Any) -> None:
     """Smooth a block with the first rows of the one after it."""
     rows, model, saved = block
     length = rows.stop - rows.start
@@ -145,8 +147,10 @@ def _back(out: Sweep, block: tuple[slice, LinearModel, dict[str, np.ndarray]], a
 
 def _walk_back(model: LinearModel, filtered: Gaussian, predicted: Gaussian) -> Gaussian:
     """Smooth by native code, or by XLA what is not for it."""
-    moments = KF().moments
-    ready = backend.plan_back((model,), moments, "float64", None, native.Back(scaled=False, ragged=False))
+    moments = KF().linearization
+    ready = backend_selection.plan_back(
+        (model,), moments, "float64", None, native.SmootherSpec(scaled=False, ragged=False)
+    )
     if ready is not None:
         one, other = (Gaussian(each.mean[None], each.cov[None]) for each in (filtered, predicted))
         found = native.walk_back(ready, one, other)
@@ -160,7 +164,7 @@ def _joined(first: Any, second: Any) -> Any:
     return first if first is None or first.ndim == 2 else np.concatenate([first, second[:AHEAD]])
 
 
-def _put(out: Sweep, rows: slice, model: LinearModel, means: np.ndarray, covs: np.ndarray) -> None:
+def _put(out: SmootherPass, rows: slice, model: LinearModel, means: np.ndarray, covs: np.ndarray) -> None:
     row = np.asarray(model.H)[0]
     out.mean[rows] = means @ row
     # One product with all entries: of small matrices, one by one takes longer than the filter.

@@ -21,7 +21,7 @@ from wolf.cli.options import (
     tell_size,
 )
 from wolf.cli.progress import Progress
-from wolf.runtime.gc_pause import uncollected
+from wolf.runtime.gc_pause import gc_paused
 
 
 @click.command(
@@ -60,7 +60,7 @@ def filter_command(source: str, method: str | None, out: str | None, report: str
     """
     if os.path.isdir(source):
         raise InputError(f"{source} is a folder: `wolf dataset`, of the package wolf-fleet, filters folders of Parquet")
-    with uncollected():
+    with gc_paused():
         from wolf.cleaning import Options, io
         from wolf.cli.commands import filter
         from wolf.runtime import malloc_trim

@@ -8,5 +8,5 @@ from wolf.diagnostics.attack import Attack as Attack
 from wolf.diagnostics.attack import attack as attack
 from wolf.diagnostics.certificate import Certificate as Certificate
 from wolf.diagnostics.certificate import certify as certify
-from wolf.diagnostics.faults import Explained as Explained
+from wolf.diagnostics.faults import Explanation as Explanation
 from wolf.diagnostics.faults import explain as explain

@@ -23,11 +23,11 @@ import numpy as np
 
 from wolf import api, validation
 from wolf.beliefs.density import LOG_2PI
-from wolf.engine.measurements import is_wild
+from wolf.engine.measurements import is_unusable
 from wolf.execution import validate
 from wolf.inference.noise.contaminated_gaussian import CERTAIN, match_moments
 from wolf.inference.registry import EKF
-from wolf.interfaces import Believed, Evidence, NoiseRule
+from wolf.interfaces import NoiseModel, UpdateContext, UpdateDecision
 from wolf.numerics import linalg
 from wolf.numerics.pytree import pytree
 from wolf.statespace import Model, ParameterModel, time_axes
@@ -40,7 +40,7 @@ MOST = 4_000_000  # numbers of evidence: more steps need `longest`
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class Changes:
+class Changepoints:
     """Where a series changed.
 
     Attributes:
@@ -75,7 +75,7 @@ def changepoints(
     shortest: int = 5,
     longest: int | None = None,
     outliers: float = 0.02,
-) -> Changes:
+) -> Changepoints:
     """Find where the state of a series began anew.
 
     Args:
@@ -96,9 +96,9 @@ def changepoints(
     """
     _check(model, chance, outliers)
     ys = validation.measurements(ys, model.obs_dim)
-    ys = np.where(is_wild(ys), np.nan, ys)  # says nothing, wherever pieces begin
-    shortest = validation.whole("shortest", shortest, 1)
-    reach = len(ys) if longest is None else min(validation.whole("longest", longest, shortest), len(ys))
+    ys = np.where(is_unusable(ys), np.nan, ys)  # says nothing, wherever pieces begin
+    shortest = validation.integer("shortest", shortest, 1)
+    reach = len(ys) if longest is None else min(validation.integer("longest", longest, shortest), len(ys))
     if len(ys) * reach > MOST:
         raise ValueError(
             f"{len(ys)} steps with pieces of up to {reach} are {len(ys) * reach:.1e} numbers, more than {MOST:.0e}: "
@@ -110,7 +110,7 @@ def changepoints(
     forward = _forward(evidence, ended)
     probabilities = np.exp(np.minimum(forward + backward - backward[0], 0.0))[:-1]
     probabilities[0] = 0.0
-    return Changes(_best(evidence, ended, lasted), probabilities, float(backward[0]))
+    return Changepoints(_best(evidence, ended, lasted), probabilities, float(backward[0]))
 
 
 def _check(model: Any, chance: float, outliers: float) -> None:
@@ -128,7 +128,7 @@ def _check(model: Any, chance: float, outliers: float) -> None:
 
 
 @pytree
-class Clutter(NoiseRule):
+class Clutter(NoiseModel):
     """Believe a measurement as far as it is likely to be no outlier, which has the same density everywhere.
 
     Args:
@@ -139,12 +139,12 @@ class Clutter(NoiseRule):
     share: Any
     log_densities: Any
 
-    def __call__(self, seen: Evidence) -> Believed:
+    def __call__(self, seen: UpdateContext) -> UpdateDecision:
         """Match the moments of the two possible posteriors."""
         whitened = seen.innovation.half(seen.residual)
         count = seen.observed.sum(0)
-        good = -0.5 * (linalg.total(whitened**2) + seen.innovation.log_det() + count * LOG_2PI)
-        bad = linalg.total(seen.observed * jnp.asarray(self.log_densities, good.dtype))
+        good = -0.5 * (linalg.sum_leading(whitened**2) + seen.innovation.log_det() + count * LOG_2PI)
+        bad = linalg.sum_leading(seen.observed * jnp.asarray(self.log_densities, good.dtype))
         odds = jnp.log1p(-self.share) - jnp.log(self.share) + good - bad
         return match_moments(seen, whitened, jnp.clip(odds, -CERTAIN, CERTAIN))
 

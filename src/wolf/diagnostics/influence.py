@@ -54,7 +54,7 @@ def pif(
     validate.check_options(dtype, "final")
     if model.takes_inputs:
         raise ValueError("pif takes models without inputs")
-    validate.suit(model, method, None)
+    validate.adapt_model(model, method, None)
     validate.check_functions(model, None)
     array = validation.measurements(ys, model.obs_dim)
     errors = validation.number_array("contaminations", contaminations)

@@ -56,7 +56,7 @@ def coverage(means: np.ndarray, covs: np.ndarray, truth: np.ndarray, level: floa
     from scipy.special import ndtri
 
     errors, covs = _errors_and_covs(means, covs, truth)
-    half = ndtri(0.5 + 0.5 * validation.level(level)) * _deviations(covs)
+    half = ndtri(0.5 + 0.5 * validation.confidence_level(level)) * _deviations(covs)
     return np.mean(np.abs(errors) <= half, axis=-2)
 
 
@@ -100,7 +100,7 @@ def nis_band(out: Filtered, level: float = 0.95) -> Band:
     Example:
         >>> import wolf
         >>> model = wolf.models.local_level(level_var=0.1, obs_var=1.0)
-        >>> data = wolf.simulate.trajectories(model, 500, key=0)
+        >>> data = wolf.simulate.trajectory(model, 500, key=0)
         >>> nis_band(wolf.filter(model, data.measurements, method="KF")).holds
         True
     """
@@ -142,7 +142,7 @@ def whiteness(out: Filtered, lags: int = 20) -> np.ndarray:
 def _chi2_band(values: np.ndarray, degrees: np.ndarray, level: float) -> Band:
     from scipy.special import gammaincinv
 
-    validation.level(level)
+    validation.confidence_level(level)
     used = np.isfinite(values) & (degrees > 0)
     count, total = used.sum(), degrees[used].sum()
     lower, upper = (2 * gammaincinv(0.5 * total, p) / count for p in (0.5 - 0.5 * level, 0.5 + 0.5 * level))
@@ -193,7 +193,7 @@ def _members(members: Any, truth: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def _check_result(out: Any) -> None:
     if not isinstance(out, Filtered):
-        raise ValueError(f"out must be what wolf.filter returned; got {validation.told(out)}")
+        raise ValueError(f"out must be what wolf.filter returned; got {validation.short_repr(out)}")
 
 
 def _deviations(covs: np.ndarray) -> np.ndarray:

@@ -52,7 +52,7 @@ def run_forecast(
         u_lead, u = now_inputs
         state = predict(model, method, state, u_lead, update_first=update_first, u_before=u_lead)
         now = model.at(state.t)
-        view = method.moments(now.projection(u), state.belief).with_jac()
+        view = method.linearization(now.projection(u), state.belief).with_jac()
         obs_cov = now.obs_cov_at(state.mean, u)
         obs_cov = obs_cov if spread is None else obs_cov * linalg.outer(spread, spread)
         factor = state.belief.innovation(view, obs_cov, jnp.ones_like(view.mean))

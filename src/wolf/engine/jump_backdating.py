@@ -19,8 +19,8 @@ import numpy as np
 
 from wolf.beliefs import Affine
 from wolf.inference.filters import GaussianFilter
-from wolf.inference.noise.divergence_recovery import Recovering
-from wolf.interfaces import Believed, Evidence, Info, Needs, NoiseRule, at_step
+from wolf.inference.noise.divergence_recovery import JumpRecovery
+from wolf.interfaces import NoiseModel, Requirements, StepInfo, UpdateContext, UpdateDecision, at_step
 from wolf.numerics.pytree import pytree
 from wolf.statespace import Model
 
@@ -30,7 +30,7 @@ BACK, FITS = 5, 0.6  # of so many measurements after a burst, this share must fi
 
 
 @pytree
-class KnownJumps(NoiseRule):
+class KnownJumps(NoiseModel):
     """A rule with votes that is told where the state jumped.
 
     Args:
@@ -39,27 +39,27 @@ class KnownJumps(NoiseRule):
         first: number of the first of these steps.
     """
 
-    rule: Recovering
+    rule: JumpRecovery
     jumps: Any = dataclasses.field(repr=False)
     first: Any = 0.0
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         """What the rule needs."""
-        return self.rule.needs
+        return self.rule.requirements
 
     @property
-    def mixes(self) -> bool:
+    def is_mixture(self) -> bool:
         """Whether the rule does."""
-        return self.rule.mixes
+        return self.rule.is_mixture
 
     @property
-    def doubts_dynamics(self) -> bool:
+    def revises_prior(self) -> bool:
         """Whether the rule does."""
-        return self.rule.doubts_dynamics
+        return self.rule.revises_prior
 
     @property
-    def timed(self) -> tuple[str, ...]:
+    def time_varying_fields(self) -> tuple[str, ...]:
         """Jumps have a row for each step, if the first of them is the first of all."""
         return () if self.first else ("jumps",)
 
@@ -83,19 +83,21 @@ class KnownJumps(NoiseRule):
         """List those that vote."""
         return self.rule.rows(size)
 
-    def foresee(self, memory: Any, view: Affine, belief: Any, dynamics: Any, noise_cov: Any) -> tuple[Affine, Any]:
+    def predict_measurement(
+        self, memory: Any, view: Affine, belief: Any, dynamics: Any, noise_cov: Any
+    ) -> tuple[Affine, Any]:
         """Let the rule say what will be measured."""
-        return self.rule.foresee(memory, view, belief, dynamics, noise_cov)
+        return self.rule.predict_measurement(memory, view, belief, dynamics, noise_cov)
 
-    def __call__(self, seen: Evidence) -> Believed:
+    def __call__(self, seen: UpdateContext) -> UpdateDecision:
         """Follow the rule, and believe the first measurement after a jump."""
         mark = at_step(self.jumps, seen.t - jnp.asarray(self.first, seen.t.dtype), 0)
         return self.rule.judge(seen, mark > 0, mark < 0)
 
 
-def can_look_back(method: Any) -> bool:
+def supports_backdating(method: Any) -> bool:
     """Say whether a method lets refused measurements vote."""
-    return isinstance(method, GaussianFilter) and isinstance(method.noise, Recovering)
+    return isinstance(method, GaussianFilter) and isinstance(method.noise, JumpRecovery)
 
 
 def with_jumps(
@@ -110,7 +112,7 @@ def with_jumps(
         first: clock of the first of them.
         barred: first step of each burst of lies, and the first after it.
     """
-    assert isinstance(method.noise, Recovering), "only a rule with votes is told of jumps"
+    assert isinstance(method.noise, JumpRecovery), "only a rule with votes is told of jumps"
     marks = np.zeros(steps)
     marks[jumps] = 1.0
     for start, end in barred:
@@ -118,7 +120,7 @@ def with_jumps(
     return dataclasses.replace(method, noise=KnownJumps(method.noise, marks, float(first)))
 
 
-def save_votes(state: Any, info: Info) -> dict[str, Any]:
+def record_jump_evidence(state: Any, info: StepInfo) -> dict[str, Any]:
     """Keep the votes after each step, and what a won one did."""
     return {"votes": state.memory.votes, "inflations": info.inflation}
 

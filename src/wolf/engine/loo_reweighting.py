@@ -19,11 +19,11 @@ from jax import Array
 
 from wolf.beliefs import Affine, Gaussian
 from wolf.beliefs.affine import hide_noise
-from wolf.beliefs.updates import Pull, Weigh
+from wolf.beliefs.updates import MixtureUpdate, WeightedUpdate
 from wolf.engine.measurements import clean
-from wolf.inference.noise import LearnedLevels, SensorBySensor, per_sensor
-from wolf.inference.noise.divergence_recovery import Recovering
-from wolf.interfaces import Believed, Evidence, NoiseRule, at_step
+from wolf.inference.noise import AdaptiveNoiseScales, PerSensorNoise, per_sensor
+from wolf.inference.noise.divergence_recovery import JumpRecovery
+from wolf.interfaces import NoiseModel, UpdateContext, UpdateDecision, at_step
 from wolf.numerics import linalg
 from wolf.numerics.linalg import matmul, matvec, transpose
 from wolf.numerics.pytree import pytree
@@ -43,7 +43,7 @@ class Cavity(NamedTuple):
 
 
 @pytree
-class Given(NoiseRule):
+class Given(NoiseModel):
     """A noise rule that was told everything before.
 
     Args:
@@ -57,7 +57,7 @@ class Given(NoiseRule):
     scales: Any = dataclasses.field(repr=False)
 
     @property
-    def timed(self) -> tuple[str, ...]:
+    def time_varying_fields(self) -> tuple[str, ...]:
         """All fields have a row for each step."""
         return ("weights", "inflations", "scales")
 
@@ -65,17 +65,17 @@ class Given(NoiseRule):
         """Look up the factor on Q."""
         return None if noise_cov is None else at_step(self.scales, t, 0) * noise_cov, memory
 
-    def __call__(self, seen: Evidence) -> Believed:
+    def __call__(self, seen: UpdateContext) -> UpdateDecision:
         """Look up what was told."""
         scale, inflation = (at_step(rows, seen.t, 0) for rows in (self.scales, self.inflations))
         weight = at_step(self.weights, seen.t, 2)
-        return Believed(Weigh(weight), inflation=inflation, scales=(jnp.ones_like(scale), scale))
+        return UpdateDecision(WeightedUpdate(weight), inflation=inflation, scales=(jnp.ones_like(scale), scale))
 
 
 @jax.jit
 def weigh_again(
     model: Model,
-    moments: Any,
+    linearization: Any,
     rule: Any,
     memory: Any,
     ys: Array,
@@ -87,7 +87,7 @@ def weigh_again(
 
     Args:
         model: that was filtered.
-        moments: of the filter.
+        linearization: of the filter.
         rule: its noise rule.
         memory: what the rule knew in the end.
         ys: measurements, (T, M), NaN where there was none.
@@ -103,19 +103,19 @@ def weigh_again(
     change = changes(ys, sizes)
 
     def one(t: Array, y: Array, belief: tuple, u: Array | None, change: Array) -> Array:
-        return weigh_one(model.at(t), moments, rule, memory, y, belief, u, change)
+        return weigh_one(model.at(t), linearization, rule, memory, y, belief, u, change)
 
     axes = (0, 0, 0, None if inputs is None else 0, 0)
     return jax.vmap(one, in_axes=axes)(steps, ys, beliefs, inputs, change)
 
 
 def weigh_one(
-    now: Model, moments: Any, rule: Any, memory: Any, y: Array, belief: tuple, u: Array | None, change: Array
+    now: Model, linearization: Any, rule: Any, memory: Any, y: Array, belief: tuple, u: Array | None, change: Array
 ) -> Array:
     """Weigh one measurement by its cavity, with the model of its step and `change` in the deviations of its noise."""
-    cavity, observed, obs_cov = look(now, moments, y, belief, u)
+    cavity, observed, obs_cov = look(now, linearization, y, belief, u)
     obs_cov = hide_noise(obs_cov * linalg.outer(change, change), observed)
-    seen = Evidence(
+    seen = UpdateContext(
         cavity.residual,
         Affine(jnp.zeros_like(y), linalg.eye(len(y), cavity.cov)),
         Gaussian(jnp.zeros_like(y), cavity.cov),
@@ -130,12 +130,12 @@ def weigh_one(
 
 def changes(ys: Any, sizes: Any) -> Any:
     """Say how far the deviation of ordinary noise was from that in the end, (T, M)."""
-    xp = linalg.like(ys)
+    xp = linalg.array_namespace(ys)
     change = xp.ones_like(ys) if sizes is None else xp.sqrt(sizes / sizes[-1])
     return xp.broadcast_to(change if change.ndim == 2 else change[:, None], ys.shape)
 
 
-def look(now: Model, moments: Any, y: Array, belief: tuple, u: Array | None) -> tuple[Cavity, Array, Array]:
+def look(now: Model, linearization: Any, y: Array, belief: tuple, u: Array | None) -> tuple[Cavity, Array, Array]:
     """Leave one measurement out.
 
     Returns:
@@ -143,7 +143,7 @@ def look(now: Model, moments: Any, y: Array, belief: tuple, u: Array | None) -> 
     """
     before, after, whole = belief
     usable = clean(y)
-    view = moments(now.projection(u), whole).with_jac()
+    view = linearization(now.projection(u), whole).with_jac()
     obs_cov = hide_noise(now.obs_cov_at(whole.mean, u), usable.observed)
     jac = usable.observed[:, None] * view.jac
     prior, post, smooth = (linalg.sandwich(jac, each.cov) for each in belief)
@@ -166,20 +166,20 @@ def _less_than_all(root: Array, seen: Array) -> linalg.Cholesky:
     return linalg.cholesky(linalg.eye(len(root), root) - linalg.symmetrise(matmul(transpose(root), seen)))
 
 
-def _root_of_information(rule: Any, seen: Evidence) -> Array:
+def _root_of_information(rule: Any, seen: UpdateContext) -> Array:
     """Ask a rule for W, (M, M), with information Wᵀ W."""
-    if isinstance(rule, Recovering):  # nothing is locked out once the future is known
+    if isinstance(rule, JumpRecovery):  # nothing is locked out once the future is known
         return _root_of_information(rule.rule, seen._replace(memory=seen.memory.rule))
-    if isinstance(rule, SensorBySensor):
+    if isinstance(rule, PerSensorNoise):
         root = jnp.zeros_like(seen.obs_cov)
         for rows, memory in zip(rule.rows(len(seen.residual)), rule.each(seen.memory), strict=True):
             part = per_sensor.look(seen, rows, seen.belief)._replace(memory=memory)
             root = root.at[jnp.ix_(rows, rows)].set(_root_of_information(rule.rule, part))
         return root
-    if isinstance(rule, LearnedLevels):  # a cavity has no dynamics, and so no slopes
+    if isinstance(rule, AdaptiveNoiseScales):  # a cavity has no dynamics, and so no slopes
         seen = seen._replace(memory=rule.settled(seen.memory))
     update = rule(seen).update
-    weight = update.as_weight(seen.belief.cov).weight if isinstance(update, Pull) else update.weight
+    weight = update.as_weight(seen.belief.cov).weight if isinstance(update, MixtureUpdate) else update.weight
     if weight.ndim == 2:
         return weight
     whitening = linalg.cholesky(seen.obs_cov).half(linalg.eye(len(seen.residual), seen.obs_cov))

@@ -8,7 +8,7 @@ from jax import Array
 from wolf.interfaces import Measurement
 
 
-def is_wild(values: Any, dtype: Any = None) -> Any:
+def is_unusable(values: Any, dtype: Any = None) -> Any:
     """Say which numbers are infinite or too large to square: no filter can use them, and none is told to.
 
     Args:
@@ -19,7 +19,7 @@ def is_wild(values: Any, dtype: Any = None) -> Any:
         An array of bool of the same kind and shape.
 
     Example:
-        >>> is_wild(jnp.array([1.0, 1e30, jnp.nan], "float32")).tolist()
+        >>> is_unusable(jnp.array([1.0, 1e30, jnp.nan], "float32")).tolist()
         [False, True, False]
     """
     return abs(values) > jnp.finfo(values.dtype if dtype is None else dtype).max ** 0.5
@@ -37,7 +37,7 @@ def clean(y: Array) -> Measurement:
         ([1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [True, False, True], True)
     """
     present = ~jnp.isnan(y)
-    wild = is_wild(y)
+    wild = is_unusable(y)
     observed = (present & ~wild).astype(y.dtype)
     value = jnp.where(present & ~wild, y, 0.0)
     return Measurement(value, observed, observed.sum(0), present, present.any(0), wild.any(0))

@@ -170,7 +170,7 @@ def run_each(
 def series_last(model: Model, method: Any, per_series_model: bool = False) -> bool:
     """Say whether this filter can carry the series as a trailing axis; the others are vmapped."""
     small = max(model.state_dim, model.obs_dim) <= SMALL
-    together = model.handles_series and not method.needs.one_series
+    together = model.handles_series and not method.requirements.one_series
     return small and together and (model.linear or not per_series_model)
 
 

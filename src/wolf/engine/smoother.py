@@ -23,7 +23,7 @@ from wolf.statespace import Model
 @partial(jax.jit, static_argnames=("update_first", "fused"))
 def run_smoother(
     model: Model,
-    moments: Any,
+    linearization: Any,
     filtered: Gaussian,
     predicted: Gaussian,
     inputs: Array | None = None,
@@ -38,7 +38,7 @@ def run_smoother(
 
     Args:
         model: that was filtered.
-        moments: of the filter, how it saw the dynamics.
+        linearization: of the filter, how it saw the dynamics.
         filtered: means (T, D) and covariances (T, D, D) after each measurement.
         predicted: the same before each measurement.
         inputs: (T, U).
@@ -59,12 +59,12 @@ def run_smoother(
     leads = leads + start
     fused = fused and model.state_dim <= linalg.SMALL
     if length is not None and not fused:
-        return _walk(model, moments, length, filtered, predicted, (leads, us, scales))
+        return _walk(model, linearization, length, filtered, predicted, (leads, us, scales))
 
-    def walk(model: Model, moments: Any, length: Array | None, last: Gaussian, rows: tuple) -> Gaussian:
+    def walk(model: Model, linearization: Any, length: Array | None, last: Gaussian, rows: tuple) -> Gaussian:
         def back(later: Gaussian, row: tuple) -> tuple[Gaussian, Gaussian]:
             t, here, ahead, lead, u, scale = row
-            smoothed, _ = step_back(model.at(lead), moments, here, ahead, later, u, scale)
+            smoothed, _ = step_back(model.at(lead), linearization, here, ahead, later, u, scale)
             if length is not None:
                 smoothed = jax.tree.map(lambda new, old: jnp.where(t < length - 1, new, old), smoothed, here)
             return smoothed, smoothed
@@ -74,14 +74,19 @@ def run_smoother(
     last = jax.tree.map(lambda x: x[-1], filtered)
     here, ahead = jax.tree.map(lambda x: x[:-1], filtered), jax.tree.map(lambda x: x[1:], predicted)
     rows = (jnp.arange(steps - 1), here, ahead, leads, us, None if scales is None else scales[1:])
-    arguments = (model, moments, length, last, rows)
+    arguments = (model, linearization, length, last, rows)
     # A loop of one step is no loop to XLA, as in the filter.
     earlier = one_kernel(walk, *arguments) if fused and steps > 2 else walk(*arguments)
     return jax.tree.map(lambda a, b: jnp.concatenate([a, b[None]]), earlier, last)
 
 
 def _walk(
-    model: Model, moments: Any, length: Array, filtered: Gaussian, predicted: Gaussian, others: tuple[Array, Any, Any]
+    model: Model,
+    linearization: Any,
+    length: Array,
+    filtered: Gaussian,
+    predicted: Gaussian,
+    others: tuple[Array, Any, Any],
 ) -> Gaussian:
     """Smooth in place, in a copy of what was filtered: large beliefs are written once, and not cut to size before."""
     leads, us, scales = others
@@ -92,7 +97,9 @@ def _walk(
     def back(carry: tuple[Array, Gaussian, Gaussian]) -> tuple[Array, Gaussian, Gaussian]:
         i, later, kept = carry
         u, scale = row(us, i), row(scales, i + 1)
-        smoothed, _ = step_back(model.at(row(leads, i)), moments, row(kept, i), row(predicted, i + 1), later, u, scale)
+        smoothed, _ = step_back(
+            model.at(row(leads, i)), linearization, row(kept, i), row(predicted, i + 1), later, u, scale
+        )
         put = partial(jax.lax.dynamic_update_index_in_dim, index=i, axis=0)
         return i - 1, smoothed, jax.tree.map(put, kept, smoothed)
 
@@ -103,7 +110,7 @@ def _walk(
 @partial(jax.jit, static_argnames=("update_first", "fused", "per_series_model"))
 def run_smoothers(
     model: Model,
-    moments: Any,
+    linearization: Any,
     filtered: Gaussian,
     predicted: Gaussian,
     inputs: Array | None,
@@ -119,7 +126,7 @@ def run_smoothers(
 
     Args:
         model: one for all series, or with a leading series axis on every leaf if `per_series_model`.
-        moments: as in `run_smoother`.
+        linearization: as in `run_smoother`.
         filtered: as in `run_smoother`, with a leading series axis.
         predicted: the same before each measurement.
         inputs: (T, U) for all series, or (B, T, U).
@@ -137,7 +144,7 @@ def run_smoothers(
         mine, filtered, predicted, us, length, start, scale = row
         mine, us = mine if per_series_model else model, us if own else inputs
         options: Any = {"update_first": update_first, "fused": fused}
-        return run_smoother(mine, moments, filtered, predicted, us, length, start, scale, **options)  # type: ignore[no-any-return]
+        return run_smoother(mine, linearization, filtered, predicted, us, length, start, scale, **options)  # type: ignore[no-any-return]
 
     return jax.lax.map(one, rows)  # type: ignore[no-any-return]
 
@@ -145,7 +152,7 @@ def run_smoothers(
 @partial(jax.jit, static_argnames=("update_first", "num"))
 def run_sampler(
     model: Model,
-    moments: Any,
+    linearization: Any,
     filtered: Gaussian,
     predicted: Gaussian,
     key: Array,
@@ -162,7 +169,7 @@ def run_sampler(
 
     Args:
         model: that was filtered.
-        moments: of the filter.
+        linearization: of the filter.
         filtered: as in `run_smoother`.
         predicted: as in `run_smoother`.
         key: of the random numbers.
@@ -185,7 +192,7 @@ def run_sampler(
         here, ahead, lead, u, draw, scale = row
         # Given the next state, this one is Gaussian: smooth against a belief that is sure of it.
         sure = Gaussian(ahead.mean, jnp.zeros_like(ahead.cov))
-        belief, gain = step_back(model.at(lead), moments, here, ahead, sure, u, scale)
+        belief, gain = step_back(model.at(lead), linearization, here, ahead, sure, u, scale)
         shift = matmul(gain, later - ahead.mean[:, None])
         path = belief.mean[:, None] + shift + matmul(linalg.psd_root(belief.cov), draw)
         return path, path
@@ -199,7 +206,7 @@ def run_sampler(
 
 def step_back(
     now: Model,
-    moments: Any,
+    linearization: Any,
     here: Gaussian,
     ahead: Gaussian,
     later: Gaussian,
@@ -212,7 +219,7 @@ def step_back(
     terms; Q has grown where the filter inflated its prediction. A prediction without spread in some direction (Q = 0)
     is solved in the directions that it has.
     """
-    view = moments(now.transition(u), here)
+    view = linearization(now.transition(u), here)
     size = here.mean.shape[0]
     jac = jnp.eye(size, dtype=here.mean.dtype) if view.jac is None else view.jac
     moved = matmul(jac, here.cov)
@@ -227,7 +234,7 @@ def step_back(
         keep = jnp.eye(size, dtype=gain.dtype) - matmul(gain, jac)
         return Gaussian(mean, linalg.sandwich(keep, here.cov) + linalg.sandwich(gain, added + later.cov)), gain
 
-    if size <= JOSEPH_UP_TO or linalg.mode.straight_line:
+    if size <= JOSEPH_UP_TO or linalg.mode.scalar_code:
         return in_positive_terms()
     sound, short = _by_difference(here, ahead, later, moved, ordinary)
     return jax.lax.cond(sound, lambda: short, in_positive_terms)  # type: ignore[no-any-return]

@@ -23,7 +23,7 @@ RIDGE = 1e-6  # share of the largest column's square that keeps the first state'
 ROUNDS = 5  # of reweighing, for the first state
 
 
-class Settled(NamedTuple):
+class SteadyStateFilter(NamedTuple):
     """Where the covariance goes, for B choices of variances.
 
     Attributes:
@@ -35,7 +35,7 @@ class Settled(NamedTuple):
     variance: np.ndarray
 
 
-def settle(dynamics: np.ndarray, row: np.ndarray, noise: np.ndarray, obs_var: np.ndarray) -> Settled:
+def settle(dynamics: np.ndarray, row: np.ndarray, noise: np.ndarray, obs_var: np.ndarray) -> SteadyStateFilter:
     """Find the gain that a filter settles to, by doubling (Chu, Fan, Lin & Wang 2004).
 
     Args:
@@ -53,7 +53,7 @@ def settle(dynamics: np.ndarray, row: np.ndarray, noise: np.ndarray, obs_var: np
     cov = _doubled(dynamics, known, noise)
     seen_by = cov @ row
     variance = seen_by @ row + obs_var
-    return Settled(seen_by / variance[:, None], variance)
+    return SteadyStateFilter(seen_by / variance[:, None], variance)
 
 
 def settled_cov(dynamics: np.ndarray, rows: np.ndarray, noise: np.ndarray, obs_cov: np.ndarray) -> np.ndarray:

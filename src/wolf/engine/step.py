@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from wolf.engine.measurements import clean
-from wolf.interfaces import Info, Measurement
+from wolf.interfaces import Measurement, StepInfo
 from wolf.numerics.linalg import SMALL
 from wolf.numerics.xla_fusion import one_kernel
 from wolf.statespace import Model
@@ -38,7 +38,7 @@ def step(
     update_first: bool = False,
     u_before: Array | None = None,
     fused: bool = False,
-) -> tuple[Any, Info]:
+) -> tuple[Any, StepInfo]:
     """Take in one measurement.
 
     Args:
@@ -53,7 +53,7 @@ def step(
         fused: compile the step as one CPU kernel, as `run_filter` does its loop; only then do all bits agree.
     """
 
-    def advance(model: Model, method: Any, state: Any, y: Array, u: Any, key: Any, before: Any) -> tuple[Any, Info]:
+    def advance(model: Model, method: Any, state: Any, y: Array, u: Any, key: Any, before: Any) -> tuple[Any, StepInfo]:
         return take_step(model, method, state, clean(y), u, key, update_first, before, lift=False)
 
     arguments = (model, method, state, y, u, key, u_before)
@@ -87,7 +87,7 @@ def predict(
 
 def update(
     model: Model, method: Any, state: Any, y: Array, u: Array | None = None, key: Array | None = None
-) -> tuple[Any, Info]:
+) -> tuple[Any, StepInfo]:
     """Take the second half of a step: learn from a measurement.
 
     Args:
@@ -111,7 +111,7 @@ def take_step(
     update_first: bool,
     u_before: Array | None,
     lift: bool | str,
-) -> tuple[Any, Info]:
+) -> tuple[Any, StepInfo]:
     """Take in a measurement that was cleaned.
 
     Args:
@@ -148,7 +148,7 @@ def _predict(
 
 def _update(
     model: Model, method: Any, state: Any, y: Measurement, u: Array | None, key: Array | None, lift: bool | str
-) -> tuple[Any, Info]:
+) -> tuple[Any, StepInfo]:
     return method.update(_at(model, state.t, lift), state, y, u, key)
 
 

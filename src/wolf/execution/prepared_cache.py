@@ -59,6 +59,6 @@ def _reference(method: Any) -> Any:
 
 def _numbers(model: Any, method: Any) -> tuple[bytes, ...] | None:
     """Write down all numbers of both; None if they are not plain ones."""
-    leaves = jax.tree.leaves((model, method if hasattr(method, "needs") else None))
+    leaves = jax.tree.leaves((model, method if hasattr(method, "requirements") else None))
     plain = all(isinstance(leaf, np.ndarray | np.generic | float | int) for leaf in leaves)
     return tuple(np.asarray(leaf).tobytes() for leaf in leaves) if plain else None

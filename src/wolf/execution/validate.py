@@ -30,14 +30,14 @@ def resolve_method(method: str | Filter | None, model: Model) -> Any:
         method = registry.make(method)
     if not is_a(method, Filter):
         raise ValueError(
-            f"method must be a name or a value such as wolf.WoLF(wolf.IMQ(c=4.0)); got {validation.told(method)}. "
-            "A filter of your own is a subclass of wolf.interfaces.Filter"
+            "method must be a name or a value such as wolf.WoLF(wolf.IMQ(c=4.0)); "
+            f"got {validation.short_repr(method)}. A filter of your own is a subclass of wolf.interfaces.Filter"
         )
     if jax.tree_util.all_leaves([method]):
         raise ValueError(f"decorate {type(method).__name__} with @wolf.numerics.pytree.pytree, for JAX to look inside")
-    if method.needs.linear and not model.linear:
-        words = 'use method="EKF", or leave it out for the robust one' if method.moments else "use another method"
-        name = "KF" if method.moments else type(method).__name__
+    if method.requirements.linear and not model.linear:
+        words = 'use method="EKF", or leave it out for the robust one' if method.linearization else "use another method"
+        name = "KF" if method.linearization else type(method).__name__
         raise ValueError(f"{name} needs a linear model; for functions {words}")
     return (_around_error(method) if is_curved(model) else method).suited(model)
 
@@ -61,18 +61,18 @@ def check_model(model: Any) -> None:
         raise ValueError(f"model must be a wolf.LinearModel or wolf.StateSpaceModel; got {kind}")
 
 
-def suit(model: Any, method: Any, key: Key | None) -> Any:
+def adapt_model(model: Any, method: Any, key: Key | None) -> Any:
     """Check that a method and a model go together, and give the model in the form that the method takes.
 
     Covariances that were given as variances are written out for methods that need matrices; diagonal matrices are cut
     down to variances for methods that want those.
     """
     validation.key(key)
-    if method.needs.key and key is None:
+    if method.requirements.key and key is None:
         raise ValueError(f"{type(method).__name__} draws random numbers: pass key=, a seed such as key=0 or a JAX key")
     if isinstance(model, ParameterModel):  # keeps its covariances short by itself
         pass
-    elif method.needs.variances:
+    elif method.requirements.variances:
         model = with_variances(model)
     else:
         size = max((len(cov) for cov in (model.prior.cov, model.obs_cov) if cov.ndim == 1), default=0)
@@ -88,11 +88,11 @@ def suit(model: Any, method: Any, key: Key | None) -> Any:
 def check_options(dtype: str, save: Any, update_first: bool = False) -> None:
     """Check what does not depend on the model or the data."""
     if not isinstance(dtype, str) or dtype not in ("float64", "float32"):
-        raise ValueError(f'dtype must be "float64" or "float32"; got {validation.told(dtype)}')
-    validation.flag("update_first", update_first)
+        raise ValueError(f'dtype must be "float64" or "float32"; got {validation.short_repr(dtype)}')
+    validation.boolean("update_first", update_first)
     if not callable(save) and not (isinstance(save, str) and save in SAVERS):
         raise ValueError(
-            f"save must be one of {', '.join(map(repr, SAVERS))} or a function; got {validation.told(save)}"
+            f"save must be one of {', '.join(map(repr, SAVERS))} or a function; got {validation.short_repr(save)}"
         )
 
 
@@ -139,7 +139,7 @@ def warn_if_large(model: Model, rows: int, save: Any, dtype: str, method: Any = 
     if save != "all":
         return
     d, m = model.state_dim, model.obs_dim
-    covs = 2 * d * d if method.needs.covariances and model.obs_cov.ndim > 1 else d
+    covs = 2 * d * d if method.requirements.covariances and model.obs_cov.ndim > 1 else d
     size = rows * (covs + 2 * d + (m * m if model.obs_cov.ndim > 1 else 0) + 2 * m + 4) * np.dtype(dtype).itemsize
     if size > LARGE_OUTPUT:
         words = f'the results will take about {size / 1e9:.0f} GB; save="means" keeps {rows * (d + 3) * 8 / 1e9:.1f} GB'
@@ -164,7 +164,7 @@ def refuse_if_large(name: str, value: int, numbers: float, dtype: str) -> None:
         )
 
 
-def warn_if_fresh(model: Model) -> None:
+def warn_if_recompiled(model: Model) -> None:
     """Say so when one function comes as ever new objects, each of which is compiled anew."""
     for fn in plain_functions(model):
         code = getattr(fn, "__code__", None)

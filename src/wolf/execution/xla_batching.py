@@ -61,7 +61,7 @@ def bound_programs() -> None:
     if sum(each._cache_size() for each in _kept) > MOST_PROGRAMS:
         for each in _kept:
             each.clear_cache()
-        malloc_trim.hand_back()
+        malloc_trim.trim_heap()
 
 
 @bounded
@@ -160,7 +160,7 @@ def run_one(model: Any, method: Any, ys: Any, us: Any = None, key: Any = None, *
     model, ys, us = lengthen(model, ys, us)
     options = options | {"length": np.int32(steps)}
     # A small Gaussian filter has no batch of matrices, and saves the look for one.
-    plain = method.moments is not None and max(model.state_dim, model.obs_dim) <= SMALL
+    plain = method.linearization is not None and max(model.state_dim, model.obs_dim) <= SMALL
 
     def attempt(**fused: bool) -> Any:
         arguments, rest = (model, method, ys, us, key), options | fused

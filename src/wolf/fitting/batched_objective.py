@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from wolf import native
-from wolf.engine.measurements import is_wild
-from wolf.execution import backend
+from wolf.engine.measurements import is_unusable
+from wolf.execution import backend_selection
 from wolf.fitting.affine_in_parameters import AffineArrays
-from wolf.interfaces import Info
-from wolf.native.execute.executable import LANES, Prepared
-from wolf.native.frontend.signature import Arguments, take_apart
+from wolf.interfaces import StepInfo
+from wolf.native.execute.executable import LANES, NativeProgram
+from wolf.native.frontend.signature import Arguments, flatten_model
 
 GENERIC = 4  # points that tell what is equal or 0 everywhere
 AT_ONCE = 512  # points with a series each: their rows and what is kept of them stay in a cache
@@ -35,7 +35,7 @@ class Batch:
         update_first: order of the steps.
 
     Raises:
-        native.UnsuitedError, native.RefusedError: where the model is not for native code.
+        native.UnsupportedModelError, native.UnsupportedOperationError: where the model is not for native code.
     """
 
     def __init__(
@@ -50,18 +50,18 @@ class Batch:
         self.affine, self.two_part, self.inputs = affine, two_part, inputs
         size = sum(fixed.size for fixed in affine.fixed)
         if size * _padded(len(generic)) > LARGEST:
-            raise native.UnsuitedError("the arrays of all points take too much room")
+            raise native.UnsupportedModelError("the arrays of all points take too much room")
         points = [affine.at(numbers) for numbers in generic[:GENERIC]]
         (model, method), models = points[0], [model for model, _ in points]
-        reason = backend.why_not("auto", model, method, None)
+        reason = backend_selection.unsupported_reason("auto", model, method, None)
         if reason is not None:
-            raise native.UnsuitedError(reason)
+            raise native.UnsupportedModelError(reason)
         width = None if inputs is None else inputs.shape[-1]
-        self.kind = take_apart(models, method, "float64", update_first, width, _told).kind
+        self.kind = flatten_model(models, method, "float64", update_first, width, _told).kind
         whole = zip(affine.moving, self.kind.varying, strict=True)
         self.still = None if any(moves and varies for moves, varies in whole) else self._take_sums()
         self.ys = np.ascontiguousarray(ys, float)
-        self.count = (np.isfinite(self.ys) & ~is_wild(self.ys)).sum(-1).astype(float)
+        self.count = (np.isfinite(self.ys) & ~is_unusable(self.ys)).sum(-1).astype(float)
 
     def scores(self, numbers: np.ndarray) -> np.ndarray:
         """Add the score up over all rows of all series, at each of some points.
@@ -113,21 +113,21 @@ class Batch:
         fixed = Arguments(self.kind, [np.asarray(leaf, float)[None] for leaf in self.affine.fixed])
         return fixed, fixed.parameters(), Arguments(self.kind, self.affine.slopes).parameters()
 
-    def _prepared(self, numbers: np.ndarray) -> Prepared:
+    def _prepared(self, numbers: np.ndarray) -> NativeProgram:
         """Get a model for each of some points, (B, K), ready to run."""
         if self.still is not None:
             given, fixed, slopes = self.still
-            return Prepared(given, parameters=fixed + numbers @ slopes)
+            return NativeProgram(given, parameters=fixed + numbers @ slopes)
         whole = zip(self.affine.leaves(numbers), self.affine.moving, strict=True)
         each = [leaf if moves else np.broadcast_to(leaf, (len(numbers), *leaf.shape)) for leaf, moves in whole]
-        return Prepared(Arguments(self.kind, each))
+        return NativeProgram(Arguments(self.kind, each))
 
 
 def _padded(count: int) -> int:
     return -(-count // LANES) * LANES
 
 
-def _told(state: Any, info: Info) -> tuple[Any, Any]:
+def _told(state: Any, info: StepInfo) -> tuple[Any, Any]:
     return info.nis, info.log_likelihood
 
 

@@ -13,7 +13,7 @@ import numpy as np
 VAGUE_FROM = 1e4  # times the largest variance of a measurement: a prior that wide says nothing beside it
 
 
-class VaguePrior:
+class DiffusePrior:
     """The vague states of a model, and what the width of their prior costs, beside that of the first guess.
 
     Args:
@@ -23,7 +23,7 @@ class VaguePrior:
     Example:
         >>> import wolf
         >>> model = wolf.models.local_level(level_var=1.0, obs_var=1.0)
-        >>> vague = VaguePrior(model, np.zeros((1, 50, 1)))
+        >>> vague = DiffusePrior(model, np.zeros((1, 50, 1)))
         >>> round(float(vague.cost(10.0 * prior_variances(model))), 3)
         1.151
     """

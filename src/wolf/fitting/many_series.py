@@ -11,8 +11,8 @@ from wolf.execution.xla_batching import bound_programs
 from wolf.fitting.batched_objective import Batch
 from wolf.fitting.finite_differences import around, differences
 from wolf.fitting.maximum_likelihood import Score, check_options, first_transform, holding
-from wolf.fitting.objective import Problem
-from wolf.fitting.optimizer import Asked, Told, drive
+from wolf.fitting.objective import Objective
+from wolf.fitting.optimizer import Told, TwoSidedTest, drive
 from wolf.fitting.result import Fit
 from wolf.fitting.transforms import Bounds
 from wolf.interfaces import Filter
@@ -53,7 +53,7 @@ def fit_many(
     Example:
         >>> import wolf
         >>> truth = wolf.models.local_level(level_var=0.1, obs_var=1.0)
-        >>> ys = [wolf.simulate.trajectories(truth, 300, key=i).measurements for i in range(3)]
+        >>> ys = [wolf.simulate.trajectory(truth, 300, key=i).measurements for i in range(3)]
         >>> fits = wolf.fit_many(wolf.models.local_level, ys)
         >>> out = wolf.filter_many([fit.model for fit in fits], ys)
         >>> len(fits), out.num_series
@@ -63,13 +63,13 @@ def fit_many(
     builder = holding(builder, hold, given)
     series = [validation.number_array(f"series {i}", each) for i, each in enumerate(_each(ys))]
     bound_programs()
-    problems: list[Problem] = []
+    problems: list[Objective] = []
     for i, one in enumerate(series):
         try:
             transform = first_transform(builder, one, given, limits)
             like = problems[0] if problems else None
             options = (None, method, score == "two-part", update_first, False, like)
-            problems.append(Problem(builder, transform, one, *options))
+            problems.append(Objective(builder, transform, one, *options))
         except ValueError as error:
             raise ValueError(f"series {i}: {error}") from error
     together = _Together(problems, seed)
@@ -81,7 +81,8 @@ def _each(ys: Any) -> list[Any]:
     several = isinstance(ys, list | tuple) and len(ys) > 0 and np.ndim(ys[0]) > 0
     if not several and np.ndim(ys) not in (2, 3):
         raise ValueError(
-            f"ys must be many series, (series, T, M) or (series, T), or a list of arrays; got {validation.told(ys)}. "
+            f"ys must be many series, (series, T, M) or (series, T), or a list of arrays; "
+            f"got {validation.short_repr(ys)}. "
             "One series is for wolf.fit"
         )
     return list(ys)
@@ -95,7 +96,7 @@ class _Together:
         seed: of their random starts.
     """
 
-    def __init__(self, problems: list[Problem], seed: int):
+    def __init__(self, problems: list[Objective], seed: int):
         self.problems = problems
         self.batch = self._batch(seed)
         for problem in problems:
@@ -112,7 +113,7 @@ class _Together:
         generic = first.all_numbers(np.array(first.tries(seed)))
         try:
             return Batch(first.affine, generic, rows, None, first.two_part, first.update_first)
-        except native.UNSUITED:
+        except native.UNSUPPORTED:
             return None
 
     def solve(self, questions: list[Any]) -> list[Fit]:
@@ -130,7 +131,7 @@ class _Together:
                     results[i] = end.value
         return results
 
-    def _answer(self, asked: dict[int, Asked]) -> dict[int, Told]:
+    def _answer(self, asked: dict[int, TwoSidedTest]) -> dict[int, Told]:
         """Evaluate all points of all problems; those that turned out to be no sums answer for themselves."""
         assert self.batch is not None
         alone = {i for i in asked if self.problems[i].batch is None}

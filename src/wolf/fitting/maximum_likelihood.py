@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from wolf import validation
 from wolf.execution.xla_batching import bound_programs
 from wolf.fitting.initial_values import guesses, is_many
-from wolf.fitting.objective import Problem
+from wolf.fitting.objective import Objective
 from wolf.fitting.optimizer import drive
 from wolf.fitting.result import Fit
 from wolf.fitting.transforms import Bounds, Transform
@@ -65,7 +65,7 @@ def fit(
         >>> import wolf
         >>> truth = wolf.models.local_level(level_var=0.1, obs_var=1.0)
         >>> outliers = wolf.simulate.Additive(0.1, -50.0, 50.0)
-        >>> ys = wolf.simulate.trajectories(truth, 10_000, key=1, outliers=outliers).measurements
+        >>> ys = wolf.simulate.trajectory(truth, 10_000, key=1, outliers=outliers).measurements
         >>> found = wolf.fit(wolf.models.local_level, ys)
         >>> {name: round(value, 1) for name, value in found.parameters.items()}
         {'level_var': 0.1, 'obs_var': 1.0}
@@ -78,7 +78,7 @@ def fit(
         raise ValueError(f"ys must be a series (T, M) or (T,), or many (series, T, M); got shape {np.shape(ys)}")
     transform = first_transform(builder, ys, first_guesses, limits)
     bound_programs()
-    problem = Problem(builder, transform, ys, inputs, method, score == "two-part", update_first, affine)
+    problem = Objective(builder, transform, ys, inputs, method, score == "two-part", update_first, affine)
     return drive(problem.questions(1 + restarts, seed), problem.answer)  # type: ignore[no-any-return]
 
 
@@ -109,9 +109,9 @@ def check_options(
     """Check what does not depend on the data, and give first guesses and bounds by name."""
     validation.choice("score", score, SCORES)
     validation.function("builder", builder, "wolf.models.local_level")
-    validation.whole("restarts", restarts)
-    validation.whole("seed", seed)
-    validation.flag("update_first", update_first)
-    validation.flag("affine", affine)
+    validation.integer("restarts", restarts)
+    validation.integer("seed", seed)
+    validation.boolean("update_first", update_first)
+    validation.boolean("affine", affine)
     guesses = validation.mapping("start", start, "{'obs_var': 1.0}")
     return guesses, validation.mapping("bounds", bounds, "{'slope': 'real'}")

@@ -9,14 +9,14 @@ from wolf import validation
 from wolf.fitting.maximum_likelihood import fit
 from wolf.fitting.result import Fit
 from wolf.interfaces import Filter
-from wolf.models import with_noise_memory
+from wolf.models import with_ar1_noise
 from wolf.statespace import LinearModel, StateSpaceModel
 
 LEVELS = {"noise": 1.0, "dynamics": 1.0}
 LASTING = {"memory": 0.9, "share": 0.9}
 
 
-def fit_noise_memory(
+def fit_ar1_noise(
     model: LinearModel | StateSpaceModel,
     ys: ArrayLike,
     *,
@@ -25,7 +25,7 @@ def fit_noise_memory(
     restarts: int = 2,
     seed: int = 0,
 ) -> Fit:
-    """Find how long errors last, outliers aside: a memory for `wolf.models.with_noise_memory`, and what goes with it.
+    """Find how long errors last, outliers aside: a memory for `wolf.models.with_ar1_noise`, and what goes with it.
 
     A level of R or Q that is off looks like errors that last, so all four are found together: `memory` and `share` (of
     the noise that has it), and the factors `noise` on R and `dynamics` on Q. If the data do not speak for a memory, by
@@ -46,19 +46,19 @@ def fit_noise_memory(
     Example:
         >>> import wolf
         >>> level = wolf.models.local_level(level_var=0.01, obs_var=1.0)
-        >>> ys = wolf.simulate.trajectories(wolf.models.with_noise_memory(level, 0.8), 500, key=1).measurements
-        >>> found = wolf.fit_noise_memory(level, ys)
+        >>> ys = wolf.simulate.trajectory(wolf.models.with_ar1_noise(level, 0.8), 500, key=1).measurements
+        >>> found = wolf.fit_ar1_noise(level, ys)
         >>> round(found.parameters["memory"], 1)
         0.8
-        >>> ys = wolf.simulate.trajectories(level, 500, key=1).measurements  # errors that are new each time
-        >>> list(wolf.fit_noise_memory(level, ys).parameters)
+        >>> ys = wolf.simulate.trajectory(level, 500, key=1).measurements  # errors that are new each time
+        >>> list(wolf.fit_ar1_noise(level, ys).parameters)
         ['noise', 'dynamics']
     """
     if not isinstance(model, LinearModel | StateSpaceModel):
-        raise ValueError(f"model must be a LinearModel or a StateSpaceModel; got {validation.told(model)}")
+        raise ValueError(f"model must be a LinearModel or a StateSpaceModel; got {validation.short_repr(model)}")
 
     def lasting(memory: Any, share: Any, noise: Any, dynamics: Any) -> LinearModel | StateSpaceModel:
-        return with_noise_memory(model.scaled(dynamics, noise), memory, share)
+        return with_ar1_noise(model.scaled(dynamics, noise), memory, share)
 
     def new(noise: Any, dynamics: Any) -> LinearModel | StateSpaceModel:
         return model.scaled(dynamics, noise)

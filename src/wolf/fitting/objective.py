@@ -12,14 +12,14 @@ from wolf.execution import validate
 from wolf.fitting import fit_inputs
 from wolf.fitting.affine_in_parameters import AffineArrays
 from wolf.fitting.batched_objective import Batch
-from wolf.fitting.diffuse_prior import VaguePrior, prior_variances
+from wolf.fitting.diffuse_prior import DiffusePrior, prior_variances
 from wolf.fitting.finite_differences import FAILED, around, differences
 from wolf.fitting.gradients import score_and_slope
 from wolf.fitting.initial_values import largest_step
-from wolf.fitting.optimizer import Asked, Told, asking
+from wolf.fitting.optimizer import Told, TwoSidedTest, asking
 from wolf.fitting.result import SHARE, Fit, Start
 from wolf.fitting.transforms import Transform, sigmoid
-from wolf.inference.noise import TwoPart
+from wolf.inference.noise import ContaminatedGaussian
 from wolf.numerics.linalg import SMALL
 from wolf.numerics.precision import precision
 from wolf.numerics.pytree import cast
@@ -34,7 +34,7 @@ LITTLE = 1e-4  # of a log density: it falls by a half where the errors of estima
 LARGEST = 1e140  # of a usual measurement; its square times a thousand steps is still a number
 
 
-class Problem:
+class Objective:
     """The score as a function of free numbers: those of the parameters, then of the share and width of outliers.
 
     Args:
@@ -59,7 +59,7 @@ class Problem:
         two_part: bool,
         update_first: bool,
         affine: bool = False,
-        like: "Problem | None" = None,
+        like: "Objective | None" = None,
     ):
         self.builder, self.transform, self.two_part, self.update_first = builder, transform, two_part, update_first
         self.size = len(transform.names)
@@ -88,7 +88,7 @@ class Problem:
             self._sums(begin if two_part else begin[: self.size], affine) if like is None else like.affine
         )
         self.batch: Batch | None = None
-        self.vague = VaguePrior(first, self.ys)
+        self.vague = DiffusePrior(first, self.ys)
         if self.affine is not None:
             size = len(self.limits)
             widths = prior_variances(self.affine.at(np.zeros(size))[0])
@@ -112,7 +112,7 @@ class Problem:
         try:
             options = (self.ys, self.inputs, self.two_part, self.update_first)
             self.batch = Batch(self.affine, self.all_numbers(np.array(tried)), *options)
-        except native.UNSUITED:
+        except native.UNSUPPORTED:
             self.batch = None
 
     def tries(self, seed: int) -> list[np.ndarray]:
@@ -125,7 +125,7 @@ class Problem:
             tried = [np.concatenate([x, [_logit(SHARE_START), w]]) for x, w in zip(tried, wide, strict=True)]
         return tried
 
-    def questions(self, count: int, seed: int) -> Generator[Asked, Told, Fit]:
+    def questions(self, count: int, seed: int) -> Generator[TwoSidedTest, Told, Fit]:
         """Ask for the score at random starts once each, and then all the way down from the best of them.
 
         Args:
@@ -139,14 +139,14 @@ class Problem:
         starts = [tried[i] for i in np.argsort(losses, kind="stable")[:count]]
         return (yield from self._solve(starts))
 
-    def answer(self, asked: Asked) -> Told:
+    def answer(self, asked: TwoSidedTest) -> Told:
         """Evaluate minus the score of a row at some points, and its derivatives if they are wanted."""
         points, order = asked
         if self.batch is not None:
             return differences(self._losses(around(points, order)), points, order)
         return (*self._slopes(points), None) if order else (self._losses(points), None, None)
 
-    def _solve(self, starts: list[np.ndarray]) -> Generator[Asked, Told, Fit]:
+    def _solve(self, starts: list[np.ndarray]) -> Generator[TwoSidedTest, Told, Fit]:
         """Search from every start, and take the best.
 
         Where arrays were found to be sums they are compared with what the builder makes of the result.
@@ -270,7 +270,7 @@ class Problem:
         return built, model
 
     def _method(self, numbers: np.ndarray) -> Any:
-        rule = TwoPart(*numbers[-2:].tolist()) if self.two_part else self.method.noise
+        rule = ContaminatedGaussian(*numbers[-2:].tolist()) if self.two_part else self.method.noise
         return cast(dataclasses.replace(self.method, noise=rule), "float64")
 
     def _run(self, point: tuple[Any, Any], directions: tuple[Any, Any]) -> tuple[float, np.ndarray]:
@@ -285,7 +285,7 @@ class Problem:
         self.fused = False
         return self._run(point, directions)
 
-    def _errors(self, free: np.ndarray) -> Generator[Asked, Told, dict[str, float]]:
+    def _errors(self, free: np.ndarray) -> Generator[TwoSidedTest, Told, dict[str, float]]:
         """Turn the curvature of the score into standard errors; a number at its limit has none."""
         lows, highs = (np.array([np.nan if x is None else x for x in ends]) for ends in zip(*self.limits, strict=True))
         outside = (free < lows + HESSIAN_STEP) | (free > highs - HESSIAN_STEP)

@@ -26,7 +26,7 @@ LEAST_CURVED = 1e-9  # of curvatures: less is rounding
 GIVEN_UP = "another search ended lower"
 
 Values = Callable[[np.ndarray], np.ndarray]
-Slopes = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+Sensitivities = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 class Minimum(NamedTuple):
@@ -156,12 +156,12 @@ def _lowest(curvature: np.ndarray, slope: np.ndarray, low: np.ndarray, high: np.
     return np.clip(step, low, high)
 
 
-Asked = tuple[np.ndarray, int]  # points (P, K), and how many derivatives are wanted: 0, 1 or 2
+TwoSidedTest = tuple[np.ndarray, int]  # points (P, K), and how many derivatives are wanted: 0, 1 or 2
 Told = tuple[np.ndarray, Any, Any]  # values (P,); slopes (P, K) or None; curvatures (P, K, K) or None, also if wanted
 Limits = list[tuple[float | None, float | None]]
 
 
-def descend(values: Values, slopes: Slopes, starts: list[np.ndarray], limits: Limits) -> list[Minimum]:
+def descend(values: Values, slopes: Sensitivities, starts: list[np.ndarray], limits: Limits) -> list[Minimum]:
     """Go down from every start.
 
     Args:
@@ -180,14 +180,14 @@ def descend(values: Values, slopes: Slopes, starts: list[np.ndarray], limits: Li
         array([1. , 0.5])
     """
 
-    def answer(asked: Asked) -> Told:
+    def answer(asked: TwoSidedTest) -> Told:
         points, order = asked
         return (*slopes(points), None) if order else (values(points), None, None)
 
     return drive(asking(starts, limits), answer)  # type: ignore[no-any-return]
 
 
-def drive(questions: Generator[Asked, Told, Any], answer: Callable[[Asked], Told]) -> Any:
+def drive(questions: Generator[TwoSidedTest, Told, Any], answer: Callable[[TwoSidedTest], Told]) -> Any:
     """Answer what is asked until there is a result.
 
     Args:
@@ -202,7 +202,9 @@ def drive(questions: Generator[Asked, Told, Any], answer: Callable[[Asked], Told
         return end.value
 
 
-def asking(starts: list[np.ndarray], limits: Limits, little: float = 0.0) -> Generator[Asked, Told, list[Minimum]]:
+def asking(
+    starts: list[np.ndarray], limits: Limits, little: float = 0.0
+) -> Generator[TwoSidedTest, Told, list[Minimum]]:
     """Do what `descend` does, and leave it to others to find the values: those of many problems at once, say.
 
     Args:
@@ -240,7 +242,7 @@ def _told(points: np.ndarray, answer: Told) -> list[tuple]:
     return list(zip(points, values, slopes, [None] * len(points) if curvatures is None else curvatures, strict=True))
 
 
-def _retreat(too_far: list[tuple[_Search, np.ndarray]]) -> Generator[Asked, Told, None]:
+def _retreat(too_far: list[tuple[_Search, np.ndarray]]) -> Generator[TwoSidedTest, Told, None]:
     """Take shorter steps, the longest that are good enough; a search without one is at its end."""
     tried = np.array([one.x + SHORTER[:, None] * (aim - one.x) for one, aim in too_far])
     found, _, _ = yield tried.reshape(-1, tried.shape[-1]), 0

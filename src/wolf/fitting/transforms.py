@@ -86,7 +86,7 @@ def _check(name: str, value: Any, bounds: Any) -> None:
         return
     pair = isinstance(bounds, tuple | list) and len(bounds) == 2
     if not pair or not validation.number(f"the bounds of {name}", bounds[0]) < validation.number(name, bounds[1]):
-        words = validation.told(bounds)
+        words = validation.short_repr(bounds)
         raise ValueError(f'the bounds of {name} must be "positive", "real" or a pair (low, high); got {words}')
     if not bounds[0] < value < bounds[1]:
         raise ValueError(f"{name} must start between {bounds[0]} and {bounds[1]}; got {value!r}")

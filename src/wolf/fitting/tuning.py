@@ -42,7 +42,7 @@ REACH = 8.0  # factor around the calibrated value that the first round spans, ei
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class Tuned:
+class TuningResult:
     """The best threshold and what the others came to.
 
     Attributes:
@@ -83,7 +83,7 @@ def tune(
     inputs: ArrayLike | None = None,
     update_first: bool = False,
     **options: Any,
-) -> Tuned:
+) -> TuningResult:
     """Choose one option of a method by how well it predicts.
 
     Args:
@@ -100,16 +100,16 @@ def tune(
     Example:
         >>> import wolf
         >>> model = wolf.models.local_level(level_var=0.1, obs_var=1.0)
-        >>> ys = wolf.simulate.trajectories(model, 500, key=1, outliers=wolf.simulate.StudentT(2.01)).measurements
+        >>> ys = wolf.simulate.trajectory(model, 500, key=1, outliers=wolf.simulate.StudentT(2.01)).measurements
         >>> tuned = wolf.tune(model, ys, "WoLF-MD")
         >>> 1.0 < tuned.value < 8.0
         True
     """
     if not isinstance(method, str):
-        raise ValueError(f"method must be a name, such as 'WoLF-TMD'; got {validation.told(method)}")
+        raise ValueError(f"method must be a name, such as 'WoLF-TMD'; got {validation.short_repr(method)}")
     if name is not None and not isinstance(name, str):
-        raise ValueError(f"name must be that of an option, such as 'c'; got {validation.told(name)}")
-    validation.flag("update_first", update_first)
+        raise ValueError(f"name must be that of an option, such as 'c'; got {validation.short_repr(name)}")
+    validation.boolean("update_first", update_first)
     validate.check_model(model)
     first = validate.resolve_method(registry.make(method, **options), model)
     array = validation.measurements(ys, model.obs_dim)
@@ -142,7 +142,9 @@ def tune(
     values, found = values[order], found[order]
     best = int(np.nanargmax(np.where(np.isfinite(found), found, -np.inf)))
     value = float(values[best])
-    return Tuned(registry.make(method, **options, **{name: value}), name, value, float(found[best]), values, found)
+    return TuningResult(
+        registry.make(method, **options, **{name: value}), name, value, float(found[best]), values, found
+    )
 
 
 @bounded

@@ -14,8 +14,8 @@ import numpy as np
 from jax import Array
 
 from wolf import validation
-from wolf.beliefs import Affine, Belief, RootGaussian
-from wolf.interfaces import Moments, Needs
+from wolf.beliefs import Affine, Belief, SqrtGaussian
+from wolf.interfaces import Linearization, Requirements
 from wolf.numerics import linalg
 from wolf.numerics.linalg import matmul, matvec, transpose
 from wolf.numerics.pytree import pytree, static
@@ -26,13 +26,13 @@ MOST_STATES = 16  # for which `Automatic` takes points: there are twice as many 
 
 
 @pytree
-class Linear(Moments):
+class Linear(Linearization):
     """Read the matrix of a linear model: the Kalman filter."""
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         """A model of matrices."""
-        return Needs(linear=True, one_series=False)
+        return Requirements(linear=True, one_series=False)
 
     def __call__(self, fn: Any, belief: Belief, at: Array | None = None) -> Affine:
         """See fn as what it is."""
@@ -40,7 +40,7 @@ class Linear(Moments):
 
 
 @pytree
-class Linearised(Moments):
+class Taylor(Linearization):
     """Take a tangent by automatic differentiation: the extended Kalman filter (exact on linear models)."""
 
     def __call__(self, fn: LinearMap | Bound, belief: Belief, at: Array | None = None) -> Affine:
@@ -60,7 +60,7 @@ class Linearised(Moments):
 
 
 @pytree
-class Unscented(Moments):
+class Unscented(Linearization):
     """Regress over 2 D + 1 points: the unscented Kalman filter (Julier & Uhlmann 1997; Wan & van der Merwe 2000).
 
     Args:
@@ -100,7 +100,7 @@ class Unscented(Moments):
 
 
 @pytree
-class Automatic(Moments):
+class Automatic(Linearization):
     """Regress over the points of `Unscented`, and take a tangent where fn has no value at one of them.
 
     A logarithm or a root has none where a point lies beyond zero, and a tangent needs the mean alone. Of more than 16
@@ -110,11 +110,11 @@ class Automatic(Moments):
     def __call__(self, fn: LinearMap | Bound, belief: Belief, at: Array | None = None) -> Affine:
         """See fn through its values at the points, or as its tangent."""
         if isinstance(fn, LinearMap) or belief.mean.shape[0] > MOST_STATES:
-            return Linearised()(fn, belief, at)
+            return Taylor()(fn, belief, at)
         seen: Any = Unscented()(fn, belief, at)
 
         def tangent() -> Affine:
-            return Linearised()(fn, belief, at)._replace(root=jnp.zeros_like(seen.root))
+            return Taylor()(fn, belief, at)._replace(root=jnp.zeros_like(seen.root))
 
         has_value = jnp.isfinite(seen.mean).all(0) & jnp.isfinite(seen.jac).all((0, 1))
         if has_value.ndim == 0:  # one series: tangents are taken where they are needed
@@ -123,7 +123,7 @@ class Automatic(Moments):
 
 
 @pytree
-class Cubature(Moments):
+class Cubature(Linearization):
     """Regress over 2 D points of equal weight: the cubature Kalman filter (Arasaratnam & Haykin 2009)."""
 
     def __call__(self, fn: LinearMap | Bound, belief: Belief, at: Array | None = None) -> Affine:
@@ -135,7 +135,7 @@ class Cubature(Moments):
 
 
 @pytree
-class GaussHermite(Moments):
+class GaussHermite(Linearization):
     """Regress over a grid of orderᴰ points: exact for polynomials up to degree 2 order - 1 (Ito & Xiong 2000).
 
     Args:
@@ -185,7 +185,7 @@ def _regress(
     if isinstance(fn, LinearMap):
         return Affine(fn(belief.mean), fn.matrix)
     centre = belief.mean if at is None else at
-    root = belief.root if isinstance(belief, RootGaussian) else linalg.psd_root(belief.cov)
+    root = belief.root if isinstance(belief, SqrtGaussian) else linalg.psd_root(belief.cov)
     trailing = (1,) * (centre.ndim - 1)
     offsets = jnp.asarray(points, centre.dtype).reshape(points.shape + trailing)
     share = jnp.asarray(weights, centre.dtype).reshape((1, *weights.shape, *trailing))

@@ -1,8 +1,8 @@
 """The methods by name: one table. A method is a value, `wolf.methods.make(name, **options)`.
 
 The paper's names first, then its rivals, then ensembles. Every name works without options; `c=None` is calibrated.
-Options of a weighted method: `form`, `iterations`, `moments`, and those of its weight; of a rival: those of its noise
-rule. Ensembles and particles draw random numbers and need a `key`; the options of ensembles are `num_members`,
+Options of a weighted method: `form`, `iterations`, `linearization`, and those of its weight; of a rival: those of its
+noise rule. Ensembles and particles draw random numbers and need a `key`; the options of ensembles are `num_members`,
 `inflation` (a factor or a rule), `localisation`, `weight` and `scope`.
 """
 
@@ -19,17 +19,17 @@ from wolf import validation
 from wolf.inference import ensembles, noise, weights
 from wolf.inference.filters import (
     IMM,
+    CovarianceReset,
     EnsembleFilter,
-    Forgetful,
     GaussianFilter,
     GradientFilter,
     LowRankFilter,
     ParticleFilter,
     RaoBlackwellFilter,
 )
-from wolf.inference.linearization import Automatic, Cubature, GaussHermite, Linear, Linearised, Unscented
-from wolf.inference.noise.divergence_recovery import Recovering
-from wolf.interfaces import Filter, Form, Moments, NoiseRule, WeightFunction
+from wolf.inference.linearization import Automatic, Cubature, GaussHermite, Linear, Taylor, Unscented
+from wolf.inference.noise.divergence_recovery import JumpRecovery
+from wolf.interfaces import Filter, Form, Linearization, NoiseModel, WeightFunction
 from wolf.statespace import Model, ParameterModel, families
 
 ITERATIONS = 5  # of an iterated EKF; it converges quadratically, so more rarely changes a digit
@@ -38,43 +38,51 @@ PLAIN_NOISE = noise.Weighted(PLAIN)
 
 
 def KF(
-    *, moments: Moments = Linear(), noise: NoiseRule = PLAIN_NOISE, form: Form = "auto", iterations: int = 1
+    *,
+    linearization: Linearization = Linear(),
+    noise: NoiseModel = PLAIN_NOISE,
+    form: Form = "auto",
+    iterations: int = 1,
 ) -> GaussianFilter:
     """Make the Kalman filter, for linear models.
 
     The options are those of `GaussianFilter`.
     """
-    return GaussianFilter(moments, noise, form, iterations)
+    return GaussianFilter(linearization, noise, form, iterations)
 
 
 def EKF(
-    *, moments: Moments = Linearised(), noise: NoiseRule = PLAIN_NOISE, form: Form = "auto", iterations: int = 1
+    *,
+    linearization: Linearization = Taylor(),
+    noise: NoiseModel = PLAIN_NOISE,
+    form: Form = "auto",
+    iterations: int = 1,
 ) -> GaussianFilter:
     """Make the extended Kalman filter.
 
     The options are those of `GaussianFilter`.
     """
-    return GaussianFilter(moments, noise, form, iterations)
+    return GaussianFilter(linearization, noise, form, iterations)
 
 
 def IEKF(
     iterations: int = ITERATIONS,
     *,
-    moments: Moments = Linearised(),
-    noise: NoiseRule = PLAIN_NOISE,
+    linearization: Linearization = Taylor(),
+    noise: NoiseModel = PLAIN_NOISE,
     form: Form = "auto",
 ) -> GaussianFilter:
     """Make the iterated extended Kalman filter.
 
     The options are those of `GaussianFilter`.
     """
-    return GaussianFilter(moments, noise, form, iterations)
+    return GaussianFilter(linearization, noise, form, iterations)
 
 
 def WoLF(
     weight: WeightFunction | None = None,
     *,
-    moments: Moments = Linearised(),
+    linearization: Linearization = Taylor(),
     form: Form = "auto",
     iterations: int = 1,
 ) -> GaussianFilter:
@@ -83,7 +91,7 @@ def WoLF(
     Args:
         weight: from `wolf.weights`, or any `weight(residual, obs_cov, innovation_cov)`; `MahalanobisIMQ(metric="S")`,
             calibrated, by default.
-        moments: of `GaussianFilter`.
+        linearization: of `GaussianFilter`.
         form: of `GaussianFilter`.
         iterations: of `GaussianFilter`.
 
@@ -94,7 +102,7 @@ def WoLF(
     if weight is None:
         weight = weights.MahalanobisIMQ(metric="S")
     validation.weight(weight)
-    return GaussianFilter(moments, noise.Weighted(weight), form, iterations)
+    return GaussianFilter(linearization, noise.Weighted(weight), form, iterations)
 
 
 def Learned(
@@ -103,7 +111,7 @@ def Learned(
     sensors: Sequence[int] | np.ndarray | Literal["each"] | None = None,
     strength: float = 10.0,
     *,
-    moments: Moments = Linearised(),
+    linearization: Linearization = Taylor(),
     form: Form = "auto",
     iterations: int = 1,
 ) -> GaussianFilter:
@@ -115,7 +123,7 @@ def Learned(
         sensors: for each coordinate of a measurement the number of its sensor, as (0, 0, 1), or "each" for one of its
             own; each sensor then has noise of its own, and a jump needs a majority. Default: one for all.
         strength: how many measurements the given R is worth.
-        moments: of `GaussianFilter`.
+        linearization: of `GaussianFilter`.
         form: of `GaussianFilter`.
         iterations: of `GaussianFilter`.
 
@@ -123,8 +131,8 @@ def Learned(
         >>> Learned(patience=8).noise.patience
         8.0
     """
-    rule = _by_sensor(noise.LearnedScales(r_uncertainty, strength), sensors)
-    return GaussianFilter(moments, Recovering(rule, _patience(patience)), form, iterations)
+    rule = _by_sensor(noise.AdaptiveScaleMixture(r_uncertainty, strength), sensors)
+    return GaussianFilter(linearization, JumpRecovery(rule, _patience(patience)), form, iterations)
 
 
 def Adaptive(
@@ -132,9 +140,9 @@ def Adaptive(
     patience: int = 5,
     sensors: Sequence[int] | np.ndarray | Literal["each"] | None = None,
     r_uncertainty: float | None = 1.6,
-    noise_may_last: bool = True,
+    estimate_autocorrelation: bool = True,
     *,
-    moments: Moments = Automatic(),
+    linearization: Linearization = Automatic(),
     form: Form = "auto",
     iterations: int = 1,
 ) -> GaussianFilter:
@@ -148,9 +156,9 @@ def Adaptive(
             of outliers. It grows with what is learned of them, and is one more until that is known.
         sensors: as in `Learned`; each sensor then has noise of its own, and all share r and q.
         r_uncertainty: standard deviation of ln r, the same for R; 0 says that R is right.
-        noise_may_last: whether to find out that errors last, as those of a smoothed or biased sensor do, up to 16
-            states and for one sensor, or several as one. Without it a step takes a sixth less.
-        moments: of `GaussianFilter`; by itself sigma points for functions of up to 16 states.
+        estimate_autocorrelation: whether to estimate the AR(1) coefficient of the measurement noise, for models of up
+            to 16 states and one sensor (or several as one). Without it a step takes a sixth less time.
+        linearization: of `GaussianFilter`; by itself sigma points for functions of up to 16 states.
         form: of `GaussianFilter`.
         iterations: of `GaussianFilter`.
 
@@ -158,8 +166,11 @@ def Adaptive(
         >>> Adaptive(q_uncertainty=0).noise.rule.q_uncertainty is None
         True
     """
-    rule = _by_sensor(noise.LearnedLevels(r_uncertainty, q_uncertainty, noise_may_last=noise_may_last), sensors)
-    return GaussianFilter(moments, Recovering(rule, _patience(patience), grows=True), form, iterations)
+    rule = _by_sensor(
+        noise.AdaptiveNoiseScales(r_uncertainty, q_uncertainty, estimate_autocorrelation=estimate_autocorrelation),
+        sensors,
+    )
+    return GaussianFilter(linearization, JumpRecovery(rule, _patience(patience), grows=True), form, iterations)
 
 
 def _patience(value: Any) -> Any:
@@ -168,16 +179,16 @@ def _patience(value: Any) -> Any:
         return value
     found = validation.one_number(value)
     if found is None:
-        raise ValueError(f"patience must be one number of at least 2; got {validation.told(value)}")
+        raise ValueError(f"patience must be one number of at least 2; got {validation.short_repr(value)}")
     return found
 
 
-def _by_sensor(rule: NoiseRule, sensors: Any) -> NoiseRule:
+def _by_sensor(rule: NoiseModel, sensors: Any) -> NoiseModel:
     """Give each sensor noise of its own, where sensors are named."""
     if sensors is None:
         return rule
     named = None if isinstance(sensors, str) and sensors == "each" else validation.groups("sensors", sensors)
-    return noise.SensorBySensor(rule, named)
+    return noise.PerSensorNoise(rule, named)
 
 
 def LowRank(weight: WeightFunction | None = None, rank: int = 10) -> LowRankFilter:
@@ -205,7 +216,9 @@ def default(model: Model) -> GaussianFilter:
     their own noise, since in the S metric gross counts look good while little is known of the parameters.
     """
     if not isinstance(model, Model):
-        raise ValueError(f"model must be a wolf.LinearModel or wolf.StateSpaceModel; got {validation.told(model)}")
+        raise ValueError(
+            f"model must be a wolf.LinearModel or wolf.StateSpaceModel; got {validation.short_repr(model)}"
+        )
     if not isinstance(model, ParameterModel):
         return Adaptive()
     gaussian = isinstance(model.family, families.Normal)
@@ -214,7 +227,7 @@ def default(model: Model) -> GaussianFilter:
 
 def _weighted(family: Callable, **fixed: Any) -> Callable[..., GaussianFilter]:
     """Make a constructor that shares its options between a weight family and the filter."""
-    filter_options = {"moments", "form", "iterations"}
+    filter_options = {"linearization", "form", "iterations"}
 
     def build(**options: Any) -> GaussianFilter:
         mine = {name: options.pop(name) for name in filter_options & options.keys()}
@@ -223,12 +236,12 @@ def _weighted(family: Callable, **fixed: Any) -> Callable[..., GaussianFilter]:
     return build
 
 
-def _ruled(rule: Callable, moments: Any = None) -> Callable[..., GaussianFilter]:
+def _ruled(rule: Callable, linearization: Any = None) -> Callable[..., GaussianFilter]:
     """Make a constructor that shares its options between a noise rule and the filter; `iterations` are the rule's."""
 
     def build(**options: Any) -> GaussianFilter:
-        mine = {name: options.pop(name) for name in {"moments", "form"} & options.keys()}
-        mine.setdefault("moments", moments or Linearised())
+        mine = {name: options.pop(name) for name in {"linearization", "form"} & options.keys()}
+        mine.setdefault("linearization", linearization or Taylor())
         return GaussianFilter(noise=rule(**options), **mine)
 
     return build
@@ -237,7 +250,7 @@ def _ruled(rule: Callable, moments: Any = None) -> Callable[..., GaussianFilter]
 def _ting(propagate: bool = False, **options: Any) -> Any:
     """Make the filter of Ting et al. (2007); `propagate=True` carries the covariance on, as a Kalman filter does."""
     inner = _ruled(noise.GammaWeight, Linear())(**options)
-    return inner if propagate else Forgetful(inner)
+    return inner if propagate else CovarianceReset(inner)
 
 
 def _student_mixture(dof: float = 4.0, **options: Any) -> GaussianFilter:
@@ -248,7 +261,7 @@ def _particles(build: Callable) -> Callable:
     """Make a constructor of particle filters that takes `beta` for short."""
 
     def make(beta: Any = None, **options: Any) -> Any:
-        return build(**(options if beta is None else options | {"law": noise.BetaLaw(beta)}))
+        return build(**(options if beta is None else options | {"law": noise.BetaLikelihood(beta)}))
 
     return make
 
@@ -304,12 +317,12 @@ TABLE: dict[str, Callable[..., Any]] = {
     "WoLF-StudentT": _weighted(weights.StudentWeight),
     "WoLF-PerCoordinate": _per_coordinate,
     "WoLF-IEKF": _with(WoLF, iterations=ITERATIONS),
-    "UKF": _with(EKF, moments=Unscented()),
-    "CKF": _with(EKF, moments=Cubature()),
-    "GHKF": _with(EKF, moments=GaussHermite()),
-    "WoLF-UKF": _with(WoLF, moments=Unscented()),
-    "WoLF-CKF": _with(WoLF, moments=Cubature()),
-    "WoLF-GHKF": _with(WoLF, moments=GaussHermite()),
+    "UKF": _with(EKF, linearization=Unscented()),
+    "CKF": _with(EKF, linearization=Cubature()),
+    "GHKF": _with(EKF, linearization=GaussHermite()),
+    "WoLF-UKF": _with(WoLF, linearization=Unscented()),
+    "WoLF-CKF": _with(WoLF, linearization=Cubature()),
+    "WoLF-GHKF": _with(WoLF, linearization=GaussHermite()),
     "KF-B": _ruled(noise.BetaBernoulli, Linear()),
     "KF-IW": _ruled(noise.InverseWishart, Linear()),
     "EKF-B": _ruled(noise.BetaBernoulli),
@@ -327,7 +340,7 @@ TABLE: dict[str, Callable[..., Any]] = {
     "Adaptive": Adaptive,
     "IMM": IMM,
     "OGD": GradientFilter,
-    "PF": _with(ParticleFilter, law=noise.GaussianLaw()),
+    "PF": _with(ParticleFilter, law=noise.GaussianLikelihood()),
     "Beta-PF": _particles(ParticleFilter),
     "Beta-RBPF": _particles(RaoBlackwellFilter),
     # The paper's ensembles as printed: their gain comes from unweighted predictions.
@@ -382,11 +395,11 @@ def name_of(method: Any) -> str | None:
     return next((name for name in ("Adaptive", "Learned", *TABLE) if _text(name) == text), None)  # mostly the default
 
 
-def written(method: Any) -> str | None:
+def constructor_call(method: Any) -> str | None:
     """Write a method that learns the noise as it is made, with its options; None for any other.
 
     Example:
-        >>> written(Adaptive(patience=8)), written(Learned(sensors="each")), written(WoLF())
+        >>> written(Adaptive(patience=8)), written(Learned(sensors="each")), constructor_call(WoLF())
         ('Adaptive(patience=8)', "Learned(sensors='each')", None)
     """
     build = _learning(method)[1]
@@ -403,11 +416,11 @@ def written(method: Any) -> str | None:
 
 def _learning(method: Any) -> tuple[Any, Any]:
     """Find the rule of a method that learns the noise, inside of those around it, and who makes such methods."""
-    if not isinstance(method, GaussianFilter) or not isinstance(method.noise, Recovering):
+    if not isinstance(method, GaussianFilter) or not isinstance(method.noise, JumpRecovery):
         return None, None
     rule = method.noise.rule
-    rule = rule.rule if isinstance(rule, noise.SensorBySensor) else rule
-    makers: dict[Any, Any] = {noise.LearnedLevels: Adaptive, noise.LearnedScales: Learned}
+    rule = rule.rule if isinstance(rule, noise.PerSensorNoise) else rule
+    makers: dict[Any, Any] = {noise.AdaptiveNoiseScales: Adaptive, noise.AdaptiveScaleMixture: Learned}
     return rule, makers.get(type(rule))
 
 
@@ -433,7 +446,7 @@ def make(name: str, **options: Any) -> Filter:
         MahalanobisThreshold(c=9.5, metric='R')
     """
     if not isinstance(name, str):
-        raise ValueError(f"the name of a method must be text, such as 'WoLF'; got {validation.told(name)}")
+        raise ValueError(f"the name of a method must be text, such as 'WoLF'; got {validation.short_repr(name)}")
     if name not in TABLE:
         plain = {known.lower(): known for known in TABLE}
         close = get_close_matches(str(name).lower(), plain, n=1, cutoff=0.5)

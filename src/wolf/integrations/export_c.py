@@ -13,10 +13,10 @@ import numpy as np
 
 from wolf import native, validation
 from wolf.api import filter
-from wolf.execution import backend, validate
-from wolf.interfaces import Dtype, Filter, Info
+from wolf.execution import backend_selection, validate
+from wolf.interfaces import Dtype, Filter, StepInfo
 from wolf.native.codegen.c_source import CSource
-from wolf.native.frontend.signature import take_apart
+from wolf.native.frontend.signature import flatten_model
 from wolf.native.frontend.trace import trace
 from wolf.runtime import checkpoints
 from wolf.statespace import LinearModel, Model, time_axes
@@ -35,14 +35,14 @@ class Reported:
 
     fields: tuple[str, ...]
 
-    def __call__(self, state: Any, info: Info) -> dict[str, Any]:
+    def __call__(self, state: Any, info: StepInfo) -> dict[str, Any]:
         """Pick them; what the method does not tell is left out."""
         told = {name: getattr(info, name) for name in self.fields}
         return {name: value for name, value in told.items() if value is not None}
 
 
 @dataclasses.dataclass(frozen=True)
-class Exported:
+class ExportedC:
     """What was written.
 
     Attributes:
@@ -80,7 +80,7 @@ def export_c(
     dtype: Dtype = "float32",
     report: tuple[str, ...] = ("weight", "outlier"),
     update_first: bool = False,
-) -> Exported:
+) -> ExportedC:
     """Write a filter as C99: a file and its header, with the model's numbers in them.
 
     `init`, `step` and a struct for the state; no allocation, no loops, bounded time. Compiled with
@@ -107,20 +107,20 @@ def export_c(
     target = Path(path)
     name = _identifier(target)
     chosen = validate.resolve_method(method, model)
-    suited = validate.suit(model, chosen, 0)
+    suited = validate.adapt_model(model, chosen, 0)
     validate.check_options(dtype, "all", update_first)
     for field in report:
         validation.choice("report", field, REPORTED)
     if time_axes(model):
         raise ValueError(f"export_c takes models that are fixed in time; {', '.join(time_axes(model))} vary")
-    reason = backend.why_not("native", model, chosen, None)
+    reason = backend_selection.unsupported_reason("native", model, chosen, None)
     if reason is not None:
         raise ValueError(f"this filter cannot be written as C: {reason}")
     inputs = model.B.shape[-1] if isinstance(model, LinearModel) and model.takes_inputs else None
     try:
-        given = take_apart([suited], chosen, dtype, update_first, inputs, Reported(tuple(report)))
+        given = flatten_model([suited], chosen, dtype, update_first, inputs, Reported(tuple(report)))
         step = trace(given.kind, given.parameters()[0])
-    except native.UNSUITED as error:
+    except native.UNSUPPORTED as error:
         raise ValueError(f"this filter cannot be written as C: {error}") from error
     source = CSource(step, name, dtype, inputs, validate.package_version())
     data = _recorded(model, chosen, dtype, update_first, inputs)
@@ -128,7 +128,7 @@ def export_c(
         with checkpoints.atomic(file) as out:
             out.write(text.encode())
     code, stack = _measure(target)
-    return Exported(
+    return ExportedC(
         target, target.with_suffix(".h"), step.operations, source.state_bytes, source.library(), code, stack
     )
 

@@ -1,6 +1,6 @@
 """The model zoo: functions that return a model. Noise variances are yours to say; priors have stated defaults."""
 
-from wolf.models.ar1_noise import with_noise_memory as with_noise_memory
+from wolf.models.ar1_noise import with_ar1_noise as with_ar1_noise
 from wolf.models.attitude import attitude as attitude
 from wolf.models.attitude import quaternions as quaternions
 from wolf.models.chaotic import kuramoto_sivashinsky as kuramoto_sivashinsky

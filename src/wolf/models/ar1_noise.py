@@ -20,7 +20,7 @@ from wolf.statespace import LinearModel, StateSpaceModel
 from wolf.statespace.bound_functions import call, num_arguments
 
 
-def with_noise_memory(
+def with_ar1_noise(
     model: LinearModel | StateSpaceModel, memory: float, share: float = 0.9
 ) -> LinearModel | StateSpaceModel:
     """Give the measurement noise of a model a memory; R stays its whole covariance.
@@ -36,11 +36,11 @@ def with_noise_memory(
 
     Example:
         >>> from wolf.models import constant_velocity
-        >>> with_noise_memory(constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0), memory=0.9)
+        >>> with_ar1_noise(constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0), memory=0.9)
         LinearModel(6 states, 2 measured)
     """
     if not isinstance(model, LinearModel | StateSpaceModel):
-        raise ValueError(f"model must be a LinearModel or a StateSpaceModel; got {validation.told(model)}")
+        raise ValueError(f"model must be a LinearModel or a StateSpaceModel; got {validation.short_repr(model)}")
     for name, value in (("memory", memory), ("share", share)):
         number = validation.positive_number(name, value)
         if number >= 1.0:

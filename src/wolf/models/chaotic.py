@@ -80,7 +80,7 @@ def lorenz96(
         prior: belief about the state at time 0; without one N(F, 0.001 I) with 0.01 more in the first state.
     """
     validation.positive_number("dt", dt)
-    validation.whole("dim", dim, least=4)
+    validation.integer("dim", dim, least=4)
     validation.number("forcing", forcing)
     validation.choice("noise", noise, NOISES)
     validation.variances(noise_std=noise_std)
@@ -118,7 +118,7 @@ def kuramoto_sivashinsky(
     for name, value in (("dt", dt), ("length", length)):
         validation.positive_number(name, value)
     validation.count("steps", steps)
-    if validation.whole("dim", dim, least=8) % 2:
+    if validation.integer("dim", dim, least=8) % 2:
         raise ValueError(f"dim must be an even whole number of at least 8; got {dim!r}")
     step = ExponentialStep(steps=int(steps), **_etdrk4(dim, length, dt))
     if prior is None:
@@ -154,7 +154,7 @@ def linear_advection(
     validation.count("dim", dim)
     validation.count("num_observed", num_observed)
     validation.count("waves", waves)
-    validation.whole("shift", shift, least=-validation.LARGEST_COUNT)
+    validation.integer("shift", shift, least=-validation.LARGEST_COUNT)
     validation.number("damping", damping)
     if num_observed > dim:
         raise ValueError(f"num_observed must be at most {dim}, the grid points; got {num_observed!r}")

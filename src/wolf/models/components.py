@@ -172,7 +172,7 @@ def seasonal(period: float, var: float | None = None, harmonics: int | None = No
             raise ValueError(f"a full pattern has a whole number of steps; got {period!r}. Say how many harmonics")
         return _full_pattern(int(period), known)
     most = int(period // 2)
-    if not 1 <= validation.whole("harmonics", harmonics) <= most:
+    if not 1 <= validation.integer("harmonics", harmonics) <= most:
         raise ValueError(f"harmonics must be between 1 and {most} for a period of {period}; got {harmonics!r}")
     return _waves(period, harmonics, known)
 
@@ -224,7 +224,9 @@ def arma(ar_coefficients: Any, ma_coefficients: Any, var: float) -> Part:
     phi, theta = (np.atleast_1d(validation.number_array("coefficients", c)) for c in (ar_coefficients, ma_coefficients))
     for coefficients in (phi, theta):
         if coefficients.ndim != 1 or not np.all(np.isfinite(coefficients)):
-            raise ValueError(f"coefficients must be finite and of shape (p,); got {validation.told(coefficients)}")
+            raise ValueError(
+                f"coefficients must be finite and of shape (p,); got {validation.short_repr(coefficients)}"
+            )
     size = max(len(phi), len(theta) + 1, 1)
     dynamics = np.eye(size, k=1)
     dynamics[: len(phi), 0] = phi
@@ -254,7 +256,7 @@ def regression(design: Any, var: Any = 0.0) -> Part:
     size = rows.shape[1]
     steps = validation.number_array("var", var)
     if steps.shape not in ((), (size,)) or not np.all(np.isfinite(steps) & (steps >= 0)):
-        raise ValueError(f"var must be a variance of at least 0, or {size} of them; got {validation.told(var)}")
+        raise ValueError(f"var must be a variance of at least 0, or {size} of them; got {validation.short_repr(var)}")
     steps = np.broadcast_to(steps, size)
     known = _known(**{f"coefficient_{k + 1}_var": float(each) for k, each in enumerate(steps)})
     noise = {name: discretization.growing(np.diag(row)) for name, row in zip(known, np.eye(size), strict=True)}

@@ -37,11 +37,13 @@ def discretise(drift: Any, diffusion: Any, dt: Any) -> tuple[np.ndarray, np.ndar
     size = len(a) if a.ndim else 0
     for name, matrix in (("drift", a), ("diffusion", noise)):
         if matrix.shape != (size, size) or not size or not np.all(np.isfinite(matrix)):
-            raise ValueError(f"{name} must be finite, and (D, D) like the other of them; got {validation.told(matrix)}")
+            raise ValueError(
+                f"{name} must be finite, and (D, D) like the other of them; got {validation.short_repr(matrix)}"
+            )
     validation.covariance("diffusion", noise, size)
     steps = validation.finite("dt", dt)
     if np.any(steps < 0):
-        raise ValueError(f"dt must not be negative; got {validation.told(dt)}")
+        raise ValueError(f"dt must not be negative; got {validation.short_repr(dt)}")
     steps = steps[..., None, None]
     block = np.concatenate(
         [np.concatenate([-a, noise], axis=1), np.concatenate([np.zeros_like(a), a.T], axis=1)], axis=0
@@ -192,7 +194,9 @@ def merge_sensors(*readings: tuple[Any, Any]) -> tuple[np.ndarray, np.ndarray]:
     """
     for pair in readings:
         if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise ValueError(f"readings must be pairs of times and values, one a sensor; got {validation.told(pair)}")
+            raise ValueError(
+                f"readings must be pairs of times and values, one a sensor; got {validation.short_repr(pair)}"
+            )
     if not readings:
         raise ValueError("readings must hold at least one pair of times and values; got none")
     stamps = [np.asarray(times) if len(read_times(times).shape) == 1 else np.zeros(0) for times, _ in readings]

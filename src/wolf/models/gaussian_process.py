@@ -46,7 +46,7 @@ def matern(
         LinearModel(2 states, 1 measured, F, Q vary in time)
     """
     if smoothness not in SMOOTHNESS:
-        raise ValueError(f"smoothness must be one of 0.5, 1.5 and 2.5; got {validation.told(smoothness)}")
+        raise ValueError(f"smoothness must be one of 0.5, 1.5 and 2.5; got {validation.short_repr(smoothness)}")
     for name, value in (("length", length), ("signal_var", signal_var), ("obs_var", obs_var)):
         validation.positive_number(name, value)
     motion = partial(_move, float(smoothness), float(length), float(signal_var))

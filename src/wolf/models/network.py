@@ -142,7 +142,7 @@ def mlp(
         ParameterModel(201 parameters, Normal)
     """
     if not isinstance(hidden, tuple | list | np.ndarray):
-        raise ValueError(f"hidden must be the sizes of layers, as (20,); got {validation.told(hidden)}")
+        raise ValueError(f"hidden must be the sizes of layers, as (20,); got {validation.short_repr(hidden)}")
     for name, value in (("features", features), ("outputs", outputs), *(("hidden", size) for size in hidden)):
         validation.count(name, value)
     validation.choice("learn", learn, ("all", "last"))
@@ -266,7 +266,7 @@ def _activation(given: str | Callable) -> Callable:
         return given
     if not isinstance(given, str) or given not in ACTIVATIONS:
         raise ValueError(
-            f"activation must be a function or one of {', '.join(ACTIVATIONS)}; got {validation.told(given)}"
+            f"activation must be a function or one of {', '.join(ACTIVATIONS)}; got {validation.short_repr(given)}"
         )
     return ACTIVATIONS[given]
 

@@ -48,7 +48,9 @@ def make(
         LinearModel(8 states, 1 measured)
     """
     if not isinstance(name, str | PathLike):
-        raise ValueError(f"name must be that of a model, such as 'local-level', or a file; got {validation.told(name)}")
+        raise ValueError(
+            f"name must be that of a model, such as 'local-level', or a file; got {validation.short_repr(name)}"
+        )
     found = parse(str(name))
     check_parameters(found, variances)
     validation.variances(**variances)

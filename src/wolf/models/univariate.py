@@ -31,7 +31,7 @@ def structural(*parts: Part, obs_var: float, times: Any = None, start: float | N
     validation.variances(obs_var=obs_var)
     for part in parts:
         if not isinstance(part, Part):
-            raise ValueError(f"parts must come from wolf.models, as level(0.1); got {validation.told(part)}")
+            raise ValueError(f"parts must come from wolf.models, as level(0.1); got {validation.short_repr(part)}")
     if not parts:
         raise ValueError("structural needs at least one part, such as wolf.models.level(0.1)")
     return add_up("the sum", parts, obs_var).model(gaps=None if times is None else time_steps(times, start))

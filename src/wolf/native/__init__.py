@@ -7,12 +7,12 @@ from wolf.native.execute.batch_run import run_many as run_many
 from wolf.native.execute.batch_run import run_one as run_one
 from wolf.native.execute.batch_run import walk_back as walk_back
 from wolf.native.execute.batch_run import weigh_again as weigh_again
-from wolf.native.execute.executable import Prepared as Prepared
-from wolf.native.execute.executable import UnsuitedError as UnsuitedError
+from wolf.native.execute.executable import NativeProgram as NativeProgram
+from wolf.native.execute.executable import UnsupportedModelError as UnsupportedModelError
 from wolf.native.execute.executable import run_rows as run_rows
-from wolf.native.execute.single_step import Single as Single
-from wolf.native.frontend.node_arrays import RefusedError as RefusedError
-from wolf.native.frontend.signature import Again as Again
-from wolf.native.frontend.signature import Back as Back
+from wolf.native.execute.single_step import SingleStep as SingleStep
+from wolf.native.frontend.node_arrays import UnsupportedOperationError as UnsupportedOperationError
+from wolf.native.frontend.signature import LooSpec as LooSpec
+from wolf.native.frontend.signature import SmootherSpec as SmootherSpec
 
-UNSUITED = (UnsuitedError, RefusedError)  # what says that a run is not for native code
+UNSUPPORTED = (UnsupportedModelError, UnsupportedOperationError)  # what says that a run is not for native code

@@ -13,10 +13,10 @@ from wolf.runtime import compilation_cache, fork_guard
 def precision(dtype: str) -> Any:
     """Compute in float64 inside this context, on this thread only, without touching the user's settings."""
     fork_guard.check()  # every run comes by here
-    return _Float64() if dtype == "float64" else compilation_cache.Remembered()
+    return _Float64() if dtype == "float64" else compilation_cache.CachedCompilation()
 
 
-class _Float64(compilation_cache.Remembered):
+class _Float64(compilation_cache.CachedCompilation):
     """The context: double precision, and programs that were compiled before."""
 
     __slots__ = ("_double",)

@@ -101,7 +101,7 @@ def to_dict(obj: Any) -> Any:
     Example:
         >>> from wolf.inference.weights import IMQ
         >>> to_dict(IMQ(c=4.0))
-        {'class': 'wolf.weights.IMQ', 'c': 4.0}
+        {'class': 'wolf.inference.weights.functions.IMQ', 'c': 4.0}
     """
     if dataclasses.is_dataclass(obj) and not isinstance(obj, type):
         described = {f.name: to_dict(getattr(obj, f.name)) for f in dataclasses.fields(obj)}

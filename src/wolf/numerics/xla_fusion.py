@@ -18,7 +18,7 @@ from wolf.numerics import jax_compat
 LARGEST = 4096  # entries of an intermediate array in the loop; more deserve kernels of their own
 LONGEST_DOT = 6  # side of a dot's operands; XLA hands larger ones to a library, which the kernel cannot call
 
-# What the kernel emitter was seen to compile (tests/test_fusion.py runs those that a model is likely to use).
+# What the kernel emitter was seen to compile (tests/unit/numerics/test_xla_fusion.py runs the likely ones).
 EMITTED = frozenset(
     """
     abs acos acosh add add_any and argmax argmin asin asinh atan atan2 atanh bessel_i0e bessel_i1e

@@ -20,16 +20,16 @@ from wolf.beliefs import Gaussian
 from wolf.engine import jump_backdating
 from wolf.engine.scan import run_filter
 from wolf.engine.smoother import run_smoother
-from wolf.execution import backend, validate
-from wolf.interfaces import Dtype, Filter, Info, Key
+from wolf.execution import backend_selection, validate
+from wolf.interfaces import Dtype, Filter, Key, StepInfo
 from wolf.numerics.precision import precision, to_numpy
 from wolf.numerics.pytree import cast
 from wolf.online.online import Online
-from wolf.online.step_info import Report
+from wolf.online.step_info import StepReport
 from wolf.statespace import Model, with_matrices
 
 
-class Lagged(NamedTuple):
+class LaggedEstimate(NamedTuple):
     """What is known about an earlier step.
 
     Attributes:
@@ -42,7 +42,7 @@ class Lagged(NamedTuple):
     t: int
     mean: np.ndarray
     cov: np.ndarray
-    report: Report
+    report: StepReport
 
 
 class FixedLag:
@@ -77,21 +77,23 @@ class FixedLag:
     ):
         validation.count("lag", lag)
         self.online = Online(model, method, key=key, update_first=update_first, dtype=dtype, horizon=horizon)
-        if self.online.method.moments is None:
+        if self.online.method.linearization is None:
             raise ValueError(f"FixedLag needs a Gaussian filter; got {type(self.online.method).__name__}")
         if model.takes_inputs:
             raise ValueError("FixedLag takes models without inputs; smooth a finished run with wolf.smooth")
         validate.refuse_if_large("lag", lag, 2 * model.state_dim * (model.state_dim + 1), dtype)
         self.lag = lag
         self._past: deque[_Past] = deque(maxlen=lag + 1)
-        self._votes = jump_backdating.can_look_back(self.online.method)
+        self._votes = jump_backdating.supports_backdating(self.online.method)
         self._jumped: int | None = None  # the step at which the last jump began
         with precision(self.online.dtype):
-            self._model, moments = cast((with_matrices(model), self.online.method.moments), self.online.dtype)
-        self._native = backend.plan_back((self._model,), moments, self.online.dtype, None, native.Back(True, False))
+            self._model, moments = cast((with_matrices(model), self.online.method.linearization), self.online.dtype)
+        self._native = backend_selection.plan_back(
+            (self._model,), moments, self.online.dtype, None, native.SmootherSpec(True, False)
+        )
         self._smooth = partial(_oldest, self._model, moments, update_first=self.online.update_first)
 
-    def step(self, y: ArrayLike | None) -> Lagged:
+    def step(self, y: ArrayLike | None) -> LaggedEstimate:
         """Take in one measurement.
 
         Args:
@@ -113,7 +115,7 @@ class FixedLag:
                 self._look_back()
             now, past = self.online.t - 1, [each.beliefs for each in self._past]
         mean, cov = self._walk_back_native(past, now) or self._walk_back(past, now)
-        return Lagged(now - len(past) + 1, mean, cov, report)
+        return LaggedEstimate(now - len(past) + 1, mean, cov, report)
 
     def _walk_back_native(self, past: list[tuple], now: int) -> tuple[np.ndarray, np.ndarray] | None:
         """Smooth the last steps by native code; None where that is for XLA."""
@@ -206,7 +208,7 @@ class _Run(NamedTuple):
     outliers: np.ndarray
 
 
-def _keep(state: Any, info: Info) -> _Run:
+def _keep(state: Any, info: StepInfo) -> _Run:
     scale: Any = jnp.ones_like(info.log_likelihood) if info.dynamics_scale is None else info.dynamics_scale
     return _Run(state, info.predicted, info.log_likelihood, scale, info.outlier)
 
@@ -214,7 +216,7 @@ def _keep(state: Any, info: Info) -> _Run:
 @partial(jax.jit, static_argnames=("update_first",))
 def _oldest(
     model: Any,
-    moments: Any,
+    linearization: Any,
     filtered: Gaussian,
     predicted: Gaussian,
     length: Any,
@@ -223,5 +225,7 @@ def _oldest(
     *,
     update_first: bool,
 ) -> tuple[Any, Any]:
-    smoothed = run_smoother(model, moments, filtered, predicted, None, length, start, scales, update_first=update_first)
+    smoothed = run_smoother(
+        model, linearization, filtered, predicted, None, length, start, scales, update_first=update_first
+    )
     return smoothed.mean[0], smoothed.cov[0]

@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolf import validation
-from wolf.execution import backend, validate
-from wolf.execution.backend import Engine
-from wolf.inference.noise import NoiseLaw
+from wolf.execution import backend_selection, validate
+from wolf.execution.backend_selection import Backend
+from wolf.inference.noise import NoiseEstimate
 from wolf.interfaces import Dtype, Filter, Key
 from wolf.numerics.precision import as_key, precision, to_dtype
 from wolf.numerics.pytree import from_dict, to_dict
 from wolf.online.sensor import Sensor
-from wolf.online.step_info import Report
+from wolf.online.step_info import StepReport
 from wolf.online.steppers import make_stepper, overridden, time_step
 from wolf.results import count, describe_state
 from wolf.results.views.learned_noise import learned_noise
@@ -53,7 +53,7 @@ class Online:
         horizon: how many steps back a measurement may come late; each is remembered at the price of one state.
         state: where to go on from, as `out.final` of `wolf.filter` with the same model and method; default: the prior.
         engine: "native" code for what is small (a step takes a microsecond), "xla" for everything else; "auto" chooses,
-            and `online.engine` tells.
+            and `online.backend` tells.
 
     Example:
         >>> import wolf
@@ -74,15 +74,15 @@ class Online:
         dtype: Dtype = "float64",
         horizon: int = 0,
         state: Any = None,
-        engine: Engine = "auto",
+        backend: Backend = "auto",
     ):
-        horizon = validation.whole("horizon", horizon)
-        validation.choice("engine", engine, backend.ENGINES)
+        horizon = validation.integer("horizon", horizon)
+        validation.choice("backend", backend, backend_selection.BACKENDS)
         self._lock = RLock()
         self.model = model
         self.horizon = horizon
         self.method = validate.resolve_method(method, model)
-        suited = validate.suit(model, self.method, key)
+        suited = validate.adapt_model(model, self.method, key)
         self.update_first = update_first
         self.dtype = dtype
         validate.check_options(dtype, "all", update_first)
@@ -93,7 +93,7 @@ class Online:
         self._with_inputs = model.takes_inputs
         self._dtype = np.dtype(dtype)
         self._varies = bool(time_axes(model))
-        self._stepper, self.engine = make_stepper(engine, model, suited, self.method, self._key, update_first, dtype)
+        self._stepper, self.backend = make_stepper(backend, model, suited, self.method, self._key, update_first, dtype)
         if state is not None:
             self.go_on_from(state)
         size = sum(leaf.size for leaf in jax.tree.leaves(self._stepper.state))
@@ -136,8 +136,8 @@ class Online:
         return int(self.state.t)
 
     @property
-    def learned_noise(self) -> NoiseLaw | Any:
-        """What the method has learned about the noise so far, a `wolf.noise.NoiseLaw`; a list for several sensors.
+    def learned_noise(self) -> NoiseEstimate | Any:
+        """What the method has learned about the noise so far, a `wolf.noise.NoiseEstimate`; a list for several sensors.
 
         A ValueError for a method that learns nothing.
 
@@ -163,7 +163,7 @@ class Online:
         Q: ArrayLike | None = None,
         dt: float | None = None,
         sensor: Sensor | None = None,
-    ) -> Report:
+    ) -> StepReport:
         """Take in one measurement.
 
         Args:
@@ -201,18 +201,18 @@ class Online:
     def _seen_by(self, sensor: Sensor, given: bool) -> dict[str, Any]:
         """Give what is other with this sensor."""
         if not isinstance(sensor, Sensor):
-            raise ValueError(f"sensor must be a wolf.Sensor(H, R); got {validation.told(sensor)}")
+            raise ValueError(f"sensor must be a wolf.Sensor(H, R); got {validation.short_repr(sensor)}")
         if given:
             raise ValueError("give either sensor, or H and R of the step")
         return sensor.changes()
 
-    def _step_quick(self, y: np.ndarray, R: Any, H: Any, F: Any, Q: Any) -> Report | None:
+    def _step_quick(self, y: np.ndarray, R: Any, H: Any, F: Any, Q: Any) -> StepReport | None:
         """Take the short way, if there is nothing that has to be checked; None if nothing was done."""
         if self._quick is None:
             return None
         if R is None and H is None and F is None and Q is None:
             report = np.empty(self._size, self._dtype)
-            return Report(report, self._layout) if self._quick(self._table, y, report) else None
+            return StepReport(report, self._layout) if self._quick(self._table, y, report) else None
         return self._stepper.quick(y, R, H, F, Q)
 
     def _over(self, dt: float) -> dict[str, np.ndarray]:
@@ -229,7 +229,7 @@ class Online:
         validation.not_negative("dt", dt)
         return {"dt": np.asarray(dt, float), "Q": self.model.dynamics_cov * (float(dt) / usual)}
 
-    def _step(self, y: Any, u: Any, matrices: dict[str, Any], size: int) -> Report:
+    def _step(self, y: Any, u: Any, matrices: dict[str, Any], size: int) -> StepReport:
         """Take the long way: check what came, remember what `late` needs."""
         if self._varies:
             validate.check_time_axes(self.model, self.t + 1, self.update_first, "filter")
@@ -240,7 +240,7 @@ class Online:
         us = self._inputs(u)
         return self._run(_Past(None, value, us, matrices))
 
-    def late(self, y: ArrayLike | None, t: int) -> Report:
+    def late(self, y: ArrayLike | None, t: int) -> StepReport:
         """Put in a measurement that came late or out of order, and filter on from there as if it had come in time.
 
         Args:
@@ -252,7 +252,7 @@ class Online:
             What the last step tells about itself now.
         """
         with self._lock:
-            there, back = len(self._past), self.t - validation.whole("t", t)
+            there, back = len(self._past), self.t - validation.integer("t", t)
             if not 1 <= back <= there:
                 held = f"steps {self.t - there} to {self.t - 1}" if there else "none yet"
                 raise ValueError(f"t must be a step within the horizon of {self.horizon} ({held}); got {t!r}")
@@ -276,7 +276,7 @@ class Online:
         with self._lock:
             self._stepper.go_on_from(jax.tree.leaves(state))
 
-    def _run(self, now: _Past) -> Report:
+    def _run(self, now: _Past) -> StepReport:
         snapshot = self._stepper.snapshot() if self.horizon else None
         report = self._stepper.step(now.value, now.us, now.matrices)
         self._u_before = now.us[0] if self._with_inputs else None
@@ -364,8 +364,8 @@ class Online:
         """Take over what was copied, with code and a lock of its own."""
         key, snapshot = values.pop("key"), values.pop("snapshot")
         vars(self).update(values, _lock=RLock(), _key=None if key is None else jax.random.wrap_key_data(key))
-        engine = "native" if self.engine == "native" else "xla"
-        suited = validate.suit(self.model, self.method, self._key)
+        engine = "native" if self.backend == "native" else "xla"
+        suited = validate.adapt_model(self.model, self.method, self._key)
         order = (self._key, self.update_first, self.dtype)
         self._stepper, _ = make_stepper(engine, self.model, suited, self.method, *order)
         self._stepper.restore(snapshot)

@@ -8,20 +8,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from wolf.beliefs import Gaussian
-from wolf.interfaces import Info
+from wolf.interfaces import StepInfo
 
 Layout = dict[str, tuple[int, tuple[int, ...]]]  # where a field starts in the vector, and its shape
 
 
-def pack(info: Info, dtype: Any) -> Any:
+def pack(info: StepInfo, dtype: Any) -> Any:
     """Put a step's report into one vector: handing out ten small arrays would take longer than the step."""
     return jnp.concatenate([jnp.ravel(leaf).astype(dtype) for leaf in jax.tree.leaves(info)])
 
 
-def lay_out(info: Info) -> Layout:
+def lay_out(info: StepInfo) -> Layout:
     """Say where `pack` puts what."""
     layout, start = {}, 0
-    for name, value in zip(Info._fields, info, strict=True):
+    for name, value in zip(StepInfo._fields, info, strict=True):
         parts = {name: value}
         if name == "predicted" and value is not None:
             parts = {"mean": value.mean, "cov": value.cov}
@@ -32,19 +32,19 @@ def lay_out(info: Info) -> Layout:
     return layout
 
 
-class ReportSaver:
+class StepReportRecorder:
     """Keeps the report of a step as one vector, and says how it is laid out."""
 
-    def __call__(self, state: Any, info: Info) -> Any:
+    def __call__(self, state: Any, info: StepInfo) -> Any:
         """Pack the report."""
         return pack(info, info.residual.dtype)
 
-    def describe(self, info: Info) -> Layout:
+    def describe(self, info: StepInfo) -> Layout:
         """Say where `pack` puts what."""
         return lay_out(info)
 
 
-class Report:
+class StepReport:
     """What one online step tells about itself, cut out of one vector when it is read: to cut all would take longer.
 
     A field is None where the method does not tell; where nearly all methods do, its type says Any instead, so that
@@ -125,7 +125,7 @@ class Report:
 
     def __eq__(self, other: object) -> bool:
         """Compare all that was reported."""
-        return isinstance(other, Report) and np.array_equal(self._packed, other._packed, equal_nan=True)
+        return isinstance(other, StepReport) and np.array_equal(self._packed, other._packed, equal_nan=True)
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -15,25 +15,25 @@ import numpy as np
 
 from wolf import native
 from wolf.engine import scan
-from wolf.execution import backend, validate
-from wolf.numerics.linalg import few_operations
+from wolf.execution import backend_selection, validate
+from wolf.numerics.linalg import few_operations_mode
 from wolf.numerics.packing import Packing
 from wolf.numerics.precision import precision
 from wolf.numerics.pytree import cast
 from wolf.numerics.xla_fusion import one_kernel, refused
-from wolf.online.step_info import Layout, Report, ReportSaver, lay_out, pack
+from wolf.online.step_info import Layout, StepReport, StepReportRecorder, lay_out, pack
 from wolf.statespace import LinearModel, Model, ParameterModel, StateSpaceModel, time_axes
 
-SAVER = ReportSaver()
+SAVER = StepReportRecorder()
 
 
 def make_stepper(
-    engine: str, model: Model, suited: Any, method: Any, key: Any, update_first: bool, dtype: str
+    backend: str, model: Model, suited: Any, method: Any, key: Any, update_first: bool, dtype: str
 ) -> tuple[Any, str]:
     """Choose how to advance, and say why.
 
     Args:
-        engine: "auto", "native" or "xla".
+        backend: "auto", "native" or "xla".
         model: as the person gave it.
         suited: the model in the form that suits the method.
         method: a filter.
@@ -41,13 +41,13 @@ def make_stepper(
         update_first: order of a step.
         dtype: precision.
     """
-    reason = backend.why_not(engine, model, method, key)
+    reason = backend_selection.unsupported_reason(backend, model, method, key)
     if reason is None:
         try:
             return NativeStepper(model, suited, method, update_first, dtype), "native"
-        except native.UNSUITED as error:
+        except native.UNSUPPORTED as error:
             reason = str(error)
-    if engine == "native":
+    if backend == "native":
         raise ValueError(f'engine="native" cannot run this: {reason}; leave engine= out for XLA')
     return XlaStepper(model, suited, method, key, update_first, dtype), f"xla: {reason}"
 
@@ -84,7 +84,7 @@ class XlaStepper:
         """Go back to an earlier state."""
         self.held = snapshot
 
-    def step(self, value: np.ndarray, us: Sequence[np.ndarray], matrices: dict[str, Any]) -> Report:
+    def step(self, value: np.ndarray, us: Sequence[np.ndarray], matrices: dict[str, Any]) -> StepReport:
         """Take in one measurement, with other matrices for this step if there are any."""
         usual = self.usual
         if matrices:
@@ -93,7 +93,7 @@ class XlaStepper:
         extras = us if self.key is None else [*us, self.key]
         with precision(self.dtype):
             *self.held, packed = advance(*params, *self.held, value, *extras)
-            return Report(np.asarray(packed), layout)
+            return StepReport(np.asarray(packed), layout)
 
     def _prepare(self, model: Any) -> tuple[Any, tuple, Layout]:
         """Flatten the model and the method once: walking through them at each step would cost more than the step."""
@@ -132,7 +132,7 @@ def _advance(
         y, *extras = flat[num_params + num_state :]
         u, before = extras[:2] if with_inputs else (None, None)
         key = extras[-1] if with_key else None
-        with few_operations():
+        with few_operations_mode():
             state, info = scan.step(model, method, state, y, u, key, update_first=update_first, u_before=before)
         layout.update(lay_out(info))
         return (*state_packing.pack(jax.tree.leaves(state), jnp), pack(info, y.dtype))
@@ -157,11 +157,11 @@ class NativeStepper:
         self.model, self.method, self.update_first = model, method, update_first
         self._inputs = model.B.shape[-1] if isinstance(model, LinearModel) and model.takes_inputs else None
         if model.takes_inputs and self._inputs is None:
-            raise native.UnsuitedError("how many inputs a function takes is known only when they come")
+            raise native.UnsupportedModelError("how many inputs a function takes is known only when they come")
         self._kind = (method, dtype, update_first, self._inputs, SAVER)
-        self._usual = native.Single(suited, *self._kind)
+        self._usual = native.SingleStep(suited, *self._kind)
         self._others: dict[Any, Any] = {}
-        self._quick: dict[tuple, tuple[native.Single, tuple]] = {}
+        self._quick: dict[tuple, tuple[native.SingleStep, tuple]] = {}
         self.numbers, self.counts = self._usual.ready.start(1)
         self._usual.attach(self.numbers, self.counts)
         self._varies = bool(time_axes(model))
@@ -185,14 +185,14 @@ class NativeStepper:
         """Go back to an earlier state."""
         self.numbers[:], self.counts[:] = snapshot
 
-    def step(self, value: np.ndarray, us: Sequence[np.ndarray], matrices: dict[str, Any]) -> Report:
+    def step(self, value: np.ndarray, us: Sequence[np.ndarray], matrices: dict[str, Any]) -> StepReport:
         """Take in one measurement, with other matrices for this step if there are any."""
         single = self._with(matrices) if matrices else self._usual
         report = np.empty(single.report_size, value.dtype)
         single.advance(np.ascontiguousarray(value), us, report, int(self.state.t) if self._varies else 0)
-        return Report(report, single.ready.code.facts.described)
+        return StepReport(report, single.ready.code.facts.described)
 
-    def _with(self, matrices: dict[str, Any]) -> native.Single:
+    def _with(self, matrices: dict[str, Any]) -> native.SingleStep:
         """Find the code for a model with other matrices, and put them there.
 
         The code for given names and shapes is kept. New numbers that are plainly a model's are put into it without
@@ -208,7 +208,7 @@ class NativeStepper:
         t = int(self.state.t) if self._varies else 0
         model = overridden(self.model, self.method, t, self.update_first, matrices)
         state = self._usual.ready.code.facts.state
-        single = native.Single(model, *self._kind, general=frozenset(fields), state=state)
+        single = native.SingleStep(model, *self._kind, general=frozenset(fields), state=state)
         single.attach(self.numbers, self.counts)
         if not self._varies:
             self._others[frozenset(fields)] = single
@@ -217,7 +217,7 @@ class NativeStepper:
             self._quick[tuple(name in matrices for name in "RHFQ")] = (single, slots)
         return single
 
-    def _with_function(self, matrices: dict[str, Any]) -> native.Single:
+    def _with_function(self, matrices: dict[str, Any]) -> native.SingleStep:
         """Find the code for a model that is seen through another function, and put the matrices of the step there.
 
         F is the only leaf of the dynamics then (`_seen_through`), so the place of one is that of the other; so is dt.
@@ -232,8 +232,8 @@ class NativeStepper:
         model = overridden(self.model, self.method, t, self.update_first, matrices)
         try:
             state = self._usual.ready.code.facts.state
-            single = native.Single(model, *self._kind, general=frozenset(fields), state=state)
-        except native.UNSUITED as error:
+            single = native.SingleStep(model, *self._kind, general=frozenset(fields), state=state)
+        except native.UNSUPPORTED as error:
             raise ValueError(
                 f'native code cannot run this sensor: {error}; make the filter with engine="xla"'
             ) from error
@@ -242,7 +242,7 @@ class NativeStepper:
             self._others[key] = single
         return single
 
-    def quick(self, y: np.ndarray, R: Any, H: Any, F: Any, Q: Any) -> Report | None:
+    def quick(self, y: np.ndarray, R: Any, H: Any, F: Any, Q: Any) -> StepReport | None:
         """Take the short way with other matrices for this step, of the shapes of an earlier step's, and plainly sound.
 
         Args:
@@ -266,7 +266,7 @@ class NativeStepper:
                 slot[...] = value
         report = np.empty(single.report_size, y.dtype)
         done = single.call(single.address, y, report, single.parameters)
-        return Report(report, single.ready.code.facts.described) if done else None
+        return StepReport(report, single.ready.code.facts.described) if done else None
 
 
 def time_step(model: Model) -> float | None:
@@ -283,7 +283,7 @@ def overridden(model: Model, method: Any, t: int, update_first: bool, matrices: 
     """Make the model of one step, with other matrices, in the form that suits the method."""
     changed = override(model, t, update_first, matrices)
     validate.resolve_method(method, changed)
-    return validate.suit(changed, method, 0)
+    return validate.adapt_model(changed, method, 0)
 
 
 def override(model: Model, t: int, update_first: bool, matrices: dict[str, Any]) -> Model:

@@ -125,4 +125,4 @@ def rank_histogram(twin: Any) -> Any:
 
 def _check(name: str, twin: Any) -> None:
     if not isinstance(twin, Twin):
-        raise ValueError(f"{name} must be what wolf.twin.run returned; got {validation.told(twin)}")
+        raise ValueError(f"{name} must be what wolf.twin.run returned; got {validation.short_repr(twin)}")

@@ -30,7 +30,7 @@ def forecast(ahead: Forecast, coordinate: int = 0, ax: Any = None, *, past: int 
     _check(ahead, coordinate)
     out, steps = ahead.filtered, len(ahead.obs_means)
     length = 0 if out is None else len(out.ys)
-    past = max(PAST[0] * steps, PAST[1]) if past is None else validation.whole("past", past)
+    past = max(PAST[0] * steps, PAST[1]) if past is None else validation.integer("past", past)
     before = slice(length - min(past, length), length)
     times = _times(ahead, length)
     fresh = ax is None
@@ -95,5 +95,5 @@ def _check(ahead: Any, coordinate: int) -> None:
     if ahead.obs_means.ndim == 3:
         raise ValueError("ahead must be of one series, and these are many; pick one, as ahead[0]")
     size = ahead.obs_means.shape[1]
-    if validation.whole("coordinate", coordinate) >= size:
+    if validation.integer("coordinate", coordinate) >= size:
         raise ValueError(f"coordinate must be between 0 and {size - 1}; got {coordinate}")

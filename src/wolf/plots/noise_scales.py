@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from wolf.inference.noise import NoiseLaw
+from wolf.inference.noise import NoiseEstimate
 from wolf.inference.noise.adaptive_scale_mixture import FAR_OFF
 from wolf.inference.noise.per_sensor import sensor_numbers
 from wolf.plots import style
@@ -85,11 +85,11 @@ def _noise_paths(scales: np.ndarray, rule: Any) -> dict[str, np.ndarray]:
     return {f"noise of sensor {n}, times R": columns[:, j] for n, j in zip(numbers, firsts, strict=True)}
 
 
-def _law_of(out: Filtered) -> NoiseLaw | None:
+def _law_of(out: Filtered) -> NoiseEstimate | None:
     """Give what was learned, by the first of several sensors, which share q; None of a rule that tells no law."""
     try:
         learned = out.learned_noise
     except ValueError:
         return None
     first = learned[0] if isinstance(learned, list) else learned
-    return first if isinstance(first, NoiseLaw) else None
+    return first if isinstance(first, NoiseEstimate) else None

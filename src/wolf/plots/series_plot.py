@@ -176,7 +176,7 @@ def _check(out: Filtered, coordinate: int) -> None:
     if out.num_series is not None:
         raise ValueError("out must be one series, and these are many; pick one, as out[0]")
     size = out.means.shape[-1]
-    if validation.whole("coordinate", coordinate) >= size:
+    if validation.integer("coordinate", coordinate) >= size:
         raise ValueError(f"coordinate must be between 0 and {size - 1}; got {coordinate}")
 
 

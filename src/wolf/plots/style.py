@@ -43,7 +43,9 @@ def new_figure(width: float, height: float, **options: Any) -> Any:
 def figure_of(ax: Any) -> Any:
     """Find the figure of axes that were given."""
     if not hasattr(ax, "figure") or not hasattr(ax, "plot"):
-        raise ValueError(f"ax must be axes of matplotlib, as figure.add_subplot() makes; got {validation.told(ax)}")
+        raise ValueError(
+            f"ax must be axes of matplotlib, as figure.add_subplot() makes; got {validation.short_repr(ax)}"
+        )
     return ax.figure
 
 
@@ -66,8 +68,8 @@ def title_of(times: np.ndarray) -> str:
 
 def steps_of(start: Any, stop: Any) -> slice:
     """Read which steps to show."""
-    first = validation.whole("start", start)
-    return slice(first, None if stop is None else validation.whole("stop", stop, least=first + 1))
+    first = validation.integer("start", start)
+    return slice(first, None if stop is None else validation.integer("stop", stop, least=first + 1))
 
 
 def dress(ax: Any, *, grid: str | None = "y") -> None:

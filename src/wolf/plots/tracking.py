@@ -109,8 +109,8 @@ def paths(
 def _two_states(coordinates: Any, size: int) -> list[int]:
     """Read which two states to draw."""
     if not isinstance(coordinates, tuple | list) or len(coordinates) != 2:
-        raise ValueError(f"coordinates must be two states, as (0, 1); got {validation.told(coordinates)}")
-    return [validation.whole("each of coordinates", each, most=size - 1) for each in coordinates]
+        raise ValueError(f"coordinates must be two states, as (0, 1); got {validation.short_repr(coordinates)}")
+    return [validation.integer("each of coordinates", each, most=size - 1) for each in coordinates]
 
 
 def settle_maps(maps: Sequence[tuple[Any, np.ndarray]]) -> None:

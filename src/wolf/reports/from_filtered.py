@@ -44,7 +44,7 @@ def report(
         True
     """
     if not isinstance(out, Filtered | Smoothed):
-        raise ValueError(f"report takes what wolf.filter or wolf.smooth returned; got {validation.told(out)}")
+        raise ValueError(f"report takes what wolf.filter or wolf.smooth returned; got {validation.short_repr(out)}")
     filtered = out.filtered if isinstance(out, Smoothed) else out
     if filtered.settings["save"] != "all":
         raise ValueError(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from wolf.cleaning import Options, Series
-from wolf.cleaning.sampling import told_step
+from wolf.cleaning.sampling import describe_step
 from wolf.execution.validate import package_version
 from wolf.reports import chart_data, summary, tables
 from wolf.reports.flag_table import flags_of
@@ -205,7 +205,7 @@ def _settings(series: list[Series], options: Options, source: str, past: bool) -
         "model": first.model,
         "method": first.method,
         "estimate uses": "the past only (filtered)" if past else "the whole series (smoothed)",
-        "time steps": f"{steps}, typically {told_step(first.unit, options.dated)}",
+        "time steps": f"{steps}, typically {describe_step(first.unit, options.dated)}",
         "intervals": f"{options.level:.0%}",
         "wolf": package_version(),
     }

@@ -7,9 +7,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from wolf.engine.measurements import is_wild
-from wolf.inference.noise import NoiseLaw
-from wolf.results.lazy_arrays import Later
+from wolf.engine.measurements import is_unusable
+from wolf.inference.noise import NoiseEstimate
+from wolf.results.lazy_arrays import LazyArrays
 from wolf.results.states import States
 from wolf.results.views import data_frame, html, xarray_dataset
 from wolf.results.views.learned_noise import learned_noise
@@ -152,8 +152,8 @@ class Filtered:
         return _total(self.weighted_log_liks, self.num_series)
 
     @property
-    def learned_noise(self) -> NoiseLaw | Any:
-        """What the method had learned about the noise by the end, a `wolf.noise.NoiseLaw`; a list for several sensors.
+    def learned_noise(self) -> NoiseEstimate | Any:
+        """Noise estimated by the end of the series, a `wolf.noise.NoiseEstimate`; a list for several sensors.
 
         A ValueError for a method that learns nothing.
         """
@@ -168,7 +168,7 @@ class Filtered:
         """Which numbers could be used, (T, M), by the filter whose final state this is; None for a part of its run."""
         if self.num_series is not None or int(self.final.t) != len(self.ys):
             return None
-        return ~(np.isnan(self.ys) | is_wild(self.ys, self.settings["dtype"]))
+        return ~(np.isnan(self.ys) | is_unusable(self.ys, self.settings["dtype"]))
 
     def _kept(self, name: str) -> np.ndarray:
         """Read an array, or say why it is not there; an AttributeError, so that `hasattr` tells."""
@@ -194,13 +194,13 @@ class Filtered:
         return States(final, self.model, self.method, self.settings["dtype"], self.update_first, before)
 
     @property
-    def engine(self) -> str:
+    def backend(self) -> str:
         """What it was run by: "native" code, or "xla" with the reason."""
-        return self.settings["engine"]
+        return self.settings["backend"]
 
     def __len__(self) -> int:
         """Count the steps of a series, or the series."""
-        return len(self.saved["means"] if isinstance(self.saved, Later) else jax.tree.leaves(self.saved)[0])
+        return len(self.saved["means"] if isinstance(self.saved, LazyArrays) else jax.tree.leaves(self.saved)[0])
 
     def __getitem__(self, index: Any) -> "Filtered":
         """Slice one series in time, or pick one series of many."""
@@ -331,7 +331,7 @@ class Filtered:
 
 
 def _cut(saved: Any, piece: Callable[[np.ndarray], np.ndarray]) -> Any:
-    return saved.cut(piece) if isinstance(saved, Later) else jax.tree.map(piece, saved)
+    return saved.cut(piece) if isinstance(saved, LazyArrays) else jax.tree.map(piece, saved)
 
 
 def _total(values: np.ndarray, num_series: int | None) -> float | np.ndarray:

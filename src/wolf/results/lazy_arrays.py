@@ -10,7 +10,7 @@ import numpy as np
 Arrays = dict[str, np.ndarray]
 
 
-class Later(dict[str, np.ndarray]):
+class LazyArrays(dict[str, np.ndarray]):
     """A dictionary of arrays of which some are computed when one of them is first read.
 
     To everybody it is a dictionary with all of them; copied, pickled or mapped by JAX it becomes a plain one.
@@ -21,7 +21,7 @@ class Later(dict[str, np.ndarray]):
         make: computes all of the others, once.
 
     Example:
-        >>> later = Later({"a": np.zeros(2)}, ("a", "b"), lambda: {"b": np.ones(2)})
+        >>> later = LazyArrays({"a": np.zeros(2)}, ("a", "b"), lambda: {"b": np.ones(2)})
         >>> len(later), later.waits, later["b"].tolist(), later.waits
         (2, True, [1.0, 1.0], False)
     """
@@ -44,10 +44,10 @@ class Later(dict[str, np.ndarray]):
                 self._make = None  # lets go of what it was made from
         return {name: dict.__getitem__(self, name) for name in self._names}
 
-    def cut(self, piece: Callable[[np.ndarray], np.ndarray]) -> "Later":
+    def cut(self, piece: Callable[[np.ndarray], np.ndarray]) -> "LazyArrays":
         """Take a piece of every array, of those that are not there yet when they are read."""
         there = {name: piece(values) for name, values in dict.items(self)}
-        return Later(there, self._names, lambda: {name: piece(values) for name, values in self.all().items()})
+        return LazyArrays(there, self._names, lambda: {name: piece(values) for name, values in self.all().items()})
 
     def __getitem__(self, name: str) -> np.ndarray:
         """Read one."""
@@ -110,4 +110,4 @@ def _join(names: tuple[str, ...], values: Iterable[Any]) -> Any:
     return dict(zip(names, values, strict=True))
 
 
-jax.tree_util.register_pytree_node(Later, lambda later: (tuple(later.all().values()), tuple(later)), _join)
+jax.tree_util.register_pytree_node(LazyArrays, lambda later: (tuple(later.all().values()), tuple(later)), _join)

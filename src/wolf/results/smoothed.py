@@ -17,7 +17,7 @@ class Smoothed:
         means: (T, D).
         covs: (T, D, D).
         filtered: the run that was smoothed.
-        weights: w, (T, M), in the light of what came before and after; only with `reweigh=True`.
+        weights: w, (T, M), in the light of what came before and after; only with `reweight=True`.
     """
 
     means: np.ndarray

@@ -90,7 +90,7 @@ class States:
             method: needed only if it has parts from outside wolf; a different one is an error.
         """
         if not isinstance(data, bytes | bytearray | memoryview):
-            raise ValueError(f"data must be bytes, from States.to_bytes; got {validation.told(data)}")
+            raise ValueError(f"data must be bytes, from States.to_bytes; got {validation.short_repr(data)}")
         models = tuple(model) if isinstance(model, list | tuple) else None
         for each in models or (model,):
             validate.check_model(each)
@@ -99,7 +99,7 @@ class States:
         method = validate.resolve_method(from_dict(header["method"]) if method is None else method, first)
         given = model if models is None else models
         checkpoints.check_identity("data", header, given, method)
-        structure, shapes = expected(validate.suit(first, method, 0), method, header["dtype"])
+        structure, shapes = expected(validate.adapt_model(first, method, 0), method, header["dtype"])
         leaves = [arrays.get(f"state_{i}") for i in range(structure.num_leaves)]
         if any(leaf is None or leaf.shape[1:] != shape for leaf, shape in zip(leaves, shapes, strict=True)):
             raise ValueError("data holds states of another shape, or is damaged")
@@ -110,7 +110,7 @@ class States:
 def expected(suited: Any, method: Any, dtype: str) -> tuple[Any, list[tuple[int, ...]]]:
     """Say how a state of a model and method is built, and the shapes of what is in it; only traced, nothing is run."""
     with precision(dtype):
-        key = as_key(0) if method.needs.key else None
+        key = as_key(0) if method.requirements.key else None
         state = jax.eval_shape(lambda one: method.init(one, key), cast(suited, dtype))
     return jax.tree.structure(state), [leaf.shape for leaf in jax.tree.leaves(state)]
 
@@ -137,7 +137,7 @@ def begin_at(state: Any, like: States, built: tuple[Any, Any], ys: np.ndarray, u
     (structure, shapes), (leaves, found) = built, jax.tree.flatten(given.final)
     if found != structure or [np.shape(leaf) for leaf in leaves] != [(len(ys), *shape) for shape in shapes]:
         wanted = f"{len(ys)} states of this model and method, as out.states of wolf.filter_many with as many series"
-        raise ValueError(f"state must hold {wanted}; got {validation.told(state)}")
+        raise ValueError(f"state must hold {wanted}; got {validation.short_repr(state)}")
     before = to_dtype(given.u_before, like.dtype)
     if us is not None and like.update_first:
         if before is None:

@@ -13,8 +13,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from wolf.numerics.hashing import fingerprint
 from wolf.runtime import signals
+from wolf.runtime.hashing import fingerprint
 
 ZIP = b"PK\x03\x04"  # how an .npz file begins, as every zip file that is not empty
 

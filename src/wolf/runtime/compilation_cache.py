@@ -23,7 +23,7 @@ LARGEST = 256 * 2**20  # bytes; what was not used for longest goes first
 SPARED = 0.75  # of them, so that not every process has to clear up
 
 
-class Remembered:
+class CachedCompilation:
     """A context in which JAX keeps what it compiles, on this thread only.
 
     It costs two microseconds, since every run comes by here.

@@ -6,14 +6,14 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Leave Python's collector of cycles out while modules are imported.
 
     Afterwards what they made counts as old, since it stays until the end, and the collector goes on as before. Whoever
     has switched it off, or has frozen something, keeps that.
 
     Example:
-        >>> with uncollected():
+        >>> with gc_paused():
         ...     print(gc.isenabled())
         False
         >>> gc.isenabled()

@@ -12,7 +12,7 @@ def share_arena() -> None:
     _call("mallopt", ARENA_MAX, 1)
 
 
-def hand_back() -> None:
+def trim_heap() -> None:
     """Give the system what was used and freed, by a compiler or by text that has become numbers."""
     _call("malloc_trim", 0)
 

@@ -8,11 +8,11 @@ from wolf.simulate.processes import EachSensor as EachSensor
 from wolf.simulate.processes import Gap as Gap
 from wolf.simulate.processes import Missing as Missing
 from wolf.simulate.processes import Mixture as Mixture
-from wolf.simulate.processes import Replaced as Replaced
+from wolf.simulate.processes import ReplacedMeasurements as ReplacedMeasurements
 from wolf.simulate.processes import Sequence as Sequence
 from wolf.simulate.processes import Spikes as Spikes
 from wolf.simulate.processes import Stuck as Stuck
 from wolf.simulate.processes import StudentT as StudentT
-from wolf.simulate.sample_paths import Simulated as Simulated
+from wolf.simulate.sample_paths import Simulation as Simulation
 from wolf.simulate.sample_paths import tell as tell
 from wolf.simulate.sample_paths import trajectory as trajectory

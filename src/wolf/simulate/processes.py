@@ -132,7 +132,7 @@ class Spikes:
 
 
 @pytree
-class Replaced:
+class ReplacedMeasurements:
     """Let the sensor say one fixed value now and then, as a full scale or an error code.
 
     Args:
@@ -146,7 +146,7 @@ class Replaced:
     def __post_init__(self) -> None:
         """Check prob and value."""
         validation.probability("prob", self.prob)
-        validation.filled("value", self.value)
+        validation.nonempty("value", self.value)
 
     def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
         """Put the value in."""
@@ -158,7 +158,8 @@ class Replaced:
 class EachSensor:
     """Let a process strike every coordinate by itself instead of all at once.
 
-    `EachSensor(Replaced(prob=0.001, value=100.0))` is the contamination of Duran-Martin et al. (2024, section 5.4).
+    `EachSensor(ReplacedMeasurements(prob=0.001, value=100.0))` is the contamination of Duran-Martin et al. (2024,
+    section 5.4).
 
     Args:
         process: any outlier process.
@@ -321,7 +322,9 @@ class Sequence:
     def __post_init__(self) -> None:
         """Check each."""
         if not isinstance(self.processes, tuple | list) or not self.processes:
-            raise ValueError(f"processes must be a tuple of outlier processes; got {validation.told(self.processes)}")
+            raise ValueError(
+                f"processes must be a tuple of outlier processes; got {validation.short_repr(self.processes)}"
+            )
         for process in self.processes:
             check_process("each of processes", process)
 
@@ -337,7 +340,7 @@ class Sequence:
 def check_process(name: str, process: Any) -> None:
     """Refuse what is no outlier process."""
     if isinstance(process, type) or not hasattr(process, "corrupt"):
-        got = validation.told(process)
+        got = validation.short_repr(process)
         raise ValueError(f"{name} must be a process such as wolf.simulate.StudentT(dof=2.01); got {got}")
 
 

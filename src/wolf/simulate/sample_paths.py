@@ -17,7 +17,7 @@ from wolf.simulate.processes import Clean, check_process, coloured
 from wolf.statespace import LinearModel, Model, is_curved, own_noise
 
 
-class Simulated(NamedTuple):
+class Simulation(NamedTuple):
     """Truth and data.
 
     Attributes:
@@ -35,7 +35,7 @@ class Simulated(NamedTuple):
 
 def trajectory(
     model: Model, steps: int, key: Any, outliers: Any = None, *, initial: Any = None, inputs: Any = None
-) -> Simulated:
+) -> Simulation:
     """Draw a path of the state and its measurements.
 
     Args:
@@ -54,7 +54,9 @@ def trajectory(
         ((100, 4), (100, 2), (100,))
     """
     if not isinstance(model, Model):
-        raise ValueError(f"model must be a wolf.LinearModel or wolf.StateSpaceModel; got {validation.told(model)}")
+        raise ValueError(
+            f"model must be a wolf.LinearModel or wolf.StateSpaceModel; got {validation.short_repr(model)}"
+        )
     validation.count("steps", steps)
     validation.key(key, needed=True)
     process = Clean() if outliers is None else outliers
@@ -62,11 +64,13 @@ def trajectory(
     us = validation.inputs(inputs, steps, model)
     start = None if initial is None else validation.number_array("initial", initial)
     if start is not None and (start.shape != (model.state_dim,) or not np.all(np.isfinite(start))):
-        raise ValueError(f"initial must be finite and have shape ({model.state_dim},); got {validation.told(initial)}")
+        raise ValueError(
+            f"initial must be finite and have shape ({model.state_dim},); got {validation.short_repr(initial)}"
+        )
     with precision("float64"):
         seed = as_key(key)
         drawn = _draw(cast(model, np.float64), cast(process, np.float64), seed, start, us, steps=int(steps))
-        return Simulated(*jax.tree.map(np.asarray, drawn))
+        return Simulation(*jax.tree.map(np.asarray, drawn))
 
 
 @partial(jax.jit, static_argnames=("steps",))
@@ -102,7 +106,7 @@ def _moved(model: Model, x: Array, noise: Array) -> Array:
     return model.dynamics.retract(x, noise) if is_curved(model) else x + noise  # type: ignore[union-attr]
 
 
-def tell(model: LinearModel, data: Simulated) -> tuple[LinearModel, np.ndarray]:
+def tell(model: LinearModel, data: Simulation) -> tuple[LinearModel, np.ndarray]:
     """Tell a filter what no filter knows: the true size of the noise of each step. A bound for benchmarks.
 
     Args:
@@ -120,9 +124,11 @@ def tell(model: LinearModel, data: Simulated) -> tuple[LinearModel, np.ndarray]:
         ((100, 1, 1), (100, 1))
     """
     if not isinstance(model, LinearModel) or model.R.ndim == 3:
-        raise ValueError(f"model must be a wolf.LinearModel with one R for all steps; got {validation.told(model)}")
-    if not isinstance(data, Simulated):
-        raise ValueError(f"data must be what wolf.simulate.trajectories returned; got {validation.told(data)}")
+        raise ValueError(
+            f"model must be a wolf.LinearModel with one R for all steps; got {validation.short_repr(model)}"
+        )
+    if not isinstance(data, Simulation):
+        raise ValueError(f"data must be what wolf.simulate.trajectory returned; got {validation.short_repr(data)}")
     useful = np.isfinite(data.scales)
     scales = np.where(useful, data.scales, 1.0)
     told = dataclasses.replace(model, R=scales[:, None, None] * model.R)

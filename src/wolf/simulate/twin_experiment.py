@@ -79,7 +79,7 @@ def run(
     *,
     key: Key,
     outliers: Any = None,
-    data: simulate.Simulated | None = None,
+    data: simulate.Simulation | None = None,
     initial: ArrayLike | None = None,
     burn_in: int | None = None,
     progress: bool | Callable[[int, int], None] | None = None,
@@ -92,7 +92,7 @@ def run(
         steps: T.
         key: seed or JAX key; one half draws truth and measurements, the other is the filter's.
         outliers: a process from `wolf.simulate`; none without one.
-        data: truth and measurements from `wolf.simulate.trajectories`, to compare methods on the same ones.
+        data: truth and measurements from `wolf.simulate.trajectory`, to compare methods on the same ones.
         initial: true state at time 0; drawn from the prior without one.
         burn_in: steps that the scores leave out; default: a tenth.
         progress: True or False to tell how far the run is, a function of (done, steps) to be told; on a terminal it is
@@ -113,7 +113,7 @@ def run(
     method = validate.resolve_method(method, model)
     _check(model, data, progress, outliers, initial)
     steps = steps if data is None else len(data.measurements)
-    burn_in = int(BURN_IN * steps) if burn_in is None else validation.whole("burn_in", burn_in)
+    burn_in = int(BURN_IN * steps) if burn_in is None else validation.integer("burn_in", burn_in)
     if burn_in >= steps:
         raise ValueError(f"burn_in must leave some of the {steps} steps; got {burn_in}")
     data_key, filter_key = jax.random.split(as_key(key))
@@ -147,16 +147,16 @@ def run(
 
 
 def _check(model: Model, data: Any, progress: Any, outliers: Any, initial: Any) -> None:
-    if data is not None and not isinstance(data, simulate.Simulated):
-        raise ValueError(f"data must be what wolf.simulate.trajectories returned; got {validation.told(data)}")
+    if data is not None and not isinstance(data, simulate.Simulation):
+        raise ValueError(f"data must be what wolf.simulate.trajectory returned; got {validation.short_repr(data)}")
     if not (progress is None or isinstance(progress, bool) or callable(progress)):
         raise ValueError(
-            f"progress must be True, False or a function of (done, steps); got {validation.told(progress)}"
+            f"progress must be True, False or a function of (done, steps); got {validation.short_repr(progress)}"
         )
     if outliers is not None:
         check_process("outliers", outliers)
     if initial is not None and validation.number_array("initial", initial).shape != (model.state_dim,):
-        raise ValueError(f"initial must have shape ({model.state_dim},); got {validation.told(initial)}")
+        raise ValueError(f"initial must have shape ({model.state_dim},); got {validation.short_repr(initial)}")
 
 
 def _pieces(ys: np.ndarray, model: Model, method: Any) -> list[np.ndarray]:

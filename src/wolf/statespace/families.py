@@ -68,7 +68,7 @@ class Normal(Family):
         """Check R, and keep it as a matrix."""
         if isinstance(self.obs_cov, jax.core.Tracer):
             return
-        array = np.atleast_2d(validation.filled("obs_cov", self.obs_cov))
+        array = np.atleast_2d(validation.nonempty("obs_cov", self.obs_cov))
         validation.covariance("obs_cov", array, array.shape[-1], definite=True)
         object.__setattr__(self, "obs_cov", array)
 
@@ -129,7 +129,7 @@ class Categorical(Family):
 
     def __post_init__(self) -> None:
         """Check K."""
-        object.__setattr__(self, "classes", validation.whole("classes", self.classes, least=2))
+        object.__setattr__(self, "classes", validation.integer("classes", self.classes, least=2))
 
     @property
     def dim(self) -> int:

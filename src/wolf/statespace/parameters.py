@@ -55,7 +55,7 @@ class ParameterModel:
         if not callable(self.observe):
             raise ValueError(f"observe must be a function h(theta, u); got {type(self.observe).__name__}")
         if not isinstance(self.family, Family):
-            got = validation.told(self.family)
+            got = validation.short_repr(self.family)
             raise ValueError(f"family must be a value from wolf.families, as Bernoulli(); got {got}")
         if isinstance(self.mean, jax.core.Tracer) or isinstance(self.cov, jax.core.Tracer):
             return

@@ -9,9 +9,9 @@ import numpy as np
 
 from wolf import validation
 from wolf.interfaces import Filter
-from wolf.numerics.hashing import fingerprint
 from wolf.online.bank.arrow_batches import check_columns, filter_batches, read_times
 from wolf.online.bank.bank import Bank
+from wolf.runtime.hashing import fingerprint
 from wolf.statespace import Model
 from wolf_fleet.datasets import dataset_job, executors, filesystem, partitions
 

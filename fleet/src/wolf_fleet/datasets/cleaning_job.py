@@ -12,8 +12,8 @@ from wolf.cleaning.frames import read_frame, spread_rows, titles, value_names
 from wolf.cleaning.io import from_numpy
 from wolf.cleaning.options import Options
 from wolf.cleaning.pipeline import column_blocks, prepare
-from wolf.numerics.hashing import fingerprint
 from wolf.results.views.data_frame import narwhals
+from wolf.runtime.hashing import fingerprint
 from wolf_fleet.datasets import dataset_job, executors, filesystem, partitions
 
 NUM_COPIES = 4  # of the rows of a bucket in memory

@@ -9,11 +9,16 @@ from wolf.cleaning.io.date_parts import parts_axis as parts_axis
 from wolf.cleaning.io.date_parts import write_parts as write_parts
 from wolf.cleaning.io.gpx_nmea import write_gpx as write_gpx
 from wolf.cleaning.io.paths import check_apart as check_apart
-from wolf.cleaning.io.read import SUFFIXES as SUFFIXES
-from wolf.cleaning.io.read import read_table as read_table
 from wolf.cleaning.io.table import Rows as Rows
 from wolf.cleaning.io.table import Table as Table
 from wolf.cleaning.io.table import pyarrow as pyarrow
+from wolf.cleaning.io.table_reader import SUFFIXES as SUFFIXES
+from wolf.cleaning.io.table_reader import read_table as read_table
+from wolf.cleaning.io.table_writer import check_table as check_table
+from wolf.cleaning.io.table_writer import check_target as check_target
+from wolf.cleaning.io.table_writer import needs_quotes as needs_quotes
+from wolf.cleaning.io.table_writer import write_pieces as write_pieces
+from wolf.cleaning.io.table_writer import write_table as write_table
 from wolf.cleaning.io.time_axis import TimeAxis as TimeAxis
 from wolf.cleaning.io.time_axis import is_clock as is_clock
 from wolf.cleaning.io.time_axis import is_date_alone as is_date_alone
@@ -24,8 +29,3 @@ from wolf.cleaning.io.typed_columns import example as example
 from wolf.cleaning.io.typed_columns import group_column as group_column
 from wolf.cleaning.io.typed_columns import is_number as is_number
 from wolf.cleaning.io.typed_columns import number_column as number_column
-from wolf.cleaning.io.write import check_table as check_table
-from wolf.cleaning.io.write import check_target as check_target
-from wolf.cleaning.io.write import needs_quotes as needs_quotes
-from wolf.cleaning.io.write import write_pieces as write_pieces
-from wolf.cleaning.io.write import write_table as write_table

@@ -73,7 +73,7 @@ def write_parts(axis: TimeAxis, stamps: np.ndarray, names: tuple[str, ...]) -> d
     moments = []
     for stamp in stamps.tolist():
         moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(
-            microseconds=round((axis.origin or 0) / 1e3 + stamp * 1e6)
+            microseconds=(axis.origin or 0) // 1000 + round(stamp * 1e6)
         )
         moments.append(moment.astimezone(ZoneInfo(axis.zone)) if axis.zone else moment)
     return {name: [getattr(each, unit) for each in moments] for name, unit in zip(names, UNITS, strict=False)}

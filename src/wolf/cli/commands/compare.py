@@ -18,7 +18,7 @@ USUAL = ("KF", "Adaptive", "Learned", "WoLF", "WoLF-IMQ", "WoLF-TMD", "WoLF-Wels
 REACH = 1.959964  # standard deviations of a 95 % interval
 
 
-class Judged(NamedTuple):
+class MethodScore(NamedTuple):
     """One method on all series.
 
     Attributes:
@@ -36,19 +36,19 @@ class Judged(NamedTuple):
     flagged: float
 
 
-class Compared(NamedTuple):
+class Comparison(NamedTuple):
     """What came of a comparison: the file, its rows, the model by name, the methods, and what a person should know."""
 
     file: str
     rows: int
     model: str
-    methods: list[Judged]
+    methods: list[MethodScore]
     notes: list[str]
 
 
 def compare(
     readings: Readings, model: str, settings: tuple[str, ...], names: tuple[str, ...], progress: Progress
-) -> Compared:
+) -> Comparison:
     """Run methods with the same noise, and say how well each predicts.
 
     Args:
@@ -67,12 +67,12 @@ def compare(
         done = [_again(readings, each, method) for each in fitted]
         rows.append(_judge(name, done))
         progress(1)
-    return Compared(readings.table.name, len(readings.values), fitted[0].model, rows, readings.notes)
+    return Comparison(readings.table.name, len(readings.values), fitted[0].model, rows, readings.notes)
 
 
 def tune(
     readings: Readings, source: str, model: str, settings: tuple[str, ...], method: str, progress: Progress
-) -> tuple[tuning.Tuned, str]:
+) -> tuple[tuning.TuningResult, str]:
     """Choose the threshold of a method for the longest series; return it, and the command that uses it."""
     known = filter.parse_settings(settings)
     fitted = filter.run(readings, Options(model=model, parameters=known, live=True), _silent)
@@ -95,7 +95,7 @@ def _again(readings: Readings, each: Series, method: object) -> Series:
     return clean(each.values, each.times, options, names=names)[0]
 
 
-def _judge(name: str, done: list[Series]) -> Judged:
+def _judge(name: str, done: list[Series]) -> MethodScore:
     nis, log_density, count, errors, inside, flags = [], [], [], [], [], []
     for each in done:
         measured = np.isfinite(each.values)
@@ -113,7 +113,7 @@ def _judge(name: str, done: list[Series]) -> Judged:
         )
     rows = max(int((np.concatenate(count) > 0).sum()), 1)
     middle = float(np.median(np.concatenate(errors)))
-    return Judged(
+    return MethodScore(
         name,
         float(told.sum() / rows),
         middle,
@@ -122,13 +122,13 @@ def _judge(name: str, done: list[Series]) -> Judged:
     )
 
 
-def facts(found: Compared) -> dict[str, Any]:
+def facts(found: Comparison) -> dict[str, Any]:
     """Say what came of a comparison in numbers, for programs."""
     best = max(found.methods, key=lambda row: row.score)
     return found._asdict() | {"methods": [row._asdict() for row in found.methods], "best": best.name}
 
 
-def table(found: Compared) -> str:
+def table(found: Comparison) -> str:
     """Lay a comparison out as a table."""
     rows = found.methods
     best = max(rows, key=lambda row: row.score)

@@ -130,7 +130,7 @@ def simulate(model: Any, process: Any, config: Config) -> tuple[np.ndarray, np.n
     """
     key = jax.random.key(config.seed)
     draws = [
-        wolf.simulate.trajectories(model, config.steps, jax.random.fold_in(key, i), process, initial=START)
+        wolf.simulate.trajectory(model, config.steps, jax.random.fold_in(key, i), process, initial=START)
         for i in range(config.trials)
     ]
     truth, ys, outliers, _ = (np.stack(parts) for parts in zip(*draws, strict=True))

@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 
 from wolf.beliefs import Gaussian
-from wolf.integrations.export_c import Exported, export_c
+from wolf.integrations.export_c import ExportedC, export_c
 from wolf.models import registry
 
 WIDE = 1e4  # variance of each state at the start, if nothing else is said: little is known on another machine
 
 
-def export(model: str, parameters: dict[str, float], columns: int, path: str, **options: Any) -> Exported:
+def export(model: str, parameters: dict[str, float], columns: int, path: str, **options: Any) -> ExportedC:
     """Write the filter of a named model.
 
     Args:

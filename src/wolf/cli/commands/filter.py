@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from wolf.cleaning import Options, Ready, Series, io, prepare
+from wolf.cleaning import Options, PreparedSeries, Series, io, prepare
 from wolf.cleaning.load import Readings
 from wolf.cleaning.options import AUTO
-from wolf.cleaning.sampling import told_step
+from wolf.cleaning.sampling import describe_step
 from wolf.inference.registry import make
 from wolf.models.registry import parse
 
@@ -101,7 +101,7 @@ def run(readings: Readings, options: Options, progress: Callable[[int], None]) -
     return _some(readings, done)
 
 
-def start(readings: Readings, options: Options, progress: Callable[[int], None]) -> list[Ready] | list[Series]:
+def start(readings: Readings, options: Options, progress: Callable[[int], None]) -> list[PreparedSeries] | list[Series]:
     """Get readings ready to be filtered while they are written, or clean them where that cannot be.
 
     A series that has only some of the rows, or has them in another order, must be there as a whole.
@@ -112,7 +112,7 @@ def start(readings: Readings, options: Options, progress: Callable[[int], None])
     return ready if all(each.rows is None for each in ready) else [each.whole(progress) for each in ready]
 
 
-def _prepare(readings: Readings, options: Options) -> Iterator[Ready]:
+def _prepare(readings: Readings, options: Options) -> Iterator[PreparedSeries]:
     return prepare(
         readings.values,
         readings.times,
@@ -137,7 +137,9 @@ def _some(readings: Readings, done: list[Any]) -> list[Any]:
     return done
 
 
-def summary(readings: Readings, series: Sequence[Ready] | Sequence[Series], options: Options, wrote: list[str]) -> str:
+def summary(
+    readings: Readings, series: Sequence[PreparedSeries] | Sequence[Series], options: Options, wrote: list[str]
+) -> str:
     """Say what was read, what was found and what was written."""
     rows, count = len(readings.values), sum(each.values.size for each in series)
     missing, flagged = sum(each.missing for each in series), sum(each.flagged for each in series)
@@ -158,7 +160,7 @@ def summary(readings: Readings, series: Sequence[Ready] | Sequence[Series], opti
     return "\n".join(lines)
 
 
-def _events(series: Sequence[Ready] | Sequence[Series]) -> list[str]:
+def _events(series: Sequence[PreparedSeries] | Sequence[Series]) -> list[str]:
     """Count the shifts, which are no faults, and say where the first of them are."""
     found = [(each.label, int(row)) for each in series for row in np.flatnonzero(each.kind == "shift")[:LISTED]]
     if not found:
@@ -168,7 +170,7 @@ def _events(series: Sequence[Ready] | Sequence[Series]) -> list[str]:
     return [_line("shifts", f"at {places}{more}: the level changed for good, which is no fault")]
 
 
-def _models(series: Sequence[Ready] | Sequence[Series], how: str) -> list[str]:
+def _models(series: Sequence[PreparedSeries] | Sequence[Series], how: str) -> list[str]:
     """Say which model each series has, and why if it was chosen."""
     choices = [each.choice for each in series]
     if choices[0] is None:
@@ -182,7 +184,7 @@ def _models(series: Sequence[Ready] | Sequence[Series], how: str) -> list[str]:
 
 
 def facts(
-    readings: Readings, series: Sequence[Ready] | Sequence[Series], options: Options, wrote: list[str]
+    readings: Readings, series: Sequence[PreparedSeries] | Sequence[Series], options: Options, wrote: list[str]
 ) -> dict[str, Any]:
     """Say the same in numbers, for programs; arguments as in `summary`."""
     judged, flagged = sum(each.judged for each in series), sum(each.flagged for each in series)
@@ -207,7 +209,7 @@ def facts(
     }
 
 
-def _facts_of(each: Ready | Series) -> dict[str, Any]:
+def _facts_of(each: PreparedSeries | Series) -> dict[str, Any]:
     """Say of one series what was found."""
     told = {"label": each.label, "rows": len(each.values), "missing": each.missing, "outliers": each.flagged}
     told |= {"parameters": dict(each.parameters), "errors": dict(each.fit.errors) if each.fit else {}}
@@ -218,17 +220,17 @@ def _facts_of(each: Ready | Series) -> dict[str, Any]:
     return told | {"choice": each.choice.words, "verdict": each.choice.verdict, "candidates": tried}
 
 
-def _describe_time(readings: Readings, series: Sequence[Ready] | Sequence[Series]) -> str:
+def _describe_time(readings: Readings, series: Sequence[PreparedSeries] | Sequence[Series]) -> str:
     if readings.time is None:
         return "none found: rows are taken as even steps (name it with --time)"
-    step = told_step(series[0].unit, readings.axis is not None and readings.axis.origin is not None)
+    step = describe_step(series[0].unit, readings.axis is not None and readings.axis.origin is not None)
     named = " and ".join(readings.time_names)
     if all(each.even for each in series):
         return f"{named}, every {step}"
     return f"{named}, uneven, typically {step} apart: continuous-time model"
 
 
-def _noise(series: Sequence[Ready] | Sequence[Series]) -> list[str]:
+def _noise(series: Sequence[PreparedSeries] | Sequence[Series]) -> list[str]:
     """List the parameters of a few series, or their range over many."""
     if not series[0].parameters:
         return []

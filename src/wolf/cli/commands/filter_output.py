@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from wolf.cleaning import Ready, Series, io
+from wolf.cleaning import PreparedSeries, Series, io
 from wolf.cleaning.frames import KINDS, spread_rows, titles
 from wolf.cleaning.load import Readings
 
@@ -13,7 +13,10 @@ PIECE = 65_536  # rows of results that are there already and are written at once
 
 
 def write(
-    target: str, readings: Readings, series: Sequence[Ready] | Sequence[Series], progress: Callable[[int], None]
+    target: str,
+    readings: Readings,
+    series: Sequence[PreparedSeries] | Sequence[Series],
+    progress: Callable[[int], None],
 ) -> None:
     """Write the rows that were read with the results of all series.
 
@@ -32,7 +35,7 @@ def write(
 
 def _pieces(readings: Readings, series: Sequence[Any], schema: Any, progress: Callable[[int], None]) -> Iterator[Any]:
     rows = io.Rows(readings.table)
-    ready = all(isinstance(each, Ready) for each in series)
+    ready = all(isinstance(each, PreparedSeries) for each in series)
     for added in _filtered(readings, series, progress) if ready else _cleaned(readings, series):
         piece = rows.take(len(next(iter(added.values()))))
         arrays = [*piece.columns, *(io.from_numpy(array) for array in added.values())]
@@ -55,7 +58,7 @@ def _schema(readings: Readings, series: Sequence[Any]) -> Any:
 
 
 def _filtered(
-    readings: Readings, series: Sequence[Ready], progress: Callable[[int], None]
+    readings: Readings, series: Sequence[PreparedSeries], progress: Callable[[int], None]
 ) -> Iterator[dict[str, np.ndarray]]:
     """Filter series that have all rows, in step."""
     first = 0
@@ -71,7 +74,7 @@ def _filtered(
         yield added
 
 
-def _repaired(each: Ready, piece: dict[str, np.ndarray], first: int) -> np.ndarray:
+def _repaired(each: PreparedSeries, piece: dict[str, np.ndarray], first: int) -> np.ndarray:
     """Put the estimate where a reading was false or missing."""
     values = each.values[first : first + len(piece["mean"])]
     outlier = piece["outlier"] if piece["outlier"].ndim == 2 else piece["outlier"][:, None]

@@ -7,7 +7,7 @@ import numpy as np
 
 from wolf.cleaning import column_roles as finding
 from wolf.cleaning import io
-from wolf.cleaning.sampling import Order, gaps_of, told_step
+from wolf.cleaning.sampling import Order, describe_step, gaps_of
 from wolf.cli import options as shared
 
 MOST_SERIES = 1000  # labels that a column may have to tell series apart
@@ -133,7 +133,7 @@ def words(seen: dict[str, Any]) -> str:
     else:
         step = ""
         if "step" in plan:
-            step = f", {'every' if plan['even'] else 'uneven, typically'} {told_step(plan['step'], plan['dates'])}"
+            step = f", {'every' if plan['even'] else 'uneven, typically'} {describe_step(plan['step'], plan['dates'])}"
         held = plan["parts"] or filter(None, [plan["time"], plan["clock"]])
         time = " and ".join(held) or "none: rows are taken as even steps"
         lines.append(f"  time      {time}{step}")

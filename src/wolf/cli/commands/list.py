@@ -7,7 +7,7 @@ from wolf.inference import registry
 from wolf.inference.noise import Weighted
 from wolf.interfaces import Filter
 
-USUAL_MOMENTS = ("Linear", "Linearised", "Automatic")  # those that a method needs no words for
+USUAL_MOMENTS = ("Linear", "Taylor", "Automatic")  # those that a method needs no words for
 
 
 def describe_methods() -> dict[str, str]:
@@ -32,7 +32,7 @@ def _describe(name: str) -> str:
 def _moments(method: Filter) -> str:
     if getattr(method, "iterations", 1) > 1:
         return "The iterated extended Kalman filter."
-    moments = method.moments
+    moments = method.linearization
     return "" if moments is None or type(moments).__name__ in USUAL_MOMENTS else _first_line(type(moments))
 
 

@@ -13,7 +13,7 @@ from jax import Array
 
 from wolf.diagnostics.attack.relaxed_gates import soften
 from wolf.engine.scan import run_filter
-from wolf.interfaces import Info
+from wolf.interfaces import StepInfo
 from wolf.numerics import linalg
 from wolf.numerics.pytree import cast
 from wolf.statespace import Model
@@ -44,11 +44,11 @@ def run_clean(model: Model, method: Any, ys: Array) -> Baseline:
     return Baseline(ys, *run_filter(model, method, ys, save=_save_roots)[1])
 
 
-def _save_roots(state: Any, info: Info) -> tuple[Array, Array, Array]:
+def _save_roots(state: Any, info: StepInfo) -> tuple[Array, Array, Array]:
     return state.mean, linalg.cholesky(state.cov).matrix(), linalg.cholesky(info.innovation_cov).matrix()
 
 
-def _save_mean(state: Any, info: Info) -> Array:
+def _save_mean(state: Any, info: StepInfo) -> Array:
     return state.mean
 
 
@@ -59,7 +59,7 @@ def _damage(model: Model, method: Any, baseline: Baseline, times: Array, points:
     _, means = run_filter(model, method, dirty, save=_save_mean)
 
     def squared(shift: Array, root: Array) -> Array:
-        return linalg.total(linalg.from_lower(root).half(shift) ** 2)
+        return linalg.sum_leading(linalg.from_lower(root).half(shift) ** 2)
 
     return jax.vmap(squared)(means - baseline.means, baseline.posterior_roots)
 
@@ -67,11 +67,11 @@ def _damage(model: Model, method: Any, baseline: Baseline, times: Array, points:
 _damage_each = jax.jit(jax.vmap(_damage, in_axes=(None, None, None, 0, 0)))
 
 
-def damages(engine: tuple, baseline: Baseline, times: np.ndarray, points: np.ndarray) -> np.ndarray:
+def damages(backend: tuple, baseline: Baseline, times: np.ndarray, points: np.ndarray) -> np.ndarray:
     """Run many contaminations by the real filter, in batches of one size, so that it is compiled once.
 
     Args:
-        engine: model and method.
+        backend: model and method.
         baseline: the clean run.
         times: (C, k).
         points: (C, k, M).
@@ -81,7 +81,7 @@ def damages(engine: tuple, baseline: Baseline, times: np.ndarray, points: np.nda
     """
     rows = np.resize(np.arange(len(times)), -(-len(times) // BATCH) * BATCH)
     batches = np.split(rows, len(rows) // BATCH)
-    found = [np.asarray(_damage_each(*engine, baseline, times[some], points[some])) for some in batches]
+    found = [np.asarray(_damage_each(*backend, baseline, times[some], points[some])) for some in batches]
     return np.concatenate(found)[: len(times)]
 
 
@@ -110,14 +110,14 @@ def _inside(points: Any, limit: Any) -> Any:
     return points * jnp.minimum(1.0, limit / jnp.maximum(sizes, 1e-300))
 
 
-def _totals(engine: tuple, baseline: Baseline, times: np.ndarray, points: np.ndarray) -> np.ndarray:
+def _totals(backend: tuple, baseline: Baseline, times: np.ndarray, points: np.ndarray) -> np.ndarray:
     """Score contaminations by the real filter; one that breaks it down counts as nothing."""
-    values = damages(engine, baseline, times, points).mean(axis=1)
+    values = damages(backend, baseline, times, points).mean(axis=1)
     return np.where(np.isfinite(values), values, 0.0)
 
 
 def starts(
-    engine: tuple,
+    backend: tuple,
     baseline: Baseline,
     places: np.ndarray,
     count: int,
@@ -127,7 +127,7 @@ def starts(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Choose times and first errors: greedily, as coherent bursts, and at random; (R, k) and (R, k, M)."""
     size = baseline.ys.shape[1]
-    chosen = [_greedy(engine, baseline, places, count, limit, rng) for _ in range(max(1, restarts // GREEDY))]
+    chosen = [_greedy(backend, baseline, places, count, limit, rng) for _ in range(max(1, restarts // GREEDY))]
     while len(chosen) < restarts:
         way = _directions(rng, 1, size)[0] * _sizes(rng, 1, limit)[0]
         if len(chosen) % 2:
@@ -140,7 +140,7 @@ def starts(
 
 
 def _greedy(
-    engine: tuple, baseline: Baseline, places: np.ndarray, count: int, limit: float, rng: np.random.Generator
+    backend: tuple, baseline: Baseline, places: np.ndarray, count: int, limit: float, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Add the error that does most to those already chosen, one after the other.
 
@@ -163,7 +163,7 @@ def _greedy(
             coherent = rng.random(len(trial_times)) < 0.25
             ways = np.where(coherent[:, None], points[j - 1], ways)
         trial_points[:, j] = ways
-        best = int(_totals(engine, baseline, trial_times, trial_points).argmax())
+        best = int(_totals(backend, baseline, trial_times, trial_points).argmax())
         times, points = trial_times[best], trial_points[best]
         rest = np.setdiff1d(places, times[: j + 1])
         times[j + 1 :] = rng.choice(rest, count - j - 1, replace=False)
@@ -171,16 +171,16 @@ def _greedy(
 
 
 def ascend(
-    engine: tuple, baseline: Baseline, times: np.ndarray, points: np.ndarray, limit: float
+    backend: tuple, baseline: Baseline, times: np.ndarray, points: np.ndarray, limit: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Climb through ever harder gates, and keep for every start what was worst for the real filter."""
-    model, method = engine
-    best, values = points, _totals(engine, baseline, times, points)
+    model, method = backend
+    best, values = points, _totals(backend, baseline, times, points)
     for softness in SOFTNESS:
         soft = cast(soften(method, softness), np.float64)
         found = _climb(model, soft, baseline, times, points, limit, iterations=ITERATIONS)
         points = np.asarray(found)
-        now = _totals(engine, baseline, times, points)
+        now = _totals(backend, baseline, times, points)
         best = np.where((now > values)[:, None, None], points, best)
         values = np.maximum(now, values)
     order = np.argsort(-values)
@@ -188,7 +188,7 @@ def ascend(
 
 
 def polish(
-    engine: tuple,
+    backend: tuple,
     baseline: Baseline,
     places: np.ndarray,
     times: np.ndarray,
@@ -213,7 +213,7 @@ def polish(
                 near = free[np.argsort(np.abs(free - new_times[i, j]))[:4]]
                 new_times[i, j] = rng.choice(near if rng.random() < 0.7 else free)
         new_times[:kept], new_points[:kept] = times[:kept], points[:kept]
-        order = np.argsort(-_totals(engine, baseline, new_times, new_points))[: len(times)]
+        order = np.argsort(-_totals(backend, baseline, new_times, new_points))[: len(times)]
         times, points = new_times[order], new_points[order]
         width *= 0.87
     return times[0], points[0]

@@ -93,7 +93,7 @@ def attack(
     Example:
         >>> import wolf
         >>> model = wolf.models.local_level(level_var=0.1, obs_var=1.0)
-        >>> ys = wolf.simulate.trajectories(model, 50, key=0).measurements
+        >>> ys = wolf.simulate.trajectory(model, 50, key=0).measurements
         >>> mild, gross = (wolf.attack(model, "KF", ys, size=size).total for size in (10.0, 1000.0))
         >>> round(gross / mild)
         100
@@ -103,7 +103,7 @@ def attack(
     limit = LARGEST if size is None else float(size)
     places = np.flatnonzero(np.isfinite(array).any(axis=1))
     with precision("float64"):
-        engine = (cast(validate.suit(model, method, None), np.float64), cast(method, np.float64))
+        engine = (cast(validate.adapt_model(model, method, None), np.float64), cast(method, np.float64))
         baseline = run_clean(*engine, array)
         rng = np.random.default_rng(np.asarray(jax.random.bits(as_key(key), (4,), np.uint32)))
         first = starts(engine, baseline, places, num_outliers, limit, restarts, rng)
@@ -120,7 +120,7 @@ def attack(
 
 def _check(model: Model, method: Any, ys: Any, count: int, size: Any, restarts: int) -> tuple[np.ndarray, Any]:
     method = validate.resolve_method(method, model)
-    if method.needs.key:
+    if method.requirements.key:
         raise ValueError(f"attack takes Gaussian filters; {type(method).__name__} draws random numbers")
     if model.takes_inputs:
         raise ValueError("attack takes models without inputs")

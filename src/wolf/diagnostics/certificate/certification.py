@@ -60,7 +60,7 @@ def certify(
         (True, 'exact')
     """
     method = _check(model, method, trials, steps, key)
-    suited, cast_method = cast(entry.suit(model, method, None), np.float64), cast(method, np.float64)
+    suited, cast_method = cast(entry.adapt_model(model, method, None), np.float64), cast(method, np.float64)
     varies = bool(time_axes(model))
     if varies and ys is None:
         raise ValueError(f"{', '.join(time_axes(model))} vary in time, so there is no steady state: give a series, ys=")
@@ -68,7 +68,10 @@ def certify(
     steps_of_series = None if ys is None else _check_series(ys, model)
     with precision("float64"):
         steady = None
-        plain = cast(GaussianFilter() if method.moments is None else GaussianFilter(moments=method.moments), float)
+        plain = cast(
+            GaussianFilter() if method.linearization is None else GaussianFilter(linearization=method.linearization),
+            float,
+        )
         if not varies and (ys is None or trials):
             steady = monte_carlo.settle(suited, cast_method, plain, as_key(key), trials, steps)
             typical = _typical(suited, cast_method, steady)
@@ -100,12 +103,12 @@ def certify(
 
 def _check(model: Model, method: Any, trials: int, steps: int, key: Any) -> Any:
     method = entry.resolve_method(method, model)
-    if method.needs.key:
+    if method.requirements.key:
         raise ValueError(f"certify takes Gaussian filters; {type(method).__name__} draws random numbers")
     if model.takes_inputs:
         raise ValueError("certify takes models without inputs: there is no steady state that holds for every input")
-    validation.whole("trials", trials)
-    validation.whole("steps", steps, least=2 * monte_carlo.IN_A_ROW)
+    validation.integer("trials", trials)
+    validation.integer("steps", steps, least=2 * monte_carlo.IN_A_ROW)
     validation.key(key, needed=True)
     entry.check_functions(model, None)
     if jax.eval_shape(lambda: method.init(model, None).cov) is None:
@@ -116,7 +119,7 @@ def _check(model: Model, method: Any, trials: int, steps: int, key: Any) -> Any:
 
 def _check_jumps(jumps: Any, model: Model) -> dict[str, np.ndarray]:
     if not isinstance(jumps, dict):
-        told = validation.told(jumps)
+        told = validation.short_repr(jumps)
         raise ValueError(f"jumps must be directions of the state by name, as {{'slide': [1.0, 0.0]}}; got {told}")
     read = {}
     for name, direction in jumps.items():
@@ -129,7 +132,7 @@ def _check_jumps(jumps: Any, model: Model) -> dict[str, np.ndarray]:
     return read
 
 
-def _typical(model: Any, method: Any, steady: monte_carlo.SteadyState) -> operating_point.Situation:
+def _typical(model: Any, method: Any, steady: monte_carlo.SteadyState) -> operating_point.OperatingPoint:
     """Take the trial whose predicted covariance has the median volume; its prediction is the clean measurement."""
     each = jax.vmap(operating_point.at_prediction, in_axes=(None, None, 0))(model, method, steady.states)
     volumes = np.linalg.slogdet(np.asarray(jax.vmap(lambda state: state.cov)(each.state)))[1]
@@ -212,7 +215,7 @@ def _step_efficiency(method: Any, model: Model) -> list[Entry]:
     return [Entry("step efficiency", value, "share", "exact", words)]
 
 
-def _matrices(model: Any, situations: operating_point.Situation) -> tuple[np.ndarray, np.ndarray]:
+def _matrices(model: Any, situations: operating_point.OperatingPoint) -> tuple[np.ndarray, np.ndarray]:
     """Take the slopes of what is measured and of the dynamics, at the typical state."""
     mean = jax.tree.map(lambda leaf: leaf[0], situations.state).mean
     jacobian = jax.jacfwd(model.projection(None))(mean)

@@ -43,7 +43,7 @@ class WorstError(NamedTuple):
     curve: np.ndarray
 
 
-class Influences(NamedTuple):
+class InfluenceBounds(NamedTuple):
     """What residuals do: `residuals` (S, N, M), `shift` of the mean (S, N), `influence` (S, N)."""
 
     residuals: np.ndarray

@@ -14,16 +14,16 @@ import numpy as np
 from jax import Array
 
 from wolf.diagnostics.certificate.certificate import Entry, neat
-from wolf.diagnostics.certificate.operating_point import Situation
+from wolf.diagnostics.certificate.operating_point import OperatingPoint
 from wolf.engine import scan
-from wolf.inference.noise.divergence_recovery import FARTHEST, MOST_GROWTH, Recovering
+from wolf.inference.noise.divergence_recovery import FARTHEST, MOST_GROWTH, JumpRecovery
 from wolf.numerics import linalg
 from wolf.statespace import Model
 
 SIZES = (10.0, 100.0, 1000.0)  # of the errors, in standard deviations of the predicted measurement
 
 
-def won_vote(model: Model, method: Any, situation: Situation, innovation_cov: np.ndarray) -> list[Entry]:
+def won_vote(model: Model, method: Any, situation: OperatingPoint, innovation_cov: np.ndarray) -> list[Entry]:
     """Write down what as many equal errors do as win a vote; nothing for a method without votes.
 
     Args:
@@ -33,7 +33,7 @@ def won_vote(model: Model, method: Any, situation: Situation, innovation_cov: np
         innovation_cov: S there, (M, M).
     """
     rule = method.noise
-    if not isinstance(rule, Recovering):
+    if not isinstance(rule, JumpRecovery):
         return []
     ways = np.linalg.cholesky(innovation_cov).T
     errors = np.concatenate([size * ways for size in SIZES])
@@ -51,7 +51,7 @@ def won_vote(model: Model, method: Any, situation: Situation, innovation_cov: np
 
 @partial(jax.jit, static_argnames=("count",))
 def after_equal_errors(
-    model: Model, method: Any, situation: Situation, errors: Array, *, count: int
+    model: Model, method: Any, situation: OperatingPoint, errors: Array, *, count: int
 ) -> tuple[Array, Array]:
     """Add an error to each of several measurements that are otherwise as predicted, and measure how far the mean goes.
 
@@ -75,7 +75,7 @@ def after_equal_errors(
             lied, info = scan.update(model, method, lied, y + error)
             shift = linalg.cholesky(clean.cov).half(lied.mean - clean.mean)
             ahead = scan.predict(model, method, clean), scan.predict(model, method, lied)
-            return ahead, (jnp.sqrt(linalg.total(shift**2)), info.inflation > 1.0)
+            return ahead, (jnp.sqrt(linalg.sum_leading(shift**2)), info.inflation > 1.0)
 
         return jax.lax.scan(body, (situation.state, situation.state), None, length=count)[1]
 

@@ -51,7 +51,7 @@ class SteadyState(NamedTuple):
     steps: int
 
 
-class OnCleanData(NamedTuple):
+class CleanDataEfficiency(NamedTuple):
     """Clean data: efficiency and alarms with standard errors, the squared error that is usual, lost trials of all."""
 
     efficiency: float
@@ -123,7 +123,7 @@ def check_spread(covs: np.ndarray) -> None:
         )
 
 
-def on_clean_data(steady: SteadyState, plain: Any) -> OnCleanData:
+def on_clean_data(steady: SteadyState, plain: Any) -> CleanDataEfficiency:
     """Compare with the filter without weights on the same clean data."""
     count = len(steady.truths)
     run = (steady.truths, jax.random.split(steady.key, count), jnp.zeros(count), steady.steps)
@@ -136,7 +136,9 @@ def on_clean_data(steady: SteadyState, plain: Any) -> OnCleanData:
     usual = MARGIN**2 * float(np.quantile(base.distances, USUAL))
     alarm_error = np.std(alarms, ddof=1) / np.sqrt(count)
     lost = int(np.sum(errors > BROKEN**2 * best.mean()))
-    return OnCleanData(float(ratio), float(spread), float(alarms.mean()), float(alarm_error), usual, lost, count)
+    return CleanDataEfficiency(
+        float(ratio), float(spread), float(alarms.mean()), float(alarm_error), usual, lost, count
+    )
 
 
 def after_jump(steady: SteadyState, direction: np.ndarray, usual: float) -> Jump:

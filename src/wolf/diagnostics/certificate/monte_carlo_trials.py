@@ -89,7 +89,7 @@ def _run_trials(
             x, y = _draw(model, (*roots, scale.innovation_root), x, step_key, share)
             state, info = scan.step(model, method, state, y)
             error = linalg.from_lower(scale.posterior_root).half(state.mean - x)
-            return (state, x), (linalg.total(error**2), jnp.mean(info.outlier))
+            return (state, x), (linalg.sum_leading(error**2), jnp.mean(info.outlier))
 
         saved: tuple
         (state, x), saved = jax.lax.scan(body, (state, truth), jax.random.split(key, steps))
@@ -107,7 +107,7 @@ def _draw(model: Model, roots: tuple[Array, ...], x: Array, key: Array, share: A
     draw = own_noise(model)
     x = model.transition(None)(x) + linalg.matvec(roots[0], white[:size]) if draw is None else draw(x, own_key)
     y = model.projection(None)(x) + linalg.matvec(roots[1], white[size : size + measured])
-    way = white[size + measured :] / jnp.sqrt(linalg.total(white[size + measured :] ** 2))
+    way = white[size + measured :] / jnp.sqrt(linalg.sum_leading(white[size + measured :] ** 2))
     low, high = np.log(GROSS)
     gross = jnp.where(event < share, jnp.exp(low + (high - low) * length), 0.0)
     return x, y + gross * linalg.matvec(roots[2], way)

@@ -15,12 +15,12 @@ from jax import Array
 from wolf.beliefs import Gaussian
 from wolf.beliefs.density import kl
 from wolf.engine import scan
-from wolf.interfaces import Info
+from wolf.interfaces import StepInfo
 from wolf.numerics import linalg
 from wolf.statespace import Model
 
 
-class Situation(NamedTuple):
+class OperatingPoint(NamedTuple):
     """A filter just before a measurement; a leading axis holds several.
 
     Attributes:
@@ -51,7 +51,7 @@ class Expectation(NamedTuple):
 
 
 @jax.jit
-def at_prediction(model: Model, method: Any, state: Any) -> Situation:
+def at_prediction(model: Model, method: Any, state: Any) -> OperatingPoint:
     """Take the prediction itself as the clean measurement: a clean residual of zero.
 
     Args:
@@ -61,11 +61,11 @@ def at_prediction(model: Model, method: Any, state: Any) -> Situation:
     """
     ahead = scan.predict(model, method, state)
     _, info = scan.update(model, method, ahead, jnp.zeros(model.obs_dim, ahead.mean.dtype))
-    return Situation(ahead, -info.residual)
+    return OperatingPoint(ahead, -info.residual)
 
 
 @jax.jit
-def expect(model: Model, method: Any, situation: Situation) -> Expectation:
+def expect(model: Model, method: Any, situation: OperatingPoint) -> Expectation:
     """Read what a filter expects, through its own report."""
     state, y = situation
     after, info = scan.update(model, method, state, y)
@@ -75,7 +75,7 @@ def expect(model: Model, method: Any, situation: Situation) -> Expectation:
 
 
 @jax.jit
-def respond(model: Model, method: Any, situation: Situation, errors: Array) -> tuple[Array, Array]:
+def respond(model: Model, method: Any, situation: OperatingPoint, errors: Array) -> tuple[Array, Array]:
     """Find what errors in the measurement do to the posterior.
 
     The influence of Duran-Martin et al. (2024, section 3.3) is `KL(contaminated ‖ clean) = ½ ‖shift‖² + spread`.
@@ -110,7 +110,7 @@ respond_each = jax.jit(jax.vmap(respond, in_axes=(None, None, 0, 0)))
 
 
 @partial(jax.jit, static_argnames=("steps",))
-def along(model: Model, method: Any, ys: Array, *, steps: tuple[int, ...]) -> Situation:
+def along(model: Model, method: Any, ys: Array, *, steps: tuple[int, ...]) -> OperatingPoint:
     """Run a filter over a series and stop before some of its measurements.
 
     Args:
@@ -123,8 +123,8 @@ def along(model: Model, method: Any, ys: Array, *, steps: tuple[int, ...]) -> Si
     first = scan.init(model, method)
     _, after = scan.run_filter(model, method, ys, save=_save_state)
     before = jax.tree.map(lambda start, rest: jnp.concatenate([start[None], rest[:-1]])[kept], first, after)
-    return Situation(jax.vmap(lambda state: scan.predict(model, method, state))(before), ys[kept])
+    return OperatingPoint(jax.vmap(lambda state: scan.predict(model, method, state))(before), ys[kept])
 
 
-def _save_state(state: Any, info: Info) -> Any:
+def _save_state(state: Any, info: StepInfo) -> Any:
     return state

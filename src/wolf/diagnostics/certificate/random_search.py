@@ -13,7 +13,7 @@ from wolf.diagnostics.certificate.influence_bounds import (
     FAR,
     GROWTH,
     POINTS,
-    Influences,
+    InfluenceBounds,
     Measure,
     WorstError,
     growth,
@@ -41,12 +41,12 @@ def search(measure: Measure, expected: Expectation) -> list[WorstError]:
     rng = np.random.default_rng(0)
     directions = unit(np.concatenate([np.eye(size), -np.eye(size), rng.normal(size=((RAYS - 2) * size, size))]))
 
-    def at(points: np.ndarray) -> Influences:
+    def at(points: np.ndarray) -> InfluenceBounds:
         white, spread = measure(deviations[:, None] * points)
         shift = np.linalg.norm(white, axis=-1)
-        return Influences(points, shift, influence(shift, spread))
+        return InfluenceBounds(points, shift, influence(shift, spread))
 
-    def star(radii: np.ndarray) -> Influences:
+    def star(radii: np.ndarray) -> InfluenceBounds:
         rays = (radii[:, None, None] * directions).reshape(-1, size)
         return at(np.broadcast_to(rays, (count, *rays.shape)))
 
@@ -86,7 +86,7 @@ def _scattered(rng: np.random.Generator, count: int, size: int) -> np.ndarray:
     return np.broadcast_to(points, (count, *shape))
 
 
-def _uphill(at: Callable, starts: Influences, name: str, rng: np.random.Generator) -> Influences:
+def _uphill(at: Callable, starts: InfluenceBounds, name: str, rng: np.random.Generator) -> InfluenceBounds:
     """Take random steps from the best points and keep what is higher; the best of all comes first."""
     best = _top(starts, name)
     width = 0.5
@@ -102,13 +102,13 @@ def _uphill(at: Callable, starts: Influences, name: str, rng: np.random.Generato
     return best
 
 
-def _join(first: Influences, second: Influences) -> Influences:
-    return Influences(*(np.concatenate(pair, axis=1) for pair in zip(first, second, strict=True)))
+def _join(first: InfluenceBounds, second: InfluenceBounds) -> InfluenceBounds:
+    return InfluenceBounds(*(np.concatenate(pair, axis=1) for pair in zip(first, second, strict=True)))
 
 
-def _top(tried: Influences, name: str) -> Influences:
+def _top(tried: InfluenceBounds, name: str) -> InfluenceBounds:
     order = np.argsort(-getattr(tried, name), axis=1)[:, :KEPT]
-    return Influences(
+    return InfluenceBounds(
         np.take_along_axis(tried.residuals, order[..., None], 1),
         np.take_along_axis(tried.shift, order, 1),
         np.take_along_axis(tried.influence, order, 1),

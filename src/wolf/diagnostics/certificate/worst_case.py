@@ -19,14 +19,14 @@ from wolf.diagnostics.certificate.influence_bounds import (
     FAR,
     GROWTH,
     POINTS,
-    Influences,
+    InfluenceBounds,
     Measure,
     WorstError,
     growth,
     influence,
     unit,
 )
-from wolf.diagnostics.certificate.operating_point import Expectation, Situation, respond_each
+from wolf.diagnostics.certificate.operating_point import Expectation, OperatingPoint, respond_each
 from wolf.diagnostics.certificate.random_search import search
 from wolf.diagnostics.certificate.worst_direction import find_metric, on_spheres
 
@@ -36,7 +36,7 @@ MOST_NUMBERS = 2e7  # in the covariances of one call; beyond that it is cut into
 PEAKS = 2  # of each objective, that are searched more closely
 
 
-def find(model: Any, method: Any, situations: Situation, expected: Expectation) -> list[WorstError]:
+def find(model: Any, method: Any, situations: OperatingPoint, expected: Expectation) -> list[WorstError]:
     """Search every situation.
 
     Args:
@@ -67,19 +67,19 @@ def find(model: Any, method: Any, situations: Situation, expected: Expectation) 
     return search(measure, expected)
 
 
-def _signs(measure: Measure, expected: Expectation) -> Callable[[np.ndarray], Influences]:
+def _signs(measure: Measure, expected: Expectation) -> Callable[[np.ndarray], InfluenceBounds]:
     """Try both signs of a residual in one coordinate."""
     roots = np.sqrt(np.asarray(expected.innovation_cov)[:, :1, 0])
 
-    def at(radii: np.ndarray) -> Influences:
+    def at(radii: np.ndarray) -> InfluenceBounds:
         pair = []
         for sign in (1.0, -1.0):
             residuals = sign * (roots * radii)[..., None]
             white, spread = measure(residuals)
             shift = np.linalg.norm(white, axis=-1)
-            pair.append(Influences(residuals, shift, influence(shift, spread)))
+            pair.append(InfluenceBounds(residuals, shift, influence(shift, spread)))
         upper = pair[0].influence >= pair[1].influence
-        return Influences(
+        return InfluenceBounds(
             *(np.where(upper if a.ndim == 2 else upper[..., None], a, b) for a, b in zip(*pair, strict=True))
         )
 
@@ -97,7 +97,7 @@ def _by_radius(measure: Measure, at: Callable, count: int, expected: Expectation
         fine = np.linspace(-width, width, POINTS // (2 * PEAKS))
         radii = np.concatenate(centres, axis=1)[..., None] * np.exp(fine)
         tried = at(radii.reshape(count, -1))
-        best = Influences(*(np.concatenate(pair, axis=1) for pair in zip(best, tried, strict=True)))
+        best = InfluenceBounds(*(np.concatenate(pair, axis=1) for pair in zip(best, tried, strict=True)))
         shape = (count, 2 * PEAKS, -1)
         picks = [
             np.take_along_axis(radii[:, part], values.reshape(shape)[:, part].argmax(-1)[..., None], -1)[..., 0]
@@ -109,7 +109,13 @@ def _by_radius(measure: Measure, at: Callable, count: int, expected: Expectation
 
 
 def _worst(
-    i: int, expected: Expectation, grid: np.ndarray, wide: Influences, best: Influences, far: Influences, exact: bool
+    i: int,
+    expected: Expectation,
+    grid: np.ndarray,
+    wide: InfluenceBounds,
+    best: InfluenceBounds,
+    far: InfluenceBounds,
+    exact: bool,
 ) -> WorstError:
     """Put one situation together."""
     power = growth(far.influence[i, 0], far.influence[i, 1])

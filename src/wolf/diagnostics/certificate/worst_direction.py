@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from wolf.diagnostics.certificate.influence_bounds import POINTS, Influences, Measure, influence, unit
+from wolf.diagnostics.certificate.influence_bounds import POINTS, InfluenceBounds, Measure, influence, unit
 from wolf.diagnostics.certificate.operating_point import Expectation
 
 ALIKE = 1e-7  # relative, by which a sphere of residuals may differ from a linear map
@@ -40,18 +40,18 @@ def _is_spherical(measure: Measure, expected: Expectation, roots: np.ndarray) ->
     return bool(same_shift.all() and same_spread.all())
 
 
-def on_spheres(measure: Measure, expected: Expectation, roots: np.ndarray) -> Callable[[np.ndarray], Influences]:
+def on_spheres(measure: Measure, expected: Expectation, roots: np.ndarray) -> Callable[[np.ndarray], InfluenceBounds]:
     """Find the worst residual on each sphere by its secular equation."""
     offset, size = _offset(expected), roots.shape[-1]
 
-    def at(radii: np.ndarray) -> Influences:
+    def at(radii: np.ndarray) -> InfluenceBounds:
         residuals = np.einsum("sn,sij->snji", radii, roots)
         white, spread = measure(residuals.reshape(len(radii), -1, size))
         maps = white.reshape(*radii.shape, size, -1) + offset[:, None, None]
         targets = np.broadcast_to(offset[:, None], (*radii.shape, offset.shape[-1]))
         direction, squared = farthest(np.swapaxes(maps, -1, -2), targets)
         spread = spread.reshape(*radii.shape, size)[..., 0]
-        return Influences(
+        return InfluenceBounds(
             np.einsum("snji,snj->sni", residuals, direction), np.sqrt(squared), influence(np.sqrt(squared), spread)
         )
 

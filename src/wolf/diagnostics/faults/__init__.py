@@ -2,5 +2,5 @@
 
 from wolf.diagnostics.faults.classify import explain as explain
 from wolf.diagnostics.faults.result import Cause as Cause
-from wolf.diagnostics.faults.result import Explained as Explained
+from wolf.diagnostics.faults.result import Explanation as Explanation
 from wolf.diagnostics.faults.result import Finding as Finding

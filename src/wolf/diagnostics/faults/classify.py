@@ -4,7 +4,7 @@ What one step cannot tell, later steps can. A doubtful measurement is compared w
 (`windows.py`): if they agree with it and not with those before, the state jumped; if those before and after agree with
 each other and not with it, it was false, and then its neighbours tell whether it was alone, or the sensor stuck or
 biased for a while. Where the filter lets refused measurements vote, what they won is known from
-`wolf.engine.jump_backdating`: jumps where they began, and bursts that came back. A sensor that repeats one value is
+`wolf.backend.jump_backdating`: jumps where they began, and bursts that came back. A sensor that repeats one value is
 stuck, refused or not.
 """
 
@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wolf.api import in_hindsight
+from wolf.api import backdate_jumps
 from wolf.diagnostics.faults.explanation import ALONE, causes, single_outliers
 from wolf.diagnostics.faults.innovations import BROKEN, Run, Stretch, bias, consistent, read, returns
-from wolf.diagnostics.faults.result import Explained, Finding
-from wolf.diagnostics.faults.two_sided_test import Asked, ask
+from wolf.diagnostics.faults.result import Explanation, Finding
+from wolf.diagnostics.faults.two_sided_test import TwoSidedTest, ask
 from wolf.numerics.precision import precision
 from wolf.results import Filtered
 
@@ -35,7 +35,7 @@ class Verdict(NamedTuple):
     moved: np.ndarray
 
 
-def explain(out: Filtered) -> Explained:
+def explain(out: Filtered) -> Explanation:
     """Say of every refused measurement of a run what it was.
 
     Args:
@@ -55,7 +55,7 @@ def explain(out: Filtered) -> Explained:
         (20, 'outlier', 40, 'jump')
     """
     _check(out)
-    out = in_hindsight(out.model, out)
+    out = backdate_jumps(out.model, out)
     dtype = out.settings["dtype"]
     with precision(dtype):
         run = read(out, dtype)
@@ -70,7 +70,7 @@ def explain(out: Filtered) -> Explained:
     ]
     findings += _stuck(run, {(finding.step, finding.sensor) for finding in findings})
     order = sorted(findings, key=lambda f: (f.step, -1 if f.sensor is None else f.sensor))
-    return Explained(tuple(order), len(out), tuple(causes(run, out, order, single)))
+    return Explanation(tuple(order), len(out), tuple(causes(run, out, order, single)))
 
 
 def _check(out: object) -> None:
@@ -84,7 +84,7 @@ def _check(out: object) -> None:
         raise ValueError("a slice lacks what came after it; explain the whole result")
     if int(out.final.t) != out.settings["steps"]:
         raise ValueError("explain takes a whole series; this is a later chunk of one")
-    if out.method.moments is None:
+    if out.method.linearization is None:
         raise ValueError(f"explain needs a Gaussian filter, such as method='WoLF'; got {type(out.method).__name__}")
 
 
@@ -174,7 +174,7 @@ def _close_excursions(run: Run, verdicts: list[Verdict]) -> list[Verdict]:
     return closed
 
 
-def _judge(run: Run, asked: Asked) -> Iterator[Finding]:
+def _judge(run: Run, asked: TwoSidedTest) -> Iterator[Finding]:
     """Decide what each refused measurement of a stretch was."""
     channel, first, last = asked.stretch
     steps, broken = asked.steps, asked.broken

@@ -9,7 +9,7 @@ import numpy as np
 
 from wolf.beliefs import Gaussian
 from wolf.diagnostics.faults.local_smoother import Window
-from wolf.engine.measurements import is_wild
+from wolf.engine.measurements import is_unusable
 from wolf.numerics.pytree import cast
 from wolf.results import Filtered
 from wolf.statespace import with_matrices
@@ -39,7 +39,7 @@ class Run:
     """A run laid out: measurements and flags (T, M), and what is needed to smooth again."""
 
     model: Any
-    moments: Any
+    linearization: Any
     inputs: Any
     update_first: bool
     ys: np.ndarray
@@ -91,10 +91,10 @@ class Run:
 
 def read(out: Filtered, dtype: str) -> Run:
     """Lay a run out."""
-    model, moments = cast(with_matrices(out.model), dtype), cast(out.method.moments, dtype)
+    model, moments = cast(with_matrices(out.model), dtype), cast(out.method.linearization, dtype)
     predicted = Gaussian(out.predicted_means, out.predicted_covs)
     inputs = None if out.inputs is None else out.inputs.astype(dtype)
-    wild = is_wild(out.ys, dtype)
+    wild = is_unusable(out.ys, dtype)
     ys = np.where(wild, np.copysign(np.inf, out.ys), out.ys)  # what the filter could not use has no distance
     joint = out.outliers.ndim == 1
     flags = np.repeat(out.outliers[:, None], ys.shape[1], axis=1) if joint else out.outliers

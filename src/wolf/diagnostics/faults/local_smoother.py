@@ -17,7 +17,7 @@ from wolf.beliefs import Gaussian
 from wolf.engine import scan
 from wolf.engine.smoother import run_smoother
 from wolf.inference.filters.gaussian import GaussianFilter, GaussianState
-from wolf.interfaces import Info
+from wolf.interfaces import StepInfo
 from wolf.numerics import linalg
 from wolf.statespace import Model
 
@@ -51,7 +51,7 @@ class Window(NamedTuple):
 
 def smooth_windows(
     model: Model,
-    moments: Any,
+    linearization: Any,
     inputs: np.ndarray | None,
     update_first: bool,
     starts: np.ndarray,
@@ -62,7 +62,7 @@ def smooth_windows(
 
     Args:
         model: cast to the dtype of the run.
-        moments: of the filter.
+        linearization: of the filter.
         inputs: (T, U).
         update_first: as in the run.
         starts: their first steps, (n,).
@@ -73,23 +73,25 @@ def smooth_windows(
     for first in range(0, len(starts), BATCH):
         rows = np.resize(np.arange(first, min(first + BATCH, len(starts))), BATCH)  # repeats fill up to one shape
         some = Gaussian(beliefs.mean[rows], beliefs.cov[rows])
-        found.append(_smooth_each(model, moments, inputs, starts[rows], some, ys[rows], update_first=update_first))
+        found.append(
+            _smooth_each(model, linearization, inputs, starts[rows], some, ys[rows], update_first=update_first)
+        )
     whole = jax.tree.map(lambda *leaves: np.concatenate([np.asarray(leaf) for leaf in leaves]), *found)
     return jax.tree.map(lambda leaf: leaf[: len(starts)], whole)
 
 
 @partial(jax.jit, static_argnames=("update_first",))
 def _smooth_each(
-    model: Model, moments: Any, inputs: Any, starts: Array, beliefs: Gaussian, ys: Array, *, update_first: bool
+    model: Model, linearization: Any, inputs: Any, starts: Array, beliefs: Gaussian, ys: Array, *, update_first: bool
 ) -> Window:
-    one = partial(_smooth_one, model, moments, inputs, update_first)
+    one = partial(_smooth_one, model, linearization, inputs, update_first)
     return jax.vmap(one)(starts, beliefs, ys)
 
 
 def _smooth_one(
-    model: Model, moments: Any, inputs: Any, update_first: bool, start: Array, belief: Gaussian, ys: Array
+    model: Model, linearization: Any, inputs: Any, update_first: bool, start: Array, belief: Gaussian, ys: Array
 ) -> Window:
-    plain = GaussianFilter(moments=moments)
+    plain = GaussianFilter(linearization=linearization)
     times = start + jnp.arange(len(ys))
     us = None if inputs is None else jnp.asarray(inputs)[jnp.minimum(times, len(inputs) - 1)]
     u, later = (None, None) if us is None else (us[0], us[1:])
@@ -100,11 +102,11 @@ def _smooth_one(
         model, plain, ys[1:], later, state=state, u_before=u, save=_save_window, update_first=update_first
     )
     predicted, filtered, nis = jax.tree.map(lambda one, more: jnp.concatenate([one[None], more]), first, rest)
-    smoothed = run_smoother(model, moments, filtered, predicted, us, None, start, update_first=update_first)
+    smoothed = run_smoother(model, linearization, filtered, predicted, us, None, start, update_first=update_first)
 
     def view(t: Array, mean: Array, cov: Array, u: Any) -> tuple[Array, Array, Array]:
         now = model.at(t)
-        seen = moments(now.projection(u), Gaussian(mean, cov)).with_jac()
+        seen = linearization(now.projection(u), Gaussian(mean, cov)).with_jac()
         spread = linalg.sandwich(seen.jac, cov)
         spread = spread if seen.root is None else spread + linalg.gram(seen.root)
         return seen.mean, spread, jnp.asarray(now.obs_cov_at(mean, u))
@@ -113,5 +115,5 @@ def _smooth_one(
     return Window(Gaussian(smoothed.mean[0], smoothed.cov[0]), expected, spread, noise, nis)
 
 
-def _save_window(state: GaussianState, info: Info) -> tuple:
+def _save_window(state: GaussianState, info: StepInfo) -> tuple:
     return info.predicted, state.belief, info.nis

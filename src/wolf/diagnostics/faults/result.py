@@ -59,7 +59,7 @@ class Cause:
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class Explained:
+class Explanation:
     """What was found, in the order of time.
 
     Attributes:

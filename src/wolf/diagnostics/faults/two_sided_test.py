@@ -11,7 +11,7 @@ from wolf.diagnostics.faults.local_smoother import SHORTEST, WIDE, Window, smoot
 HORIZON = 20  # steps after a stretch that are asked
 
 
-class Asked(NamedTuple):
+class TwoSidedTest(NamedTuple):
     """What was answered about a stretch.
 
     Attributes:
@@ -39,7 +39,7 @@ class Asked(NamedTuple):
     informed: np.ndarray
 
 
-def ask(run: Run, stretches: list[Stretch]) -> list[Asked]:
+def ask(run: Run, stretches: list[Stretch]) -> list[TwoSidedTest]:
     """Smooth what is around stretches, and compare their measurements with it."""
     if not stretches:
         return []
@@ -52,7 +52,9 @@ def ask(run: Run, stretches: list[Stretch]) -> list[Asked]:
     in_line, *_ = _compare(run, stretches, steps, both)
     agrees, away, informed = _compare(run, stretches, steps, later)
     return [
-        Asked(one, steps[i], *windows[i], float(broken[i]), moved[i], in_line[i], agrees[i], away[i], informed[i])
+        TwoSidedTest(
+            one, steps[i], *windows[i], float(broken[i]), moved[i], in_line[i], agrees[i], away[i], informed[i]
+        )
         for i, one in enumerate(stretches)
     ]
 
@@ -88,7 +90,7 @@ def _windows(run: Run, stretches: list[Stretch], steps: list[np.ndarray]) -> lis
         ys = np.concatenate([without, without, itself[more]])
         starts = firsts[mine][rows]
         windows = smooth_windows(
-            run.model, run.moments, run.inputs, run.update_first, starts, Gaussian(means, covs), ys
+            run.model, run.linearization, run.inputs, run.update_first, starts, Gaussian(means, covs), ys
         )
         alone = {int(k): windows.one(2 * len(mine) + i) for i, k in enumerate(more)}
         for k, i in enumerate(mine.tolist()):

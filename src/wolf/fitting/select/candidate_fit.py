@@ -29,7 +29,7 @@ FINER = (0.5, 0.25)  # of the first grid's step, for the rounds after it
 COARSE = 2_000  # values that the first grid sees
 
 
-class Trial(NamedTuple):
+class CandidateFit(NamedTuple):
     """What a candidate came to.
 
     Attributes:
@@ -113,7 +113,7 @@ class _Walker:
         return predictive_score.score(flat[known]), errors
 
 
-def try_out(name: str, columns: np.ndarray, warm: int, cut: float) -> Trial:
+def try_out(name: str, columns: np.ndarray, warm: int, cut: float) -> CandidateFit:
     """Fit a candidate's variances and score it.
 
     Args:
@@ -142,7 +142,7 @@ def try_out(name: str, columns: np.ndarray, warm: int, cut: float) -> Trial:
     ratios = dict(zip(walker.names, (10.0**point).tolist(), strict=True))
     obs_var = scale**2 / float(walker.variance[best])
     parameters = {name: ratios.get(name, 1.0) * obs_var for name in walker.sum.parameters}
-    return Trial(
+    return CandidateFit(
         name,
         float(found.total[best]),
         parameters,

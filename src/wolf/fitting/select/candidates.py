@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from wolf.fitting.select.candidate_fit import Trial
+from wolf.fitting.select.candidate_fit import CandidateFit
 from wolf.fitting.select.seasonality import Season, find_seasons
 
 SIMPLE = ("local-level", "local-trend")
@@ -15,7 +15,7 @@ MOST_SEASONS = 2
 SECOND_WAVES = 3  # of a second season: the first has the shape
 
 
-def search(values: np.ndarray, unit: float | None, attempt: Callable[[str], Trial]) -> Iterator[Trial]:
+def search(values: np.ndarray, unit: float | None, attempt: Callable[[str], CandidateFit]) -> Iterator[CandidateFit]:
     """Try candidates on one series.
 
     Args:

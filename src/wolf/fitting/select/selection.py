@@ -12,7 +12,7 @@ from wolf import validation
 from wolf.fitting.initial_values import difference_var
 from wolf.fitting.select import candidates as proposals
 from wolf.fitting.select import interpolated_rows, quantization
-from wolf.fitting.select.candidate_fit import Trial, try_out
+from wolf.fitting.select.candidate_fit import CandidateFit, try_out
 from wolf.fitting.select.summary import CLOSE, judge, sentence
 from wolf.models.continuous import without_zone
 from wolf.models.registry import make, parse
@@ -152,7 +152,7 @@ def choose_rows(
     return Choice(best.name, model, best.parameters, listed, words, rows, best.share, process_time() - began)
 
 
-def _as_read(trial: Trial, rounded: float) -> Trial:
+def _as_read(trial: CandidateFit, rounded: float) -> CandidateFit:
     """Take the noise that stood for what rounding took away off a trial's; what rounding itself adds stays."""
     if not rounded:
         return trial
@@ -160,11 +160,11 @@ def _as_read(trial: Trial, rounded: float) -> Trial:
     return trial._replace(parameters=trial.parameters | {"obs_var": obs_var})
 
 
-def _try_all(columns: np.ndarray, unit: float | None, names: Sequence[str] | None) -> list[Trial]:
+def _try_all(columns: np.ndarray, unit: float | None, names: Sequence[str] | None) -> list[CandidateFit]:
     warm = int(WARM * columns.shape[1])
     cut = CUT * float(np.sqrt(difference_var(columns.T)))
 
-    def attempt(name: str) -> Trial:
+    def attempt(name: str) -> CandidateFit:
         return try_out(name, columns, warm, cut)
 
     if names is None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from wolf.fitting.select.candidate_fit import Trial
+from wolf.fitting.select.candidate_fit import CandidateFit
 
 CORRELATED = 0.25  # correlation of one error with the next, from which a person should know
 MANY_OUTLIERS = 0.15  # share of values from which the law of errors explains what the model does not
@@ -73,7 +73,7 @@ def coarse(step: float, every: int) -> list[str]:
     return told
 
 
-def judge(best: Trial, rows: tuple[int, int], count: int, step: float = 0.0, every: int = 1) -> str:
+def judge(best: CandidateFit, rows: tuple[int, int], count: int, step: float = 0.0, every: int = 1) -> str:
     """Say what a person should be wary of; "" if nothing.
 
     Args:

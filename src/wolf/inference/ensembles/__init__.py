@@ -16,7 +16,7 @@ from wolf.inference.ensembles.inflation import Adaptive as Adaptive
 from wolf.inference.ensembles.inflation import Inflation as Inflation
 from wolf.inference.ensembles.inflation import Multiplicative as Multiplicative
 from wolf.inference.ensembles.interfaces import Analysis as Analysis
-from wolf.inference.ensembles.interfaces import AnalysisNeeds as AnalysisNeeds
+from wolf.inference.ensembles.interfaces import AnalysisRequirements as AnalysisRequirements
 from wolf.inference.ensembles.local_analysis import LETKF as LETKF
 from wolf.inference.ensembles.local_analysis import EnSRF as EnSRF
 from wolf.inference.ensembles.localisation import Distances as Distances

@@ -1,7 +1,7 @@
 """Analyses that treat all observations at once: stochastic, ensemble transform, deterministic.
 
-Each takes members as mean (D,) and anomalies A (N, D), a `Sight`, weights and a key, and returns the new mean and
-anomalies. With weighted deviations Y (N, M) all share the gain of the exact weighted update,
+Each takes members as mean (D,) and anomalies A (N, D), a `ObservationEnsemble`, weights and a key, and returns the new
+mean and anomalies. With weighted deviations Y (N, M) all share the gain of the exact weighted update,
 
     K = Aᵀ Y (Yᵀ Y + (N - 1) R)⁻¹,        solved in the space of observations or of members, whichever is smaller,
 
@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from wolf.inference.ensembles.interfaces import Analysed, Analysis, AnalysisNeeds
-from wolf.inference.ensembles.observation_ensemble import Sight
+from wolf.inference.ensembles.interfaces import Analysis, AnalysisRequirements, AnalysisResult
+from wolf.inference.ensembles.observation_ensemble import ObservationEnsemble
 from wolf.numerics import linalg
 from wolf.numerics.pytree import pytree, static
 
@@ -39,13 +39,20 @@ class Stochastic(Analysis):
     """
 
     @property
-    def needs(self) -> AnalysisNeeds:
+    def requirements(self) -> AnalysisRequirements:
         """What the choices around it must be."""
-        return AnalysisNeeds(perturbed=True, per_member=True, geometry="covariance")
+        return AnalysisRequirements(perturbed=True, per_member=True, geometry="covariance")
 
     def __call__(
-        self, mean: Array, anomalies: Array, sight: Sight, weight: Array, draws: Array, key: Array, taper: Any
-    ) -> Analysed:
+        self,
+        mean: Array,
+        anomalies: Array,
+        sight: ObservationEnsemble,
+        weight: Array,
+        draws: Array,
+        key: Array,
+        taper: Any,
+    ) -> AnalysisResult:
         """Move every member by its own perturbed residual.
 
         Args:
@@ -59,7 +66,7 @@ class Stochastic(Analysis):
         """
         noise = _centred(draws)
         if weight.ndim == 2:
-            return Analysed(mean, anomalies + _own_gains(anomalies, sight, weight, noise, taper))
+            return AnalysisResult(mean, anomalies + _own_gains(anomalies, sight, weight, noise, taper))
         if sight.wide and taper is None:
             signal, error = sight.weighed(weight)
             factor = _member_factor(signal, sight.degrees)
@@ -68,7 +75,7 @@ class Stochastic(Analysis):
         else:
             errors = weight[None] * (sight.residual[None] - sight.deviations) + sight.noise.colour(noise)
             steps = errors @ _gain_t(anomalies, sight, weight, taper)
-        return Analysed(mean, anomalies + steps)
+        return AnalysisResult(mean, anomalies + steps)
 
 
 @pytree
@@ -76,23 +83,30 @@ class DEnKF(Analysis):
     """Update the mean as usual and the anomalies with half the gain, without draws (Sakov & Oke 2008)."""
 
     @property
-    def needs(self) -> AnalysisNeeds:
+    def requirements(self) -> AnalysisRequirements:
         """What the choices around it must be."""
-        return AnalysisNeeds(geometry="covariance")
+        return AnalysisRequirements(geometry="covariance")
 
     def __call__(
-        self, mean: Array, anomalies: Array, sight: Sight, weight: Array, draws: Any, key: Array, taper: Any
-    ) -> Analysed:
+        self,
+        mean: Array,
+        anomalies: Array,
+        sight: ObservationEnsemble,
+        weight: Array,
+        draws: Any,
+        key: Array,
+        taper: Any,
+    ) -> AnalysisResult:
         """Move the mean and shrink the anomalies; arguments as in `Stochastic`."""
         if sight.wide and taper is None:
             signal, error = sight.weighed(weight)
             solved = _member_factor(signal, sight.degrees).solve(anomalies)
-            return Analysed(
+            return AnalysisResult(
                 mean + (signal @ error) @ solved, anomalies - 0.5 * linalg.matmul(signal, signal.T) @ solved
             )
         gain_t = _gain_t(anomalies, sight, weight, taper)
         step = (weight * sight.residual) @ gain_t
-        return Analysed(mean + step, anomalies - 0.5 * (weight[None] * sight.deviations) @ gain_t)
+        return AnalysisResult(mean + step, anomalies - 0.5 * (weight[None] * sight.deviations) @ gain_t)
 
 
 @pytree
@@ -107,13 +121,20 @@ class ETKF(Analysis):
     rotate: bool = static(default=False)
 
     @property
-    def needs(self) -> AnalysisNeeds:
+    def requirements(self) -> AnalysisRequirements:
         """What the choices around it must be."""
-        return AnalysisNeeds()
+        return AnalysisRequirements()
 
     def __call__(
-        self, mean: Array, anomalies: Array, sight: Sight, weight: Array, draws: Any, key: Array, taper: Any
-    ) -> Analysed:
+        self,
+        mean: Array,
+        anomalies: Array,
+        sight: ObservationEnsemble,
+        weight: Array,
+        draws: Any,
+        key: Array,
+        taper: Any,
+    ) -> AnalysisResult:
         """Move the mean and transform the anomalies; arguments as in `Stochastic`."""
         signal, error = sight.weighed(weight)
         if sight.wide:
@@ -131,7 +152,7 @@ class ETKF(Analysis):
             root, whole = math.sqrt(sight.degrees), jnp.sqrt(values + sight.degrees)
             shrink = 1.0 / (whole * (root + whole))
             anomalies = anomalies - (signal @ vectors) @ (shrink[:, None] * cross)
-        return Analysed(mean + step, rotated(key, anomalies) if self.rotate else anomalies)
+        return AnalysisResult(mean + step, rotated(key, anomalies) if self.rotate else anomalies)
 
 
 def rotated(key: Array, anomalies: Array) -> Array:
@@ -150,7 +171,7 @@ def _zero_sum_basis(size: int) -> np.ndarray:
     return entries / np.sqrt((columns + 1.0) * (columns + 2.0))
 
 
-def _gain_t(anomalies: Array, sight: Sight, weight: Array, taper: Taper | None) -> Array:
+def _gain_t(anomalies: Array, sight: ObservationEnsemble, weight: Array, taper: Taper | None) -> Array:
     """Compute the transposed gain (M, D) in observation space."""
     weighted = weight[None] * sight.deviations
     cross, inner = weighted.T @ anomalies, linalg.matmul_symmetric(weighted.T, weighted)
@@ -159,7 +180,9 @@ def _gain_t(anomalies: Array, sight: Sight, weight: Array, taper: Taper | None) 
     return linalg.cholesky(inner + sight.degrees * sight.noise.matrix()).solve(cross)
 
 
-def _own_gains(anomalies: Array, sight: Sight, weights: Array, noise: Array, taper: Taper | None) -> Array:
+def _own_gains(
+    anomalies: Array, sight: ObservationEnsemble, weights: Array, noise: Array, taper: Taper | None
+) -> Array:
     """Move every member by the gain that belongs to its own weights (N, M).
 
     The products over members are formed once; a member's weights scale their rows and columns.
@@ -181,7 +204,7 @@ def _own_gains(anomalies: Array, sight: Sight, weights: Array, noise: Array, tap
     return jax.lax.map(one, rows, batch_size=min(MEMBERS_AT_ONCE, len(weights))) @ cross
 
 
-def _own_gains_of_members(anomalies: Array, sight: Sight, weights: Array, noise: Array) -> Array:
+def _own_gains_of_members(anomalies: Array, sight: ObservationEnsemble, weights: Array, noise: Array) -> Array:
     def one(row: tuple[Array, Array, Array]) -> Array:
         weight, own, draw = row
         signal = sight.noise.white(weight[None] * sight.deviations)

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from wolf import validation
-from wolf.inference.ensembles.interfaces import Analysed, Analysis, AnalysisNeeds
-from wolf.inference.ensembles.observation_ensemble import Sight
+from wolf.inference.ensembles.interfaces import Analysis, AnalysisRequirements, AnalysisResult
+from wolf.inference.ensembles.observation_ensemble import ObservationEnsemble
 from wolf.inference.weights import EFFICIENCY, Huber, MahalanobisThreshold
 from wolf.inference.weights.calibration import threshold
 from wolf.numerics import linalg
@@ -82,13 +82,20 @@ class SampledGain(Analysis):
     """The printed update: perturbed predictions in the gain as well, weights on the errors only."""
 
     @property
-    def needs(self) -> AnalysisNeeds:
+    def requirements(self) -> AnalysisRequirements:
         """What the choices around it must be."""
-        return AnalysisNeeds(perturbed=True, per_member=True, error_weights=True)
+        return AnalysisRequirements(perturbed=True, per_member=True, error_weights=True)
 
     def __call__(
-        self, mean: Array, anomalies: Array, sight: Sight, weight: Array, draws: Array, key: Array, taper: Any
-    ) -> Analysed:
+        self,
+        mean: Array,
+        anomalies: Array,
+        sight: ObservationEnsemble,
+        weight: Array,
+        draws: Array,
+        key: Array,
+        taper: Any,
+    ) -> AnalysisResult:
         """Move every member; arguments as in `Stochastic`."""
         errors, seen = perturbed(sight, draws), _predicted(sight, draws)
         weighed = errors * (weight if weight.ndim == 2 else weight[None])
@@ -96,15 +103,15 @@ class SampledGain(Analysis):
             gram = linalg.matmul_symmetric(seen, seen.T)
             ridge = RIDGE * jnp.trace(gram) * jnp.eye(gram.shape[0], dtype=gram.dtype)
             factor = linalg.cholesky(gram + ridge)
-            return Analysed(
+            return AnalysisResult(
                 mean, anomalies + factor.solve(linalg.matmul(seen, sight.noise.white(weighed).T)).T @ anomalies
             )
         inner = linalg.matmul_symmetric(seen.T, seen) + jnp.diag(1.0 - sight.observed)
         gain_t = linalg.cholesky(inner).solve(seen.T @ anomalies)
-        return Analysed(mean, anomalies + sight.noise.white(weighed) @ gain_t)
+        return AnalysisResult(mean, anomalies + sight.noise.white(weighed) @ gain_t)
 
 
-def perturbed(sight: Sight, draws: Array) -> Array:
+def perturbed(sight: ObservationEnsemble, draws: Array) -> Array:
     """Form the errors `y - ŷ_i` of perturbed predictions, (N, M)."""
     return sight.observed[None] * (sight.residual[None] - sight.deviations - sight.noise.colour(draws))
 
@@ -113,7 +120,7 @@ def _spread(errors: Array) -> Array:
     return ((errors - errors.mean(0)[None]) ** 2).sum(0) / (errors.shape[0] - 1)
 
 
-def _predicted(sight: Sight, draws: Array) -> Array:
+def _predicted(sight: ObservationEnsemble, draws: Array) -> Array:
     """Form the anomalies of perturbed predictions in whitened coordinates, (N, M)."""
     seen = sight.noise.white(sight.deviations) + sight.observed[None] * draws
     return seen - seen.mean(0)[None]

@@ -5,11 +5,11 @@ from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from jax import Array
 
-from wolf.inference.ensembles.observation_ensemble import Sight
+from wolf.inference.ensembles.observation_ensemble import ObservationEnsemble
 
 
 @dataclasses.dataclass(frozen=True)
-class AnalysisNeeds:
+class AnalysisRequirements:
     """What an analysis needs of its ensemble and its model, known before a run.
 
     Args:
@@ -27,7 +27,7 @@ class AnalysisNeeds:
     error_weights: bool = False
 
 
-class Analysed(NamedTuple):
+class AnalysisResult(NamedTuple):
     """Members after an analysis: mean (D,) and anomalies (N, D), which may have a small mean of their own."""
 
     mean: Array
@@ -39,13 +39,13 @@ class Analysis(Protocol):
     """How members learn from a measurement; subclass it, and say what it needs."""
 
     @property
-    def needs(self) -> AnalysisNeeds:
+    def requirements(self) -> AnalysisRequirements:
         """What the analysis needs."""
-        return AnalysisNeeds()
+        return AnalysisRequirements()
 
     def __call__(
-        self, mean: Array, anomalies: Array, sight: Sight, weight: Array, draws: Any, key: Any, local: Any
-    ) -> Analysed:
+        self, mean: Array, anomalies: Array, sight: ObservationEnsemble, weight: Array, draws: Any, key: Any, local: Any
+    ) -> AnalysisResult:
         """Give the new mean and anomalies.
 
         Args:

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from wolf.inference.ensembles.analysis import Taper, rotated
-from wolf.inference.ensembles.interfaces import Analysed, Analysis, AnalysisNeeds
-from wolf.inference.ensembles.observation_ensemble import Sight
+from wolf.inference.ensembles.interfaces import Analysis, AnalysisRequirements, AnalysisResult
+from wolf.inference.ensembles.observation_ensemble import ObservationEnsemble
 from wolf.numerics.pytree import pytree, static
 
 STATES_AT_ONCE = 256  # local analyses solved together: enough to keep the cores busy, few enough to stay in the cache
@@ -20,13 +20,20 @@ class EnSRF(Analysis):
     """Take in the observations one by one, without draws (Whitaker & Hamill 2002)."""
 
     @property
-    def needs(self) -> AnalysisNeeds:
+    def requirements(self) -> AnalysisRequirements:
         """What the choices around it must be."""
-        return AnalysisNeeds(geometry="covariance", independent=True)
+        return AnalysisRequirements(geometry="covariance", independent=True)
 
     def __call__(
-        self, mean: Array, anomalies: Array, sight: Sight, weight: Array, draws: Any, key: Array, taper: Taper | None
-    ) -> Analysed:
+        self,
+        mean: Array,
+        anomalies: Array,
+        sight: ObservationEnsemble,
+        weight: Array,
+        draws: Any,
+        key: Array,
+        taper: Taper | None,
+    ) -> AnalysisResult:
         """Go through the observations; arguments as in `Stochastic`."""
         signal, error = sight.weighed(weight)
 
@@ -47,7 +54,7 @@ class EnSRF(Analysis):
 
         rows = (jnp.arange(error.shape[0]), taper)
         (mean, anomalies, _, _), _ = jax.lax.scan(take, (mean, anomalies, signal, error), rows)
-        return Analysed(mean, anomalies)
+        return AnalysisResult(mean, anomalies)
 
 
 @pytree
@@ -61,13 +68,20 @@ class LETKF(Analysis):
     rotate: bool = static(default=False)
 
     @property
-    def needs(self) -> AnalysisNeeds:
+    def requirements(self) -> AnalysisRequirements:
         """What the choices around it must be."""
-        return AnalysisNeeds(geometry="observations", independent=True)
+        return AnalysisRequirements(geometry="observations", independent=True)
 
     def __call__(
-        self, mean: Array, anomalies: Array, sight: Sight, weight: Array, draws: Any, key: Array, near: tuple
-    ) -> Analysed:
+        self,
+        mean: Array,
+        anomalies: Array,
+        sight: ObservationEnsemble,
+        weight: Array,
+        draws: Any,
+        key: Array,
+        near: tuple,
+    ) -> AnalysisResult:
         """Solve one small problem for each state.
 
         Args:
@@ -95,7 +109,7 @@ class LETKF(Analysis):
 
         size = min(STATES_AT_ONCE, anomalies.shape[1])
         steps, after = jax.lax.map(one, (anomalies.T, numbers, roots), batch_size=size)
-        return Analysed(mean + steps, rotated(key, after.T) if self.rotate else after.T)
+        return AnalysisResult(mean + steps, rotated(key, after.T) if self.rotate else after.T)
 
 
 def _by_observations(anomaly: Array, local: Array, seen: Array, degrees: int) -> tuple[Array, Array]:

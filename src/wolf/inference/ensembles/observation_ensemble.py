@@ -55,7 +55,7 @@ class Noise:
         return jnp.log(self.variances).sum() if self.diagonal else self.factor.log_det()
 
 
-class Sight(NamedTuple):
+class ObservationEnsemble(NamedTuple):
     """What an analysis is given to see.
 
     Attributes:
@@ -89,7 +89,7 @@ class Sight(NamedTuple):
         return (self.deviations**2).sum(0) / self.degrees
 
 
-def look(now: Model, members: Array, y: Measurement, u: Array | None) -> Sight:
+def look(now: Model, members: Array, y: Measurement, u: Array | None) -> ObservationEnsemble:
     """Let every member predict the measurement."""
     project = now.projection(u)
     predictions = jax.vmap(project)(members)
@@ -103,10 +103,10 @@ def look(now: Model, members: Array, y: Measurement, u: Array | None) -> Sight:
         deviations = offsets - offsets.mean(0)[None]
         residual = now.subtract(y.value, reference) - offsets.mean(0)
     seen = y.observed
-    return Sight(seen[None] * deviations, seen * residual, Noise(now.obs_cov, seen), seen)
+    return ObservationEnsemble(seen[None] * deviations, seen * residual, Noise(now.obs_cov, seen), seen)
 
 
-def innovation_scores(sight: Sight) -> tuple[Array, Array]:
+def innovation_scores(sight: ObservationEnsemble) -> tuple[Array, Array]:
     """Compute `eᵀ S⁻¹ e` and `log |S|` under the nominal noise, in the smaller of the two spaces.
 
     With whitened deviations Z, `S = I + Zᵀ Z / (N - 1)`; by Woodbury's formula an N x N matrix is enough.
@@ -130,7 +130,7 @@ def log_likelihood(nis: Array, log_det: Array, count: Array) -> Array:
 class InnovationRoot(Cholesky):
     """The innovation covariance of many observations, by its action alone: `half` whitens without an M x M matrix."""
 
-    def __init__(self, sight: Sight):
+    def __init__(self, sight: ObservationEnsemble):
         self.sight = sight
         self.signal, _ = sight.weighed(jnp.ones_like(sight.residual))
         values, self.vectors = jnp.linalg.eigh(self.signal @ self.signal.T / sight.degrees)

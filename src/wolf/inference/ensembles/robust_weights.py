@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from wolf.inference import weights
-from wolf.inference.ensembles.observation_ensemble import InnovationRoot, NoiseRoot, Sight
+from wolf.inference.ensembles.observation_ensemble import InnovationRoot, NoiseRoot, ObservationEnsemble
 
 MEDIAN_OF_NORMAL = 0.6745  # median of the size of a standard normal number
 VOTERS = 10  # fewer observations than this have no say in it
@@ -21,14 +21,14 @@ SCOPES = ("observation", "pooled", "member")
 ROBUST = weights.MahalanobisIMQ(c=4.017911286525658, metric="S")
 
 
-def typical_size(sight: Sight) -> Array:
+def typical_size(sight: ObservationEnsemble) -> Array:
     """Measure how large residuals are, by their median in units of what the members expect; at least 1."""
     sizes = jnp.abs(sight.residual) / jnp.sqrt(sight.noise.variances + sight.variances())
     median = jnp.nanmedian(jnp.where(sight.observed > 0, sizes, jnp.nan)) / MEDIAN_OF_NORMAL
     return jnp.where(sight.observed.sum() >= VOTERS, jnp.maximum(median, 1.0), 1.0)
 
 
-def weigh(weight: Any, scope: str, sight: Sight, scale: Array | float = 1.0) -> Array:
+def weigh(weight: Any, scope: str, sight: ObservationEnsemble, scale: Array | float = 1.0) -> Array:
     """Evaluate a weight.
 
     Args:
@@ -60,7 +60,7 @@ def _each(weight: Any, residual: Array, noise: Array, innovation: Array, seen: A
     return weights.evaluate(weight, residual[None], noise[None, None], innovation[None, None], seen[None])
 
 
-def _pooled(weight: Any, sight: Sight) -> Array:
+def _pooled(weight: Any, sight: ObservationEnsemble) -> Array:
     by_distance = isinstance(weight, weights.DistanceWeight | weights.StudentWeight)  # asks only for whitened residuals
     if not sight.wide or not by_distance:
         obs_cov = sight.noise.matrix()

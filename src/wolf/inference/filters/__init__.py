@@ -1,6 +1,6 @@
 """Filters: one file each, with a state, a config and init / predict / update."""
 
-from wolf.inference.filters.covariance_reset import Forgetful
+from wolf.inference.filters.covariance_reset import CovarianceReset
 from wolf.inference.filters.ensemble import EnsembleFilter, EnsembleState
 from wolf.inference.filters.error_state import ErrorState
 from wolf.inference.filters.gaussian import GaussianFilter, GaussianState
@@ -8,15 +8,14 @@ from wolf.inference.filters.gradient import GradientFilter
 from wolf.inference.filters.imm import IMM, Mode
 from wolf.inference.filters.low_rank import LowRankFilter
 from wolf.inference.filters.particle import ParticleFilter, RaoBlackwellFilter
-from wolf.inference.filters.truncated import Bounded
+from wolf.inference.filters.truncated import TruncatedFilter
 
 __all__ = [
     "IMM",
-    "Bounded",
+    "CovarianceReset",
     "EnsembleFilter",
     "EnsembleState",
     "ErrorState",
-    "Forgetful",
     "GaussianFilter",
     "GaussianState",
     "GradientFilter",
@@ -24,4 +23,5 @@ __all__ = [
     "Mode",
     "ParticleFilter",
     "RaoBlackwellFilter",
+    "TruncatedFilter",
 ]

@@ -4,14 +4,14 @@ from jax import Array
 
 from wolf.beliefs import Gaussian
 from wolf.inference.filters.gaussian import GaussianFilter, GaussianState
-from wolf.inference.filters.wrapper import Wrapping
-from wolf.interfaces import Needs
+from wolf.inference.filters.wrapper import FilterWrapper
+from wolf.interfaces import Requirements
 from wolf.numerics.pytree import pytree
 from wolf.statespace import Model
 
 
 @pytree
-class Forgetful(Wrapping):
+class CovarianceReset(FilterWrapper):
     """Predict with covariance Q alone instead of F P Fᵀ + Q.
 
     Args:
@@ -21,9 +21,9 @@ class Forgetful(Wrapping):
     filter: GaussianFilter
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         """What the filter inside needs."""
-        return self.filter.needs
+        return self.filter.requirements
 
     def predict(self, now: Model, state: GaussianState, u: Array | None, key: Array | None = None) -> GaussianState:
         """Go forward, and forget."""

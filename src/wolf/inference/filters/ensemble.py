@@ -16,11 +16,11 @@ from wolf.inference.ensembles.analysis import Stochastic, Taper
 from wolf.inference.ensembles.as_published import ErrorWeight, perturbed
 from wolf.inference.ensembles.inflation import Inflation, Multiplicative
 from wolf.inference.ensembles.interfaces import Analysis
-from wolf.inference.ensembles.observation_ensemble import Sight, innovation_scores, log_likelihood, look
+from wolf.inference.ensembles.observation_ensemble import ObservationEnsemble, innovation_scores, log_likelihood, look
 from wolf.inference.ensembles.robust_weights import SCOPES, typical_size, weigh
 from wolf.inference.filters.gaussian import OUTLIER_POWER
 from wolf.inference.weights import Unweighted
-from wolf.interfaces import Filter, Info, Measurement, Needs
+from wolf.interfaces import Filter, Measurement, Requirements, StepInfo
 from wolf.numerics import linalg
 from wolf.numerics.pytree import function, pytree, static
 from wolf.statespace import Model, own_noise
@@ -96,21 +96,21 @@ class EnsembleFilter(Filter):
 
     def __post_init__(self) -> None:
         """Check that the choices go together."""
-        validation.whole("num_members", self.num_members, least=2)
+        validation.integer("num_members", self.num_members, least=2)
         validation.choice("scope", self.scope, SCOPES)
-        validation.whole("patience", self.patience)
+        validation.integer("patience", self.patience)
         validation.weight(self.weight)
         name = type(self.analysis).__name__
         if not isinstance(self.analysis, Analysis):
             raise ValueError(f"analysis must be one of wolf.ensembles, such as ETKF(); got {self.analysis!r}")
         if not isinstance(self.inflation, Inflation):
             raise ValueError(
-                f"inflation must be one of wolf.ensembles, as RTPS(); got {validation.told(self.inflation)}"
+                f"inflation must be one of wolf.ensembles, as RTPS(); got {validation.short_repr(self.inflation)}"
             )
         if self.localisation is not None and not hasattr(self.localisation, "cross"):
-            got = validation.told(self.localisation)
+            got = validation.short_repr(self.localisation)
             raise ValueError(f"localisation must be one of wolf.ensembles, as Ring(radius=4.0); got {got}")
-        needs = self.analysis.needs
+        needs = self.analysis.requirements
         if self.localisation is not None and needs.geometry == "none":
             raise ValueError(f"{name} has no local form; use LETKF, Stochastic, DEnKF or EnSRF with a localisation")
         if self.localisation is None and needs.geometry == "observations":
@@ -121,14 +121,14 @@ class EnsembleFilter(Filter):
             raise ValueError(f"{self.weight!r} belongs to the printed filters: use analysis=SampledGain()")
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         """Random numbers, and variances instead of matrices; it makes no matrix itself."""
-        return Needs(key=True, variances=True, covariances=False)
+        return Requirements(key=True, variances=True, covariances=False)
 
     def check(self, model: Model) -> None:
         """Check at the door that the choices suit a model."""
         state_dim, obs_dim = model.state_dim, model.obs_dim
-        name, needs = type(self.analysis).__name__, self.analysis.needs
+        name, needs = type(self.analysis).__name__, self.analysis.requirements
         if model.obs_cov.ndim > 1 and needs.independent:
             raise ValueError(f"{name} needs independent noise: obs_cov as variances (M,), or a fixed diagonal matrix")
         if self.localisation is None:
@@ -174,7 +174,7 @@ class EnsembleFilter(Filter):
 
     def update(
         self, now: Model, state: EnsembleState, y: Measurement, u: Array | None, key: Array | None = None
-    ) -> tuple[EnsembleState, Info]:
+    ) -> tuple[EnsembleState, StepInfo]:
         """Learn from one measurement.
 
         Args:
@@ -191,7 +191,7 @@ class EnsembleFilter(Filter):
         sight = look(now, mean[None] + prior, y, u)
         draw_key, turn_key = _own_key(key, 2), _own_key(key, 3)
         draws = None
-        if self.analysis.needs.perturbed:
+        if self.analysis.requirements.perturbed:
             draws = jax.random.normal(draw_key, sight.deviations.shape, prior.dtype)
         sizes, scale = self._scale(sight, state.sizes)
         weight = self._weigh(sight, draws, scale)
@@ -208,7 +208,7 @@ class EnsembleFilter(Filter):
         info = _describe(mean, sight, jnp.where(used, readable, 0.0), y)
         return EnsembleState(members, state.t + 1, jnp.where(used, sizes, state.sizes), memory), info
 
-    def _scale(self, sight: Sight, before: Array) -> tuple[Array, Array | float]:
+    def _scale(self, sight: ObservationEnsemble, before: Array) -> tuple[Array, Array | float]:
         """Remember how large residuals are, and find their unit: the smallest of late, or this if all were large."""
         if self.patience == 0 or isinstance(self.weight, Unweighted | ErrorWeight):
             return before, 1.0
@@ -219,7 +219,7 @@ class EnsembleFilter(Filter):
         """Say whether to learn from a row; pooled, an infinite value has the weight of a huge one, for everybody."""
         return (y.num_observed > 0) & ~y.wild if self.scope == "pooled" else y.num_observed > 0
 
-    def _weigh(self, sight: Sight, draws: Array | None, scale: Array | float) -> Array:
+    def _weigh(self, sight: ObservationEnsemble, draws: Array | None, scale: Array | float) -> Array:
         if isinstance(self.weight, ErrorWeight):
             weight = self.weight(perturbed(sight, jnp.asarray(draws)))
             return weight * (sight.observed if weight.ndim == 1 else sight.observed[None])
@@ -228,21 +228,21 @@ class EnsembleFilter(Filter):
     def _near(self, state_dim: int, obs_dim: int, like: Array) -> Any:
         """Ask the geometry for what this kind of analysis needs."""
         place = self.localisation
-        if self.analysis.needs.geometry == "observations":
+        if self.analysis.requirements.geometry == "observations":
             numbers, distances = place.near(state_dim, obs_dim)
             return jnp.asarray(numbers, jnp.int32), jnp.sqrt(place.taper(distances, like))
         distances = place.cross(state_dim, obs_dim), place.between(state_dim, obs_dim)
         return Taper(*(place.taper(distance, like) for distance in distances))
 
-    def _learn(self, memory: Any, sight: Sight, weight: Array, used: Array) -> Any:
+    def _learn(self, memory: Any, sight: ObservationEnsemble, weight: Array, used: Array) -> Any:
         error = sight.residual / jnp.sqrt(sight.noise.variances)
         learned = self.inflation.learn(memory, error, sight.variances() / sight.noise.variances, weight)
         return jax.tree.map(lambda new, old: jnp.where(used, new, old), learned, memory)
 
 
-def _describe(mean: Array, sight: Sight, weight: Array, y: Measurement) -> Info:
+def _describe(mean: Array, sight: ObservationEnsemble, weight: Array, y: Measurement) -> StepInfo:
     nis, log_det = innovation_scores(sight)
-    return Info(
+    return StepInfo(
         predicted=Gaussian(mean, None),
         residual=sight.residual,
         weight=jnp.minimum(weight, 1.0),

@@ -19,15 +19,15 @@ from jax import Array
 
 from wolf.beliefs import Gaussian
 from wolf.inference.filters.gaussian import GaussianFilter, GaussianState
-from wolf.inference.filters.wrapper import Wrapping
-from wolf.interfaces import Info, Measurement
+from wolf.inference.filters.wrapper import FilterWrapper
+from wolf.interfaces import Measurement, StepInfo
 from wolf.numerics.pytree import pytree
 from wolf.statespace import Model, StateSpaceModel, is_curved
 from wolf.statespace.array_fields import replace
 
 
 @pytree
-class ErrorState(Wrapping):
+class ErrorState(FilterWrapper):
     """Carry a Gaussian over the error of a state on a curved space.
 
     The doors of `wolf` put it around a Gaussian filter by themselves where a model's dynamics have `retract(x, step)`
@@ -40,7 +40,7 @@ class ErrorState(Wrapping):
     filter: GaussianFilter
 
     @property
-    def moments(self) -> None:
+    def linearization(self) -> None:
         """None: what smoothing and forecasts see of functions is for states that can be added to."""
         return
 
@@ -68,7 +68,7 @@ class ErrorState(Wrapping):
 
     def update(
         self, now: StateSpaceModel, state: GaussianState, y: Measurement, u: Array | None, key: Array | None = None
-    ) -> tuple[GaussianState, Info]:
+    ) -> tuple[GaussianState, StepInfo]:
         """Learn from one measurement."""
         see, curve = now.projection(u), now.dynamics
 

@@ -12,16 +12,26 @@ import jax.numpy as jnp
 from jax import Array
 
 from wolf import validation
-from wolf.beliefs import Affine, Belief, DeferredGaussian, Gaussian, RootGaussian, lazy_gaussian, mixture_sqrt_update
+from wolf.beliefs import Affine, Belief, Gaussian, LazyGaussian, SqrtGaussian, lazy_gaussian, mixture_sqrt_update
 from wolf.beliefs.affine import hide_noise
 from wolf.beliefs.density import log_density, weigh_constant
 from wolf.beliefs.gaussian import FORMS, JOSEPH_UP_TO, Inflated
 from wolf.beliefs.sqrt_gaussian import root_of
 from wolf.beliefs.updates import Update
-from wolf.inference.linearization import Linearised
+from wolf.inference.linearization import Taylor
 from wolf.inference.noise import Weighted
 from wolf.inference.weights import Unweighted
-from wolf.interfaces import Evidence, Filter, Form, Info, Measurement, Moments, Needs, NoiseRule, is_a
+from wolf.interfaces import (
+    Filter,
+    Form,
+    Linearization,
+    Measurement,
+    NoiseModel,
+    Requirements,
+    StepInfo,
+    UpdateContext,
+    is_a,
+)
 from wolf.numerics import linalg
 from wolf.numerics.linalg import Cholesky
 from wolf.numerics.pytree import pytree, static
@@ -63,7 +73,7 @@ class GaussianFilter(Filter):
     """Carry one Gaussian through predict and update.
 
     Args:
-        moments: how a function is seen by a belief.
+        linearization: how a function is seen by a belief.
         noise: how much a measurement is believed.
         form: "joseph", "symmetric", "sqrt", or "auto" (Joseph up to 16 states, symmetric above; for models of many
             parameters the covariance is brought up to date only now and then, see `wolf.beliefs.lazy_gaussian`; the
@@ -73,26 +83,26 @@ class GaussianFilter(Filter):
             outlier.
     """
 
-    moments: Moments = Linearised()
-    noise: NoiseRule = Weighted(Unweighted())
+    linearization: Linearization = Taylor()
+    noise: NoiseModel = Weighted(Unweighted())
     form: Form = static(default="auto")
     iterations: int = static(default=1)
 
     def __post_init__(self) -> None:
         """Check the choices."""
-        if not is_a(self.moments, Moments):
-            got = validation.told(self.moments)
+        if not is_a(self.linearization, Linearization):
+            got = validation.short_repr(self.linearization)
             raise ValueError(f"moments must be a value from wolf.linearization, as Unscented(); got {got}")
-        if not is_a(self.noise, NoiseRule):
+        if not is_a(self.noise, NoiseModel):
             words = "as StudentNoise(); wolf.WoLF(weight) takes a weight"
-            raise ValueError(f"noise must be a rule from wolf.noise, {words}; got {validation.told(self.noise)}")
+            raise ValueError(f"noise must be a rule from wolf.noise, {words}; got {validation.short_repr(self.noise)}")
         validation.choice("form", self.form, FORMS)
         validation.count("iterations", self.iterations)
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         """What moments and noise rule need together."""
-        return self.moments.needs | self.noise.needs
+        return self.linearization.requirements | self.noise.requirements
 
     def check(self, model: Model) -> None:
         """Let the noise rule refuse a model that it does not suit."""
@@ -103,8 +113,8 @@ class GaussianFilter(Filter):
 
         A rule that doubts the dynamics makes it so, as wide as an error is.
         """
-        doubted = self.noise.doubts_dynamics and model.state_dim <= JOSEPH_UP_TO
-        limit = mixture_sqrt_update.WIDE if self.noise.mixes and model.obs_dim > 1 else WIDEST
+        doubted = self.noise.revises_prior and model.state_dim <= JOSEPH_UP_TO
+        limit = mixture_sqrt_update.WIDE if self.noise.is_mixture and model.obs_dim > 1 else WIDEST
         wide = self.form == "auto" and (doubted or prior_width(model) > limit)
         return dataclasses.replace(self, form="sqrt") if wide else self
 
@@ -117,13 +127,13 @@ class GaussianFilter(Filter):
         """Put the prior into the form of the run."""
         if self.form == "sqrt":
             short = jnp.asarray(model.cov) if isinstance(model, ParameterModel) else prior.cov
-            return RootGaussian(prior.mean, root_of(short, prior.cov))
+            return SqrtGaussian(prior.mean, root_of(short, prior.cov))
         if (
             self.form == "auto"
             and isinstance(model, ParameterModel)
-            and lazy_gaussian.pays(model.state_dim, model.obs_dim)
+            and lazy_gaussian.is_faster(model.state_dim, model.obs_dim)
         ):
-            return DeferredGaussian.start(prior, model.step_cov, model.obs_dim)
+            return LazyGaussian.start(prior, model.step_cov, model.obs_dim)
         return prior
 
     def predict(self, now: Model, state: GaussianState, u: Array | None, key: Array | None = None) -> GaussianState:
@@ -135,13 +145,13 @@ class GaussianFilter(Filter):
             u: input of this step.
             key: not used.
         """
-        view = self.moments(now.transition(u), state.belief)
+        view = self.linearization(now.transition(u), state.belief)
         noise_cov, memory = self.noise.predict(state.memory, view, now.step_cov, state.t)
         return GaussianState(state.belief.push(view, noise_cov), state.t, memory)
 
     def update(
         self, now: Model, state: GaussianState, y: Measurement, u: Array | None, key: Array | None = None
-    ) -> tuple[GaussianState, Info]:
+    ) -> tuple[GaussianState, StepInfo]:
         """Learn from one measurement.
 
         Args:
@@ -156,8 +166,10 @@ class GaussianFilter(Filter):
         projection = now.projection(u)
 
         def look(at: Array | None) -> tuple[Affine, Array, Any]:
-            view = self.moments(projection, predicted, at).with_jac()
-            view, foreseen = self.noise.foresee(state.memory, view, predicted, now.transition(u), now.step_cov)
+            view = self.linearization(projection, predicted, at).with_jac()
+            view, foreseen = self.noise.predict_measurement(
+                state.memory, view, predicted, now.transition(u), now.step_cov
+            )
             return view, y.observed * now.subtract(y.value, view.mean), foreseen
 
         view, residual, foreseen = look(None)
@@ -166,7 +178,7 @@ class GaussianFilter(Filter):
         if large:  # what is hidden counts nothing anywhere, so that one product with a large covariance is enough
             view = hidden
         factor = predicted.innovation(view, obs_cov, y.observed)
-        seen = Evidence(residual, hidden, predicted, obs_cov, y.observed, factor, state.memory, state.t, foreseen)
+        seen = UpdateContext(residual, hidden, predicted, obs_cov, y.observed, factor, state.memory, state.t, foreseen)
         believed = self.noise(seen)
         weight = believed.update.readable(obs_cov, y.observed)
         if believed.inflation is not None:
@@ -194,7 +206,7 @@ class GaussianFilter(Filter):
         Straight-line code finds by itself what is computed twice, and a rule that asks for no product of its own has
         nothing to share.
         """
-        return linalg.by_library(size) or (size > linalg.SMALL and self.noise.mixes)
+        return linalg.library_matmul(size) or (size > linalg.SMALL and self.noise.is_mixture)
 
     def _learn(
         self, predicted: Belief, view: Affine, residual: Array, obs_cov: Array, update: Update, look: Callable
@@ -217,7 +229,7 @@ def _usable(weight: Array, y: Measurement) -> Array:
     return (y.num_observed > 0) & ~y.wild if joint else y.num_observed > 0
 
 
-def _say_outlier(info: Info, probability: Array, used: Array, y: Measurement) -> Info:
+def _say_outlier(info: StepInfo, probability: Array, used: Array, y: Measurement) -> StepInfo:
     """Report the probability of being an outlier; it is 1 for what came and cannot be used."""
     joint = probability.ndim == y.wild.ndim
     came, usable = (y.came, used) if joint else (y.present, used & (y.observed > 0))
@@ -233,16 +245,16 @@ def _describe(
     y: Measurement,
     obs_cov: Array,
     log_weighted: Array,
-) -> Info:
+) -> StepInfo:
     came = y.present if weight.ndim == y.value.ndim else y.came
     constant = weigh_constant(weight * y.observed, obs_cov)
-    return Info(
+    return StepInfo(
         predicted=Gaussian(predicted.mean, predicted.cov),
         residual=residual,
         innovation_cov=factor.product(),
         weight=jnp.minimum(weight, 1.0),  # noise below R tells more than R says; a weight that people read is at most 1
         outlier=came & (weight**2 < OUTLIER_POWER),
-        nis=linalg.total(factor.half(residual) ** 2),
+        nis=linalg.sum_leading(factor.half(residual) ** 2),
         log_likelihood=log_density(residual, factor, y.num_observed),
         weighted_log_likelihood=jnp.where(y.num_observed > 0, log_weighted + constant, 0.0),
     )

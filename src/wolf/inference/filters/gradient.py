@@ -12,13 +12,13 @@ from jax import Array
 
 from wolf import validation
 from wolf.beliefs import Gaussian
-from wolf.interfaces import Filter, Info, Measurement, Needs
-from wolf.numerics.linalg import every
+from wolf.interfaces import Filter, Measurement, Requirements, StepInfo
+from wolf.numerics.linalg import all_leading
 from wolf.numerics.pytree import pytree, static
 from wolf.statespace import Model
 
 
-class PointState(NamedTuple):
+class GradientState(NamedTuple):
     """A point estimate, the optimiser's own state, and the number of measurements seen so far."""
 
     mean: Array
@@ -54,22 +54,22 @@ class GradientFilter(Filter):
         validation.count("iterations", self.iterations)
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         """No room for covariances."""
-        return Needs(covariances=False)
+        return Requirements(covariances=False)
 
-    def init(self, model: Model, key: Array | None = None) -> PointState:
+    def init(self, model: Model, key: Array | None = None) -> GradientState:
         """Start from the mean of the model's prior."""
         mean = jnp.asarray(model.prior.mean)
-        return PointState(mean, _adam(self.learning_rate).init(mean), jnp.zeros((), jnp.int32))
+        return GradientState(mean, _adam(self.learning_rate).init(mean), jnp.zeros((), jnp.int32))
 
-    def predict(self, now: Model, state: PointState, u: Array | None, key: Array | None = None) -> PointState:
+    def predict(self, now: Model, state: GradientState, u: Array | None, key: Array | None = None) -> GradientState:
         """Go forward one step in time."""
         return state._replace(mean=now.transition(u)(state.mean))
 
     def update(
-        self, now: Model, state: PointState, y: Measurement, u: Array | None, key: Array | None = None
-    ) -> tuple[PointState, Info]:
+        self, now: Model, state: GradientState, y: Measurement, u: Array | None, key: Array | None = None
+    ) -> tuple[GradientState, StepInfo]:
         """Descend."""
         observe, adam = now.projection(u), _adam(self.learning_rate)
 
@@ -83,11 +83,11 @@ class GradientFilter(Filter):
             return mean + change, optimiser
 
         mean, optimiser = jax.lax.fori_loop(0, self.iterations, descend, (state.mean, state.optimiser))
-        used = (y.num_observed > 0) & every(jnp.isfinite(mean))
-        new = PointState(mean, optimiser, state.t)
+        used = (y.num_observed > 0) & all_leading(jnp.isfinite(mean))
+        new = GradientState(mean, optimiser, state.t)
         kept = jax.tree.map(lambda new, old: jnp.where(used, new, old), new, state)
         weight = jnp.where(used, 1.0, 0.0).astype(mean.dtype)
-        info = Info(
+        info = StepInfo(
             predicted=Gaussian(state.mean, None),
             residual=residual(state.mean),
             weight=weight,

@@ -16,9 +16,9 @@ from jax.scipy.special import logsumexp
 from wolf import validation
 from wolf.beliefs import Gaussian
 from wolf.beliefs.gaussian import JOSEPH_UP_TO
-from wolf.inference.filters.covariance_reset import Forgetful
+from wolf.inference.filters.covariance_reset import CovarianceReset
 from wolf.inference.filters.gaussian import OUTLIER_POWER, GaussianFilter, GaussianState
-from wolf.interfaces import Filter, Info, Measurement, Needs
+from wolf.interfaces import Filter, Measurement, Requirements, StepInfo
 from wolf.numerics import linalg
 from wolf.numerics.pytree import pytree
 from wolf.statespace import Model
@@ -51,7 +51,7 @@ class Mode:
         return mine.scaled(self.dynamics_scale, self.obs_scale)
 
 
-class MultipleState(NamedTuple):
+class ImmState(NamedTuple):
     """A belief for each mode, the probabilities of the modes, and the number of measurements seen so far."""
 
     modes: tuple[GaussianState, ...]
@@ -91,14 +91,14 @@ class IMM(Filter):
 
     modes: Any = (Mode(), Mode(obs_scale=10.0), Mode(obs_scale=1000.0))
     transition: Any = None
-    filter: GaussianFilter | Forgetful = GaussianFilter()
+    filter: GaussianFilter | CovarianceReset = GaussianFilter()
 
     def __post_init__(self) -> None:
         """Check the modes, and fill in the transition."""
         listed = isinstance(self.modes, tuple | list) and len(self.modes) > 0
         if not listed or not all(isinstance(mode, Mode) for mode in self.modes):
             raise ValueError(f"modes must be a list of Mode, at least one; got {self.modes!r}")
-        if not isinstance(self.filter, GaussianFilter | Forgetful):
+        if not isinstance(self.filter, GaussianFilter | CovarianceReset):
             raise ValueError(f"IMM takes a filter with a Gaussian belief, as wolf.WoLF(); got {self.filter!r}")
         size = len(self.modes)
         transition = self.transition
@@ -112,9 +112,9 @@ class IMM(Filter):
         object.__setattr__(self, "transition", transition)
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         """What the filter of each mode needs, one series at a time."""
-        return self.filter.needs | Needs()
+        return self.filter.requirements | Requirements()
 
     def check(self, model: Model) -> None:
         """Refuse what the filter of a mode refuses."""
@@ -133,26 +133,26 @@ class IMM(Filter):
             inner = dataclasses.replace(inner, form="sqrt")
         return dataclasses.replace(self, filter=inner)
 
-    def init(self, model: Model, key: Array | None = None) -> MultipleState:
+    def init(self, model: Model, key: Array | None = None) -> ImmState:
         """Start every mode from its prior, with the probabilities of the first row."""
         states = tuple(self.filter.init(mode.model or model, key) for mode in self.modes)
         probabilities = jnp.asarray(self.transition)[0].astype(states[0].mean.dtype)
-        return MultipleState(states, probabilities, jnp.zeros((), jnp.int32))
+        return ImmState(states, probabilities, jnp.zeros((), jnp.int32))
 
-    def predict(self, now: Model, state: MultipleState, u: Array | None, key: Array | None = None) -> MultipleState:
+    def predict(self, now: Model, state: ImmState, u: Array | None, key: Array | None = None) -> ImmState:
         """Mix the beliefs, then send each forward by its own model."""
         joint = state.probabilities[:, None] * self.transition
-        ahead = linalg.total(joint)
+        ahead = linalg.sum_leading(joint)
         moved = []
         for j, mode in enumerate(self.modes):
             mixed = _blend(state.modes, joint[:, j] / jnp.where(ahead[j] > 0, ahead[j], 1.0))
             started = state.modes[j]._replace(belief=state.modes[j].belief.replaced(mixed))
             moved.append(self.filter.predict(mode.at_work(now, state.t), started, u, key))
-        return MultipleState(tuple(moved), ahead, state.t)
+        return ImmState(tuple(moved), ahead, state.t)
 
     def update(
-        self, now: Model, state: MultipleState, y: Measurement, u: Array | None, key: Array | None = None
-    ) -> tuple[MultipleState, Info]:
+        self, now: Model, state: ImmState, y: Measurement, u: Array | None, key: Array | None = None
+    ) -> tuple[ImmState, StepInfo]:
         """Learn in each mode, then weigh the modes."""
         works = [mode.at_work(now, state.t) for mode in self.modes]
         pairs = [self.filter.update(work, each, y, u, key) for work, each in zip(works, state.modes, strict=True)]
@@ -161,45 +161,45 @@ class IMM(Filter):
         evidence = logsumexp(log_joint)
         used = (y.num_observed > 0) & ~y.wild
         probabilities = jnp.where(used, jnp.exp(log_joint - evidence), state.probabilities)
-        new = MultipleState(tuple(each for each, _ in pairs), probabilities, state.t + 1)
+        new = ImmState(tuple(each for each, _ in pairs), probabilities, state.t + 1)
         return new, self._describe(state, new, told, evidence, y)
 
     def _describe(
-        self, before: MultipleState, after: MultipleState, told: list[Info], evidence: Array, y: Measurement
-    ) -> Info:
+        self, before: ImmState, after: ImmState, told: list[StepInfo], evidence: Array, y: Measurement
+    ) -> StepInfo:
         foreseen = before.probabilities
         residuals = jnp.stack([info.residual for info in told])
-        residual = linalg.total(foreseen[:, None] * residuals)
+        residual = linalg.sum_leading(foreseen[:, None] * residuals)
         around = residuals - residual[None]
         covs = jnp.stack([info.innovation_cov for info in told]) + around[:, :, None] * around[:, None, :]
-        innovation_cov = linalg.total(foreseen[:, None, None] * covs)
+        innovation_cov = linalg.sum_leading(foreseen[:, None, None] * covs)
         # A mode with s R believes a measurement to the power 1/s.
         powers = [_joint(info.weight, y) ** 2 / mode.obs_scale for info, mode in zip(told, self.modes, strict=True)]
-        weight = linalg.safe_sqrt(linalg.total(after.probabilities * jnp.stack(powers)))
-        return Info(
+        weight = linalg.safe_sqrt(linalg.sum_leading(after.probabilities * jnp.stack(powers)))
+        return StepInfo(
             predicted=_blend(before.modes, foreseen),
             residual=residual,
             innovation_cov=innovation_cov,
             weight=jnp.minimum(weight, 1.0),
             outlier=y.came & (weight**2 < OUTLIER_POWER),
-            nis=linalg.total(linalg.cholesky(innovation_cov).half(residual) ** 2),
+            nis=linalg.sum_leading(linalg.cholesky(innovation_cov).half(residual) ** 2),
             log_likelihood=jnp.where(y.num_observed > 0, evidence, 0.0),
         )
 
 
 def _blend(states: tuple[GaussianState, ...], probabilities: Array) -> Gaussian:
     """Match the mean and covariance of a mixture."""
-    xp = linalg.like(probabilities)
+    xp = linalg.array_namespace(probabilities)
     means = xp.stack([state.mean for state in states])
-    mean = linalg.total(probabilities[:, None] * means)
+    mean = linalg.sum_leading(probabilities[:, None] * means)
     around = means - mean[None]
     covs = xp.stack([state.cov for state in states]) + around[:, :, None] * around[:, None, :]
-    return Gaussian(mean, linalg.total(probabilities[:, None, None] * covs))
+    return Gaussian(mean, linalg.sum_leading(probabilities[:, None, None] * covs))
 
 
 def _joint(weight: Array, y: Measurement) -> Array:
     """Take one number of a weight that may be one for each coordinate."""
-    return weight if weight.ndim == 0 else linalg.total(weight) / jnp.maximum(y.num_observed, 1.0)
+    return weight if weight.ndim == 0 else linalg.sum_leading(weight) / jnp.maximum(y.num_observed, 1.0)
 
 
 def _log(x: Array) -> Array:

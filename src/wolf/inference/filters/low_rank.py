@@ -18,10 +18,10 @@ from wolf.beliefs import Gaussian
 from wolf.beliefs.affine import hide_noise
 from wolf.beliefs.density import log_density
 from wolf.inference.filters.gaussian import OUTLIER_POWER
-from wolf.inference.linearization import Linearised
+from wolf.inference.linearization import Taylor
 from wolf.inference.noise import Weighted
 from wolf.inference.weights import Unweighted
-from wolf.interfaces import Evidence, Filter, Info, Measurement, Needs, NoiseRule
+from wolf.interfaces import Filter, Measurement, NoiseModel, Requirements, StepInfo, UpdateContext
 from wolf.numerics import linalg
 from wolf.numerics.linalg import Cholesky
 from wolf.numerics.pytree import pytree, static
@@ -53,7 +53,7 @@ class LowRankState(NamedTuple):
         """Diagonal of the covariance, (D,)."""
         if self.directions.shape[1] == 0:
             return 1.0 / self.diagonal
-        xp = linalg.like(self.diagonal)
+        xp = linalg.array_namespace(self.diagonal)
         scaled = self.directions / self.diagonal[:, None]
         inner = xp.eye(self.directions.shape[1], dtype=scaled.dtype) + self.directions.T @ scaled
         return 1.0 / self.diagonal - (scaled.T * xp.linalg.solve(inner, scaled.T)).sum(0)
@@ -72,20 +72,20 @@ class LowRankFilter(Filter):
         rank: number of directions L kept beside the diagonal.
     """
 
-    noise: NoiseRule = Weighted(Unweighted())
+    noise: NoiseModel = Weighted(Unweighted())
     rank: int = static(default=10)
 
     def __post_init__(self) -> None:
         """Check the rank."""
-        validation.whole("rank", self.rank)
+        validation.integer("rank", self.rank)
 
         if not isinstance(self.noise, Weighted):
             raise ValueError(f"LowRank takes a weight, as wolf.noise.Weighted(wolf.IMQ(c=4.0)); got {self.noise!r}")
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         """No room for covariances."""
-        return Needs(covariances=False)
+        return Requirements(covariances=False)
 
     def check(self, model: Model) -> None:
         """Refuse a model whose state moves, or whose prior is not diagonal."""
@@ -121,14 +121,14 @@ class LowRankFilter(Filter):
 
     def update(
         self, now: ParameterModel, state: LowRankState, y: Measurement, u: Array | None, key: Array | None = None
-    ) -> tuple[LowRankState, Info]:
+    ) -> tuple[LowRankState, StepInfo]:
         """Learn from one measurement."""
-        view = Linearised()(now.projection(u), Gaussian(state.mean, None)).with_jac()
+        view = Taylor()(now.projection(u), Gaussian(state.mean, None)).with_jac()
         obs_cov = hide_noise(now.obs_cov_at(state.mean, u), y.observed)
         residual = y.observed * (y.value - view.mean)
         jac = y.observed[:, None] * view.jac
         factor = linalg.cholesky(state.project(jac) + obs_cov)
-        seen = Evidence(residual, view._replace(jac=jac), state, obs_cov, y.observed, factor)
+        seen = UpdateContext(residual, view._replace(jac=jac), state, obs_cov, y.observed, factor)
         readable = self.noise(seen).update.readable(obs_cov, y.observed)
         weight = jnp.broadcast_to(readable, residual.shape) * y.observed
         noise_factor = linalg.cholesky(obs_cov)
@@ -145,12 +145,12 @@ class LowRankFilter(Filter):
             state.t + 1,
         )
         shown = jnp.where(used, readable, 0.0)
-        info = Info(
+        info = StepInfo(
             residual=residual,
             innovation_cov=factor.product(),
             weight=jnp.minimum(shown, 1.0),
             outlier=(y.came if joint else y.present) & (shown**2 < OUTLIER_POWER),
-            nis=linalg.total(factor.half(residual) ** 2),
+            nis=linalg.sum_leading(factor.half(residual) ** 2),
             log_likelihood=log_density(residual, factor, y.num_observed),
         )
         return new, info

@@ -1,7 +1,7 @@
 """Particle filters: samples of the state, or of what is measured of it, weighted by any law of the noise.
 
 Gordon, Salmond & Smith (1993) for the bootstrap filter; Boustati et al. (2020) for the generalised Bayesian weights of
-`wolf.noise.BetaLaw`; Doucet et al. (2000) for Rao-Blackwellisation; Kitagawa (1996) for systematic resampling.
+`wolf.noise.BetaLikelihood`; Doucet et al. (2000) for Rao-Blackwellisation; Kitagawa (1996) for systematic resampling.
 """
 
 from typing import Any, NamedTuple
@@ -16,8 +16,8 @@ from wolf.beliefs import Gaussian
 from wolf.beliefs.affine import hide_noise
 from wolf.beliefs.density import log_density
 from wolf.inference.filters.gaussian import OUTLIER_POWER
-from wolf.inference.noise.particle_likelihoods import BetaLaw
-from wolf.interfaces import Filter, Info, Measurement, Needs
+from wolf.inference.noise.particle_likelihoods import BetaLikelihood
+from wolf.interfaces import Filter, Measurement, Requirements, StepInfo
 from wolf.numerics import linalg
 from wolf.numerics.pytree import pytree, static
 from wolf.statespace import LinearModel, Model
@@ -36,13 +36,15 @@ class ParticleState(NamedTuple):
     @property
     def mean(self) -> Array:
         """Mean of the particles."""
-        return linalg.like(self.log_weights).exp(self.log_weights) @ self.particles
+        return linalg.array_namespace(self.log_weights).exp(self.log_weights) @ self.particles
 
     @property
     def cov(self) -> Array:
         """Covariance of the particles."""
         around = self.particles - self.mean[None]
-        return (linalg.like(self.log_weights).exp(self.log_weights)[:, None] * around).T @ around + self.within
+        return (
+            linalg.array_namespace(self.log_weights).exp(self.log_weights)[:, None] * around
+        ).T @ around + self.within
 
     @property
     def variances(self) -> Array:
@@ -65,7 +67,7 @@ class ParticleFilter(Filter):
         resample_below: draw the particles anew when fewer than this share of them matter.
     """
 
-    law: Any = BetaLaw()
+    law: Any = BetaLikelihood()
     num_particles: int = static(default=1000)
     resample_below: Any = 0.5
 
@@ -75,9 +77,9 @@ class ParticleFilter(Filter):
         validation.probability("resample_below", self.resample_below)
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         """Random numbers."""
-        return Needs(key=True)
+        return Requirements(key=True)
 
     def init(self, model: Model, key: Array | None = None) -> ParticleState:
         """Draw from the model's prior."""
@@ -95,7 +97,7 @@ class ParticleFilter(Filter):
 
     def update(
         self, now: Model, state: ParticleState, y: Measurement, u: Array | None, key: Array | None = None
-    ) -> tuple[ParticleState, Info]:
+    ) -> tuple[ParticleState, StepInfo]:
         """Weigh the particles."""
         predictions = jax.vmap(now.projection(u))(state.particles)
         return weigh(self.law, now, state, predictions, y)
@@ -113,7 +115,7 @@ class RaoBlackwellFilter(Filter):
         resample_below: draw the particles anew when fewer than this share of them matter.
     """
 
-    law: Any = BetaLaw()
+    law: Any = BetaLikelihood()
     num_particles: int = static(default=1000)
     resample_below: Any = 0.5
 
@@ -123,9 +125,9 @@ class RaoBlackwellFilter(Filter):
         validation.probability("resample_below", self.resample_below)
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         """Random numbers, and a model of matrices."""
-        return Needs(linear=True, key=True)
+        return Requirements(linear=True, key=True)
 
     def init(self, model: Model, key: Array | None = None) -> ParticleState:
         """Start all particles at the prior, which they share."""
@@ -145,7 +147,7 @@ class RaoBlackwellFilter(Filter):
 
     def update(
         self, now: LinearModel, state: ParticleState, y: Measurement, u: Array | None, key: Array | None = None
-    ) -> tuple[ParticleState, Info]:
+    ) -> tuple[ParticleState, StepInfo]:
         """Draw Hx for each particle, learn the rest from it, and weigh it by the measurement."""
         matrix = now.projection(u).matrix
         cross = linalg.matmul(matrix, state.within)
@@ -162,7 +164,9 @@ class RaoBlackwellFilter(Filter):
         return kept._replace(t=new.t), info._replace(predicted=Gaussian(state.mean, state.cov))
 
 
-def weigh(law: Any, now: Model, state: ParticleState, predictions: Array, y: Measurement) -> tuple[ParticleState, Info]:
+def weigh(
+    law: Any, now: Model, state: ParticleState, predictions: Array, y: Measurement
+) -> tuple[ParticleState, StepInfo]:
     """Weigh the particles by how well they foresaw a measurement.
 
     Args:
@@ -188,9 +192,9 @@ def weigh(law: Any, now: Model, state: ParticleState, predictions: Array, y: Mea
     residual = before @ residuals
     around = (residuals - residual[None]) * y.observed[None]
     innovation_cov = (before[:, None] * around).T @ around + obs_cov
-    nis = linalg.total(linalg.cholesky(innovation_cov).half(residual) ** 2)
+    nis = linalg.sum_leading(linalg.cholesky(innovation_cov).half(residual) ** 2)
     weight = jnp.where(used, _kept_slope(law, new, residuals, predictions, noise, y), 0.0)
-    info = Info(
+    info = StepInfo(
         predicted=Gaussian(state.mean, state.cov),
         residual=residual,
         innovation_cov=innovation_cov,
@@ -216,7 +220,7 @@ def _kept_slope(
 
         return -jax.grad(along)(jnp.ones_like(y.num_observed))
 
-    usual = jax.vmap(lambda residual: linalg.total(noise.half(residual) ** 2))(residuals)
+    usual = jax.vmap(lambda residual: linalg.sum_leading(noise.half(residual) ** 2))(residuals)
     weights = jnp.exp(state.log_weights)
     total = weights @ usual
     share = (weights @ jax.vmap(pull)(residuals, predictions)) / jnp.where(total > 0, total, 1.0)

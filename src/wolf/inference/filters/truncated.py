@@ -21,10 +21,10 @@ from jax import Array
 
 from wolf import validation
 from wolf.beliefs import Gaussian
-from wolf.inference.filters.covariance_reset import Forgetful
+from wolf.inference.filters.covariance_reset import CovarianceReset
 from wolf.inference.filters.gaussian import GaussianState
-from wolf.inference.filters.wrapper import Wrapping
-from wolf.interfaces import Info, Measurement
+from wolf.inference.filters.wrapper import FilterWrapper
+from wolf.interfaces import Measurement, StepInfo
 from wolf.numerics.pytree import pytree, static
 from wolf.statespace import Model
 
@@ -33,7 +33,7 @@ LOG_NEGLIGIBLE = 42.0  # a density e⁻⁴² of its mode is left out
 
 
 @pytree
-class Bounded(Wrapping):
+class TruncatedFilter(FilterWrapper):
     """Cut the belief off at bounds of the state, after each measurement.
 
     Args:
@@ -44,7 +44,7 @@ class Bounded(Wrapping):
     Example:
         >>> import wolf
         >>> level = wolf.models.local_level(level_var=0.1, obs_var=1.0)
-        >>> out = wolf.filter(level, [-1.0, -2.0, 0.5], method=wolf.Bounded(wolf.WoLF(), lower=0.0))
+        >>> out = wolf.filter(level, [-1.0, -2.0, 0.5], method=wolf.TruncatedFilter(wolf.WoLF(), lower=0.0))
         >>> bool(np.all(out.means > 0.0))
         True
     """
@@ -56,7 +56,7 @@ class Bounded(Wrapping):
 
     def __post_init__(self) -> None:
         """Check the filter inside and the bounds, and find which states have one."""
-        if not isinstance(self.filter, Forgetful):
+        if not isinstance(self.filter, CovarianceReset):
             super().__post_init__()
         lower, upper = (validation.number_array(name, getattr(self, name)) for name in ("lower", "upper"))
         if max(lower.ndim, upper.ndim) > 1 or np.isnan(lower).any() or np.isnan(upper).any():
@@ -81,7 +81,7 @@ class Bounded(Wrapping):
 
     def update(
         self, now: Model, state: GaussianState, y: Measurement, u: Array | None, key: Array | None = None
-    ) -> tuple[GaussianState, Info]:
+    ) -> tuple[GaussianState, StepInfo]:
         """Learn from one measurement, then from the bounds."""
         learned, info = self.filter.update(now, state, y, u, key)
         whole = Gaussian(learned.mean, learned.cov)

@@ -6,11 +6,11 @@ from typing import Any, Self
 from jax import Array
 
 from wolf.inference.filters.gaussian import GaussianFilter, GaussianState
-from wolf.interfaces import Filter, Info, Measurement, Moments, Needs, NoiseRule
+from wolf.interfaces import Filter, Linearization, Measurement, NoiseModel, Requirements, StepInfo
 from wolf.statespace import Model
 
 
-class Wrapping(Filter):
+class FilterWrapper(Filter):
     """Do what the filter inside does; a subclass is a pytree and writes what it does otherwise."""
 
     filter: Any
@@ -23,17 +23,17 @@ class Wrapping(Filter):
             )
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         """What the filter inside needs, one series at a time."""
-        return self.filter.needs | Needs()
+        return self.filter.requirements | Requirements()
 
     @property
-    def moments(self) -> Moments | None:
+    def linearization(self) -> Linearization | None:
         """Moments of the filter inside."""
-        return self.filter.moments
+        return self.filter.linearization
 
     @property
-    def noise(self) -> NoiseRule:
+    def noise(self) -> NoiseModel:
         """Noise rule of the filter inside."""
         return self.filter.noise
 
@@ -55,6 +55,6 @@ class Wrapping(Filter):
 
     def update(
         self, now: Any, state: GaussianState, y: Measurement, u: Array | None, key: Array | None = None
-    ) -> tuple[GaussianState, Info]:
+    ) -> tuple[GaussianState, StepInfo]:
         """Learn from one measurement."""
         return self.filter.update(now, state, y, u, key)

@@ -1,10 +1,15 @@
-"""Noise rules, which say how much of a measurement to believe: `rule(Evidence) -> Believed`."""
+"""Noise rules, which say how much of a measurement to believe: `rule(UpdateContext) -> UpdateDecision`."""
 
-from wolf.inference.noise.adaptive_scale_mixture import LearnedScales, NoiseLaw
-from wolf.inference.noise.adaptive_scales import LearnedLevels
-from wolf.inference.noise.contaminated_gaussian import TwoPart
-from wolf.inference.noise.particle_likelihoods import BetaLaw, GaussianLaw, MixtureLaw, StudentLaw
-from wolf.inference.noise.per_sensor import SensorBySensor
+from wolf.inference.noise.adaptive_scale_mixture import AdaptiveScaleMixture, NoiseEstimate
+from wolf.inference.noise.adaptive_scales import AdaptiveNoiseScales
+from wolf.inference.noise.contaminated_gaussian import ContaminatedGaussian
+from wolf.inference.noise.particle_likelihoods import (
+    BetaLikelihood,
+    GaussianLikelihood,
+    MixtureLikelihood,
+    StudentLikelihood,
+)
+from wolf.inference.noise.per_sensor import PerSensorNoise
 from wolf.inference.noise.rivals.huang2017 import UnknownStudentNoise
 from wolf.inference.noise.rivals.robust_regression import Correntropy, HuberRegression, TwoSidedStudent
 from wolf.inference.noise.rivals.variational import BetaBernoulli, GammaWeight, InverseWishart, StudentNoise
@@ -12,22 +17,22 @@ from wolf.inference.noise.scale_mixture import ScaleMixture
 from wolf.inference.noise.weighted import Weighted
 
 __all__ = [
+    "AdaptiveNoiseScales",
+    "AdaptiveScaleMixture",
     "BetaBernoulli",
-    "BetaLaw",
+    "BetaLikelihood",
+    "ContaminatedGaussian",
     "Correntropy",
     "GammaWeight",
-    "GaussianLaw",
+    "GaussianLikelihood",
     "HuberRegression",
     "InverseWishart",
-    "LearnedLevels",
-    "LearnedScales",
-    "MixtureLaw",
-    "NoiseLaw",
+    "MixtureLikelihood",
+    "NoiseEstimate",
+    "PerSensorNoise",
     "ScaleMixture",
-    "SensorBySensor",
-    "StudentLaw",
+    "StudentLikelihood",
     "StudentNoise",
-    "TwoPart",
     "TwoSidedStudent",
     "UnknownStudentNoise",
     "Weighted",

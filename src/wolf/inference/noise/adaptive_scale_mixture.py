@@ -17,9 +17,9 @@ from jax import Array
 
 from wolf import validation
 from wolf.inference.noise.scale_mixture import match
-from wolf.interfaces import Believed, Evidence, NoiseRule
+from wolf.interfaces import NoiseModel, UpdateContext, UpdateDecision
 from wolf.numerics import linalg
-from wolf.numerics.linalg import by_halves
+from wolf.numerics.linalg import pairwise_sum
 from wolf.numerics.pytree import pytree
 from wolf.statespace import Model, ParameterModel, families
 
@@ -42,7 +42,7 @@ FEW = 3  # measurements below which nothing is told of the noise
 OUTLIER_SCALE = 9.0  # noise of more than this many ordinary variances is an outlier's
 
 
-class NoiseLaw(NamedTuple):
+class NoiseEstimate(NamedTuple):
     """What was learned about the noise: it is s_k R with probability π_k.
 
     Attributes:
@@ -113,7 +113,7 @@ class NoiseLaw(NamedTuple):
         The 0.5 stands for outliers where none was seen yet; 1.0 would make first votes a step longer for nothing.
         """
         outliers = (self.counts * self.is_outlier.astype(self.counts.dtype)).sum(-1)
-        return (outliers + linalg.like(outliers).sqrt(4.0 * outliers + 0.5)) / self.counts.sum(-1)
+        return (outliers + linalg.array_namespace(outliers).sqrt(4.0 * outliers + 0.5)) / self.counts.sum(-1)
 
     @property
     def is_outlier(self) -> Any:
@@ -123,7 +123,7 @@ class NoiseLaw(NamedTuple):
     @property
     def _ordinary_size(self) -> Any:
         # A division costs as much as twenty products; of sizes that are constants 1/t is one.
-        return by_halves(self.counts) / by_halves(self.counts * (1.0 / self.sizes))
+        return pairwise_sum(self.counts) / pairwise_sum(self.counts * (1.0 / self.sizes))
 
     @property
     def tells_dynamics(self) -> bool:
@@ -160,14 +160,14 @@ class NoiseLaw(NamedTuple):
         if "Q" not in unknown and self._follows_errors:
             said.append(
                 "less noise and more dynamics than the model says: so do errors that last look, and then the filter "
-                "follows them. If the noise has a memory say so, by wolf.models.with_noise_memory "
-                "(wolf.fit_noise_memory finds how long it is), or, if Q is right, keep to it by method='Learned'"
+                "follows them. If the noise has a memory say so, by wolf.models.with_ar1_noise "
+                "(wolf.fit_ar1_noise finds how long it is), or, if Q is right, keep to it by method='Learned'"
             )
         if self._lasts:
             said.append(
                 f"noise lasts: a measurement keeps {float(self.memory):.2f} of the error of the one before it, and the "
-                "filter counts on that. A model that says so does better, by wolf.models.with_noise_memory "
-                "(wolf.fit_noise_memory finds how long it is)"
+                "filter counts on that. A model that says so does better, by wolf.models.with_ar1_noise "
+                "(wolf.fit_ar1_noise finds how long it is)"
             )
         return tuple(said)
 
@@ -229,7 +229,7 @@ def check_has_noise(model: Model) -> None:
 
 
 @pytree
-class LearnedScales(NoiseRule):
+class AdaptiveScaleMixture(NoiseModel):
     """Learn how large the noise is, and how often it is far larger.
 
     Args:
@@ -238,8 +238,8 @@ class LearnedScales(NoiseRule):
         forgetting: ρ, what is kept from one measurement to the next.
 
     Example:
-        >>> LearnedScales("factor 10")
-        LearnedScales(r_uncertainty=1.0, strength=10.0, forgetting=0.998)
+        >>> AdaptiveScaleMixture("factor 10")
+        AdaptiveScaleMixture(r_uncertainty=1.0, strength=10.0, forgetting=0.998)
     """
 
     r_uncertainty: Any = "factor 2"
@@ -258,7 +258,7 @@ class LearnedScales(NoiseRule):
         validation.probability("forgetting", self.forgetting)
 
     @property
-    def mixes(self) -> bool:
+    def is_mixture(self) -> bool:
         """True: over all sizes."""
         return True
 
@@ -273,11 +273,11 @@ class LearnedScales(NoiseRule):
         prior = self.strength * heights / heights.sum()
         return Counts(prior, prior)
 
-    def law(self, counts: Counts) -> NoiseLaw:
+    def law(self, counts: Counts) -> NoiseEstimate:
         """Say what counts mean."""
-        return NoiseLaw(SCALES.astype(counts.now.dtype), counts.now)
+        return NoiseEstimate(SCALES.astype(counts.now.dtype), counts.now)
 
-    def __call__(self, seen: Evidence) -> Believed:
+    def __call__(self, seen: UpdateContext) -> UpdateDecision:
         """Match the moments, and count."""
         (now, prior), law = seen.memory, self.law(seen.memory)
         matched = match(seen, law.scales, now, far=True)
@@ -285,5 +285,5 @@ class LearnedScales(NoiseRule):
         # α⁰ + ρ (α - α⁰), with what stays the same in all steps by itself.
         kept = (1.0 - self.forgetting) * prior + self.forgetting * now
         learned = Counts(kept + matched.share, prior)
-        outlier = 1.0 - by_halves(jnp.where(law.is_outlier, 0.0, matched.share))
-        return Believed(matched.pull, learned, outlier)
+        outlier = 1.0 - pairwise_sum(jnp.where(law.is_outlier, 0.0, matched.share))
+        return UpdateDecision(matched.pull, learned, outlier)

@@ -31,12 +31,12 @@ from jax import Array
 
 from wolf.beliefs import Affine
 from wolf.beliefs.gaussian import spread_out
-from wolf.beliefs.updates import Pull
-from wolf.inference.noise.sensitivities import Information, Pair, inverse_of
+from wolf.beliefs.updates import MixtureUpdate
+from wolf.inference.noise.sensitivities import RQ, Information, inverse_of
 from wolf.inference.noise.whitened import Whitened
-from wolf.interfaces import Evidence
+from wolf.interfaces import UpdateContext
 from wolf.numerics import linalg
-from wolf.numerics.linalg import matmul, matvec, total, transpose
+from wolf.numerics.linalg import matmul, matvec, sum_leading, transpose
 from wolf.statespace import LinearMap, Model
 
 FIRST_ODDS, FIRST_ODDS_CURVED = -3.0, -5.0  # in logarithms, that noise lasts; in a model of functions
@@ -50,7 +50,7 @@ HEARD = 0.8  # of an error that is taken to last: a part of noise is new in ever
 RIDGE = 1e-9  # of FᵀF: what a singular F forgets is not led back to
 
 
-class Lasting(NamedTuple):
+class Ar1State(NamedTuple):
     """What is known of how noise lasts.
 
     Attributes:
@@ -76,7 +76,7 @@ class Lasting(NamedTuple):
     jac: Array | None
 
 
-class Along(NamedTuple):
+class JointScore(NamedTuple):
     """What a measurement says of a = ln r and b = ln q, which go along with ρ.
 
     Attributes:
@@ -87,29 +87,29 @@ class Along(NamedTuple):
     """
 
     seen: Array
-    slope: Pair
+    slope: RQ
     more: Information
     known: Information
 
 
-def start(model: Model) -> Lasting:
+def start(model: Model) -> Ar1State:
     """Take noise to be new each time."""
     mean = jnp.asarray(model.prior.mean)
     nothing, none = jnp.zeros(model.obs_dim, mean.dtype), jnp.zeros((), mean.dtype)
     jac = None if model.linear else jnp.eye(len(mean), dtype=mean.dtype)
     first = nothing, nothing, nothing, jnp.zeros_like(mean)
     odds = none + (FIRST_ODDS if model.linear else FIRST_ODDS_CURVED)
-    return Lasting(*first, none, none + UNSURE, none, odds, jac)
+    return Ar1State(*first, none, none + UNSURE, none, odds, jac)
 
 
-def used(lasting: Lasting) -> Any:
+def used(lasting: Ar1State) -> Any:
     """Give the ρ to go by: 0 until noise that lasts is the likelier, then from there to the estimate."""
-    xp = linalg.like(lasting.memory)
+    xp = linalg.array_namespace(lasting.memory)
     against = xp.exp(-lasting.log_odds)
     return xp.maximum(lasting.memory, 0.0) * xp.maximum((1.0 - against) / (1.0 + against), 0.0)
 
 
-def push(lasting: Lasting, jac: Array | None) -> Lasting:
+def push(lasting: Ar1State, jac: Array | None) -> Ar1State:
     """Go forward one step in time, by F; None is the identity."""
     keeps = used(lasting)
     return lasting._replace(
@@ -121,13 +121,15 @@ def push(lasting: Lasting, jac: Array | None) -> Lasting:
     )
 
 
-def forget(lasting: Lasting) -> Lasting:
+def forget(lasting: Ar1State) -> Ar1State:
     """Let go of the last measurement, as where the state has jumped; what is known of ρ stays."""
     names = ("noise", "noise_slope", "tie", "mean_slope")
     return lasting._replace(**{name: jnp.zeros_like(getattr(lasting, name)) for name in names})
 
 
-def foresee(lasting: Lasting, view: Affine, belief: Any, dynamics: Any, noise_cov: Any, scale: Array) -> Affine:
+def predict_measurement(
+    lasting: Ar1State, view: Affine, belief: Any, dynamics: Any, noise_cov: Any, scale: Array
+) -> Affine:
     """See what will be measured, with the noise that is kept.
 
     Args:
@@ -155,26 +157,26 @@ def foresee(lasting: Lasting, view: Affine, belief: Any, dynamics: Any, noise_co
 def _led_back(jac: Array, matrix: Array) -> Array:
     """Find H F⁻¹ as H (FᵀF + ridge)⁻¹ Fᵀ; native code does so once for a model of matrices."""
     square = matmul(transpose(matrix), matrix)
-    ridge = RIDGE * total(linalg.diagonal(square)) * linalg.eye(len(square), square)
+    ridge = RIDGE * sum_leading(linalg.diagonal(square)) * linalg.eye(len(square), square)
     return matmul(transpose(linalg.cholesky(square + ridge).solve(transpose(jac))), transpose(matrix))
 
 
-def freedom(lasting: Lasting, observed: Array) -> Array:
+def freedom(lasting: Ar1State, observed: Array) -> Array:
     """Say how much larger than ε the new part of noise is, (1 - κ²) / (1 - ρ²), on average over what was measured."""
-    tied = total(observed * lasting.tie**2) / jnp.maximum(total(observed), 1.0)
+    tied = sum_leading(observed * lasting.tie**2) / jnp.maximum(sum_leading(observed), 1.0)
     return (1.0 - tied) * (1.0 / (1.0 - used(lasting) ** 2))
 
 
 def learn(
-    lasting: Lasting,
-    seen: Evidence,
+    lasting: Ar1State,
+    seen: UpdateContext,
     white: Whitened,
-    pull: Pull,
+    pull: MixtureUpdate,
     jac_cov: Array,
     ordinary: Array,
     sure: Array,
-    along: Along,
-) -> Lasting:
+    along: JointScore,
+) -> Ar1State:
     """Learn from a measurement: what its noise was, and how much of the last one was in it.
 
     Args:
@@ -187,10 +189,14 @@ def learn(
         sure: how likely the measurement is no outlier; the noise of one is not kept.
         along: what it says of r and q.
     """
-    jac, pulled = seen.observed[:, None] * seen.foreseen, matvec(pull.gain, white.residual)
+    jac, pulled = seen.observed[:, None] * seen.predicted_measurement, matvec(pull.gain, white.residual)
     leans = white.noise.half(matvec(jac, lasting.mean_slope) + seen.observed * lasting.noise_slope)  # ψ
     tells = matvec(inverse_of(white.signal, ordinary), leans)
-    slope, more, both = total(leans * pulled), sure * total(leans * tells), sure * total(along.seen * tells)
+    slope, more, both = (
+        sum_leading(leans * pulled),
+        sure * sum_leading(leans * tells),
+        sure * sum_leading(along.seen * tells),
+    )
     mean_slope = lasting.mean_slope - matvec(transpose(jac_cov), matvec(pull.gain, leans))
     left = seen.residual + lasting.noise - matvec(jac, matvec(transpose(jac_cov), pulled))
     part = HEARD * sure * seen.observed
@@ -203,7 +209,7 @@ def learn(
     return _follow(learned, slope, more, both, along)
 
 
-def _follow(lasting: Lasting, slope: Array, more: Array, both: Array, along: Along) -> Lasting:
+def _follow(lasting: Ar1State, slope: Array, more: Array, both: Array, along: JointScore) -> Ar1State:
     """Take a step in ρ with r and q going along, and weigh it against 0: the log density gains `ρ σ + ρ² j / 2`."""
     (aa, ab, bb), keeps, at = along.known, used(lasting), jnp.maximum(lasting.memory, 0.0)
     each = lasting.both / (aa * bb - ab**2)

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from wolf import validation
-from wolf.beliefs.updates import Weigh
-from wolf.interfaces import Believed, Evidence, NoiseRule
+from wolf.beliefs.updates import WeightedUpdate
+from wolf.interfaces import NoiseModel, UpdateContext, UpdateDecision
 from wolf.numerics import linalg
 from wolf.numerics.linalg import matvec, transpose
 from wolf.numerics.pytree import pytree
@@ -23,7 +23,7 @@ CERTAIN = 600.0  # log-odds beyond which nothing changes in float64
 
 
 @pytree
-class TwoPart(NoiseRule):
+class ContaminatedGaussian(NoiseModel):
     """Believe a measurement as far as it is likely to be no outlier.
 
     Args:
@@ -39,14 +39,14 @@ class TwoPart(NoiseRule):
         validation.probability("share", self.share)
         validation.positive("widen", self.widen)
 
-    def __call__(self, seen: Evidence) -> Believed:
+    def __call__(self, seen: UpdateContext) -> UpdateDecision:
         """Match the moments of the two possible posteriors."""
         whitened = seen.innovation.half(seen.residual)
-        odds = _log_odds(linalg.total(whitened**2), seen.observed.sum(0), self.share, self.widen)
+        odds = _log_odds(linalg.sum_leading(whitened**2), seen.observed.sum(0), self.share, self.widen)
         return match_moments(seen, whitened, odds)
 
 
-def match_moments(seen: Evidence, whitened: Array, odds: Array) -> Believed:
+def match_moments(seen: UpdateContext, whitened: Array, odds: Array) -> UpdateDecision:
     """Match the moments of the posterior if a measurement is good and of the prediction, if it is not.
 
     Args:
@@ -59,7 +59,7 @@ def match_moments(seen: Evidence, whitened: Array, odds: Array) -> Believed:
     noise = root_good**2 * seen.obs_cov + root_bad**2 * seen.innovation.product()
     weight = root_good * linalg.cholesky(noise).half(linalg.eye(noise.shape[0], noise))
     shift = matvec(transpose(seen.belief.cross(seen.view.jac)), seen.innovation.back(whitened))
-    return Believed(Weigh(weight, (root_good * root_bad * shift)[:, None]))
+    return UpdateDecision(WeightedUpdate(weight, (root_good * root_bad * shift)[:, None]))
 
 
 def _log_odds(nis: Array, count: Array, share: Array, widen: Array) -> Array:

@@ -39,17 +39,17 @@ import numpy as np
 from jax import Array
 
 from wolf import validation
-from wolf.beliefs import Affine, DeferredGaussian
+from wolf.beliefs import Affine, LazyGaussian
 from wolf.beliefs.affine import hide_noise
-from wolf.beliefs.mixture_sqrt_update import Sizes
-from wolf.beliefs.updates import Finished, Pull, Roots, Told, Update, Weigh
-from wolf.inference.noise.jump_evidence import Ballot as Ballot
+from wolf.beliefs.mixture_sqrt_update import MixtureComponents
+from wolf.beliefs.updates import InformationRoots, KnownTerms, MixtureUpdate, PosteriorUpdate, Update, WeightedUpdate
+from wolf.inference.noise.jump_evidence import JumpEvidence as JumpEvidence
 from wolf.inference.noise.jump_evidence import cast, end
 from wolf.inference.noise.per_sensor import look
 from wolf.inference.noise.whitened import Whitened, whiten
-from wolf.interfaces import Believed, Evidence, Needs, NoiseRule
+from wolf.interfaces import NoiseModel, Requirements, UpdateContext, UpdateDecision
 from wolf.numerics import linalg
-from wolf.numerics.linalg import matmul, matvec, total
+from wolf.numerics.linalg import matmul, matvec, sum_leading
 from wolf.numerics.pytree import pytree, static
 from wolf.statespace import Model
 
@@ -65,7 +65,7 @@ FARTHEST = 1e8  # standard deviations of ordinary noise; nothing that far away i
 
 
 @pytree
-class Recovering(NoiseRule):
+class JumpRecovery(NoiseModel):
     """Let rejected measurements that agree with each other win.
 
     Args:
@@ -83,75 +83,77 @@ class Recovering(NoiseRule):
         """Check the patience."""
         if isinstance(self.patience, jax.core.Tracer):
             return
-        if not np.all(validation.filled("patience", self.patience) >= 2):
-            got = validation.told(self.patience)
+        if not np.all(validation.nonempty("patience", self.patience) >= 2):
+            got = validation.short_repr(self.patience)
             raise ValueError(f"patience must be at least 2: one measurement agrees with itself; got {got}")
         if isinstance(self.patience, int):
             object.__setattr__(self, "patience", float(self.patience))
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         """What the rule needs, one series at a time."""
-        return self.rule.needs | Needs()
+        return self.rule.requirements | Requirements()
 
     @property
-    def mixes(self) -> bool:
+    def is_mixture(self) -> bool:
         """Whether the rule does."""
-        return self.rule.mixes
+        return self.rule.is_mixture
 
     @property
-    def doubts_dynamics(self) -> bool:
+    def revises_prior(self) -> bool:
         """Whether the rule does."""
-        return self.rule.doubts_dynamics
+        return self.rule.revises_prior
 
-    def start(self, model: Model) -> Ballot:
+    def start(self, model: Model) -> JumpEvidence:
         """Start without a vote."""
         nothing = jnp.zeros(model.obs_dim, jnp.asarray(model.prior.mean).dtype)
         votes, memory = nothing[: len(self.rule.rows(model.obs_dim))], self.rule.start(model)
         counts = (votes, votes, votes)
         growing = (votes + self.patience, votes, votes) if self.grows else ()
-        return Ballot(memory, *counts, nothing, nothing, votes, nothing, self.rule.marked(memory), *growing)
+        return JumpEvidence(memory, *counts, nothing, nothing, votes, nothing, self.rule.snapshot(memory), *growing)
 
     def check(self, model: Model) -> None:
         """Let the rule check."""
         self.rule.check(model)
 
-    def law(self, memory: Ballot) -> Any:
+    def law(self, memory: JumpEvidence) -> Any:
         """Say what the rule learned about the noise."""
         return self.rule.law(memory.rule)
 
-    def predict(self, memory: Ballot, view: Affine, noise_cov: Any, t: Any) -> tuple[Any, Ballot]:
+    def predict(self, memory: JumpEvidence, view: Affine, noise_cov: Any, t: Any) -> tuple[Any, JumpEvidence]:
         """Let the rule look on."""
         noise_cov, rule = self.rule.predict(memory.rule, view, noise_cov, t)
         return noise_cov, memory._replace(rule=rule)
 
-    def foresee(self, memory: Ballot, view: Affine, belief: Any, dynamics: Any, noise_cov: Any) -> tuple[Affine, Any]:
+    def predict_measurement(
+        self, memory: JumpEvidence, view: Affine, belief: Any, dynamics: Any, noise_cov: Any
+    ) -> tuple[Affine, Any]:
         """Let the rule say what will be measured."""
-        return self.rule.foresee(memory.rule, view, belief, dynamics, noise_cov)
+        return self.rule.predict_measurement(memory.rule, view, belief, dynamics, noise_cov)
 
     def rows(self, size: int) -> list[Any]:
         """List those that vote: each sensor, or the measurement as one."""
         return self.rule.rows(size)
 
-    def __call__(self, seen: Evidence) -> Believed:
+    def __call__(self, seen: UpdateContext) -> UpdateDecision:
         """Follow the rule, unless the vote is won."""
         return self.judge(seen)
 
-    def judge(self, seen: Evidence, jumped: Array | None = None, barred: Any = False) -> Believed:
+    def judge(self, seen: UpdateContext, after_jump: Array | None = None, barred: Any = False) -> UpdateDecision:
         """Follow the rule, unless the vote is won, or it is known that the state jumped.
 
         Args:
             seen: the measurement.
-            jumped: whether it is the first after a jump of the state, (); None if nothing is known.
+            after_jump: whether it is the first after a jump of the state, (); None if nothing is known.
             barred: whether it is known to lie, so that no vote is won by it, ().
         """
         ballot, sensors = seen.memory, self.rule.rows(len(seen.residual))
         believed = self.rule(seen._replace(memory=ballot.rule))
         ordinary = self._ordinary(ballot.rule, seen)
-        if isinstance(believed.update, Finished):
-            return self._ask_all(seen, believed, believed.update, sensors, ordinary, jumped, barred)
+        if isinstance(believed.update, PosteriorUpdate):
+            return self._ask_all(seen, believed, believed.update, sensors, ordinary, after_jump, barred)
         # White coordinates of many numbers take a factor and two products, which only those need who vote.
-        later = believed.outlier is not None and linalg.by_library(len(seen.residual))
+        later = believed.outlier is not None and linalg.library_matmul(len(seen.residual))
         early = None if later else whiten(seen)
         rejected = _kept(believed, slice(None), early, ordinary[0]) < REJECTED
         mine = ballot.of(0, slice(None))
@@ -160,25 +162,25 @@ class Recovering(NoiseRule):
         if len(mine.place) != len(seen.residual):  # another sensor, for this step: it may end the vote, and has none
             return quiet._replace(memory=over._replace(votes=jnp.where(rejected, ballot.votes, 0.0)))
 
-        def vote() -> Believed:
+        def vote() -> UpdateDecision:
             begun, white = self._begun(ballot, seen.t), whiten(seen) if early is None else early
             counted, won = self._count(mine, seen, white, ordinary[0], self._patience(begun, 0))
-            won = won if jumped is None else (won & ~barred) | jumped
+            won = won if after_jump is None else (won & ~barred) | after_jump
             return self._decide(seen, believed, begun, counted, won, white, ordinary[0])
 
         # A branch, not a choice between two results: most measurements are not rejected, and pay nothing.
-        return jax.lax.cond(rejected if jumped is None else rejected | jumped, vote, lambda: quiet)
+        return jax.lax.cond(rejected if after_jump is None else rejected | after_jump, vote, lambda: quiet)
 
     def _ask_all(
         self,
-        seen: Evidence,
-        believed: Believed,
-        followed: Finished,
+        seen: UpdateContext,
+        believed: UpdateDecision,
+        followed: PosteriorUpdate,
         sensors: list[np.ndarray],
         ordinary: list[Array],
-        jumped: Array | None,
+        after_jump: Array | None,
         barred: Any,
-    ) -> Believed:
+    ) -> UpdateDecision:
         """Let each sensor vote; one that did not measure goes on with its vote later."""
         ballot, counted, wins = self._begun(seen.memory, seen.t), [], []
         for i, rows in enumerate(sensors):
@@ -191,8 +193,8 @@ class Recovering(NoiseRule):
             new = jax.tree.map(lambda yes, no, rejected=rejected: jnp.where(rejected, yes, no), new, end(mine))
             new = jax.tree.map(lambda now, before, came=came: jnp.where(came, now, before), new, mine)
             counted.append(new)
-            if jumped is not None:  # of a jump that is known, those speak that had no other vote going
-                won = (won & ~barred) | (jumped & (mine.votes == 0))
+            if after_jump is not None:  # of a jump that is known, those speak that had no other vote going
+                won = (won & ~barred) | (after_jump & (mine.votes == 0))
             wins.append(rejected & won & came)
         # A sensor that is stuck has agreed with itself for long, and not on what the others found just now.
         fewest = jnp.stack([jnp.where(win, each.votes, jnp.inf) for win, each in zip(wins, counted, strict=True)]).min()
@@ -200,20 +202,20 @@ class Recovering(NoiseRule):
         return self._decide_by_majority(seen, believed, followed, ballot, counted, wins, sensors, ordinary)
 
     def _count(
-        self, mine: Ballot, seen: Evidence, white: Whitened, ordinary: Array, patience: Array
-    ) -> tuple[Ballot, Array]:
+        self, mine: JumpEvidence, seen: UpdateContext, white: Whitened, ordinary: Array, patience: Array
+    ) -> tuple[JumpEvidence, Array]:
         """Let a rejected residual vote, and say whether the vote is won."""
         counted, agrees = cast(mine, seen, white, ordinary)
-        near = total(white.residual**2) < ordinary * FARTHEST**2
+        near = sum_leading(white.residual**2) < ordinary * FARTHEST**2
         return counted, near & ((agrees & (counted.votes >= patience)) | (counted.astray >= LOST * self.patience))
 
-    def _begun(self, ballot: Ballot, t: Any) -> Ballot:
+    def _begun(self, ballot: JumpEvidence, t: Any) -> JumpEvidence:
         """Mark what is known where no vote is under way: this measurement may begin one."""
-        fresh = linalg.every(ballot.votes == 0)
-        now = self.rule.marked(ballot.rule)
-        marked = jax.tree.map(lambda new, old: jnp.where(fresh, new, old), now, ballot.marked)
+        fresh = linalg.all_leading(ballot.votes == 0)
+        now = self.rule.snapshot(ballot.rule)
+        marked = jax.tree.map(lambda new, old: jnp.where(fresh, new, old), now, ballot.snapshot)
         if not self.grows:
-            return ballot._replace(marked=marked)
+            return ballot._replace(snapshot=marked)
         laws = self.rule.law(ballot.rule)
         laws = [] if laws is None else laws if isinstance(laws, list) else [laws]
         least = jnp.where(t == 0, USUAL_SHARE, LEAST_SHARE)
@@ -222,13 +224,13 @@ class Recovering(NoiseRule):
         longer = [float(np.log(USUAL_SHARE)) / jnp.log(share) for share in shares]
         grown = self.patience * jnp.stack(longer) if laws else ballot.patience
         patience = jnp.where(ballot.votes == 0, grown.astype(ballot.votes.dtype), ballot.patience)
-        return ballot._replace(marked=marked, patience=patience)
+        return ballot._replace(snapshot=marked, patience=patience)
 
-    def _patience(self, ballot: Ballot, i: int) -> Array:
+    def _patience(self, ballot: JumpEvidence, i: int) -> Array:
         # Votes are whole numbers: to reach k rounded is to reach k - 1/2.
         return ballot.patience[i] - 0.5 if self.grows else self.patience
 
-    def _ordinary(self, memory: Any, seen: Evidence) -> list[Array]:
+    def _ordinary(self, memory: Any, seen: UpdateContext) -> list[Array]:
         """Ask the rule for the size of ordinary noise, as a multiple of R."""
         laws = self.rule.law(memory)
         if laws is None:
@@ -237,14 +239,14 @@ class Recovering(NoiseRule):
 
     def _decide(
         self,
-        seen: Evidence,
-        believed: Believed,
-        ballot: Ballot,
-        counted: Ballot,
+        seen: UpdateContext,
+        believed: UpdateDecision,
+        ballot: JumpEvidence,
+        counted: JumpEvidence,
         won: Array,
         white: Whitened,
         ordinary: Array,
-    ) -> Believed:
+    ) -> UpdateDecision:
         """Believe the measurement as one if it has won."""
         inflation = _inflation(seen, white, ordinary, counted.astray >= LOST * self.patience)
         return believed._replace(
@@ -256,15 +258,15 @@ class Recovering(NoiseRule):
 
     def _decide_by_majority(
         self,
-        seen: Evidence,
-        believed: Believed,
-        followed: Finished,
-        ballot: Ballot,
-        counted: list[Ballot],
+        seen: UpdateContext,
+        believed: UpdateDecision,
+        followed: PosteriorUpdate,
+        ballot: JumpEvidence,
+        counted: list[JumpEvidence],
         wins: list[Array],
         sensors: list[np.ndarray],
         ordinary: list[Array],
-    ) -> Believed:
+    ) -> UpdateDecision:
         """Believe those sensors that won, and no other, if they are more than half of those that measured."""
         winners, noise = jnp.zeros_like(seen.residual), jnp.ones_like(seen.residual)
         for rows, won, size in zip(sensors, wins, ordinary, strict=True):
@@ -279,9 +281,11 @@ class Recovering(NoiseRule):
         )
         lost = jnp.stack([each.astray for each in counted]).max() >= LOST * self.patience
         inflation = jnp.where(won, _inflation(heard, whiten(heard), jnp.ones_like(noise[0]), lost), 1.0)
-        jumped, log_jumped = Weigh(winners).apply(seen.belief.inflate(inflation), heard.view, heard.residual, obs_cov)
+        jumped, log_jumped = WeightedUpdate(winners).apply(
+            seen.belief.inflate(inflation), heard.view, heard.residual, obs_cov
+        )
         return believed._replace(
-            update=Finished(
+            update=PosteriorUpdate(
                 jumped.where(won, followed.belief),
                 jnp.where(won, log_jumped, followed.log_density),
                 jnp.where(won, winners / noise, followed.weight),
@@ -292,8 +296,13 @@ class Recovering(NoiseRule):
         )
 
     def _remember(
-        self, ballot: Ballot, learned: Any, counted: list[Ballot], won: Array, sensors: list[np.ndarray] | None = None
-    ) -> Ballot:
+        self,
+        ballot: JumpEvidence,
+        learned: Any,
+        counted: list[JumpEvidence],
+        won: Array,
+        sensors: list[np.ndarray] | None = None,
+    ) -> JumpEvidence:
         """Go on with the count; a vote that is won ends it, and teaches nothing about the noise."""
         place, slope, last = counted[0].place, counted[0].slope, counted[0].last
         if sensors is not None:
@@ -302,31 +311,31 @@ class Recovering(NoiseRule):
         counts = {name: jnp.stack([getattr(c, name) for c in counted]) for name in ballot.counted}
         counts |= {name: jnp.where(won, 0.0, counts[name]) for name in ("votes", "refused", "apart", "astray")}
         taught = jnp.where(ballot.votes > 0, ballot.refused, 0.0)
-        after = self.rule.jumped(ballot.rule, ballot.marked, taught)
+        after = self.rule.after_jump(ballot.rule, ballot.snapshot, taught)
         rule = jax.tree.map(lambda old, new: jnp.where(won, old, new), after, learned)
         return ballot._replace(rule=rule, place=place, slope=slope, last=last, **counts)
 
 
-def _kept(believed: Believed, rows: Any, white: Whitened | None, ordinary: Array) -> Array:
+def _kept(believed: UpdateDecision, rows: Any, white: Whitened | None, ordinary: Array) -> Array:
     """Say which share of what a measurement with ordinary noise tells the rule keeps, `r tr(R Wᵀ W) / M`."""
     if believed.outlier is not None:
         return 1.0 - (believed.outlier if believed.outlier.ndim == 0 else believed.outlier[rows].max())
     assert white is not None, "without an outlier's probability the share is found in white coordinates"
     size = jnp.maximum(white.num_observed, 1.0)
-    if isinstance(believed.update, Pull):
-        return ordinary * total(linalg.diagonal(believed.update.information())) / size
+    if isinstance(believed.update, MixtureUpdate):
+        return ordinary * sum_leading(linalg.diagonal(believed.update.information())) / size
     weight = believed.update.weight
     if weight.ndim == 0:
         return ordinary * weight**2
     if weight.ndim == 1:
-        return ordinary * total(weight[rows] ** 2) / size
+        return ordinary * sum_leading(weight[rows] ** 2) / size
     return ordinary * (matmul(weight, white.noise.matrix()) ** 2).sum() / size
 
 
 def _trusting(update: Update, won: Array, white: Whitened, ordinary: Array, inflation: Array) -> Update:
     """Believe a measurement that won, with ordinary noise, in the rule's kind of update."""
     identity = linalg.eye(white.signal.shape[0], white.signal)
-    if isinstance(update, Pull):  # with noise r I, S = κ G + r I
+    if isinstance(update, MixtureUpdate):  # with noise r I, S = κ G + r I
         factor = linalg.cholesky(inflation * white.signal + ordinary * identity)
         inverse = factor.solve(identity)
         trusted = update._replace(
@@ -334,27 +343,31 @@ def _trusting(update: Update, won: Array, white: Whitened, ordinary: Array, infl
         )
         if update.sizes is not None:  # all of the sizes are r
             each = jnp.ones_like(update.sizes.scales)
-            trusted = trusted._replace(sizes=Sizes(ordinary * each, each / len(each), jnp.zeros_like(ordinary)))
+            trusted = trusted._replace(
+                sizes=MixtureComponents(ordinary * each, each / len(each), jnp.zeros_like(ordinary))
+            )
         if update.roots is not None:
-            trusted = trusted._replace(roots=Roots(identity / jnp.sqrt(ordinary), jnp.zeros_like(update.roots.doubt)))
+            trusted = trusted._replace(
+                roots=InformationRoots(identity / jnp.sqrt(ordinary), jnp.zeros_like(update.roots.doubt))
+            )
         if update.told is not None:
             log_rest = len(identity) * jnp.log(ordinary) - factor.log_det()
-            trusted = trusted._replace(told=Told(log_rest, white.num_observed / ordinary))
+            trusted = trusted._replace(told=KnownTerms(log_rest, white.num_observed / ordinary))
         return jax.tree.map(lambda new, old: jnp.where(won, new, old), trusted, update)
     power = 1.0 / jnp.sqrt(ordinary)
     weight = power if update.weight.ndim < 2 else power * white.noise.half(identity)
     update = update._replace(weight=jnp.where(won, weight, update.weight))
-    if isinstance(update, Weigh) and update.spread is not None:
+    if isinstance(update, WeightedUpdate) and update.spread is not None:
         return update._replace(spread=jnp.where(won, 0.0, update.spread))
     return update
 
 
-def _inflation(seen: Evidence, white: Whitened, ordinary: Array, lost: Array) -> Array:
+def _inflation(seen: UpdateContext, white: Whitened, ordinary: Array, lost: Array) -> Array:
     """Find κ such that κ G + r I explains z zᵀ, measured by G itself: it need not have full rank.
 
     A filter that is lost knows nothing any more: then it is as large as it may be.
     """
-    surplus = total(white.residual * matvec(white.signal, white.residual)) - ordinary * total(
+    surplus = sum_leading(white.residual * matvec(white.signal, white.residual)) - ordinary * sum_leading(
         linalg.diagonal(white.signal)
     )
     tiny = jnp.finfo(surplus.dtype).tiny
@@ -363,9 +376,9 @@ def _inflation(seen: Evidence, white: Whitened, ordinary: Array, lost: Array) ->
     return jnp.maximum(1.0, jnp.where(lost, enough, jnp.minimum(needed, enough)))
 
 
-def _width(seen: Evidence, white: Whitened) -> Array:
+def _width(seen: UpdateContext, white: Whitened) -> Array:
     """Compare the belief with the noise of a measurement, `tr(R⁻¹ H diag(P) Hᵀ)`: also where variances cancel in G."""
-    if isinstance(seen.belief, DeferredGaussian):
-        return total(linalg.diagonal(white.signal))
+    if isinstance(seen.belief, LazyGaussian):
+        return sum_leading(linalg.diagonal(white.signal))
     variances = linalg.diagonal(seen.belief.cov)
     return (white.noise.half(seen.view.jac) ** 2 * variances[None]).sum((0, 1))

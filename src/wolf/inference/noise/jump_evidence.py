@@ -6,9 +6,9 @@ import jax.numpy as jnp
 from jax import Array
 
 from wolf.inference.noise.whitened import Whitened, far_distance
-from wolf.interfaces import Evidence
+from wolf.interfaces import UpdateContext
 from wolf.numerics import linalg
-from wolf.numerics.linalg import total
+from wolf.numerics.linalg import sum_leading
 
 BESIDE = 0.1  # of the squared distance to the prediction, up to which two measurements lie beside each other
 APART = 2.0  # refused in a row that did not agree: more of them are hardly outliers that come singly, or lie alike
@@ -18,7 +18,7 @@ FADING = 0.97  # of what lost votes say, from one to the next
 UNLIKE = 5.0  # measurements that did not agree, before there were any
 
 
-class Ballot(NamedTuple):
+class JumpEvidence(NamedTuple):
     """What the rejected measurements say.
 
     Attributes:
@@ -30,7 +30,7 @@ class Ballot(NamedTuple):
         slope: b, what it changes by in a step, (M,).
         astray: how many lay beside each other and far from what was predicted, less those that did not; as votes.
         last: the last measurement that was rejected, (M,).
-        marked: what the rule wants back if the vote is won, as it was when the vote began.
+        snapshot: what the rule wants back if the vote is won, as it was when the vote began.
         patience: k, one for each count of votes, for a patience that grows.
         alike: how many agreed with those before them in votes that were lost, which fades; as patience.
         tried: how many might have, which fades; as patience.
@@ -44,7 +44,7 @@ class Ballot(NamedTuple):
     slope: Array
     astray: Array
     last: Array
-    marked: Any = ()
+    snapshot: Any = ()
     patience: Any = ()
     alike: Any = ()
     tried: Any = ()
@@ -54,11 +54,11 @@ class Ballot(NamedTuple):
         """Names of what is counted, once for each that votes."""
         return ("votes", "refused", "apart", "astray", *(() if isinstance(self.alike, tuple) else ("alike", "tried")))
 
-    def of(self, i: int, rows: Any) -> "Ballot":
+    def of(self, i: int, rows: Any) -> "JumpEvidence":
         """Take the part of one that votes, without what the rule remembers."""
         counts = {name: getattr(self, name)[i] for name in self.counted}
         places = {name: getattr(self, name)[rows] for name in ("place", "slope", "last")}
-        return Ballot(None, **counts, **places)
+        return JumpEvidence(None, **counts, **places)
 
     @property
     def share_alike(self) -> Array:
@@ -69,7 +69,7 @@ class Ballot(NamedTuple):
         return (self.alike + jnp.sqrt(self.alike + 0.25) - 0.5) / (self.tried + UNLIKE)
 
 
-def cast(ballot: Ballot, seen: Evidence, white: Whitened, ordinary: Array) -> tuple[Ballot, Array]:
+def cast(ballot: JumpEvidence, seen: UpdateContext, white: Whitened, ordinary: Array) -> tuple[JumpEvidence, Array]:
     """Cast a vote, and say whether it agrees with those before it."""
     size = white.signal.shape[0]
     metric = linalg.cholesky(white.signal + 2.0 * ordinary * linalg.eye(size, white.signal))
@@ -78,7 +78,7 @@ def cast(ballot: Ballot, seen: Evidence, white: Whitened, ordinary: Array) -> tu
 
     def near(where: Array) -> Array:
         apart = white.noise.half(seen.observed * (seen.residual - where))
-        return total(metric.half(apart) ** 2) < limit
+        return sum_leading(metric.half(apart) ** 2) < limit
 
     agrees = (votes >= 1) & (near(place) | near(place + slope))
     first, second = votes == 0, (votes == 1) & ~agrees
@@ -90,7 +90,9 @@ def cast(ballot: Ballot, seen: Evidence, white: Whitened, ordinary: Array) -> tu
     new_slope = jnp.where(first, 0.0, jnp.where(second, moved, jnp.where(agrees, 0.5 * (slope + moved), slope)))
     new_slope = jnp.where(seen.observed > 0, new_slope, slope)
     y = seen.residual + seen.view.mean
-    beside = total(white.noise.half(seen.observed * (y - ballot.last)) ** 2) < BESIDE * total(white.residual**2)
+    beside = sum_leading(white.noise.half(seen.observed * (y - ballot.last)) ** 2) < BESIDE * sum_leading(
+        white.residual**2
+    )
     last = jnp.where(seen.observed > 0, y, ballot.last)
     refused = jnp.where(first, 1.0, ballot.refused + 1.0)
     astray = jnp.where(beside, ballot.astray + 1.0, _less(ballot.astray))
@@ -99,7 +101,7 @@ def cast(ballot: Ballot, seen: Evidence, white: Whitened, ordinary: Array) -> tu
     return ballot._replace(place=new_place, slope=new_slope, last=last, **counts), agrees
 
 
-def end(ballot: Ballot) -> Ballot:
+def end(ballot: JumpEvidence) -> JumpEvidence:
     """End the vote, as a measurement was accepted, and count fewer of those that lay beside each other.
 
     A season that is ruined at some hours is refused there for hours each day, and accepted at all others. Lies that

@@ -32,30 +32,30 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from wolf.inference.noise.sensitivities import Information, Pair, Rise, Slopes
+from wolf.inference.noise.sensitivities import RQ, Information, ScoreVector, Sensitivities
 from wolf.numerics import linalg
 
 LARGEST_LEVEL = float(np.log(1e4))  # of |a| and |b|
 LARGEST_STEP = 1.4  # of a or b in one measurement
 STRETCH = 1.82  # C, of steps in b
-FORGETS = Pair(0.0034, 0.0008)  # of the information about a and b, in a step
-WORTH_FORGETTING = Pair(83.0, 12.0)  # information from which all of that is forgotten
+FORGETS = RQ(0.0034, 0.0008)  # of the information about a and b, in a step
+WORTH_FORGETTING = RQ(83.0, 12.0)  # information from which all of that is forgotten
 FORGETS_SURPRISED = 0.13  # of both, at the height of surprise
 LATELY = 0.69  # what slopes of late keep from one measurement to the next
 EXPECTED, ALARMING = 4.0, 5.2  # squares of their sum, in variances: below no surprise, above all of it
 FEW = 0.1  # variance of that sum from which it says something
 FADING, FADED = 0.985, 0.4  # the prior information about b keeps so much of itself in a step, down to this share
 RESTLESS = 100.0  # measurements after a jump until surprise counts in full
-MARGIN = Pair(0.23, 0.8)  # of the variance of a and b, added to what is used
+MARGIN = RQ(0.23, 0.8)  # of the variance of a and b, added to what is used
 CAUTION = 0.6  # steps up in b are shorter where a is uncertain, by 1 + this times its variance squared
 CARRIED_BACK = 0.6  # share of the margin
 FIRST_ODDS = 1.2  # in logarithms, that Q is off; R is taken to be
-FIRST_ODDS_CURVED = Pair(0.0, -1.5)  # that R and that Q is off, in a model of functions
+FIRST_ODDS_CURVED = RQ(0.0, -1.5)  # that R and that Q is off, in a model of functions
 HEARD = 1e-4  # share of the prior information about b from which a measurement said something of it
 ODDS = (-5.0, 20.0)  # the least and the largest that they may be
 
 
-class Levels(NamedTuple):
+class ScaleEstimates(NamedTuple):
     """What is known about r and q; sensors share it.
 
     Attributes:
@@ -74,16 +74,16 @@ class Levels(NamedTuple):
     log_noise: Array
     log_dynamics: Array
     information: Information
-    slopes: Slopes | None
+    slopes: Sensitivities | None
     unit: Array
-    late: Pair
-    late_square: Pair
+    late: RQ
+    late_square: RQ
     fade: Array
     calm: Array
-    log_odds: Pair
+    log_odds: RQ
 
 
-def start(sure: Pair, slopes: Slopes | None, unit: Array, curved: bool = False) -> Levels:
+def start(sure: RQ, slopes: Sensitivities | None, unit: Array, curved: bool = False) -> ScaleEstimates:
     """Believe R and Q as they are.
 
     Args:
@@ -93,20 +93,20 @@ def start(sure: Pair, slopes: Slopes | None, unit: Array, curved: bool = False) 
         curved: whether the model is one of functions.
     """
     nothing = 0.0 * unit
-    none, known = Pair(nothing, nothing), Information(sure.noise, nothing, sure.dynamics)
-    first = FIRST_ODDS_CURVED if curved else Pair(None, FIRST_ODDS)
-    odds = Pair(*(None if each is None else nothing + each for each in first))
-    return Levels(nothing, nothing, known, slopes, unit, none, none, nothing + 1.0, nothing + 1.0, odds)
+    none, known = RQ(nothing, nothing), Information(sure.noise, nothing, sure.dynamics)
+    first = FIRST_ODDS_CURVED if curved else RQ(None, FIRST_ODDS)
+    odds = RQ(*(None if each is None else nothing + each for each in first))
+    return ScaleEstimates(nothing, nothing, known, slopes, unit, none, none, nothing + 1.0, nothing + 1.0, odds)
 
 
-def spreads(levels: Levels) -> Pair:
+def spreads(levels: ScaleEstimates) -> RQ:
     """Give the variances of a and b."""
     known = levels.information
     each = 1.0 / (known.noise * known.dynamics - known.both**2)
-    return Pair(each * known.dynamics, each * known.noise)
+    return RQ(each * known.dynamics, each * known.noise)
 
 
-def told(levels: Levels, sure: Pair) -> Pair:
+def told(levels: ScaleEstimates, sure: RQ) -> RQ:
     """Give the variances of a and b, for b without end where no measurement said anything of it, as with Q = 0.
 
     Args:
@@ -115,17 +115,17 @@ def told(levels: Levels, sure: Pair) -> Pair:
     """
     spread = spreads(levels)
     said = levels.information.dynamics > (1.0 + HEARD) * sure.dynamics * levels.fade
-    return spread._replace(dynamics=linalg.like(spread.dynamics).where(said, spread.dynamics, np.inf))
+    return spread._replace(dynamics=linalg.array_namespace(spread.dynamics).where(said, spread.dynamics, np.inf))
 
 
-def used(levels: Levels, learns: Pair) -> Pair:
+def used(levels: ScaleEstimates, learns: RQ) -> RQ:
     """Give the r and q to go by, above the estimates by a margin, and in b as likely as Q is off.
 
     Args:
         levels: what is known.
         learns: which of both are learned.
     """
-    xp, spread = linalg.like(levels.log_noise), spreads(levels)
+    xp, spread = linalg.array_namespace(levels.log_noise), spreads(levels)
     one = xp.ones_like(levels.log_noise)
     above = (levels.log_noise, levels.log_dynamics), MARGIN, spread
     levels_used = [level + margin * variance for level, margin, variance in zip(*above, strict=True)]
@@ -135,12 +135,12 @@ def used(levels: Levels, learns: Pair) -> Pair:
     if levels.log_odds.noise is not None:
         noise = (right[0] + noise) / (right[0] + 1.0)
     expected = (right[-1] + dynamics) / (right[-1] + 1.0)  # right : 1 are the odds that Q is right
-    return Pair(noise if learns.noise else one, expected if learns.dynamics else one)
+    return RQ(noise if learns.noise else one, expected if learns.dynamics else one)
 
 
 def follow(
-    levels: Levels, sure: Pair, found: Rise, more: Information, part: Array, shown: Array, learns: Pair
-) -> Levels:
+    levels: ScaleEstimates, sure: RQ, found: ScoreVector, more: Information, part: Array, shown: Array, learns: RQ
+) -> ScaleEstimates:
     """Take a step in (a, b).
 
     Args:
@@ -152,7 +152,7 @@ def follow(
         shown: x, the share of the residual's variance that Q explains.
         learns: which of both are learned.
     """
-    slope = Pair(found.noise, found.dynamics)
+    slope = RQ(found.noise, found.dynamics)
     late, square, kept = _forgetting(levels, slope, more, part)
     fade = FADED + (1.0 - (1.0 - FADING) * part) * (levels.fade - FADED)
     calm = jnp.minimum(levels.calm + part * (1.0 / RESTLESS), 1.0)
@@ -164,7 +164,7 @@ def follow(
     ab = jnp.sqrt(kept.noise * kept.dynamics) * old.both + more.both
     if not learns.dynamics:
         ab, bb, slope = 0.0 * ab, prior, slope._replace(dynamics=0.0 * slope.dynamics)
-        found, more = Rise(found.noise, *(0.0 * each for each in found[1:])), more._replace(both=0.0 * more.both)
+        found, more = ScoreVector(found.noise, *(0.0 * each for each in found[1:])), more._replace(both=0.0 * more.both)
     if not learns.noise:
         ab, aa, slope = 0.0 * ab, sure.noise, slope._replace(noise=0.0 * slope.noise)
     known = Information(aa, ab, bb)
@@ -172,12 +172,12 @@ def follow(
     return _carried_over(levels, _moved(moved, slope, found, more, learns), prior, shown)
 
 
-def _forgetting(levels: Levels, slope: Pair, more: Information, part: Array) -> tuple[Pair, Pair, Pair]:
+def _forgetting(levels: ScaleEstimates, slope: RQ, more: Information, part: Array) -> tuple[RQ, RQ, RQ]:
     """Sum the slopes of late up, and say how much of the information is kept, by those before this one."""
     stays = 1.0 - (1.0 - LATELY) * part
-    late = Pair(*(stays * old + new for old, new in zip(levels.late, slope, strict=True)))
+    late = RQ(*(stays * old + new for old, new in zip(levels.late, slope, strict=True)))
     expected = (more.noise, more.dynamics)
-    square = Pair(*(stays**2 * old + new for old, new in zip(levels.late_square, expected, strict=True)))
+    square = RQ(*(stays**2 * old + new for old, new in zip(levels.late_square, expected, strict=True)))
     kept = []
     # By this slope, too, all that follows would wait for it: a quarter of the time that learning takes.
     before = levels.late, levels.late_square
@@ -186,10 +186,10 @@ def _forgetting(levels: Levels, slope: Pair, more: Information, part: Array) -> 
         each = 1.0 / (longer * usual)  # one division for both
         surprise = jnp.clip(each * longer * total**2 - EXPECTED / (ALARMING - EXPECTED), 0.0, 1.0)
         kept.append(1.0 - part * (slowly * each * usual + FORGETS_SURPRISED * levels.calm * surprise))
-    return late, square, Pair(*kept)
+    return late, square, RQ(*kept)
 
 
-def _carry_back(levels: Levels, slope: Pair, more: Information, learns: Pair) -> Pair:
+def _carry_back(levels: ScaleEstimates, slope: RQ, more: Information, learns: RQ) -> RQ:
     """Carry the slopes from the levels in use to the estimates."""
     noise, dynamics = jnp.zeros_like(levels.log_noise), jnp.zeros_like(levels.log_noise)
     spread, at = spreads(levels), used(levels, learns)
@@ -200,13 +200,13 @@ def _carry_back(levels: Levels, slope: Pair, more: Information, learns: Pair) ->
     if learns.dynamics:
         whole = jnp.log(at.dynamics) - levels.log_dynamics
         dynamics = whole - (1.0 - CARRIED_BACK) * MARGIN.dynamics * spread.dynamics
-    return Pair(
+    return RQ(
         slope.noise + more.both * dynamics + more.noise * noise,
         slope.dynamics + more.dynamics * dynamics + more.both * noise,
     )
 
 
-def _weigh(levels: Levels, slope: Pair, more: Information, learns: Pair) -> Pair:
+def _weigh(levels: ScaleEstimates, slope: RQ, more: Information, learns: RQ) -> RQ:
     """Weigh each level against 0, to second order, by a slope at it: the log density gains `b σ + b² j / 2`."""
     known, (noise, dynamics) = levels.information, levels.log_odds
     # Where b is 0, a is where the information about both has it: that is the line from one to the other.
@@ -220,10 +220,10 @@ def _weigh(levels: Levels, slope: Pair, more: Information, learns: Pair) -> Pair
         along = slope.noise - tilt * slope.dynamics
         bend = more.noise - 2.0 * tilt * more.both + tilt**2 * more.dynamics
         noise = jnp.clip(noise + a * (along + 0.5 * a * bend), *ODDS)
-    return Pair(noise, dynamics)
+    return RQ(noise, dynamics)
 
 
-def _moved(levels: Levels, slope: Pair, found: Rise, more: Information, learns: Pair) -> Levels:
+def _moved(levels: ScaleEstimates, slope: RQ, found: ScoreVector, more: Information, learns: RQ) -> ScaleEstimates:
     """Go along C I⁻¹ σ, not too far at once, in a first: the slope in b is another one there."""
     aa, ab, bb = levels.information
     each = 1.0 / (aa * bb - ab**2)
@@ -242,7 +242,7 @@ def _moved(levels: Levels, slope: Pair, found: Rise, more: Information, learns: 
     )
 
 
-def _carried_over(before: Levels, after: Levels, prior: Array, shown: Array) -> Levels:
+def _carried_over(before: ScaleEstimates, after: ScaleEstimates, prior: Array, shown: Array) -> ScaleEstimates:
     """Carry what is known about b beside the prior over to new levels, by the power of q/r that it depends on."""
     ratio = (after.log_dynamics - before.log_dynamics) - (after.log_noise - before.log_noise)
     # Half of that power by the first Padé quotient: for steps this short as good as exp, and soon there.

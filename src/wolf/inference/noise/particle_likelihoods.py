@@ -14,7 +14,7 @@ from wolf.numerics.pytree import pytree
 
 
 @pytree
-class GaussianLaw:
+class GaussianLikelihood:
     """y ~ N(h(x), R)."""
 
     def log_weight(self, residual: Array, prediction: Array, noise: Cholesky, count: Array) -> Array:
@@ -30,7 +30,7 @@ class GaussianLaw:
 
 
 @pytree
-class BetaLaw:
+class BetaLikelihood:
     """Score a measurement by the β-divergence of Boustati et al. (2020): a generalised Bayesian update.
 
     The log weight is `(p(y|x)^β - 1) / β`, up to a constant: log p(y|x) as β -> 0, and bounded below for every β > 0,
@@ -54,7 +54,7 @@ class BetaLaw:
 
 
 @pytree
-class StudentLaw:
+class StudentLikelihood:
     """y ~ Student-t around h(x) with scale matrix R.
 
     Args:
@@ -69,14 +69,14 @@ class StudentLaw:
 
     def log_weight(self, residual: Array, prediction: Array, noise: Cholesky, count: Array) -> Array:
         """Evaluate the log density."""
-        distance = linalg.total(noise.half(residual) ** 2)
+        distance = linalg.sum_leading(noise.half(residual) ** 2)
         half = 0.5 * (self.dof + count)
         constant = gammaln(half) - gammaln(0.5 * self.dof) - 0.5 * count * jnp.log(jnp.pi * self.dof)
         return constant - 0.5 * noise.log_det() - half * jnp.log1p(distance / self.dof)
 
 
 @pytree
-class MixtureLaw:
+class MixtureLikelihood:
     """y ~ N(h(x), R), or N(factor h(x), R) with probability `prob`: the outliers of `wolf.simulate.Mixture`.
 
     Args:

@@ -14,15 +14,15 @@ from jax import Array
 
 from wolf import validation
 from wolf.beliefs import Affine, Belief
-from wolf.beliefs.updates import Finished
-from wolf.interfaces import Believed, Evidence, Needs, NoiseRule
+from wolf.beliefs.updates import PosteriorUpdate
+from wolf.interfaces import NoiseModel, Requirements, UpdateContext, UpdateDecision
 from wolf.numerics.linalg import matvec
 from wolf.numerics.pytree import pytree, static
 from wolf.statespace import Model
 
 
 @pytree
-class SensorBySensor(NoiseRule):
+class PerSensorNoise(NoiseModel):
     """Apply a rule to each of several independent sensors.
 
     Args:
@@ -30,8 +30,8 @@ class SensorBySensor(NoiseRule):
         sensors: for each coordinate of the measurement the number of its sensor, as (0, 0, 1); None for one each.
 
     Example:
-        >>> from wolf.inference.noise import LearnedScales
-        >>> SensorBySensor(LearnedScales(), sensors=(0, 0, 1)).sensors
+        >>> from wolf.inference.noise import AdaptiveScaleMixture
+        >>> PerSensorNoise(AdaptiveScaleMixture(), sensors=(0, 0, 1)).sensors
         (0, 0, 1)
     """
 
@@ -44,19 +44,19 @@ class SensorBySensor(NoiseRule):
             object.__setattr__(self, "sensors", validation.groups("sensors", self.sensors))
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         """What the rule needs, one series at a time."""
-        return self.rule.needs | Needs()
+        return self.rule.requirements | Requirements()
 
     @property
-    def mixes(self) -> bool:
+    def is_mixture(self) -> bool:
         """Whether the rule does."""
-        return self.rule.mixes
+        return self.rule.is_mixture
 
     @property
-    def doubts_dynamics(self) -> bool:
+    def revises_prior(self) -> bool:
         """Whether the rule does."""
-        return self.rule.doubts_dynamics
+        return self.rule.revises_prior
 
     def rows(self, size: int) -> list[np.ndarray]:
         """List the coordinates of each sensor."""
@@ -98,15 +98,15 @@ class SensorBySensor(NoiseRule):
         noise_cov, first = self.rule.predict(memory[0], view, noise_cov, t)
         return noise_cov, (first, *memory[1:])
 
-    def marked(self, memory: tuple) -> tuple:
+    def snapshot(self, memory: tuple) -> tuple:
         """Mark each sensor's memory."""
-        return tuple(map(self.rule.marked, memory))
+        return tuple(map(self.rule.snapshot, memory))
 
-    def jumped(self, memory: tuple, marked: tuple, refused: Array) -> tuple:
+    def after_jump(self, memory: tuple, snapshot: tuple, refused: Array) -> tuple:
         """Let each sensor go on after a jump."""
-        return tuple(map(self.rule.jumped, memory, marked, jnp.split(refused, len(memory))))
+        return tuple(map(self.rule.after_jump, memory, snapshot, jnp.split(refused, len(memory))))
 
-    def __call__(self, seen: Evidence) -> Believed:
+    def __call__(self, seen: UpdateContext) -> UpdateDecision:
         """Learn from one sensor after the other."""
         belief, log_weighted, memories = seen.belief, jnp.zeros_like(seen.residual[0]), []
         weights, outliers = jnp.zeros_like(seen.residual), jnp.zeros_like(seen.residual)
@@ -138,7 +138,7 @@ class SensorBySensor(NoiseRule):
         memories[0] = self.rule.with_shared(memories[0], shared)
         outlier = None if believed.outlier is None else outliers
         levels = None if dynamics is None else (scales, dynamics)
-        return Believed(Finished(belief, log_weighted, weights), tuple(memories), outlier, scales=levels)
+        return UpdateDecision(PosteriorUpdate(belief, log_weighted, weights), tuple(memories), outlier, scales=levels)
 
 
 def sensor_numbers(rule: Any, count: int) -> list[int]:
@@ -149,17 +149,17 @@ def sensor_numbers(rule: Any, count: int) -> list[int]:
         count: how many sensors there are; they are numbered from 0 where nobody did.
 
     Example:
-        >>> from wolf.inference.noise import LearnedScales
-        >>> sensor_numbers(SensorBySensor(LearnedScales(), sensors=(5, 5, 2)), 2)
+        >>> from wolf.inference.noise import AdaptiveScaleMixture
+        >>> sensor_numbers(PerSensorNoise(AdaptiveScaleMixture(), sensors=(5, 5, 2)), 2)
         [5, 2]
     """
-    while rule is not None and not isinstance(rule, SensorBySensor):
+    while rule is not None and not isinstance(rule, PerSensorNoise):
         rule = getattr(rule, "rule", None)
     named = [] if rule is None or rule.sensors is None else list(dict.fromkeys(rule.sensors))
     return named if len(named) == count else list(range(count))
 
 
-def look(seen: Evidence, rows: np.ndarray, belief: Belief) -> Evidence:
+def look(seen: UpdateContext, rows: np.ndarray, belief: Belief) -> UpdateContext:
     """See the measurement of one sensor, from a belief that may have heard others.
 
     Args:
@@ -171,4 +171,4 @@ def look(seen: Evidence, rows: np.ndarray, belief: Belief) -> Evidence:
     observed, obs_cov = seen.observed[rows], seen.obs_cov[np.ix_(rows, rows)]
     residual = seen.residual[rows] - observed * matvec(view.jac, belief.mean - seen.belief.mean)
     factor = belief.innovation(view, obs_cov, observed)
-    return Evidence(residual, view, belief, obs_cov, observed, factor)
+    return UpdateContext(residual, view, belief, obs_cov, observed, factor)

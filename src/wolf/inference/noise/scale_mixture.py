@@ -18,14 +18,14 @@ import numpy as np
 from jax import Array
 
 from wolf import validation
-from wolf.beliefs import Gaussian, RootGaussian, mixture_sqrt_update
-from wolf.beliefs.mixture_sqrt_update import Sizes
-from wolf.beliefs.updates import Pull, Told
+from wolf.beliefs import Gaussian, SqrtGaussian, mixture_sqrt_update
+from wolf.beliefs.mixture_sqrt_update import MixtureComponents
+from wolf.beliefs.updates import KnownTerms, MixtureUpdate
 from wolf.inference.noise.scale_mixture_moments import EachSize, Shares, by_factors, by_reduction, each_size, peaks_of
 from wolf.inference.noise.whitened import Whitened, far_distance, whiten
-from wolf.interfaces import Believed, Evidence, NoiseRule
+from wolf.interfaces import NoiseModel, UpdateContext, UpdateDecision
 from wolf.numerics import linalg
-from wolf.numerics.linalg import by_halves, total, transpose, tridiagonal
+from wolf.numerics.linalg import pairwise_sum, sum_leading, transpose, tridiagonal
 from wolf.numerics.pytree import pytree, static
 
 TEMPERED = 1e9  # variance of a residual over R that is as good as infinite beside the widest size
@@ -33,7 +33,7 @@ NODES = 15  # of a continuous law of scales, spaced evenly in the logarithm
 
 
 @pytree
-class ScaleMixture(NoiseRule):
+class ScaleMixture(NoiseModel):
     """Let the noise be one of several multiples of R, each with its probability.
 
     Args:
@@ -87,13 +87,13 @@ class ScaleMixture(NoiseRule):
         return cls(np.sqrt(edges[1:] * edges[:-1]), np.diff(below))
 
     @property
-    def mixes(self) -> bool:
+    def is_mixture(self) -> bool:
         """True: over its scales."""
         return True
 
-    def __call__(self, seen: Evidence) -> Believed:
+    def __call__(self, seen: UpdateContext) -> UpdateDecision:
         """Match the moments."""
-        return Believed(match(seen, self.scales, self.probabilities, self.far).pull)
+        return UpdateDecision(match(seen, self.scales, self.probabilities, self.far).pull)
 
 
 class Matched(NamedTuple):
@@ -106,11 +106,11 @@ class Matched(NamedTuple):
     """
 
     share: Array
-    pull: Pull
+    pull: MixtureUpdate
     density: Array
 
 
-def match(seen: Evidence, scales: Array, probabilities: Array, far: bool) -> Matched:
+def match(seen: UpdateContext, scales: Array, probabilities: Array, far: bool) -> Matched:
     """Weigh the sizes by how well they explain the residual, and average what each of them would do.
 
     Args:
@@ -121,11 +121,11 @@ def match(seen: Evidence, scales: Array, probabilities: Array, far: bool) -> Mat
             sizes at its 99 % distance, in whatever units y is.
     """
     white, belief = whiten(seen), seen.belief
-    if isinstance(belief, Gaussian) and tridiagonal.pays(len(white.residual)):
+    if isinstance(belief, Gaussian) and tridiagonal.is_faster(len(white.residual)):
         numbers = _Numbers(white.residual, white.signal, seen.observed, white.whitening())
         return _match_reduced(numbers, jnp.asarray(scales), probabilities, far)
     usual = _match(white, each_size(white, scales), scales, probabilities, far)
-    if not isinstance(belief, RootGaussian) or not mixture_sqrt_update.may_lose(len(belief.mean), len(seen.residual)):
+    if not isinstance(belief, SqrtGaussian) or not mixture_sqrt_update.may_lose(len(belief.mean), len(seen.residual)):
         return usual
 
     def exact() -> Matched:
@@ -148,7 +148,7 @@ class _Numbers(NamedTuple):
 
     def white(self) -> Whitened:
         """Put them back; the factor of R is not asked for, where its inverse is known."""
-        return Whitened(self.residual, self.signal, None, total(self.observed), self.observed, self.inverse)
+        return Whitened(self.residual, self.signal, None, sum_leading(self.observed), self.observed, self.inverse)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(3,))
@@ -168,8 +168,8 @@ def _differentiate(far: bool, given: tuple, moved: tuple) -> tuple[Matched, Matc
     def plain(numbers: _Numbers, scales: Array, probabilities: Array) -> Matched:
         white = numbers.white()
         found = _match(white, by_factors(white, scales)._replace(roots=None), scales, probabilities, far)
-        kept = total(linalg.diagonal(found.pull.information()) * numbers.observed)
-        return found._replace(pull=found.pull._replace(told=Told(found.pull.log_rest(), kept)))
+        kept = sum_leading(linalg.diagonal(found.pull.information()) * numbers.observed)
+        return found._replace(pull=found.pull._replace(told=KnownTerms(found.pull.log_rest(), kept)))
 
     return jax.jvp(plain, given, moved)  # type: ignore[no-any-return]
 
@@ -194,9 +194,11 @@ def _match(white: Whitened, sizes: EachSize, scales: Array, probabilities: Array
     gain, rest, doubt, told = sizes.average(shares)
     rest = rest + shares.lost * linalg.eye(size, white.signal)
     whitening = white.whitening()
-    possible = Sizes(jnp.broadcast_to(scales, shares.known.shape).astype(shares.known.dtype), shares.known, shares.lost)
+    possible = MixtureComponents(
+        jnp.broadcast_to(scales, shares.known.shape).astype(shares.known.dtype), shares.known, shares.lost
+    )
     roots = None if sizes.roots is None else sizes.roots(shares.known, shares.lost)
-    return Matched(shares.known, Pull(whitening, gain, rest, doubt, possible, roots, told), density)
+    return Matched(shares.known, MixtureUpdate(whitening, gain, rest, doubt, possible, roots, told), density)
 
 
 def _weigh(white: Whitened, sizes: EachSize, probabilities: Array, far: bool) -> tuple[Shares, Array]:
@@ -206,7 +208,7 @@ def _weigh(white: Whitened, sizes: EachSize, probabilities: Array, far: bool) ->
     if not far:
         powers = jnp.exp(widest - sizes.halves)
         raw = heights * powers
-        each = 1.0 / by_halves(raw)
+        each = 1.0 / pairwise_sum(raw)
         return Shares(raw, each, each * raw, jnp.zeros_like(each)), sizes.peaks * powers
     # Of the widest and the limit one is the nearest, exp(0), and the other the last of the powers. Their sum is the
     # same whichever it is, and does not wait for the choice.
@@ -215,7 +217,7 @@ def _weigh(white: Whitened, sizes: EachSize, probabilities: Array, far: bool) ->
     nearest, other = jnp.where(inside, widest, limit), jnp.where(inside, limit, widest)
     powers = jnp.exp(nearest - jnp.concatenate([sizes.halves[:-1], other[None]]))
     both, one = heights * powers, heights[-1]
-    each = 1.0 / (by_halves(both) + one)
+    each = 1.0 / (pairwise_sum(both) + one)
     last, outside = jnp.where(inside, one, both[-1]), jnp.where(inside, both[-1], one)
     raw = jnp.concatenate([both[:-1], last[None]])
     density = jnp.concatenate([sizes.peaks[:-1] * powers[:-1], sizes.peaks[-1:] * (1.0 + powers[-1:])])

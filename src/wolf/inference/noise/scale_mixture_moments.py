@@ -12,10 +12,10 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from wolf.beliefs.updates import Roots, Told
+from wolf.beliefs.updates import InformationRoots, KnownTerms
 from wolf.inference.noise.whitened import Whitened
 from wolf.numerics import linalg
-from wolf.numerics.linalg import by_halves, matmul, matvec, total, transpose, tridiagonal
+from wolf.numerics.linalg import matmul, matvec, pairwise_sum, sum_leading, transpose, tridiagonal
 from wolf.numerics.linalg.shifted_inverse import scattered_pulls, shift
 
 
@@ -48,7 +48,7 @@ class EachSize(NamedTuple):
     halves: Array
     peaks: Array
     average: Callable[[Shares], "Average"]
-    roots: Callable[[Array, Array], Roots] | None = None
+    roots: Callable[[Array, Array], InformationRoots] | None = None
 
 
 class Average(NamedTuple):
@@ -57,7 +57,7 @@ class Average(NamedTuple):
     gain: Array
     rest: Array
     doubt: Array
-    told: Told | None = None
+    told: KnownTerms | None = None
 
 
 def each_size(white: Whitened, scales: Array) -> EachSize:
@@ -65,7 +65,7 @@ def each_size(white: Whitened, scales: Array) -> EachSize:
     size = white.signal.shape[0]
     if size <= 2:
         return closed_form(white, scales)
-    return by_eigenvectors(white, scales) if linalg.by_library(size) else by_factors(white, scales)
+    return by_eigenvectors(white, scales) if linalg.library_matmul(size) else by_factors(white, scales)
 
 
 def closed_form(white: Whitened, scales: Array) -> EachSize:
@@ -86,7 +86,7 @@ def closed_form(white: Whitened, scales: Array) -> EachSize:
 def _combine(white: Whitened, scales: Array, peaks: Array, inverse: Array, matrices: list[Array]) -> EachSize:
     """Average S_k⁻¹ = Σ_j s_k^j a_k B_j through the averages of s^j a, one more of which are those of s_k S_k⁻¹."""
     pulls = [matvec(matrix, white.residual) for matrix in matrices]
-    squares = [0.5 * jnp.maximum(total(white.residual * pull), 0.0) for pull in pulls]
+    squares = [0.5 * jnp.maximum(sum_leading(white.residual * pull), 0.0) for pull in pulls]
     powers = [inverse]
     for _ in matrices:
         powers.append(scales * powers[-1])
@@ -94,7 +94,7 @@ def _combine(white: Whitened, scales: Array, peaks: Array, inverse: Array, matri
 
     def average(shares: Shares) -> Average:
         # Sums of what is not divided by their whole yet: that division need not be waited for.
-        means = [shares.each * by_halves(shares.raw * a) for a in powers]
+        means = [shares.each * pairwise_sum(shares.raw * a) for a in powers]
         gain = reduce(operator.add, (mean * matrix for mean, matrix in zip(means, matrices, strict=False)))
         rest = reduce(operator.add, (mean * matrix for mean, matrix in zip(means[1:], matrices, strict=True)))
         return Average(gain, rest, scatter(shares, means))
@@ -103,7 +103,8 @@ def _combine(white: Whitened, scales: Array, peaks: Array, inverse: Array, matri
         around = [a - mean for a, mean in zip(powers, means[: len(pulls)], strict=False)]
         weighted = [shares.known * a for a in around]
         rows = [
-            [by_halves(weighted[min(i, j)] * around[max(i, j)]) for j in range(len(pulls))] for i in range(len(pulls))
+            [pairwise_sum(weighted[min(i, j)] * around[max(i, j)]) for j in range(len(pulls))]
+            for i in range(len(pulls))
         ]
         rows = [
             [entry + shares.lost * means[i] * means[j] for j, entry in enumerate(row)] for i, row in enumerate(rows)
@@ -123,10 +124,10 @@ def by_factors(white: Whitened, scales: Array) -> EachSize:
     if len(white.residual) <= linalg.SMALL:
         return spelled
 
-    def roots(share: Array, lost: Array) -> Roots:
+    def roots(share: Array, lost: Array) -> InformationRoots:
         rest = found.average(share * scales) + lost * linalg.eye(len(white.residual), white.signal)
         information = linalg.symmetrise(linalg.cholesky(rest).solve(found.average(share)))
-        return Roots(_root_of_some(information), _scatter_root(found.pulls, share, lost))
+        return InformationRoots(_root_of_some(information), _scatter_root(found.pulls, share, lost))
 
     return spelled._replace(roots=roots)
 
@@ -154,15 +155,15 @@ def by_eigenvectors(white: Whitened, scales: Array) -> EachSize:
     def average(shares: Shares) -> Average:
         gain, rest = means(shares.known)
         kept = (gain / (rest + shares.lost)).sum() - _unmeasured(white, scales, shares)
-        told = Told(jnp.log(rest + shares.lost).sum(), kept)
+        told = KnownTerms(jnp.log(rest + shares.lost).sum(), kept)
         gain, rest = ((vectors * values[None]) @ vectors.T for values in (gain, rest))
         return Average(gain, rest, scattered_pulls(pulls, shares.known, shares.lost), told)
 
-    def roots(share: Array, lost: Array) -> Roots:
+    def roots(share: Array, lost: Array) -> InformationRoots:
         gain, rest = means(share)
-        return Roots(jnp.sqrt(gain / (rest + lost))[:, None] * vectors.T, _scatter_root(pulls, share, lost))
+        return InformationRoots(jnp.sqrt(gain / (rest + lost))[:, None] * vectors.T, _scatter_root(pulls, share, lost))
 
-    distances = total(white.residual[:, None] * pulls)
+    distances = sum_leading(white.residual[:, None] * pulls)
     return EachSize(0.5 * distances, peaks_of(white, scales, jnp.log(shifted).sum(0)), average, roots)
 
 
@@ -178,7 +179,7 @@ def by_reduction(white: Whitened, scales: Array) -> EachSize:
         inverse = factor.half(identity)
         kept = (matmul(inverse, gain) * inverse).sum() - _unmeasured(white, scales, shares)
         doubt = scattered_pulls(pulls, shares.known, shares.lost)
-        return Average(found.back(gain), found.back(rest), doubt, Told(factor.log_det(), kept))
+        return Average(found.back(gain), found.back(rest), doubt, KnownTerms(factor.log_det(), kept))
 
     return EachSize(0.5 * found.distances(), peaks_of(white, scales, found.log_dets()), average)
 

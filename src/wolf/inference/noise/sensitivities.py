@@ -21,12 +21,12 @@ import jax.numpy as jnp
 from jax import Array
 
 from wolf.beliefs.gaussian import spread_out
-from wolf.beliefs.updates import Pull
+from wolf.beliefs.updates import MixtureUpdate
 from wolf.numerics import linalg
-from wolf.numerics.linalg import matmul, matvec, total, transpose
+from wolf.numerics.linalg import matmul, matvec, sum_leading, transpose
 
 
-class Slopes(NamedTuple):
+class Sensitivities(NamedTuple):
     """How mean and covariance of the state change with b = ln q.
 
     Attributes:
@@ -37,7 +37,7 @@ class Slopes(NamedTuple):
     mean: Any
     cov: Any
 
-    def push(self, jac: Array | None, noise_cov: Array | None) -> "Slopes":
+    def push(self, jac: Array | None, noise_cov: Array | None) -> "Sensitivities":
         """Go forward one step in time.
 
         Args:
@@ -46,16 +46,16 @@ class Slopes(NamedTuple):
         """
         added = None if noise_cov is None else spread_out(noise_cov, self.cov)
         if jac is None:
-            return self if added is None else Slopes(self.mean, self.cov + added)
+            return self if added is None else Sensitivities(self.mean, self.cov + added)
         moved = matmul(jac, self.cov)
-        return Slopes(matvec(jac, self.mean), linalg.matmul_symmetric(moved, transpose(jac), add=added))
+        return Sensitivities(matvec(jac, self.mean), linalg.matmul_symmetric(moved, transpose(jac), add=added))
 
-    def see(self, jac: Array) -> "Seen":
+    def see(self, jac: Array) -> "ProjectedSensitivities":
         """See the slopes of what is measured, by H in white coordinates, (M, D)."""
         rows = matmul(jac, self.cov)
-        return Seen(jac, matvec(jac, self.mean), rows, linalg.matmul_symmetric(rows, transpose(jac)))
+        return ProjectedSensitivities(jac, matvec(jac, self.mean), rows, linalg.matmul_symmetric(rows, transpose(jac)))
 
-    def condition(self, seen: "Seen", jac_cov: Array, gain: Array, pulled: Array) -> "Slopes":
+    def condition(self, seen: "ProjectedSensitivities", jac_cov: Array, gain: Array, pulled: Array) -> "Sensitivities":
         """Learn from a measurement.
 
         Args:
@@ -69,14 +69,14 @@ class Slopes(NamedTuple):
         mean = mean - matvec(kept, matvec(seen.jac, mean))
         # (I - K H) Δ (I - K H)ᵀ = Δ - X - Xᵀ with X = K (H Δ - ½ E Kᵀ): no product of two large matrices
         taken = matmul(kept, seen.rows - 0.5 * matmul(seen.cov, transpose(kept)))
-        return Slopes(mean, self.cov - (taken + transpose(taken)))
+        return Sensitivities(mean, self.cov - (taken + transpose(taken)))
 
-    def unless(self, vague: Array) -> "Slopes":
+    def unless(self, vague: Array) -> "Sensitivities":
         """Start anew after a measurement of a belief so vague that of what was before it only rounding is left."""
-        return Slopes(*(jnp.where(vague, 0.0, each) for each in self))
+        return Sensitivities(*(jnp.where(vague, 0.0, each) for each in self))
 
 
-class Seen(NamedTuple):
+class ProjectedSensitivities(NamedTuple):
     """Slopes of a measurement in white coordinates.
 
     Attributes:
@@ -92,14 +92,14 @@ class Seen(NamedTuple):
     cov: Array
 
 
-class Pair(NamedTuple):
+class RQ(NamedTuple):
     """A number for a = ln r and one for b = ln q."""
 
     noise: Any
     dynamics: Any
 
 
-class Rise(NamedTuple):
+class ScoreVector(NamedTuple):
     """How the log predictive density rises along a and b.
 
     Attributes:
@@ -121,7 +121,9 @@ class Information(NamedTuple):
     dynamics: Any
 
 
-def score(seen: Seen | None, pull: Pull, error: Array, pulled: Array, sure: Array, count: Array) -> Rise:
+def score(
+    seen: ProjectedSensitivities | None, pull: MixtureUpdate, error: Array, pulled: Array, sure: Array, count: Array
+) -> ScoreVector:
     """Find the slopes of the log predictive density.
 
     Args:
@@ -132,15 +134,15 @@ def score(seen: Seen | None, pull: Pull, error: Array, pulled: Array, sure: Arra
         sure: Σ γ_k, how likely it is one of the sizes at all.
         count: how many coordinates were measured.
     """
-    whole = 0.5 * (total(error * pulled) - count * sure)
+    whole = 0.5 * (sum_leading(error * pulled) - count * sure)
     if seen is None:
-        return Rise(whole, 0.0 * whole, 0.0 * whole)
-    square = 0.5 * total(total((linalg.outer(pulled, pulled) + pull.doubt) * seen.cov))
-    dynamics = total(pulled * seen.mean) + square - 0.5 * total(total(pull.gain * seen.cov))
-    return Rise(whole - dynamics, dynamics, square)
+        return ScoreVector(whole, 0.0 * whole, 0.0 * whole)
+    square = 0.5 * sum_leading(sum_leading((linalg.outer(pulled, pulled) + pull.doubt) * seen.cov))
+    dynamics = sum_leading(pulled * seen.mean) + square - 0.5 * sum_leading(sum_leading(pull.gain * seen.cov))
+    return ScoreVector(whole - dynamics, dynamics, square)
 
 
-def information(seen: Seen | None, signal: Array, ordinary: Array, count: Array) -> Information:
+def information(seen: ProjectedSensitivities | None, signal: Array, ordinary: Array, count: Array) -> Information:
     """Expect the squares of these slopes, for a measurement with ordinary noise.
 
     Args:
@@ -154,8 +156,10 @@ def information(seen: Seen | None, signal: Array, ordinary: Array, count: Array)
         return Information(whole, 0.0 * whole, 0.0 * whole)
     inverse = inverse_of(signal, ordinary)
     share = matmul(inverse, seen.cov)
-    square = total(seen.mean * matvec(inverse, seen.mean)) + 0.5 * total(total(share * transpose(share)))
-    trace = 0.5 * total(linalg.diagonal(share))
+    square = sum_leading(seen.mean * matvec(inverse, seen.mean)) + 0.5 * sum_leading(
+        sum_leading(share * transpose(share))
+    )
+    trace = 0.5 * sum_leading(linalg.diagonal(share))
     return Information(whole + square - 2.0 * trace, trace - square, square)
 
 

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from wolf.beliefs.updates import Weigh
+from wolf.beliefs.updates import WeightedUpdate
 from wolf.inference import weights
-from wolf.interfaces import Believed, Evidence, Needs, NoiseRule
+from wolf.interfaces import NoiseModel, Requirements, UpdateContext, UpdateDecision
 from wolf.numerics.pytree import function, pytree
 
 
 @pytree
-class Weighted(NoiseRule):
+class Weighted(NoiseModel):
     """Believe a measurement as far as a weight function says.
 
     Args:
@@ -19,11 +19,11 @@ class Weighted(NoiseRule):
     weight: Any = function()
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         """Nothing: many series run together."""
-        return Needs(one_series=False)
+        return Requirements(one_series=False)
 
-    def __call__(self, seen: Evidence) -> Believed:
+    def __call__(self, seen: UpdateContext) -> UpdateDecision:
         """Evaluate the weight at the predicted belief."""
         weight = weights.evaluate(self.weight, seen.residual, seen.obs_cov, seen.innovation, seen.observed)
-        return Believed(Weigh(weight))
+        return UpdateDecision(WeightedUpdate(weight))

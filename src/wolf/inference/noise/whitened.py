@@ -12,9 +12,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from wolf.interfaces import Evidence
+from wolf.interfaces import UpdateContext
 from wolf.numerics import linalg
-from wolf.numerics.linalg import matmul, matvec, total, transpose
+from wolf.numerics.linalg import matmul, matvec, sum_leading, transpose
 
 FAR_QUANTILE = 2.3263478740408408  # standard normal 99 %
 
@@ -43,19 +43,19 @@ class Whitened(NamedTuple):
         return self.noise.half(linalg.eye(len(self.signal), self.signal)) if self.inverse is None else self.inverse
 
 
-def whiten(seen: Evidence) -> Whitened:
+def whiten(seen: UpdateContext) -> Whitened:
     """Change to white coordinates."""
     noise, spread = linalg.cholesky(seen.obs_cov), seen.belief.signal(seen.view)
     inverse: Any = None
-    if linalg.by_library(len(spread)):
+    if linalg.library_matmul(len(spread)):
         inverse, signal = linalg.whiten_both(seen.obs_cov, spread)
-        return Whitened(inverse @ seen.residual, signal, noise, total(seen.observed), seen.observed, inverse)
+        return Whitened(inverse @ seen.residual, signal, noise, sum_leading(seen.observed), seen.observed, inverse)
     if noise.entries:
         signal = linalg.symmetrise(noise.half(transpose(noise.half(spread))))
     else:  # one substitution and two products, which are far quicker
         inverse = noise.half(linalg.eye(len(spread), spread))
         signal = linalg.sandwich(inverse, spread)
-    return Whitened(noise.half(seen.residual), signal, noise, total(seen.observed), seen.observed, inverse)
+    return Whitened(noise.half(seen.residual), signal, noise, sum_leading(seen.observed), seen.observed, inverse)
 
 
 def expected_distance(white: Whitened, power: Array) -> Array:
@@ -72,8 +72,8 @@ def expected_distance(white: Whitened, power: Array) -> Array:
     """
     size = white.signal.shape[0]
     factor = linalg.cholesky(linalg.eye(size, white.signal) + power[None, None] * white.signal)
-    spread = total(linalg.diagonal(factor.solve(white.signal)))
-    return total(factor.solve(white.residual) ** 2) + spread
+    spread = sum_leading(linalg.diagonal(factor.solve(white.signal)))
+    return sum_leading(factor.solve(white.residual) ** 2) + spread
 
 
 def expected_square(white: Whitened, noise_cov: Array) -> Array:

@@ -105,7 +105,7 @@ class DistanceWeight(Weight):
             efficiency: share to keep, in the worst case of a small gain; between 0 and 1.
         """
         validation.count("dim", dim)
-        validation.level(efficiency, "efficiency")
+        validation.confidence_level(efficiency, "efficiency")
         family: Any = cls  # one of those below, which have the two fields
         return family(c=calibration.threshold(family, dim, efficiency), metric="S")
 
@@ -341,7 +341,7 @@ def evaluate(
 
 def _check_metric(metric: Any) -> None:
     if not isinstance(metric, str) or metric not in ("R", "S"):
-        raise ValueError(f'metric must be "R" (noise) or "S" (innovation); got {validation.told(metric)}')
+        raise ValueError(f'metric must be "R" (noise) or "S" (innovation); got {validation.short_repr(metric)}')
 
 
 def _threshold(weight: Any, family: type, residual: Array, observed: Array | None) -> Array | float:
@@ -366,8 +366,8 @@ def _distance(residual: Array, radius: Any, cov: Array | Cholesky | None = None)
     radius = jnp.clip(jnp.asarray(radius, residual.dtype), info.tiny**0.45, largest)  # c = inf is the Kalman filter
     white = residual if cov is None else (cov if isinstance(cov, Cholesky) else linalg.cholesky(cov)).half(residual)
     white = jnp.clip(white, -info.max, info.max)
-    scale = jax.lax.stop_gradient(jnp.maximum(linalg.largest(jnp.abs(white)) / largest, 1.0))
-    return radius, linalg.total((white / scale[None]) ** 2), scale
+    scale = jax.lax.stop_gradient(jnp.maximum(linalg.max_leading(jnp.abs(white)) / largest, 1.0))
+    return radius, linalg.sum_leading((white / scale[None]) ** 2), scale
 
 
 def _dense(cov: Array | Cholesky) -> Array:

@@ -8,7 +8,7 @@ from wolf.native.ir.layout import Layout, Place
 MANY = 300  # numbers of a state that are no longer kept in registers: no processor has so many
 
 
-class Carried:
+class LoopState:
     """What a step takes over from the one before.
 
     Args:

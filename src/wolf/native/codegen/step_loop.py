@@ -5,7 +5,7 @@ from itertools import islice
 from wolf.native.codegen import copy_tables, simd_lanes
 from wolf.native.codegen.copy_tables import Home
 from wolf.native.codegen.llvm_writer import TOGETHER, Writer
-from wolf.native.codegen.loop_carried_state import Carried
+from wolf.native.codegen.loop_carried_state import LoopState
 from wolf.native.execute.llvm_jit import is_small
 from wolf.native.ir.graph import ONCE, STEP, Graph
 from wolf.native.ir.layout import Layout
@@ -114,7 +114,7 @@ class _Run:
         self._addresses()
         self._load_model()
         self._hold_model()
-        carried = Carried(out, self.layout, self.alive, self.state, self.counts)
+        carried = LoopState(out, self.layout, self.alive, self.state, self.counts)
         before = carried.load()
         end = self._lengths()
         out.add("br label %step")

@@ -1,4 +1,4 @@
-"""Whole series through native code: what `engine.parallel` does by XLA."""
+"""Whole series through native code: what `backend.parallel` does by XLA."""
 
 import os
 from typing import Any
@@ -7,14 +7,14 @@ import jax
 import numpy as np
 
 from wolf.beliefs import Gaussian
-from wolf.native.execute.executable import LANES, Prepared, run_rows
+from wolf.native.execute.executable import LANES, NativeProgram, run_rows
 from wolf.native.frontend.loo_step import BELIEFS
 
 ROWS_PER_THREAD = 5_000  # series times steps that are worth a thread
 
 
 def run_one(
-    ready: Prepared, ys: np.ndarray, us: np.ndarray | None, state: Any = None, u_before: np.ndarray | None = None
+    ready: NativeProgram, ys: np.ndarray, us: np.ndarray | None, state: Any = None, u_before: np.ndarray | None = None
 ) -> tuple[Any, Any]:
     """Filter one series.
 
@@ -39,7 +39,7 @@ def run_one(
 
 
 def run_many(
-    ready: Prepared,
+    ready: NativeProgram,
     ys: np.ndarray,
     us: np.ndarray | None,
     lengths: np.ndarray | None,
@@ -70,7 +70,7 @@ def run_many(
 
 
 def walk_back(
-    ready: Prepared,
+    ready: NativeProgram,
     filtered: Gaussian,
     predicted: Gaussian,
     us: np.ndarray | None = None,
@@ -81,7 +81,7 @@ def walk_back(
 ) -> Gaussian:
     """Smooth many series: the rows in reverse order, by strides below zero.
 
-    Takes what `engine.smoothing.run_smoothers` takes, with one start for all, in the precision of the run.
+    Takes what `backend.smoothing.run_smoothers` takes, with one start for all, in the precision of the run.
 
     Returns:
         Smoothed means and covariances, (B, T, ...). Where a prediction has no spread in some direction they may be
@@ -110,7 +110,7 @@ def walk_back(
 
 
 def weigh_again(
-    ready: Prepared,
+    ready: NativeProgram,
     memory: Any,
     ys: np.ndarray,
     change: np.ndarray,
@@ -119,7 +119,7 @@ def weigh_again(
 ) -> np.ndarray:
     """Weigh all measurements of a series, eight in a register.
 
-    Takes what `engine.reweighing.weigh_again` takes, in the precision of the run.
+    Takes what `backend.reweighing.weigh_again` takes, in the precision of the run.
 
     Returns:
         W for each, (T, M, M).
@@ -144,7 +144,7 @@ def _busy(threads: int | None, rows: int) -> int:
 
 
 def _rows(
-    ready: Prepared, ys: np.ndarray, us: np.ndarray | None, u_before: np.ndarray | None, start: int | np.ndarray
+    ready: NativeProgram, ys: np.ndarray, us: np.ndarray | None, u_before: np.ndarray | None, start: int | np.ndarray
 ) -> dict[str, np.ndarray]:
     """Lay out what each step reads: measurement, inputs, and what varies in time from `start` on, a number or (B,)."""
     steps = ys.shape[1]

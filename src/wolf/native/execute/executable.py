@@ -17,9 +17,9 @@ import numpy as np
 from wolf.native.codegen.step_loop import HEAD, write_once, write_run
 from wolf.native.execute import disk_cache, llvm_jit
 from wolf.native.execute.fastcall import fastcall
-from wolf.native.frontend.node_arrays import RefusedError
+from wolf.native.frontend.node_arrays import UnsupportedOperationError
 from wolf.native.frontend.signature import Arguments, Signature
-from wolf.native.frontend.trace import Facts, StepGraph, row_shapes, trace
+from wolf.native.frontend.trace import StepFacts, StepGraph, row_shapes, trace
 from wolf.native.ir.graph import TooLargeError
 from wolf.native.ir.layout import entries, spread_out
 
@@ -31,7 +31,7 @@ _lock = threading.RLock()
 _steps: OrderedDict[Signature, "Compiled | str"] = OrderedDict()
 
 
-class UnsuitedError(Exception):
+class UnsupportedModelError(Exception):
     """Native code is not for this run; says why."""
 
 
@@ -46,12 +46,12 @@ class Compiled:
         step: as it was traced, if it was.
     """
 
-    def __init__(self, kind: Signature, facts: Facts, step: StepGraph | None):
+    def __init__(self, kind: Signature, facts: StepFacts, step: StepGraph | None):
         self.kind, self.facts, self._step = kind, facts, step
         self.dtype = np.dtype(kind.dtype)
         self.num_kept = facts.num_kept
         self._runs: dict[tuple, Any] = {}
-        self._loaded: dict[str, llvm_jit.Loaded] = {}
+        self._loaded: dict[str, llvm_jit.JitModule] = {}
 
     @property
     def step(self) -> StepGraph:
@@ -190,7 +190,7 @@ def compiled(kind: Signature, most: float = LARGEST) -> Compiled:
         most: operations that a step may have.
 
     Raises:
-        UnsuitedError: where the step is not for straight-line code.
+        UnsupportedModelError: where the step is not for straight-line code.
     """
     with _lock:
         found = _steps.get(kind)
@@ -200,9 +200,11 @@ def compiled(kind: Signature, most: float = LARGEST) -> Compiled:
                 _steps.popitem(last=False)
         _steps.move_to_end(kind)
     if isinstance(found, str):
-        raise UnsuitedError(found)
+        raise UnsupportedModelError(found)
     if found.facts.operations > most:
-        raise UnsuitedError(f"a step takes {found.facts.operations} operations, and above {most} XLA is quicker")
+        raise UnsupportedModelError(
+            f"a step takes {found.facts.operations} operations, and above {most} XLA is quicker"
+        )
     return found
 
 
@@ -213,7 +215,7 @@ def _translated(kind: Signature) -> Compiled | str:
         return Compiled(kind, facts, None)
     try:
         step = trace(kind)
-    except (RefusedError, TooLargeError) as error:
+    except (UnsupportedOperationError, TooLargeError) as error:
         return str(error)
     disk_cache.remember(place, step.facts)
     return Compiled(kind, step.facts, step)
@@ -230,11 +232,11 @@ def _size(shape: tuple[int, ...]) -> int:
     return math.prod(shape)
 
 
-class Prepared:
+class NativeProgram:
     """Models and a method, ready to run: what is made of them once, and the states that they start from.
 
     Args:
-        given: from `take_apart`.
+        given: from `flatten_model`.
         most: operations that a step may have.
         parameters: `given.parameters()` of each model, (models, P), if they are known by other means.
     """
@@ -246,10 +248,10 @@ class Prepared:
         self.kept = np.empty((len(self.parameters), max(1, self.code.num_kept)), self.code.dtype)
         self.code.prepare_each(self.parameters, self.kept)
 
-    def keeping(self, save: Hashable) -> "Callable[[], Prepared]":
+    def keeping(self, save: Hashable) -> "Callable[[], NativeProgram]":
         """Say how to get the same models ready for a run that keeps something else of each step."""
         given = Arguments(dataclasses.replace(self.given.kind, save=save), self.given.leaves)
-        return lambda: Prepared(given, math.inf)
+        return lambda: NativeProgram(given, math.inf)
 
     def start(self, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Give the states at the prior, for as many series: their numbers and their counts, one row for each."""

@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from functools import cache
 from typing import Any, NamedTuple
 
-from wolf.runtime.gc_pause import uncollected
+from wolf.runtime.gc_pause import gc_paused
 
 SPEED = 2  # level of optimisation; 3 takes longer and brings nothing for straight-line code
 QUICK = 1  # of large modules: the same code in three quarters of the time
@@ -70,19 +70,19 @@ def is_small(text: str) -> bool:
     return text.count("\n") <= (FEW_WITH_SIZES if MANY_SIZES in text else FEW_LINES)
 
 
-class Loaded(NamedTuple):
+class JitModule(NamedTuple):
     """A function in memory: where it is, and what holds it there; it goes when nobody keeps this any more."""
 
     address: int
-    engine: Any
+    backend: Any
     name: str
 
     def beside(self, suffix: str) -> int:
         """Give the address of another function of the same module, whose name goes on like this."""
-        return int(self.engine.get_function_address(self.name + suffix))
+        return int(self.backend.get_function_address(self.name + suffix))
 
 
-def load(code: bytes, name: str) -> Loaded:
+def load(code: bytes, name: str) -> JitModule:
     """Load an object file, and find a function in it.
 
     Args:
@@ -95,7 +95,7 @@ def load(code: bytes, name: str) -> Loaded:
         engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target())  # takes the target over
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
-        return Loaded(engine.get_function_address(name), engine, name)
+        return JitModule(engine.get_function_address(name), engine, name)
 
 
 def processor() -> str:
@@ -107,7 +107,7 @@ def processor() -> str:
 def available() -> str | None:
     """Say why there is no compiler, or None if there is one."""
     try:
-        with nullcontext() if "llvmlite.binding" in sys.modules else uncollected():
+        with nullcontext() if "llvmlite.binding" in sys.modules else gc_paused():
             import llvmlite.binding as llvm
     except ImportError:
         return "llvmlite is not installed: pip install llvmlite"

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from wolf.native.codegen.step_loop import HEAD
-from wolf.native.execute.executable import Prepared, make_table
-from wolf.native.frontend.signature import Arguments, take_apart
+from wolf.native.execute.executable import NativeProgram, make_table
+from wolf.native.frontend.signature import Arguments, flatten_model
 
 
-class Single:
+class SingleStep:
     """A model and a method whose state is advanced in place, step by step.
 
     Args:
@@ -35,8 +35,8 @@ class Single:
         general: frozenset[str] = frozenset(),
         state: Any = None,
     ):
-        given = take_apart([model], method, dtype, update_first, inputs, save, general, state)
-        self.ready = Prepared(given)
+        given = flatten_model([model], method, dtype, update_first, inputs, save, general, state)
+        self.ready = NativeProgram(given)
         self.call = self.ready.code.call
         self.report_size = self.ready.code.facts.outputs[0].size
         self.fields = _fields(given, self.ready.parameters[0])

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from wolf.native.frontend import derived_ops
-from wolf.native.frontend.node_arrays import Ids, RefusedError, each, fold, known, values_of
+from wolf.native.frontend.node_arrays import Ids, UnsupportedOperationError, each, fold, known, values_of
 from wolf.native.ir.graph import Graph
 from wolf.native.kernels import cholesky, matmul
 
@@ -51,7 +51,7 @@ def _product(graph: Graph, a: Ids, b: Ids) -> Ids:
     """Multiply a matrix by another one that was turned around; by a vector as a row, whose numbers lie side by side."""
     if len(b) == 1 < len(a):
         return _product(graph, b, a).T
-    if matmul.pays(graph, a, b.T, "product"):
+    if matmul.is_faster(graph, a, b.T, "product"):
         return graph.dense(matmul.Dense("product", len(a), a.shape[1], len(b)), a, b.T)
     ids = [_inner(graph, row, column) for row in a.tolist() for column in b.tolist()]
     return np.array(ids, np.int64).reshape(len(a), len(b))
@@ -67,7 +67,7 @@ def _cond(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> lis
     index, *operands = inputs
     branches = equation.params["branches"]
     if len(branches) != 2:
-        raise RefusedError("a choice between more than two branches")
+        raise UnsupportedOperationError("a choice between more than two branches")
     which = int(index.ravel()[0])
     if graph.nodes[which].kind != "b":
         which = graph.apply("ge", which, graph.constant(1, "i"), kind="b")
@@ -85,7 +85,7 @@ def _scan(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> lis
     params = equation.params
     length, fixed, carried = params["length"], params["num_consts"], params["num_carry"]
     if length > LONGEST_LOOP:
-        raise RefusedError(f"a loop of {length} steps inside a step")
+        raise UnsupportedOperationError(f"a loop of {length} steps inside a step")
     constants, carry, rows = inputs[:fixed], inputs[fixed : fixed + carried], inputs[fixed + carried :]
     kept: list[list[Ids]] = []
     for i in reversed(range(length)) if params["reverse"] else range(length):
@@ -104,18 +104,18 @@ def _while(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> li
         (goes_on,) = inside(graph, params["cond_jaxpr"], [*inputs[:a], *carry])
         known_end = graph.value(int(goes_on.ravel()[0]))
         if known_end is None:
-            raise RefusedError("a loop whose length depends on the data")
+            raise UnsupportedOperationError("a loop whose length depends on the data")
         if not known_end:
             return list(carry)
         carry = inside(graph, params["body_jaxpr"], [*inputs[a:b], *carry])
-    raise RefusedError("a long loop inside a step")
+    raise UnsupportedOperationError("a long loop inside a step")
 
 
 def _indexed(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> list[Ids]:
     """Gather, slice or take at indices that are known."""
     indices = [values_of(graph, ids, var.aval.dtype) for ids, var in zip(inputs[1:], equation.invars[1:], strict=True)]
     if any(value is None for value in indices):
-        raise RefusedError("an index that depends on the data")
+        raise UnsupportedOperationError("an index that depends on the data")
     params = dict(equation.params)
     if params.get("fill_value", 0) is None:
         params["fill_value"] = 0
@@ -127,7 +127,7 @@ def _put(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> list
     target, new, *at = inputs
     indices = [values_of(graph, ids, np.int32) for ids in at]
     if any(value is None for value in indices):
-        raise RefusedError("an index that depends on the data")
+        raise UnsupportedOperationError("an index that depends on the data")
     starts = [min(max(int(i), 0), size - n) for i, size, n in zip(indices, target.shape, new.shape, strict=True)]  # type: ignore[arg-type]
     result = np.array(target)
     result[tuple(slice(i, i + n) for i, n in zip(starts, new.shape, strict=True))] = new
@@ -139,7 +139,7 @@ def _scatter(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> 
     target, indices, updates = inputs
     where = values_of(graph, indices, np.int32)
     if where is None:
-        raise RefusedError("an index that depends on the data")
+        raise UnsupportedOperationError("an index that depends on the data")
     name = equation.primitive.name
     # Let JAX say which update lands where: one update after the other, marked by its number.
     marks = np.arange(1, updates.size + 1, dtype=np.float32).reshape(updates.shape)

@@ -93,7 +93,7 @@ def triangular_solve(graph: Graph, a: np.ndarray, b: np.ndarray, params: dict[st
         if not params["left_side"]:  # X A = B is Aᵀ Xᵀ = Bᵀ
             matrix, lower, given = matrix.T, not lower, given.T
         unit, op = params["unit_diagonal"], "lower" if lower else "upper"
-        if not unit and matmul.pays(graph, matrix, given, op):
+        if not unit and matmul.is_faster(graph, matrix, given, op):
             result = graph.dense(matmul.Dense(op, len(matrix), len(matrix), given.shape[1]), matrix, given)
         else:
             vectors = [_substitute(graph, matrix.tolist(), column, lower, unit) for column in given.T.tolist()]

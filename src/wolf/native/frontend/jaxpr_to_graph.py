@@ -3,7 +3,7 @@
 Every array becomes an array of node numbers; moving numbers about (transpose, slice, gather with known indices) moves
 node numbers, arithmetic makes nodes, loops of a known length are written out, `lax.cond` becomes a branch. What has no
 place in straight-line code (random numbers, sorting, indices that depend on data, LAPACK of numbers that are not known
-beforehand) is `RefusedError`, and the caller runs the function by XLA instead.
+beforehand) is `UnsupportedOperationError`, and the caller runs the function by XLA instead.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ import numpy as np
 
 from wolf.native.frontend.arithmetic_ops import ELEMENTWISE
 from wolf.native.frontend.control_flow_ops import STRUCTURED
-from wolf.native.frontend.node_arrays import Ids, RefusedError, each, known, reduce, values_of
+from wolf.native.frontend.node_arrays import Ids, UnsupportedOperationError, each, known, reduce, values_of
 from wolf.native.frontend.shape_ops import MOVED
 from wolf.native.ir.graph import Graph
 from wolf.native.kernels import shifted_inverse_loops
@@ -88,7 +88,7 @@ def _apply(graph: Graph, equation: Any, inputs: list[Ids]) -> list[Ids]:
     if name in STRUCTURED:
         return STRUCTURED[name](graph, equation, inputs, translate)
     if any(ids.size and graph.nodes[int(ids.flat[0])].kind == "m" for ids in inputs):
-        raise RefusedError(f"{name} of numbers that a loop keeps to itself")
+        raise UnsupportedOperationError(f"{name} of numbers that a loop keeps to itself")
     if name in MOVED:
         return [np.asarray(MOVED[name](inputs, params, out)).reshape(out.shape)]
     if name in ELEMENTWISE:
@@ -102,7 +102,7 @@ def _bound(graph: Graph, equation: Any, inputs: list[Ids]) -> list[Ids]:
     """Let JAX itself run what needs no translating, because all its numbers are known."""
     values = [values_of(graph, ids, var.aval.dtype) for ids, var in zip(inputs, equation.invars, strict=True)]
     if any(value is None for value in values):
-        raise RefusedError(f"{equation.primitive.name} has no form as straight-line code")
+        raise UnsupportedOperationError(f"{equation.primitive.name} has no form as straight-line code")
     with enable_x64(True):  # an older JAX would cut what it is given to float32
         results = equation.primitive.bind(*values, **equation.params)
     return [known(graph, one) for one in (results if equation.primitive.multiple_results else [results])]

@@ -1,4 +1,4 @@
-"""Measurements weighed once more, by all others (`engine.reweighing`), as native code: rows that need no order."""
+"""Measurements weighed once more, by all others (`backend.reweighing`), as native code: rows that need no order."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,14 +8,14 @@ import numpy as np
 
 from wolf.beliefs import Gaussian
 from wolf.engine.loo_reweighting import weigh_one
-from wolf.native.frontend.signature import Again, Signature
+from wolf.native.frontend.signature import LooSpec, Signature
 
 BELIEFS = ("before", "after", "whole")  # predicted, filtered, smoothed
 
 
 def row_shapes(kind: Signature, model: Any) -> dict[str, tuple[int, ...]]:
     """Give the shape of a row of each array that is read; what a rule knew in the end is the same in all of them."""
-    assert isinstance(kind.back, Again)
+    assert isinstance(kind.back, LooSpec)
     size, measured = model.state_dim, model.obs_dim
     shapes: dict[str, tuple[int, ...]] = {"y": (measured,), "change": (measured,)}
     for name in BELIEFS:
@@ -27,7 +27,7 @@ def row_shapes(kind: Signature, model: Any) -> dict[str, tuple[int, ...]]:
 def stepping(kind: Signature) -> Callable:
     """Make it a function of flat arguments: leaves of the model twice, a state that stays, rows."""
     size, back = len(kind.shapes), kind.back
-    assert isinstance(back, Again)
+    assert isinstance(back, LooSpec)
 
     def step(*flat: Any) -> Any:
         model, (moments, rule) = jax.tree.unflatten(kind.structure, flat[size : 2 * size])

@@ -11,7 +11,7 @@ from wolf.native.ir.graph import Graph, Kind
 Ids = np.ndarray  # of node numbers, in the shape of the array that they stand for
 
 
-class RefusedError(Exception):
+class UnsupportedOperationError(Exception):
     """A function cannot be written as straight-line code; says why."""
 
 
@@ -27,7 +27,7 @@ def kind_of(dtype: Any) -> Kind:
     """Say which kind of number stands for a dtype."""
     dtype = np.dtype(dtype) if not hasattr(dtype, "kind") else dtype
     if dtype.kind not in "fib":
-        raise RefusedError(f"numbers of type {dtype}")
+        raise UnsupportedOperationError(f"numbers of type {dtype}")
     return dtype.kind
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from wolf.native.frontend.node_arrays import Ids, RefusedError
+from wolf.native.frontend.node_arrays import Ids, UnsupportedOperationError
 
 
 def _pad(inputs: list[Ids], params: dict, out: Any) -> Ids:
@@ -13,7 +13,7 @@ def _pad(inputs: list[Ids], params: dict, out: Any) -> Ids:
     padded = np.full(out.shape, filler.item(), np.int64)
     config = params["padding_config"]
     if any(low < 0 or high < 0 for low, high, _ in config):
-        raise RefusedError("padding by less than nothing")
+        raise UnsupportedOperationError("padding by less than nothing")
     where = tuple(
         slice(low, low + (size - 1) * (inside + 1) + 1 if size else low, inside + 1)
         for size, (low, _, inside) in zip(ids.shape, config, strict=True)

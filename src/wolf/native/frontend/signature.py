@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from wolf.native.frontend.node_arrays import RefusedError
+from wolf.native.frontend.node_arrays import UnsupportedOperationError
 from wolf.native.ir.layout import StateShape
 from wolf.statespace import time_axes
 from wolf.statespace.array_fields import replace
@@ -21,7 +21,7 @@ LARGEST_LEAF = 2_500  # entries of an array of the model: one of 50 x 50
 
 
 @dataclasses.dataclass(frozen=True)
-class Back:
+class SmootherSpec:
     """What a step of the smoother takes beside beliefs.
 
     Attributes:
@@ -34,7 +34,7 @@ class Back:
 
 
 @dataclasses.dataclass(frozen=True)
-class Again:
+class LooSpec:
     """What it takes to weigh a measurement once more: what the rule knew in the end, as a pytree.
 
     Attributes:
@@ -75,7 +75,7 @@ class Signature:
     save: Hashable
     general: tuple[tuple[int, str], ...] = ()
     state: StateShape | None = None
-    back: Back | Again | None = None
+    back: SmootherSpec | LooSpec | None = None
 
 
 @dataclasses.dataclass
@@ -112,7 +112,7 @@ class Arguments:
         return [leaf for leaf, varies in zip(self.leaves, self.kind.varying, strict=True) if varies]
 
 
-def take_apart(
+def flatten_model(
     models: Sequence[Any],
     method: Any,
     dtype: str,
@@ -121,7 +121,7 @@ def take_apart(
     save: Hashable,
     general: frozenset[str] = frozenset(),
     state: StateShape | None = None,
-    back: Back | Again | None = None,
+    back: SmootherSpec | LooSpec | None = None,
 ) -> Arguments:
     """Take models and a method apart into a kind and numbers.
 
@@ -140,14 +140,14 @@ def take_apart(
     axes = time_axes(model)
     still = replace(model, **{name: getattr(model, name)[0] for name in axes}) if axes else model
     rule = getattr(method, "noise", None)  # moments, for a step backward, have none
-    timed = () if rule is None else rule.timed
+    timed = () if rule is None else rule.time_varying_fields
     fixed = (
         replace(method, noise=replace(rule, **{name: getattr(rule, name)[0] for name in timed})) if timed else method
     )
     each = [jax.tree.flatten((one, method)) for one in models]
     shapes_of = {(structure, tuple(map(np.shape, found))) for found, structure in each}
     if len(shapes_of) > 1:
-        raise RefusedError("models of different structure")
+        raise UnsupportedOperationError("models of different structure")
     with np.errstate(over="ignore"):
         leaves = [np.asarray(list(column), dtype, order="C") for column in zip(*(e[0] for e in each), strict=True)]
     still_leaves, still_structure = jax.tree.flatten((still, fixed))
@@ -198,7 +198,7 @@ def _number(leaf: np.ndarray, free: bool) -> bytes:
     """
     size = leaf.shape[1]
     if size > LARGEST_LEAF:
-        raise RefusedError(f"an array of {size} entries in the model")
+        raise UnsupportedOperationError(f"an array of {size} entries in the model")
     if free:
         return np.arange(2, size + 2, dtype=np.int16).tobytes()
     seen: dict[Any, int] = {(0.0,) * len(leaf): 0, (1.0,) * len(leaf): 1}

@@ -8,12 +8,12 @@ import jax.numpy as jnp
 
 from wolf.beliefs import Gaussian
 from wolf.engine.smoother import step_back
-from wolf.native.frontend.signature import Back, Signature
+from wolf.native.frontend.signature import Signature, SmootherSpec
 
 
 def row_shapes(kind: Signature, model: Any) -> dict[str, tuple[int, ...]]:
     """Give the shape of a row of each array that a step backward reads."""
-    assert isinstance(kind.back, Back)
+    assert isinstance(kind.back, SmootherSpec)
     size = model.state_dim
     shapes: dict[str, tuple[int, ...]] = {"mean": (size,), "cov": (size, size)}
     shapes |= {"ahead_mean": (size,), "ahead_cov": (size, size)}
@@ -33,7 +33,7 @@ def stepping(kind: Signature) -> Callable:
         here = Gaussian(given["mean"], given["cov"])
         ahead = Gaussian(given["ahead_mean"], given["ahead_cov"])
         smoothed, _ = step_back(model, moments, here, ahead, later, given.get("u"), given.get("scale"))
-        if isinstance(kind.back, Back) and kind.back.ragged:
+        if isinstance(kind.back, SmootherSpec) and kind.back.ragged:
             smoothed = jax.tree.map(lambda new, old: jnp.where(given["goes_on"] > 0, new, old), smoothed, here)
         return smoothed, smoothed
 

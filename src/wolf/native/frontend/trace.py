@@ -13,11 +13,11 @@ from wolf.engine import scan
 from wolf.engine.recorders import SAVERS
 from wolf.native.frontend import derived_ops, loo_step, smoother_step
 from wolf.native.frontend.jaxpr_to_graph import translate
-from wolf.native.frontend.node_arrays import RefusedError, kind_of
-from wolf.native.frontend.signature import Again, Signature, count_values, num_parameters
+from wolf.native.frontend.node_arrays import UnsupportedOperationError, kind_of
+from wolf.native.frontend.signature import LooSpec, Signature, count_values, num_parameters
 from wolf.native.ir.graph import ONCE, STEP, Graph
 from wolf.native.ir.layout import Layout, Output, Place, Slot, StateShape, entries, spread_out
-from wolf.numerics.linalg import straight_line
+from wolf.numerics.linalg import scalar_code_mode
 from wolf.numerics.precision import precision
 
 MOST_ENTRIES = 500_000  # numbers that a step makes, most of which may be folded
@@ -25,7 +25,7 @@ COVARIANCES = ("Q", "R", "dynamics_cov", "obs_cov")
 
 
 @dataclasses.dataclass
-class Facts:
+class StepFacts:
     """What running a step needs to know of it, and what can be kept without its graph.
 
     Attributes:
@@ -76,34 +76,34 @@ class StepGraph:
     described: Any = None
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> StepFacts:
         """What is left without the graph."""
         sizes = (len(self.layout.kept), len(self.start[1].kept), self.operations, self.obs_dim)
-        return Facts(self.state, self.saved, self.layout.outputs, self.layout.groups, *sizes, self.described)
+        return StepFacts(self.state, self.saved, self.layout.outputs, self.layout.groups, *sizes, self.described)
 
 
 def trace(kind: Signature, values: np.ndarray | None = None) -> StepGraph:
     """Trace one step of a kind of model and method into a graph.
 
     Args:
-        kind: from `take_apart`.
+        kind: from `flatten_model`.
         values: of the model's numbers, if they are to be a part of the code.
     """
     rows = row_shapes(kind)
-    with precision(kind.dtype), straight_line():
+    with precision(kind.dtype), scalar_code_mode():
         start_program, start_shapes = jax.make_jaxpr(_starting(kind), return_shape=True)(*_abstract(kind))
         shapes, structure = jax.tree.flatten(start_shapes)
         if kind.state is not None:
             structure = kind.state.structure
             shapes = [jax.ShapeDtypeStruct(*each) for each in zip(kind.state.shapes, kind.state.dtypes, strict=True)]
         said: list[Any] = []
-        other = loo_step if isinstance(kind.back, Again) else smoother_step
+        other = loo_step if isinstance(kind.back, LooSpec) else smoother_step
         stepping = _stepping(kind, structure, said) if kind.back is None else other.stepping(kind)
         step_program, (_, saved) = jax.make_jaxpr(stepping, return_shape=True)(
             *_abstract(kind), *_abstract(kind), *shapes, *(jax.ShapeDtypeStruct(s, kind.dtype) for s in rows.values())
         )
     if (entries := _entries(step_program.jaxpr)) > MOST_ENTRIES:
-        raise RefusedError(f"a step makes {entries} numbers, before any is folded")
+        raise UnsupportedOperationError(f"a step makes {entries} numbers, before any is folded")
     start, begins = _place_start(kind, start_program, values)
     symmetric = [_may_be_symmetric(start[0], each) for each in begins] if kind.state is None else kind.state.halves
     step = _place(kind, step_program, structure, shapes, saved, values, list(symmetric))
@@ -133,7 +133,7 @@ def row_shapes(kind: Signature) -> dict[str, tuple[int, ...]]:
     """Give the shape of a row of each array that a step reads, those of the model apart."""
     model, _ = jax.tree.unflatten(kind.structure, _abstract(kind))
     if kind.back is not None:
-        return (loo_step if isinstance(kind.back, Again) else smoother_step).row_shapes(kind, model)
+        return (loo_step if isinstance(kind.back, LooSpec) else smoother_step).row_shapes(kind, model)
     shapes: dict[str, tuple[int, ...]] = {"y": (model.obs_dim,)}
     return shapes if kind.inputs is None else shapes | {"u": (kind.inputs,), "u_before": (kind.inputs,)}
 
@@ -320,7 +320,7 @@ def _surely_fine(graph: Graph, leaves: list[np.ndarray], covariances: list[bool]
 def _output(leaf: Any, dtype: str) -> Output:
     kind = kind_of(leaf.dtype)
     if kind == "f" and leaf.dtype != dtype:
-        raise RefusedError(f"results of type {leaf.dtype} in a run in {dtype}")
+        raise UnsupportedOperationError(f"results of type {leaf.dtype} in a run in {dtype}")
     return Output(leaf.shape, np.dtype(leaf.dtype), kind)
 
 

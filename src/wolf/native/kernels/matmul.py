@@ -70,7 +70,7 @@ class Dense(NamedTuple):
         return f"{self.op}_{self.rows}_{self.inner}_{self.columns}"
 
 
-def pays(graph: "Graph", a: np.ndarray, b: np.ndarray, op: str) -> bool:
+def is_faster(graph: "Graph", a: np.ndarray, b: np.ndarray, op: str) -> bool:
     """Say whether a loop is quicker than one line for each product that is not known to be zero.
 
     Args:

@@ -19,7 +19,7 @@ from wolf.numerics.linalg.matmul import (
     outer,
     safe_sqrt,
     stack,
-    total,
+    sum_leading,
 )
 
 LOOPED = 400  # products of two numbers, times two, from which a solution may be a loop
@@ -59,7 +59,7 @@ class Cholesky:
 
     def _wide(self, b: Array) -> bool:
         """Say whether straight-line code is to see this as the solution of a system: it may be a loop then."""
-        return mode.straight_line and b.ndim == 2 and self.size**2 * b.shape[1] >= LOOPED and self.lower[0][0].ndim == 0
+        return mode.scalar_code and b.ndim == 2 and self.size**2 * b.shape[1] >= LOOPED and self.lower[0][0].ndim == 0
 
     def solve(self, b: Array) -> Array:
         """Compute `a⁻¹ b` for a vector or a matrix b."""
@@ -83,7 +83,7 @@ class Cholesky:
 
     def log_det(self) -> Array:
         """Compute `log |a|`."""
-        return 2.0 * total(jnp.log(self.diagonal()))
+        return 2.0 * sum_leading(jnp.log(self.diagonal()))
 
     def product(self) -> Array:
         """Give back `a`: the matrix that was factorised, or L Lᵀ."""
@@ -104,7 +104,7 @@ def _solve_triangular(lower: Array, b: Array, turned: bool) -> Array:
     LAPACK has matrices by columns, XLA by rows: a matrix b is solved from the right as its transpose, which is where it
     lies already, so that nothing is moved.
     """
-    if mode.straight_line or b.ndim == 1:
+    if mode.scalar_code or b.ndim == 1:
         return jax.scipy.linalg.solve_triangular(lower, b, lower=True, trans=int(turned))
     solved = jax.lax.linalg.triangular_solve(lower, b.T, left_side=False, lower=True, transpose_a=not turned)
     return solved.T  # type: ignore[no-any-return]
@@ -178,12 +178,12 @@ def psd_solve(a: Array, b: Array) -> Array:
     on which one. A large matrix is decomposed into eigenvectors only where a Cholesky factor has a pivot that may be
     nothing but rounding: that takes several times longer.
     """
-    if a.ndim > 2 or a.shape[0] <= (UNROLLED if mode.straight_line else SMALL):
+    if a.ndim > 2 or a.shape[0] <= (UNROLLED if mode.scalar_code else SMALL):
         return _psd_solve_entries(a, b)
-    lower = jax.lax.linalg.cholesky(a, symmetrize_input=not mode.straight_line)
+    lower = jax.lax.linalg.cholesky(a, symmetrize_input=not mode.scalar_code)
     pivots = jnp.diagonal(lower) ** 2
     sound = (pivots > jnp.finfo(a.dtype).eps ** 0.75 * jnp.diagonal(a)).all()  # false for NaN, the sign of a failure
-    if mode.straight_line:  # who runs it sees NaN, and runs it by XLA
+    if mode.scalar_code:  # who runs it sees NaN, and runs it by XLA
         return jnp.where(sound, Cholesky(lower).solve(b), jnp.nan)
     return jax.lax.cond(sound, lambda: Cholesky(lower).solve(b), lambda: _solve_by_eigenvectors(a, b))
 

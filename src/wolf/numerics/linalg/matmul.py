@@ -28,12 +28,12 @@ REGISTER = 4  # numbers that are added at once
 ROWS_UNROLLED = 24  # Gram-Schmidt over more rows than this becomes a loop
 
 
-def by_library(size: int) -> bool:
+def library_matmul(size: int) -> bool:
     """Say whether matrices of this size are for `dot` and LAPACK: what is asked for twice is computed twice then."""
-    return size > SMALL and not mode.straight_line
+    return size > SMALL and not mode.scalar_code
 
 
-def like(a: Any) -> Any:
+def array_namespace(a: Any) -> Any:
     """Choose NumPy for what is NumPy's and JAX for all else: outside of our context JAX cuts float64 to float32."""
     return np if isinstance(a, np.ndarray | np.generic) else jnp
 
@@ -45,22 +45,24 @@ def transpose(a: Array) -> Array:
 
 def symmetrise(a: Array) -> Array:
     """Average a matrix with its transpose; a small one takes its lower half for both, which is as good and cheaper."""
-    if a.shape[0] > SMALL and not mode.straight_line:
+    if a.shape[0] > SMALL and not mode.scalar_code:
         return 0.5 * (a + transpose(a))
     return jnp.where(_lift(np.tri(a.shape[0], dtype=bool), a.ndim - 2), a, transpose(a))
 
 
-def eye(size: int, like: Array) -> Array:
-    """Make an identity matrix with the dtype of `like` and as many trailing axes."""
+def eye(size: int, array_namespace: Array) -> Array:
+    """Make an identity matrix with the dtype of `array_namespace` and as many trailing axes."""
     # A constant, not the comparison that jnp.eye is: small programs run without a thread of their own.
-    identity = np.eye(size, dtype=like.dtype) if size <= SMALL else jnp.eye(size, dtype=like.dtype)
-    return jnp.asarray(_lift(identity, like.ndim - 2))
+    identity = (
+        np.eye(size, dtype=array_namespace.dtype) if size <= SMALL else jnp.eye(size, dtype=array_namespace.dtype)
+    )
+    return jnp.asarray(_lift(identity, array_namespace.ndim - 2))
 
 
 def diagonal(a: Any) -> Any:
     """Take the diagonal over the two coordinate axes."""
-    if isinstance(a, np.ndarray) or a.shape[0] > (ROWS_UNROLLED if mode.straight_line else SMALL):
-        return like(a).moveaxis(like(a).diagonal(a, axis1=0, axis2=1), -1, 0)
+    if isinstance(a, np.ndarray) or a.shape[0] > (ROWS_UNROLLED if mode.scalar_code else SMALL):
+        return array_namespace(a).moveaxis(array_namespace(a).diagonal(a, axis1=0, axis2=1), -1, 0)
     return jnp.stack([a[i, i] for i in range(a.shape[0])])
 
 
@@ -69,18 +71,18 @@ def outer(x: Array, y: Array) -> Array:
     return x[:, None] * y[None, :]
 
 
-def total(x: Array) -> Array:
+def sum_leading(x: Array) -> Array:
     """Add up over the first axis. A small one is unrolled: a reduction would be a kernel of its own in the loop."""
     return reduce(operator.add, x) if x.shape[0] <= SMALL else x.sum(0)
 
 
-def by_halves(x: Any) -> Any:
+def pairwise_sum(x: Any) -> Any:
     """Add up over the last axis, half on half: one after the other would wait for each sum, and use one lane of many.
 
     Twelve are added as three registers of four: halves of six and three fill none.
 
     Example:
-        >>> float(by_halves(jnp.arange(13.0)))
+        >>> float(pairwise_sum(jnp.arange(13.0)))
         78.0
     """
     while (size := x.shape[-1]) > 3:
@@ -89,17 +91,17 @@ def by_halves(x: Any) -> Any:
             continue
         half, odd = size // 2, x[..., 2 * (size // 2) :]
         x = x[..., :half] + x[..., half : 2 * half]
-        x = like(x).concatenate([x, odd], -1) if odd.shape[-1] else x
+        x = array_namespace(x).concatenate([x, odd], -1) if odd.shape[-1] else x
     return reduce(operator.add, (x[..., i] for i in range(x.shape[-1])))
 
 
-def largest(x: Array) -> Array:
-    """Take the maximum over the first axis, unrolled like `total`."""
+def max_leading(x: Array) -> Array:
+    """Take the maximum over the first axis, unrolled like `sum_leading`."""
     return reduce(jnp.maximum, x) if x.shape[0] <= SMALL else x.max(0)
 
 
-def every(x: Array) -> Array:
-    """Say whether all are true over the first axis, unrolled like `total`."""
+def all_leading(x: Array) -> Array:
+    """Say whether all are true over the first axis, unrolled like `sum_leading`."""
     return reduce(jnp.logical_and, x) if x.shape[0] <= SMALL else x.all(0)
 
 
@@ -150,7 +152,7 @@ def matmul_symmetric(a: Array, b: Array, add: Array | None = None) -> Array:
 
 
 @contextmanager
-def few_operations() -> Iterator[None]:
+def few_operations_mode() -> Iterator[None]:
     """Trace with fewer operations instead of faster ones, with the same bits.
 
     XLA runs a program of less than 1,000 operations where it is called, and hands a larger one to a thread, which takes
@@ -164,19 +166,19 @@ def few_operations() -> Iterator[None]:
 
 
 @contextmanager
-def straight_line() -> Iterator[None]:
+def scalar_code_mode() -> Iterator[None]:
     """Trace what will be written as straight-line code: few operations, products as such, no eigenvectors."""
-    before, mode.straight_line = mode.straight_line, True
+    before, mode.scalar_code = mode.scalar_code, True
     try:
-        with few_operations():
+        with few_operations_mode():
             yield
     finally:
-        mode.straight_line = before
+        mode.scalar_code = before
 
 
 class _Mode(threading.local):
     few_operations = False
-    straight_line = False
+    scalar_code = False
 
 
 mode = _Mode()
@@ -192,7 +194,7 @@ def downdate(a: Array, rows: Array) -> Array:
         >>> downdate(jnp.eye(2), jnp.array([[0.5, 0.5]])).tolist()
         [[0.75, -0.25], [-0.25, 0.75]]
     """
-    if rows.shape[0] > SMALL or (mode.straight_line and rows.shape[0] > 1):
+    if rows.shape[0] > SMALL or (mode.scalar_code and rows.shape[0] > 1):
         return a - gram(transpose(rows))
     for row in rows:
         a = a - outer(row, row)
@@ -211,15 +213,15 @@ def _fusible(*sizes: int) -> bool:
 
 def _in_line(*sizes: int) -> bool:
     """Say whether a product is written out; in straight-line code who writes it decides, knowing the zeros."""
-    return _fusible(*sizes) and not mode.straight_line
+    return _fusible(*sizes) and not mode.scalar_code
 
 
 def _entry(a: Array, b: Array, i: int, j: int) -> Array:
     # Index straight to the number: a row that two entries share would be written to memory first.
-    total = a[i, 0] * b[0, j]
+    sum_leading = a[i, 0] * b[0, j]
     for k in range(1, a.shape[1]):
-        total = total + a[i, k] * b[k, j]
-    return total
+        sum_leading = sum_leading + a[i, k] * b[k, j]
+    return sum_leading
 
 
 def stack(entries: list[list[Array]]) -> Array:

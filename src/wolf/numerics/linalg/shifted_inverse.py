@@ -12,12 +12,12 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from wolf.numerics.linalg.matmul import SMALL, by_halves, eye, matmul_symmetric, mode, outer, transpose
+from wolf.numerics.linalg.matmul import SMALL, eye, matmul_symmetric, mode, outer, pairwise_sum, transpose
 
 EIGHT = 8  # factors of a product that no precision overflows in
 
 
-class Shifted(NamedTuple):
+class ShiftedInverses(NamedTuple):
     """What comes of A + s_k I, k = 1 ... K.
 
     Attributes:
@@ -52,7 +52,7 @@ class Shifted(NamedTuple):
         return _named(scattered_pulls)(self.pulls, weights, zero)
 
 
-def shift(a: Array, shifts: Array, b: Array) -> Shifted:
+def shift(a: Array, shifts: Array, b: Array) -> ShiftedInverses:
     """Invert a positive semi-definite matrix plus multiples of the identity.
 
     Args:
@@ -64,11 +64,11 @@ def shift(a: Array, shifts: Array, b: Array) -> Shifted:
         >>> shift(jnp.eye(1), jnp.array([1.0, 3.0]), jnp.ones(1)).distances.round(3).tolist()
         [0.5, 0.25]
     """
-    return Shifted(*_named(shifted_inverses)(a, shifts, b))
+    return ShiftedInverses(*_named(shifted_inverses)(a, shifts, b))
 
 
 def shifted_inverses(a: Array, shifts: Array, b: Array) -> tuple[Array, Array, Array, Array]:
-    """Compute what `Shifted` holds."""
+    """Compute what `ShiftedInverses` holds."""
     if len(b) > SMALL:
         return _in_batches(a, shifts, b)
     size, floor = len(b), jnp.finfo(a.dtype).eps
@@ -94,12 +94,12 @@ def shifted_inverses(a: Array, shifts: Array, b: Array) -> tuple[Array, Array, A
 
 def weighted_inverses(inverse: Array, weights: Array) -> Array:
     """Add matrices up, (M, M, K), each with its weight, (K,)."""
-    return by_halves(inverse * weights)  # type: ignore[no-any-return]
+    return pairwise_sum(inverse * weights)  # type: ignore[no-any-return]
 
 
 def scattered_pulls(pulls: Array, weights: Array, zero: Array) -> Array:
     """Compute Σ γ (u - ū)(u - ū)ᵀ + γ₀ ū ūᵀ with ū = Σ γ u, given the u, (M, K)."""
-    mean = by_halves(weights * pulls)
+    mean = pairwise_sum(weights * pulls)
     around = pulls - mean[:, None]
     return matmul_symmetric(weights * around, transpose(around)) + zero * outer(mean, mean)
 
@@ -154,4 +154,4 @@ def _product(rows: Array) -> Array:
 
 def _named(function: Callable[..., Any]) -> Callable[..., Any]:
     """Leave the name of a function in the record of a trace, where native code looks for it."""
-    return jax.jit(function) if mode.straight_line else function
+    return jax.jit(function) if mode.scalar_code else function

@@ -20,14 +20,14 @@ import jax.numpy as jnp
 from jax import Array
 
 from wolf.numerics import jax_compat
-from wolf.numerics.linalg.matmul import by_library, sandwich
+from wolf.numerics.linalg.matmul import library_matmul, sandwich
 from wolf.numerics.xla_fusion import one_kernel
 
 FEWEST = 14  # rows from which a step takes less time than by eigenvectors
 MOST = 90  # rows up to which it does: at 100 both take as long, at 256 eigenvectors two thirds of the time
 
 
-class Reduced(NamedTuple):
+class TridiagonalForm(NamedTuple):
     """A + s_k I, k = 1 ... K, as Q (T + s_k I) Qᵀ.
 
     Attributes:
@@ -67,13 +67,13 @@ class Reduced(NamedTuple):
         return sandwich(self.turn, a)
 
 
-def pays(size: int) -> bool:
+def is_faster(size: int) -> bool:
     """Say whether matrices of this size are better reduced than decomposed."""
     quick = jax_compat.CAN_TAG and jax.default_backend() == "cpu"
-    return quick and by_library(size) and FEWEST <= size <= MOST
+    return quick and library_matmul(size) and FEWEST <= size <= MOST
 
 
-def reduce_shifted(a: Array, shifts: Array, b: Array) -> Reduced:
+def reduce_shifted(a: Array, shifts: Array, b: Array) -> TridiagonalForm:
     """Reduce a positive semi-definite matrix, and solve for multiples of the identity added to it.
 
     There is no gradient: LAPACK's reduction has none.
@@ -92,7 +92,7 @@ def reduce_shifted(a: Array, shifts: Array, b: Array) -> Reduced:
     turn = jax.lax.linalg.householder_product(lower[1:, :-1], factors)
     turn = jnp.pad(turn, ((1, 0), (1, 0))).at[0, 0].set(1.0)
     beside = jnp.concatenate([jnp.zeros_like(beside[:1]), beside])
-    return Reduced(turn, *one_kernel(_solve, main, beside, turn.T @ b, shifts))
+    return TridiagonalForm(turn, *one_kernel(_solve, main, beside, turn.T @ b, shifts))
 
 
 def _solve(main: Array, beside: Array, turned: Array, shifts: Array) -> tuple[Array, Array, Array, Array]:

@@ -10,8 +10,8 @@ from wolf import validation
 from wolf.beliefs.density import deviations
 from wolf.interfaces import Filter
 from wolf.online.bank.bank import Bank
-from wolf.online.bank.key_index import Coded
-from wolf.online.bank.step import Stepped
+from wolf.online.bank.key_index import EncodedKeys
+from wolf.online.bank.step import BankStep
 from wolf.statespace import Model
 
 TEXTS = ("string", "large_string", "string_view")
@@ -62,7 +62,7 @@ def filter_batches(
         raise ValueError("a bank has its method; leave method= out")
     names = (values,) if isinstance(values, str) else tuple(values)
     validation.positive_number("step", step)
-    reach = deviations(validation.level(level))
+    reach = deviations(validation.confidence_level(level))
     schema, batches = _open(reader)
     check_columns(schema, bank, key, names, time)
     added = name_results(bank.step([], np.empty((0, len(names)))), names, reach, set(schema.names))
@@ -81,7 +81,7 @@ def filter_batches(
     return pyarrow.RecordBatchReader.from_batches(schema, run())
 
 
-def name_results(stepped: Stepped, values: Sequence[str], reach: float, taken: set[str]) -> dict[str, np.ndarray]:
+def name_results(stepped: BankStep, values: Sequence[str], reach: float, taken: set[str]) -> dict[str, np.ndarray]:
     """Name what rows came to, as columns of a table.
 
     Args:
@@ -118,11 +118,11 @@ def _open(reader: Any) -> tuple[Any, Iterable[Any]]:
         opened = pyarrow.RecordBatchReader.from_stream(reader)
         return opened.schema, opened
     if not isinstance(reader, Iterable) or isinstance(reader, str | bytes | dict):
-        raise ValueError(f"reader must give Arrow record batches; got {validation.told(reader)}")
+        raise ValueError(f"reader must give Arrow record batches; got {validation.short_repr(reader)}")
     batches = iter(reader)
     first = next(batches, None)
     if not isinstance(first, pyarrow.RecordBatch):
-        raise ValueError(f"reader must give Arrow record batches; got {validation.told(first)} first")
+        raise ValueError(f"reader must give Arrow record batches; got {validation.short_repr(first)} first")
     return first.schema, chain([first], batches)
 
 
@@ -157,7 +157,7 @@ def _floats(column: Any) -> np.ndarray:
     return np.asarray(column.cast(pyarrow.float64()).fill_null(np.nan))
 
 
-def _keys(column: Any, name: str) -> np.ndarray | Coded:
+def _keys(column: Any, name: str) -> np.ndarray | EncodedKeys:
     """Read the keys of rows; text as few names and many numbers, since each name is looked up in Python."""
     from pyarrow import types
 
@@ -168,7 +168,7 @@ def _keys(column: Any, name: str) -> np.ndarray | Coded:
     if types.is_integer(column.type):
         return np.asarray(column)
     coded = column.dictionary_encode()
-    return Coded(coded.dictionary.to_pylist(), np.asarray(coded.indices))
+    return EncodedKeys(coded.dictionary.to_pylist(), np.asarray(coded.indices))
 
 
 def read_times(column: Any, name: str) -> np.ndarray:

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolf import validation
-from wolf.execution import backend, validate
+from wolf.execution import backend_selection, validate
 from wolf.interfaces import Dtype, Filter
 from wolf.numerics.pytree import from_dict
 from wolf.online.bank import key_index, keyed_rows, serialization
-from wolf.online.bank.entry import Held
-from wolf.online.bank.state_table import Matrix
-from wolf.online.bank.step import Advancer, Stepped
+from wolf.online.bank.entry import BankEntry
+from wolf.online.bank.state_table import StateTable
+from wolf.online.bank.step import BankStep, BankStepper
 from wolf.results import Filtered, States, count
 from wolf.runtime import checkpoints
 from wolf.statespace import Model, time_axes
@@ -45,32 +45,32 @@ class Bank:
     def __init__(self, model: Model, method: str | Filter | None = None, *, dtype: Dtype = "float64"):
         self.model, self.dtype = model, dtype
         self.method = validate.resolve_method(method, model)
-        suited = validate.suit(model, self.method, 0)
+        suited = validate.adapt_model(model, self.method, 0)
         validate.check_options(dtype, "all")
         if time_axes(model):
             raise ValueError("a bank takes models that are fixed in time; tell the times of measurements by times=")
         if model.takes_inputs:
             raise ValueError("a bank takes models without inputs")
-        reason = backend.why_not("native", model, self.method, None)
+        reason = backend_selection.unsupported_reason("native", model, self.method, None)
         if reason is not None:
             raise ValueError(
                 f"a bank runs by native code, which is not for this filter: {reason}; use wolf.filter_many"
             )
         self._kind = (model, self.method, dtype)
-        self._lock, self._advancer = RLock(), Advancer(suited, self.method, dtype)
+        self._lock, self._advancer = RLock(), BankStepper(suited, self.method, dtype)
         self._code = self._advancer.ready(False, False).code
-        self._held = Matrix(self._advancer.ready(False, False).start)
+        self._held = StateTable(self._advancer.ready(False, False).start)
         self.late = 0
         self.repeated = 0
 
     def step(
         self,
-        keys: Sequence[Hashable] | np.ndarray | key_index.Coded,
+        keys: Sequence[Hashable] | np.ndarray | key_index.EncodedKeys,
         ys: ArrayLike,
         times: ArrayLike | None = None,
         *,
         R: ArrayLike | None = None,
-    ) -> Stepped:
+    ) -> BankStep:
         """Take in a batch of measurements.
 
         Args:
@@ -84,7 +84,7 @@ class Bank:
         Returns:
             What each row came to. A batch that is refused changes nothing.
         """
-        listed = keys.names if isinstance(keys, key_index.Coded) else keys
+        listed = keys.names if isinstance(keys, key_index.EncodedKeys) else keys
         drops, found = self._held.rows.drops, self._held.rows.find(listed)
         names = None if found is not None else key_index.names(listed)
         size = len(keys)
@@ -98,7 +98,7 @@ class Bank:
             rows = found if self._held.rows.drops == drops else None  # else another thread has dropped a key
             if rows is None:
                 rows = self._held.find(key_index.names(listed) if names is None else names)
-            rows = rows[keys.codes] if isinstance(keys, key_index.Coded) else rows
+            rows = rows[keys.codes] if isinstance(keys, key_index.EncodedKeys) else rows
             if times is None and R is None and keyed_rows.all_different(rows):
                 return self._advancer.advance_each(self._held, rows, values)
             stepped, verdict = self._advancer.advance(self._held, rows, values.astype(self.dtype), when, noise)
@@ -118,12 +118,12 @@ class Bank:
         """Go through the keys."""
         return iter(list(self._held.rows))
 
-    def __getitem__(self, key: Hashable) -> Held:
+    def __getitem__(self, key: Hashable) -> BankEntry:
         """Give what is known about one key."""
         with self._lock:
             held, row = self._held, self._held.row(key)
             state = self._code.unpack(held.numbers[row].copy(), held.counts[row].copy())
-            return Held(state, float(held.times[row]), self.method)
+            return BankEntry(state, float(held.times[row]), self.method)
 
     def forget(self, keys: Iterable[Hashable]) -> None:
         """Drop keys; one that comes again starts at the prior.

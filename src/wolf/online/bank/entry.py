@@ -4,12 +4,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wolf.inference.noise import NoiseLaw
+from wolf.inference.noise import NoiseEstimate
 from wolf.results import count, describe_state
 from wolf.results.views.learned_noise import learned_noise
 
 
-class Held(NamedTuple):
+class BankEntry(NamedTuple):
     """What is known about one key.
 
     Attributes:
@@ -38,8 +38,8 @@ class Held(NamedTuple):
         return int(self.state.t)
 
     @property
-    def learned_noise(self) -> NoiseLaw | Any:
-        """What was learned about the noise of this key so far, a `wolf.noise.NoiseLaw`; a list for several sensors.
+    def learned_noise(self) -> NoiseEstimate | Any:
+        """Noise estimated for this key so far, a `wolf.noise.NoiseEstimate`; a list for several sensors.
 
         A ValueError for a method that learns nothing.
         """

@@ -12,7 +12,7 @@ from wolf.online.bank.text_index import TextTable, fit, suits
 TABLE_PER_KEY = 16  # entries of a table of integers for each key that there is
 
 
-class Directory(dict[Hashable, int]):
+class KeyIndex(dict[Hashable, int]):
     """Says which row each key has.
 
     Those of small integers are also in a table, where an array finds them at once, and so is text, once as many keys
@@ -127,7 +127,7 @@ class Directory(dict[Hashable, int]):
         return rows
 
 
-class Coded:
+class EncodedKeys:
     """Keys of rows as Arrow's dictionaries have them: few names, and for each row which of them it has.
 
     Args:
@@ -150,13 +150,13 @@ def names(keys: Any) -> list[Hashable]:
         keys: a sequence or an array of them.
     """
     if isinstance(keys, str | bytes) or not hasattr(keys, "__len__"):
-        raise ValueError(f"keys must be a list or an array, one for each row; got {validation.told(keys)}")
+        raise ValueError(f"keys must be a list or an array, one for each row; got {validation.short_repr(keys)}")
     listed = keys.tolist() if isinstance(keys, np.ndarray) else list(keys)
     if not set(map(type, listed)) <= {str, int}:
         listed = [key.item() if isinstance(key, np.generic) else key for key in listed]
         wrong = next((key for key in listed if type(key) not in (str, int)), None)
         if wrong is not None or None in listed:
-            raise ValueError(f"keys must be text or integers; got {validation.told(wrong)}")
+            raise ValueError(f"keys must be text or integers; got {validation.short_repr(wrong)}")
     return listed
 
 

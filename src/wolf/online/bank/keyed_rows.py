@@ -36,7 +36,7 @@ def read_times(times: Any, size: int, model: Model) -> np.ndarray:
     seconds = np.asarray((stamps - EPOCH) / np.timedelta64(1, "s")) if dated else None
     read = validation.number_array("times", times) if seconds is None else seconds
     if read.shape != (size,) or not np.all(np.isfinite(read)):
-        raise ValueError(f"times must be finite, one for each row; got {validation.told(times)}")
+        raise ValueError(f"times must be finite, one for each row; got {validation.short_repr(times)}")
     return read
 
 

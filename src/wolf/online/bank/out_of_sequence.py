@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from wolf import validation
 from wolf.online.bank import key_index, keyed_rows
 from wolf.online.bank.bank import Bank
-from wolf.online.bank.step import Stepped
+from wolf.online.bank.step import BankStep
 
 
 class _Taken(NamedTuple):
@@ -21,7 +21,7 @@ class _Taken(NamedTuple):
     before: tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-class Rewinding:
+class OutOfSequenceBank:
     """A bank that takes late rows within a horizon.
 
     Rows and states of the last `horizon` are kept for each key, in memory; they are not part of what `bank.save`
@@ -38,7 +38,7 @@ class Rewinding:
     Example:
         >>> import wolf
         >>> bank = wolf.Bank(wolf.models.local_level(level_var=0.1, obs_var=1.0))
-        >>> patient = Rewinding(bank, horizon=10.0)
+        >>> patient = OutOfSequenceBank(bank, horizon=10.0)
         >>> for t, y in ((1.0, 5.0), (3.0, 5.2), (2.0, 5.1)):
         ...     out = patient.step(["a"], [y], [t])
         >>> bank["a"].t, bank["a"].time, patient.rewound
@@ -47,12 +47,12 @@ class Rewinding:
 
     def __init__(self, bank: Bank, horizon: float):
         if not isinstance(bank, Bank):
-            raise ValueError(f"bank must be a wolf.Bank; got {validation.told(bank)}")
+            raise ValueError(f"bank must be a wolf.Bank; got {validation.short_repr(bank)}")
         self.bank, self.horizon = bank, validation.positive_number("horizon", horizon)
         self.late = self.rewound = 0
         self._taken: dict[Hashable, list[_Taken]] = defaultdict(list)
 
-    def step(self, keys: Sequence[Hashable] | np.ndarray, ys: ArrayLike, times: ArrayLike) -> Stepped:
+    def step(self, keys: Sequence[Hashable] | np.ndarray, ys: ArrayLike, times: ArrayLike) -> BankStep:
         """Take in a batch of measurements.
 
         Args:
@@ -80,7 +80,7 @@ class Rewinding:
             taken = self._taken[key]
             limit = taken[-1].time - self.horizon if taken else 0.0
             self._taken[key] = [row for row in taken if row.time >= limit]
-        return Stepped._make(outputs)
+        return BankStep._make(outputs)
 
     def _queues(
         self, names: list[Hashable], values: np.ndarray, clock: np.ndarray

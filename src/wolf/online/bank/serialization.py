@@ -10,9 +10,9 @@ import numpy as np
 
 from wolf import validation
 from wolf.execution import validate
-from wolf.numerics.hashing import fingerprint
 from wolf.numerics.pytree import to_dict
 from wolf.runtime import checkpoints
+from wolf.runtime.hashing import fingerprint
 
 FORMAT = "wolf-bank"
 FORMAT_VERSION = 2
@@ -74,7 +74,7 @@ def unpack(table: Any) -> tuple[list[Hashable], dict[str, Any], dict[str, np.nda
     import pyarrow
 
     if not hasattr(table, "__arrow_c_stream__"):
-        raise ValueError(f"table must be an Arrow table from Bank.to_arrow; got {validation.told(table)}")
+        raise ValueError(f"table must be an Arrow table from Bank.to_arrow; got {validation.short_repr(table)}")
     table = pyarrow.table(table)
     header = json.loads((table.schema.metadata or {}).get(HEADER, b"{}"))
     if (header.get("format"), header.get("version")) != (FORMAT, FORMAT_VERSION):

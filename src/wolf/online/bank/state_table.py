@@ -5,13 +5,13 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 import numpy as np
 
 from wolf import validation
-from wolf.online.bank.key_index import Directory
+from wolf.online.bank.key_index import KeyIndex
 from wolf.results import count
 
 FEWEST = 16  # rows that it grows by
 
 
-class Matrix:
+class StateTable:
     """Numbers, counts and last times of states, and which row each key has.
 
     Args:
@@ -28,7 +28,7 @@ class Matrix:
         self._start = start
         self.numbers, self.counts = (np.empty((0, first.shape[1]), first.dtype) for first in start(1))
         self.times = np.empty(0)
-        self.rows = Directory()
+        self.rows = KeyIndex()
         self._free: list[int] = []
 
     def find(self, names: Sequence[Hashable]) -> np.ndarray:
@@ -59,7 +59,7 @@ class Matrix:
     def row(self, key: Hashable) -> int:
         """Give the row of a key that is there."""
         if key not in self.rows:
-            raise KeyError(f"{validation.told(key)} is not in the bank, which has {count(len(self.rows), 'key')}")
+            raise KeyError(f"{validation.short_repr(key)} is not in the bank, which has {count(len(self.rows), 'key')}")
         return self.rows[key]
 
     def drop(self, keys: Iterable[Hashable]) -> None:

@@ -8,19 +8,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from wolf import native
-from wolf.interfaces import Dtype, Info
+from wolf.interfaces import Dtype, StepInfo
 from wolf.native import run_rows
-from wolf.native.frontend.signature import take_apart
+from wolf.native.frontend.signature import flatten_model
 from wolf.numerics import linalg
 from wolf.online.bank import keyed_rows
-from wolf.online.bank.state_table import Matrix
+from wolf.online.bank.state_table import StateTable
 from wolf.statespace import LinearModel
 from wolf.statespace.array_fields import replace
 
 PROBES = np.array([0.37, 1.0, 2.9])  # times over which a model moves, to see which entries are always 0 or 1
 
 
-class Stepped(NamedTuple):
+class BankStep(NamedTuple):
     """What a batch of measurements came to, row by row in the order that they were given.
 
     Attributes:
@@ -44,11 +44,11 @@ class Stepped(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class _Kept:
-    """Keeps what `Stepped` shows; `rows` are those of H, if the model is linear."""
+    """Keeps what `BankStep` shows; `rows` are those of H, if the model is linear."""
 
     rows: tuple[tuple[float, ...], ...] | None
 
-    def __call__(self, state: Any, info: Info) -> dict[str, Any]:
+    def __call__(self, state: Any, info: StepInfo) -> dict[str, Any]:
         """Pick it out of a step."""
         kept = {"mean": state.mean, "variances": state.variances, "weight": info.weight, "outlier": info.outlier}
         if self.rows is None or state.cov is None:
@@ -58,7 +58,7 @@ class _Kept:
         return kept | seen | {"signal_variances": linalg.diagonal(linalg.sandwich(row, state.cov))}
 
 
-class Advancer:
+class BankStepper:
     """The code of one model and method.
 
     Args:
@@ -71,9 +71,9 @@ class Advancer:
         self._suited, self._method, self._dtype = suited, method, dtype
         rows = np.asarray(suited.H).tolist() if isinstance(suited, LinearModel) else None
         self._kept = _Kept(None if rows is None else tuple(map(tuple, rows)))
-        self._codes: dict[tuple[bool, bool], native.Prepared] = {}
+        self._codes: dict[tuple[bool, bool], native.NativeProgram] = {}
 
-    def ready(self, timed: bool, noisy: bool) -> native.Prepared:
+    def ready(self, timed: bool, noisy: bool) -> native.NativeProgram:
         """Get the code for rows with or without times of their own, and noise of their own."""
         if (timed, noisy) not in self._codes:
             model = self._suited
@@ -88,14 +88,14 @@ class Advancer:
             model = replace(model, **changes) if changes else model
             # All of them read and write the same states.
             state = self.ready(False, False).code.facts.state if changes else None
-            given = take_apart([model], self._method, self._dtype, False, None, self._kept, general, state)
+            given = flatten_model([model], self._method, self._dtype, False, None, self._kept, general, state)
             try:
-                self._codes[timed, noisy] = native.Prepared(given)
-            except native.UNSUITED as error:
+                self._codes[timed, noisy] = native.NativeProgram(given)
+            except native.UNSUPPORTED as error:
                 raise ValueError(f"a bank runs by native code, which is not for this filter: {error}") from error
         return self._codes[timed, noisy]
 
-    def advance_each(self, held: Matrix, rows: np.ndarray, ys: np.ndarray) -> Stepped:
+    def advance_each(self, held: StateTable, rows: np.ndarray, ys: np.ndarray) -> BankStep:
         """Take one row of each key: what is told lies where it was made."""
         ready = self.ready(False, False)
         facts = ready.code.facts
@@ -103,16 +103,16 @@ class Advancer:
         given = {"y": np.ascontiguousarray(ys, self._dtype)[:, None]}
         run_rows(ready.code, ready.kept, held.numbers, held.counts, given, index=rows, outputs=outputs)
         told = jax.tree.unflatten(facts.saved, [array[:, 0] for array in outputs])
-        return Stepped(**told, used=np.ones(len(rows), bool))
+        return BankStep(**told, used=np.ones(len(rows), bool))
 
     def advance(
         self,
-        held: Matrix,
+        held: StateTable,
         rows: np.ndarray,
         ys: np.ndarray,
         times: np.ndarray | None,
         noise: np.ndarray | None,
-    ) -> tuple[Stepped, np.ndarray]:
+    ) -> tuple[BankStep, np.ndarray]:
         """Take rows group by group: the keys of a group have as many rows each; say also which were late, or twice."""
         ready, size = self.ready(times is not None, noise is not None), len(rows)
         outputs = {
@@ -137,7 +137,7 @@ class Advancer:
                 outputs[name][some] = array
             if times is not None:
                 held.times[index] = times[some[:, -1]]
-        return Stepped(**outputs, used=fine), verdict
+        return BankStep(**outputs, used=fine), verdict
 
     def _over(self, gaps: np.ndarray) -> list[np.ndarray]:
         """Give F and Q of a group's steps, (states, rows, D, D), or (rows, D, D) where all states step alike."""

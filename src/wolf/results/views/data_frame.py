@@ -38,7 +38,7 @@ def make_frame(parts: list[dict[str, np.ndarray]], backend: str, index: Any = No
         columns = {"series": np.repeat(np.arange(len(parts)), sizes)} | columns
     if index is not None:
         if np.ndim(index) == 0 or len(index) != max(sizes):
-            told = validation.told(index) if np.ndim(index) == 0 else f"{len(index)} of them"
+            told = validation.short_repr(index) if np.ndim(index) == 0 else f"{len(index)} of them"
             raise ValueError(f"index must hold a label for each of the {max(sizes)} steps; got {told}")
         index = _take(index, np.concatenate([np.arange(size) for size in sizes]))
     if index is not None and backend != "pandas":

@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 
 from wolf.inference.filters import GaussianState
-from wolf.inference.filters.imm import MultipleState
-from wolf.inference.noise import NoiseLaw
+from wolf.inference.filters.imm import ImmState
+from wolf.inference.noise import NoiseEstimate
 from wolf.inference.noise.per_sensor import sensor_numbers
 from wolf.results.views.text import describe_method
 
 
-def learned_noise(method: Any, state: Any, usable: np.ndarray | None = None) -> NoiseLaw | Any:
+def learned_noise(method: Any, state: Any, usable: np.ndarray | None = None) -> NoiseEstimate | Any:
     """Say what a method has learned about the noise, or that it learns nothing.
 
     Args:
@@ -20,12 +20,12 @@ def learned_noise(method: Any, state: Any, usable: np.ndarray | None = None) -> 
         usable: which numbers that came could be used, (T, M); None if that is not known.
 
     Returns:
-        A `wolf.noise.NoiseLaw`, or a list of them for several sensors.
+        A `wolf.noise.NoiseEstimate`, or a list of them for several sensors.
     """
     law = _law(method.noise, state)
     if law is not None:
         return _counted(law, method.noise, state, usable)
-    if isinstance(state, MultipleState) and _law(method.filter.noise, state.modes[0]) is not None:
+    if isinstance(state, ImmState) and _law(method.filter.noise, state.modes[0]) is not None:
         raise ValueError(
             f"each mode of {type(method).__name__} learns the noise for itself, and none of it is told; filter by the "
             "method of its modes alone to see what that learns"
@@ -64,7 +64,7 @@ def _counted(law: Any, rule: Any, state: Any, usable: np.ndarray | None) -> Any:
     counts: list[int | None] = [None if int(state.t) else 0] * len(laws)
     if usable is not None:
         counts = [int(usable[:, rows].any(1).sum()) for rows in rule.rows(usable.shape[1])]
-    if len(counts) != len(laws) or not all(isinstance(each, NoiseLaw) for each in laws):  # a rule of one's own
+    if len(counts) != len(laws) or not all(isinstance(each, NoiseEstimate) for each in laws):  # a rule of one's own
         return law
     laws = [each._replace(measured=count) for each, count in zip(laws, counts, strict=True)]
     return laws if isinstance(law, list) else laws[0]

@@ -71,7 +71,7 @@ def _lasting(residuals: np.ndarray, covs: np.ndarray, learns: bool) -> list[str]
         ]
     return [
         f"residuals last (correlation {correlation:.2f} from one to the next): the intervals are too narrow. If the "
-        "noise has a memory say so, by wolf.models.with_noise_memory (wolf.fit_noise_memory finds how long it is); "
+        "noise has a memory say so, by wolf.models.with_ar1_noise (wolf.fit_ar1_noise finds how long it is); "
         f"if the state moves more than Q says, raise Q{instead}"
     ]
 

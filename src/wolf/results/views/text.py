@@ -7,7 +7,7 @@ import numpy as np
 
 from wolf.inference import registry
 from wolf.inference.filters import GaussianFilter
-from wolf.inference.filters.wrapper import Wrapping
+from wolf.inference.filters.wrapper import FilterWrapper
 from wolf.inference.noise import Weighted
 
 SUITED = "sqrt"  # form that a filter takes by itself where a covariance would lose digits
@@ -26,10 +26,10 @@ def describe_state(state: Any, limit: int = 8) -> str:
 def describe_method(method: Any) -> str:
     """Write a method by its name, with options that it was given, or else as its class and its weight or noise rule."""
     plain = _by_itself(method)
-    name = registry.name_of(plain) or registry.written(plain)
+    name = registry.name_of(plain) or registry.constructor_call(plain)
     if name is not None:
         return name
-    if isinstance(method, Wrapping):
+    if isinstance(method, FilterWrapper):
         return f"{type(method).__name__} with {describe_method(method.filter)}"
     rule = method.noise
     shown = rule.weight if isinstance(rule, Weighted) else rule

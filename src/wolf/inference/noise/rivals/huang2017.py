@@ -13,11 +13,11 @@ from jax import Array
 from jax.scipy.special import digamma
 
 from wolf import validation
-from wolf.beliefs.updates import Weigh
+from wolf.beliefs.updates import WeightedUpdate
 from wolf.inference.noise.whitened import expected_square, iterate, whiten, whitening_root
-from wolf.interfaces import Believed, Evidence, NoiseRule
+from wolf.interfaces import NoiseModel, UpdateContext, UpdateDecision
 from wolf.numerics import linalg
-from wolf.numerics.linalg import total
+from wolf.numerics.linalg import sum_leading
 from wolf.numerics.pytree import pytree, static
 from wolf.statespace import Model
 
@@ -41,7 +41,7 @@ class LearnedNoise(NamedTuple):
 
 
 @pytree
-class UnknownStudentNoise(NoiseRule):
+class UnknownStudentNoise(NoiseModel):
     """Learn R and the degrees of freedom of Student-t noise.
 
     Args:
@@ -71,7 +71,7 @@ class UnknownStudentNoise(NoiseRule):
         strength, shape = jnp.asarray(self.strength, dtype), jnp.asarray(0.5 * self.dof_strength, dtype)
         return LearnedNoise(strength, strength * jnp.eye(model.obs_dim, dtype=dtype), shape, shape / self.dof)
 
-    def __call__(self, seen: Evidence) -> Believed:
+    def __call__(self, seen: UpdateContext) -> UpdateDecision:
         """Infer λ, R and ν."""
         white = whiten(seen)
         known, scale, shape, rate = (self.forgetting * old for old in seen.memory)
@@ -83,7 +83,7 @@ class UnknownStudentNoise(NoiseRule):
             square = expected_square(white, noise / power)
             precision = linalg.cholesky(noise).solve(square)
             gamma_shape = 0.5 * (dof + white.num_observed)
-            gamma_rate = 0.5 * (dof + total(linalg.diagonal(precision)))
+            gamma_rate = 0.5 * (dof + sum_leading(linalg.diagonal(precision)))
             power = gamma_shape / gamma_rate
             log_power = digamma(gamma_shape) - jnp.log(gamma_rate)
             dof = (shape + 0.5) / (rate + 0.5 * (power - 1.0 - log_power))
@@ -92,4 +92,4 @@ class UnknownStudentNoise(NoiseRule):
         start = (jnp.ones_like(white.num_observed), scale / known, shape / rate)
         power, noise, dof = iterate(update, start, self.iterations)
         new = LearnedNoise(known + 1.0, noise * (known + 1.0), shape + 0.5, (shape + 0.5) / dof)
-        return Believed(Weigh(jnp.sqrt(power) * whitening_root(white, noise)), memory=new)
+        return UpdateDecision(WeightedUpdate(jnp.sqrt(power) * whitening_root(white, noise)), memory=new)

@@ -14,20 +14,20 @@ import jax.numpy as jnp
 from jax import Array
 
 from wolf import validation
-from wolf.beliefs import Belief, Gaussian, RootGaussian
-from wolf.beliefs.updates import Estimate, Revise, Weigh, condition_by_root
+from wolf.beliefs import Belief, Gaussian, SqrtGaussian
+from wolf.beliefs.updates import NominalCovUpdate, RevisedPriorUpdate, WeightedUpdate, condition_by_root
 from wolf.inference.noise.whitened import iterate
-from wolf.interfaces import Believed, Evidence, NoiseRule
+from wolf.interfaces import NoiseModel, UpdateContext, UpdateDecision
 from wolf.numerics import linalg
-from wolf.numerics.linalg import Cholesky, matmul, matvec, total, transpose
+from wolf.numerics.linalg import Cholesky, matmul, matvec, sum_leading, transpose
 from wolf.numerics.pytree import pytree, static
 
 SMALLEST = 1e-8  # weight of a row of the prior; below, its inverse would swamp the others
 
 
-class _DoubtsBoth(NoiseRule):
+class _DoubtsBoth(NoiseModel):
     @property
-    def doubts_dynamics(self) -> bool:
+    def revises_prior(self) -> bool:
         """True: a jump of the state costs these rules less."""
         return True
 
@@ -49,14 +49,14 @@ class HuberRegression(_DoubtsBoth):
         validation.positive("threshold", self.threshold)
         validation.count("iterations", self.iterations)
 
-    def __call__(self, seen: Evidence) -> Believed:
+    def __call__(self, seen: UpdateContext) -> UpdateDecision:
         """Solve the regression, which is convex; from the prediction few steps reach its only solution."""
 
         def power(error: Array) -> Array:
             size = jnp.maximum(jnp.abs(error), self.threshold)
             return self.threshold / size
 
-        return Believed(Revise(*_reweigh(_regression(seen), seen.belief, power, self.iterations)))
+        return UpdateDecision(RevisedPriorUpdate(*_reweigh(_regression(seen), seen.belief, power, self.iterations)))
 
 
 @pytree
@@ -79,13 +79,13 @@ class Correntropy(_DoubtsBoth):
         validation.positive("bandwidth", self.bandwidth)
         validation.count("iterations", self.iterations)
 
-    def __call__(self, seen: Evidence) -> Believed:
+    def __call__(self, seen: UpdateContext) -> UpdateDecision:
         """Find the fixed point."""
 
         def power(error: Array) -> Array:
             return jnp.exp(-0.5 * (error / self.bandwidth) ** 2)
 
-        return Believed(Estimate(*_reweigh(_regression(seen), seen.belief, power, self.iterations)))
+        return UpdateDecision(NominalCovUpdate(*_reweigh(_regression(seen), seen.belief, power, self.iterations)))
 
 
 @pytree
@@ -112,31 +112,31 @@ class TwoSidedStudent(_DoubtsBoth):
             validation.positive(name, getattr(self, name))
         validation.count("iterations", self.iterations)
 
-    def __call__(self, seen: Evidence) -> Believed:
+    def __call__(self, seen: UpdateContext) -> UpdateDecision:
         """Infer Σ, ξ and λ."""
         belief, view, residual = seen.belief, seen.view, seen.residual
-        size, count, noise = belief.mean.shape[0], total(seen.observed), linalg.cholesky(seen.obs_cov)
+        size, count, noise = belief.mean.shape[0], sum_leading(seen.observed), linalg.cholesky(seen.obs_cov)
         nominal = belief.cov
 
         def update(values: tuple) -> tuple:
             scale, prior_power, power = values
-            update = Weigh(linalg.safe_sqrt(power) * seen.observed)
+            update = WeightedUpdate(linalg.safe_sqrt(power) * seen.observed)
             prior = Gaussian(belief.mean, scale)
             posterior, _ = condition_by_root(prior, view, residual, seen.obs_cov, update)
             moved = posterior.mean - belief.mean
             square = posterior.cov + linalg.outer(moved, moved)
             left = residual - matvec(view.jac, moved)
-            error = total(noise.half(left) ** 2) + _trace_solve(noise, posterior.signal(view))
+            error = sum_leading(noise.half(left) ** 2) + _trace_solve(noise, posterior.signal(view))
             # Û = τP + ξA with one more degree of freedom; E Σ⁻¹ = (τ + 1) Û⁻¹
             wishart = self.tuning * nominal + prior_power * square
-            distance = (self.tuning + 1.0) * total(linalg.diagonal(linalg.psd_solve(wishart, square)))
+            distance = (self.tuning + 1.0) * sum_leading(linalg.diagonal(linalg.psd_solve(wishart, square)))
             prior_power = (size + self.prior_dof) / (self.prior_dof + distance)
             power = (count + self.dof) / (self.dof + error)
             return wishart / ((self.tuning + 1.0) * prior_power), prior_power, power
 
         start = (nominal, jnp.ones_like(count), jnp.ones_like(count))
         scale, _, power = iterate(update, start, self.iterations)
-        return Believed(Revise(Gaussian(belief.mean, scale), linalg.safe_sqrt(power)))
+        return UpdateDecision(RevisedPriorUpdate(Gaussian(belief.mean, scale), linalg.safe_sqrt(power)))
 
 
 class _Rows(NamedTuple):
@@ -148,9 +148,9 @@ class _Rows(NamedTuple):
     root: Array
 
 
-def _regression(seen: Evidence) -> _Rows:
+def _regression(seen: UpdateContext) -> _Rows:
     noise, view, belief = linalg.cholesky(seen.obs_cov), seen.view, seen.belief
-    root = belief.root if isinstance(belief, RootGaussian) else linalg.psd_root(belief.cov)
+    root = belief.root if isinstance(belief, SqrtGaussian) else linalg.psd_root(belief.cov)
     design = matmul(view.jac, root)
     if view.root is not None:  # what a straight line leaves of h is one more unknown, never doubted
         design = jnp.concatenate([design, view.root], axis=1)
@@ -188,4 +188,4 @@ def _reweigh(rows: _Rows, belief: Belief, power: Callable[[Array], Array], times
 
 
 def _trace_solve(factor: Cholesky, a: Array) -> Array:
-    return total(linalg.diagonal(factor.solve(a)))
+    return sum_leading(linalg.diagonal(factor.solve(a)))

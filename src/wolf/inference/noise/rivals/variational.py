@@ -12,15 +12,15 @@ from jax import Array
 from jax.scipy.special import digamma
 
 from wolf import validation
-from wolf.beliefs.updates import Weigh
+from wolf.beliefs.updates import WeightedUpdate
 from wolf.inference.noise.whitened import Whitened, expected_distance, expected_square, iterate, whiten, whitening_root
-from wolf.interfaces import Believed, Evidence, Needs, NoiseRule
+from wolf.interfaces import NoiseModel, Requirements, UpdateContext, UpdateDecision
 from wolf.numerics import linalg
 from wolf.numerics.pytree import pytree, static
 
 
 @pytree
-class BetaBernoulli(NoiseRule):
+class BetaBernoulli(NoiseModel):
     """Believe a measurement or not, with a probability that is inferred: KF-B of Wang et al. (2018).
 
     Model: y ~ N(Hx, R) if the indicator is 1, and as likely as the peak of that density wherever it falls if the
@@ -48,11 +48,11 @@ class BetaBernoulli(NoiseRule):
         validation.count("iterations", self.iterations)
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         """Nothing: many series run together."""
-        return Needs(one_series=False)
+        return Requirements(one_series=False)
 
-    def __call__(self, seen: Evidence) -> Believed:
+    def __call__(self, seen: UpdateContext) -> UpdateDecision:
         """Infer ρ."""
         white = whiten(seen)
 
@@ -62,11 +62,11 @@ class BetaBernoulli(NoiseRule):
             return jnp.where(new < self.tolerance, 0.0, new)
 
         power = iterate(update, jnp.ones_like(white.num_observed), self.iterations - 1)
-        return Believed(Weigh(linalg.safe_sqrt(power)))
+        return UpdateDecision(WeightedUpdate(linalg.safe_sqrt(power)))
 
 
 @pytree
-class StudentNoise(NoiseRule):
+class StudentNoise(NoiseModel):
     """Divide R by a gamma variable, which is inferred: the variational Student-t filter of Piché et al. (2012).
 
     Model: y ~ N(Hx, R/λ), λ ~ Gamma(ν/2, ν/2), so y is Student-t. Coordinate ascent gives
@@ -87,18 +87,18 @@ class StudentNoise(NoiseRule):
         validation.count("iterations", self.iterations)
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         """Nothing: many series run together."""
-        return Needs(one_series=False)
+        return Requirements(one_series=False)
 
-    def __call__(self, seen: Evidence) -> Believed:
+    def __call__(self, seen: UpdateContext) -> UpdateDecision:
         """Infer λ."""
         white = whiten(seen)
-        return Believed(Weigh(_gamma_weight(white, 0.5 * self.dof, 0.5 * self.dof, self.iterations)))
+        return UpdateDecision(WeightedUpdate(_gamma_weight(white, 0.5 * self.dof, 0.5 * self.dof, self.iterations)))
 
 
 @pytree
-class GammaWeight(NoiseRule):
+class GammaWeight(NoiseModel):
     """Divide R by a gamma variable with a prior of its own: the weights of Ting et al. (2007).
 
     Model: y ~ N(Hx, R/λ), λ ~ Gamma(a, b); coordinate ascent gives `E λ = (a + d/2) / (b + ½ E (y-Hx)ᵀR⁻¹(y-Hx))`.
@@ -121,18 +121,18 @@ class GammaWeight(NoiseRule):
         validation.count("iterations", self.iterations)
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         """Nothing: many series run together."""
-        return Needs(one_series=False)
+        return Requirements(one_series=False)
 
-    def __call__(self, seen: Evidence) -> Believed:
+    def __call__(self, seen: UpdateContext) -> UpdateDecision:
         """Infer λ."""
         white = whiten(seen)
-        return Believed(Weigh(_gamma_weight(white, self.shape, self.rate, self.iterations)))
+        return UpdateDecision(WeightedUpdate(_gamma_weight(white, self.shape, self.rate, self.iterations)))
 
 
 @pytree
-class InverseWishart(NoiseRule):
+class InverseWishart(NoiseModel):
     """Infer the noise covariance of each measurement: KF-IW of Agamennoni et al. (2012).
 
     Model: y ~ N(Hx, Λ), Λ ~ inverse Wishart around R with ℓ degrees of freedom. Coordinate ascent gives
@@ -152,11 +152,11 @@ class InverseWishart(NoiseRule):
         validation.count("iterations", self.iterations)
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         """Nothing: many series run together."""
-        return Needs(one_series=False)
+        return Requirements(one_series=False)
 
-    def __call__(self, seen: Evidence) -> Believed:
+    def __call__(self, seen: UpdateContext) -> UpdateDecision:
         """Infer Λ."""
         white = whiten(seen)
         identity = linalg.eye(white.signal.shape[0], white.signal)
@@ -166,7 +166,7 @@ class InverseWishart(NoiseRule):
 
         start = blend(linalg.outer(white.residual, white.residual) + white.signal)
         noise_cov = iterate(lambda cov: blend(expected_square(white, cov)), start, self.iterations - 1)
-        return Believed(Weigh(whitening_root(white, noise_cov)))
+        return UpdateDecision(WeightedUpdate(whitening_root(white, noise_cov)))
 
 
 def _gamma_weight(white: Whitened, shape: Any, rate: Any, iterations: int) -> Array:

@@ -1,0 +1,116 @@
+"""Imports point one way, and `import wolf` brings nothing heavy along."""
+
+import ast
+import subprocess
+import sys
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import wolf
+
+ROOT = Path(wolf.__file__).parent
+LAYERS = {  # a module imports from its own layer or from earlier ones, never from later ones; see docs/architecture.md
+    "foundations": {"validation", "numerics", "runtime"},
+    "beliefs and models": {"beliefs", "statespace", "interfaces", "models"},
+    "inference": {"inference"},
+    "engine": {"engine"},
+    "native code": {"native"},
+    "execution": {"execution"},
+    "results and public functions": {"results", "api", "online"},
+    "tools": {"simulate", "fitting", "diagnostics", "cleaning"},
+    "front ends": {"plots", "reports", "integrations", "cli"},
+}
+PICTURES = {
+    ("diagnostics", "plots"),
+    ("fitting", "plots"),
+    ("results", "plots"),
+}  # `.plot()` of results, imported on call
+LEVEL = {module: level for level, modules in enumerate(LAYERS.values()) for module in modules}
+HEAVY = (
+    "matplotlib",
+    "pandas",
+    "scipy.stats",
+    "scipy.optimize",
+    "scipy.special",
+    "scipy.linalg",
+    "narwhals",
+    "optax",
+    "sklearn",
+    "pyarrow",
+    "starlette",
+    "bayes_opt",
+    "wolf_paper",
+    "pyspark",
+)
+
+
+def module_of(path):
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def imports_of(path):
+    """List wolf's own modules that a file imports, anywhere in it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} imports relatively"
+            inside = [f"{node.module}.{alias.name}" for alias in node.names]
+            names = inside if node.module == "wolf" else [node.module]
+        else:
+            continue
+        yield from (name.split(".")[1] for name in names if name.startswith("wolf."))
+
+
+FILES = sorted(path for path in ROOT.rglob("*.py") if path not in (ROOT / "__init__.py", ROOT / "__main__.py"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_module_imports_only_from_its_own_layer_and_below(path):
+    module = module_of(path)
+    assert module in LEVEL, f"say in LAYERS where {module} belongs"
+    for imported in set(imports_of(path)) - {module}:
+        below = LEVEL.get(imported, -1) <= LEVEL[module]
+        assert below or (module, imported) in PICTURES, f"{module} imports {imported}, which lies above it"
+
+
+def test_top_level_has_at_most_24_entries_all_in_a_layer():
+    entries = {path.name.removesuffix(".py") for path in ROOT.iterdir() if path.suffix == ".py" or path.is_dir()}
+    entries -= {"__pycache__"}
+    assert len(entries) <= 24
+    assert entries - {"__init__", "__main__"} == set(LEVEL)
+
+
+def test_modules_do_not_import_in_a_circle():
+    graph = {}
+    for path in FILES:
+        graph.setdefault(module_of(path), set()).update(
+            imported
+            for imported in set(imports_of(path)) - {module_of(path)}
+            if (module_of(path), imported) not in PICTURES
+        )
+    assert list(TopologicalSorter(graph).static_order())  # raises CycleError
+
+
+def test_import_wolf_brings_nothing_heavy():
+    code = f"import sys, wolf; print([name for name in {HEAVY!r} if name in sys.modules])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+def test_import_wolf_leaves_jax_as_it_is():
+    code = "import jax; before = dict(jax.config.values); import wolf; print(before == dict(jax.config.values))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "True"
+
+
+def test_public_functions_are_not_hidden_by_modules():
+    for name in ("filter", "filter_many", "smooth", "forecast", "Online", "WoLF", "KF", "IMQ", "LinearModel"):
+        assert callable(getattr(wolf, name))
+    assert callable(wolf.report)
+    for name in ("certify", "attack", "explain"):  # brought in when they are asked for
+        assert callable(getattr(wolf, name))
+        assert getattr(wolf, name) is getattr(wolf.diagnostics, name)  # not the folder of that name
+    assert not any((ROOT / f"{name}.py").exists() for name in ("filter", "smooth", "forecast", "fit", "step"))

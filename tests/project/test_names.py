@@ -1,0 +1,38 @@
+"""Names: no two public classes share a name, and docs/architecture.md names files that exist."""
+
+import ast
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import wolf
+
+SOURCE = Path(wolf.__file__).parent
+PROJECT = Path(__file__).parents[2]
+
+
+def public_classes():
+    """List where each public class is defined."""
+    found = defaultdict(list)
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].append(str(path.relative_to(SOURCE)))
+    return found
+
+
+def test_no_two_public_classes_have_one_name():
+    assert {name: places for name, places in public_classes().items() if len(places) > 1} == {}
+
+
+def test_the_map_names_files_that_are_there():
+    text = (PROJECT / "docs" / "architecture.md").read_text()
+    paths = set(re.findall(r"`((?:src/wolf|paper|benchmarks|examples|docs|tests)/[\w/.]*)`", text))
+    assert len(paths) > 20
+    assert [path for path in sorted(paths) if not (PROJECT / path).exists()] == []
+
+
+def test_every_folder_and_module_is_on_the_map():
+    text = (PROJECT / "docs" / "architecture.md").read_text()
+    entries = {path.name for path in SOURCE.iterdir() if not path.name.startswith(("_", "py.typed"))}
+    assert [name for name in sorted(entries) if name.removesuffix(".py") not in text] == []

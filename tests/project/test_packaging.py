@@ -1,0 +1,94 @@
+"""What is written about the package in more than one place says the same."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+yaml = pytest.importorskip("yaml")
+RECIPE = yaml.safe_load((ROOT / "conda" / "recipe.yaml").read_text())
+
+
+def spaced(requirement):
+    """Write a requirement as conda does: a name, then its versions."""
+    return re.sub(r"^([\w.-]+)\s*(.*)$", r"\1 \2", requirement).strip()
+
+
+def test_the_conda_recipe_asks_for_what_pyproject_asks_for():
+    needed = [f"python {PROJECT['requires-python']}", *map(spaced, PROJECT["dependencies"])]
+    assert RECIPE["requirements"]["run"] == needed
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]
+    assert {*map(spaced, build["requires"])} <= {*RECIPE["requirements"]["host"]}
+
+
+def test_the_conda_recipe_names_version_commands_licence_and_summary_of_pyproject():
+    assert RECIPE["context"]["version"] == PROJECT["version"]
+    assert RECIPE["package"]["name"] == PROJECT["name"]
+    commands = [f"{name} = {target}" for name, target in PROJECT["scripts"].items()]
+    assert RECIPE["build"]["python"]["entry_points"] == commands
+    about = RECIPE["about"]
+    assert (about["summary"], about["license"]) == (PROJECT["description"], PROJECT["license"])
+    assert [about["license_file"]] == PROJECT["license-files"]
+    assert (ROOT / about["license_file"]).is_file()
+
+
+def test_rattler_build_reads_the_conda_recipe_and_no_word_that_it_does_not_know():
+    rattler = pytest.importorskip("rattler_build", reason="pip install py-rattler-build, which make check-all does")
+    path = ROOT / "conda" / "recipe.yaml"
+    (variant,) = rattler.Stage0Recipe.from_file(path).render()
+    rendered = variant.recipe.to_dict()
+    assert rendered["package"] == {"name": PROJECT["name"], "version": PROJECT["version"]}
+    assert rendered["requirements"]["run"] == RECIPE["requirements"]["run"]
+    assert (path.parent / rendered["source"][0]["path"] / "pyproject.toml").is_file()
+    with pytest.raises(rattler.RecipeParseError, match="unknown field"):
+        rattler.Stage0Recipe.from_yaml(path.read_text().replace("noarch:", "noarc:"))
+
+
+def test_what_the_recipe_tries_runs():
+    for command in (line.split() for test in RECIPE["tests"] for line in test.get("script", [])):
+        module = [sys.executable, *command[1:]] if command[0] == "python" else [sys.executable, "-m", *command]
+        assert subprocess.run(module, capture_output=True).returncode == 0, command
+
+
+def test_the_page_of_versions_says_what_pyproject_asks_for():
+    page = (ROOT / "docs" / "versions.md").read_text()
+    for name, least in (re.split(">=", each) for each in PROJECT["dependencies"]):
+        row = next(line for line in page.splitlines() if line.startswith("|") and name.lower() in line.lower())
+        assert re.search(rf"\b{re.escape(least)}\b", row), f"{name} {least} is not in: {row}"
+
+
+def test_the_oldest_of_everything_is_what_pyproject_asks_for():
+    done = subprocess.run([sys.executable, ROOT / "tests" / "oldest.py"], capture_output=True, text=True, check=True)
+    lines = done.stdout.split()
+    assert f"jax=={dict(each.split('>=') for each in PROJECT['dependencies'])['jax']}.*" in lines
+    assert any(line.startswith("matplotlib==") for line in lines)
+    assert not any("wolf" in line or ">=" in line for line in lines)
+
+
+def test_the_readme_is_two_screens():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 100
+
+
+def test_links_of_the_description_lead_somewhere_or_are_plain_words():
+    """What package indexes show has no repository around it; once there is a public address links go there."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["metadata"]["hooks"]
+    readme = shown = (ROOT / "README.md").read_text()
+    for each in settings["fancy-pypi-readme"]["substitutions"]:
+        shown = re.sub(each["pattern"], each["replacement"], shown)
+    link = r"\[([^\]]+)\]\(([^)]+)\)"
+    before, after = re.findall(link, readme), dict(re.findall(link, shown))
+    public = PROJECT["urls"].get("Repository")
+    assert all(target.startswith("https://") for target in after.values())
+    for words, target in before:
+        if target.startswith("https://"):
+            assert after[words] == target
+        elif public:
+            assert after[words].startswith(public)
+            assert after[words].endswith(target)
+        elif not target.endswith(".png"):
+            assert words in shown

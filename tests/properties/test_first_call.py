@@ -1,0 +1,254 @@
+"""The first call of a process: what is imported for it, what it costs, and what is kept for the next process."""
+
+import ast
+import gc
+import os
+import resource
+import stat
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+import wolf
+from wolf.numerics.precision import precision
+from wolf.runtime import compilation_cache, signals
+from wolf.runtime.gc_pause import gc_paused
+
+FILTER = "import wolf, numpy as np; m = wolf.models.local_level(level_var=0.1, obs_var=1.0); "
+FILTER += "print(wolf.filter(m, np.arange(50.0), backend='xla').means.sum().hex())"
+
+
+def python(code, **environment):
+    """Run a program of its own; return what it printed and the CPU seconds that it took."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    run = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert run.stderr == ""
+    return run.stdout.strip(), after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def command(*words, **environment):
+    """Run the command `wolf` in a process that says which modules it has."""
+    code = f"""
+import sys
+sys.argv = ["wolf", *{words!r}]
+sys.stderr = sys.stdout
+try:
+    from wolf.cli import main
+    main()
+finally:
+    print([name for name in ("jax", "numpy", "scipy", "pyarrow") if name in sys.modules])
+"""
+    return python(code, **environment)
+
+
+def test_import_wolf_brings_nothing_but_names():
+    code = "import sys, wolf; wolf.__version__; dir(wolf); print([n for n in ('jax', 'numpy') if n in sys.modules])"
+    assert python(code)[0] == "[]"
+
+
+def test_every_name_and_every_module_is_there_when_asked_for():
+    for name in wolf.__all__:
+        assert getattr(wolf, name) is not None
+    code = "import wolf; print(wolf.models.__name__, wolf.numerics.linalg.__name__, wolf.plot is wolf.plots)"
+    assert python(code)[0] == "wolf.models wolf.numerics.linalg True"
+    with pytest.raises(AttributeError, match="no attribute 'fliter'"):
+        wolf.fliter
+    with pytest.raises(AttributeError, match="no attribute '_nothing'"):
+        wolf._nothing
+
+
+def test_names_for_python_are_those_for_checkers():
+    tree = ast.parse(Path(wolf.__file__).read_text())
+    block = next(node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    seen = {}
+    for node in block.body:
+        if isinstance(node, ast.ImportFrom) and node.module != "wolf":
+            for alias in node.names:
+                if wolf._MODULES.get(alias.asname or alias.name) == f"{node.module}.{alias.name}":
+                    continue
+                seen.setdefault(node.module, set()).add(alias.name)
+    assert seen == {home: set(names.split()) for home, names in wolf._HOMES.items()}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--help"], "Usage: wolf"),
+        (["--version"], "wolf, version"),
+        (["filter", "--help"], "Usage: wolf filter"),
+        (["filter", "nowhere.csv"], "there is no file nowhere.csv"),
+        (["filter", "nowhere.csv", "--bogus"], "No such option '--bogus'"),
+        (["nonsense"], "No such command 'nonsense'"),
+    ],
+)
+def test_command_answers_before_anything_heavy_is_imported(words, said):
+    told, _ = command(*words)
+    assert said in told
+    assert told.endswith("[]")
+
+
+def test_completion_brings_nothing_heavy():
+    told, _ = command(_WOLF_COMPLETE="bash_complete", COMP_WORDS="wolf fil", COMP_CWORD="1")
+    assert told.splitlines() == ["plain,filter", "[]"]
+    told, _ = command(_WOLF_COMPLETE="bash_complete", COMP_WORDS="wolf filter --method WoLF-TM", COMP_CWORD="3")
+    assert told.splitlines() == ["plain,WoLF-TMD", "[]"]
+
+
+def test_help_costs_less_than_importing_jax():
+    assert command("--help")[1] < python("import jax")[1]  # a fifth of it, on a machine that is not busy
+
+
+def test_first_filter_of_a_second_process_compiles_nothing_and_has_the_same_bits(tmp_path):
+    watch = "import jax; seen = []; jax.monitoring.register_event_listener(lambda event, **_: seen.append(event)); "
+    program = watch + FILTER + "; import sys; "
+    program += "print([n for n in ('scipy.special', 'scipy.optimize') if n in sys.modules]); "
+    program += "print(*(seen.count('/jax/compilation_cache/cache_' + what) for what in ('hits', 'misses')))"
+    first, second = (python(program, WOLF_CACHE=str(tmp_path), XLA_FLAGS="")[0].splitlines() for _ in range(2))
+    assert first[:2] == second[:2]
+    assert first[1] == "[]"
+    compiled_first, loaded_second = int(first[2].split()[1]), int(second[2].split()[0])
+    assert first[2] == f"0 {compiled_first}"
+    assert second[2] == f"{loaded_second} 0"
+    assert compiled_first == loaded_second > 0
+    kept = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert kept
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o700 for path in (tmp_path, *tmp_path.glob("jax-*")))
+
+
+def test_small_file_is_filtered_without_scipy(tmp_path):
+    values = np.random.default_rng(0).normal(size=80)  # a level is chosen for them, which is compiled quickly
+    (tmp_path / "small.csv").write_text("value\n" + "\n".join(f"{value:.3f}" for value in values))
+    told, _ = command("filter", str(tmp_path / "small.csv"), "--quiet")
+    assert told.endswith("['jax', 'numpy', 'pyarrow']")
+
+
+@pytest.mark.parametrize(("word", "code"), [("models", 0), ("nonsense", 2)])
+def test_command_does_all_that_is_asked_for_at_its_end(word, code, tmp_path):
+    (tmp_path / "wolf").write_text(
+        f"import atexit; atexit.register(print, 'done'); from wolf.cli import main; main([{word!r}])"
+    )
+    run = subprocess.run([sys.executable, tmp_path / "wolf"], capture_output=True, text=True)
+    assert run.returncode == code
+    assert run.stdout.splitlines()[-1] == "done"
+    assert ("local-level" in run.stdout) == (code == 0)
+
+
+def test_command_waits_for_threads_that_are_at_work(tmp_path):
+    lines = ["import threading, time", "from wolf.cli import main", "def work():", "    time.sleep(0.3)"]
+    lines += ["    print('worked')", "threading.Thread(target=work).start()", "main(['--version'])"]
+    (tmp_path / "wolf").write_text("\n".join(lines))
+    run = subprocess.run([sys.executable, tmp_path / "wolf"], capture_output=True, text=True)
+    assert run.stdout.splitlines()[-1] == "worked"
+
+
+def test_other_programs_end_as_they_always_do():
+    assert signals.leave(0) is None
+
+
+def test_imports_leave_the_collector_as_it_was():
+    with pytest.raises(ImportError), gc_paused():
+        import_module("wolf.nothing")
+    assert gc.isenabled()
+    with gc_paused():
+        assert not gc.isenabled()
+    gc.disable()
+    try:
+        with gc_paused():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_what_somebody_froze_stays_frozen():
+    gc.freeze()
+    try:
+        frozen = gc.get_freeze_count()
+        with gc_paused():
+            assert gc.isenabled()
+        assert gc.get_freeze_count() >= frozen > 0
+    finally:
+        gc.unfreeze()
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv(compilation_cache.SWITCH, str(tmp_path))
+    compilation_cache.folder.cache_clear()
+    yield tmp_path
+    compilation_cache.folder.cache_clear()
+
+
+def test_programs_are_kept_inside_the_context_alone(folder):
+    settings = dict(jax.config.values)
+    jax.jit(lambda x: x - 41)(np.ones(3))
+    with precision("float64"):
+        jax.jit(lambda x: x + 41)(np.ones(3))
+    kept = list(folder.rglob("*-cache"))
+    assert kept
+    jax.jit(lambda x: x * 41)(np.ones(3))
+    assert list(folder.rglob("*-cache")) == kept
+    assert dict(jax.config.values) == settings
+
+
+def test_folder_of_the_user_is_used_instead(folder, tmp_path_factory):
+    own = str(tmp_path_factory.mktemp("own"))
+    jax.config.update("jax_compilation_cache_dir", own)
+    try:
+        with precision("float64"):
+            assert jax.config.jax_compilation_cache_dir == own
+    finally:
+        jax.config.update("jax_compilation_cache_dir", None)
+    assert not list(folder.rglob("*-cache"))
+
+
+@pytest.mark.parametrize("word", ["off", "0", "OFF"])
+def test_nothing_is_kept_when_switched_off(word, folder, monkeypatch):
+    monkeypatch.setenv(compilation_cache.SWITCH, word)
+    assert compilation_cache.folder() is None
+    with precision("float64"):
+        assert jax.config.jax_compilation_cache_dir is None
+
+
+def test_folder_that_cannot_be_had_is_done_without(folder, monkeypatch):
+    (folder / "file").write_text("")
+    monkeypatch.setenv(compilation_cache.SWITCH, str(folder / "file"))
+    assert compilation_cache.folder() is None
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="owners are a matter of POSIX")
+def test_folder_of_somebody_else_is_not_used(folder, monkeypatch):
+    monkeypatch.setattr(os, "getuid", lambda: 4242)
+    assert compilation_cache.folder() is None
+
+
+def test_oldest_programs_go_when_there_are_too_many(folder, monkeypatch):
+    monkeypatch.setattr(compilation_cache, "LARGEST", 1000)
+    place = Path(compilation_cache.folder())
+    for age in range(20):
+        path = place / f"{age:02}-cache"
+        path.write_bytes(bytes(100))
+        os.utime(path, (1e9 - age, 1e9 - age))
+    compilation_cache.folder.cache_clear()
+    compilation_cache.folder()
+    assert [path.name for path in sorted(place.iterdir())] == [f"{age:02}-cache" for age in range(7)]
+
+
+def test_filtering_a_file_by_a_known_model_imports_no_scipy(tmp_path):
+    (tmp_path / "in.csv").write_text("value\n" + "\n".join(f"{3 * (i % 7) + i / 9:.2f}" for i in range(40)) + "\n")
+    code = f"""
+import sys
+sys.argv = ["wolf", "filter", "--live", "--model", "local-level", {str(tmp_path / "in.csv")!r}]
+from wolf.cli import main
+main(standalone_mode=False)
+print([name for name in ("scipy.special", "scipy.optimize", "scipy.linalg") if name in sys.modules])
+"""
+    assert python(code)[0].endswith("[]")

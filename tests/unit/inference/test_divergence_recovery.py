@@ -1,0 +1,254 @@
+"""The vote: jumps are followed, bursts below the patience are not, and it costs nothing where nothing is rejected."""
+
+import jax
+import numpy as np
+import pytest
+from filterpy.kalman import KalmanFilter
+from tests import oracle
+
+import wolf
+from wolf.inference.filters import GaussianFilter
+from wolf.inference.noise import Weighted
+from wolf.inference.noise.divergence_recovery import JumpRecovery
+
+PLANE = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
+GATE = wolf.weights.MahalanobisThreshold(metric="S")
+
+
+def voting(weight, patience=5):
+    return GaussianFilter(noise=JumpRecovery(Weighted(weight), patience))
+
+
+@pytest.fixture(scope="module")
+def walks():
+    rng = np.random.default_rng(77)
+    runs = [wolf.simulate.trajectory(PLANE, 200, seed) for seed in range(40)]
+    states = np.stack([run.states for run in runs])
+    ys = np.stack([run.measurements for run in runs])
+    wild = rng.random((40, 200, 1)) < 0.05
+    wild[:, 95:115] = False
+    return states, np.where(wild, ys + rng.uniform(-100, 100, ys.shape), ys), ys
+
+
+def errors(method, ys, states):
+    means = wolf.filter_many(PLANE, ys, method=method, save="means").means
+    return np.linalg.norm((means - states)[..., :2], axis=-1)
+
+
+@pytest.mark.parametrize("size", [30.0, 300.0, 1e5])
+def test_a_jump_that_locks_a_gate_out_is_followed_within_twenty_steps(size, walks):
+    states, ys, _ = walks
+    moved = np.where(np.arange(200)[:, None] >= 100, size, 0.0)
+    truth = states + moved * [1.0, 1.0, 0.0, 0.0]
+    locked = errors(wolf.WoLF(GATE), ys + moved, truth)
+    assert size < 100 or (locked[:, 150:] > 15).mean() > 0.9  # a small one it may find by itself
+    for method in (voting(GATE), wolf.methods.make("Learned")):
+        found = errors(method, ys + moved, truth)
+        assert (found[:, 125:] < 8).mean() > 0.95
+        assert (found[:, -1] < 15).all()
+
+
+def test_a_velocity_that_jumps_is_followed_by_its_slope(walks):
+    states, _, ys = walks
+    rate = 100.0
+    late = np.maximum(np.arange(200) - 99, 0)[:, None] * 0.1 * rate
+    truth = states + late * [1.0, 1.0, 0.0, 0.0]
+    found = errors(wolf.methods.make("Learned"), ys + late, truth)
+    assert (found[:, 140:] < 8).mean() > 0.95
+
+
+def season(count=60, steps=450):
+    """A level with a season of three waves, as many series of it, and its readings without noise."""
+    model = wolf.models.make("level+seasonal:24:3", level_var=0.05, seasonal_var=0.0002, obs_var=0.25)
+    usual = np.diag([1.0, *[9.0] * 6])
+    drawn = wolf.LinearModel(model.F, model.H, model.Q, model.R, np.zeros(7), usual)
+    runs = [wolf.simulate.trajectory(drawn, steps, seed) for seed in range(count)]
+    return model, np.stack([run.measurements for run in runs]), np.stack([run.states @ model.H.T for run in runs])
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("lie", [1e3, 1e6])
+@pytest.mark.parametrize("sensors", [None, "each"])
+def test_a_season_that_lies_have_ruined_is_learned_anew(lie, sensors):
+    """Without an end to it, 99 of 100 such series stay lost for good: what is refused swings and never agrees."""
+    model, ys, truth = season()
+    ys[:, 200:205] += lie
+    out = wolf.filter_many(model, ys, method=wolf.Learned(sensors=sensors))
+    error = np.abs(out.means @ model.H.T - truth)[..., 0]
+    assert (np.median(error[:, 210:220], axis=1) > 10.0).mean() > 0.9
+    assert (np.median(error[:, 350:], axis=1) < 1.0).mean() > 0.95
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("method", ["Learned", "Adaptive"])
+def test_a_season_that_is_wrong_at_some_hours_is_learned_anew(method):
+    """Refused for ten hours a day, and accepted at all others; levels may not take the rest for noise meanwhile."""
+    model, ys, truth = season(steps=700)
+    ys[:, 200:206] += 100.0
+    out = wolf.filter_many(model, ys, method=method)
+    error = np.abs(out.means @ model.H.T - truth)[..., 0]
+    assert (error[:, 210:350].max(axis=1) > 50.0).mean() > 0.8
+    assert (np.quantile(error[:, 600:], 0.95, axis=1) < 3.0).mean() > 0.95
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("share", [0.3, 0.6, 1.0])
+def test_wild_measurements_lie_beside_each_other_too_seldom_to_be_lost(share):
+    model, ys, _ = season()
+    rng = np.random.default_rng(5)
+    ys = np.where(rng.random(ys.shape) < share, rng.uniform(-500.0, 500.0, ys.shape), ys)
+    ys[:, :150] = season()[1][:, :150]
+    keep = lambda state, info: state.memory.astray[0]  # noqa: E731
+    assert wolf.filter_many(model, ys, save=keep).saved[:, 150:].max() < 13.0  # of the 20 that it would take
+
+
+def test_lost_votes_say_what_share_lies_alike(walks):
+    """A share of the measurements, and its standard deviation; outliers that have nothing in common never agree."""
+    _, wild, sound = walks
+    hit = np.random.default_rng(6).random(sound.shape[:2])[..., None] < 0.2
+    shares = jax.vmap(lambda ballot: ballot.share_alike)
+    alike = shares(wolf.filter_many(PLANE, np.where(hit, sound + 50.0, sound)).final.memory)
+    assert 0.15 < np.median(alike) < 0.3
+    assert np.median(shares(wolf.filter_many(PLANE, wild).final.memory)) == 0.0
+
+
+@pytest.mark.thorough
+def test_lies_that_are_alike_win_seldom_though_they_lie_beside_each_other():
+    """Of 40 %, in one series of thirty; where any long run of refused ones counted, they won in every fourth."""
+    runs = [wolf.simulate.trajectory(PLANE, 1000, seed) for seed in range(60)]
+    truth, sound = np.stack([run.states for run in runs]), np.stack([run.measurements for run in runs])
+    hit = np.random.default_rng(7).random(sound.shape[:2])[..., None] < 0.4
+    found = errors("Adaptive", np.where(hit, sound + 50.0, sound), truth)
+    assert (np.sqrt((found**2).mean(axis=1)) < 5).mean() > 0.9
+
+
+def test_a_place_that_moves_far_in_every_step_is_voted_for():
+    """Each vote lies far from the last one, and where the two before it lead."""
+    level = wolf.models.local_level(level_var=0.1, obs_var=1.0)
+    ys = np.concatenate([np.zeros(10), 100.0 * np.arange(1, 7)])
+    out = wolf.filter(level, ys, method=voting(GATE, patience=3))
+    assert np.flatnonzero(out.inflations > 1)[0] == 13
+
+
+@pytest.mark.parametrize("patience", [3, 5, 8])
+def test_a_burst_below_the_patience_is_ignored_and_one_of_its_length_is_not(patience, walks):
+    ys = walks[2]
+    method = wolf.methods.make("Learned", patience=patience)
+    for length, followed in ((patience - 1, False), (patience, True)):
+        lie = ys.copy()
+        lie[:, 100 : 100 + length] += 90.0
+        inflations = wolf.filter_many(PLANE, lie, method=method).inflations
+        assert (inflations[:, 100 : 101 + length] > 1).any(1).mean() == pytest.approx(float(followed), abs=0.1)
+
+
+@pytest.mark.parametrize("method", [voting(GATE), wolf.methods.make("Learned")], ids=["gate", "Learned"])
+def test_a_won_vote_goes_no_farther_than_a_kalman_filter_that_believes_it(method):
+    """The prediction is widened by what the residual needs and by no more, and what follows is an ordinary update."""
+    for seed, size in ((0, 30.0), (1, 1e3), (2, 1e6)):
+        system = oracle.random_system(seed)
+        model = wolf.LinearModel(*(system[name] for name in ("F", "H", "Q", "R", "mean", "cov")))
+        quiet = wolf.simulate.trajectory(model, 30, key=seed).measurements
+        lies = quiet + np.where(np.arange(30)[:, None] >= 20, size, 0.0) * [1.0, -0.5]
+        out = wolf.filter(model, lies, method=method)
+        t = np.flatnonzero(out.inflations > 1)[0]
+        assert t >= 24  # the fifth of them
+        prior, white = out.predicted_covs[t] / out.inflations[t], np.linalg.inv(np.linalg.cholesky(system["R"]))
+        before, after = (white @ (lies[t] - system["H"] @ each[t]) for each in (out.predicted_means, out.means))
+        assert np.linalg.norm(after) <= np.linalg.norm(before)
+        assert np.linalg.norm(before - after) <= np.linalg.norm(before)
+        G = white @ system["H"] @ prior @ system["H"].T @ white.T
+        needed = before @ G @ before / np.trace(G @ G)
+        assert 1.0 < out.inflations[t] <= needed * (1 + 1e-9)
+        kalman = KalmanFilter(dim_x=3, dim_z=2)
+        kalman.x, kalman.P, kalman.H = out.predicted_means[t], needed * prior, system["H"]
+        kalman.update(lies[t], R=1e-9 * system["R"])  # one that believes all of it
+        shift, farthest = (np.abs(mean - out.predicted_means[t]) for mean in (out.means[t], kalman.x))
+        assert (shift <= 1.01 * farthest + 1e-6 * size).all()
+
+
+def test_outliers_that_disagree_never_win(walks):
+    ys = walks[2]
+    rng = np.random.default_rng(5)
+    wild = ys.copy()
+    wild[:, 100:160] += rng.choice([-1, 1], (40, 60, 2)) * rng.uniform(100, 5000, (40, 60, 2))
+    found = wolf.filter_many(PLANE, wild, method="Learned")
+    assert (found.inflations > 1).mean() < 1e-3
+    assert np.isfinite(found.means).all()
+
+
+def test_giant_values_are_gone_to_by_no_vote():
+    ys = oracle.random_data(2, 40)
+    ys[20:] = 1e60
+    out = wolf.filter(PLANE, ys, method="Learned")
+    assert (out.inflations == 1.0).all()
+    assert np.isfinite(out.covs).all()
+
+
+def test_without_a_rejection_the_vote_changes_no_bit(walks):
+    ys = walks[2][0]
+    wide = wolf.weights.MahalanobisIMQ(c=50.0)
+    a, b = (wolf.filter(PLANE, ys, method=m) for m in (wolf.WoLF(wide), voting(wide)))
+    np.testing.assert_array_equal(a.means, b.means)
+    np.testing.assert_array_equal(a.covs, b.covs)
+
+
+def test_more_sensors_than_states_recover():
+    rows = np.array([[1.0], [1.0], [2.0], [0.5]])
+    model = wolf.LinearModel([[1.0]], rows, [[0.01]], np.eye(4), [0.0], [[1.0]])
+    rng = np.random.default_rng(1)
+    level = np.where(np.arange(80) >= 40, 50.0, 0.0)
+    ys = level[:, None] * rows[:, 0] + rng.normal(size=(80, 4))
+    out = wolf.filter(model, ys, method=voting(GATE))
+    assert abs(out.means[-1, 0] - 50) < 1
+    assert (out.inflations > 1).sum() == 1
+
+
+def test_missing_coordinates_do_not_disturb_a_vote(walks):
+    ys = walks[2][0].copy()
+    ys[100:] += 100.0
+    ys[101::2, 0] = np.nan
+    ys[102] = np.nan
+    out = wolf.filter(PLANE, ys, method="Learned")
+    fired = np.flatnonzero(out.inflations > 1)
+    assert len(fired) >= 1
+    assert fired[0] <= 110
+    assert np.linalg.norm(out.means[-1, :2] - ys[-2]) < 15
+
+
+def test_smoothing_goes_through_the_inflated_prediction(walks):
+    """A filter that inflates is a filter whose Q was larger at that step: smooth that model and compare."""
+    ys = walks[2][0][:60].copy()
+    ys[30:] += 200.0
+    smoothed = wolf.smooth(wolf.filter(PLANE, ys, method=voting(GATE)))
+    out = smoothed.filtered  # once more, with the jump where its vote began
+    assert np.flatnonzero(out.inflations > 1).tolist() == [30]
+    noise = np.repeat(np.asarray(PLANE.Q)[None], 60, 0)
+    for t in np.flatnonzero(out.inflations > 1):
+        noise[t] = out.predicted_covs[t] - PLANE.F @ out.covs[t - 1] @ PLANE.F.T
+    system = {"F": PLANE.F, "H": PLANE.H, "R": PLANE.R, "Q": noise, "mean": PLANE.mean, "cov": PLANE.cov}
+    mean, cov = oracle.batch({k: np.asarray(v) for k, v in system.items()}, ys, weights=out.weights)
+    np.testing.assert_allclose(smoothed.means, mean, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(smoothed.covs, cov, rtol=1e-5, atol=1e-7)
+
+
+def test_another_sensor_for_one_step_may_end_a_vote_and_has_none():
+    H = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    model = wolf.LinearModel(np.eye(2), H, 0.1 * np.eye(2), np.eye(3), np.zeros(2), np.eye(2))
+    online = wolf.Online(model)
+    for y in ([0.0, 0.0, 0.0], [50.0, 50.0, 100.0], [51.0, 50.0, 101.0]):
+        online.step(y)
+    assert online.state.memory.votes.tolist() == [2.0]
+    online.step([70.0, 70.0], H=H[1:], R=np.eye(2))
+    assert online.state.memory.votes.tolist() == [2.0]
+    online.step([0.0, 0.0], H=H[1:], R=np.eye(2))
+    assert online.state.memory.votes.tolist() == [0.0]
+
+
+@pytest.mark.parametrize(("sensors", "words"), [("each", "write NaN"), ((0, 0, 1), "of each of the 2 coordinates")])
+def test_sensors_with_noise_of_their_own_cannot_be_others_for_a_step(sensors, words):
+    model = wolf.LinearModel([[1.0]], np.ones((3, 1)), [[0.1]], np.eye(3), [0.0], [[1.0]])
+    online = wolf.Online(model, wolf.Learned(sensors=sensors))
+    with pytest.raises(ValueError, match=words):
+        online.step([0.0, 1.0], H=np.ones((2, 1)), R=np.eye(2))
+    online.step([0.0, 1.0, np.nan])
+    assert online.t == 1

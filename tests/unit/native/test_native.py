@@ -1,0 +1,490 @@
+"""Native code: the same filter as by XLA, the same bits however measurements come, a reason where it is not used."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests import oracle
+
+import wolf
+from wolf.execution import backend_selection, validate
+from wolf.native.codegen.step_loop import write_run
+from wolf.native.frontend.jaxpr_to_graph import translate
+from wolf.native.frontend.signature import flatten_model
+from wolf.native.frontend.trace import trace
+from wolf.native.kernels.exp_log import LOWEST
+from wolf.numerics.jax_compat import CAN_TAG, enable_x64
+
+pytest.importorskip("llvmlite")
+
+TRACK = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
+STEPS = 40
+SAVED = ("means", "covs", "predicted_means", "predicted_covs", "weights", "log_liks", "nis", "innovation_covs")
+
+
+def nasty(seed, shape):
+    """Measurements with everything that may come: holes, infinities, what is too large to square, a jump."""
+    rng = np.random.default_rng(seed)
+    ys = np.cumsum(rng.normal(size=shape), -2) + 3 * rng.normal(size=shape)
+    ys[rng.random(shape) < 0.1] += 100
+    ys[rng.random(shape) < 0.05] = np.nan
+    ys[..., 3, 0], ys[..., 5, :], ys[..., 7, 0], ys[..., 9, 0], ys[..., 11, :] = np.inf, -1e300, 1e150, 1e30, np.nan
+    ys[..., shape[-2] // 2 :, :] += 300
+    return ys
+
+
+def swing(x):
+    return jnp.array([x[0] + 0.1 * x[1], x[1] - 0.98 * jnp.sin(x[0])])
+
+
+def look(x):
+    return jnp.array([jnp.sin(x[0]), jnp.cos(x[0])])
+
+
+PENDULUM = wolf.StateSpaceModel(
+    swing, look, 0.01 * np.eye(2), 0.1 * np.eye(2), wolf.Gaussian(np.array([0.5, 0.0]), 0.1 * np.eye(2))
+)
+YS = nasty(1, (STEPS, 2))
+
+
+def assert_same(out, expected, fields, **tolerance):
+    for name in fields:
+        if name in expected.saved:
+            np.testing.assert_allclose(out.saved[name], expected.saved[name], err_msg=name, **tolerance)
+
+
+GAUSSIAN = [name for name in wolf.methods.names() if not wolf.methods.make(name).requirements.key]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", GAUSSIAN)
+def test_every_method_is_the_same_filter_by_native_code_and_by_xla(name):
+    """RSTKF and IMM are chaotic after 1e150, so they are spared that."""
+    ys = np.where(np.abs(YS) > 1e20, 50.0, YS) if name in ("RSTKF", "IMM") else YS
+    expected = wolf.filter(TRACK, ys, method=name, backend="xla")
+    out = wolf.filter(TRACK, ys, method=name, backend="native")
+    assert (out.backend, expected.backend) == ("native", "xla: asked for")
+    assert_same(out, expected, SAVED, rtol=1e-7, atol=1e-9)
+    np.testing.assert_array_equal(out.outliers, expected.outliers)
+
+
+@pytest.mark.parametrize("form", ["joseph", "symmetric", "sqrt"])
+def test_every_form_is_the_same_by_native_code_and_by_xla(form):
+    method = wolf.WoLF(form=form) if form == "sqrt" else wolf.Learned(form=form)
+    out, expected = (wolf.filter(TRACK, YS, method=method, backend=engine) for engine in ("native", "xla"))
+    assert_same(out, expected, SAVED, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "linearization", [wolf.linearization.Taylor(), wolf.linearization.Unscented()], ids=["EKF", "UKF"]
+)
+def test_functions_are_the_same_by_native_code_and_by_xla(linearization):
+    method = wolf.Learned(linearization=linearization)
+    out, expected = (wolf.filter(PENDULUM, YS / 50, method=method, backend=engine) for engine in ("native", "xla"))
+    assert_same(out, expected, SAVED, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["KF", "WoLF", "WoLF-TMD"])
+def test_bits_are_those_of_jax_run_one_operation_at_a_time(name, x64):
+    method = validate.resolve_method(name, TRACK)
+    state, means, ys = wolf.init(TRACK, method), [], YS[:6]
+    with jax.disable_jit():
+        for y in ys:
+            state, _ = wolf.step(TRACK, method, state, jnp.asarray(y))
+            means.append(np.asarray(state.mean))
+    last_bit = 0.0 if CAN_TAG else 1e-13  # a JAX before 0.7 multiplies and adds in one rounding
+    found = wolf.filter(TRACK, ys, method=name, backend="native").means
+    np.testing.assert_allclose(found, np.stack(means), rtol=last_bit)
+
+
+@pytest.mark.parametrize("model", [TRACK, PENDULUM], ids=["track", "pendulum"])
+@pytest.mark.parametrize("name", ["WoLF", None], ids=["WoLF", "default"])
+def test_however_measurements_come_the_bits_are_the_same(model, name):
+    ys = nasty(2, (9, STEPS, 2))
+    many = wolf.filter_many(model, ys, method=name, backend="native")
+    for i in (0, 7, 8):
+        out = wolf.filter(model, ys[i], method=name, backend="native")
+        for field, values in out.saved.items():
+            np.testing.assert_array_equal(many.saved[field][i], values, err_msg=field)
+        online = wolf.Online(model, name, backend="native")
+        reports = [(online.step(y).weight, online.mean, online.cov) for y in ys[i]]
+        for got, expected in zip(zip(*reports, strict=True), (out.weights, out.means, out.covs), strict=True):
+            np.testing.assert_array_equal(np.stack(got), expected)
+        parts = wolf.filter_chunks(model, np.split(ys[i], [1, 13]), method=name, backend="native")
+        np.testing.assert_array_equal(np.concatenate([part.means for part in parts]), out.means)
+
+
+@pytest.mark.parametrize("update_first", [False, True], ids=["predict first", "update first"])
+def test_a_model_that_varies_in_time_and_takes_inputs(update_first):
+    model = wolf.LinearModel(**oracle.random_system(1, states=2, steps=STEPS, controls=1))
+    us = np.random.default_rng(3).normal(size=(STEPS, 1))
+    options = {"inputs": us, "update_first": update_first}
+    out, expected = (wolf.filter(model, YS, backend=engine, **options) for engine in ("native", "xla"))
+    assert_same(out, expected, SAVED, rtol=1e-7, atol=1e-9)
+    online = wolf.Online(model, update_first=update_first, backend="native")
+    means = [(online.step(y, u=u), online.mean)[1] for y, u in zip(YS, us, strict=True)]
+    np.testing.assert_array_equal(np.stack(means), out.means)
+
+
+def test_series_of_different_lengths_and_models_of_their_own():
+    models = [wolf.models.constant_velocity(2, 0.1, var, 10.0) for var in np.linspace(0.1, 1.0, 10)]
+    series = [nasty(i, (STEPS, 2))[: STEPS - i] for i in range(10)]
+    many = wolf.filter_many(models, series, backend="native")
+    for i, (model, ys) in enumerate(zip(models, series, strict=True)):
+        out = wolf.filter(model, ys, backend="native")
+        np.testing.assert_array_equal(many[i].means, out.means)
+        for mine, alone in zip(jax.tree.leaves(many[i].final), jax.tree.leaves(out.final), strict=True):
+            np.testing.assert_array_equal(mine, alone)
+
+
+def test_matrices_for_one_step_are_those_of_another_model():
+    online, other = (wolf.Online(TRACK, "WoLF", backend=engine) for engine in ("native", "xla"))
+    rng = np.random.default_rng(4)
+    for y in YS[12:24]:
+        root = rng.normal(size=(2, 2))
+        given = {"R": root @ root.T + np.eye(2), "F": np.eye(4) + 0.1 * rng.normal(size=(4, 4))}
+        for filter in (online, other):
+            filter.step(y, **given)
+            filter.step(y, Q=np.zeros((4, 4)))  # sound, though no pivot is positive
+        np.testing.assert_allclose(online.mean, other.mean, rtol=1e-9)
+    before = online.mean
+    with pytest.raises(ValueError, match="R must be positive definite"):
+        online.step(YS[0], R=-np.eye(2), F=np.eye(4))
+    np.testing.assert_array_equal(online.mean, before)
+
+
+def test_single_precision():
+    out, expected = (wolf.filter(TRACK, YS, dtype="float32", backend=engine) for engine in ("native", "xla"))
+    assert out.means.dtype == np.float32
+    assert_same(out, expected, ("means", "covs"), rtol=2e-3, atol=2e-2)
+
+
+def test_a_covariance_is_kept_as_one_half_and_dead_parts_are_dropped():
+    suited = validate.adapt_model(TRACK, wolf.KF(), None)
+    whole, lean = (
+        trace(flatten_model([suited], wolf.KF(), "float64", False, None, save).kind) for save in ("all", "final")
+    )
+    numbers = [place for place in whole.layout.state if place.kind == "f"]
+    assert [place.offset for place in numbers] == list(range(4 + 10))
+    assert lean.operations < whole.operations
+
+
+def test_what_is_symmetric_stays_so_behind_a_branch():
+    """Slopes of the covariance: a jump, which is a branch, sets all of them to zero."""
+    kind = flatten_model(
+        [validate.adapt_model(TRACK, wolf.Adaptive(), None)], wolf.Adaptive(), "float64", False, None, "all"
+    ).kind
+    state = trace(kind).state
+    assert [shape for shape, half in zip(state.shapes, state.halves, strict=True) if half] == [(4, 4), (4, 4)]
+
+
+@pytest.mark.parametrize("name", ["KF", "Adaptive"])
+def test_a_state_goes_into_its_vectors_and_comes_back(name):
+    out = wolf.filter_many(TRACK, nasty(3, (3, STEPS, 2)), method=name)
+    method = wolf.methods.make(name)
+    code = backend_selection.plan(
+        "native", [validate.adapt_model(TRACK, method, None)], method, "float64", False, None, "all"
+    )[0].code
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(out.final)]
+    numbers, counts = code.pack(leaves)
+    assert (numbers.shape[1], counts.shape[1]) == code.widths
+    assert numbers.flags.c_contiguous  # the code goes from row to row
+    for found, leaf in zip(jax.tree.leaves(code.unpack(numbers, counts)), leaves, strict=True):
+        np.testing.assert_array_equal(found, leaf)
+
+
+def test_models_of_one_pattern_share_their_code():
+    kinds = {
+        flatten_model([wolf.models.constant_velocity(2, dt, q, 1.0)], wolf.KF(), "float64", False, None, "all").kind
+        for dt, q in ((0.1, 0.3), (0.2, 0.4))
+    }
+    assert len(kinds) == 1
+
+
+def test_no_fast_math_is_asked_for():
+    suited = validate.adapt_model(TRACK, wolf.Learned(), None)
+    step = trace(flatten_model([suited], wolf.Learned(), "float64", False, None, "all").kind)
+    text = write_run(step.graph, step.layout, 8, "run")
+    assert not any(word in text for word in (" fast ", " nnan ", " contract ", " reassoc ", "fmuladd"))
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "reason"),
+    [
+        (TRACK, {"method": "EnKF", "key": 0}, "random numbers are drawn"),
+        (wolf.models.constant_velocity(40, 1.0, 1.0, 1.0), {"method": "KF"}, "80 dimensions are too many"),
+        (TRACK, {"backend": "xla"}, "asked for"),
+    ],
+)
+def test_what_is_not_native_says_why(model, options, reason):
+    out = wolf.filter(model, np.zeros((3, model.obs_dim)), save="means", **options)
+    assert reason in out.backend
+    if "backend" not in options:
+        with pytest.raises(ValueError, match="cannot run this"):
+            wolf.filter(model, np.zeros((3, model.obs_dim)), backend="native", **options)
+
+
+def test_an_engine_that_is_none_is_explained():
+    with pytest.raises(ValueError, match="backend must be one of"):
+        wolf.filter(TRACK, YS, backend="gpu")
+
+
+def test_without_llvm_the_run_goes_by_xla(monkeypatch):
+    monkeypatch.setattr(
+        backend_selection.plan.__globals__["llvm_jit"], "available", lambda: "llvmlite is not installed"
+    )
+    assert wolf.filter(TRACK, YS[:3], save="means").backend == "xla: llvmlite is not installed"
+
+
+def test_with_an_llvm_that_is_too_old_the_run_goes_by_xla(monkeypatch):
+    monkeypatch.setattr("llvmlite.binding.llvm_version_info", (15, 0, 7))
+    assert wolf.filter(TRACK, YS[:3], save="means").backend.startswith("xla: llvmlite is too old: pip install")
+
+
+@given(st.floats(allow_nan=True, allow_infinity=True), st.floats(allow_nan=True, allow_infinity=True))
+def test_elementary_functions_are_those_of_numpy(a, b):
+    out = ELEMENTARY(np.array([a, b]))
+    with np.errstate(all="ignore"):
+        for got, x in zip(out, (a, b), strict=True):
+            if not 0 < abs(x) < 1e-300:  # XLA takes such numbers for zero, and nothing is promised
+                power = 0.0 if x < LOWEST else np.exp(x)
+                np.testing.assert_allclose(got, [power, np.log(x)], rtol=4e-16 * 2)
+
+
+def _elementary():
+    """Make exp and log of a vector by the code generator alone."""
+    import ctypes
+
+    from wolf.native.codegen.step_loop import write_once
+    from wolf.native.execute import llvm_jit
+    from wolf.native.ir.graph import ONCE, Graph
+    from wolf.native.ir.layout import Layout, Slot
+
+    with enable_x64(True):
+        program = jax.make_jaxpr(lambda x: jnp.stack([jnp.exp(x), jnp.log(x)], 1))(np.zeros(2))
+    graph = Graph("float64")
+    inputs = np.array([graph.input(i, "f", ONCE) for i in range(2)])
+    (results,) = translate(graph, program, [inputs])
+    layout = Layout([Slot("model", 0), Slot("model", 1)], [], results.ravel().tolist(), [], [], [], [])
+    loaded = llvm_jit.load(llvm_jit.compile(write_once(graph, layout, "elementary_test")), "elementary_test")
+    call = llvm_jit.function(loaded.address, ctypes.c_void_p, ctypes.c_void_p)
+
+    def run(x, loaded=loaded):
+        kept = np.empty(4)
+        call(x.ctypes.data, kept.ctypes.data)
+        return kept.reshape(2, 2)
+
+    return run
+
+
+ELEMENTARY = _elementary()
+
+
+def test_kinds_that_keep_what_a_function_of_wolf_says_are_kept(tmp_path, monkeypatch):
+    from wolf.engine.jump_backdating import record_jump_evidence
+    from wolf.native.execute import disk_cache
+
+    monkeypatch.setattr(disk_cache, "_folder", lambda: tmp_path)
+    savers = (record_jump_evidence, lambda state, info: {}, "all", lambda state, info: None)
+    kinds = [flatten_model([TRACK], wolf.KF(), "float64", False, None, save).kind for save in savers]
+    places = [disk_cache.place_of(kind, "run") for kind in kinds]
+    assert places[1] is places[3] is None
+    assert len({places[0], places[2], None}) == 3
+
+
+@pytest.mark.parametrize(
+    "methods",
+    [
+        [wolf.WoLF(wolf.weights.MahalanobisIMQ(metric=metric)) for metric in "SR"],
+        [wolf.Adaptive(sensors=sensors) for sensors in ("each", (0, 0))],
+        [wolf.methods.make("KF", form=form) for form in ("joseph", "sqrt")],
+    ],
+)
+def test_methods_that_differ_in_a_static_field_have_code_of_their_own(methods, tmp_path, monkeypatch):
+    """JAX gives their structures one hash."""
+    from wolf.native.execute import disk_cache
+
+    monkeypatch.setattr(disk_cache, "_folder", lambda: tmp_path)
+    kinds = [flatten_model([TRACK], method, "float64", False, None, "all").kind for method in methods]
+    places = [disk_cache.place_of(kind, "run") for kind in kinds]
+    assert None not in places
+    assert places[0] != places[1]
+    ys = np.random.default_rng(0).normal(0.0, 5.0, (20, 2))
+    for method in methods:
+        native, xla = (wolf.filter(TRACK, ys, method=method, backend=engine).means for engine in ("native", "xla"))
+        np.testing.assert_allclose(native, xla, rtol=1e-9)
+
+
+def test_code_is_kept_for_the_next_process_and_a_damaged_file_is_made_anew(tmp_path, monkeypatch):
+    from wolf.native.execute import disk_cache
+
+    monkeypatch.setattr(disk_cache, "_folder", lambda: tmp_path)
+    made = []
+    for _ in range(2):
+        assert disk_cache.remembered("a", lambda: made.append(1) or b"code") == b"code"
+    assert len(made) == 1
+    (tmp_path / "a.o").write_bytes(b"x" * 40)
+    assert disk_cache.remembered("a", lambda: made.append(1) or b"code") == b"code"
+    assert len(made) == 2
+
+
+def test_kinds_with_functions_of_ones_own_are_not_kept(tmp_path, monkeypatch):
+    from wolf.native.execute import disk_cache
+
+    monkeypatch.setattr(disk_cache, "_folder", lambda: tmp_path)
+    kinds = [flatten_model([model], wolf.EKF(), "float64", False, None, "all").kind for model in (TRACK, PENDULUM)]
+    assert [disk_cache.place_of(kind, "run") is None for kind in kinds] == [False, True]
+
+
+def full(states, seed=5):
+    return wolf.LinearModel(**oracle.random_system(seed, states=states, measured=states // 2))
+
+
+@pytest.mark.parametrize("op", ["product", "lower", "upper"])
+def test_loops_over_matrices_have_the_bits_of_straight_lines(op):
+    """Of every shape: rows that fill no register, and more or fewer than are taken at once."""
+    rng = np.random.default_rng(0)
+    for n, p in ((7, 9), (10, 10), (17, 6)):
+        a, b = rng.normal(size=(n, n)) + 4 * np.eye(n), rng.normal(size=(n, p))
+
+        def compute(a, b, op=op):
+            return a @ b if op == "product" else jax.scipy.linalg.solve_triangular(a, b, lower=op == "lower")
+
+        with enable_x64(True):
+            program = jax.make_jaxpr(compute)(a, b)
+        results, loops = zip(*(evaluate(program, (a, b), loops) for loops in (True, False)), strict=True)
+        assert loops == (True, False)
+        np.testing.assert_array_equal(*results)
+        np.testing.assert_allclose(results[0].reshape(n, p), compute(jnp.array(a), jnp.array(b)), rtol=1e-3, atol=1e-3)
+
+
+def evaluate(program, values, loops):
+    """Run a program by native code; say whether there was a loop in it."""
+    import ctypes
+
+    from wolf.native.codegen.step_loop import write_once
+    from wolf.native.execute import llvm_jit
+    from wolf.native.ir.graph import ONCE, Graph
+    from wolf.native.ir.layout import Layout, Slot
+
+    graph, at, inputs = Graph("float64", loops=loops), 0, []
+    for value in values:
+        inputs.append(np.array([graph.input(at + i, "f", ONCE) for i in range(value.size)]).reshape(value.shape))
+        at += value.size
+    (found,) = translate(graph, program, inputs)
+    layout = Layout([Slot("model", i) for i in range(at)], [], found.ravel().tolist(), [], [], [], [])
+    loaded = llvm_jit.load(llvm_jit.compile(write_once(graph, layout, "evaluated")), "evaluated")
+    given, kept = np.concatenate([value.ravel() for value in values]), np.empty(found.size)
+    llvm_jit.function(loaded.address, ctypes.c_void_p, ctypes.c_void_p)(given.ctypes.data, kept.ctypes.data)
+    return kept, any(node.op == "dense" for node in graph.nodes)
+
+
+@pytest.mark.thorough
+def test_a_full_model_is_the_same_by_native_code_and_by_xla_and_one_by_one():
+    model, ys = full(10), nasty(6, (9, STEPS, 5))
+    many = wolf.filter_many(model, ys, method="WoLF", backend="native")
+    for i in (0, 8):
+        out = wolf.filter(model, ys[i], method="WoLF", backend="native")
+        for field, values in out.saved.items():
+            np.testing.assert_array_equal(many.saved[field][i], values, err_msg=field)
+    expected = wolf.filter(model, ys[8], method="WoLF", backend="xla")
+    assert_same(out, expected, SAVED, rtol=1e-7, atol=1e-9)
+    together, alone, other = wolf.smooth(many), wolf.smooth(out), wolf.smooth(expected)
+    for name in ("means", "covs"):
+        np.testing.assert_array_equal(getattr(together, name)[8], getattr(alone, name))
+        np.testing.assert_allclose(getattr(alone, name), getattr(other, name), rtol=1e-7, atol=1e-9)
+
+
+SMOOTHED = {
+    "track": (TRACK, {}),
+    "functions": (PENDULUM, {"method": wolf.Learned(linearization=wolf.linearization.Unscented())}),
+    "in time": (wolf.LinearModel(**oracle.random_system(1, states=2, steps=STEPS)), {"update_first": True}),
+    "levels": (TRACK, {"method": "Adaptive"}),
+}
+
+
+@pytest.mark.parametrize("which", SMOOTHED)
+def test_smoothing_is_the_same_by_native_code_and_by_xla(which):
+    from wolf.api import smoothing as api
+
+    model, options = SMOOTHED[which]
+    lengths = (STEPS, 7, 2, STEPS - 1)
+    for out in (
+        wolf.filter(model, YS / 50, **options),
+        wolf.filter_many(model, [nasty(i, (STEPS, 2))[:n] / 50 for i, n in enumerate(lengths)], **options),
+    ):
+        found, expected = api._walk_back_native(model, out), api._walk_back(model, out)
+        assert found is not None
+        for got, wanted in zip(found, expected, strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=1e-10, atol=1e-12)
+
+
+def test_a_walk_back_that_needs_eigenvectors_goes_by_xla():
+    """Two of nine states never move and are known: their predictions have no spread."""
+    from wolf.api import smoothing as api
+
+    system = oracle.random_system(7, states=9)
+    still = np.diag(np.repeat([0.0, 1.0], [2, 7]))
+    system |= {"F": np.eye(9), "Q": still @ system["Q"] @ still, "cov": still @ system["cov"] @ still}
+    out = wolf.filter(wolf.LinearModel(**system), YS[12:20], method="KF")
+    assert api._walk_back_native(out.model, out) is None
+    means, covs = oracle.batch(system, YS[12:20])
+    smoothed = wolf.smooth(out)
+    oracle.assert_close(1e-8, means=(smoothed.means, means), covs=(smoothed.covs, covs))
+
+
+def test_what_is_made_later_has_the_bits_of_what_is_kept_at_once():
+    """Series of different lengths, with holes; the caller's array is overwritten in between."""
+    series = [nasty(i, (STEPS, 2))[: STEPS - i] for i in range(9)]
+    given = [np.array(ys) for ys in series]
+    out = wolf.filter_many(TRACK, given)
+    assert out.saved.waits
+    assert (len(out), "residuals" in out.saved, "9 series" in repr(out)) == (9, True, True)
+    assert out.saved.waits
+    for ys in given:
+        ys[:] = 0.0
+    for i in (0, 8):
+        alone = wolf.filter(TRACK, series[i])
+        assert list(out[i].saved) == list(alone.saved)
+        for field, values in alone.saved.items():
+            np.testing.assert_array_equal(out[i].saved[field], values, err_msg=field)
+            np.testing.assert_array_equal(out[i][5:9].saved[field], values[5:9], err_msg=field)
+    assert not out.saved.waits
+
+
+def test_what_is_made_later_is_a_dictionary_to_everybody():
+    import copy
+    import pickle
+
+    def run():
+        return wolf.filter_many(TRACK, nasty(3, (2, STEPS, 2)))
+
+    whole = dict(run().saved)
+    for other in (
+        pickle.loads(pickle.dumps(run())).saved,
+        copy.deepcopy(run().saved),
+        jax.tree.map(lambda values: values, run().saved),
+        {**run().saved},
+        run().saved | {},
+    ):
+        assert (type(other), other.keys()) == (dict, whole.keys())
+        for name, values in other.items():
+            np.testing.assert_array_equal(values, whole[name])
+    assert (run().saved.get("nothing"), len(run().saved)) == (None, len(whole))
+    with pytest.raises(KeyError):
+        run().saved["nothing"]
+    frame = run().to_frame()
+    assert (len(frame), "residual_0" in frame) == (2 * STEPS, True)
+
+
+def test_a_model_that_was_written_into_is_another_one():
+    model = wolf.LinearModel(**{name: np.array(part) for name, part in oracle.random_system(2).items()})
+    before = wolf.filter(model, YS[12:]).means
+    np.testing.assert_array_equal(wolf.filter(model, YS[12:]).means, before)
+    model.R[...] *= 4.0
+    again = wolf.LinearModel(F=model.F, H=model.H, Q=model.Q, R=model.R, mean=model.mean, cov=model.cov)
+    changed = wolf.filter(model, YS[12:]).means
+    assert not np.array_equal(changed, before)
+    np.testing.assert_array_equal(changed, wolf.filter(again, YS[12:]).means)
