@@ -15,7 +15,7 @@ from wolf.beliefs.density import deviations
 from wolf.cleaning import retrospective
 from wolf.cleaning.frames import KINDS, titles
 from wolf.cleaning.prepared_series import plain_kinds
-from wolf.online.bank.step import Stepped
+from wolf.online.bank.step import BankStep
 from wolf_fleet.cli import stream
 from wolf_fleet.streaming.reorder_buffer import newest_before
 from wolf_fleet.streaming.row_parser import DELIMITERS, Columns, RowParser
@@ -99,7 +99,7 @@ class PipeFilter:
         kinds = np.array(retrospective.KINDS)[plain_kinds(stepped.outlier, values)]
         return zip(m, *ends, stepped.weight, stepped.outlier, kinds, repaired, strict=True)
 
-    def _step(self, keys: list[str], values: np.ndarray, clock: np.ndarray) -> Stepped:
+    def _step(self, keys: list[str], values: np.ndarray, clock: np.ndarray) -> BankStep:
         """Step the bank without late rows: those older than an earlier row of their key, whatever the batches."""
         if self.columns.time is None:
             return self.bank.step(keys, values)
@@ -115,7 +115,7 @@ class PipeFilter:
             array = np.full((len(keys), *each.shape[1:]), np.nan if each.dtype.kind == "f" else False, each.dtype)
             array[used] = each
             whole.append(array)
-        return Stepped._make(whole)
+        return BankStep._make(whole)
 
     def _join(self, cells: list[str]) -> str:
         text = io.StringIO()

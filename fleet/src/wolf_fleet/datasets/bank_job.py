@@ -78,7 +78,7 @@ def plan(
     names = (values,) if isinstance(values, str) else tuple(values)
     check_columns(partitions.open_folder(source).schema, bank, key, names, time)
     validation.positive_number("step", step)
-    job = BankJob(bank.model, bank.method, key, names, time, step, validation.level(level))
+    job = BankJob(bank.model, bank.method, key, names, time, step, validation.confidence_level(level))
     settings: dict[str, Any] = {"model": fingerprint(bank.model), "method": fingerprint(bank.method)}
     return job, settings | {"values": list(names), "time": time, "step": step, "level": level}
 

@@ -100,7 +100,7 @@ def locate(place: str | os.PathLike[str]) -> Location:
         readings/part-00000.parquet s3://bucket/readings
     """
     if not isinstance(place, str | os.PathLike):
-        raise ValueError(f"a folder must be a path or a URI; got {validation.told(place)}")
+        raise ValueError(f"a folder must be a path or a URI; got {validation.short_repr(place)}")
     given = os.fspath(place)
     scheme, separator, rest = given.partition("://")
     if not separator:

@@ -130,7 +130,7 @@ def forecast(service: Service, key: str, steps: int, level: float) -> dict[str, 
     validation.count("steps", steps)
     if steps > MAX_FORECAST_STEPS:
         raise ValueError(f"steps must be at most {MAX_FORECAST_STEPS:,}; got {steps:,}")
-    bank, num_deviations = service.pipeline.bank, deviations(validation.level(level))
+    bank, num_deviations = service.pipeline.bank, deviations(validation.confidence_level(level))
     entry = bank[key]
     if not isinstance(bank.method, GaussianFilter):
         raise ValueError(f"forecasts by {type(bank.method).__name__} are not supported here; use wolf.forecast")

@@ -93,7 +93,7 @@ def _make_bank(model: Bank | LinearModel, method: str | Filter | None) -> Bank:
     if not isinstance(model, Bank):
         return Bank(model, method)
     if method is not None:
-        raise ValueError(f"method must be None with a bank, which has its own; got {validation.told(method)}")
+        raise ValueError(f"method must be None with a bank, which has its own; got {validation.short_repr(method)}")
     return model
 
 

@@ -53,9 +53,9 @@ def filter(
     """
     names = columns.check(df, key, time, value, streaming=False)
     validation.positive_number("step", step)
-    validation.flag("shuffle", shuffle)
+    validation.boolean("shuffle", shuffle)
     bank = Bank(model, method)
-    schema = columns.result_schema(df, bank, key, time, names, validation.level(level))
+    schema = columns.result_schema(df, bank, key, time, names, validation.confidence_level(level))
     if shuffle:
         # By time alone, for which Spark uses a radix sort; sorting by values too would take as long as the shuffle.
         df = df.repartition(key).sortWithinPartitions(time)

@@ -37,7 +37,7 @@ def check(df: Any, key: str, time: str, value: str | Sequence[str], streaming: b
     """Validate a data frame and column names; return the names of the value columns."""
     require_spark()
     if not hasattr(df, "isStreaming") or not hasattr(df, "schema"):
-        raise ValueError(f"df must be a Spark DataFrame; got {validation.told(df)}")
+        raise ValueError(f"df must be a Spark DataFrame; got {validation.short_repr(df)}")
     if bool(df.isStreaming) != streaming:
         right, kind = ("filter", "a table") if streaming else ("stream", "a stream")
         raise ValueError(f"df is {kind}; use wolf_fleet.spark.{right}")
@@ -45,7 +45,7 @@ def check(df: Any, key: str, time: str, value: str | Sequence[str], streaming: b
     for name in (key, time, *names):
         if not isinstance(name, str) or name not in df.columns:
             known = ", ".join(map(repr, df.columns))
-            raise ValueError(f"there is no column {validation.told(name)}; there are {known}")
+            raise ValueError(f"there is no column {validation.short_repr(name)}; there are {known}")
     if len({key, time, *names}) < 2 + len(names):
         raise ValueError(f"key, time and value must be different columns; got {', '.join((key, time, *names))}")
     return names

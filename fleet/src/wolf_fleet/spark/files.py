@@ -69,9 +69,9 @@ def filter_parquet(
     """
     columns.require_spark()
     if not hasattr(spark, "range"):
-        raise ValueError(f"spark must be a SparkSession; got {validation.told(spark)}")
+        raise ValueError(f"spark must be a SparkSession; got {validation.short_repr(spark)}")
     validation.choice("mode", mode, MODES)
-    validation.flag("shuffle", shuffle)
+    validation.boolean("shuffle", shuffle)
     location, out = filesystem.locate(source), filesystem.locate(destination)
     bank = Bank(model, method)
     job, settings = bank_job.plan(location, bank, key=key, values=value, time=time, step=step, level=level)

@@ -72,7 +72,7 @@ def stream(
         )
     columns.require_protobuf()
     chosen = df.select(key, time, *(functions.col(name).cast("double").alias(name) for name in names))
-    schema = columns.result_schema(chosen, bank, key, time, names, validation.level(level))
+    schema = columns.result_schema(chosen, bank, key, time, names, validation.confidence_level(level))
     from wolf_fleet.spark.processor import BucketProcessor
 
     # As microseconds since 1970: pandas would get local times, which are ambiguous when clocks are put back.

@@ -11,7 +11,7 @@ from wolf import validation
 from wolf.beliefs.density import deviations
 from wolf.online.bank.arrow_batches import name_results
 from wolf.online.bank.bank import Bank
-from wolf.online.bank.step import Stepped
+from wolf.online.bank.step import BankStep
 from wolf.results import count
 from wolf_fleet.streaming.reorder_buffer import ReorderBuffer, newest_before
 from wolf_fleet.streaming.row_parser import Columns, RowBatch
@@ -63,7 +63,7 @@ class FilteredRows(NamedTuple):
     """Rows that were filtered, with the result of each."""
 
     rows: RowBatch
-    stepped: Stepped
+    stepped: BankStep
 
     def join(self, others: "list[FilteredRows]") -> "FilteredRows":
         """Append other rows."""
@@ -73,7 +73,7 @@ class FilteredRows(NamedTuple):
         if not others:
             return self
         whole = zip(stepped, *(other.stepped for other in others), strict=True)
-        return FilteredRows(rows, Stepped._make(None if some[0] is None else np.concatenate(some) for some in whole))
+        return FilteredRows(rows, BankStep._make(None if some[0] is None else np.concatenate(some) for some in whole))
 
 
 class Pipeline:
@@ -99,7 +99,7 @@ class Pipeline:
     ):
         check(bank, columns, allowed_lateness, step, idle_timeout)
         self.bank, self.columns, self.step, self.idle_timeout = bank, columns, step, idle_timeout
-        self.num_deviations = deviations(validation.level(level))
+        self.num_deviations = deviations(validation.confidence_level(level))
         self.buffer = ReorderBuffer(allowed_lateness, len(columns.values), step, idle_timeout)
         self.counts = StreamSummary()
         self.dated: bool | None = None  # whether times are dates; known from the first row on
@@ -210,9 +210,9 @@ class Pipeline:
         return dataclasses.replace(self.counts, waiting=waiting, keys=keys, epoch=epoch)
 
 
-def take(stepped: Stepped, index: np.ndarray) -> Stepped:
+def take(stepped: BankStep, index: np.ndarray) -> BankStep:
     """Select rows of a result by position."""
-    return Stepped._make(None if each is None else each[index] for each in stepped)
+    return BankStep._make(None if each is None else each[index] for each in stepped)
 
 
 def make_columns(key: str, values: str | Sequence[str], time: str | None) -> Columns:
@@ -220,7 +220,7 @@ def make_columns(key: str, values: str | Sequence[str], time: str | None) -> Col
     columns = Columns(key, (values,) if isinstance(values, str) else tuple(values), time)
     for name in columns.names:
         if not isinstance(name, str) or not name:
-            raise ValueError(f"key, values and time must be names of columns; got {validation.told(name)}")
+            raise ValueError(f"key, values and time must be names of columns; got {validation.short_repr(name)}")
     if len(set(columns.names)) < len(columns.names):
         raise ValueError(f"key, values and time must be different columns; got {', '.join(columns.names)}")
     return columns
@@ -229,7 +229,7 @@ def make_columns(key: str, values: str | Sequence[str], time: str | None) -> Col
 def check(bank: Bank, columns: Columns, allowed_lateness: float, step: float, idle_timeout: float | None) -> None:
     """Raise a `ValueError` if the arguments of a pipeline are invalid or inconsistent."""
     if not isinstance(bank, Bank):
-        raise ValueError(f"bank must be a wolf.Bank; got {validation.told(bank)}")
+        raise ValueError(f"bank must be a wolf.Bank; got {validation.short_repr(bank)}")
     names = columns.values
     if len(names) != bank.model.obs_dim:
         expected = count(bank.model.obs_dim, "column")
