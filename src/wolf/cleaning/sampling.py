@@ -68,11 +68,13 @@ def stamps_ahead(last: float, unit: float, steps: int, origin: float | None) -> 
 
 
 def describe_step(unit: float, dated: bool) -> str:
-    """Say how long a step is.
+    """Format the length of a step.
 
     Example:
-        >>> told_step(3600.0, dated=True), told_step(3 * calendar_months.MONTH, dated=True), describe_step(0.5,
-        dated=False) ('3600 s', '3 months', '0.5')
+        >>> describe_step(3600.0, dated=True), describe_step(3 * calendar_months.MONTH, dated=True)
+        ('3600 s', '3 months')
+        >>> describe_step(0.5, dated=False)
+        '0.5'
     """
     whole = _months(unit) if dated else 0
     if whole:

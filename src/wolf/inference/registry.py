@@ -399,8 +399,8 @@ def constructor_call(method: Any) -> str | None:
     """Write a method that learns the noise as it is made, with its options; None for any other.
 
     Example:
-        >>> written(Adaptive(patience=8)), written(Learned(sensors="each")), constructor_call(WoLF())
-        ('Adaptive(patience=8)', "Learned(sensors='each')", None)
+        >>> [constructor_call(each) for each in (Adaptive(patience=8), Learned(sensors="each"), WoLF())]
+        ['Adaptive(patience=8)', "Learned(sensors='each')", None]
     """
     build = _learning(method)[1]
     if build is None:
