@@ -8,6 +8,7 @@ import numpy as np
 
 from wolf.engine.measurements import is_unusable
 from wolf.execution import validate
+from wolf.execution.prepared import Prepared
 
 
 def shown(saved: dict[str, np.ndarray], ys: np.ndarray, lengths: np.ndarray | None) -> dict[str, np.ndarray]:
@@ -35,15 +36,16 @@ def blank_after(values: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.where(inside, values, False if values.dtype == bool else np.nan)
 
 
-def settings_of(method: Any, steps: int, dtype: str, save: Any, update_first: bool, backend: str) -> dict[str, Any]:
-    """Say how a run was made, for the record."""
+def settings_of(ready: Prepared, steps: int) -> dict[str, Any]:
+    """Return how a run was made: method, options, backend and versions."""
+    options, save = ready.options, ready.options.save
     return {
-        "method": repr(method),
+        "method": repr(ready.pair.method),
         "steps": steps,
-        "dtype": dtype,
+        "dtype": options.dtype,
         "save": save if isinstance(save, str) else getattr(save, "__name__", repr(save)),
-        "update_first": update_first,
-        "backend": backend,
+        "update_first": options.update_first,
+        "backend": ready.choice,
         "wolf": validate.package_version(),
         "jax": jax.__version__,
         "python": platform.python_version(),

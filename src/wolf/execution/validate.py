@@ -1,5 +1,6 @@
 """What every entry shares: which method is meant, what is checked and said before a run, in which precision it runs."""
 
+import sys
 import warnings
 from typing import Any
 
@@ -143,7 +144,7 @@ def warn_if_large(model: Model, rows: int, save: Any, dtype: str, method: Any = 
     size = rows * (covs + 2 * d + (m * m if model.obs_cov.ndim > 1 else 0) + 2 * m + 4) * np.dtype(dtype).itemsize
     if size > LARGE_OUTPUT:
         words = f'the results will take about {size / 1e9:.0f} GB; save="means" keeps {rows * (d + 3) * 8 / 1e9:.1f} GB'
-        warnings.warn(words, stacklevel=3)
+        warnings.warn(words, stacklevel=_level_of_caller())
 
 
 def refuse_if_large(name: str, value: int, numbers: float, dtype: str) -> None:
@@ -175,7 +176,15 @@ def warn_if_recompiled(model: Model) -> None:
                 f"{getattr(fn, '__name__', 'a function')} was given as {FRESH_FUNCTIONS} different objects, and each "
                 "is compiled anew. Define it once, outside the loop; what changes enters by jax.tree_util.Partial(f, x)"
             )
-            warnings.warn(words, stacklevel=3)
+            warnings.warn(words, stacklevel=_level_of_caller())
+
+
+def _level_of_caller() -> int:
+    """Return the `stacklevel` at which a warning of the function that calls this points outside of the package."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("wolf."):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def package_version() -> str:

@@ -88,7 +88,7 @@ class FixedLag:
         self._jumped: int | None = None  # the step at which the last jump began
         with precision(self.online.dtype):
             self._model, moments = cast((with_matrices(model), self.online.method.linearization), self.online.dtype)
-        self._native = backend_selection.plan_back(
+        self._native = backend_selection.compile_backward(
             (self._model,), moments, self.online.dtype, None, native.SmootherSpec(True, False)
         )
         self._smooth = partial(_oldest, self._model, moments, update_first=self.online.update_first)

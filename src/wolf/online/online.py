@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from wolf import validation
 from wolf.execution import backend_selection, validate
-from wolf.execution.backend_selection import Backend
+from wolf.execution.backend_selection import BackendOption
 from wolf.inference.noise import NoiseEstimate
 from wolf.interfaces import Dtype, Filter, Key
 from wolf.numerics.precision import as_key, precision, to_dtype
@@ -74,10 +74,10 @@ class Online:
         dtype: Dtype = "float64",
         horizon: int = 0,
         state: Any = None,
-        backend: Backend = "auto",
+        backend: BackendOption = "auto",
     ):
         horizon = validation.integer("horizon", horizon)
-        validation.choice("backend", backend, backend_selection.BACKENDS)
+        validation.choice("backend", backend, backend_selection.BACKEND_OPTIONS)
         self._lock = RLock()
         self.model = model
         self.horizon = horizon
@@ -93,7 +93,8 @@ class Online:
         self._with_inputs = model.takes_inputs
         self._dtype = np.dtype(dtype)
         self._varies = bool(time_axes(model))
-        self._stepper, self.backend = make_stepper(backend, model, suited, self.method, self._key, update_first, dtype)
+        self._stepper, choice = make_stepper(backend, model, suited, self.method, self._key, update_first, dtype)
+        self.backend, self.backend_reason = str(choice.backend), choice.detail
         if state is not None:
             self.go_on_from(state)
         size = sum(leaf.size for leaf in jax.tree.leaves(self._stepper.state))
@@ -364,10 +365,9 @@ class Online:
         """Take over what was copied, with code and a lock of its own."""
         key, snapshot = values.pop("key"), values.pop("snapshot")
         vars(self).update(values, _lock=RLock(), _key=None if key is None else jax.random.wrap_key_data(key))
-        engine = "native" if self.backend == "native" else "xla"
         suited = validate.adapt_model(self.model, self.method, self._key)
         order = (self._key, self.update_first, self.dtype)
-        self._stepper, _ = make_stepper(engine, self.model, suited, self.method, *order)
+        self._stepper, _ = make_stepper(self.backend, self.model, suited, self.method, *order)
         self._stepper.restore(snapshot)
         self._set_quick()
 

@@ -16,6 +16,7 @@ import numpy as np
 from wolf import native
 from wolf.engine import scan
 from wolf.execution import backend_selection, validate
+from wolf.execution.backend_selection import Backend, BackendChoice, Reason
 from wolf.numerics.linalg import few_operations_mode
 from wolf.numerics.packing import Packing
 from wolf.numerics.precision import precision
@@ -29,8 +30,8 @@ SAVER = StepReportRecorder()
 
 def make_stepper(
     backend: str, model: Model, suited: Any, method: Any, key: Any, update_first: bool, dtype: str
-) -> tuple[Any, str]:
-    """Choose how to advance, and say why.
+) -> tuple[Any, BackendChoice]:
+    """Make the stepper of the backend that suits a model and a method.
 
     Args:
         backend: "auto", "native" or "xla".
@@ -41,15 +42,14 @@ def make_stepper(
         update_first: order of a step.
         dtype: precision.
     """
-    reason = backend_selection.unsupported_reason(backend, model, method, key)
-    if reason is None:
+    choice = backend_selection.unsupported_reason(backend, model, method, key)
+    if choice is None:
         try:
-            return NativeStepper(model, suited, method, update_first, dtype), "native"
+            return NativeStepper(model, suited, method, update_first, dtype), backend_selection.NATIVE
         except native.UNSUPPORTED as error:
-            reason = str(error)
-    if backend == "native":
-        raise ValueError(f'engine="native" cannot run this: {reason}; leave engine= out for XLA')
-    return XlaStepper(model, suited, method, key, update_first, dtype), f"xla: {reason}"
+            choice = BackendChoice(Backend.XLA, Reason.UNSUPPORTED, str(error))
+    backend_selection.refuse_forced_native(backend, choice)
+    return XlaStepper(model, suited, method, key, update_first, dtype), choice
 
 
 class XlaStepper:

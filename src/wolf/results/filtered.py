@@ -195,8 +195,13 @@ class Filtered:
 
     @property
     def backend(self) -> str:
-        """What it was run by: "native" code, or "xla" with the reason."""
-        return self.settings["backend"]
+        """The backend that ran the filter: "native" or "xla"."""
+        return str(self.settings["backend"].backend)
+
+    @property
+    def backend_reason(self) -> str:
+        """Why XLA ran the filter; empty for native code."""
+        return str(self.settings["backend"].detail)
 
     def __len__(self) -> int:
         """Count the steps of a series, or the series."""

@@ -54,7 +54,7 @@ class Bank:
         reason = backend_selection.unsupported_reason("native", model, self.method, None)
         if reason is not None:
             raise ValueError(
-                f"a bank runs by native code, which is not for this filter: {reason}; use wolf.filter_many"
+                f"a bank runs by native code, which is not for this filter: {reason.detail}; use wolf.filter_many"
             )
         self._kind = (model, self.method, dtype)
         self._lock, self._advancer = RLock(), BankStepper(suited, self.method, dtype)
