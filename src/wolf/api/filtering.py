@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolf import native, validation
-from wolf.api.postprocessing import blank_after, mark_missing, settings_of, shown
+from wolf.api.continuation import check_start
+from wolf.api.postprocessing import blank_after, mark_missing, postprocess_many, settings_of
 from wolf.api.result_arguments import Models
 from wolf.engine import recorders
 from wolf.execution import prepared, validate
@@ -20,7 +21,7 @@ from wolf.interfaces import Dtype, Filter, Key, Save
 from wolf.numerics.precision import to_dtype
 from wolf.results import Filtered
 from wolf.results.lazy_arrays import LazyArrays
-from wolf.results.states import States, begin_at, expected
+from wolf.results.states import States, state_structure
 from wolf.results.views.data_frame import index_of
 from wolf.statespace import Model
 
@@ -43,11 +44,11 @@ def filter(
         model: from `wolf.models`, or a `wolf.LinearModel` or `wolf.StateSpaceModel`.
         ys: measurements, (T, M), or (T,) if one thing is measured. NaN and masked entries are missing.
         method: a name from `wolf.methods.names()` or a value such as `wolf.WoLF(wolf.IMQ(c=4.0))`. The default is
-            `wolf.methods.default(model)`: robust, learns its noise, nothing to tune.
+            `wolf.methods.default(model)`: robust, estimates the noise, needs no tuning.
         inputs: (T, U), for models that take them.
         key: seed or JAX key, for methods that draw random numbers.
         update_first: take the prior as the prediction of the first measurement, as pykalman, dynamax and statsmodels
-            do, instead of as the state one step before it.
+            do, instead of as the belief one step before it.
         dtype: "float64" or "float32".
         save: "all", "means", "final", or a function of (state, info) that returns what to keep of each step.
         backend: "native" code, "xla", or "auto": native code for small models, XLA for everything else. `out.backend`
@@ -104,9 +105,9 @@ def filter_many(
         dtype: as in `wolf.filter`.
         save: as in `wolf.filter`.
         threads: number of threads; default: one for each core.
-        state: where to go on from: `out.states` of an earlier call, or its `out.final` where the model may have
-            changed; default: the prior. The pieces have the bits of one long call; not so with methods that draw
-            random numbers, nor where series run by XLA have come to different steps.
+        state: to continue from: `out.states` of an earlier call, or its `out.final` where the model may have changed;
+            default: the prior. The results are bit for bit those of one long call, except with methods that draw
+            random numbers, and where series that run on XLA are at different steps.
         backend: as in `wolf.filter`.
 
     Returns:
@@ -131,8 +132,8 @@ def filter_many(
     start: dict[str, Any] = {}
     if state is not None:
         program = ready.program
-        built = program.code.facts.state[:2] if program else expected(pair.adapted[0], pair.method, dtype)
-        start = begin_at(state, States(None, given, ready.pair.method, dtype, update_first), built, *data)
+        built = program.code.facts.state[:2] if program else state_structure(pair.adapted[0], pair.method, dtype)
+        start = check_start(state, States(None, given, ready.pair.method, dtype, update_first), built, *data)
         data = (data[0], start.pop("inputs"))
     final, saved = ready.run_many(*data, lengths, threads, key, start)
     saved = _trimmed(saved, array, lengths, save)
@@ -163,10 +164,10 @@ def filter_chunks(
     save: Save = "means",
     backend: BackendOption = "auto",
 ) -> Iterator[Filtered]:
-    """Filter a series that is too long for memory, or not over yet, chunk by chunk.
+    """Filter a series chunk by chunk, if it is too long for memory or not complete yet.
 
     Args:
-        model: as in `wolf.filter`; arrays with a time axis are read at the clock of the whole series.
+        model: as in `wolf.filter`; arrays with a time axis are indexed by the step of the whole series.
         chunks: measurements (t, M), one array after the other, or pairs of them with inputs (t, U). Equal lengths
             compile once.
         method: as in `wolf.filter`.
@@ -243,7 +244,7 @@ def _with_lazy_arrays(
     whole = program.keeping("all")
 
     def rest() -> dict[str, np.ndarray]:
-        return shown(native.run_many(whole(), *data, lengths, threads, **start)[1], kept_ys, lengths)
+        return postprocess_many(native.run_many(whole(), *data, lengths, threads, **start)[1], kept_ys, lengths)
 
     return LazyArrays(saved, sorted({*saved, *program.code.facts.described}), rest)
 
@@ -251,5 +252,5 @@ def _with_lazy_arrays(
 def _trimmed(saved: Any, array: np.ndarray, lengths: np.ndarray | None, save: Any) -> Any:
     """Set saved values to NaN where the measurement is missing and after the end of each series."""
     if isinstance(save, str):
-        return shown(saved, array, lengths)
+        return postprocess_many(saved, array, lengths)
     return saved if lengths is None else jax.tree.map(partial(blank_after, lengths=lengths), saved)

@@ -25,7 +25,7 @@ from wolf.numerics.pytree import cast
 from wolf.results import Filtered, Smoothed, describe_method
 from wolf.statespace import Model, with_matrices
 
-_weigh_again = bounded(loo_reweighting.weigh_again)
+_leave_one_out_weights = bounded(loo_reweighting.weigh_again)
 
 
 @overload
@@ -34,15 +34,15 @@ def smooth(out: Filtered, /, *, reweight: bool = False) -> Smoothed: ...
 def smooth(model: Models, out: Filtered, *, reweight: bool = False) -> Smoothed: ...
 @model_optional
 def smooth(model: Models, out: Filtered, *, reweight: bool = False) -> Smoothed:
-    """Smooth a filtered series: what the whole series says about each moment.
+    """Smooth a filtered series: the posterior of each state given the whole series.
 
-    Exact given the weights for linear models, the usual approximation otherwise.
+    Exact given the weights for linear models; a Gaussian approximation otherwise.
 
     Args:
         model: may be left out: the one that was filtered, or the list of them.
         out: from `wolf.filter` or `wolf.filter_many`, run with `save="all"` and not sliced.
-        reweight: judge each measurement once more, by what came before *and after* it, and filter and smooth again
-            with these weights: what looked like an outlier may have been a turn. One series.
+        reweight: compute each weight again from all other measurements, before *and after* it, then filter and smooth
+            with these weights: a measurement that looked like an outlier may have been a manoeuvre. One series.
 
     Example:
         >>> import wolf
@@ -82,7 +82,7 @@ def _requested_xla(out: Filtered) -> bool:
 
 
 def backdate_jumps(model: Any, out: Filtered) -> Filtered:
-    """Filter once more with each jump where its vote began, if refused measurements ever won one."""
+    """Filter again with each accepted jump moved to the first of the rejected measurements that revealed it."""
     if not jump_backdating.supports_backdating(out.method) or not np.any(out.inflations > 1.0):
         return out
     if out.num_series is None:
@@ -100,19 +100,19 @@ def backdate_jumps(model: Any, out: Filtered) -> Filtered:
 def _with_jumps(model: Model, out: Filtered) -> Filtered:
     options = _as_before(out)
 
-    def told(jumps: list[int], save: Any = "all", barred: Any = ()) -> Filtered:
+    def run(jumps: list[int], save: Any = "all", barred: Any = ()) -> Filtered:
         method = jump_backdating.with_jumps(out.method, jumps, pad_steps(len(out)), barred=barred)
         return filter(model, out.ys, method=method, save=save, **options)
 
     seen = filter(model, out.ys, method=out.method, save=jump_backdating.record_jump_evidence, **options).saved
     starts = jump_backdating.possible_starts(seen["votes"], seen["inflations"], ~np.isnan(out.ys).all(1))
-    jumps = jump_backdating.best_starts(starts, lambda jumps: float(told(jumps, "final").log_likelihood))
-    jumps, barred = jump_backdating.without_bursts(jumps, lambda *given: told(given[0], "all", given[1]).outliers)
-    return dataclasses.replace(told(jumps, "all", barred), method=out.method, settings=out.settings, index=out.index)
+    jumps = jump_backdating.best_starts(starts, lambda jumps: float(run(jumps, "final").log_likelihood))
+    jumps, barred = jump_backdating.without_bursts(jumps, lambda *given: run(given[0], "all", given[1]).outliers)
+    return dataclasses.replace(run(jumps, "all", barred), method=out.method, settings=out.settings, index=out.index)
 
 
 def _as_before(out: Filtered) -> dict[str, Any]:
-    """Give the options of a run, to filter once more."""
+    """Return the options of a run, to filter again."""
     return {
         "inputs": out.inputs,
         "update_first": out.update_first,
@@ -122,7 +122,7 @@ def _as_before(out: Filtered) -> dict[str, Any]:
 
 
 def _smooth_again(model: Any, first: Smoothed) -> Smoothed:
-    """Weigh by what all other measurements say, then filter and smooth once more."""
+    """Compute each weight from all other measurements, then filter and smooth again."""
     out, method = first.filtered, first.filtered.method
     if out.num_series is not None or int(out.final.t) != out.settings["steps"]:
         raise ValueError("smooth(reweight=True) takes one whole series; pick one of many, as out[0]")
@@ -135,25 +135,29 @@ def _smooth_again(model: Any, first: Smoothed) -> Smoothed:
         Gaussian(first.means, first.covs),
     )
     inflations = out.saved.get("inflations", np.ones(len(out.ys)))
-    longer = partial(pad, axis=0, after=pad_steps(len(out.ys)) - len(out.ys))  # each row is weighed by itself
+    longer = partial(pad, axis=0, after=pad_steps(len(out.ys)) - len(out.ys))  # rows are independent
     sizes = out.saved.get("noise_scales")
-    roots = _weigh_native(model, out, beliefs, sizes)
+    roots = _leave_one_out_weights_native(model, out, beliefs, sizes)
     if roots is None:
         with precision(dtype):
-            engine = cast((with_matrices(model), method.linearization, method.noise, out.final.memory), dtype)
+            arguments = cast((with_matrices(model), method.linearization, method.noise, out.final.memory), dtype)
             known = cast(beliefs, dtype), to_dtype(out.inputs, dtype), cast(sizes, dtype)
-            roots = to_numpy(_weigh_again(*engine, *longer((to_dtype(out.ys, dtype), *known))))[: len(out.ys)]
+            roots = to_numpy(_leave_one_out_weights(*arguments, *longer((to_dtype(out.ys, dtype), *known))))[
+                : len(out.ys)
+            ]
     roots = longer(roots)
     scales = out.saved.get("dynamics_scales", np.ones(len(out.ys)))
-    told = dataclasses.replace(method, noise=loo_reweighting.Given(roots, longer(inflations), longer(scales)))
+    reweighted = dataclasses.replace(method, noise=loo_reweighting.Given(roots, longer(inflations), longer(scales)))
     options = _as_before(out)
-    again = dataclasses.replace(filter(model, out.ys, method=told, **options), index=out.index)
+    again = dataclasses.replace(filter(model, out.ys, method=reweighted, **options), index=out.index)
     second = smooth(model, again)
     return Smoothed(second.means, second.covs, again, again.weights)
 
 
-def _weigh_native(model: Model, out: Filtered, beliefs: Any, sizes: np.ndarray | None) -> np.ndarray | None:
-    """Weigh again by native code; None where that is for XLA."""
+def _leave_one_out_weights_native(
+    model: Model, out: Filtered, beliefs: Any, sizes: np.ndarray | None
+) -> np.ndarray | None:
+    """Compute leave-one-out weights by native code; None where XLA has to do it."""
     dtype, method, memory = out.settings["dtype"], out.method, out.final.memory
     leaves = jax.tree.leaves(memory)
     if _requested_xla(out) or any(np.asarray(leaf).dtype.kind != "f" for leaf in leaves):
@@ -175,7 +179,7 @@ def sample_paths(out: Filtered, /, num: int, key: Key) -> np.ndarray: ...
 def sample_paths(model: Model, out: Filtered, num: int, key: Key) -> np.ndarray: ...
 @model_optional
 def sample_paths(model: Model, out: Filtered, num: int, key: Key) -> np.ndarray:
-    """Draw whole paths of the state from the posterior, for questions that means and covariances cannot answer.
+    """Draw paths of the state from the joint posterior, for questions that means and covariances do not answer.
 
     Args:
         model: may be left out: the one that was filtered.
@@ -198,13 +202,13 @@ def sample_paths(model: Model, out: Filtered, num: int, key: Key) -> np.ndarray:
     if out.num_series is not None:
         raise ValueError("sample_paths takes one series; pick one of many, as out[0]")
     dtype, start = out.settings["dtype"], out.final.t - out.settings["steps"]
-    validate.refuse_if_large("num", num, 2 * out.means.size, dtype)  # paths, and the numbers that they are drawn from
+    validate.refuse_if_large("num", num, 2 * out.means.size, dtype)  # paths and their random numbers
     beliefs = Gaussian(out.means, out.covs), Gaussian(out.predicted_means, out.predicted_covs)
     with precision(dtype):
-        engine = (cast(with_matrices(model), dtype), cast(out.method.linearization, dtype), *cast(beliefs, dtype))
+        arguments = (cast(with_matrices(model), dtype), cast(out.method.linearization, dtype), *cast(beliefs, dtype))
         return to_numpy(
             run_sampler(
-                *engine,
+                *arguments,
                 as_key(key),
                 to_dtype(out.inputs, dtype),
                 start,

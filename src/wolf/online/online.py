@@ -397,5 +397,5 @@ class Online:
             wanted = f"{columns} to match B" if self.model.linear else "(U,)"
             raise ValueError(f"u must have shape {wanted}; got {value.shape}")
         if not np.all(np.isfinite(value)):
-            raise ValueError("u must be finite; a missing input has no meaning: fill it in")
+            raise ValueError("u must be finite; missing inputs are not supported: fill them in")
         return [value, value if self._u_before is None else self._u_before]

@@ -436,9 +436,9 @@ def test_what_is_made_later_has_the_bits_of_what_is_kept_at_once():
     series = [nasty(i, (STEPS, 2))[: STEPS - i] for i in range(9)]
     given = [np.array(ys) for ys in series]
     out = wolf.filter_many(TRACK, given)
-    assert out.saved.waits
+    assert out.saved.pending
     assert (len(out), "residuals" in out.saved, "9 series" in repr(out)) == (9, True, True)
-    assert out.saved.waits
+    assert out.saved.pending
     for ys in given:
         ys[:] = 0.0
     for i in (0, 8):
@@ -447,7 +447,7 @@ def test_what_is_made_later_has_the_bits_of_what_is_kept_at_once():
         for field, values in alone.saved.items():
             np.testing.assert_array_equal(out[i].saved[field], values, err_msg=field)
             np.testing.assert_array_equal(out[i][5:9].saved[field], values[5:9], err_msg=field)
-    assert not out.saved.waits
+    assert not out.saved.pending
 
 
 def test_what_is_made_later_is_a_dictionary_to_everybody():

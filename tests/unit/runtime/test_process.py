@@ -217,7 +217,7 @@ def test_few_programs_smooth_and_forecast_many_lengths():
 
 
 def test_programs_are_forgotten_when_there_are_many(monkeypatch):
-    monkeypatch.setattr(xla_batching, "MOST_PROGRAMS", 3)
+    monkeypatch.setattr(xla_batching, "MAX_PROGRAMS", 3)
     wolf.run_filter.clear_cache()
     model = wolf.models.local_level(1.0, 1.0)
     for steps in range(2, 10):
