@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from wolf import native, validation
 from wolf.api.continuation import check_start
-from wolf.api.postprocessing import blank_after, mark_missing, postprocess_many, settings_of
+from wolf.api.postprocessing import blank_after, index_of, mark_missing, postprocess_many
 from wolf.api.result_arguments import Models
 from wolf.engine import recorders
 from wolf.execution import prepared, validate
@@ -22,7 +22,6 @@ from wolf.numerics.precision import to_dtype
 from wolf.results import Filtered
 from wolf.results.lazy_arrays import LazyArrays
 from wolf.results.states import States, state_structure
-from wolf.results.views.data_frame import index_of
 from wolf.statespace import Model
 
 
@@ -64,12 +63,13 @@ def filter(
     options = RunOptions(dtype, update_first, save, backend)
     cacheable = inputs is None and key is None
     ready = prepared.find(model, method, options) if cacheable else None
-    pair = prepared.resolve(model, method, key) if ready is None else ready.pair
-    array = validation.measurements(ys, model.obs_dim)
-    us = validation.inputs(inputs, len(array), model)
-    if ready is not None:
+    if ready is not None:  # with this model and method, without inputs
+        array, us = validation.measurements(ys, ready.obs_dim), None
         ready.check_steps(len(array), len(array))
     else:
+        pair = prepared.resolve(model, method, key)
+        array = validation.measurements(ys, model.obs_dim)
+        us = validation.inputs(inputs, len(array), model)
         ready = prepared.prepare(pair, options, us, key, len(array), len(array))
         if cacheable:
             prepared.keep(model, method, options, ready)
@@ -139,7 +139,7 @@ def filter_many(
     saved = _trimmed(saved, array, lengths, save)
     if ready.program is not None and save == "all":
         saved = _with_lazy_arrays(saved, ready, data, array, lengths, threads, start)
-    settings = settings_of(ready, steps)
+    settings = ready.settings | {"steps": steps}
     padding = 0 if lengths is None else int((steps - lengths).sum()) * first.obs_dim
     missing = int(np.isnan(array).sum()) - padding
     return Filtered(
@@ -223,7 +223,7 @@ def _filter(
     final, saved = ready.run(*data, key, state, u_before)
     if isinstance(options.save, str):
         saved = mark_missing(saved, ys)
-    settings, missing = settings_of(ready, len(ys)), int(np.isnan(ys).sum())
+    settings, missing = ready.settings | {"steps": len(ys)}, int(np.isnan(ys).sum())
     model = ready.pair.models[0]
     return Filtered(saved, final, model, ready.pair.method, settings, ys, missing, us, options.update_first)
 

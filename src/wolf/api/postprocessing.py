@@ -1,14 +1,10 @@
-"""Post-processing of saved arrays: missing values, ends of series, and the settings of a run."""
+"""Post-processing of saved arrays: missing values, ends of series, the index."""
 
-import platform
 from typing import Any
 
-import jax
 import numpy as np
 
 from wolf.engine.measurements import is_unusable
-from wolf.execution import validate
-from wolf.execution.prepared import Prepared
 
 
 def postprocess_many(saved: dict[str, np.ndarray], ys: np.ndarray, lengths: np.ndarray | None) -> dict[str, np.ndarray]:
@@ -36,17 +32,6 @@ def blank_after(values: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.where(inside, values, False if values.dtype == bool else np.nan)
 
 
-def settings_of(ready: Prepared, steps: int) -> dict[str, Any]:
-    """Return how a run was made: method, options, backend and versions."""
-    options, save = ready.options, ready.options.save
-    return {
-        "method": repr(ready.pair.method),
-        "steps": steps,
-        "dtype": options.dtype,
-        "save": save if isinstance(save, str) else getattr(save, "__name__", repr(save)),
-        "update_first": options.update_first,
-        "backend": ready.choice,
-        "wolf": validate.package_version(),
-        "jax": jax.__version__,
-        "python": platform.python_version(),
-    }
+def index_of(ys: Any) -> Any:
+    """Return the index of a pandas Series or DataFrame; None for everything else."""
+    return ys.index if hasattr(ys, "iloc") else None  # without an import of pandas

@@ -5,6 +5,7 @@ written into is another model.
 """
 
 import dataclasses
+import platform
 import weakref
 from collections.abc import Hashable, Sequence
 from threading import Lock
@@ -76,6 +77,9 @@ class Prepared:
         program: native code of a step; None for XLA.
         choice: the backend, and why.
         time_varying: whether an array of a model has a time axis.
+        obs_dim: number of measured coordinates.
+        row_bytes: bytes of one step in the results, as far as they may become large.
+        settings: description of the run: method, options, backend and versions.
     """
 
     pair: Pair
@@ -83,6 +87,9 @@ class Prepared:
     program: native.NativeProgram | None
     choice: BackendChoice
     time_varying: bool
+    obs_dim: int
+    row_bytes: int
+    settings: dict[str, Any]
 
     def check_steps(self, steps: int, rows: int) -> None:
         """Check that arrays with a time axis reach far enough, and warn of a very large result.
@@ -91,11 +98,11 @@ class Prepared:
             steps: the last step of the run, counted from the prior.
             rows: steps times series.
         """
-        options = self.options
         if self.time_varying:
             for model in self.pair.models:
-                validate.check_time_axes(model, steps, options.update_first, "filter")
-        validate.warn_if_large(self.pair.adapted[0], rows, options.save, options.dtype, self.pair.method)
+                validate.check_time_axes(model, steps, self.options.update_first, "filter")
+        if rows * self.row_bytes > validate.LARGE_OUTPUT_BYTES:
+            validate.warn_of_size(rows * self.row_bytes, rows, self.pair.models[0].state_dim)
 
     def run(
         self, ys: np.ndarray, us: np.ndarray | None, key: Any = None, state: Any = None, u_before: Any = None
@@ -186,14 +193,30 @@ def prepare(pair: Pair, options: RunOptions, us: np.ndarray | None, key: Any, st
         validate.check_functions(model, us)
     validation.choice("backend", options.backend, backend_selection.BACKEND_OPTIONS)
     varying = any(time_axes(model) for model in pair.models)
-    ready = Prepared(pair, options, None, backend_selection.NATIVE, varying)
+    first, large = pair.models[0], validate.bytes_per_row(pair.adapted[0], options.save, options.dtype, pair.method)
+    ready = Prepared(pair, options, None, backend_selection.NATIVE, varying, first.obs_dim, large, {})
     ready.check_steps(steps, rows)
-    validate.warn_if_recompiled(pair.models[0])
+    validate.warn_if_recompiled(first)
     inputs = None if us is None else us.shape[-1]
     recorder = options.save if options.recorder is None else options.recorder
     how = options.dtype, options.update_first, inputs, recorder, key
     program, choice = backend_selection.compile_filter(options.backend, pair.adapted, pair.method, *how)
-    return dataclasses.replace(ready, program=program, choice=choice)
+    return dataclasses.replace(ready, program=program, choice=choice, settings=_settings(pair, options, choice))
+
+
+def _settings(pair: Pair, options: RunOptions, choice: BackendChoice) -> dict[str, Any]:
+    """Return how a run is made: method, options, backend and versions."""
+    save = options.save
+    return {
+        "method": repr(pair.method),
+        "dtype": options.dtype,
+        "save": save if isinstance(save, str) else getattr(save, "__name__", repr(save)),
+        "update_first": options.update_first,
+        "backend": choice,
+        "wolf": validate.package_version(),
+        "jax": jax.__version__,
+        "python": platform.python_version(),
+    }
 
 
 def find(model: Any, method: Any, options: RunOptions) -> Prepared | None:
@@ -249,6 +272,9 @@ def _reference(method: Any) -> Any:
 def _numbers(model: Any, method: Any) -> tuple[bytes, ...] | None:
     """Return the bytes of all numbers of a model and a method; None if one of them is not a plain number."""
     has_numbers = isinstance(getattr(method, "requirements", None), Requirements)  # a constructor has none
-    leaves = jax.tree.leaves((model, method if has_numbers else None))
-    plain = all(isinstance(leaf, np.ndarray | np.generic | float | int) for leaf in leaves)
-    return tuple(np.asarray(leaf).tobytes() for leaf in leaves) if plain else None
+    found = []
+    for leaf in jax.tree.leaves((model, method if has_numbers else None)):
+        if not isinstance(leaf, np.ndarray | np.generic | float | int):
+            return None
+        found.append(np.asarray(leaf).tobytes())
+    return tuple(found)

@@ -136,16 +136,21 @@ def check_functions(model: Model, us: np.ndarray | None) -> None:
             raise ValueError(f"{name} must return an array of shape ({size},), to match its covariance; got {shape}")
 
 
-def warn_if_large(model: Model, rows: int, save: Any, dtype: str, method: Any = None) -> None:
-    """Warn before a result of many gigabytes."""
+def bytes_per_row(model: Model, save: Any, dtype: str, method: Any) -> int:
+    """Return the bytes that one step takes in a result with `save="all"`; 0 for everything else."""
     if save != "all":
-        return
+        return 0
     d, m = model.state_dim, model.obs_dim
     covs = 2 * d * d if method.requirements.covariances and model.obs_cov.ndim > 1 else d
-    size = rows * (covs + 2 * d + (m * m if model.obs_cov.ndim > 1 else 0) + 2 * m + 4) * np.dtype(dtype).itemsize
-    if size > LARGE_OUTPUT_BYTES:
-        words = f'the results will take about {size / 1e9:.0f} GB; save="means" keeps {rows * (d + 3) * 8 / 1e9:.1f} GB'
-        warnings.warn(words, stacklevel=_level_of_caller())
+    numbers = covs + 2 * d + (m * m if model.obs_cov.ndim > 1 else 0) + 2 * m + 4
+    return int(numbers * np.dtype(dtype).itemsize)
+
+
+def warn_of_size(size: float, rows: int, state_dim: int) -> None:
+    """Warn before a result of many gigabytes."""
+    small = rows * (state_dim + 3) * 8 / 1e9
+    words = f'the results will take about {size / 1e9:.0f} GB; save="means" keeps {small:.1f} GB'
+    warnings.warn(words, stacklevel=_level_of_caller())
 
 
 def refuse_if_large(name: str, value: int, numbers: float, dtype: str) -> None:

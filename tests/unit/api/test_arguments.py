@@ -310,7 +310,7 @@ def test_function_made_anew_for_each_call_gets_a_warning():
         return wolf.filter(model, [1.0, 2.0], save="final")
 
     kept = [run(float(i)) for i in range(4)]
-    with pytest.warns(UserWarning, match=r"<lambda> was given as 5 different objects.*jax.tree_util.Partial"):
+    with pytest.warns(UserWarning, match=r"<lambda> was given as 5 objects.*jax.tree_util.Partial"):
         kept.append(run(4.0))
     kept.append(run(5.0))  # once is enough
 

@@ -231,8 +231,8 @@ def test_padding_keeps_the_bits_of_smoother_and_forecast(tracking, rng, monkeypa
     ys = rng.normal(size=(21, 2))
     out = wolf.filter_many(tracking, [ys, ys[:9]]) if ragged else wolf.filter(tracking, ys)
     padded = wolf.smooth(out), wolf.forecast(out, steps=5)
-    for door in (wolf.api.smoothing, wolf.api.forecasting):
-        monkeypatch.setattr(door, "pad_steps", lambda count: count)
+    for module in (wolf.execution.smoothing, wolf.execution.forecasting):
+        monkeypatch.setattr(module, "pad_steps", lambda count: count)
     plain = wolf.smooth(out), wolf.forecast(out, steps=5)
     for one, other in zip(padded, plain, strict=True):
         np.testing.assert_array_equal(one.means, other.means)

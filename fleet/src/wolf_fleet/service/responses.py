@@ -9,11 +9,8 @@ import numpy as np
 
 from wolf import validation
 from wolf.beliefs.density import deviations
-from wolf.engine.forecast import run_forecast
-from wolf.execution.xla_batching import pad_steps
+from wolf.execution.forecasting import forecast_state
 from wolf.inference.filters.gaussian import GaussianFilter
-from wolf.numerics.precision import precision
-from wolf.numerics.pytree import cast
 from wolf.results import count
 from wolf_fleet.service.key_health import RECENT_ROWS
 from wolf_fleet.service.recent_rows import RowView
@@ -134,13 +131,8 @@ def forecast(service: Service, key: str, steps: int, level: float) -> dict[str, 
     entry = bank[key]
     if not isinstance(bank.method, GaussianFilter):
         raise ValueError(f"forecasts by {type(bank.method).__name__} are not supported here; use wolf.forecast")
-    with precision(bank.dtype):
-        padded = pad_steps(steps)  # so that one compiled program serves several lengths
-        _, measured = run_forecast(
-            cast(bank.model, bank.dtype), cast(bank.method, bank.dtype), entry.state, steps=padded
-        )
-        mean, cov = np.asarray(measured.mean)[:steps], np.asarray(measured.cov)[:steps]
-    half = num_deviations * np.sqrt(np.diagonal(cov, axis1=1, axis2=2))
+    _, measured = forecast_state(bank.model, bank.method, entry.state, steps, dtype=bank.dtype)
+    mean, half = measured.mean, num_deviations * np.sqrt(np.diagonal(measured.cov, axis1=1, axis2=2))
     times = (entry.time + 1 + np.arange(steps)) * service.pipeline.step
     facts: dict[str, Any] = {"key": key, "level": level, "step": service.pipeline.step}
     if math.isfinite(entry.time):

@@ -53,11 +53,6 @@ def make_frame(parts: list[dict[str, np.ndarray]], backend: str, index: Any = No
     return frame
 
 
-def index_of(ys: Any) -> Any:
-    """Return the index of a pandas Series or DataFrame; None for everything else."""
-    return ys.index if hasattr(ys, "iloc") else None  # without an import of pandas
-
-
 def index_ahead(index: Any, steps: int) -> Any:
     """Continue an index of dates or numbers by its frequency or its last step; None where that is not possible."""
     if index is None or len(index) < 2 or getattr(index, "nlevels", 1) > 1:
