@@ -1,4 +1,4 @@
-"""Errors at the door: what was expected, what came, what to do. Nothing here runs inside a trace."""
+"""Validation of arguments. Errors state what was expected, what was given and what to do; nothing runs in a trace."""
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
@@ -9,33 +9,33 @@ from typing import Any
 import jax
 import numpy as np
 
-SYMMETRY_TOLERANCE = 1e-6  # relative; what was symmetrised in float32 passes
+SYMMETRY_TOLERANCE = 1e-6  # relative; a matrix that is symmetric to float32 precision passes
 PSD_TOLERANCE = 1e-10  # relative to the largest eigenvalue: rounding of a rank-deficient Q passes
-LARGEST_COUNT = 2**31 - 1  # steps are counted in 32 bits
-SEEDS = (-(2**63), 2**63)  # what JAX takes
-LONGEST = 100  # letters of a value that is shown in a message
-MASKING = (np.ma.MaskedArray, list, tuple)  # what may hold masked values
-NOT_NUMBERS = {
+MAX_COUNT = 2**31 - 1  # steps are counted in 32 bits
+SEED_RANGE = (-(2**63), 2**63)  # of JAX
+MAX_REPR_LENGTH = 100  # characters of a value in a message
+MASKABLE = (np.ma.MaskedArray, list, tuple)  # types that may hold masked values
+ADVICE_BY_KIND = {
     "c": ", of complex numbers; give their parts as two columns",
     "M": ", of dates; use numbers, such as seconds since the first",
     "m": ", of time spans; use numbers, such as seconds",
     **dict.fromkeys("SUT", ", of text; turn it into numbers first, NaN for missing"),
-}  # kinds of NumPy arrays
+}  # by kind of a NumPy dtype
 
 
 def short_repr(value: Any) -> str:
-    """Show what came, in one short line."""
+    """Return the repr of a value on one line, shortened."""
     text = " ".join(repr(value).split())
-    if len(text) <= LONGEST:
+    if len(text) <= MAX_REPR_LENGTH:
         return text
     if isinstance(value, str):
-        return f"{value[: LONGEST // 2]!r}... of {len(value):,} letters"
+        return f"{value[: MAX_REPR_LENGTH // 2]!r}... of {len(value):,} characters"
     shape = f" of shape {np.shape(value)}" if isinstance(value, np.ndarray) else ""
     return f"{type(value).__name__}{shape}"
 
 
 def number_array(name: str, value: Any) -> Any:
-    """Turn a value into a float NumPy array, or say what it was; None and what is masked among numbers is NaN."""
+    """Convert a value to a float NumPy array; None and masked values among numbers become NaN."""
     if isinstance(value, jax.core.Tracer):
         return value
     array: Any = None
@@ -43,16 +43,20 @@ def number_array(name: str, value: Any) -> Any:
         array = np.asarray(_unmasked(value))
         if array.dtype.kind == "O":
             return np.array([_cell(cell, array.ndim) for cell in array.flat], np.float64).reshape(array.shape)
-        if array.dtype.kind in NOT_NUMBERS or array.dtype.names:  # dates and complex numbers would be cut silently
+        if (
+            array.dtype.kind in ADVICE_BY_KIND or array.dtype.names
+        ):  # NumPy would convert dates and drop imaginary parts silently
             raise TypeError
         return np.asarray(array, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        advice = NOT_NUMBERS.get("" if array is None else array.dtype.kind, "; use a list or an array, NaN for missing")
+        advice = ADVICE_BY_KIND.get(
+            "" if array is None else array.dtype.kind, "; use a list or an array, NaN for missing"
+        )
         raise ValueError(f"{name} must be an array of numbers; got {type(value).__name__}{advice}") from error
 
 
 def one_number(value: Any) -> float | None:
-    """Read one number; None for anything else, as text, lists, complex numbers and yes or no."""
+    """Return a value as a float; None for anything but one number, such as text, lists, complex numbers, booleans."""
     try:
         array = number_array("value", value)
     except ValueError:
@@ -61,17 +65,17 @@ def one_number(value: Any) -> float | None:
 
 
 def _unmasked(value: Any) -> Any:
-    """Put NaN where a masked array, or one in a list, has no value: NumPy would drop the mask."""
+    """Replace masked values, also inside lists, by NaN; NumPy would drop the mask."""
     if np.ma.isMaskedArray(value):
         return np.ma.filled(value.astype(np.float64), np.nan) if value.dtype.kind in "biuf" else value.data
-    if isinstance(value, list | tuple) and any(issubclass(t, MASKING) for t in set(map(type, value))):
+    if isinstance(value, list | tuple) and any(issubclass(t, MASKABLE) for t in set(map(type, value))):
         return [_unmasked(each) for each in value]
     return value
 
 
 def _cell(cell: Any, dims: int) -> float:
-    """Read one number among objects; text that could be read as one is a mistake all the same."""
-    if (cell is None and dims) or type(cell).__name__ == "NAType":  # that of pandas
+    """Convert one number of an object array; text is an error even where it could be parsed."""
+    if (cell is None and dims) or type(cell).__name__ == "NAType":  # pandas.NA
         return np.nan
     if isinstance(cell, Real | Decimal | np.bool_):
         return float(cell)
@@ -81,7 +85,7 @@ def _cell(cell: Any, dims: int) -> float:
 
 
 def number(name: str, value: Any) -> float:
-    """Read one finite number."""
+    """Return one finite number."""
     array = number_array(name, value)
     if array.ndim or not np.isfinite(array) or isinstance(value, bool | np.bool_):
         raise ValueError(f"{name} must be one finite number; got {short_repr(value)}")
@@ -89,7 +93,7 @@ def number(name: str, value: Any) -> float:
 
 
 def nonempty(name: str, value: Any) -> Any:
-    """Read a number, or an array of them for a sweep; not an empty one."""
+    """Return a number, or an array of numbers for a sweep; an empty array is an error."""
     array = number_array(name, value)
     if not array.size:
         raise ValueError(f"{name} must hold a number; got {short_repr(value)}")
@@ -97,7 +101,7 @@ def nonempty(name: str, value: Any) -> Any:
 
 
 def finite(name: str, value: Any) -> Any:
-    """Read a finite number, or an array of them for a sweep."""
+    """Return a finite number, or an array of them for a sweep."""
     array = nonempty(name, value)
     if not isinstance(array, jax.core.Tracer) and not np.all(np.isfinite(array)):
         raise ValueError(f"{name} must be finite; got {short_repr(value)}")
@@ -105,7 +109,7 @@ def finite(name: str, value: Any) -> Any:
 
 
 def positive(name: str, value: Any, needed: bool = False) -> None:
-    """Check a positive hyper-parameter (a number, or an array of them for a sweep); None has a default, if any."""
+    """Check a positive hyper-parameter (a number, or an array of them for a sweep); None means the default."""
     if (value is None and not needed) or isinstance(value, jax.core.Tracer):
         return
     array = number_array(name, value)
@@ -114,7 +118,7 @@ def positive(name: str, value: Any, needed: bool = False) -> None:
 
 
 def positive_number(name: str, value: Any) -> float:
-    """Read one positive, finite number."""
+    """Return one positive, finite number."""
     found = number(name, value)
     if found <= 0:
         raise ValueError(f"{name} must be positive; got {short_repr(value)}")
@@ -122,13 +126,13 @@ def positive_number(name: str, value: Any) -> float:
 
 
 def weight(value: Any) -> None:
-    """Check a weight function: a value or a function, not its class."""
+    """Check a weight function: an instance or a function, not a class."""
     if isinstance(value, type) or not callable(value):
         raise ValueError(f"weight must be a weight such as wolf.IMQ(c=4.0); got {short_repr(value)}")
 
 
 def not_negative(name: str, value: Any) -> None:
-    """Check a hyper-parameter that may be zero."""
+    """Check a hyper-parameter that must be at least zero."""
     if isinstance(value, jax.core.Tracer):
         return
     array = number_array(name, value)
@@ -146,15 +150,15 @@ def probability(name: str, value: Any) -> None:
 
 
 def confidence_level(value: Any, name: str = "level") -> float:
-    """Read the probability of an interval, strictly between 0 and 1."""
+    """Return the probability of an interval, strictly between 0 and 1."""
     array = number_array(name, value)
     if array.ndim or not 0 < array < 1:
         raise ValueError(f"{name} must be a probability between 0 and 1; got {short_repr(value)}")
     return float(array)
 
 
-def integer(name: str, value: Any, least: int = 0, most: int = LARGEST_COUNT) -> int:
-    """Read a whole number."""
+def integer(name: str, value: Any, least: int = 0, most: int = MAX_COUNT) -> int:
+    """Return an integer in a range."""
     good = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not good or not least <= value <= most:
         reach = f"at most {most}" if good and value > most else f"at least {least}"
@@ -163,29 +167,29 @@ def integer(name: str, value: Any, least: int = 0, most: int = LARGEST_COUNT) ->
 
 
 def count(name: str, value: Any) -> int:
-    """Read a number of things."""
+    """Return a positive integer."""
     return integer(name, value, least=1)
 
 
 def boolean(name: str, value: Any) -> None:
-    """Check a yes or no."""
+    """Check a boolean."""
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name} must be True or False; got {short_repr(value)}")
 
 
 def choice(name: str, value: Any, options: Iterable[str]) -> None:
-    """Check one of a few words."""
+    """Check that a text is one of the options."""
     options = list(options)
     if not isinstance(value, str) or value not in options:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}; got {short_repr(value)}")
 
 
 def key(value: Any, needed: bool = False) -> None:
-    """Check a seed or a JAX key, without making one."""
+    """Check a seed or a JAX key, without creating a key."""
     if value is None and not needed:
         return
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        good = SEEDS[0] <= value < SEEDS[1]
+        good = SEED_RANGE[0] <= value < SEED_RANGE[1]
     else:
         kind = value.dtype if isinstance(value, np.ndarray | jax.Array | jax.core.Tracer) else None
         typed = kind is not None and jax.numpy.issubdtype(kind, jax.dtypes.prng_key)
@@ -195,26 +199,26 @@ def key(value: Any, needed: bool = False) -> None:
 
 
 def path(name: str, value: Any) -> None:
-    """Check the name of a file."""
+    """Check a path."""
     if not isinstance(value, str | PathLike):
-        raise ValueError(f"{name} must be the name of a file; got {short_repr(value)}")
+        raise ValueError(f"{name} must be a path; got {short_repr(value)}")
 
 
 def mapping(name: str, value: Any, example: str) -> dict[Any, Any]:
-    """Read values by name; None is none of them."""
+    """Return a dict of named values; an empty one for None."""
     if value is not None and not isinstance(value, Mapping):
         raise ValueError(f"{name} must be a dict, as {example}; got {short_repr(value)}")
     return dict(value or {})
 
 
 def function(name: str, value: Any, example: str) -> None:
-    """Check a function."""
+    """Check that a value is callable."""
     if not callable(value):
         raise ValueError(f"{name} must be a function, as {example}; got {short_repr(value)}")
 
 
 def prior(value: Any, size: int, name: str = "prior", variances: bool = False) -> tuple[Any, Any]:
-    """Read a Gaussian about `size` states, as mean and covariance; or as mean and `variances`, where those will do."""
+    """Return mean and covariance of a Gaussian over `size` states; `variances` allows a vector of variances."""
     if not isinstance(value, tuple) or len(value) != 2:
         raise ValueError(f"{name} must be wolf.Gaussian(mean, cov); got {short_repr(value)}")
     mean, cov = number_array(f"the mean of {name}", value[0]), number_array(f"the covariance of {name}", value[1])
@@ -225,7 +229,7 @@ def prior(value: Any, size: int, name: str = "prior", variances: bool = False) -
 
 
 def groups(name: str, value: Any) -> tuple[int, ...]:
-    """Refuse what does not name a group for each coordinate, as (0, 0, 1)."""
+    """Return a group number for each coordinate, as (0, 0, 1)."""
     listed = isinstance(value, tuple | list | np.ndarray) and np.ndim(value) == 1 and len(value)
     if not listed or not all(isinstance(group, int | np.integer) and not isinstance(group, bool) for group in value):
         raise ValueError(f"{name} must be one whole number for each coordinate, as (0, 0, 1); got {short_repr(value)}")
@@ -233,7 +237,7 @@ def groups(name: str, value: Any) -> tuple[int, ...]:
 
 
 def variances(**values: Any) -> None:
-    """Check numbers that are variances; only `obs_var` must not be zero."""
+    """Check variances; only `obs_var` must not be zero."""
     for name, value in values.items():
         found = number_array(name, value)
         if found.ndim != 0 or not np.isfinite(found) or found < 0 or (name == "obs_var" and found == 0):
@@ -288,14 +292,14 @@ def _variance_vector(name: str, value: Any, size: int, definite: bool) -> None:
 
 
 def model(prior: Any, dynamics_cov: Any, obs_cov: Any, names: tuple[str, str, str], diagonal: bool = False) -> None:
-    """Check what every model has; the names are what the person called them.
+    """Check the prior and the covariances of a model.
 
     Args:
         prior: belief at time 0.
         dynamics_cov: Q.
         obs_cov: R.
-        names: of Q, R and the prior covariance.
-        diagonal: whether vectors of variances will do.
+        names: of Q, R and the prior covariance in messages.
+        diagonal: whether vectors of variances are allowed.
     """
     if prior.mean.ndim != 1 or not prior.mean.size:
         raise ValueError(
@@ -316,7 +320,7 @@ def model(prior: Any, dynamics_cov: Any, obs_cov: Any, names: tuple[str, str, st
 
 
 def measurements(ys: Any, size: int, dims: int = 2) -> np.ndarray:
-    """Turn measurements into a float array (T, M), or (B, T, M) for `dims=3`; masked entries become NaN."""
+    """Return measurements as a float array (T, M), or (B, T, M) for `dims=3`; masked entries become NaN."""
     array = number_array("ys", ys)
     if array.ndim == dims - 1 and size == 1:
         array = array[..., None]
@@ -333,7 +337,7 @@ def measurements(ys: Any, size: int, dims: int = 2) -> np.ndarray:
 
 
 def many_measurements(ys: Any, size: int) -> tuple[np.ndarray, np.ndarray | None]:
-    """Turn many series into (B, T, M); a list of different lengths is padded, and its lengths are told."""
+    """Return many series as (B, T, M), and their lengths where they differ, padded with NaN."""
     if not isinstance(ys, list | tuple):
         return measurements(ys, size, dims=3), None
     series = [measurements(each, size) for each in ys]
@@ -370,7 +374,7 @@ def inputs(us: Any, steps: int, model: Any, series: int | None = None) -> np.nda
     if isinstance(features, int) and array.shape[-1] != features:
         raise ValueError(f"inputs must have {features} columns, the model's features; got shape {np.shape(us)}")
     if not np.all(np.isfinite(array)):
-        raise ValueError("inputs must be finite; a missing input has no meaning: fill it in")
+        raise ValueError("inputs must be finite; missing inputs are not supported: fill them in")
     return array
 
 

@@ -119,7 +119,7 @@ def test_the_default_runs_by_native_code_as_long_as_the_kalman_filter_does(state
 @pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)])
 def test_bits_do_not_depend_on_where_numbers_lie(name, dtype, monkeypatch):
     """One series and eight at once, of different lengths, with a model for all and one for each."""
-    from wolf.execution import prepared_cache
+    from wolf.execution import prepared
     from wolf.native.codegen import copy_tables, loop_carried_state, step_loop
     from wolf.native.execute import disk_cache, executable
 
@@ -136,7 +136,7 @@ def test_bits_do_not_depend_on_where_numbers_lie(name, dtype, monkeypatch):
     usual = everything()
     monkeypatch.setattr(disk_cache, "_folder", lambda: None)
     monkeypatch.setattr(executable, "_steps", OrderedDict())
-    monkeypatch.setattr(prepared_cache, "_recent", {})
+    monkeypatch.setattr(prepared, "_cache", {})
     for module, limit in ((copy_tables, "FEWEST"), (loop_carried_state, "MANY"), (step_loop, "MANY")):
         monkeypatch.setattr(module, limit, 1)
     for one, other in zip(usual, everything(), strict=True):

@@ -1,4 +1,4 @@
-"""The door: arrays in, results out. Checks come first, then one compiled call; your JAX settings stay as they are."""
+"""Public functions: they validate arguments, make one compiled call and return NumPy arrays; JAX settings stay."""
 
 from wolf.api.filtering import filter as filter
 from wolf.api.filtering import filter_chunks as filter_chunks

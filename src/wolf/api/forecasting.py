@@ -1,21 +1,15 @@
-"""Looking ahead: beliefs about states and measurements that are still to come."""
+"""`wolf.forecast`: beliefs about future states and measurements, with intervals."""
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any, overload
 
-import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
 from wolf import validation
-from wolf.api.result_arguments import Models, check_result, model_optional, together
+from wolf.api.result_arguments import Models, check_result, model_optional, stack_with_matrices
 from wolf.beliefs.density import deviations
-from wolf.engine.forecast import run_forecast
 from wolf.execution import validate
-from wolf.execution.xla_batching import bound_programs, call, pad, pad_steps, run_forecasts
-from wolf.numerics.precision import precision, to_dtype, to_numpy
-from wolf.numerics.pytree import cast
+from wolf.execution.forecasting import forecast_state
 from wolf.results import Filtered, Forecast
 from wolf.results.views.data_frame import index_ahead
 
@@ -30,7 +24,7 @@ def forecast(
 def forecast(
     model: Models, out: Filtered, steps: int, *, level: float = 0.95, inputs: ArrayLike | None = None
 ) -> Forecast:
-    """Look ahead from the end of a filtered series.
+    """Forecast from the end of a filtered series.
 
     Args:
         model: may be left out: the one that was filtered, or the list of them. Arrays with a time axis must reach
@@ -51,27 +45,16 @@ def forecast(
     check_result("forecast", model, out)
     if "slice" in out.settings:
         raise ValueError("a slice does not end where its final state does; forecast from the whole result")
-    each, whole = together(model)
+    each, whole = stack_with_matrices(model)
     models: Any = model if each else [model]
     dtype, (d, m) = out.settings["dtype"], (models[0].state_dim, models[0].obs_dim)
     validate.refuse_if_large("steps", steps, (out.num_series or 1) * (d * (d + 1) + m * (m + 3)), dtype)
     us = validation.inputs(inputs, steps, models[0], series=out.num_series)
     for one in models:
         validate.check_time_axes(one, int(np.max(out.final.t)) + steps, out.update_first, "forecast")
-    last = _last_inputs(out)
-    padded = pad_steps(int(steps))  # one program serves several lengths
-    us = None if us is None else pad(us, us.ndim - 2, after=padded - int(steps))
-    forecaster: Callable = run_forecast
-    if out.num_series is not None:
-        axes = (0 if us is not None and us.ndim == 3 else None, 0 if last is not None and last.ndim == 2 else None)
-        forecaster = partial(call, run_forecasts, axes=(0 if each else None, None, 0, *axes))
-    bound_programs()
-    with precision(dtype):
-        engine = (cast(whole, dtype), cast(out.method, dtype), out.final)
-        data, ahead = (to_dtype(us, dtype), to_dtype(last, dtype)), {"steps": padded, "update_first": out.update_first}
-        states, measured = to_numpy(forecaster(*engine, *data, **ahead))
-    kept = (slice(int(steps)),) if out.num_series is None else (slice(None), slice(int(steps)))
-    states, measured = jax.tree.map(lambda array: array[kept], (states, measured))
+    how: Any = {"dtype": dtype, "update_first": out.update_first, "many": out.num_series is not None}
+    how |= {"inputs": us, "u_before": _last_inputs(out), "per_series": each}
+    states, measured = forecast_state(whole, out.method, out.final, int(steps), **how)
     half = deviations(level) * np.sqrt(np.diagonal(measured.cov, axis1=-2, axis2=-1))
     lower, upper = measured.mean - half, measured.mean + half
     index = index_ahead(out.index, int(steps))
@@ -79,7 +62,7 @@ def forecast(
 
 
 def _last_inputs(out: Filtered) -> np.ndarray | None:
-    """Give the inputs of the last step, of each series where they end at different ones."""
+    """Return the inputs of the last step; of each series, (B, U), where the lengths differ."""
     if out.inputs is None or out.lengths is None:
         return None if out.inputs is None else out.inputs[..., -1, :]
     ends = np.maximum(np.asarray(out.lengths) - 1, 0)

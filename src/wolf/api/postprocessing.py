@@ -1,50 +1,37 @@
-"""What a run kept, as people are shown it: what was missing, where series end, and the settings."""
+"""Post-processing of saved arrays: missing values, ends of series, the index."""
 
-import platform
 from typing import Any
 
-import jax
 import numpy as np
 
 from wolf.engine.measurements import is_unusable
-from wolf.execution import validate
 
 
-def shown(saved: dict[str, np.ndarray], ys: np.ndarray, lengths: np.ndarray | None) -> dict[str, np.ndarray]:
-    """Mark what was not there in what was kept of many series, and blank what lies beyond their ends."""
+def postprocess_many(saved: dict[str, np.ndarray], ys: np.ndarray, lengths: np.ndarray | None) -> dict[str, np.ndarray]:
+    """Set saved values of many series to NaN where the measurement is missing and after the end of a series."""
     saved = mark_missing(saved, ys)
     return saved if lengths is None else {name: blank_after(each, lengths) for name, each in saved.items()}
 
 
 def mark_missing(saved: dict[str, np.ndarray], ys: np.ndarray) -> dict[str, np.ndarray]:
-    """Show what was not there: residuals and NIS of missing values are NaN, of wild ones as wild as they came."""
+    """Set residuals and NIS to NaN for missing values, and to the value itself or inf for non-finite ones."""
     if "residuals" not in saved:
         return saved
-    wild = is_unusable(ys, saved["residuals"].dtype)
-    residuals = np.where(wild, ys, np.where(np.isnan(ys), np.nan, saved["residuals"]))
+    non_finite = is_unusable(ys, saved["residuals"].dtype)
+    residuals = np.where(non_finite, ys, np.where(np.isnan(ys), np.nan, saved["residuals"]))
     if "nis" not in saved:
         return saved | {"residuals": residuals}
-    nis = np.where(np.isnan(ys).all(-1), np.nan, np.where(wild.any(-1), np.inf, saved["nis"]))
+    nis = np.where(np.isnan(ys).all(-1), np.nan, np.where(non_finite.any(-1), np.inf, saved["nis"]))
     return saved | {"residuals": residuals, "nis": nis}
 
 
 def blank_after(values: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Blank what lies beyond the end of each series: NaN, or False."""
+    """Set values after the end of each series to NaN, or to False."""
     inside = np.arange(values.shape[1]) < lengths[:, None]
     inside = inside.reshape(inside.shape + (1,) * (values.ndim - 2))
     return np.where(inside, values, False if values.dtype == bool else np.nan)
 
 
-def settings_of(method: Any, steps: int, dtype: str, save: Any, update_first: bool, backend: str) -> dict[str, Any]:
-    """Say how a run was made, for the record."""
-    return {
-        "method": repr(method),
-        "steps": steps,
-        "dtype": dtype,
-        "save": save if isinstance(save, str) else getattr(save, "__name__", repr(save)),
-        "update_first": update_first,
-        "backend": backend,
-        "wolf": validate.package_version(),
-        "jax": jax.__version__,
-        "python": platform.python_version(),
-    }
+def index_of(ys: Any) -> Any:
+    """Return the index of a pandas Series or DataFrame; None for everything else."""
+    return ys.index if hasattr(ys, "iloc") else None  # without an import of pandas

@@ -1,4 +1,4 @@
-"""What the doors that take a `Filtered` share."""
+"""Arguments that `smooth`, `forecast` and `sample_paths` share: a `Filtered` and its model."""
 
 from collections.abc import Callable, Sequence
 from functools import wraps
@@ -13,7 +13,7 @@ Models = Model | Sequence[Model]  # one for all series, or one for each
 
 
 def model_optional(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """Let `verb(model, out, ...)` be called as `verb(out, ...)`, with the model that was filtered."""
+    """Allow `verb(out, ...)` for `verb(model, out, ...)`; the model is then that of the result."""
 
     @wraps(verb)
     def call(*args: Any, **options: Any) -> Any:
@@ -25,15 +25,15 @@ def model_optional(verb: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def together(model: Any) -> tuple[bool, Any]:
-    """Say whether each series has a model of its own, and write out what all of them run on."""
+def stack_with_matrices(model: Any) -> tuple[bool, Any]:
+    """Return whether each series has a model of its own, and the models with matrices, stacked in that case."""
     if isinstance(model, list | tuple):
         return True, validate.stack_models(tuple(map(with_matrices, model)))
     return False, with_matrices(model)
 
 
 def check_result(verb: str, model: Any, out: Any) -> None:
-    """Refuse what is no result of a Gaussian filter, or another model than its own."""
+    """Raise a ValueError unless `out` is the result of a Gaussian filter with this model."""
     if not isinstance(out, Filtered):
         raise ValueError(f"{verb} takes what wolf.filter returned; got {type(out).__name__}")
     if isinstance(out.method, ErrorState):
@@ -50,7 +50,7 @@ def check_result(verb: str, model: Any, out: Any) -> None:
 
 
 def check_smoothable(verb: str, model: Any, out: Any) -> None:
-    """Refuse what lacks covariances or what came after."""
+    """Raise a ValueError unless `out` has all covariances and ends at its final state."""
     check_result(verb, model, out)
     if out.settings["save"] != "all":
         raise ValueError(f'smoothing needs covariances: filter with save="all", not save={out.settings["save"]!r}')

@@ -1,4 +1,4 @@
-"""Looking back: smoothed beliefs, jumps where they began, paths that may have been."""
+"""`wolf.smooth` and `wolf.sample_paths`, with jumps moved to the step at which they began."""
 
 import dataclasses
 from functools import partial
@@ -9,24 +9,23 @@ import numpy as np
 
 from wolf import native, validation
 from wolf.api.filtering import filter
-from wolf.api.result_arguments import Models, check_smoothable, model_optional, together
+from wolf.api.result_arguments import Models, check_smoothable, model_optional
 from wolf.beliefs import Gaussian
 from wolf.engine import jump_backdating, loo_reweighting
 from wolf.engine.loo_reweighting import changes
 from wolf.engine.smoother import run_sampler
-from wolf.execution import backend_selection, validate, xla_batching
-from wolf.execution.xla_batching import bound_programs, bounded, pad, pad_steps, stretch
+from wolf.execution import smoothing, validate
+from wolf.execution.backend_selection import Reason, compile_backward
+from wolf.execution.smoothing import SmootherTask
+from wolf.execution.xla_batching import bounded, pad, pad_steps
 from wolf.inference.filters import GaussianFilter
 from wolf.interfaces import Key
-from wolf.numerics.linalg import SMALL
 from wolf.numerics.precision import as_key, precision, to_dtype, to_numpy
 from wolf.numerics.pytree import cast
 from wolf.results import Filtered, Smoothed, describe_method
 from wolf.statespace import Model, with_matrices
 
-ASKED_FOR = "xla: asked for"  # what a result says of its engine where somebody wanted it so
-
-_weigh_again = bounded(loo_reweighting.weigh_again)
+_leave_one_out_weights = bounded(loo_reweighting.weigh_again)
 
 
 @overload
@@ -35,15 +34,15 @@ def smooth(out: Filtered, /, *, reweight: bool = False) -> Smoothed: ...
 def smooth(model: Models, out: Filtered, *, reweight: bool = False) -> Smoothed: ...
 @model_optional
 def smooth(model: Models, out: Filtered, *, reweight: bool = False) -> Smoothed:
-    """Smooth a filtered series: what the whole series says about each moment.
+    """Smooth a filtered series: the posterior of each state given the whole series.
 
-    Exact given the weights for linear models, the usual approximation otherwise.
+    Exact given the weights for linear models; a Gaussian approximation otherwise.
 
     Args:
         model: may be left out: the one that was filtered, or the list of them.
         out: from `wolf.filter` or `wolf.filter_many`, run with `save="all"` and not sliced.
-        reweight: judge each measurement once more, by what came before *and after* it, and filter and smooth again
-            with these weights: what looked like an outlier may have been a turn. One series.
+        reweight: compute each weight again from all other measurements, before *and after* it, then filter and smooth
+            with these weights: a measurement that looked like an outlier may have been a manoeuvre. One series.
 
     Example:
         >>> import wolf
@@ -54,62 +53,36 @@ def smooth(model: Models, out: Filtered, *, reweight: bool = False) -> Smoothed:
     validation.boolean("reweight", reweight)
     check_smoothable("smooth", model, out)
     out = backdate_jumps(model, out)
-    mean, cov = _walk_back_native(model, out) or _walk_back(model, out)
-    first = Smoothed(mean, cov, out)
+    found = smoothing.run(smoothing_task(model, out), allow_native=not _requested_xla(out))
+    first = Smoothed(found.mean, found.cov, out)
     return _smooth_again(model, first) if reweight else first
 
 
-def _walk_back_native(model: Any, out: Filtered) -> tuple[np.ndarray, np.ndarray] | None:
-    """Smooth by native code; None where that is for XLA."""
-    one, dtype = out.num_series is None, out.settings["dtype"]
-    start = np.asarray(out.final.t - (out.settings["steps"] if out.lengths is None else out.lengths))
-    if out.backend == ASKED_FOR or start.min() < start.max() or out.settings["steps"] < 2:
-        return None
-    models = tuple(map(with_matrices, model if isinstance(model, list | tuple) else (model,)))
-    scales = out.saved.get("dynamics_scales")
-    back = native.SmootherSpec(scales is not None, out.lengths is not None)
-    inputs = None if out.inputs is None else out.inputs.shape[-1]
-    ready = backend_selection.plan_back(models, out.method.linearization, dtype, inputs, back)
-    if ready is None:
-        return None
-    beliefs = Gaussian(out.means, out.covs), Gaussian(out.predicted_means, out.predicted_covs)
-    (filtered, predicted), scales = jax.tree.map(lambda a: to_dtype(a[None] if one else a, dtype), (beliefs, scales))
-    how: Any = {"lengths": out.lengths, "start": int(start.min()), "update_first": out.update_first}
-    smoothed = native.walk_back(ready, filtered, predicted, to_dtype(out.inputs, dtype), scales=scales, **how)
-    if not np.isfinite(smoothed.cov[:, 0]).all():  # a direction without spread, which takes eigenvectors
-        return None
-    return (smoothed.mean[0], smoothed.cov[0]) if one else tuple(smoothed)
+def smoothing_task(model: Any, out: Filtered) -> SmootherTask:
+    """Collect what the smoother reads of a filtered series, or of many."""
+    per_series = isinstance(model, list | tuple)
+    return SmootherTask(
+        models=tuple(model) if per_series else (model,),
+        per_series=per_series,
+        linearization=out.method.linearization,
+        filtered=Gaussian(out.means, out.covs),
+        predicted=Gaussian(out.predicted_means, out.predicted_covs),
+        start=out.final.t - (out.settings["steps"] if out.lengths is None else out.lengths),
+        dtype=out.settings["dtype"],
+        update_first=out.update_first,
+        inputs=out.inputs,
+        scales=out.saved.get("dynamics_scales"),
+        lengths=out.lengths,
+    )
 
 
-def _walk_back(model: Any, out: Filtered) -> tuple[np.ndarray, np.ndarray]:
-    """Smooth by XLA."""
-    dtype = out.settings["dtype"]
-    each, whole = together(model)
-    beliefs = Gaussian(out.means, out.covs), Gaussian(out.predicted_means, out.predicted_covs)
-    start = out.final.t - (out.settings["steps"] if out.lengths is None else out.lengths)  # above 0 for a chunk
-    how: Any = {"many": out.num_series is not None, "per_series_model": each, "update_first": out.update_first}
-    axis, steps = 0 if out.num_series is None else 1, out.settings["steps"]
-    extra, lengths = pad_steps(steps) - steps, out.lengths
-    scales, us = out.saved.get("dynamics_scales"), out.inputs
-    # One program serves several lengths. A loop that can begin where a series ends does; for others there are steps
-    # before the first, which change nothing.
-    if axis == 0 and out.means.shape[-1] > SMALL:
-        before, lengths = 0, np.asarray(steps, np.int32)
-        beliefs, scales, us = stretch((beliefs, scales, us), extra)
-    else:
-        before, lengths = extra, None if lengths is None else lengths + extra
-        beliefs, scales = pad((beliefs, scales), axis, extra)
-        us = None if us is None else pad(us, us.ndim - 2, extra)
-    bound_programs()
-    with precision(dtype):
-        engine = (cast(whole, dtype), cast(out.method.linearization, dtype), *cast(beliefs, dtype), to_dtype(us, dtype))
-        smoothed = xla_batching.smooth(*engine, lengths, start - before, cast(scales, dtype), **how)
-    rows = slice(before, before + steps)
-    return tuple(array[rows] if axis == 0 else array[:, rows] for array in (smoothed.mean, smoothed.cov))
+def _requested_xla(out: Filtered) -> bool:
+    """Return whether the filter ran on XLA because the caller asked for it."""
+    return out.settings["backend"].reason is Reason.REQUESTED  # type: ignore[no-any-return]
 
 
 def backdate_jumps(model: Any, out: Filtered) -> Filtered:
-    """Filter once more with each jump where its vote began, if refused measurements ever won one."""
+    """Filter again with each accepted jump moved to the first of the rejected measurements that revealed it."""
     if not jump_backdating.supports_backdating(out.method) or not np.any(out.inflations > 1.0):
         return out
     if out.num_series is None:
@@ -127,35 +100,34 @@ def backdate_jumps(model: Any, out: Filtered) -> Filtered:
 def _with_jumps(model: Model, out: Filtered) -> Filtered:
     options = _as_before(out)
 
-    def told(jumps: list[int], save: Any = "all", barred: Any = ()) -> Filtered:
+    def run(jumps: list[int], save: Any = "all", barred: Any = ()) -> Filtered:
         method = jump_backdating.with_jumps(out.method, jumps, pad_steps(len(out)), barred=barred)
         return filter(model, out.ys, method=method, save=save, **options)
 
     seen = filter(model, out.ys, method=out.method, save=jump_backdating.record_jump_evidence, **options).saved
     starts = jump_backdating.possible_starts(seen["votes"], seen["inflations"], ~np.isnan(out.ys).all(1))
-    jumps = jump_backdating.best_starts(starts, lambda jumps: float(told(jumps, "final").log_likelihood))
-    jumps, barred = jump_backdating.without_bursts(jumps, lambda *given: told(given[0], "all", given[1]).outliers)
-    return dataclasses.replace(told(jumps, "all", barred), method=out.method, settings=out.settings, index=out.index)
+    jumps = jump_backdating.best_starts(starts, lambda jumps: float(run(jumps, "final").log_likelihood))
+    jumps, barred = jump_backdating.without_bursts(jumps, lambda *given: run(given[0], "all", given[1]).outliers)
+    return dataclasses.replace(run(jumps, "all", barred), method=out.method, settings=out.settings, index=out.index)
 
 
 def _as_before(out: Filtered) -> dict[str, Any]:
-    """Give the options of a run, to filter once more."""
-    backend = "xla" if out.backend == ASKED_FOR else "auto"
+    """Return the options of a run, to filter again."""
     return {
         "inputs": out.inputs,
         "update_first": out.update_first,
         "dtype": out.settings["dtype"],
-        "backend": backend,
+        "backend": "xla" if _requested_xla(out) else "auto",
     }
 
 
 def _smooth_again(model: Any, first: Smoothed) -> Smoothed:
-    """Weigh by what all other measurements say, then filter and smooth once more."""
+    """Compute each weight from all other measurements, then filter and smooth again."""
     out, method = first.filtered, first.filtered.method
     if out.num_series is not None or int(out.final.t) != out.settings["steps"]:
-        raise ValueError("smooth(reweigh=True) takes one whole series; pick one of many, as out[0]")
+        raise ValueError("smooth(reweight=True) takes one whole series; pick one of many, as out[0]")
     if not isinstance(method, GaussianFilter) or method.noise.revises_prior:
-        raise ValueError(f"smooth(reweigh=True) needs a method with weights; {describe_method(method)} has none")
+        raise ValueError(f"smooth(reweight=True) needs a method with weights; {describe_method(method)} has none")
     dtype = out.settings["dtype"]
     beliefs = (
         Gaussian(out.predicted_means, out.predicted_covs),
@@ -163,34 +135,36 @@ def _smooth_again(model: Any, first: Smoothed) -> Smoothed:
         Gaussian(first.means, first.covs),
     )
     inflations = out.saved.get("inflations", np.ones(len(out.ys)))
-    longer = partial(pad, axis=0, after=pad_steps(len(out.ys)) - len(out.ys))  # each row is weighed by itself
+    longer = partial(pad, axis=0, after=pad_steps(len(out.ys)) - len(out.ys))  # rows are independent
     sizes = out.saved.get("noise_scales")
-    roots = _weigh_native(model, out, beliefs, sizes)
+    roots = _leave_one_out_weights_native(model, out, beliefs, sizes)
     if roots is None:
         with precision(dtype):
-            engine = cast((with_matrices(model), method.linearization, method.noise, out.final.memory), dtype)
+            arguments = cast((with_matrices(model), method.linearization, method.noise, out.final.memory), dtype)
             known = cast(beliefs, dtype), to_dtype(out.inputs, dtype), cast(sizes, dtype)
-            roots = to_numpy(_weigh_again(*engine, *longer((to_dtype(out.ys, dtype), *known))))[: len(out.ys)]
+            roots = to_numpy(_leave_one_out_weights(*arguments, *longer((to_dtype(out.ys, dtype), *known))))[
+                : len(out.ys)
+            ]
     roots = longer(roots)
     scales = out.saved.get("dynamics_scales", np.ones(len(out.ys)))
-    told = dataclasses.replace(method, noise=loo_reweighting.Given(roots, longer(inflations), longer(scales)))
+    reweighted = dataclasses.replace(method, noise=loo_reweighting.Given(roots, longer(inflations), longer(scales)))
     options = _as_before(out)
-    again = dataclasses.replace(filter(model, out.ys, method=told, **options), index=out.index)
+    again = dataclasses.replace(filter(model, out.ys, method=reweighted, **options), index=out.index)
     second = smooth(model, again)
     return Smoothed(second.means, second.covs, again, again.weights)
 
 
-def _weigh_native(model: Model, out: Filtered, beliefs: Any, sizes: np.ndarray | None) -> np.ndarray | None:
-    """Weigh again by native code; None where that is for XLA."""
+def _leave_one_out_weights_native(
+    model: Model, out: Filtered, beliefs: Any, sizes: np.ndarray | None
+) -> np.ndarray | None:
+    """Compute leave-one-out weights by native code; None where XLA has to do it."""
     dtype, method, memory = out.settings["dtype"], out.method, out.final.memory
     leaves = jax.tree.leaves(memory)
-    if out.backend == ASKED_FOR or any(np.asarray(leaf).dtype.kind != "f" for leaf in leaves):
+    if _requested_xla(out) or any(np.asarray(leaf).dtype.kind != "f" for leaf in leaves):
         return None
     again = native.LooSpec(jax.tree.structure(memory), tuple(map(np.shape, leaves)))
     inputs = None if out.inputs is None else out.inputs.shape[-1]
-    ready = backend_selection.plan_back(
-        (with_matrices(model),), (method.linearization, method.noise), dtype, inputs, again
-    )
+    ready = compile_backward((with_matrices(model),), (method.linearization, method.noise), dtype, inputs, again)
     if ready is None:
         return None
     ys, us = to_dtype(out.ys, dtype), to_dtype(out.inputs, dtype)
@@ -205,7 +179,7 @@ def sample_paths(out: Filtered, /, num: int, key: Key) -> np.ndarray: ...
 def sample_paths(model: Model, out: Filtered, num: int, key: Key) -> np.ndarray: ...
 @model_optional
 def sample_paths(model: Model, out: Filtered, num: int, key: Key) -> np.ndarray:
-    """Draw whole paths of the state from the posterior, for questions that means and covariances cannot answer.
+    """Draw paths of the state from the joint posterior, for questions that means and covariances do not answer.
 
     Args:
         model: may be left out: the one that was filtered.
@@ -228,13 +202,13 @@ def sample_paths(model: Model, out: Filtered, num: int, key: Key) -> np.ndarray:
     if out.num_series is not None:
         raise ValueError("sample_paths takes one series; pick one of many, as out[0]")
     dtype, start = out.settings["dtype"], out.final.t - out.settings["steps"]
-    validate.refuse_if_large("num", num, 2 * out.means.size, dtype)  # paths, and the numbers that they are drawn from
+    validate.refuse_if_large("num", num, 2 * out.means.size, dtype)  # paths and their random numbers
     beliefs = Gaussian(out.means, out.covs), Gaussian(out.predicted_means, out.predicted_covs)
     with precision(dtype):
-        engine = (cast(with_matrices(model), dtype), cast(out.method.linearization, dtype), *cast(beliefs, dtype))
+        arguments = (cast(with_matrices(model), dtype), cast(out.method.linearization, dtype), *cast(beliefs, dtype))
         return to_numpy(
             run_sampler(
-                *engine,
+                *arguments,
                 as_key(key),
                 to_dtype(out.inputs, dtype),
                 start,

@@ -95,7 +95,7 @@ def _forward(model: LinearModel, method: Any, values: np.ndarray, size: int, sta
     padded = _pad(values[:, None], size, np.nan)
     if state is not None:
         state = state._replace(t=np.zeros_like(state.t))
-    ready, _ = backend_selection.plan("auto", [model], method, "float64", False, None, _kept)
+    ready, _ = backend_selection.compile_filter("auto", [model], method, "float64", False, None, _kept)
     if ready is not None:
         final, saved = native.run_one(ready, padded, None, state)
     else:
@@ -148,7 +148,7 @@ def _back(out: SmootherPass, block: tuple[slice, LinearModel, dict[str, np.ndarr
 def _walk_back(model: LinearModel, filtered: Gaussian, predicted: Gaussian) -> Gaussian:
     """Smooth by native code, or by XLA what is not for it."""
     moments = KF().linearization
-    ready = backend_selection.plan_back(
+    ready = backend_selection.compile_backward(
         (model,), moments, "float64", None, native.SmootherSpec(scaled=False, ragged=False)
     )
     if ready is not None:

@@ -1,8 +1,12 @@
-"""Which engine a run takes: native code for what is small and fixed, XLA for everything else."""
+"""Choice of the backend: native code for small models with fixed dimensions, XLA for everything else.
+
+Filters, smoothers and the leave-one-out reweighting ask here, and nowhere else, whether native code can run them.
+"""
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from enum import Enum, StrEnum
+from typing import Any, Literal, NamedTuple
 
 from wolf.native.execute import llvm_jit
 from wolf.native.execute.executable import LARGEST, NativeProgram, UnsupportedModelError
@@ -10,25 +14,76 @@ from wolf.native.frontend.node_arrays import UnsupportedOperationError
 from wolf.native.frontend.signature import LooSpec, SmootherSpec, flatten_model
 from wolf.runtime import fork_guard
 
-Backend = Literal["auto", "native", "xla"]
-BACKENDS = ("auto", "native", "xla")
-LARGEST_BACK = 18_000  # operations of a walk back: from some 43 full states on LAPACK is quicker at its gain
-MOST_STATES = 64  # above that there is no need to look: a covariance alone would be too many numbers
+BackendOption = Literal["auto", "native", "xla"]
+BACKEND_OPTIONS = ("auto", "native", "xla")
+MAX_SMOOTHER_OPERATIONS = 18_000  # of a smoother step: from some 43 full states on, LAPACK computes its gain faster
+MAX_NATIVE_DIM = 64  # with more states or coordinates a covariance alone has too many numbers for straight-line code
 
 
-def unsupported_reason(backend: str, model: Any, method: Any, key: Any) -> str | None:
-    """Say why a run is not for native code, as far as can be told at a glance; None if it may be."""
-    if backend == "xla":
-        return "asked for"
+class Backend(StrEnum):
+    """What executes a run."""
+
+    NATIVE = "native"
+    XLA = "xla"
+
+
+class Reason(Enum):
+    """Why a backend was chosen."""
+
+    SUPPORTED = "native code supports the model and the method"
+    REQUESTED = "requested"
+    RANDOM_NUMBERS = "the method draws random numbers"
+    TOO_MANY_DIMENSIONS = "too many dimensions for straight-line code"
+    NOT_AVAILABLE = "llvmlite is not available"
+    UNSUPPORTED = "native code does not support an operation"
+
+
+class BackendChoice(NamedTuple):
+    """The backend of a run and why it was chosen.
+
+    Attributes:
+        backend: what executes the run.
+        reason: why, for programs.
+        detail: why, for people; empty for native code.
+    """
+
+    backend: Backend
+    reason: Reason
+    detail: str = ""
+
+
+NATIVE = BackendChoice(Backend.NATIVE, Reason.SUPPORTED)
+
+
+def unsupported_reason(option: str, model: Any, method: Any, key: Any) -> BackendChoice | None:
+    """Return the choice of XLA where a run can be seen at once not to be for native code; None where it may be.
+
+    Args:
+        option: "auto", "native" or "xla".
+        model: adapted to the method.
+        method: a filter.
+        key: of the run, for methods that draw random numbers.
+    """
+    size = max(model.state_dim, model.obs_dim)
+    if option == "xla":
+        return BackendChoice(Backend.XLA, Reason.REQUESTED, "requested")
     if key is not None or method.requirements.key:
-        return "random numbers are drawn"
-    if max(model.state_dim, model.obs_dim) > MOST_STATES:
-        return f"{max(model.state_dim, model.obs_dim)} dimensions are too many for straight-line code"
-    return llvm_jit.available()
+        return BackendChoice(Backend.XLA, Reason.RANDOM_NUMBERS, "random numbers are drawn")
+    if size > MAX_NATIVE_DIM:
+        detail = f"{size} dimensions are too many for straight-line code"
+        return BackendChoice(Backend.XLA, Reason.TOO_MANY_DIMENSIONS, detail)
+    missing = llvm_jit.available()
+    return None if missing is None else BackendChoice(Backend.XLA, Reason.NOT_AVAILABLE, missing)
 
 
-def plan(
-    backend: str,
+def refuse_forced_native(option: str, choice: BackendChoice) -> None:
+    """Raise a ValueError if native code was demanded for a run that only XLA can do."""
+    if option == "native" and choice.backend is not Backend.NATIVE:
+        raise ValueError(f'backend="native" cannot run this: {choice.detail}; leave backend= out to use XLA')
+
+
+def compile_filter(
+    option: str,
     models: Sequence[Any],
     method: Any,
     dtype: str,
@@ -36,12 +91,12 @@ def plan(
     inputs: int | None,
     save: Any,
     key: Any = None,
-) -> tuple[NativeProgram | None, str]:
-    """Make a model and a method ready for native code, or say why not.
+) -> tuple[NativeProgram | None, BackendChoice]:
+    """Compile the step of a filter to native code, or return why XLA runs it.
 
     Args:
-        backend: "auto", "native" (raises where it cannot be) or "xla".
-        models: one for all series, or one for each, in the form that suits the method.
+        option: "auto", "native" (raises where native code cannot run it) or "xla".
+        models: one for all series, or one for each, adapted to the method.
         method: a filter.
         dtype: precision.
         update_first: order of a step.
@@ -50,37 +105,36 @@ def plan(
         key: for methods that draw random numbers.
 
     Returns:
-        What `run_rows` takes, or None; and which engine it is, with the reason where it is XLA.
+        The program, or None for XLA; and the choice.
     """
     fork_guard.check()
-    reason = unsupported_reason(backend, models[0], method, key)
-    if reason is None:
+    choice = unsupported_reason(option, models[0], method, key)
+    if choice is None:
         try:
-            most = math.inf if backend == "native" else LARGEST
-            return NativeProgram(flatten_model(models, method, dtype, update_first, inputs, save), most), "native"
+            limit = math.inf if option == "native" else LARGEST
+            return NativeProgram(flatten_model(models, method, dtype, update_first, inputs, save), limit), NATIVE
         except (UnsupportedOperationError, UnsupportedModelError) as error:
-            reason = str(error)
-    if backend == "native":
-        raise ValueError(f'engine="native" cannot run this: {reason}; leave engine= out for XLA')
-    return None, f"xla: {reason}"
+            choice = BackendChoice(Backend.XLA, Reason.UNSUPPORTED, str(error))
+    refuse_forced_native(option, choice)
+    return None, choice
 
 
-def plan_back(
-    models: Sequence[Any], linearization: Any, dtype: str, inputs: int | None, back: SmootherSpec | LooSpec
+def compile_backward(
+    models: Sequence[Any], linearization: Any, dtype: str, inputs: int | None, spec: SmootherSpec | LooSpec
 ) -> NativeProgram | None:
-    """Make a model ready for the smoother by native code, or for weighing again; None if that is for XLA.
+    """Compile a step of the smoother, or of the leave-one-out reweighting; None where XLA runs it.
 
     Args:
         models: one for all series, or one for each, with all their matrices.
-        linearization: of the filter, and its rule to weigh again.
+        linearization: of the filter; for the reweighting a pair of it and the noise model.
         dtype: precision.
         inputs: number of inputs, or None.
-        back: what a step takes.
+        spec: what the step reads.
     """
-    if models[0].state_dim > MOST_STATES or llvm_jit.available() is not None:
+    if models[0].state_dim > MAX_NATIVE_DIM or llvm_jit.available() is not None:
         return None
     try:
-        most = LARGEST_BACK if isinstance(back, SmootherSpec) else LARGEST
-        return NativeProgram(flatten_model(models, linearization, dtype, False, inputs, "final", back=back), most)
+        limit = MAX_SMOOTHER_OPERATIONS if isinstance(spec, SmootherSpec) else LARGEST
+        return NativeProgram(flatten_model(models, linearization, dtype, False, inputs, "final", back=spec), limit)
     except (UnsupportedOperationError, UnsupportedModelError):
         return None

@@ -1,5 +1,6 @@
-"""What every entry shares: which method is meant, what is checked and said before a run, in which precision it runs."""
+"""Validation of a model and a method before a run, and their adaptation to each other."""
 
+import sys
 import warnings
 from typing import Any
 
@@ -14,15 +15,16 @@ from wolf.interfaces import Filter, Key, is_a
 from wolf.numerics.pytree import plain_functions
 from wolf.statespace import Model, ParameterModel, is_curved, time_axes, with_matrices, with_variances
 
-LARGEST_MATRIX = 20_000  # side of a covariance that is written out from its variances: 3 GB in float64
-LARGE_OUTPUT = 4e9  # bytes; above this a word of warning comes before the run, and what is not made of data is refused
-FRESH_FUNCTIONS = 5  # so many copies of one function mean that it is defined inside a loop
+MAX_DENSE_DIM = 20_000  # of a covariance matrix that is built from variances: 3 GB in float64
+LARGE_OUTPUT_BYTES = 4e9  # above this a run warns, and a request that does not depend on data is rejected
+MAX_FUNCTION_COPIES = 5  # so many copies of one function mean that it is defined inside a loop
+MAX_TRACKED_FUNCTIONS = 1_000
 
 _seen_functions: dict[Any, set[int]] = {}
 
 
 def resolve_method(method: str | Filter | None, model: Model) -> Any:
-    """Find the method that a person means, and check that it suits the model."""
+    """Return the filter that a name, a value or None stands for, in the form that suits the model."""
     check_model(model)
     if method is None:
         method = registry.default(model)
@@ -43,40 +45,40 @@ def resolve_method(method: str | Filter | None, model: Model) -> Any:
 
 
 def _around_error(method: Any) -> ErrorState:
-    """Let a Gaussian filter work on the error of a state that cannot be added to."""
+    """Wrap a Gaussian filter so that it estimates the error of a state on a manifold."""
     if isinstance(method, ErrorState):
         return method
     if not isinstance(method, GaussianFilter):
         raise ValueError(
-            f"{type(method).__name__} adds states, and those of this model cannot be added to: use a Gaussian filter, "
-            'as "WoLF", "EKF", "UKF" or the default'
+            f"{type(method).__name__} adds states, but those of this model lie on a manifold: use a Gaussian filter, "
+            'such as "WoLF", "EKF", "UKF" or the default'
         )
     return ErrorState(method)
 
 
 def check_model(model: Any) -> None:
-    """Refuse what is no model."""
+    """Raise a ValueError for anything but a model."""
     if not isinstance(model, Model):
         kind = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
         raise ValueError(f"model must be a wolf.LinearModel or wolf.StateSpaceModel; got {kind}")
 
 
 def adapt_model(model: Any, method: Any, key: Key | None) -> Any:
-    """Check that a method and a model go together, and give the model in the form that the method takes.
+    """Check that a method supports a model, and return the model in the form that the method takes.
 
-    Covariances that were given as variances are written out for methods that need matrices; diagonal matrices are cut
-    down to variances for methods that want those.
+    Variances become diagonal matrices for methods that need matrices; diagonal matrices become variances for methods
+    that need those.
     """
     validation.key(key)
     if method.requirements.key and key is None:
         raise ValueError(f"{type(method).__name__} draws random numbers: pass key=, a seed such as key=0 or a JAX key")
-    if isinstance(model, ParameterModel):  # keeps its covariances short by itself
+    if isinstance(model, ParameterModel):  # stores diagonal covariances as variances already
         pass
     elif method.requirements.variances:
         model = with_variances(model)
     else:
         size = max((len(cov) for cov in (model.prior.cov, model.obs_cov) if cov.ndim == 1), default=0)
-        if size > LARGEST_MATRIX:
+        if size > MAX_DENSE_DIM:
             raise ValueError(
                 f"{type(method).__name__} needs {size} x {size} matrices; use an ensemble, as method='ETKF'"
             )
@@ -86,7 +88,7 @@ def adapt_model(model: Any, method: Any, key: Key | None) -> Any:
 
 
 def check_options(dtype: str, save: Any, update_first: bool = False) -> None:
-    """Check what does not depend on the model or the data."""
+    """Check options that do not depend on the model or the data."""
     if not isinstance(dtype, str) or dtype not in ("float64", "float32"):
         raise ValueError(f'dtype must be "float64" or "float32"; got {validation.short_repr(dtype)}')
     validation.boolean("update_first", update_first)
@@ -97,18 +99,18 @@ def check_options(dtype: str, save: Any, update_first: bool = False) -> None:
 
 
 def check_time_axes(model: Model, steps: int, update_first: bool, verb: str) -> None:
-    """Check that arrays with a time axis reach far enough."""
+    """Check that arrays with a time axis have enough steps."""
     for name, length in time_axes(model).items():
         needed = steps - 1 if update_first and name in ("F", "Q", "B", "dynamics_cov") else steps
         if length < needed:
             raise ValueError(
-                f"{name} has {length} time steps, and to {verb} up to step {steps} needs {needed}; give a model whose "
-                "arrays (or times) reach that far"
+                f"{name} has {length} time steps, but {verb} up to step {steps} needs {needed}; use a model whose "
+                "arrays (or times) have that many"
             )
 
 
 def check_functions(model: Model, us: np.ndarray | None) -> None:
-    """Evaluate shapes once, outside of any trace of ours, so that a mistake shows as what it is.
+    """Trace the functions of a model once, so that a mistake in them raises a readable error.
 
     Args:
         model: whose functions are checked.
@@ -134,59 +136,73 @@ def check_functions(model: Model, us: np.ndarray | None) -> None:
             raise ValueError(f"{name} must return an array of shape ({size},), to match its covariance; got {shape}")
 
 
-def warn_if_large(model: Model, rows: int, save: Any, dtype: str, method: Any = None) -> None:
-    """Say so before an output of many gigabytes."""
+def bytes_per_row(model: Model, save: Any, dtype: str, method: Any) -> int:
+    """Return the bytes that one step takes in a result with `save="all"`; 0 for everything else."""
     if save != "all":
-        return
+        return 0
     d, m = model.state_dim, model.obs_dim
     covs = 2 * d * d if method.requirements.covariances and model.obs_cov.ndim > 1 else d
-    size = rows * (covs + 2 * d + (m * m if model.obs_cov.ndim > 1 else 0) + 2 * m + 4) * np.dtype(dtype).itemsize
-    if size > LARGE_OUTPUT:
-        words = f'the results will take about {size / 1e9:.0f} GB; save="means" keeps {rows * (d + 3) * 8 / 1e9:.1f} GB'
-        warnings.warn(words, stacklevel=3)
+    numbers = covs + 2 * d + (m * m if model.obs_cov.ndim > 1 else 0) + 2 * m + 4
+    return int(numbers * np.dtype(dtype).itemsize)
+
+
+def warn_of_size(size: float, rows: int, state_dim: int) -> None:
+    """Warn before a result of many gigabytes."""
+    small = rows * (state_dim + 3) * 8 / 1e9
+    words = f'the results will take about {size / 1e9:.0f} GB; save="means" keeps {small:.1f} GB'
+    warnings.warn(words, stacklevel=_level_of_caller())
 
 
 def refuse_if_large(name: str, value: int, numbers: float, dtype: str) -> None:
-    """Refuse a count that would fill the memory, before anything is allocated.
+    """Raise a ValueError for a count whose result would fill the memory.
 
     Args:
         name: of the argument.
-        value: how many were asked for.
-        numbers: that each of them takes.
+        value: the count.
+        numbers: that each item takes.
         dtype: of these numbers.
     """
     each = numbers * np.dtype(dtype).itemsize
-    most = int(LARGE_OUTPUT // each)
+    most = int(LARGE_OUTPUT_BYTES // each)
     if value > most:
-        raise ValueError(
-            f"{name}={value} would take about {value * each / 1e9:,.0f} GB, and {LARGE_OUTPUT / 1e9:.0f} GB is the "
-            f"limit; give {most} or fewer"
-        )
+        size, limit = f"{value * each / 1e9:,.0f} GB", f"{LARGE_OUTPUT_BYTES / 1e9:.0f} GB"
+        raise ValueError(f"{name}={value} would take about {size}, and {limit} is the limit; give {most} or fewer")
 
 
 def warn_if_recompiled(model: Model) -> None:
-    """Say so when one function comes as ever new objects, each of which is compiled anew."""
+    """Warn when one function is given as many different objects, each of which compiles again."""
     for fn in plain_functions(model):
         code = getattr(fn, "__code__", None)
+        if len(_seen_functions) >= MAX_TRACKED_FUNCTIONS:
+            _seen_functions.clear()
         seen = _seen_functions.setdefault(code, set())
         seen.add(id(fn))
-        if code is not None and len(seen) == FRESH_FUNCTIONS:
+        if code is not None and len(seen) == MAX_FUNCTION_COPIES:
             words = (
-                f"{getattr(fn, '__name__', 'a function')} was given as {FRESH_FUNCTIONS} different objects, and each "
-                "is compiled anew. Define it once, outside the loop; what changes enters by jax.tree_util.Partial(f, x)"
+                f"{getattr(fn, '__name__', 'a function')} was given as {MAX_FUNCTION_COPIES} objects, each of "
+                "which compiles again. Define it once, outside the loop; pass changing values by "
+                "jax.tree_util.Partial(f, x)"
             )
-            warnings.warn(words, stacklevel=3)
+            warnings.warn(words, stacklevel=_level_of_caller())
+
+
+def _level_of_caller() -> int:
+    """Return the `stacklevel` at which a warning of the function that calls this points outside of the package."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("wolf."):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def package_version() -> str:
-    """Read the installed version."""
+    """Return the installed version."""
     import wolf
 
     return wolf.__version__
 
 
 def stack_models(models: tuple[Model, ...]) -> Any:
-    """Put models of equal shapes together, with a leading series axis on every leaf."""
+    """Stack models of equal shapes, with a leading series axis on every leaf."""
     try:
         return jax.tree.map(lambda *leaves: np.stack(leaves), *models)
     except ValueError as error:

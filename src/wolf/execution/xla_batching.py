@@ -1,4 +1,4 @@
-"""How the door uses the machine: one series in one kernel, many series on all cores."""
+"""Execution by XLA: one series in one kernel, many series on all cores, lengths padded to a few programs."""
 
 import os
 from collections.abc import Callable
@@ -23,19 +23,20 @@ from wolf.runtime.blas_threads import one_thread
 from wolf.statespace import time_axes
 from wolf.statespace.array_fields import replace
 
-SERIES_PER_THREAD = 64  # fewer are not worth a thread
-# A piece of work is this many measurements, of at least as many series as are worth a thread: what is saved of them is
-# put in its place while it is in the cache, and the next piece takes over its memory.
-PIECE_ROWS = 65_536
-MOST_PROGRAMS = 128  # each takes 5 MB (WoLF) to 40 (the default), and 26 of the 65,530 maps that a process may have
-FEWEST_STEPS, MANY_STEPS = 16, 1024  # that a run is padded to; from which it is padded to more lengths, but by less
-LARGE = 64  # states from which one series fills the cache, and a thread: together they would wait for memory
+MIN_SERIES_PER_THREAD = 64  # fewer do not pay for a thread
+# A batch has this many measurements, of at least as many series as pay for a thread: its results are copied while they
+# are in the cache, and the next batch reuses the memory.
+BATCH_ROWS = 65_536
+MAX_PROGRAMS = 128  # each takes 5 MB (WoLF) to 40 (the default), and 26 of the 65,530 maps that a process may have
+MIN_STEPS = 16  # that a run is padded to
+FINE_PADDING_STEPS = 1024  # above which there are more lengths, and less padding
+MIN_DIM_ONE_BY_ONE = 64  # states from which one series fills the cache: together they would wait for memory
 
-_pool = Lock()  # held by the one program that may wait inside XLA's pool of threads
-_judged: WeakKeyDictionary[Any, tuple[bool, int]] = WeakKeyDictionary()
+_pool = Lock()  # held by the one program that may wait inside XLA's thread pool
+_program_facts: WeakKeyDictionary[Any, tuple[bool, int]] = WeakKeyDictionary()
 
 
-_kept: list[Any] = [
+_jitted: list[Any] = [
     scan.run_filter,
     scan.run_many,
     scan.run_each,
@@ -47,46 +48,46 @@ _kept: list[Any] = [
 
 
 def bounded(compiled: Any) -> Any:
-    """Let `bound_programs` forget this function's programs, too.
+    """Register a compiled function, so that `bound_programs` clears its programs too.
 
     Args:
         compiled: by `jax.jit`, with a program for each length and kind of model.
     """
-    _kept.append(compiled)
+    _jitted.append(compiled)
     return compiled
 
 
 def bound_programs() -> None:
-    """Forget the compiled programs when there are very many, one for each kind of model: they take memory for good."""
-    if sum(each._cache_size() for each in _kept) > MOST_PROGRAMS:
-        for each in _kept:
+    """Clear the compiled programs when there are very many, since they are never freed otherwise."""
+    if sum(each._cache_size() for each in _jitted) > MAX_PROGRAMS:
+        for each in _jitted:
             each.clear_cache()
         malloc_trim.trim_heap()
 
 
 @bounded
 @partial(jax.jit, static_argnames=("axes", "steps", "update_first"))
-def run_forecasts(*engine: Any, axes: tuple, steps: int, update_first: bool) -> Any:
-    """Forecast many series; takes what `run_forecast` takes, and which axis of it counts the series."""
-    return jax.vmap(partial(run_forecast, steps=steps, update_first=update_first), in_axes=axes)(*engine)
+def run_forecasts(*arguments: Any, axes: tuple, steps: int, update_first: bool) -> Any:
+    """Forecast many series; arguments as in `run_forecast`, and the axes of the series."""
+    return jax.vmap(partial(run_forecast, steps=steps, update_first=update_first), in_axes=axes)(*arguments)
 
 
 def pad_steps(count: int) -> int:
-    """Round a number of steps up to one of few, so that a few programs serve all lengths.
+    """Round a number of steps up, so that a few programs serve all lengths.
 
-    At most a quarter further, and a sixteenth where steps take longer than a call.
+    By at most a quarter, and a sixteenth where the steps take longer than a call.
 
     Example:
         >>> [pad_steps(count) for count in (1, 16, 17, 100, 1000, 10_000, 100_000)]
         [16, 16, 32, 112, 1024, 10240, 102400]
     """
-    parts = 2 if count <= MANY_STEPS else 4  # of an octave, as powers of two
-    grain = max(FEWEST_STEPS, 1 << max((count - 1).bit_length() - 1 - parts, 0))
+    parts = 2 if count <= FINE_PADDING_STEPS else 4  # of an octave, as powers of two
+    grain = max(MIN_STEPS, 1 << max((count - 1).bit_length() - 1 - parts, 0))
     return -(-count // grain) * grain
 
 
 def pad(tree: Any, axis: int, before: int = 0, after: int = 0) -> Any:
-    """Lengthen every array by copies of its first or last entry."""
+    """Pad every array along an axis by copies of its first or last entry."""
 
     def one(array: np.ndarray) -> np.ndarray:
         width = [(0, 0)] * array.ndim
@@ -97,9 +98,9 @@ def pad(tree: Any, axis: int, before: int = 0, after: int = 0) -> Any:
 
 
 def stretch(tree: Any, extra: int) -> Any:
-    """Lengthen every array at its end by whatever: by what lies there, if it is the beginning of a longer one.
+    """Lengthen every array at its end by arbitrary rows, without a copy if it is a view of a longer array.
 
-    Results of a run are, of as many steps as it was padded to; large ones need no copy then.
+    Results of a run are such views, since the run was padded.
     """
 
     def one(array: np.ndarray) -> np.ndarray:
@@ -117,7 +118,7 @@ def stretch(tree: Any, extra: int) -> Any:
 
 
 def lengthen(model: Any, ys: Any, us: Any, per_series: bool = False) -> tuple[Any, Any, Any]:
-    """Add blank steps at the end of measurements, inputs and what varies in time, so that few programs serve all.
+    """Pad measurements with missing ones, and inputs and time-varying arrays to match.
 
     Args:
         model: that is filtered.
@@ -137,29 +138,29 @@ def lengthen(model: Any, ys: Any, us: Any, per_series: bool = False) -> tuple[An
     return model, np.concatenate([ys, blank], -2), None if us is None else pad(us, us.ndim - 2, after=extra)
 
 
-def call(compiled: Any, *engine: Any, **options: Any) -> Any:
-    """Call a compiled function and wait for NumPy arrays; of those that could block each other, one at a time.
+def call(compiled: Any, *arguments: Any, **options: Any) -> Any:
+    """Call a compiled function and return NumPy arrays; functions that could block each other run one at a time.
 
     Args:
         compiled: by `jax.jit`.
-        *engine: its arguments.
+        *arguments: its arguments.
         **options: the others.
     """
-    program = compiled.trace(*engine, **options).jaxpr.jaxpr  # kept by JAX: the call does not trace again
-    judged = _judged.get(program)
-    if judged is None:
-        judged = _judged[program] = shares_out(program), largest_factor(program)
-    alone, rows = judged
+    program = compiled.trace(*arguments, **options).jaxpr.jaxpr  # kept by JAX: the call does not trace again
+    facts = _program_facts.get(program)
+    if facts is None:
+        facts = _program_facts[program] = shares_out(program), largest_factor(program)
+    alone, rows = facts
     with _pool if alone else nullcontext(), one_thread(rows) if rows else nullcontext():
-        return to_numpy(compiled(*engine, **options))
+        return to_numpy(compiled(*arguments, **options))
 
 
 def run_one(model: Any, method: Any, ys: Any, us: Any = None, key: Any = None, **options: Any) -> tuple[Any, Any]:
-    """Run in one kernel; if the compiler has no place in it for something the model does, run as usual."""
+    """Filter one series in one kernel; without fusion where the compiler does not support an operation in it."""
     steps = len(ys)
     model, ys, us = lengthen(model, ys, us)
     options = options | {"length": np.int32(steps)}
-    # A small Gaussian filter has no batch of matrices, and saves the look for one.
+    # A small Gaussian filter has no batch of matrices to look for.
     plain = method.linearization is not None and max(model.state_dim, model.obs_dim) <= SMALL
 
     def attempt(**fused: bool) -> Any:
@@ -170,12 +171,12 @@ def run_one(model: Any, method: Any, ys: Any, us: Any = None, key: Any = None, *
     return final, jax.tree.map(lambda array: array[:steps], saved)
 
 
-def smooth(*engine: Any, many: bool, per_series_model: bool, update_first: bool) -> Any:
-    """Walk back through one series or many, in one kernel if it can be; what it takes is what `run_smoothers` does."""
+def smooth(*arguments: Any, many: bool, per_series_model: bool, update_first: bool) -> Any:
+    """Smooth one series or many, in one kernel if possible; arguments as in `run_smoothers`."""
     options = {"per_series_model": per_series_model} if many else {}
 
     def attempt(**fused: bool) -> Any:
-        return call(run_smoothers if many else run_smoother, *engine, update_first=update_first, **options, **fused)
+        return call(run_smoothers if many else run_smoother, *arguments, update_first=update_first, **options, **fused)
 
     return _in_one_kernel(attempt)
 
@@ -202,7 +203,7 @@ def run_series(
     state: Any = None,
     u_before: np.ndarray | None = None,
 ) -> tuple[Any, Any]:
-    """Share the series out over threads, in equal pieces, so that one compilation serves all.
+    """Filter many series in batches of equal size on several threads, so that one compilation serves all.
 
     Returns:
         Final states and what was saved, with the series axis first.
@@ -210,11 +211,11 @@ def run_series(
     per_series = options["per_series_model"]
     on_cpu = jax.default_backend() == "cpu"
     largest = max(model.state_dim, model.obs_dim)
-    one_by_one = on_cpu and (largest <= SMALL or largest >= LARGE)
+    one_by_one = on_cpu and (largest <= SMALL or largest >= MIN_DIM_ONE_BY_ONE)
     wanted = (os.cpu_count() or 1) if threads is None else threads
-    fewest = 1 if largest >= LARGE else SERIES_PER_THREAD
+    fewest = 1 if largest >= MIN_DIM_ONE_BY_ONE else MIN_SERIES_PER_THREAD
     busy = max(1, min(wanted, len(ys) // fewest)) if on_cpu else 1
-    rounds = max(1, min(ys.shape[0] * ys.shape[1] // (busy * PIECE_ROWS), len(ys) // (busy * SERIES_PER_THREAD)))
+    rounds = max(1, min(ys.shape[0] * ys.shape[1] // (busy * BATCH_ROWS), len(ys) // (busy * MIN_SERIES_PER_THREAD)))
     parts = busy * rounds if busy > 1 else 1
     size, steps = -(-len(ys) // parts), ys.shape[1]
     lengths = np.full(len(ys), steps, np.int32) if lengths is None else lengths
@@ -228,24 +229,24 @@ def run_series(
             some = jax.tree.map(lambda leaf: leaf[rows[i]], model) if per_series else model
             inputs = us[rows[i]] if us is not None and us.ndim == 3 else us
             seed = None if key is None else jax.random.fold_in(as_key(key), i)
-            engine = (some, method, padded[i * size : (i + 1) * size], inputs, seed)
+            arguments = (some, method, padded[i * size : (i + 1) * size], inputs, seed)
             begin = jax.tree.map(lambda leaf: leaf[rows[i]], {"state": state, "u_before": u_before})
-            final, saved = _series_first(one_by_one, *engine, lengths=lengths[rows[i]], **begin, **options)
+            final, saved = _series_first(one_by_one, *arguments, lengths=lengths[rows[i]], **begin, **options)
             return final, jax.tree.map(lambda array: array[:, :steps], saved)
 
     if parts == 1:
         return part(0)
-    whole = _Whole(parts * size)
+    whole = _Assembler(parts * size)
     with ThreadPoolExecutor(busy) as pool:
         list(pool.map(lambda i: whole.put(i * size, part(i)), range(parts)))
     return whole.first(len(ys))
 
 
-def _series_first(one_by_one: bool, *engine: Any, **options: Any) -> tuple[Any, Any]:
-    """Run one after the other or all together, whichever suits the machine, and put the series axis first."""
+def _series_first(one_by_one: bool, *arguments: Any, **options: Any) -> tuple[Any, Any]:
+    """Filter series one by one or together, and move the series axis to the front."""
     if one_by_one:
         try:
-            return call(scan.run_each, *engine, **options)
+            return call(scan.run_each, *arguments, **options)
         except jax.errors.JaxRuntimeError as error:
             if not refused(error):
                 raise
@@ -253,15 +254,15 @@ def _series_first(one_by_one: bool, *engine: Any, **options: Any) -> tuple[Any, 
     start = np.zeros(1, np.int32) if begin is None else begin.t
     if begin is not None and not np.ptp(start):
         options = options | {"state": begin._replace(t=start[0])}
-    final, saved = call(scan.run_many, *engine, **options)
+    final, saved = call(scan.run_many, *arguments, **options)
     final, saved = jax.tree.map(lambda leaf: leaf if leaf.ndim == 0 else np.moveaxis(leaf, -1, 0), (final, saved))
     if final.t.ndim == 0:  # one clock for all while they ran together
         final = final._replace(t=start + options["lengths"])
     return final, saved
 
 
-class _Whole:
-    """Results of many series, put together from pieces as they come."""
+class _Assembler:
+    """Results of many series, assembled from batches."""
 
     def __init__(self, count: int):
         self.count, self.lock = count, Lock()
@@ -269,7 +270,7 @@ class _Whole:
         self.structure: Any = None
 
     def put(self, start: int, piece: Any) -> None:
-        """Copy a piece, the series axis first, to where its series belong."""
+        """Copy the results of a batch, the series axis first, to the rows of its series."""
         leaves, structure = jax.tree.flatten(piece)
         with self.lock:
             if self.arrays is None:
@@ -279,5 +280,5 @@ class _Whole:
             array[start : start + len(leaf)] = leaf
 
     def first(self, count: int) -> Any:
-        """Give the results of the first series; those beyond them were blank."""
+        """Return the results of the first series; the others are padding."""
         return jax.tree.unflatten(self.structure, [array[:count] for array in self.arrays or []])

@@ -55,7 +55,7 @@ class Batch:
         (model, method), models = points[0], [model for model, _ in points]
         reason = backend_selection.unsupported_reason("auto", model, method, None)
         if reason is not None:
-            raise native.UnsupportedModelError(reason)
+            raise native.UnsupportedModelError(reason.detail)
         width = None if inputs is None else inputs.shape[-1]
         self.kind = flatten_model(models, method, "float64", update_first, width, _told).kind
         whole = zip(affine.moving, self.kind.varying, strict=True)

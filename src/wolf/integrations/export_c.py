@@ -117,7 +117,7 @@ def export_c(
         raise ValueError(f"export_c takes models that are fixed in time; {', '.join(time_axes(model))} vary")
     reason = backend_selection.unsupported_reason("native", model, chosen, None)
     if reason is not None:
-        raise ValueError(f"this filter cannot be written as C: {reason}")
+        raise ValueError(f"this filter cannot be written as C: {reason.detail}")
     inputs = model.B.shape[-1] if isinstance(model, LinearModel) and model.takes_inputs else None
     try:
         given = flatten_model([adapted], chosen, dtype, update_first, inputs, FieldRecorder(tuple(report)))

@@ -154,7 +154,7 @@ def linear_advection(
     validation.count("dim", dim)
     validation.count("num_observed", num_observed)
     validation.count("waves", waves)
-    validation.integer("shift", shift, least=-validation.LARGEST_COUNT)
+    validation.integer("shift", shift, least=-validation.MAX_COUNT)
     validation.number("damping", damping)
     if num_observed > dim:
         raise ValueError(f"num_observed must be at most {dim}, the grid points; got {num_observed!r}")

@@ -91,7 +91,7 @@ class FixedLag:
             self._model, linearization = cast(
                 (with_matrices(model), self.online.method.linearization), self.online.dtype
             )
-        self._native = backend_selection.plan_back(
+        self._native = backend_selection.compile_backward(
             (self._model,), linearization, self.online.dtype, None, native.SmootherSpec(True, False)
         )
         self._smooth_first = partial(_smooth_first, self._model, linearization, update_first=self.online.update_first)

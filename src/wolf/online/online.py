@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from wolf import validation
 from wolf.execution import backend_selection, validate
-from wolf.execution.backend_selection import Backend
+from wolf.execution.backend_selection import BackendOption
 from wolf.inference.noise import NoiseEstimate
 from wolf.interfaces import Dtype, Filter, Key
 from wolf.numerics.precision import as_key, precision, to_dtype
@@ -52,8 +52,11 @@ class Online:
         dtype: "float64" or "float32".
         horizon: number of steps by which a measurement may be late; each costs the memory of one state.
         state: initial state, as `out.final` of `wolf.filter` with the same model and method; default: the prior.
-        backend: "native" code for small models (a step takes a microsecond), "xla" for all others; "auto" chooses, and
-            `online.backend` is its choice.
+        backend: "native" code for small models (a step takes a microsecond), "xla" for all others; "auto" chooses.
+
+    Attributes:
+        backend: "native" or "xla".
+        backend_reason: why it is XLA; empty for native code.
 
     Example:
         >>> import wolf
@@ -74,10 +77,10 @@ class Online:
         dtype: Dtype = "float64",
         horizon: int = 0,
         state: Any = None,
-        backend: Backend = "auto",
+        backend: BackendOption = "auto",
     ):
         horizon = validation.integer("horizon", horizon)
-        validation.choice("backend", backend, backend_selection.BACKENDS)
+        validation.choice("backend", backend, backend_selection.BACKEND_OPTIONS)
         self._lock = RLock()
         self.model = model
         self.horizon = horizon
@@ -93,7 +96,8 @@ class Online:
         self._with_inputs = model.takes_inputs
         self._dtype = np.dtype(dtype)
         self._varies = bool(time_axes(model))
-        self._stepper, self.backend = make_stepper(backend, model, adapted, self.method, self._key, update_first, dtype)
+        self._stepper, choice = make_stepper(backend, model, adapted, self.method, self._key, update_first, dtype)
+        self.backend, self.backend_reason = str(choice.backend), choice.detail
         if state is not None:
             self.set_state(state)
         size = sum(leaf.size for leaf in jax.tree.leaves(self._stepper.state))
@@ -335,7 +339,7 @@ class Online:
             dtype=header["dtype"],
             horizon=header["horizon"],
         )
-        checkpoints.check_header(path, header, model, online.method)
+        checkpoints.check_identity(path, header, model, online.method)
         expected = jax.tree.leaves(online.state)
         leaves = [arrays.get(f"state_{i}") for i in range(len(expected))]
         for mine, saved in zip(expected, leaves, strict=True):
@@ -364,10 +368,9 @@ class Online:
         """Restore attributes and state, with new code and a new lock."""
         key, snapshot = values.pop("key"), values.pop("snapshot")
         vars(self).update(values, _lock=RLock(), _key=None if key is None else jax.random.wrap_key_data(key))
-        backend = "native" if self.backend == "native" else "xla"
         adapted = validate.adapt_model(self.model, self.method, self._key)
         order = (self._key, self.update_first, self.dtype)
-        self._stepper, _ = make_stepper(backend, self.model, adapted, self.method, *order)
+        self._stepper, _ = make_stepper(self.backend, self.model, adapted, self.method, *order)
         self._stepper.restore(snapshot)
         self._bind_native_call()
 
@@ -397,5 +400,5 @@ class Online:
             wanted = f"{columns} to match B" if self.model.linear else "(U,)"
             raise ValueError(f"u must have shape {wanted}; got {value.shape}")
         if not np.all(np.isfinite(value)):
-            raise ValueError("u must be finite; a missing input has no meaning: fill it in")
+            raise ValueError("u must be finite; missing inputs are not supported: fill them in")
         return [value, value if self._u_before is None else self._u_before]

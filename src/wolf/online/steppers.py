@@ -16,6 +16,7 @@ import numpy as np
 from wolf import native
 from wolf.engine import scan
 from wolf.execution import backend_selection, validate
+from wolf.execution.backend_selection import Backend, BackendChoice, Reason
 from wolf.interfaces import Dtype, Filter
 from wolf.numerics.linalg import few_operations_mode
 from wolf.numerics.packing import Packing
@@ -69,7 +70,7 @@ class Stepper(Protocol):
 
 def make_stepper(
     backend: str, model: Model, adapted: Any, method: Filter, key: Any, update_first: bool, dtype: Dtype
-) -> tuple[Stepper, str]:
+) -> tuple[Stepper, BackendChoice]:
     """Choose a stepper.
 
     Args:
@@ -82,17 +83,16 @@ def make_stepper(
         dtype: precision.
 
     Returns:
-        The stepper, and "native" or the reason why it is "xla: ...".
+        The stepper, and the choice of its backend.
     """
-    reason = backend_selection.unsupported_reason(backend, model, method, key)
-    if reason is None:
+    choice = backend_selection.unsupported_reason(backend, model, method, key)
+    if choice is None:
         try:
-            return NativeStepper(model, adapted, method, update_first, dtype), "native"
+            return NativeStepper(model, adapted, method, update_first, dtype), backend_selection.NATIVE
         except native.UNSUPPORTED as error:
-            reason = str(error)
-    if backend == "native":
-        raise ValueError(f'backend="native" cannot run this: {reason}; leave backend= out for XLA')
-    return XlaStepper(model, adapted, method, key, update_first, dtype), f"xla: {reason}"
+            choice = BackendChoice(Backend.XLA, Reason.UNSUPPORTED, str(error))
+    backend_selection.refuse_forced_native(backend, choice)
+    return XlaStepper(model, adapted, method, key, update_first, dtype), choice
 
 
 class XlaStepper:

@@ -1,4 +1,4 @@
-"""What the public functions hand out."""
+"""Results of the public functions."""
 
 from wolf.results.filtered import ARRAYS as ARRAYS
 from wolf.results.filtered import Filtered as Filtered

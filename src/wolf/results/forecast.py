@@ -1,11 +1,11 @@
-"""What `wolf.forecast` returns."""
+"""`Forecast`, the result of `wolf.forecast`."""
 
 import dataclasses
 from typing import Any
 
 import numpy as np
 
-from wolf.results.filtered import Filtered
+from wolf.results.filtered import Filtered, FrameBackend
 from wolf.results.views import data_frame, html
 from wolf.statespace.array_fields import count
 
@@ -14,18 +14,18 @@ ARRAYS = ("means", "covs", "obs_means", "obs_covs", "lower", "upper")  # with a 
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Forecast:
-    """The future of a series.
+    """Forecast states and measurements of a series.
 
     Attributes:
         means: of the states, (steps, D).
         covs: (steps, D, D).
         obs_means: of the measurements, (steps, M).
-        obs_covs: (steps, M, M), noise included.
-        lower: lower end of the interval of each measured coordinate, (steps, M).
-        upper: upper end.
+        obs_covs: (steps, M, M), with the measurement noise.
+        lower: lower limit of the prediction interval of each coordinate, (steps, M).
+        upper: upper limit.
         level: probability of the interval.
-        index: labels of the steps, where those of the series have a next one.
-        filtered: the run that it goes on from.
+        index: labels of the steps, where the index of the series can be continued.
+        filtered: the filtered series.
     """
 
     means: np.ndarray
@@ -39,7 +39,7 @@ class Forecast:
     filtered: Filtered | None = None
 
     def __getitem__(self, series: int) -> "Forecast":
-        """Pick one series of many."""
+        """Return one series of many."""
         if self.obs_means.ndim == 2:
             raise TypeError("this is the forecast of one series; its arrays can be cut, as ahead.obs_means[:5]")
         if not isinstance(series, int | np.integer):
@@ -48,12 +48,12 @@ class Forecast:
         filtered = None if self.filtered is None else self.filtered[series]
         return dataclasses.replace(self, **arrays, filtered=filtered)
 
-    def to_frame(self, backend: data_frame.Backend = "pandas", *, index: Any = None) -> Any:
-        """Lay out what will be measured as a data frame: mean, standard deviation and interval of each step ahead.
+    def to_frame(self, backend: FrameBackend = "pandas", *, index: Any = None) -> Any:
+        """Return a data frame with the mean, standard deviation and prediction interval of each step.
 
         Args:
             backend: as in `Filtered.to_frame`.
-            index: a label for each step; default: the index that the measurements came with, gone on with.
+            index: a label for each step; default: the continued index of the measurements.
         """
         many = self.obs_means.ndim == 3
         parts = [self._columns(i) for i in range(len(self.obs_means))] if many else [self._columns(...)]
@@ -70,7 +70,7 @@ class Forecast:
         return columns
 
     def plot(self, coordinate: int = 0, **options: Any) -> Any:
-        """Draw one measured coordinate, ahead and before; a `matplotlib.figure.Figure`.
+        """Draw past and forecast of one coordinate; returns a `matplotlib.figure.Figure`.
 
         Args:
             coordinate: of the measurements.
@@ -81,17 +81,17 @@ class Forecast:
         return forecast(self, coordinate, **options)
 
     def __repr__(self) -> str:
-        """Tell the size."""
+        """Return the number of steps and the level."""
         steps = count(self.means.shape[-2], "step")
         return f"Forecast: {steps}, {self.level:.0%} intervals in .lower and .upper"
 
     def _repr_html_(self) -> str:
-        """Tell the first and the last step in a notebook, with a small picture of the first measured coordinate."""
+        """Return the first and the last step as HTML, with a small chart of the first coordinate."""
         if self.obs_means.ndim == 3:
             return html.page(repr(self), [])
         means, steps = self.obs_means[:, 0], len(self.obs_means)
         picture = html.sketch(
-            means, np.sqrt(self.obs_covs[:, 0, 0]), np.zeros(steps, bool), "the first measured coordinate, ahead"
+            means, np.sqrt(self.obs_covs[:, 0, 0]), np.zeros(steps, bool), "forecast of the first coordinate"
         )
         rows = [
             (f"{step + 1} ahead", f"{means[step]:.4g}", f"{self.lower[step, 0]:.4g} to {self.upper[step, 0]:.4g}")

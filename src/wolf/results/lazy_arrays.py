@@ -1,4 +1,4 @@
-"""What a run keeps, and what is made of it when somebody asks: arrays by name, some of them not there yet."""
+"""A dictionary of arrays of which some are computed when they are first read."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from threading import RLock
@@ -13,76 +13,76 @@ Arrays = dict[str, np.ndarray]
 class LazyArrays(dict[str, np.ndarray]):
     """A dictionary of arrays of which some are computed when one of them is first read.
 
-    To everybody it is a dictionary with all of them; copied, pickled or mapped by JAX it becomes a plain one.
+    It behaves like a dictionary of all arrays; copied, pickled or mapped by JAX it becomes a plain one.
 
     Args:
-        there: those that are there.
-        names: of all, in their order.
-        make: computes all of the others, once.
+        computed: the arrays that exist already.
+        names: of all arrays, in order.
+        compute: returns all of the others; called once.
 
     Example:
-        >>> later = LazyArrays({"a": np.zeros(2)}, ("a", "b"), lambda: {"b": np.ones(2)})
-        >>> len(later), later.waits, later["b"].tolist(), later.waits
+        >>> arrays = LazyArrays({"a": np.zeros(2)}, ("a", "b"), lambda: {"b": np.ones(2)})
+        >>> len(arrays), arrays.pending, arrays["b"].tolist(), arrays.pending
         (2, True, [1.0, 1.0], False)
     """
 
-    def __init__(self, there: Mapping[str, np.ndarray], names: Iterable[str], make: Callable[[], Arrays]):
-        super().__init__(there)
+    def __init__(self, computed: Mapping[str, np.ndarray], names: Iterable[str], compute: Callable[[], Arrays]):
+        super().__init__(computed)
         self._names, self._lock = tuple(names), RLock()
-        self._make: Callable[[], Arrays] | None = make
+        self._compute: Callable[[], Arrays] | None = compute
 
     @property
-    def waits(self) -> bool:
-        """Whether some are not there yet."""
-        return self._make is not None
+    def pending(self) -> bool:
+        """Whether some arrays are not computed yet."""
+        return self._compute is not None
 
     def all(self) -> Arrays:
-        """Compute what is not there yet, and give all of them as a plain dictionary."""
+        """Return all arrays as a plain dictionary, computing the pending ones."""
         with self._lock:
-            if self._make is not None:
-                self.update(self._make())
-                self._make = None  # lets go of what it was made from
+            if self._compute is not None:
+                self.update(self._compute())
+                self._compute = None  # releases the inputs of the computation
         return {name: dict.__getitem__(self, name) for name in self._names}
 
     def cut(self, piece: Callable[[np.ndarray], np.ndarray]) -> "LazyArrays":
-        """Take a piece of every array, of those that are not there yet when they are read."""
-        there = {name: piece(values) for name, values in dict.items(self)}
-        return LazyArrays(there, self._names, lambda: {name: piece(values) for name, values in self.all().items()})
+        """Apply a function to every array; to the pending ones when they are read."""
+        computed = {name: piece(values) for name, values in dict.items(self)}
+        return LazyArrays(computed, self._names, lambda: {name: piece(values) for name, values in self.all().items()})
 
     def __getitem__(self, name: str) -> np.ndarray:
-        """Read one."""
+        """Return one array."""
         return dict.__getitem__(self, name) if dict.__contains__(self, name) else self.all()[name]
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Read one, or the default where there is none of this name."""
+        """Return one array, or the default for an unknown name."""
         return self[name] if name in self._names else default
 
     def __contains__(self, name: object) -> bool:
-        """Say whether there is one of this name."""
+        """Return whether there is an array of this name."""
         return name in self._names
 
     def __iter__(self) -> Iterator[str]:
-        """Go through the names."""
+        """Iterate over the names."""
         return iter(self._names)
 
     def __len__(self) -> int:
-        """Count them."""
+        """Return the number of arrays."""
         return len(self._names)
 
     def keys(self) -> Any:
-        """Give the names."""
+        """Return the names."""
         return dict.fromkeys(self._names).keys()
 
     def values(self) -> Any:
-        """Give all arrays."""
+        """Return all arrays."""
         return self.all().values()
 
     def items(self) -> Any:
-        """Give all names and arrays."""
+        """Return all names and arrays."""
         return self.all().items()
 
     def copy(self) -> Arrays:
-        """Make a plain dictionary."""
+        """Return a plain dictionary."""
         return self.all()
 
     def __eq__(self, other: object) -> bool:
@@ -98,7 +98,7 @@ class LazyArrays(dict[str, np.ndarray]):
         return dict(other) | self.all()
 
     def __repr__(self) -> str:
-        """Show all."""
+        """Return the text of a plain dictionary."""
         return repr(self.all())
 
     def __reduce__(self) -> Any:

@@ -1,11 +1,11 @@
-"""What `wolf.smooth` returns."""
+"""`Smoothed`, the result of `wolf.smooth`."""
 
 import dataclasses
 from typing import Any
 
 import numpy as np
 
-from wolf.results.filtered import Filtered
+from wolf.results.filtered import Filtered, FrameBackend
 from wolf.results.views import data_frame, html, xarray_dataset
 
 
@@ -16,8 +16,8 @@ class Smoothed:
     Attributes:
         means: (T, D).
         covs: (T, D, D).
-        filtered: the run that was smoothed.
-        weights: w, (T, M), in the light of what came before and after; only with `reweight=True`.
+        filtered: the filtered series.
+        weights: w, (T, M), from all other measurements of the series; only with `reweight=True`.
     """
 
     means: np.ndarray
@@ -26,7 +26,7 @@ class Smoothed:
     weights: np.ndarray | None = None
 
     def __getitem__(self, series: int) -> "Smoothed":
-        """Pick one series of many."""
+        """Return one series of many."""
         if self.means.ndim == 2:
             raise TypeError("this is one series; its arrays can be cut, as smoothed.means[:5]")
         filtered = self.filtered[series]
@@ -38,8 +38,8 @@ class Smoothed:
             None if weights is None else weights[:steps],
         )
 
-    def to_frame(self, backend: data_frame.Backend = "pandas", *, index: Any = None) -> Any:
-        """Lay the result out as a data frame; arguments as in `Filtered.to_frame`."""
+    def to_frame(self, backend: FrameBackend = "pandas", *, index: Any = None) -> Any:
+        """Return a data frame; arguments as in `Filtered.to_frame`."""
         if self.means.ndim == 2:
             parts = [_columns(self.means, self.covs)]
         else:
@@ -49,29 +49,29 @@ class Smoothed:
         return data_frame.make_frame(parts, backend, self.filtered.index if index is None else index)
 
     def to_xarray(self) -> Any:
-        """Lay the result out as an `xarray.Dataset`; axes as in `Filtered.to_xarray`."""
+        """Return an `xarray.Dataset`; axes as in `Filtered.to_xarray`."""
         arrays = {"means": self.means, "covs": self.covs}
         arrays |= {} if self.weights is None else {"weights": self.weights}
         lengths = {} if self.filtered.lengths is None else {"length": np.asarray(self.filtered.lengths)}
         return xarray_dataset.make_dataset(arrays, self.means.ndim == 3, self.filtered.index, lengths)
 
     def plot(self, coordinate: int = 0, **options: Any) -> Any:
-        """Draw one state with what was measured of it; arguments as in `Filtered.plot`."""
+        """Draw one state with its measurements; arguments as in `Filtered.plot`."""
         from wolf.plots.series_plot import with_measurements
 
         return with_measurements(self, coordinate, **options)
 
     def __repr__(self) -> str:
-        """Tell the size."""
+        """Return the shapes."""
         return f"Smoothed: means {self.means.shape}, covs {self.covs.shape}"
 
     def _repr_html_(self) -> str:
-        """Tell the same in a notebook, with a small picture of the first state."""
+        """Return the shapes as HTML, with a small chart of the first state."""
         picture, one = "", self.means.ndim == 2
         if one and len(self.means):
             deviation = np.sqrt(np.maximum(self.covs[:, 0, 0], 0.0))
-            refused = np.zeros(len(self.means), bool)
-            picture = html.sketch(self.means[:, 0], deviation, refused, "the first state, smoothed")
+            no_outliers = np.zeros(len(self.means), bool)
+            picture = html.sketch(self.means[:, 0], deviation, no_outliers, "the first state, smoothed")
         rows = [(name, f"{getattr(self, name).shape}") for name in ("means", "covs")]
         return html.page("Smoothed", rows, picture)
 

@@ -48,11 +48,22 @@ def make_header(kind: str, version: int, model: Any, method: Any, settings: dict
     """
     import wolf  # for its version only; every other import of this module points down
 
-    described = {"format": kind, "version": version, "wolf": wolf.__version__, "python": list(sys.version_info[:2])}
-    return described | settings | {"fingerprints": _fingerprints(model, method)}
+    return {"format": kind, "version": version, "wolf": wolf.__version__} | settings | identity(model, method)
 
 
-def check_header(where: Any, header: dict[str, Any], model: Any, method: Any) -> None:
+def identity(model: Any, method: Any) -> dict[str, Any]:
+    """Identify a model and a method by fingerprints, with the code of their functions and with the names of these only.
+
+    Args:
+        model: that was run.
+        method: likewise.
+    """
+    parts = {"model": model, "method": method}
+    prints = {name: {"names": fingerprint(each, code=False), "all": fingerprint(each)} for name, each in parts.items()}
+    return {"fingerprints": prints, "python": list(sys.version_info[:2])}
+
+
+def check_identity(where: Any, header: dict[str, Any], model: Any, method: Any) -> None:
     """Refuse a checkpoint of another model or method.
 
     Functions are compared by their code. Where the checkpoint was written by another version of Python, which compiles
@@ -61,19 +72,14 @@ def check_header(where: Any, header: dict[str, Any], model: Any, method: Any) ->
     Args:
         where: the path or the argument that the header was read from.
         header: from `make_header`.
-        model: to go on with.
+        model: to continue with.
         method: likewise.
     """
-    kind = "all" if header["python"] == list(sys.version_info[:2]) else "names"
-    for name, prints in _fingerprints(model, method).items():
+    mine = identity(model, method)
+    kind = "all" if header["python"] == mine["python"] else "names"
+    for name, prints in mine["fingerprints"].items():
         if prints[kind] != header["fingerprints"][name][kind]:
             raise ValueError(f"{where} was saved with another {name}; load it with the {name} that it was made with")
-
-
-def _fingerprints(model: Any, method: Any) -> dict[str, dict[str, str]]:
-    """Hash model and method twice: with the code of their functions, and with the names of these only."""
-    parts = {"model": model, "method": method}
-    return {name: {"names": fingerprint(each, code=False), "all": fingerprint(each)} for name, each in parts.items()}
 
 
 @contextmanager

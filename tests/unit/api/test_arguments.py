@@ -137,12 +137,12 @@ def test_wrong_part_of_a_model_with_functions_is_named(change, message):
             DRIVEN,
             YS,
             {"inputs": np.full(5, np.nan)},
-            "inputs must be finite; a missing input has no meaning: fill it in",
+            "inputs must be finite; missing inputs are not supported: fill them in",
         ),
         (DRIVEN, YS, {"inputs": ["a"] * 5}, "inputs must be an array of numbers; got list"),
         (DRIVEN, YS, {"inputs": np.ones((5, 3))}, "inputs"),
-        (VARYING, np.zeros((6, 2)), {}, "Q has 5 time steps, and to filter up to step 6 needs 6"),
-        (VARYING, np.zeros((7, 2)), {"update_first": True}, "Q has 5 time steps, and to filter up to step 7 needs 6"),
+        (VARYING, np.zeros((6, 2)), {}, "Q has 5 time steps, but filter up to step 6 needs 6"),
+        (VARYING, np.zeros((7, 2)), {"update_first": True}, "Q has 5 time steps, but filter up to step 7 needs 6"),
     ],
 )
 def test_wrong_call_of_filter_is_explained(model, ys, options, message):
@@ -257,7 +257,7 @@ def test_smoothing_needs_everything(save):
 
 
 def test_forecast_beyond_the_time_axis_is_explained():
-    with refused("Q has 5 time steps, and to forecast up to step 7 needs 7"):
+    with refused("Q has 5 time steps, but forecast up to step 7 needs 7"):
         wolf.forecast(VARYING, wolf.filter(VARYING, YS), 2)
 
 
@@ -277,7 +277,7 @@ def test_forecast_of_a_driven_model_needs_its_future_inputs():
         (TRACK, "a", {}, "y must be an array of numbers; got str"),
         (DRIVEN, [1.0, 2.0], {}, "the model takes inputs: pass u= with shape (U,)"),
         (TRACK, [1.0, 2.0], {"u": 1.0}, "u was given, but the model takes no inputs"),
-        (DRIVEN, [1.0, 2.0], {"u": np.nan}, "u must be finite; a missing input has no meaning: fill it in"),
+        (DRIVEN, [1.0, 2.0], {"u": np.nan}, "u must be finite; missing inputs are not supported: fill them in"),
         (TRACK, [1.0, 2.0], {"R": -EYE}, "R must be positive definite"),
         (TRACK, [1.0], {"R": np.eye(1)}, "H must have shape (1, 4)"),
         (NONLINEAR, [1.0, 2.0], {"H": EYE}, "a model with functions takes R and Q for one step; F and H are functions"),
@@ -310,7 +310,7 @@ def test_function_made_anew_for_each_call_gets_a_warning():
         return wolf.filter(model, [1.0, 2.0], save="final")
 
     kept = [run(float(i)) for i in range(4)]
-    with pytest.warns(UserWarning, match=r"<lambda> was given as 5 different objects.*jax.tree_util.Partial"):
+    with pytest.warns(UserWarning, match=r"<lambda> was given as 5 objects.*jax.tree_util.Partial"):
         kept.append(run(4.0))
     kept.append(run(5.0))  # once is enough
 

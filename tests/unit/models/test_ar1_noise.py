@@ -80,14 +80,14 @@ def test_intervals_hold_where_noise_lasts(memory, lowest):
 def test_a_run_tells_that_residuals_last():
     quiet, lasting = (wolf.simulate.trajectory(model, 400, 5) for model in (PLANE, with_ar1_noise(PLANE, 0.9)))
     for method in ("KF", "WoLF", None):
-        assert "residuals last" not in repr(wolf.filter(PLANE, quiet.measurements, method=method))
+        assert "positively autocorrelated" not in repr(wolf.filter(PLANE, quiet.measurements, method=method))
         assert "with_ar1_noise" in repr(wolf.filter(PLANE, lasting.measurements, method=method))
     assert "less noise and more dynamics" in repr(wolf.filter(PLANE, lasting.measurements, method="Adaptive"))
     restless = wolf.LinearModel(PLANE.F, PLANE.H, 3000 * PLANE.Q, PLANE.R, *PLANE.prior)
-    assert "residuals turn back" in repr(wolf.filter(restless, quiet.measurements, method="KF"))
+    assert "negatively autocorrelated" in repr(wolf.filter(restless, quiet.measurements, method="KF"))
     holes = quiet.measurements.copy()
     holes[::2] = np.nan  # no two in a row
-    assert "residuals last" not in repr(wolf.filter(PLANE, holes))
+    assert "positively autocorrelated" not in repr(wolf.filter(PLANE, holes))
 
 
 @pytest.mark.parametrize("model", [PLANE, wolf.models.local_level(0.01, 1.0)], ids=["plane", "level"])

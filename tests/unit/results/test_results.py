@@ -189,7 +189,7 @@ def test_what_was_not_kept_is_named_with_the_way_to_keep_it(save):
     out = wolf.filter(TRACK, YS[0], save=save)
     with pytest.raises(AttributeError, match=f"covs was not kept: the run had save='{save}'; use save=\"all\""):
         out.covs
-    assert f"kept: {', '.join(out.saved)}" in repr(out)
+    assert f"saved: {', '.join(out.saved)}" in repr(out)
     assert np.isfinite(out.log_likelihood)
 
 
@@ -260,7 +260,7 @@ def test_own_save_function_decides_what_is_kept():
     assert out.saved["level"].shape == (30,)
     assert out[5:10].saved["trace"].shape == (5,)
     assert len(out) == 30
-    assert "kept: what your save function returned, in .saved" in repr(out)
+    assert "saved: the values of your save function, in .saved" in repr(out)
     with pytest.raises(AttributeError, match="means was not kept: the run had save='save'"):
         out.means
 

@@ -173,7 +173,7 @@ def test_what_does_not_fit_is_refused_in_words():
     with pytest.raises(ValueError, match="another model"):
         wolf.filter_many(other, YS, state=out.states)
     assert wolf.filter_many(other, YS, state=out.final).final.t[0] == 2 * STEPS
-    with pytest.raises(ValueError, match="dtype='float64'; go on with the same"):
+    with pytest.raises(ValueError, match="dtype='float64'; continue with the same"):
         wolf.filter_many(LEVEL, YS, state=out.states, dtype="float32")
     with pytest.raises(ValueError, match="another model"):
         wolf.States.from_bytes(data, other)

@@ -217,7 +217,7 @@ def test_few_programs_smooth_and_forecast_many_lengths():
 
 
 def test_programs_are_forgotten_when_there_are_many(monkeypatch):
-    monkeypatch.setattr(xla_batching, "MOST_PROGRAMS", 3)
+    monkeypatch.setattr(xla_batching, "MAX_PROGRAMS", 3)
     wolf.run_filter.clear_cache()
     model = wolf.models.local_level(1.0, 1.0)
     for steps in range(2, 10):
@@ -231,8 +231,8 @@ def test_padding_keeps_the_bits_of_smoother_and_forecast(tracking, rng, monkeypa
     ys = rng.normal(size=(21, 2))
     out = wolf.filter_many(tracking, [ys, ys[:9]]) if ragged else wolf.filter(tracking, ys)
     padded = wolf.smooth(out), wolf.forecast(out, steps=5)
-    for door in (wolf.api.smoothing, wolf.api.forecasting):
-        monkeypatch.setattr(door, "pad_steps", lambda count: count)
+    for module in (wolf.execution.smoothing, wolf.execution.forecasting):
+        monkeypatch.setattr(module, "pad_steps", lambda count: count)
     plain = wolf.smooth(out), wolf.forecast(out, steps=5)
     for one, other in zip(padded, plain, strict=True):
         np.testing.assert_array_equal(one.means, other.means)

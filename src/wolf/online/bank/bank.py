@@ -73,7 +73,7 @@ class Bank:
         reason = backend_selection.unsupported_reason("native", model, self.method, None)
         if reason is not None:
             raise ValueError(
-                f"a bank needs native code, which does not support this filter: {reason}; use wolf.filter_many"
+                f"a bank needs native code, which does not support this filter: {reason.detail}; use wolf.filter_many"
             )
         self._lock, self._stepper = RLock(), BankStepper(adapted, self.method, dtype)
         program = self._stepper.program(False, False)

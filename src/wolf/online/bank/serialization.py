@@ -32,7 +32,7 @@ def make_header(model: Any, method: Any, dtype: str) -> dict[str, Any]:
 
 def check_header(where: Any, header: dict[str, Any], model: Any, method: Any, dtype: str) -> None:
     """Refuse states of another model, method or precision."""
-    checkpoints.check_header(where, header, model, method)
+    checkpoints.check_identity(where, header, model, method)
     if header["dtype"] != dtype:
         raise ValueError(f"{where} holds states of another precision, {header['dtype']}; expected {dtype}")
 

@@ -1,21 +1,19 @@
-"""Results as data frames of any kind, through narwhals (the extra `frames`)."""
+"""Results as pandas, polars or pyarrow tables, through narwhals."""
 
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 
 from wolf import validation
+from wolf.results.filtered import FrameBackend
 
-Backend = Literal["pandas", "polars", "pyarrow"]
-BACKENDS = get_args(Backend)
+BACKENDS = get_args(FrameBackend)
 NORMAL_95 = 1.959963984540054  # standard deviations that a 95 % interval reaches to either side
-MISSING_NARWHALS = (
-    'Data frames need narwhals: pip install "wolf-filter[frames]" (in a clone of wolf: pip install ".[frames]")'
-)
+MISSING_NARWHALS = "data frames need narwhals: pip install narwhals"
 
 
 def narwhals() -> Any:
-    """Import narwhals, or name the extra that brings it."""
+    """Import narwhals; raise an ImportError that says how to install it where it is missing."""
     try:
         import narwhals
     except ImportError as error:
@@ -24,12 +22,13 @@ def narwhals() -> Any:
 
 
 def make_frame(parts: list[dict[str, np.ndarray]], backend: str, index: Any = None) -> Any:
-    """Make a frame of the kind that is asked for.
+    """Return a data frame of the given library.
 
     Args:
         parts: arrays (rows,) by name, of one series or of several; several are numbered in a column `series`.
         backend: "pandas", "polars" or "pyarrow".
-        index: a label for each step, as long as the longest part; the index of a pandas frame, a column of others.
+        index: a label for each step, of the length of the longest part; the index of a pandas frame, a column of
+            others.
     """
     validation.choice("backend", backend, BACKENDS)
     sizes = [len(next(iter(part.values()))) for part in parts]
@@ -38,15 +37,15 @@ def make_frame(parts: list[dict[str, np.ndarray]], backend: str, index: Any = No
         columns = {"series": np.repeat(np.arange(len(parts)), sizes)} | columns
     if index is not None:
         if np.ndim(index) == 0 or len(index) != max(sizes):
-            told = validation.short_repr(index) if np.ndim(index) == 0 else f"{len(index)} of them"
-            raise ValueError(f"index must hold a label for each of the {max(sizes)} steps; got {told}")
+            given = validation.short_repr(index) if np.ndim(index) == 0 else f"{len(index)} of them"
+            raise ValueError(f"index must hold a label for each of the {max(sizes)} steps; got {given}")
         index = _take(index, np.concatenate([np.arange(size) for size in sizes]))
     if index is not None and backend != "pandas":
         columns = {str(getattr(index, "name", None) or "index"): np.asarray(index)} | columns
     try:
         frame = narwhals().from_dict(columns, backend=backend).to_native()
     except ImportError as error:
-        if "wolf-filter" in str(error):
+        if error.name == "narwhals":
             raise
         raise ModuleNotFoundError(f"{backend} is not installed: pip install {backend}", name=backend) from error
     if index is not None and backend == "pandas":
@@ -54,13 +53,8 @@ def make_frame(parts: list[dict[str, np.ndarray]], backend: str, index: Any = No
     return frame
 
 
-def index_of(ys: Any) -> Any:
-    """Give the index that measurements came with, as a pandas Series or DataFrame; None for everything else."""
-    return ys.index if hasattr(ys, "iloc") else None
-
-
 def index_ahead(index: Any, steps: int) -> Any:
-    """Go on with an index of dates or numbers, by its own frequency or its last step; None where it has no next."""
+    """Continue an index of dates or numbers by its frequency or its last step; None where that is not possible."""
     if index is None or len(index) < 2 or getattr(index, "nlevels", 1) > 1:
         return None
     own: Any = getattr(index, "freq", None)
@@ -69,7 +63,7 @@ def index_ahead(index: Any, steps: int) -> Any:
         labels: Any = [index[-1] + k * step for k in range(1, steps + 1)]
         labels = range(labels[0], labels[-1] + step, step) if type(index).__name__ == "RangeIndex" else labels
         return type(index)(labels, name=index.name, **({} if own is None else {"freq": own}))
-    except TypeError:  # names, categories: what comes after them nobody knows
+    except TypeError:  # names and categories have no successor
         return None
 
 
@@ -78,11 +72,11 @@ def _take(index: Any, rows: np.ndarray) -> Any:
 
 
 def belief_columns(means: np.ndarray, variances: np.ndarray | None) -> dict[str, np.ndarray]:
-    """Name mean, standard deviation and 95 % interval of each state; numbered unless there is only one.
+    """Return columns with the mean, standard deviation and 95 % interval of each state, numbered if there are several.
 
     Args:
         means: (rows, D).
-        variances: (rows, D), or None if they were not kept.
+        variances: (rows, D), or None if they were not saved.
     """
     columns: dict[str, np.ndarray] = {}
     for j in range(means.shape[1]):
@@ -97,7 +91,7 @@ def belief_columns(means: np.ndarray, variances: np.ndarray | None) -> dict[str,
 
 
 def spread(name: str, array: np.ndarray) -> dict[str, np.ndarray]:
-    """Name one array, or one for each of its columns."""
+    """Return one named column, or one numbered column for each coordinate."""
     if array.ndim == 1 or array.shape[1] == 1:
         return {name: array.reshape(len(array))}
     return {f"{name}_{j}": array[:, j] for j in range(array.shape[1])}

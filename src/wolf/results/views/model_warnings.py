@@ -1,4 +1,4 @@
-"""What a person should know about a run, in words: levels that were learned, errors that last, data far away."""
+"""Remarks on a run: estimated noise, autocorrelated innovations, rejected data."""
 
 from typing import Any
 
@@ -8,83 +8,83 @@ from wolf.inference.noise.adaptive_scale_mixture import FAR_AWAY, MOST
 from wolf.results.views.learned_noise import told_of
 from wolf.statespace.array_fields import count
 
-CUT = 3.0  # deviations at which residuals are cut off before they are correlated
-LASTING = 0.15  # correlation of one residual with the next from which it is told
-SURE = 4.0  # and in standard errors
-STILL = 1e-3  # squared deviations: residuals that are mostly smaller are no noise, but what is left of the first steps
+MAX_STANDARDISED = 3.0  # standard deviations at which innovations are clipped before they are correlated
+MIN_AUTOCORRELATION = 0.15  # lag-1 autocorrelation that is reported
+MIN_STANDARD_ERRORS = 4.0  # and how many standard errors it must be from 0
+MIN_MEDIAN_SQUARE = 1e-3  # of standardised innovations: smaller ones are transients of the first steps, not noise
 
 
 def remarks(out: Any) -> list[str]:
-    """Collect what is odd about one filtered series."""
+    """Return remarks on one filtered series, one text each."""
     saved = out.saved if isinstance(out.saved, dict) else {}
-    told = _learned(out)
+    found = _estimated_noise(out)
     if "outliers" in saved:
-        far = _refused(out.outliers, out.ys)
-        if far:  # what was learned from what was refused, and how that lies, says nothing
-            return [*told[:1], far]
+        rejected = _rejected(out.outliers, out.ys)
+        if rejected:  # then neither the estimates nor the innovations say anything about R and Q
+            return [*found[:1], rejected]
     if {"residuals", "innovation_covs"} <= saved.keys() and len(out):
-        told += _lasting(out.residuals, out.innovation_covs, learns="dynamics_scales" in saved)
-    return told
+        found += _autocorrelated(out.residuals, out.innovation_covs, estimates_q="dynamics_scales" in saved)
+    return found
 
 
-def _learned(out: Any) -> list[str]:
+def _estimated_noise(out: Any) -> list[str]:
     try:
         first, *more = told_of(out.method, out.learned_noise)
-    except ValueError:  # of a method that learns nothing
+    except ValueError:  # the method does not estimate the noise
         return []
     return [f"learned: {first}", *more]
 
 
-def _refused(outliers: np.ndarray, ys: np.ndarray) -> str:
-    """Say that nearly all was refused, if it was.
+def _rejected(outliers: np.ndarray, ys: np.ndarray) -> str:
+    """Return a remark if nearly all measurements were rejected, else an empty text.
 
     Args:
-        outliers: (T,), or (T, M) of methods that judge each coordinate.
-        ys: (T, M), NaN where nothing was measured.
+        outliers: (T,), or (T, M) of methods with a weight for each coordinate.
+        ys: (T, M), NaN where missing.
     """
-    came = ~np.isnan(ys)
-    came = came if outliers.ndim == 2 else came.any(1)
-    refused, total = int((outliers & came).sum()), int(came.sum())
-    if not total or refused <= MOST * total:
+    present = ~np.isnan(ys)
+    present = present if outliers.ndim == 2 else present.any(1)
+    rejected, total = int((outliers & present).sum()), int(present.sum())
+    if not total or rejected <= MOST * total:
         return ""
-    return f"{refused} of {count(total, 'measurement')} {'was' if total == 1 else 'were'} refused: {FAR_AWAY}"
+    return f"{rejected} of {count(total, 'measurement')} {'was' if total == 1 else 'were'} rejected: {FAR_AWAY}"
 
 
-def _lasting(residuals: np.ndarray, covs: np.ndarray, learns: bool) -> list[str]:
-    """Say that errors come with the sign of the one before, or with the other one, if they clearly do.
+def _autocorrelated(residuals: np.ndarray, covs: np.ndarray, estimates_q: bool) -> list[str]:
+    """Return a remark if the innovations are significantly autocorrelated.
 
     Args:
         residuals: (T, M).
-        covs: what the filter expects of them.
-        learns: whether the level of Q was learned, so that there is no need to say that it could be.
+        covs: innovation covariances, (T, M, M).
+        estimates_q: whether the scale of Q was estimated, so that the remark need not suggest it.
     """
     correlation, pairs = lag_one(residuals, covs)
-    if pairs and np.nanmedian(_scaled(residuals, covs) ** 2) < STILL:
+    if pairs and np.nanmedian(_scaled(residuals, covs) ** 2) < MIN_MEDIAN_SQUARE:
         return []
-    if not abs(correlation) > max(LASTING, SURE / np.sqrt(max(pairs, 1))):
+    if not abs(correlation) > max(MIN_AUTOCORRELATION, MIN_STANDARD_ERRORS / np.sqrt(max(pairs, 1))):
         return []
-    instead = "" if learns else ", or let method='Adaptive' learn its level"
+    instead = "" if estimates_q else ", or estimate its scale with method='Adaptive'"
     if correlation < 0:
         return [
-            f"residuals turn back (correlation {correlation:.2f} from one to the next): the filter follows the noise. "
-            f"The state moves less than Q says: lower Q{instead}"
+            f"innovations are negatively autocorrelated (lag 1: {correlation:.2f}): Q is too large and the filter "
+            f"follows the noise. Lower Q{instead}"
         ]
     return [
-        f"residuals last (correlation {correlation:.2f} from one to the next): the intervals are too narrow. If the "
-        "noise has a memory say so, by wolf.models.with_ar1_noise (wolf.fit_ar1_noise finds how long it is); "
-        f"if the state moves more than Q says, raise Q{instead}"
+        f"innovations are positively autocorrelated (lag 1: {correlation:.2f}): the intervals are too narrow. If the "
+        "measurement noise is autocorrelated, model it with wolf.models.with_ar1_noise (wolf.fit_ar1_noise estimates "
+        f"the coefficient); if Q is too small, raise Q{instead}"
     ]
 
 
 def lag_one(residuals: np.ndarray, covs: np.ndarray) -> tuple[float, int]:
-    """Correlate each residual with the one before it, all coordinates together; outliers are cut off.
+    """Compute the lag-1 autocorrelation of the standardised innovations, pooled over coordinates, outliers clipped.
 
     Args:
-        residuals: (T, M), NaN where nothing was measured.
-        covs: what the filter expects of them, (T, M, M).
+        residuals: (T, M), NaN where missing.
+        covs: innovation covariances, (T, M, M).
 
     Returns:
-        The correlation, and how many pairs it is of.
+        The autocorrelation, and the number of pairs.
     """
     scaled = _scaled(residuals, covs)
     pairs = scaled[1:] * scaled[:-1]
@@ -94,6 +94,6 @@ def lag_one(residuals: np.ndarray, covs: np.ndarray) -> tuple[float, int]:
 
 
 def _scaled(residuals: np.ndarray, covs: np.ndarray) -> np.ndarray:
-    """Give residuals in their own deviations, cut off, (T, M)."""
+    """Return the residuals divided by their standard deviations, clipped, (T, M)."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.clip(residuals / np.sqrt(np.diagonal(covs, axis1=-2, axis2=-1)), -CUT, CUT)
+        return np.clip(residuals / np.sqrt(np.diagonal(covs, axis1=-2, axis2=-1)), -MAX_STANDARDISED, MAX_STANDARDISED)

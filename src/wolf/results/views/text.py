@@ -1,4 +1,4 @@
-"""Methods and states in a few words, for a person to read."""
+"""Short texts for methods and states."""
 
 import dataclasses
 from typing import Any
@@ -10,11 +10,11 @@ from wolf.inference.filters import GaussianFilter
 from wolf.inference.filters.wrapper import FilterWrapper
 from wolf.inference.noise import Weighted
 
-SUITED = "sqrt"  # form that a filter takes by itself where a covariance would lose digits
+AUTOMATIC_FORM = "sqrt"  # which a filter chooses where a covariance would lose digits
 
 
 def describe_state(state: Any, limit: int = 8) -> str:
-    """Write the first coordinates of a state, with their standard deviations if it has them."""
+    """Return the first coordinates of a state as text, with standard deviations where it has them."""
     variances = state.variances if state.cov is None else np.diagonal(state.cov)
     shown = [f"{mean:.4g}" for mean in state.mean[:limit]]
     if variances is not None:
@@ -24,8 +24,8 @@ def describe_state(state: Any, limit: int = 8) -> str:
 
 
 def describe_method(method: Any) -> str:
-    """Write a method by its name, with options that it was given, or else as its class and its weight or noise rule."""
-    plain = _by_itself(method)
+    """Return the name of a method with its options, or else its class and its weight or noise model."""
+    plain = _before_adaptation(method)
     name = registry.name_of(plain) or registry.constructor_call(plain)
     if name is not None:
         return name
@@ -36,9 +36,11 @@ def describe_method(method: Any) -> str:
     return type(method).__name__ if shown is None else f"{type(method).__name__} with {shown!r}"
 
 
-def _by_itself(method: Any) -> Any:
-    """Give a method as it is before it is suited to a model: with the form that is chosen by itself."""
-    if isinstance(method, GaussianFilter) and method.form == SUITED:
+def _before_adaptation(method: Any) -> Any:
+    """Return a method as it was before it was adapted to a model: with the covariance form "auto"."""
+    if isinstance(method, GaussianFilter) and method.form == AUTOMATIC_FORM:
         return dataclasses.replace(method, form="auto")
     inner = getattr(method, "filter", None)
-    return dataclasses.replace(method, filter=_by_itself(inner)) if isinstance(inner, GaussianFilter) else method
+    return (
+        dataclasses.replace(method, filter=_before_adaptation(inner)) if isinstance(inner, GaussianFilter) else method
+    )

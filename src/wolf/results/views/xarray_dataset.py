@@ -1,4 +1,4 @@
-"""Results as a dataset of xarray, whose axes have names."""
+"""Results as `xarray.Dataset` with named axes."""
 
 from typing import Any
 
@@ -9,13 +9,13 @@ MISSING = 'to_xarray needs xarray: pip install "wolf-filter[xarray]"'
 
 
 def make_dataset(arrays: dict[str, np.ndarray], many: bool, index: Any, coords: dict[str, np.ndarray]) -> Any:
-    """Name the axes of arrays.
+    """Return a dataset of arrays with named axes.
 
     Args:
         arrays: by name: (T, ...), or (series, T, ...).
         many: whether there are several series.
-        index: labels of the steps; numbers without one.
-        coords: other labels, by the axis that they are of.
+        index: labels of the steps; None for numbers.
+        coords: other labels, by the axis that they belong to.
     """
     try:
         import xarray
