@@ -1,4 +1,4 @@
-"""What tests of several files share: the setting of float64, and a model with dirty measurements."""
+"""Fixtures of several test files: float64, and a model with outliers."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def tracking():
 
 @pytest.fixture
 def dirty(tracking):
-    """Paths with Student-t noise: (states, measurements, outliers)."""
+    """Simulation with Student-t noise: states, measurements, outliers."""
     return wolf.simulate.trajectory(tracking, 300, key=1, outliers=wolf.simulate.StudentT(dof=2.01))
 
 

@@ -1,4 +1,4 @@
-"""Kalman filtering as the textbooks write it, in NumPy: slow, plain, R divided by w², every batch solved densely.
+"""Reference implementations in NumPy: the textbook Kalman filter with noise R / w², and dense least squares.
 
 A system is a dict with F, H, Q, R (and B), each with or without a leading time axis, and the prior's mean and cov.
 """
@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg import block_diag
 from scipy.stats import multivariate_normal
 
-G = 9.81  # of the pendulum
+G = 9.81  # gravity, of the pendulum
 DT = 0.05
 
 
@@ -170,7 +170,7 @@ def batch(
 
 
 def pendulum(t: int, x: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Swing by one Euler step, pushed by u."""
+    """Compute one Euler step of a pendulum with torque u, and its Jacobian."""
     value = np.array([x[0] + DT * x[1], x[1] - DT * G * np.sin(x[0]) + DT * u[0]])
     return value, np.array([[1.0, DT], [-DT * G * np.cos(x[0]), 1.0]])
 

@@ -1,4 +1,4 @@
-"""The benchmarks: the floor and another library compute what wolf does, and tables go between their marks."""
+"""The benchmarks: the C++ baseline and another library compute what wolf does; tables are written to the pages."""
 
 import shutil
 import sys
@@ -23,7 +23,7 @@ def importable(monkeypatch):
 
 
 @pytest.mark.skipif(not (shutil.which("c++") or shutil.which("g++")), reason="no C++ compiler")
-def test_floor_in_cpp_computes_what_wolf_does():
+def test_the_cpp_baseline_computes_what_wolf_does():
     from floor import Floor
 
     floor = Floor([(4, 2)])
@@ -36,7 +36,7 @@ def test_floor_in_cpp_computes_what_wolf_does():
     np.testing.assert_allclose(states[:, :4], np.repeat(out.means[:1], 3, axis=0), rtol=1e-9)
 
 
-def test_without_a_compiler_it_is_said_in_words(monkeypatch):
+def test_without_a_compiler_the_error_says_so(monkeypatch):
     from floor import Floor
 
     monkeypatch.delenv("CXX", raising=False)
@@ -45,7 +45,7 @@ def test_without_a_compiler_it_is_said_in_words(monkeypatch):
         Floor([(4, 2)])
 
 
-def test_disagreement_ends_the_run():
+def test_a_disagreement_ends_the_run():
     from libraries import FilterPy
     from timing import check_agreement
 
@@ -55,7 +55,7 @@ def test_disagreement_ends_the_run():
         check_agreement("series", means + 1e-3, {"filterpy": FilterPy(TRACK).filter(YS)})
 
 
-def test_tables_go_between_their_marks(tmp_path):
+def test_tables_are_written_between_their_marks(tmp_path):
     from timing import Section, part_lines, write_page
 
     lines = part_lines(Section("One series", "ns", 1e9, {"(4, 2)": {"KF": 1e-7, "filterpy": 2e-5}}))
@@ -73,12 +73,12 @@ def test_tables_go_between_their_marks(tmp_path):
         write_page("two", lines, page)
 
 
-def test_readme_says_what_the_page_of_benchmarks_says(tmp_path):
+def test_the_readme_has_the_figures_of_the_benchmarks_page(tmp_path):
     from short import README, lines, write_readme
     from timing import PAGE
 
-    told = "\n".join(lines(PAGE.read_text()))
-    assert told in README.read_text(), "run `make bench`, or benchmarks/short.py's write_readme()"
+    figures = "\n".join(lines(PAGE.read_text()))
+    assert figures in README.read_text(), "run `make bench`, or benchmarks/short.py's write_readme()"
     copy, page = tmp_path / "README.md", tmp_path / "page.md"
     copy.write_text(README.read_text())
     page.write_text(
@@ -87,4 +87,4 @@ def test_readme_says_what_the_page_of_benchmarks_says(tmp_path):
     write_readme(page, copy)
     changed = set(README.read_text().splitlines()) ^ set(copy.read_text().splitlines())
     assert changed
-    assert told not in copy.read_text()
+    assert figures not in copy.read_text()

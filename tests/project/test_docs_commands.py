@@ -1,4 +1,4 @@
-"""The commands in the documentation run as they stand."""
+"""The commands in the documentation run."""
 
 import re
 import shlex
@@ -28,7 +28,7 @@ def test_every_command_of_a_page_runs(page, tmp_path, monkeypatch):
         assert result.exit_code == 0, f"{command}\n{result.output}"
 
 
-def test_the_model_files_of_the_documentation_are_one_model(tmp_path, monkeypatch):
+def test_the_model_files_of_the_documentation_are_the_same_model(tmp_path, monkeypatch):
     from wolf.models.registry import parse
 
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""Every example of the gallery runs, beats what it is compared with, has its picture, and becomes a notebook."""
+"""Every example of the gallery runs, is better than its baseline, has a picture and converts to a notebook."""
 
 import re
 import runpy
@@ -12,7 +12,7 @@ CELLS = [name for name, path in EXAMPLES.items() if "# %%" in path.read_text()]
 GALLERY = (ROOT / "docs" / "gallery.md").read_text()
 PICTURES = dict(re.findall(r"!\[([^\]]*)\]\(([^)]+)\)", GALLERY))
 PAGES = [path for folder in ("", "reproduction") for path in sorted((ROOT / "docs" / folder).glob("*.md"))]
-LONGEST = 100  # lines
+MAX_LINES = 100
 NEEDS = {"coming_from_filterpy": "filterpy", "coming_from_statsmodels": "statsmodels", "changepoints": "ruptures"}
 
 
@@ -33,7 +33,7 @@ def test_an_example_runs_and_the_robust_filter_is_better(name, tmp_path, monkeyp
 def test_there_are_a_dozen_short_examples():
     assert len(CELLS) >= 12
     for name in CELLS:
-        assert len(EXAMPLES[name].read_text().splitlines()) < LONGEST, name
+        assert len(EXAMPLES[name].read_text().splitlines()) < MAX_LINES, name
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -41,7 +41,7 @@ def test_an_example_is_in_the_gallery(name):
     assert f"](../examples/{name}.py)" in GALLERY
 
 
-def test_every_picture_of_the_gallery_is_there_and_told_in_words():
+def test_every_picture_of_the_gallery_exists_and_has_a_description():
     assert len(PICTURES) >= len(CELLS)
     for words, picture in PICTURES.items():
         assert len(words.split()) >= 8, picture
@@ -49,14 +49,14 @@ def test_every_picture_of_the_gallery_is_there_and_told_in_words():
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT / "docs")))
-def test_every_picture_of_the_pages_says_what_is_seen(path):
+def test_every_picture_of_the_pages_has_a_description(path):
     for words, picture in re.findall(r"!\[([^\]]*)\]\(([^)]+)\)", path.read_text()):
         assert len(words.split()) >= 8, picture
         assert (path.parent / picture).exists()
 
 
 @pytest.mark.parametrize("name", CELLS)
-def test_an_example_is_a_notebook_with_words_and_code(name):
+def test_an_example_converts_to_a_notebook_with_text_and_code(name):
     jupytext = pytest.importorskip("jupytext", reason="notebooks are made by jupytext, of docs/requirements.txt")
     cells = jupytext.read(EXAMPLES[name]).cells
     assert cells[0].cell_type == "markdown"

@@ -1,4 +1,4 @@
-"""Imports point one way, and `import wolf` brings nothing heavy along."""
+"""Imports follow the layers, and `import wolf` imports nothing heavy."""
 
 import ast
 import subprocess
@@ -11,7 +11,7 @@ import pytest
 import wolf
 
 ROOT = Path(wolf.__file__).parent
-LAYERS = {  # a module imports from its own layer or from earlier ones, never from later ones; see docs/architecture.md
+LAYERS = {  # a module imports from its own layer or from earlier ones; see docs/architecture.md
     "foundations": {"validation", "numerics", "runtime"},
     "beliefs and models": {"beliefs", "statespace", "interfaces", "models"},
     "inference": {"inference"},
@@ -22,11 +22,11 @@ LAYERS = {  # a module imports from its own layer or from earlier ones, never fr
     "tools": {"simulate", "fitting", "diagnostics", "cleaning"},
     "front ends": {"plots", "reports", "integrations", "cli"},
 }
-PICTURES = {
+PLOT_METHODS = {
     ("diagnostics", "plots"),
     ("fitting", "plots"),
     ("results", "plots"),
-}  # `.plot()` of results, imported on call
+}  # `.plot()` of results, imported when called
 LEVEL = {module: level for level, modules in enumerate(LAYERS.values()) for module in modules}
 HEAVY = (
     "matplotlib",
@@ -70,10 +70,10 @@ FILES = sorted(path for path in ROOT.rglob("*.py") if path not in (ROOT / "__ini
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_module_imports_only_from_its_own_layer_and_below(path):
     module = module_of(path)
-    assert module in LEVEL, f"say in LAYERS where {module} belongs"
+    assert module in LEVEL, f"add {module} to LAYERS"
     for imported in set(imports_of(path)) - {module}:
         below = LEVEL.get(imported, -1) <= LEVEL[module]
-        assert below or (module, imported) in PICTURES, f"{module} imports {imported}, which lies above it"
+        assert below or (module, imported) in PLOT_METHODS, f"{module} imports {imported}, which is in a later layer"
 
 
 def test_top_level_has_at_most_24_entries_all_in_a_layer():
@@ -83,24 +83,24 @@ def test_top_level_has_at_most_24_entries_all_in_a_layer():
     assert entries - {"__init__", "__main__"} == set(LEVEL)
 
 
-def test_modules_do_not_import_in_a_circle():
+def test_imports_have_no_cycle():
     graph = {}
     for path in FILES:
         graph.setdefault(module_of(path), set()).update(
             imported
             for imported in set(imports_of(path)) - {module_of(path)}
-            if (module_of(path), imported) not in PICTURES
+            if (module_of(path), imported) not in PLOT_METHODS
         )
     assert list(TopologicalSorter(graph).static_order())  # raises CycleError
 
 
-def test_import_wolf_brings_nothing_heavy():
+def test_import_wolf_imports_nothing_heavy():
     code = f"import sys, wolf; print([name for name in {HEAVY!r} if name in sys.modules])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
 
 
-def test_import_wolf_leaves_jax_as_it_is():
+def test_import_wolf_does_not_change_the_settings_of_jax():
     code = "import jax; before = dict(jax.config.values); import wolf; print(before == dict(jax.config.values))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "True"
@@ -110,7 +110,7 @@ def test_public_functions_are_not_hidden_by_modules():
     for name in ("filter", "filter_many", "smooth", "forecast", "Online", "WoLF", "KF", "IMQ", "LinearModel"):
         assert callable(getattr(wolf, name))
     assert callable(wolf.report)
-    for name in ("certify", "attack", "explain"):  # brought in when they are asked for
+    for name in ("certify", "attack", "explain"):  # imported on first use
         assert callable(getattr(wolf, name))
         assert getattr(wolf, name) is getattr(wolf.diagnostics, name)  # not the folder of that name
     assert not any((ROOT / f"{name}.py").exists() for name in ("filter", "smooth", "forecast", "fit", "step"))

@@ -1,4 +1,4 @@
-"""Names: no two public classes share a name, and docs/architecture.md names files that exist."""
+"""Names: no two public classes share a name, and docs/architecture.md names all folders and only existing files."""
 
 import ast
 import re
@@ -21,18 +21,18 @@ def public_classes():
     return found
 
 
-def test_no_two_public_classes_have_one_name():
+def test_no_two_public_classes_share_a_name():
     assert {name: places for name, places in public_classes().items() if len(places) > 1} == {}
 
 
-def test_the_map_names_files_that_are_there():
+def test_the_architecture_page_names_existing_files():
     text = (PROJECT / "docs" / "architecture.md").read_text()
-    paths = set(re.findall(r"`((?:src/wolf|paper|benchmarks|examples|docs|tests)/[\w/.]*)`", text))
+    paths = set(re.findall(r"`((?:src/wolf|fleet|paper|benchmarks|examples|docs|tests|tools)/[\w/.]*)`", text))
     assert len(paths) > 20
     assert [path for path in sorted(paths) if not (PROJECT / path).exists()] == []
 
 
-def test_every_folder_and_module_is_on_the_map():
+def test_every_folder_and_module_is_on_the_architecture_page():
     text = (PROJECT / "docs" / "architecture.md").read_text()
     entries = {path.name for path in SOURCE.iterdir() if not path.name.startswith(("_", "py.typed"))}
     assert [name for name in sorted(entries) if name.removesuffix(".py") not in text] == []

@@ -1,4 +1,4 @@
-"""What is written about the package in more than one place says the same."""
+"""Facts about the package that are written in several places agree."""
 
 import re
 import subprocess
@@ -19,14 +19,14 @@ def spaced(requirement):
     return re.sub(r"^([\w.-]+)\s*(.*)$", r"\1 \2", requirement).strip()
 
 
-def test_the_conda_recipe_asks_for_what_pyproject_asks_for():
+def test_the_conda_recipe_requires_what_pyproject_requires():
     needed = [f"python {PROJECT['requires-python']}", *map(spaced, PROJECT["dependencies"])]
     assert RECIPE["requirements"]["run"] == needed
     build = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]
     assert {*map(spaced, build["requires"])} <= {*RECIPE["requirements"]["host"]}
 
 
-def test_the_conda_recipe_names_version_commands_licence_and_summary_of_pyproject():
+def test_the_conda_recipe_has_version_commands_licence_and_summary_of_pyproject():
     assert RECIPE["context"]["version"] == PROJECT["version"]
     assert RECIPE["package"]["name"] == PROJECT["name"]
     commands = [f"{name} = {target}" for name, target in PROJECT["scripts"].items()]
@@ -37,7 +37,7 @@ def test_the_conda_recipe_names_version_commands_licence_and_summary_of_pyprojec
     assert (ROOT / about["license_file"]).is_file()
 
 
-def test_rattler_build_reads_the_conda_recipe_and_no_word_that_it_does_not_know():
+def test_rattler_build_reads_the_conda_recipe_and_refuses_unknown_fields():
     rattler = pytest.importorskip("rattler_build", reason="pip install py-rattler-build, which make check-all does")
     path = ROOT / "conda" / "recipe.yaml"
     (variant,) = rattler.Stage0Recipe.from_file(path).render()
@@ -49,20 +49,20 @@ def test_rattler_build_reads_the_conda_recipe_and_no_word_that_it_does_not_know(
         rattler.Stage0Recipe.from_yaml(path.read_text().replace("noarch:", "noarc:"))
 
 
-def test_what_the_recipe_tries_runs():
+def test_the_commands_of_the_recipe_run():
     for command in (line.split() for test in RECIPE["tests"] for line in test.get("script", [])):
         module = [sys.executable, *command[1:]] if command[0] == "python" else [sys.executable, "-m", *command]
         assert subprocess.run(module, capture_output=True).returncode == 0, command
 
 
-def test_the_page_of_versions_says_what_pyproject_asks_for():
+def test_the_versions_page_has_the_requirements_of_pyproject():
     page = (ROOT / "docs" / "versions.md").read_text()
     for name, least in (re.split(">=", each) for each in PROJECT["dependencies"]):
         row = next(line for line in page.splitlines() if line.startswith("|") and name.lower() in line.lower())
         assert re.search(rf"\b{re.escape(least)}\b", row), f"{name} {least} is not in: {row}"
 
 
-def test_the_oldest_of_everything_is_what_pyproject_asks_for():
+def test_the_oldest_versions_are_those_of_pyproject():
     done = subprocess.run([sys.executable, ROOT / "tests" / "oldest.py"], capture_output=True, text=True, check=True)
     lines = done.stdout.split()
     assert f"jax=={dict(each.split('>=') for each in PROJECT['dependencies'])['jax']}.*" in lines
@@ -70,12 +70,12 @@ def test_the_oldest_of_everything_is_what_pyproject_asks_for():
     assert not any("wolf" in line or ">=" in line for line in lines)
 
 
-def test_the_readme_is_two_screens():
+def test_the_readme_has_at_most_100_lines():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 100
 
 
-def test_links_of_the_description_lead_somewhere_or_are_plain_words():
-    """What package indexes show has no repository around it; once there is a public address links go there."""
+def test_links_of_the_description_are_absolute_or_plain_text():
+    """On a package index relative links lead nowhere; once there is a public repository they lead there."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["metadata"]["hooks"]
     readme = shown = (ROOT / "README.md").read_text()
     for each in settings["fancy-pypi-readme"]["substitutions"]:

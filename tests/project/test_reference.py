@@ -1,4 +1,4 @@
-"""The reference has everything that is public."""
+"""The API reference documents every public name."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The site as a browser sees it: every page fits, loads and links; words are found; what is copied can be run."""
+"""The site in a browser: every page fits, loads and links; searches find pages; copied code runs."""
 
 import contextlib
 import http.server
@@ -19,20 +19,20 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 WIDTHS = (1366, 390)  # a small laptop, a phone
-# Words that people type, and the pages of which one must be among the first found.
+# Search words, and the pages of which one must be among the first found.
 WORDS = {
-    "anomaly": {"readings", "gallery", "find"},
-    "unscented": {"choosing-a-method", "find"},
-    "finance": {"gallery", "find"},
-    "Kafka": {"fleet", "service", "find"},
-    "rolling": {"readings", "gallery", "find"},
+    "anomaly": {"readings", "gallery"},
+    "unscented": {"choosing-a-method"},
+    "finance": {"gallery"},
+    "Kafka": {"fleet", "service"},
+    "rolling": {"readings", "gallery"},
     "changepoint": {"changepoints"},
     "filter_frame": {"readings", "api"},
 }
 
 
-# The words of what has to be moved sideways to be read: code and tables, folded source aside.
-CUT = """() => [...document.querySelectorAll("pre code, .md-typeset__scrollwrap")]
+# Text of code and tables that have to be scrolled sideways; folded source excepted.
+SCROLLED_TEXT = """() => [...document.querySelectorAll("pre code, .md-typeset__scrollwrap")]
     .filter(each => each.scrollWidth > each.clientWidth + 1 && each.innerText)
     .map(each => each.innerText.slice(0, 80))"""
 JOBS = {  # what a user searches for -> the page that should be found
@@ -55,7 +55,7 @@ JOBS = {  # what a user searches for -> the page that should be found
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
-    """Serves files without a word."""
+    """Handler that serves files without logging."""
 
     def log_message(self, *_):
         pass
@@ -63,7 +63,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 @contextlib.contextmanager
 def serving(folder):
-    """Give the address of a folder while it is served."""
+    """Serve a folder, and yield its address."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
@@ -74,7 +74,7 @@ def serving(folder):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """Build the site as `make docs` does; give its folder and its address."""
+    """Build the site as `make docs` does; yield its folder and its address."""
     for module in ("mkdocs", "jupytext", "latex2mathml"):
         pytest.importorskip(module, reason="the site needs docs/requirements.txt")
     folder = tmp_path_factory.mktemp("site")
@@ -105,7 +105,7 @@ def address(base, page):
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_every_page_fits_loads_nothing_from_elsewhere_and_has_no_script_error(site, browser, width):
+def test_every_page_fits_loads_nothing_external_and_has_no_script_error(site, browser, width):
     folder, base = site
     faults = []
     view = browser.new_page(viewport={"width": width, "height": 800})
@@ -120,12 +120,12 @@ def test_every_page_fits_loads_nothing_from_elsewhere_and_has_no_script_error(si
         if wide > width:
             faults.append((page, wide))
         if width == WIDTHS[0]:
-            faults += [(page, words) for words in view.evaluate(CUT)]
+            faults += [(page, words) for words in view.evaluate(SCROLLED_TEXT)]
     view.close()
     assert not faults
 
 
-def test_every_internal_link_leads_to_a_place_that_is_there(site):
+def test_every_internal_link_leads_to_an_existing_place(site):
     folder, base = site
     anchors, links = {}, []
     for page in pages_of(folder):
@@ -144,7 +144,7 @@ def test_every_internal_link_leads_to_a_place_that_is_there(site):
 
 
 def first_found(site, browser, words):
-    """Give the first six different pages that the search of the site finds."""
+    """Return the first six different pages that the search of the site finds."""
     view = browser.new_page(viewport={"width": 1366, "height": 800})
     view.goto(f"{site[1]}?q={quote(words)}", wait_until="load")
     view.wait_for_selector(".md-search-result__item > a", timeout=60_000)
@@ -154,7 +154,7 @@ def first_found(site, browser, words):
 
 
 @pytest.mark.parametrize("word", WORDS)
-def test_the_search_finds_what_people_call_it(site, browser, word):
+def test_the_search_finds_common_words(site, browser, word):
     assert {page.split("/")[0] for page in first_found(site, browser, word)} & WORDS[word]
 
 
@@ -163,11 +163,11 @@ def test_there_are_fifteen_jobs():
 
 
 @pytest.mark.parametrize("words", JOBS)
-def test_a_job_is_solved_by_what_the_search_finds(site, browser, words):
+def test_the_search_finds_the_page_of_a_job(site, browser, words):
     assert JOBS[words] in first_found(site, browser, words)
 
 
-def test_what_is_copied_from_a_session_has_no_prompt_and_no_answer(site, browser):
+def test_code_copied_from_a_session_has_no_prompt_and_no_output(site, browser):
     context = browser.new_context(viewport={"width": 1366, "height": 800})
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     view = context.new_page()
@@ -180,7 +180,7 @@ def test_what_is_copied_from_a_session_has_no_prompt_and_no_answer(site, browser
     compile(copied, "copied", "exec")
 
 
-def test_the_site_is_dark_where_the_reader_wants_it(site, browser):
+def test_the_site_follows_the_colour_scheme_of_the_browser(site, browser):
     light = {}
     for scheme in ("light", "dark"):
         view = browser.new_page(color_scheme=scheme)
@@ -191,7 +191,7 @@ def test_the_site_is_dark_where_the_reader_wants_it(site, browser):
     assert light["dark"] < 200 < 600 < light["light"]
 
 
-def test_formulas_are_drawn(site, browser):
+def test_formulas_are_rendered(site, browser):
     view = browser.new_page()
     view.goto(f"{site[1]}how-it-works/", wait_until="load")
     heights = view.eval_on_selector_all(".formula math", "all => all.map(each => each.getBoundingClientRect().height)")
@@ -200,7 +200,7 @@ def test_formulas_are_drawn(site, browser):
     assert heights[1] > 2.5 * 16  # three lines
 
 
-def test_the_header_switches_between_the_versions_that_were_released(browser, tmp_path):
+def test_the_header_switches_between_released_versions(browser, tmp_path):
     pytest.importorskip("mike", reason="the site needs docs/requirements.txt")
     git = partial(subprocess.run, check=True, capture_output=True, cwd=tmp_path / "clone")
     subprocess.run(["git", "clone", "-q", "--depth=1", f"file://{ROOT}", tmp_path / "clone"], check=True)

@@ -1,6 +1,6 @@
-"""Type checkers find the mistakes that people make, and nothing wrong in what is right.
+"""Type checkers report common mistakes, and no error in correct code.
 
-Each runs once on both files of `tests/typing`. A line that ends in `# wrong` must have an error, and no other may.
+Each checks both files of `tests/typing` once. A line that ends in `# wrong` must have an error, and no other may.
 """
 
 import json
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 FILES = [ROOT / "tests" / "typing" / name for name in ("mistakes.py", "right.py")]
 
 
-def marked():
+def expected_errors():
     """List the lines that must have an error, as (file, number)."""
     lines = [(path.name, *line) for path in FILES for line in enumerate(path.read_text().splitlines(), 1)]
     return {(name, number) for name, number, text in lines if text.endswith("# wrong")}
@@ -26,22 +26,22 @@ def run(*command):
 
 def mypy(folder):
     for line in run("mypy", "--output", "json", "--cache-dir", folder).splitlines():
-        told = json.loads(line)
-        if told["severity"] == "error":
-            yield Path(told["file"]).name, told["line"]
+        found = json.loads(line)
+        if found["severity"] == "error":
+            yield Path(found["file"]).name, found["line"]
 
 
 def pyright(_):
     pytest.importorskip("pyright", reason='pyright comes with the extra "dev"')
-    for told in json.loads(run("pyright", "--outputjson", "--pythonpath", sys.executable))["generalDiagnostics"]:
-        if told["severity"] == "error":
-            yield Path(told["file"]).name, told["range"]["start"]["line"] + 1
+    for found in json.loads(run("pyright", "--outputjson", "--pythonpath", sys.executable))["generalDiagnostics"]:
+        if found["severity"] == "error":
+            yield Path(found["file"]).name, found["range"]["start"]["line"] + 1
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("checker", [mypy, pyright])
-def test_checkers_find_every_mistake_and_no_other(checker, tmp_path):
-    found, expected = set(checker(tmp_path)), marked()
+def test_checkers_report_every_mistake_and_nothing_else(checker, tmp_path):
+    found, expected = set(checker(tmp_path)), expected_errors()
     assert sorted(expected - found) == []
     assert sorted(found - expected) == []
     assert len(expected) > 50

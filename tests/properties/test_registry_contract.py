@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tests.rows import LONG, PARTS, rows
+from tests.rows import PARTS, SLOW_GRADIENTS, rows
 
 import wolf
 from wolf.inference.filters import Mode
@@ -34,7 +34,7 @@ OPTIONS = ("c", "dof", "alpha", "scaling", "threshold", "bandwidth", "learning_r
 OPTIONS += ("q_uncertainty",)
 each_method = pytest.mark.parametrize("name", NAMES)
 each_row = rows(NAMES)
-each_short_row = rows(NAMES, but=LONG)
+each_short_row = rows(NAMES, but=SLOW_GRADIENTS)
 traces = []
 
 

@@ -1,6 +1,6 @@
-"""Mistakes that people make. mypy and pyright must each complain about every line that is marked, and no other.
+"""Common mistakes. mypy and pyright must each report an error on every marked line, and on no other.
 
-Never run: `tests/project/test_typing.py` has it checked.
+This file is not run, but checked by `tests/project/test_typing.py`.
 """
 
 import numpy as np

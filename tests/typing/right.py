@@ -1,6 +1,6 @@
-"""Right uses of everything public, with the types of their results. mypy and pyright must not complain about any line.
+"""Correct uses of all public names, with the types of their results. mypy and pyright must report no error.
 
-Never run: `tests/project/test_typing.py` has it checked.
+This file is not run, but checked by `tests/project/test_typing.py`.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Arrow batches through a bank: the rows of a filter of each key, however they are cut and whoever hands them over."""
+"""Arrow batches through a bank have the numbers of a filter of each key, for any batches and sources."""
 
 from itertools import pairwise
 
@@ -42,7 +42,7 @@ def test_each_key_has_the_numbers_of_its_own_filter(cuts, seed):
         np.testing.assert_array_equal(np.array(out["outlier"])[mine], filtered.outliers)
 
 
-def test_tables_readers_and_frames_of_others_give_the_same():
+def test_tables_readers_and_frames_of_other_libraries_give_the_same():
     polars = pytest.importorskip("polars")
     whole = table()
     expected = filter_batches(whole, LEVEL, key="id", values="x").read_all()
@@ -55,8 +55,8 @@ def test_tables_readers_and_frames_of_others_give_the_same():
     )
 
 
-def test_names_that_no_row_has_are_no_keys():
-    coded = pyarrow.DictionaryArray.from_arrays([2, 0, 2], ["a", "nobody", "c"])
+def test_unused_names_of_a_dictionary_are_not_keys():
+    coded = pyarrow.DictionaryArray.from_arrays([2, 0, 2], ["a", "unused", "c"])
     bank = wolf.Bank(LEVEL)
     filter_batches(pyarrow.table({"id": coded, "v": [1.0, 2.0, 3.0]}), bank, key="id", values="v").read_all()
     assert set(bank) == {"a", "c"}
@@ -64,14 +64,14 @@ def test_names_that_no_row_has_are_no_keys():
 
 
 @given(seed=st.integers(0, 20))
-def test_steps_that_all_keys_share_have_the_bits_of_steps_of_their_own(seed):
+def test_shared_time_steps_have_the_bits_of_time_steps_per_key(seed):
     rng = np.random.default_rng(seed)
     times = np.cumsum(rng.choice([0.5, 1.0, 2.5], 6))
     keys, clock = np.repeat(np.arange(3), 6), np.tile(times, 3)
     ys = rng.standard_t(2, (18, 2))
     together = wolf.Bank(TRACK).step(keys, ys, clock)
-    odd = wolf.Bank(TRACK)  # a fourth key, with steps of its own, is in the same group
-    beside = odd.step(np.r_[keys, [9] * 6], np.r_[ys, ys[:6]], np.r_[clock, times**2])
+    other = wolf.Bank(TRACK)  # a fourth key with other time steps is in the same group
+    beside = other.step(np.r_[keys, [9] * 6], np.r_[ys, ys[:6]], np.r_[clock, times**2])
     np.testing.assert_array_equal(together.mean, beside.mean[:18])
     np.testing.assert_array_equal(together.weight, beside.weight[:18])
 
@@ -85,7 +85,7 @@ def test_time_stamps_are_seconds_and_late_rows_are_null():
     assert out["outlier"].null_count == 2
 
 
-def test_a_bank_goes_on_through_batches_and_through_parquet(tmp_path):
+def test_a_bank_continues_through_batches_and_parquet(tmp_path):
     whole = table()
     expected = filter_batches(whole, LEVEL, key="id", values="x").read_all()["mean"].to_pylist()
     bank = wolf.Bank(LEVEL)
@@ -98,7 +98,7 @@ def test_a_bank_goes_on_through_batches_and_through_parquet(tmp_path):
     assert [some.dump(key) for key in some] == [bank.dump(key) for key in list(bank)[1:3]]
 
 
-def test_states_of_something_else_are_refused():
+def test_states_of_another_model_or_format_are_refused():
     bank = wolf.Bank(LEVEL)
     bank.step(["a", 1], [1.0, 2.0])
     with pytest.raises(ValueError, match="keys of both kinds"):
@@ -126,13 +126,13 @@ def test_states_of_something_else_are_refused():
         ({"model": wolf.Bank(LEVEL), "method": "KF"}, "a bank has a method already"),
     ],
 )
-def test_what_cannot_be_filtered_is_explained(options, words):
+def test_invalid_columns_and_sources_are_refused(options, words):
     given = {"reader": table(), "model": LEVEL, "key": "id", "values": "x"} | options
     with pytest.raises(ValueError, match=words):
         filter_batches(**given)
 
 
-def test_a_row_without_a_key_is_explained():
+def test_a_row_without_a_key_is_refused():
     rows = pyarrow.table({"id": ["a", None], "x": [1.0, 2.0]})
     with pytest.raises(ValueError, match="a row has no key"):
         filter_batches(rows, LEVEL, key="id", values="x").read_all()

@@ -1,4 +1,4 @@
-"""A bank of filters: each key is a filter of its own, bit for bit, however its rows are batched."""
+"""A bank of filters: each key has the bits of a filter of its own, however rows are batched."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def readings(seed, rows, keys=5):
 
 @pytest.mark.parametrize("method", ["WoLF", None], ids=["WoLF", "default"])
 @given(cuts=st.lists(st.integers(1, 59), max_size=4), seed=st.integers(0, 3))
-def test_whatever_the_batches_each_key_has_the_bits_of_its_own_filter(method, cuts, seed):
+def test_each_key_has_the_bits_of_its_own_filter_for_any_batches(method, cuts, seed):
     keys, ys = readings(seed, 60)
     bank, means = wolf.Bank(TRACK, method), []
     for some in np.split(np.arange(60), sorted(cuts)):
@@ -38,7 +38,7 @@ def test_whatever_the_batches_each_key_has_the_bits_of_its_own_filter(method, cu
 
 
 @given(seed=st.integers(0, 5))
-def test_rows_shuffled_between_keys_change_nothing(seed):
+def test_the_order_of_rows_between_keys_does_not_matter(seed):
     keys, ys = readings(seed, 40)
     times = np.arange(40) + np.random.default_rng(seed).random(40) / 2
     order = np.random.default_rng(seed).permutation(40)
@@ -47,7 +47,7 @@ def test_rows_shuffled_between_keys_change_nothing(seed):
     np.testing.assert_array_equal(straight.mean[order], shuffled.mean)
 
 
-def test_times_of_their_own_are_those_of_online_steps():
+def test_times_equal_online_steps_with_dt():
     keys, ys = readings(1, 40, keys=2)
     times = np.cumsum(np.random.default_rng(2).exponential(size=40))
     out = wolf.Bank(TRACK).step(keys, ys, times)
@@ -58,7 +58,7 @@ def test_times_of_their_own_are_those_of_online_steps():
             np.testing.assert_allclose(online.mean, mean, rtol=1e-10, atol=1e-12)
 
 
-def test_noise_of_their_own_is_that_of_online_steps():
+def test_noise_of_rows_equals_online_steps_with_R():
     keys, ys = readings(3, 30, keys=1)
     variances = np.random.default_rng(4).uniform(1, 30, (30, 2))
     out, online = wolf.Bank(TRACK).step(keys, ys, R=variances), wolf.Online(TRACK)
@@ -67,7 +67,7 @@ def test_noise_of_their_own_is_that_of_online_steps():
         np.testing.assert_allclose(online.mean, mean, rtol=1e-10, atol=1e-12)
 
 
-def test_late_and_repeated_rows_are_counted_and_change_nothing():
+def test_late_and_repeated_rows_are_counted_and_not_used():
     bank = wolf.Bank(LEVEL)
     bank.step(["a", "a"], [1.0, 2.0], [1.0, 3.0])
     before = bank["a"]
@@ -87,7 +87,7 @@ def test_time_stamps_are_seconds():
     )
 
 
-def test_time_stamps_go_on_from_batch_to_batch():
+def test_the_clock_of_time_stamps_continues_from_batch_to_batch():
     stamps = np.datetime64("2024-01-01T00:00:00") + np.arange(4) * np.timedelta64(90, "s")
     whole, cut = wolf.Bank(LEVEL), wolf.Bank(LEVEL)
     ys = [1.0, 2.0, 1.5, 1.0]
@@ -98,7 +98,7 @@ def test_time_stamps_go_on_from_batch_to_batch():
     assert cut.forget_before(stamps[3] + np.timedelta64(1, "s")) == 1
 
 
-def test_the_signal_is_what_a_perfect_sensor_would_say():
+def test_the_signal_is_the_noise_free_measurement():
     model = wolf.models.make("trend+seasonal:4", level_var=0.1, slope_var=0.01, seasonal_var=0.1, obs_var=1.0)
     ys = readings(2, 12)[1][:, 0]
     stepped, out = wolf.Bank(model).step(["a"] * 12, ys), wolf.filter(model, ys)
@@ -107,7 +107,7 @@ def test_the_signal_is_what_a_perfect_sensor_would_say():
     np.testing.assert_allclose(stepped.signal_variances[:, 0], (H @ out.covs @ H.T)[:, 0, 0], rtol=1e-9)
 
 
-def test_a_saved_bank_goes_on_with_the_same_bits(tmp_path):
+def test_a_loaded_bank_continues_with_the_same_bits(tmp_path):
     keys, ys = readings(5, 50)
     names = np.array(["left", "right", "über", "4", "five"])[keys]
     bank = wolf.Bank(TRACK)
@@ -128,7 +128,7 @@ def test_a_saved_bank_goes_on_with_the_same_bits(tmp_path):
         wolf.Bank.load(tmp_path / "bank.npz", TRACK, "WoLF")
 
 
-def test_one_state_is_a_few_hundred_bytes_and_belongs_to_its_model():
+def test_a_dumped_state_is_small_and_restored_by_its_model_only():
     keys, ys = readings(6, 20, keys=1)
     bank, other = wolf.Bank(TRACK), wolf.Bank(TRACK)
     bank.step(keys, ys)
@@ -143,7 +143,7 @@ def test_one_state_is_a_few_hundred_bytes_and_belongs_to_its_model():
         wolf.Bank(TRACK, "WoLF").restore(0, state)
 
 
-def test_a_bank_goes_on_where_series_ended():
+def test_a_bank_continues_filtered_series():
     ys = np.stack([readings(i, 25)[1] for i in range(3)])
     bank = wolf.Bank.from_filtered(wolf.filter_many(TRACK, ys[:, :20]), ["a", "b", "c"])
     out = wolf.filter_many(TRACK, ys)
@@ -153,7 +153,7 @@ def test_a_bank_goes_on_where_series_ended():
         wolf.Bank.from_filtered(out, ["a", "b"])
 
 
-def test_keys_are_forgotten_and_start_anew():
+def test_a_forgotten_key_starts_at_the_prior():
     bank = wolf.Bank(LEVEL)
     first = bank.step(["a", "b"], [1.0, 5.0], [0.0, 10.0])
     assert bank.forget_before(5.0) == 1
@@ -174,7 +174,7 @@ def test_keys_are_forgotten_and_start_anew():
         ((["a"], [1.0], [1.0, 2.0]), "one for each row"),
     ],
 )
-def test_what_is_no_batch_is_explained_and_changes_nothing(arguments, words):
+def test_an_invalid_batch_is_refused_and_changes_nothing(arguments, words):
     bank = wolf.Bank(LEVEL)
     with pytest.raises(ValueError, match=words):
         bank.step(*arguments)
@@ -182,12 +182,12 @@ def test_what_is_no_batch_is_explained_and_changes_nothing(arguments, words):
 
 
 @pytest.mark.parametrize("R", [[[1.0, 1.0]], [[-1.0]], [[[np.nan]]]])
-def test_noise_that_is_none_is_explained(R):
+def test_an_invalid_covariance_is_refused(R):
     with pytest.raises(ValueError, match="R must"):
         wolf.Bank(LEVEL).step(["a"], [1.0], R=R)
 
 
-def test_what_cannot_be_banked_is_explained():
+def test_unsupported_models_and_methods_are_refused():
     with pytest.raises(ValueError, match="random numbers are drawn"):
         wolf.Bank(LEVEL, "PF")
     varying = wolf.LinearModel(np.ones((3, 1, 1)), np.eye(1), np.eye(1), np.eye(1), [0.0], np.eye(1))
@@ -195,7 +195,7 @@ def test_what_cannot_be_banked_is_explained():
         wolf.Bank(varying)
 
 
-def test_an_empty_batch_is_one():
+def test_an_empty_batch_is_accepted():
     assert len(wolf.Bank(LEVEL).step([], []).mean) == 0
 
 
@@ -210,7 +210,7 @@ def test_an_empty_batch_is_one():
     )
 )
 def test_arrays_of_integers_find_the_keys_that_lists_find(batches):
-    """Small, negative and huge ones, of which some are forgotten in between."""
+    """Small, negative and huge integers, some of which are forgotten in between."""
     one, other = wolf.Bank(LEVEL), wolf.Bank(LEVEL)
     for i, (keys, gone) in enumerate(batches):
         ys = np.arange(len(keys)) + i
@@ -224,14 +224,14 @@ def test_arrays_of_integers_find_the_keys_that_lists_find(batches):
 
 
 @given(st.lists(st.tuples(st.booleans(), st.lists(st.sampled_from("abcd"), min_size=1, max_size=4)), max_size=12))
-def test_keys_of_text_are_found_again_whatever_came_between(batches):
+def test_keys_of_text_are_found_after_other_batches_and_removals(batches):
     bank, counts = wolf.Bank(LEVEL, "KF"), {}
     for forget, keys in batches:
         if forget:
             bank.forget([key for key in dict.fromkeys(keys) if key in counts])
             counts = {key: count for key, count in counts.items() if key not in keys}
             continue
-        for _ in range(2):  # the second time the list is the last one
+        for _ in range(2):  # the second list equals the last one
             bank.step(keys, np.zeros(len(keys)))
             for key in keys:
                 counts[key] = counts.get(key, 0) + 1
@@ -239,7 +239,7 @@ def test_keys_of_text_are_found_again_whatever_came_between(batches):
 
 
 @pytest.mark.parametrize("wrong", [[None, "b"], [np.ones(2), "b"], [1.5, "b"]])
-def test_what_is_no_key_is_refused_after_a_list_of_text(wrong):
+def test_an_invalid_key_is_refused_after_a_list_of_text(wrong):
     bank = wolf.Bank(LEVEL, "KF")
     bank.step(["a", "b"], np.zeros(2))
     with pytest.raises(ValueError, match="keys must be text or integers"):
@@ -253,8 +253,8 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_a_directory_finds_what_a_dictionary_finds(steps):
-    """Also lists and arrays that are the last ones, after keys were dropped and came back in other rows."""
+def test_an_index_finds_what_a_dict_finds(steps):
+    """Also lists and arrays equal to the last ones, after keys were removed and added in other rows."""
     index, plain = KeyIndex(), {}
     for i, (drops, keys, as_array) in enumerate(steps):
         if drops:
@@ -275,7 +275,7 @@ def test_a_directory_finds_what_a_dictionary_finds(steps):
             assert index.find(keys).tolist() == [plain[key] for key in keys]
 
 
-def test_what_equals_no_text_is_not_found_among_text():
+def test_keys_that_are_not_text_are_not_found_among_text():
     index = KeyIndex()
     index.add(["a", "1"], [0, 1])
     assert index.try_find(["a", 1]) is None
@@ -287,8 +287,8 @@ def test_what_equals_no_text_is_not_found_among_text():
 
 
 @given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=9), unique=True))
-def test_a_table_of_text_finds_keys_of_any_letters_and_widths_and_no_others(names):
-    """An array as wide as its own longest key, narrower or wider than the table; an empty key is one too."""
+def test_a_table_of_text_finds_its_keys_and_no_others(names):
+    """Arrays as wide as the table, narrower and wider; the empty text is a key too."""
     if not names:
         return
     rows = 3 * np.arange(len(names))
@@ -300,7 +300,7 @@ def test_a_table_of_text_finds_keys_of_any_letters_and_widths_and_no_others(name
         assert table.find(np.array([*names, stranger])) is None
 
 
-def test_what_an_array_cannot_hold_is_not_for_a_table():
+def test_text_that_an_array_cannot_hold_is_not_tabulated():
     assert can_be_tabulated(["a", "b"])
     assert not any(map(can_be_tabulated, ([], ["a", 1], ["a\0", "a"], ["a" * 65])))
     assert not is_short_text(np.array(["a" * 65]))

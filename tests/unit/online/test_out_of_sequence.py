@@ -1,4 +1,4 @@
-"""Late rows of a bank: states are those of rows in order."""
+"""Out-of-sequence rows of a bank: states equal those of the rows in order."""
 
 from itertools import pairwise
 
@@ -22,39 +22,39 @@ def dumps(bank):
     cuts=st.lists(st.integers(1, 24), max_size=4),
     horizon=st.integers(1, 15),
 )
-def test_states_are_those_of_rows_in_order(times, cuts, horizon):
+def test_states_equal_those_of_rows_in_order(times, cuts, horizon):
     rows = [(f"k{(3 * i) % 2}", float(t), float((5 * i) % 7)) for i, t in enumerate(times)]
-    patient = wolf.online.OutOfSequenceBank(wolf.Bank(LEVEL), float(horizon))
+    ordered = wolf.online.OutOfSequenceBank(wolf.Bank(LEVEL), float(horizon))
     used, edges = [], [0, *sorted(c for c in set(cuts) if c < len(rows)), len(rows)]
     for first, last in pairwise(edges):
         if last > first:
             keys, when, ys = zip(*rows[first:last], strict=True)
-            used += patient.step(keys, ys, when).used.tolist()
-    kept = [row for row, fine in zip(rows, used, strict=True) if fine]
-    want = wolf.Bank(LEVEL)
+            used += ordered.step(keys, ys, when).used.tolist()
+    kept = [row for row, is_used in zip(rows, used, strict=True) if is_used]
+    reference = wolf.Bank(LEVEL)
     for key, t, y in sorted(kept, key=lambda row: row[1]):
-        assert want.step([key], [y], [t]).used.all()
-    assert dumps(patient.bank) == dumps(want)
-    assert len(kept) + patient.late + patient.bank.repeated == len(rows)
+        assert reference.step([key], [y], [t]).used.all()
+    assert dumps(ordered.bank) == dumps(reference)
+    assert len(kept) + ordered.late + ordered.bank.repeated == len(rows)
 
 
-def test_a_late_row_is_told_at_its_own_time_and_others_are_not_touched():
-    patient, want = wolf.online.OutOfSequenceBank(wolf.Bank(LEVEL), 10.0), wolf.Bank(LEVEL)
-    patient.step(["a", "b", "a"], [1.0, 7.0, 2.0], [1.0, 1.0, 5.0])
-    other = patient.bank.dump("b")
-    out = patient.step(["a", "a"], [1.5, 9.0], [3.0, 5.0])
+def test_a_late_row_is_reported_at_its_own_time_and_other_keys_are_unchanged():
+    ordered, reference = wolf.online.OutOfSequenceBank(wolf.Bank(LEVEL), 10.0), wolf.Bank(LEVEL)
+    ordered.step(["a", "b", "a"], [1.0, 7.0, 2.0], [1.0, 1.0, 5.0])
+    other = ordered.bank.dump("b")
+    out = ordered.step(["a", "a"], [1.5, 9.0], [3.0, 5.0])
     assert out.used.tolist() == [True, False]
-    expected = want.step(["a"] * 3, [1.0, 1.5, 2.0], [1.0, 3.0, 5.0])
+    expected = reference.step(["a"] * 3, [1.0, 1.5, 2.0], [1.0, 3.0, 5.0])
     np.testing.assert_array_equal(out.signal[0], expected.signal[1])
-    assert patient.bank.dump("a") == want.dump("a")
-    assert patient.bank.dump("b") == other
-    assert (patient.rewound, patient.late) == (1, 0)
-    patient.step(["a"], [1.0], [40.0])
-    assert patient.step(["a"], [1.0], [20.0]).used.tolist() == [False]
-    assert patient.late == 1
+    assert ordered.bank.dump("a") == reference.dump("a")
+    assert ordered.bank.dump("b") == other
+    assert (ordered.rewound, ordered.late) == (1, 0)
+    ordered.step(["a"], [1.0], [40.0])
+    assert ordered.step(["a"], [1.0], [20.0]).used.tolist() == [False]
+    assert ordered.late == 1
 
 
-def test_what_cannot_be_is_explained():
+def test_invalid_arguments_are_refused():
     with pytest.raises(ValueError, match=r"bank must be a wolf\.Bank"):
         wolf.online.OutOfSequenceBank(LEVEL, 1.0)
     with pytest.raises(ValueError, match="horizon must be"):
