@@ -18,16 +18,19 @@ unexport PYTHONDONTWRITEBYTECODE
 # the run: by files, others wait for its tests for ever.
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile --max-worker-restart=0
 
-.PHONY: demo test check check-types check-tests check-all check-versions check-oldest test-spark fuzz reproduce bench docs
+.PHONY: demo test test-fleet check check-types check-tests check-all check-versions check-oldest test-spark fuzz reproduce bench docs
 .PHONY: docs-release notebooks clean coverage
 
 demo: $(VENV)/demo.done  ## a robust filter against a Kalman filter on dirty data: a table and a picture
 	$(BIN)/wolf demo
 
-test: $(VENV)/dev.done  ## the quick tests, with the snippets of README and the quickstart: a few minutes
-	$(PYTEST) -m "not slow and not thorough and not spark"
+test: $(VENV)/dev.done  ## the quick tests of the library, with the snippets of README and the quick start: minutes
+	$(PYTEST) -m "not slow and not thorough and not spark" tests src docs README.md
 
-check: $(VENV)/dev.done  ## what CI runs: format, lint, types, all but the slow tests
+test-fleet: $(VENV)/dev.done  ## the quick tests of wolf-fleet: data sets, streams, service
+	$(PYTEST) -m "not slow and not thorough and not spark" fleet
+
+check: $(VENV)/dev.done  ## what CI runs: format, lint, types, all but the slow tests of library, fleet and paper
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(MAKE) --jobs=2 check-types check-tests
@@ -45,7 +48,7 @@ check-all: $(VENV)/release.done  ## the slow tests too, all of them with the com
 	XLA_FLAGS= $(PYTEST) -m "not spark"
 	$(MAKE) check-versions
 
-check-versions: check-oldest  ## arguments, kernel, frames and results with other Pythons and the newest libraries
+check-versions: check-oldest  ## core tests with other Pythons and the newest libraries
 	@export $(ALL_OF_PYENV); for python in $(PYTHONS); do \
 	    if ! $$python --version > /dev/null 2>&1; then echo "$$python is not installed: not tested"; continue; fi; \
 	    venv=$(VENV)-$$(basename $$python); \
@@ -65,7 +68,7 @@ test-spark: $(VENV)/spark.done  ## the tests on Spark, with kills of its process
 coverage: $(VENV)/coverage.done  ## which lines and branches the quick tests go through
 	$(PYTEST) -m "not slow and not thorough and not spark" --cov=wolf --cov-branch --cov-report=term:skip-covered --cov-report=json:$(VENV)/coverage.json
 
-fuzz: $(VENV)/dev.done  ## 150,000 random models and series, over all filters with a Gaussian belief, and 34,000 damaged or random inputs
+fuzz: $(VENV)/dev.done  ## 150,000 random models and series, over all filters with a Gaussian belief, and 34,000 commands and arguments
 	WOLF_FUZZ=100000 $(BIN)/pytest tests/attack/test_fuzz.py tests/attack/test_input_fuzz.py
 
 reproduce: $(VENV)/paper.done  ## the paper's experiments, small, with verdicts: minutes
