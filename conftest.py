@@ -25,7 +25,7 @@ os.environ.setdefault("WOLF_CACHE", "off")  # what is tested is compiled here an
 if os.environ.get("XLA_FLAGS"):
     from wolf.native.execute import llvm_jit
 
-    llvm_jit.SPEED = 0  # native code as it stands: the same bits, a tenth of the time to compile
+    llvm_jit.OPTIMIZATION_LEVEL = 0  # native code as it stands: the same bits, a tenth of the time to compile
 
 ROOT = Path(__file__).parent
 ASKS_FOR_BITS = "test_what_agrees_bit_for_bit_does_so_with_the_usual_compiler"

@@ -287,7 +287,7 @@ def _run_native(
     if save != "all":
         return final, saved
     came = data[0] if data[0].dtype == array.dtype else np.array(array)  # as it was, whatever its owner does to it
-    whole = ready.keeping("all")
+    whole = ready.with_recorder("all")
 
     def rest() -> dict[str, np.ndarray]:
         return shown(native.run_many(whole(), *data, lengths, threads, **begin)[1], came, lengths)

@@ -26,7 +26,7 @@ from wolf.statespace import Model, with_matrices
 
 ASKED_FOR = "xla: asked for"  # what a result says of its engine where somebody wanted it so
 
-_weigh_again = bounded(loo_reweighting.weigh_again)
+_reweight_leave_one_out = bounded(loo_reweighting.reweight_leave_one_out)
 
 
 @overload
@@ -75,7 +75,7 @@ def _walk_back_native(model: Any, out: Filtered) -> tuple[np.ndarray, np.ndarray
     beliefs = Gaussian(out.means, out.covs), Gaussian(out.predicted_means, out.predicted_covs)
     (filtered, predicted), scales = jax.tree.map(lambda a: to_dtype(a[None] if one else a, dtype), (beliefs, scales))
     how: Any = {"lengths": out.lengths, "start": int(start.min()), "update_first": out.update_first}
-    smoothed = native.walk_back(ready, filtered, predicted, to_dtype(out.inputs, dtype), scales=scales, **how)
+    smoothed = native.run_smoother(ready, filtered, predicted, to_dtype(out.inputs, dtype), scales=scales, **how)
     if not np.isfinite(smoothed.cov[:, 0]).all():  # a direction without spread, which takes eigenvectors
         return None
     return (smoothed.mean[0], smoothed.cov[0]) if one else tuple(smoothed)
@@ -170,7 +170,9 @@ def _smooth_again(model: Any, first: Smoothed) -> Smoothed:
         with precision(dtype):
             engine = cast((with_matrices(model), method.linearization, method.noise, out.final.memory), dtype)
             known = cast(beliefs, dtype), to_dtype(out.inputs, dtype), cast(sizes, dtype)
-            roots = to_numpy(_weigh_again(*engine, *longer((to_dtype(out.ys, dtype), *known))))[: len(out.ys)]
+            roots = to_numpy(_reweight_leave_one_out(*engine, *longer((to_dtype(out.ys, dtype), *known))))[
+                : len(out.ys)
+            ]
     roots = longer(roots)
     scales = out.saved.get("dynamics_scales", np.ones(len(out.ys)))
     told = dataclasses.replace(method, noise=loo_reweighting.Given(roots, longer(inflations), longer(scales)))
@@ -195,7 +197,9 @@ def _weigh_native(model: Model, out: Filtered, beliefs: Any, sizes: np.ndarray |
         return None
     ys, us = to_dtype(out.ys, dtype), to_dtype(out.inputs, dtype)
     change = changes(ys, None if sizes is None else to_dtype(sizes, dtype))
-    roots = native.weigh_again(ready, memory, ys, change, jax.tree.map(lambda a: to_dtype(a, dtype), beliefs), us)
+    roots = native.reweight_leave_one_out(
+        ready, memory, ys, change, jax.tree.map(lambda a: to_dtype(a, dtype), beliefs), us
+    )
     return roots if np.isfinite(roots).all() else None
 
 

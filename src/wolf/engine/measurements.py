@@ -25,14 +25,14 @@ def is_unusable(values: Any, dtype: Any = None) -> Any:
     return abs(values) > jnp.finfo(values.dtype if dtype is None else dtype).max ** 0.5
 
 
-def clean(y: Array) -> Measurement:
+def preprocess(y: Array) -> Measurement:
     """Tell usable numbers from missing and wild ones.
 
     Args:
         y: (M,), or with more axes after the coordinates.
 
     Example:
-        >>> y = clean(jnp.array([1.0, jnp.nan, jnp.inf]))
+        >>> y = preprocess(jnp.array([1.0, jnp.nan, jnp.inf]))
         >>> y.value.tolist(), y.observed.tolist(), y.present.tolist(), bool(y.wild)
         ([1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [True, False, True], True)
     """

@@ -44,7 +44,7 @@ class LeanRecorder:
 
 
 LEAN = ("means", "covs", "variances", "weights", "outliers", "log_liks")
-SAVERS: dict[str, Callable] = {"all": save_all, "means": save_means, "final": save_final}
+RECORDERS: dict[str, Callable] = {"all": save_all, "means": save_means, "final": save_final}
 
 
 def _known(saved: dict[str, Any]) -> dict[str, Array]:

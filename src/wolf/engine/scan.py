@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from wolf.engine.measurements import clean
-from wolf.engine.recorders import SAVERS
+from wolf.engine.measurements import preprocess
+from wolf.engine.recorders import RECORDERS
 from wolf.engine.step import init as init
 from wolf.engine.step import predict as predict
 from wolf.engine.step import step as step
@@ -232,7 +232,7 @@ def _scan(
     `ends` is the clock at which a series ends, whatever rows follow: its state stays as it was then. One series can
     stop there instead (`early`), but not in one kernel, where XLA has no loop of unknown length.
     """
-    keep = SAVERS[save] if isinstance(save, str) else save
+    keep = RECORDERS[save] if isinstance(save, str) else save
     before = None
     if inputs is not None and update_first:
         first = inputs[:1] if u_before is None else u_before[None]
@@ -251,7 +251,7 @@ def _scan(
 
         return _walk(body, state, rows, ends - state.t) if stops else jax.lax.scan(body, state, rows)
 
-    arguments = (model, method, key, ends, state, (jax.vmap(clean)(ys), inputs, before))
+    arguments = (model, method, key, ends, state, (jax.vmap(preprocess)(ys), inputs, before))
     return one_kernel(loop, *arguments) if fused else loop(*arguments)
 
 

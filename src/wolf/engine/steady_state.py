@@ -17,7 +17,7 @@ import numpy as np
 
 DOUBLINGS = 40  # at most; each doubles the number of steps that the covariance has gone through
 SETTLED = 1e-10  # relative change of a covariance that has settled
-CUT = 3.0  # deviations at which an error is cut off
+CLIP_DEVIATIONS = 3.0  # deviations at which an error is cut off
 MAD = 1.4826  # from a median absolute deviation to the standard deviation of a Gaussian
 RIDGE = 1e-6  # share of the largest column's square that keeps the first state's equations solvable
 ROUNDS = 5  # of reweighing, for the first state
@@ -35,7 +35,9 @@ class SteadyStateFilter(NamedTuple):
     variance: np.ndarray
 
 
-def settle(dynamics: np.ndarray, row: np.ndarray, noise: np.ndarray, obs_var: np.ndarray) -> SteadyStateFilter:
+def steady_state_gain(
+    dynamics: np.ndarray, row: np.ndarray, noise: np.ndarray, obs_var: np.ndarray
+) -> SteadyStateFilter:
     """Find the gain that a filter settles to, by doubling (Chu, Fan, Lin & Wang 2004).
 
     Args:
@@ -45,7 +47,7 @@ def settle(dynamics: np.ndarray, row: np.ndarray, noise: np.ndarray, obs_var: np
         obs_var: R, (B,), above 0.
 
     Example:
-        >>> found = settle(np.eye(1), np.ones(1), np.array([[[1.0]]]), np.array([1.0]))
+        >>> found = steady_state_gain(np.eye(1), np.ones(1), np.array([[[1.0]]]), np.array([1.0]))
         >>> round(float(found.gain[0, 0]), 6)  # the golden ratio less 1
         0.618034
     """
@@ -56,7 +58,7 @@ def settle(dynamics: np.ndarray, row: np.ndarray, noise: np.ndarray, obs_var: np
     return SteadyStateFilter(seen_by / variance[:, None], variance)
 
 
-def settled_cov(dynamics: np.ndarray, rows: np.ndarray, noise: np.ndarray, obs_cov: np.ndarray) -> np.ndarray:
+def steady_state_cov(dynamics: np.ndarray, rows: np.ndarray, noise: np.ndarray, obs_cov: np.ndarray) -> np.ndarray:
     """Find the predicted covariance that a filter of several measured numbers settles to, (D, D).
 
     Args:
@@ -85,7 +87,7 @@ def _doubled(dynamics: np.ndarray, known: np.ndarray, noise: np.ndarray) -> np.n
     return cov
 
 
-def walk(
+def one_step_errors(
     values: np.ndarray, dynamics: np.ndarray, row: np.ndarray, gain: np.ndarray, start: np.ndarray, cut: np.ndarray
 ) -> np.ndarray:
     """Predict a series step by step with settled gains, and return the one-step errors (T, B).
@@ -111,7 +113,7 @@ def walk(
     return errors
 
 
-def first_state(values: np.ndarray, dynamics: np.ndarray, row: np.ndarray) -> np.ndarray:
+def estimate_initial_state(values: np.ndarray, dynamics: np.ndarray, row: np.ndarray) -> np.ndarray:
     """Find the state from which undisturbed dynamics come closest to the first values, outliers aside.
 
     Args:
@@ -134,7 +136,7 @@ def first_state(values: np.ndarray, dynamics: np.ndarray, row: np.ndarray) -> np
         ridge = RIDGE * max(np.diag(square).max(initial=0.0), 1e-300) * np.eye(len(row))
         found = np.linalg.solve(square + ridge, weighted @ (values - middle))
         error = np.abs(values - middle - design @ found)
-        scale = CUT * MAD * max(float(np.median(error)) if error.size else 0.0, 1e-300)
+        scale = CLIP_DEVIATIONS * MAD * max(float(np.median(error)) if error.size else 0.0, 1e-300)
         weight = np.minimum(1.0, scale / np.maximum(error, 1e-300))
     found[int(np.argmax(row != 0))] += middle  # the first state that is measured carries the level
     return found

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from wolf.engine.measurements import clean
+from wolf.engine.measurements import preprocess
 from wolf.interfaces import Measurement, StepInfo
 from wolf.numerics.linalg import SMALL
 from wolf.numerics.xla_fusion import one_kernel
@@ -54,7 +54,7 @@ def step(
     """
 
     def advance(model: Model, method: Any, state: Any, y: Array, u: Any, key: Any, before: Any) -> tuple[Any, StepInfo]:
-        return take_step(model, method, state, clean(y), u, key, update_first, before, lift=False)
+        return take_step(model, method, state, preprocess(y), u, key, update_first, before, lift=False)
 
     arguments = (model, method, state, y, u, key, u_before)
     small = max(model.state_dim, model.obs_dim) <= SMALL
@@ -98,7 +98,7 @@ def update(
         u: input of this step, (U,).
         key: as in `step`.
     """
-    return _update(model, method, state, clean(y), u, _key_at(key, state), lift=False)
+    return _update(model, method, state, preprocess(y), u, _key_at(key, state), lift=False)
 
 
 def take_step(
@@ -118,7 +118,7 @@ def take_step(
         model: as in `step`.
         method: as in `step`.
         state: as in `step`; of many series that run together, with the series as the last axis.
-        y: from `clean`.
+        y: from `preprocess`.
         u: as in `step`.
         key: as in `step`.
         update_first: as in `step`.

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from wolf.native.execute import llvm_jit
-from wolf.native.execute.executable import LARGEST, NativeProgram, UnsupportedModelError
+from wolf.native.execute.executable import MAX_OPERATIONS, NativeProgram, UnsupportedModelError
 from wolf.native.frontend.node_arrays import UnsupportedOperationError
 from wolf.native.frontend.signature import LooSpec, SmootherSpec, flatten_model
 from wolf.runtime import fork_guard
@@ -56,7 +56,7 @@ def plan(
     reason = unsupported_reason(backend, models[0], method, key)
     if reason is None:
         try:
-            most = math.inf if backend == "native" else LARGEST
+            most = math.inf if backend == "native" else MAX_OPERATIONS
             return NativeProgram(flatten_model(models, method, dtype, update_first, inputs, save), most), "native"
         except (UnsupportedOperationError, UnsupportedModelError) as error:
             reason = str(error)
@@ -80,7 +80,7 @@ def plan_back(
     if models[0].state_dim > MOST_STATES or llvm_jit.available() is not None:
         return None
     try:
-        most = LARGEST_BACK if isinstance(back, SmootherSpec) else LARGEST
+        most = LARGEST_BACK if isinstance(back, SmootherSpec) else MAX_OPERATIONS
         return NativeProgram(flatten_model(models, linearization, dtype, False, inputs, "final", back=back), most)
     except (UnsupportedOperationError, UnsupportedModelError):
         return None

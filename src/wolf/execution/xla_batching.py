@@ -17,7 +17,7 @@ from wolf.engine.forecast import run_forecast
 from wolf.engine.smoother import run_sampler, run_smoother, run_smoothers
 from wolf.numerics.linalg import SMALL
 from wolf.numerics.precision import as_key, precision, to_numpy
-from wolf.numerics.xla_fusion import largest_factor, refused, shares_out
+from wolf.numerics.xla_fusion import is_emission_failure, largest_factorized_size, uses_thread_pool
 from wolf.runtime import malloc_trim
 from wolf.runtime.blas_threads import one_thread
 from wolf.statespace import time_axes
@@ -148,7 +148,7 @@ def call(compiled: Any, *engine: Any, **options: Any) -> Any:
     program = compiled.trace(*engine, **options).jaxpr.jaxpr  # kept by JAX: the call does not trace again
     judged = _judged.get(program)
     if judged is None:
-        judged = _judged[program] = shares_out(program), largest_factor(program)
+        judged = _judged[program] = uses_thread_pool(program), largest_factorized_size(program)
     alone, rows = judged
     with _pool if alone else nullcontext(), one_thread(rows) if rows else nullcontext():
         return to_numpy(compiled(*engine, **options))
@@ -184,7 +184,7 @@ def _in_one_kernel(attempt: Callable) -> Any:
     try:
         return attempt(fused=True)
     except jax.errors.JaxRuntimeError as error:
-        if not refused(error):
+        if not is_emission_failure(error):
             raise
         return attempt()
 
@@ -247,7 +247,7 @@ def _series_first(one_by_one: bool, *engine: Any, **options: Any) -> tuple[Any, 
         try:
             return call(scan.run_each, *engine, **options)
         except jax.errors.JaxRuntimeError as error:
-            if not refused(error):
+            if not is_emission_failure(error):
                 raise
     begin = options["state"]
     start = np.zeros(1, np.int32) if begin is None else begin.t

@@ -3,10 +3,10 @@
 `execute.batch_run` runs series, `execute.single_step` one measurement at a time.
 """
 
+from wolf.native.execute.batch_run import reweight_leave_one_out as reweight_leave_one_out
 from wolf.native.execute.batch_run import run_many as run_many
 from wolf.native.execute.batch_run import run_one as run_one
-from wolf.native.execute.batch_run import walk_back as walk_back
-from wolf.native.execute.batch_run import weigh_again as weigh_again
+from wolf.native.execute.batch_run import run_smoother as run_smoother
 from wolf.native.execute.executable import NativeProgram as NativeProgram
 from wolf.native.execute.executable import UnsupportedModelError as UnsupportedModelError
 from wolf.native.execute.executable import run_rows as run_rows

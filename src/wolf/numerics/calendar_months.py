@@ -19,7 +19,7 @@ def _starts() -> np.ndarray:
     return (months.astype("datetime64[D]") - np.datetime64("2000-01-01")).astype(int)
 
 
-def count(times: np.ndarray) -> np.ndarray | None:
+def months_since_first(times: np.ndarray) -> np.ndarray | None:
     """Count the months from the first stamp to each; None if they do not keep to the calendar.
 
     They do if each stands at the same place of its month, counted from the beginning or from the end.
@@ -29,7 +29,7 @@ def count(times: np.ndarray) -> np.ndarray | None:
 
     Example:
         >>> days = np.array(["2024-01-31", "2024-02-29", "2024-03-31", "2024-05-31"], "datetime64[s]").astype(float)
-        >>> count(days).tolist(), count(86400.0 * np.array([0.0, 30.0, 60.0, 90.0]))
+        >>> months_since_first(days).tolist(), months_since_first(86400.0 * np.array([0.0, 30.0, 60.0, 90.0]))
         ([0, 1, 2, 4], None)
     """
     exact, starts = (times - times[0]) / DAY, _starts()
@@ -48,7 +48,7 @@ def count(times: np.ndarray) -> np.ndarray | None:
     return None
 
 
-def later(time: float, months: int, steps: int) -> np.ndarray:
+def add_months(time: float, months: int, steps: int) -> np.ndarray:
     """List the stamps that come each so many months after a stamp; one on the last day of a month stays there.
 
     Args:
@@ -58,7 +58,7 @@ def later(time: float, months: int, steps: int) -> np.ndarray:
 
     Example:
         >>> last = np.datetime64("2023-12-31T06:00").astype("datetime64[s]").astype(float)
-        >>> later(last, 1, 2).astype("datetime64[s]").astype(str).tolist()
+        >>> add_months(last, 1, 2).astype("datetime64[s]").astype(str).tolist()
         ['2024-01-31T06:00:00', '2024-02-29T06:00:00']
     """
     stamp = np.datetime64(0, "us") + np.timedelta64(round(1e6 * time), "us")

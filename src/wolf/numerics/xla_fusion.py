@@ -65,7 +65,7 @@ def one_kernel(fn: Callable, *args: Any) -> Any:
     return jax.tree.unflatten(jax.tree.structure(shapes), [first, *others])
 
 
-def shares_out(program: Any) -> bool:
+def uses_thread_pool(program: Any) -> bool:
     """Say whether a program hands parts of its work to XLA's pool of threads, and waits for them inside the pool.
 
     A library call with a batch of matrices does. Two such programs at once take all threads of a small pool for
@@ -78,7 +78,7 @@ def shares_out(program: Any) -> bool:
     return any(_batch(call) > 1 for call in calls)
 
 
-def largest_factor(program: Any) -> int:
+def largest_factorized_size(program: Any) -> int:
     """Say how many rows the largest matrix has that LAPACK factorises or solves with; 0 if there is none.
 
     Args:
@@ -121,6 +121,6 @@ def _programs(value: Any) -> Iterator[Any]:
             yield item
 
 
-def refused(error: jax.errors.JaxRuntimeError) -> bool:
+def is_emission_failure(error: jax.errors.JaxRuntimeError) -> bool:
     """Say whether an error means that XLA could not emit the kernel after all."""
     return any(word in str(error) for word in ("UNIMPLEMENTED", "materialize symbols"))

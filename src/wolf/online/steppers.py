@@ -20,7 +20,7 @@ from wolf.numerics.linalg import few_operations_mode
 from wolf.numerics.packing import Packing
 from wolf.numerics.precision import precision
 from wolf.numerics.pytree import cast
-from wolf.numerics.xla_fusion import one_kernel, refused
+from wolf.numerics.xla_fusion import is_emission_failure, one_kernel
 from wolf.online.step_info import Layout, StepReport, StepReportRecorder, lay_out, pack
 from wolf.statespace import LinearModel, Model, ParameterModel, StateSpaceModel, time_axes
 
@@ -143,7 +143,7 @@ def _advance(
         try:
             return fused(*flat)
         except jax.errors.JaxRuntimeError as error:
-            if not refused(error):
+            if not is_emission_failure(error):
                 raise
             return usual(*flat)
 
@@ -203,7 +203,7 @@ class NativeStepper:
         names = {} if self.model.linear else {"R": "obs_cov", "Q": "dynamics_cov", "dt": "dynamics"}
         fields = {names.get(name, name): value for name, value in matrices.items()}
         single = self._others.get(frozenset(fields))
-        if single is not None and single.overwrite(fields) and single.renew():
+        if single is not None and single.overwrite(fields) and single.reprepare():
             return single
         t = int(self.state.t) if self._varies else 0
         model = overridden(self.model, self.method, t, self.update_first, matrices)
@@ -226,7 +226,7 @@ class NativeStepper:
         fields = {field: matrices[name] for name, field in names.items() if name in matrices}
         key = (frozenset(fields), matrices["observe"], matrices["residual"])
         single = self._others.get(key)
-        if single is not None and single.overwrite(fields) and single.renew():
+        if single is not None and single.overwrite(fields) and single.reprepare():
             return single
         t = int(self.state.t) if self._varies else 0
         model = overridden(self.model, self.method, t, self.update_first, matrices)

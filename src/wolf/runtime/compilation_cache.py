@@ -17,10 +17,10 @@ from typing import Any
 
 import jax
 
-SWITCH = "WOLF_CACHE"  # "off", or a folder to use
+ENV_VARIABLE = "WOLF_CACHE"  # "off", or a folder to use
 OFF = ("off", "0", "no", "false")
-LARGEST = 256 * 2**20  # bytes; what was not used for longest goes first
-SPARED = 0.75  # of them, so that not every process has to clear up
+MAX_BYTES = 256 * 2**20  # bytes; what was not used for longest goes first
+KEPT_SHARE = 0.75  # of them, so that not every process has to clear up
 
 
 class CachedCompilation:
@@ -57,7 +57,7 @@ def folder() -> str | None:
 
     Programs are made for one kind of processor and one version of the compiler, and each pair has a folder of its own.
     """
-    chosen = os.environ.get(SWITCH, "")
+    chosen = os.environ.get(ENV_VARIABLE, "")
     if chosen.lower() in OFF or _jax() is None:
         return None
     base = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "wolf"
@@ -91,13 +91,13 @@ def _clear_up(base: Path) -> None:
         if place.name.startswith("jax-") and place.is_dir():
             files += [(entry.path, entry.stat()) for entry in os.scandir(place) if entry.is_file()]
     total = sum(found.st_size for _, found in files)
-    if total <= LARGEST:
+    if total <= MAX_BYTES:
         return
     for path, found in sorted(files, key=lambda pair: max(pair[1].st_atime, pair[1].st_mtime)):
         with suppress(OSError):  # another process was quicker
             os.unlink(path)
         total -= found.st_size
-        if total <= SPARED * LARGEST:
+        if total <= KEPT_SHARE * MAX_BYTES:
             return
 
 

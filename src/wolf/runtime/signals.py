@@ -13,7 +13,7 @@ import threading
 from contextlib import suppress
 from typing import Any
 
-CODE = 130  # what a shell says of a program that Ctrl-C ended: 128 and the number of the signal
+SIGINT_EXIT_CODE = 130  # what a shell says of a program that Ctrl-C ended: 128 and the number of the signal
 
 unfinished: set[str] = set()  # files that are being written
 
@@ -36,14 +36,14 @@ def is_command(program: str, words: list[str]) -> bool:
     return os.path.basename(program).lower().removesuffix(".exe") == "wolf"
 
 
-def end_quietly() -> None:
+def exit_on_sigint() -> None:
     """From now on let Ctrl-C end the process; where somebody has chosen something else, leave it."""
     usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if usual and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, _end)
 
 
-def leave(code: Any) -> None:
+def exit_process(code: Any) -> None:
     """End the process of the command at once, with all that is to be done before; return if it is not that process.
 
     Python takes a third of a second to take down what JAX has set up, object by object, and nobody waits for that. What
@@ -76,8 +76,8 @@ def _end(number: int, frame: Any) -> None:
     for path in list(unfinished):
         with suppress(OSError):
             os.unlink(path)
-    os._exit(CODE)
+    os._exit(SIGINT_EXIT_CODE)
 
 
 if is_command(sys.argv[0] if sys.argv else "", sys.orig_argv):
-    end_quietly()
+    exit_on_sigint()

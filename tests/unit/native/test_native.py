@@ -289,7 +289,7 @@ def test_kinds_that_keep_what_a_function_of_wolf_says_are_kept(tmp_path, monkeyp
     monkeypatch.setattr(disk_cache, "_folder", lambda: tmp_path)
     savers = (record_jump_evidence, lambda state, info: {}, "all", lambda state, info: None)
     kinds = [flatten_model([TRACK], wolf.KF(), "float64", False, None, save).kind for save in savers]
-    places = [disk_cache.place_of(kind, "run") for kind in kinds]
+    places = [disk_cache.cache_key(kind, "run") for kind in kinds]
     assert places[1] is places[3] is None
     assert len({places[0], places[2], None}) == 3
 
@@ -308,7 +308,7 @@ def test_methods_that_differ_in_a_static_field_have_code_of_their_own(methods, t
 
     monkeypatch.setattr(disk_cache, "_folder", lambda: tmp_path)
     kinds = [flatten_model([TRACK], method, "float64", False, None, "all").kind for method in methods]
-    places = [disk_cache.place_of(kind, "run") for kind in kinds]
+    places = [disk_cache.cache_key(kind, "run") for kind in kinds]
     assert None not in places
     assert places[0] != places[1]
     ys = np.random.default_rng(0).normal(0.0, 5.0, (20, 2))
@@ -323,10 +323,10 @@ def test_code_is_kept_for_the_next_process_and_a_damaged_file_is_made_anew(tmp_p
     monkeypatch.setattr(disk_cache, "_folder", lambda: tmp_path)
     made = []
     for _ in range(2):
-        assert disk_cache.remembered("a", lambda: made.append(1) or b"code") == b"code"
+        assert disk_cache.get_or_compile("a", lambda: made.append(1) or b"code") == b"code"
     assert len(made) == 1
     (tmp_path / "a.o").write_bytes(b"x" * 40)
-    assert disk_cache.remembered("a", lambda: made.append(1) or b"code") == b"code"
+    assert disk_cache.get_or_compile("a", lambda: made.append(1) or b"code") == b"code"
     assert len(made) == 2
 
 
@@ -335,7 +335,7 @@ def test_kinds_with_functions_of_ones_own_are_not_kept(tmp_path, monkeypatch):
 
     monkeypatch.setattr(disk_cache, "_folder", lambda: tmp_path)
     kinds = [flatten_model([model], wolf.EKF(), "float64", False, None, "all").kind for model in (TRACK, PENDULUM)]
-    assert [disk_cache.place_of(kind, "run") is None for kind in kinds] == [False, True]
+    assert [disk_cache.cache_key(kind, "run") is None for kind in kinds] == [False, True]
 
 
 def full(states, seed=5):

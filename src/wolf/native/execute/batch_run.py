@@ -69,7 +69,7 @@ def run_many(
     return ready.code.unpack(numbers, counts), saved
 
 
-def walk_back(
+def run_smoother(
     ready: NativeProgram,
     filtered: Gaussian,
     predicted: Gaussian,
@@ -109,7 +109,7 @@ def walk_back(
     return smoothed
 
 
-def weigh_again(
+def reweight_leave_one_out(
     ready: NativeProgram,
     memory: Any,
     ys: np.ndarray,
@@ -119,7 +119,7 @@ def weigh_again(
 ) -> np.ndarray:
     """Weigh all measurements of a series, eight in a register.
 
-    Takes what `backend.reweighing.weigh_again` takes, in the precision of the run.
+    Takes what `backend.reweighing.reweight_leave_one_out` takes, in the precision of the run.
 
     Returns:
         W for each, (T, M, M).

@@ -25,13 +25,13 @@ from wolf.numerics.pytree import plain_functions
 from wolf.runtime import compilation_cache
 
 
-def place_of(kind: Signature, part: str) -> str | None:
+def cache_key(kind: Signature, part: str) -> str | None:
     """Name the file of a part of a kind's code; None if it is not to be kept."""
     known = _name_of(kind)
     return None if known is None else hashlib.sha256(f"{known} {part}".encode()).hexdigest()
 
 
-def remembered(place: str | None, make: Callable[[], bytes]) -> bytes:
+def get_or_compile(place: str | None, make: Callable[[], bytes]) -> bytes:
     """Give code that was made before, or make it and keep it."""
     folder = None if place is None else _folder()
     if folder is None:
@@ -47,7 +47,7 @@ def remembered(place: str | None, make: Callable[[], bytes]) -> bytes:
     return code
 
 
-def remember(place: str | None, facts: Any) -> None:
+def store_metadata(place: str | None, facts: Any) -> None:
     """Keep what running a step needs to know of it."""
     folder = None if place is None else _folder()
     if folder is not None:
@@ -58,7 +58,7 @@ def remember(place: str | None, facts: Any) -> None:
             _write(folder / f"{place}.facts", hashlib.sha256(code).digest() + code)
 
 
-def recalled(place: str | None) -> Any:
+def load_metadata(place: str | None) -> Any:
     """Give what was kept of a step, or None."""
     folder = None if place is None else _folder()
     if folder is None:

@@ -23,9 +23,9 @@ from wolf.native.frontend.trace import StepFacts, StepGraph, row_shapes, trace
 from wolf.native.ir.graph import TooLargeError
 from wolf.native.ir.layout import entries, spread_out
 
-LARGEST = 40_000  # operations of a step; above that XLA compiles in far less time, and its loops catch up
+MAX_OPERATIONS = 40_000  # operations of a step; above that XLA compiles in far less time, and its loops catch up
 LANES = 8  # series in one register: 512 bits of double precision
-KEPT = 256  # compiled kinds; each takes some ten kilobytes
+MAX_CACHED_STEPS = 256  # compiled kinds; each takes some ten kilobytes
 
 _lock = threading.RLock()
 _steps: OrderedDict[Signature, "Compiled | str"] = OrderedDict()
@@ -69,9 +69,9 @@ class Compiled:
         """
         with _lock:
             if part not in self._loaded:
-                place = disk_cache.place_of(self.kind, part)
+                place = disk_cache.cache_key(self.kind, part)
                 name = f"wolf_{next(_names)}" if place is None else f"wolf_{place[:40]}"
-                code = disk_cache.remembered(place, lambda: llvm_jit.compile(write(name)))
+                code = disk_cache.get_or_compile(place, lambda: llvm_jit.compile(write(name)))
                 self._loaded[part] = llvm_jit.load(code, name)
             return self._loaded[part].address
 
@@ -182,7 +182,7 @@ class Compiled:
         return self.address(f"run-{lanes}-{own_model:d}-{ragged:d}", write)
 
 
-def compiled(kind: Signature, most: float = LARGEST) -> Compiled:
+def compiled(kind: Signature, most: float = MAX_OPERATIONS) -> Compiled:
     """Give the machine code of a kind; what of it is needed is compiled at its first use.
 
     Args:
@@ -196,7 +196,7 @@ def compiled(kind: Signature, most: float = LARGEST) -> Compiled:
         found = _steps.get(kind)
         if found is None:
             found = _steps[kind] = _translated(kind)
-            if len(_steps) > KEPT:
+            if len(_steps) > MAX_CACHED_STEPS:
                 _steps.popitem(last=False)
         _steps.move_to_end(kind)
     if isinstance(found, str):
@@ -209,15 +209,15 @@ def compiled(kind: Signature, most: float = LARGEST) -> Compiled:
 
 
 def _translated(kind: Signature) -> Compiled | str:
-    place = disk_cache.place_of(kind, "facts")
-    facts = disk_cache.recalled(place)
+    place = disk_cache.cache_key(kind, "facts")
+    facts = disk_cache.load_metadata(place)
     if facts is not None:
         return Compiled(kind, facts, None)
     try:
         step = trace(kind)
     except (UnsupportedOperationError, TooLargeError) as error:
         return str(error)
-    disk_cache.remember(place, step.facts)
+    disk_cache.store_metadata(place, step.facts)
     return Compiled(kind, step.facts, step)
 
 
@@ -241,14 +241,14 @@ class NativeProgram:
         parameters: `given.parameters()` of each model, (models, P), if they are known by other means.
     """
 
-    def __init__(self, given: Arguments, most: float = LARGEST, parameters: np.ndarray | None = None):
+    def __init__(self, given: Arguments, most: float = MAX_OPERATIONS, parameters: np.ndarray | None = None):
         self.given = given
         self.code = compiled(given.kind, most)
         self.parameters = given.parameters() if parameters is None else parameters
         self.kept = np.empty((len(self.parameters), max(1, self.code.num_kept)), self.code.dtype)
         self.code.prepare_each(self.parameters, self.kept)
 
-    def keeping(self, save: Hashable) -> "Callable[[], NativeProgram]":
+    def with_recorder(self, save: Hashable) -> "Callable[[], NativeProgram]":
         """Say how to get the same models ready for a run that keeps something else of each step."""
         given = Arguments(dataclasses.replace(self.given.kind, save=save), self.given.leaves)
         return lambda: NativeProgram(given, math.inf)

@@ -129,7 +129,7 @@ def fastcall(number: str) -> Any:
     name = f"wolf_call_{number}"
     places = {field: 3 * HEAD.index(field) for field in ("model", "code", "sizes")} | {"y": 3 * len(HEAD)}
     text = WRAPPER.format(name=name, number=number, read=READ, write=WRITE, **places)
-    code = disk_cache.remembered(hashlib.sha256(text.encode()).hexdigest(), lambda: llvm_jit.compile(text))
+    code = disk_cache.get_or_compile(hashlib.sha256(text.encode()).hexdigest(), lambda: llvm_jit.compile(text))
     loaded = llvm_jit.load(code, name)
     method = _MethodDef(name.encode(), loaded.address, FASTCALL, None)
     _kept.append((method, loaded))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from wolf.runtime.gc_pause import gc_paused
 
-SPEED = 2  # level of optimisation; 3 takes longer and brings nothing for straight-line code
+OPTIMIZATION_LEVEL = 2  # level of optimisation; 3 takes longer and brings nothing for straight-line code
 QUICK = 1  # of large modules: the same code in three quarters of the time
 # Lines up to which a module is optimised before it becomes machine code, for a tenth of a millisecond each or two. What
 # is translated has no double or dead parts; the gain is a third of the time where one series has many alike numbers, as
@@ -37,12 +37,12 @@ def compile(text: str) -> bytes:
 
     with _lock:
         small = is_small(text)
-        target = _target(SPEED if small else QUICK)
+        target = _target(OPTIMIZATION_LEVEL if small else QUICK)
         module = llvm.parse_assembly(text)
         module.triple, module.data_layout = llvm.get_process_triple(), str(target.target_data)
         module.verify()
         if small:
-            tuning = llvm.create_pipeline_tuning_options(speed_level=min(FIRST, SPEED))
+            tuning = llvm.create_pipeline_tuning_options(speed_level=min(FIRST, OPTIMIZATION_LEVEL))
             tuning.slp_vectorization = True  # alike and independent: four in a register, each with the bits it had
             builder = llvm.create_pass_builder(target, tuning)
             builder.getModulePassManager().run(module, builder)
@@ -101,7 +101,7 @@ def load(code: bytes, name: str) -> JitModule:
 def processor() -> str:
     """Name the processor that code is made for."""
     _, name, features = _host()
-    return f"{name} {features} {SPEED}"
+    return f"{name} {features} {OPTIMIZATION_LEVEL}"
 
 
 def available() -> str | None:
@@ -132,7 +132,7 @@ def _host() -> tuple[Any, str, str]:
     return llvm.Target.from_default_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
-def _target(speed: int = SPEED) -> Any:
+def _target(speed: int = OPTIMIZATION_LEVEL) -> Any:
     """Describe this machine to the compiler."""
     target, name, features = _host()
     return target.create_target_machine(cpu=name, features=features, opt=speed)

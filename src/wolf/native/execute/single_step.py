@@ -89,7 +89,7 @@ class SingleStep:
             self.fields[name][...] = value
         return True
 
-    def renew(self) -> bool:
+    def reprepare(self) -> bool:
         """Make once more what is made once for a model; False if it is not plain that the new values are sound."""
         self.ready.code.prepare(self.ready.parameters[0], self.ready.kept[0])
         return bool(self.ready.kept[0, -1])

@@ -131,7 +131,7 @@ def flatten_model(
         dtype: precision of the run.
         update_first: the order of a step.
         inputs: number of inputs u, or None.
-        save: a name of `SAVERS`, or a function of (state, info).
+        save: a name of `RECORDERS`, or a function of (state, info).
         general: fields of the model whose zeros are not to be folded, because other values will take their place.
         state: see `Signature`.
         back: see `Signature`.

@@ -10,7 +10,7 @@ import numpy as np
 
 from wolf.beliefs import Gaussian
 from wolf.engine import scan
-from wolf.engine.recorders import SAVERS
+from wolf.engine.recorders import RECORDERS
 from wolf.native.frontend import derived_ops, loo_step, smoother_step
 from wolf.native.frontend.jaxpr_to_graph import translate
 from wolf.native.frontend.node_arrays import UnsupportedOperationError, kind_of
@@ -150,7 +150,7 @@ def _starting(kind: Signature) -> Callable:
 
 def _stepping(kind: Signature, structure: Any, said: list[Any]) -> Callable:
     """Make the step as a function of flat arguments: leaves that lead to it, leaves of it, state, y, u, u before."""
-    keep: Any = SAVERS[kind.save] if isinstance(kind.save, str) else kind.save
+    keep: Any = RECORDERS[kind.save] if isinstance(kind.save, str) else kind.save
     describe = getattr(keep, "describe", None)
     size = len(kind.shapes)
 

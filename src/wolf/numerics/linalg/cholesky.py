@@ -157,7 +157,7 @@ def psd_root(a: Array) -> Array:
     return jnp.stack(columns, axis=1)
 
 
-def colour(cov: Array, white: Array) -> Array:
+def apply_cov_root(cov: Array, white: Array) -> Array:
     """Give standard normal numbers a covariance (D, D), or variances (D,).
 
     Args:
@@ -165,7 +165,7 @@ def colour(cov: Array, white: Array) -> Array:
         white: (D,).
 
     Example:
-        >>> colour(jnp.array([4.0, 0.0]), jnp.ones(2)).tolist()
+        >>> apply_cov_root(jnp.array([4.0, 0.0]), jnp.ones(2)).tolist()
         [2.0, 0.0]
     """
     return safe_sqrt(cov) * white if cov.ndim == 1 else matvec(psd_root(cov), white)
