@@ -17,8 +17,10 @@ from wolf.native.frontend.control_flow_ops import STRUCTURED
 from wolf.native.frontend.node_arrays import Ids, UnsupportedOperationError, each, known, reduce, values_of
 from wolf.native.frontend.shape_ops import MOVED
 from wolf.native.ir.graph import Graph
-from wolf.native.kernels import shifted_inverse_loops
+from wolf.native.kernels import shifted_inverse_loops as _registered  # noqa: F401
+from wolf.native.kernels.registry import translation_of
 from wolf.numerics.jax_compat import enable_x64
+from wolf.numerics.native_kernel import kernel_key
 
 SAME = frozenset(("stop_gradient", "copy", "copy_p", "optimization_barrier", "name", "reduce_precision"))
 INNER = {
@@ -74,13 +76,10 @@ def _apply(graph: Graph, equation: Any, inputs: list[Ids]) -> list[Ids]:
     name, params = equation.primitive.name, equation.params
     out = equation.outvars[0].aval
     if name in INNER:
-        looped = (
-            shifted_inverse_loops.translate(graph, params["name"], inputs)
-            if params.get("name") in shifted_inverse_loops.NAMES
-            else None
-        )
-        if looped is not None:
-            return looped
+        key = kernel_key(params.get("name"))
+        results = None if key is None else translation_of(key)(graph, inputs)
+        if results is not None:
+            return results
         inner = params[INNER[name]]
         return translate(graph, inner, inputs) if hasattr(inner, "consts") else _run(graph, inner, inputs)
     if name in SAME:

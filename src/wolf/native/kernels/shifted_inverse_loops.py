@@ -4,16 +4,16 @@ With one series a register holds four shifts, with several it holds one shift of
 sums over shifts go by fours in both.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+from wolf.native.ir.graph import Graph
+from wolf.native.kernels.registry import implements
 from wolf.native.kernels.vector_builder import FOUR, Code, Operand, Registers
 
-FEWEST = 3  # rows from which it pays: below there are closed forms
-
-NAMES = frozenset(("shifted_inverses", "weighted_inverses", "scattered_pulls"))
+MIN_ROWS = 3  # rows from which a loop is faster than straight-line code
 
 
 class Inverses(NamedTuple):
@@ -131,39 +131,83 @@ class Scatter(NamedTuple):
         return part
 
 
-def translate(graph: Any, name: str, inputs: list[np.ndarray]) -> list[np.ndarray] | None:
-    """Put one of the three functions into a graph as a loop; None where it is too small for one.
+@implements("shifted_inverses")
+def translate_inverses(graph: Graph, inputs: Sequence[np.ndarray]) -> list[np.ndarray] | None:
+    """Add the inverses of A + s I for all shifts to a graph as one loop.
 
     Args:
         graph: of the step.
-        name: of the function.
-        inputs: the nodes of its arguments.
+        inputs: node numbers of A, (M, M), the shifts, (K,), and the right-hand side b, (M,).
+
+    Returns:
+        Node numbers of what `ShiftedInverses` holds. Those of the inverses are the loop itself: their entries stay in
+        its memory, for `translate_average`. None for few rows.
     """
-    first, second = inputs[:2]
-    size, count = len(first), second.size
-    if not graph.loops or size < FEWEST:
+    matrix, shifts, rhs = inputs
+    size, count = len(matrix), shifts.size
+    if not graph.loops or size < MIN_ROWS:
         return None
-    whole = -(-count // FOUR) * FOUR
-    if name == "shifted_inverses":
-        shape, ones = Inverses(size, whole), [graph.constant(1.0, "f")] * (whole - count)
-        lower = np.tril(first) + np.triu(first.T, 1)
-        args = (*lower.ravel().tolist(), *second.tolist(), *ones, *inputs[2].tolist())
-        loop, parts = graph.loop(shape, args, shape.parts(count))
-        pulls, distances, pivots = np.split(parts, [size * count, (size + 1) * count])
-        opaque = np.full((size, size, count), loop, np.int64)
-        return [opaque, pulls.reshape(size, count), distances, pivots.reshape(size, count)]
-    loop = int(first.flat[0])
-    if name == "scattered_pulls":
-        loop = int(graph.nodes[loop].args[0]) if graph.nodes[loop].op == "part" else loop
-    if not isinstance(graph.nodes[loop].value, Inverses):
+    padded = _padded(count)
+    shape, ones = Inverses(size, padded), [graph.constant(1.0, "f")] * (padded - count)
+    lower = np.tril(matrix) + np.triu(matrix.T, 1)
+    args = (*lower.ravel().tolist(), *shifts.tolist(), *ones, *rhs.tolist())
+    loop, parts = graph.loop(shape, args, shape.parts(count))
+    solutions, distances, pivots = np.split(parts, [size * count, (size + 1) * count])
+    opaque = np.full((size, size, count), loop, np.int64)
+    return [opaque, solutions.reshape(size, count), distances, pivots.reshape(size, count)]
+
+
+@implements("weighted_inverses")
+def translate_average(graph: Graph, inputs: Sequence[np.ndarray]) -> list[np.ndarray] | None:
+    """Add a weighted sum of inverses to a graph as one loop.
+
+    Args:
+        graph: of the step.
+        inputs: node numbers of the inverses, (M, M, K), and of the weights, (K,).
+
+    Returns:
+        Node numbers of the sum, (M, M); None where no loop made the inverses.
+    """
+    inverses, weights = inputs
+    args = _weighted_args(graph, inverses, int(inverses.flat[0]), weights)
+    if args is None:
         return None
-    zeros = [graph.constant(0.0, "f")] * (whole - count)
-    args = (loop, *second.tolist(), *zeros)
-    if name == "scattered_pulls":
-        scatter = Scatter(size, whole)
-        return [_both_halves(graph.loop(scatter, (*args, int(inputs[2])), list(range(scatter.entries)))[1], size)]
-    average = Averages(size, whole)
-    return [_both_halves(graph.loop(average, args, list(range(average.room)))[1], size)]
+    average = Averages(len(inverses), _padded(weights.size))
+    return [_both_halves(graph.loop(average, args, list(range(average.room)))[1], len(inverses))]
+
+
+@implements("scattered_pulls")
+def translate_scatter(graph: Graph, inputs: Sequence[np.ndarray]) -> list[np.ndarray] | None:
+    """Add the covariance of weighted solutions to a graph as one loop.
+
+    Args:
+        graph: of the step.
+        inputs: node numbers of the solutions, (M, K), of their weights, (K,), and of the weight of zero.
+
+    Returns:
+        Node numbers of the covariance, (M, M); None where no loop made the solutions.
+    """
+    solutions, weights, zero = inputs
+    first = int(solutions.flat[0])
+    loop = int(graph.nodes[first].args[0]) if graph.nodes[first].op == "part" else first
+    args = _weighted_args(graph, solutions, loop, weights)
+    if args is None:
+        return None
+    scatter = Scatter(len(solutions), _padded(weights.size))
+    return [_both_halves(graph.loop(scatter, (*args, int(zero)), list(range(scatter.entries)))[1], len(solutions))]
+
+
+def _padded(count: int) -> int:
+    """Round the number of shifts up to whole registers."""
+    return -(-count // FOUR) * FOUR
+
+
+def _weighted_args(graph: Graph, source: np.ndarray, loop: int, weights: np.ndarray) -> tuple[int, ...] | None:
+    """Return the arguments of a loop over the results of another one; None if that one did not make them."""
+    if not graph.loops or len(source) < MIN_ROWS or not isinstance(graph.nodes[loop].value, Inverses):
+        return None
+    zeros = [graph.constant(0.0, "f")] * (_padded(weights.size) - weights.size)
+    return (loop, *weights.tolist(), *zeros)
 
 
 def _both_halves(parts: np.ndarray, size: int) -> np.ndarray:

@@ -5,14 +5,14 @@ three functions below by their names (`wolf.native.kernels.shifted_inverse_loops
 registers in which the shifts lie side by side.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from wolf.numerics.linalg.matmul import SMALL, eye, matmul_symmetric, mode, outer, pairwise_sum, transpose
+from wolf.numerics.linalg.matmul import SMALL, eye, matmul_symmetric, outer, pairwise_sum, transpose
+from wolf.numerics.native_kernel import native_kernel
 
 EIGHT = 8  # factors of a product that no precision overflows in
 
@@ -45,11 +45,11 @@ class ShiftedInverses(NamedTuple):
 
     def average(self, weights: Array) -> Array:
         """Add the inverses up, each with its weight, (M, M)."""
-        return _named(weighted_inverses)(self.inverse, weights)
+        return _average_kernel(self.inverse, weights)
 
     def scatter(self, weights: Array, zero: Array) -> Array:
         """Give the covariance of the pulls, each with its weight, (K,), and of a zero with another, (M, M)."""
-        return _named(scattered_pulls)(self.pulls, weights, zero)
+        return _scatter_kernel(self.pulls, weights, zero)
 
 
 def shift(a: Array, shifts: Array, b: Array) -> ShiftedInverses:
@@ -64,7 +64,7 @@ def shift(a: Array, shifts: Array, b: Array) -> ShiftedInverses:
         >>> shift(jnp.eye(1), jnp.array([1.0, 3.0]), jnp.ones(1)).distances.round(3).tolist()
         [0.5, 0.25]
     """
-    return ShiftedInverses(*_named(shifted_inverses)(a, shifts, b))
+    return ShiftedInverses(*_inverses_kernel(a, shifts, b))
 
 
 def shifted_inverses(a: Array, shifts: Array, b: Array) -> tuple[Array, Array, Array, Array]:
@@ -152,6 +152,6 @@ def _product(rows: Array) -> Array:
     return whole
 
 
-def _named(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Leave the name of a function in the record of a trace, where native code looks for it."""
-    return jax.jit(function) if mode.scalar_code else function
+_inverses_kernel = native_kernel("shifted_inverses")(shifted_inverses)
+_average_kernel = native_kernel("weighted_inverses")(weighted_inverses)
+_scatter_kernel = native_kernel("scattered_pulls")(scattered_pulls)
