@@ -1,4 +1,4 @@
-"""Small positive definite algebra that XLA can fuse: `products`, `factors` and what is `orthogonal`, in one place."""
+"""Linear algebra of small positive definite matrices that XLA can fuse: `matmul`, `cholesky`, `qr`, `whitening`."""
 
 from wolf.numerics.linalg.cholesky import Cholesky as Cholesky
 from wolf.numerics.linalg.cholesky import apply_cov_root as apply_cov_root
