@@ -17,7 +17,7 @@ from jax import Array
 
 from wolf.engine.measurements import preprocess
 from wolf.engine.recorders import RECORDERS
-from wolf.engine.step import SeriesLayout, take_step
+from wolf.engine.step import SeriesLayout, StateT, take_step
 from wolf.engine.step import init as init
 from wolf.engine.step import predict as predict
 from wolf.engine.step import step as step
@@ -198,7 +198,7 @@ def series_last(model: Model, method: Filter, per_series_model: bool = False) ->
 def run_chunks(
     model: Model,
     method: Filter,
-    chunks: Iterable[Any],
+    chunks: Iterable[Array | tuple[Array, Array]],
     *,
     key: Array | None = None,
     state: Any = None,
@@ -271,7 +271,7 @@ def _scan(model: Model, method: Filter, series: SeriesInput, options: ScanOption
     return one_kernel(loop, *arguments) if options.fused else loop(*arguments)  # type: ignore[no-any-return]
 
 
-def _scan_until(body: Callable, state: State, rows: Any, length: Array) -> tuple[State, Any]:
+def _scan_until(body: Callable, state: State, rows: tuple, length: Array) -> tuple[State, Any]:
     """Scan the first `length` rows, a number that is unknown at compile time."""
     total = jax.tree.leaves(rows)[0].shape[0]
     _, shapes = jax.eval_shape(body, state, jax.tree.map(lambda leaf: leaf[0], rows))
@@ -306,9 +306,11 @@ def _scan_until(body: Callable, state: State, rows: Any, length: Array) -> tuple
     return state, unpack(saved)
 
 
-def _hold_ended(new: Any, old: Any, alive: Array) -> Any:
+def _hold_ended(new: StateT, old: StateT, alive: Array) -> StateT:
     """Keep the state of each series that has ended; a clock shared by all series runs on."""
-    return jax.tree.map(lambda a, b: a if a.ndim < alive.ndim else jnp.where(alive, a, b), new, old)
+    return jax.tree.map(  # type: ignore[no-any-return]
+        lambda a, b: a if a.ndim < alive.ndim else jnp.where(alive, a, b), new, old
+    )
 
 
 def _series_to_last_axis(model: Model, method: Filter, many: SeriesInput, layout: SeriesLayout) -> SeriesInput:
