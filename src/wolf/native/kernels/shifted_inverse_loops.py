@@ -1,7 +1,7 @@
-"""The inverses of A + s I for several s at once, as loops: `wolf.numerics.linalg.shifted_inverse` has the algebra.
+"""Kernels of the inverses of A + s I for several s; the algebra is in `wolf.numerics.linalg.shifted_inverse`.
 
 With one series a register holds four shifts, with several it holds one shift of each series. The bits are the same:
-sums over shifts go by fours in both.
+sums over shifts are accumulated by fours in both.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,13 +11,13 @@ import numpy as np
 
 from wolf.native.ir.graph import Graph
 from wolf.native.kernels.registry import implements
-from wolf.native.kernels.vector_builder import FOUR, Code, Operand, Registers
+from wolf.native.kernels.vector_builder import NUM_LANES, KernelWriter, Operand, Registers
 
 MIN_ROWS = 3  # rows from which a loop is faster than straight-line code
 
 
 class Inverses(NamedTuple):
-    """What `shifted_inverses` makes; its parts are the pulls, the distances and the pivots, in this order.
+    """The kernel of `shifted_inverses`; its parts are the solutions, the distances and the pivots, in this order.
 
     Attributes:
         size: M.
@@ -29,35 +29,35 @@ class Inverses(NamedTuple):
 
     @property
     def moved(self) -> int:
-        """Numbers that are put into memory and taken out, each by a line of its own."""
+        """Numbers that are stored to and loaded from memory, by one instruction each."""
         return self.size * self.size + (2 * self.size + 2) * self.shifts
 
     @property
     def name(self) -> str:
-        """What its function is called."""
+        """Name of its function."""
         return f"shifted_{self.size}_{self.shifts}"
 
     @property
     def entries(self) -> int:
-        """Entries of the lower half, which comes first in memory; then half, pulls, pivots and distances."""
+        """Entries of the lower half, which comes first in memory; then half, solutions, pivots and distances."""
         return self.size * (self.size + 1) // 2
 
     @property
     def room(self) -> int:
-        """Numbers that all of it takes."""
+        """Numbers in its memory."""
         return (self.entries + 3 * self.size + 1) * self.shifts
 
     def place(self, part: int, lanes: int) -> int:
-        """Say where in memory a part is."""
+        """Return the offset of a part in memory."""
         return part
 
     @property
     def pulls(self) -> int:
-        """Entry that the pulls begin with."""
+        """Entry at which the solutions begin."""
         return self.entries + self.size
 
     def parts(self, count: int) -> list[int]:
-        """List where the parts are, for so many shifts as there really are."""
+        """List the offsets of the parts, for the actual number of shifts."""
         rows = [self.pulls + i for i in range(self.size)]
         rows += [self.entries + 3 * self.size]
         rows += [self.entries + 2 * self.size + i for i in range(self.size)]
@@ -65,7 +65,7 @@ class Inverses(NamedTuple):
 
 
 class Averages(NamedTuple):
-    """What `weighted_inverses` makes of it: the lower half of their sum.
+    """The kernel of `weighted_inverses`: the lower half of the sum.
 
     Attributes:
         size: M.
@@ -77,26 +77,26 @@ class Averages(NamedTuple):
 
     @property
     def moved(self) -> int:
-        """Numbers that are put into memory and taken out, each by a line of its own."""
+        """Numbers that are stored to and loaded from memory, by one instruction each."""
         return self.shifts + self.room
 
     @property
     def name(self) -> str:
-        """What its function is called."""
+        """Name of its function."""
         return f"weighted_{self.size}_{self.shifts}"
 
     @property
     def room(self) -> int:
-        """Numbers that all of it takes."""
+        """Numbers in its memory."""
         return self.size * (self.size + 1) // 2
 
     def place(self, part: int, lanes: int) -> int:
-        """Say where in memory a part is."""
+        """Return the offset of a part in memory."""
         return part
 
 
 class Scatter(NamedTuple):
-    """What `scattered_pulls` makes of it: the lower half of a covariance; the means come behind it in memory.
+    """The kernel of `scattered_pulls`: the lower half of a covariance, followed by the means in memory.
 
     Attributes:
         size: M.
@@ -108,12 +108,12 @@ class Scatter(NamedTuple):
 
     @property
     def moved(self) -> int:
-        """Numbers that are put into memory and taken out, each by a line of its own."""
+        """Numbers that are stored to and loaded from memory, by one instruction each."""
         return self.shifts + self.entries
 
     @property
     def name(self) -> str:
-        """What its function is called."""
+        """Name of its function."""
         return f"scattered_{self.size}_{self.shifts}"
 
     @property
@@ -123,11 +123,11 @@ class Scatter(NamedTuple):
 
     @property
     def room(self) -> int:
-        """Numbers that all of it takes."""
+        """Numbers in its memory."""
         return self.entries + self.size
 
     def place(self, part: int, lanes: int) -> int:
-        """Say where in memory a part is."""
+        """Return the offset of a part in memory."""
         return part
 
 
@@ -199,7 +199,7 @@ def translate_scatter(graph: Graph, inputs: Sequence[np.ndarray]) -> list[np.nda
 
 def _padded(count: int) -> int:
     """Round the number of shifts up to whole registers."""
-    return -(-count // FOUR) * FOUR
+    return -(-count // NUM_LANES) * NUM_LANES
 
 
 def _weighted_args(graph: Graph, source: np.ndarray, loop: int, weights: np.ndarray) -> tuple[int, ...] | None:
@@ -211,25 +211,26 @@ def _weighted_args(graph: Graph, source: np.ndarray, loop: int, weights: np.ndar
 
 
 def _both_halves(parts: np.ndarray, size: int) -> np.ndarray:
-    """Make a symmetric matrix of its lower half."""
+    """Expand the lower half of a symmetric matrix."""
     rows, columns = np.indices((size, size))
     rows, columns = np.maximum(rows, columns), np.minimum(rows, columns)
     return parts[rows * (rows + 1) // 2 + columns]
 
 
 def function(shape: Inverses | Averages | Scatter, number: str, lanes: int) -> list[str]:
-    """Write the function and what it calls: `(ptr a, ptr s, ptr b, ptr c)`, or `(ptr shifted, ptr weights, ptr c)`.
+    """Write the function and its declarations.
 
-    That of the scatter takes the share of a zero as well, `(ptr shifted, ptr weights, ptr lost, ptr c)`.
+    Arguments are `(ptr a, ptr s, ptr b, ptr c)` for the inverses, `(ptr shifted, ptr weights, ptr c)` for the average,
+    and `(ptr shifted, ptr weights, ptr zero_weight, ptr c)` for the scatter.
 
     Args:
         shape: what it computes.
-        number: LLVM's name of a number.
-        lanes: series in one register.
+        number: LLVM type of a number.
+        lanes: series per register.
     """
-    code = Code(shape.size, shape.shifts, number, lanes)
+    code = KernelWriter(shape.size, shape.shifts, number, lanes)
     if isinstance(shape, Inverses):
-        _Writing(code, shape).write()
+        _InversesWriter(code, shape).write()
         arguments = "ptr noalias %a, ptr noalias %s, ptr noalias %b, ptr noalias %c"
     elif isinstance(shape, Scatter):
         _write_scatter(code, shape)
@@ -241,17 +242,17 @@ def function(shape: Inverses | Averages | Scatter, number: str, lanes: int) -> l
     return [*code.used, "\n".join([head, "entry:", *code.lines, "  ret void", "}"])]
 
 
-class _Writing:
-    """Writes `shifted_inverses`, in place: a factor, its inverse, and what that is squared."""
+class _InversesWriter:
+    """Writer of `shifted_inverses`, in place: a factor, its inverse, and the product of that with its transpose."""
 
-    def __init__(self, code: Code, shape: Inverses):
+    def __init__(self, code: KernelWriter, shape: Inverses):
         self.code, self.shape = code, shape
         self.half, self.pulls, self.pivots = (shape.entries + i * shape.size for i in range(3))
         self.distances = shape.entries + 3 * shape.size
         self.held: dict[Operand, Registers] = {}
 
     def write(self) -> None:
-        """Write it, for all shifts or four by four."""
+        """Write the function, for all shifts or by fours."""
         code = self.code
         if code.lanes == 1:
             self._all()
@@ -259,11 +260,11 @@ class _Writing:
 
         def some(i: Operand) -> None:
             code.unrolled = was
-            code.group, self.held = code.integer("mul", i, FOUR), {}
+            code.group, self.held = code.integer("mul", i, NUM_LANES), {}
             self._all()
 
-        was, code.unrolled = code.unrolled, False  # this loop is one in any case
-        code.each(0, code.count // FOUR, some)
+        was, code.unrolled = code.unrolled, False  # this loop is never unrolled
+        code.each(0, code.count // NUM_LANES, some)
         code.unrolled = was
 
     def _all(self) -> None:
@@ -301,7 +302,7 @@ class _Writing:
         squares = code.repeat(
             1,
             size,
-            lambda k, whole: code.more(whole, *[self._get(self._of(self.half, k))] * 2),
+            lambda k, whole: code.add_product(whole, *[self._get(self._of(self.half, k))] * 2),
             code.apply("fmul", first, first),
         )
         self._put(self.distances, squares)
@@ -314,21 +315,21 @@ class _Writing:
             left = code.repeat(
                 0,
                 j,
-                lambda k, whole: code.less(whole, self._get(self._at(i, k)), self._get(self._at(j, k))),
+                lambda k, whole: code.subtract_product(whole, self._get(self._at(i, k)), self._get(self._at(j, k))),
                 code.spread("%a", code.integer("add", row, j)),
             )
             self._put(self._at(i, j), code.apply("fmul", left, self._get(self._of(self.pivots, j))))
 
         code.each(0, i, entry)
         whole = code.apply("fadd", code.spread("%a", code.integer("add", row, i)), code.load("%s", 0))
-        left = code.repeat(0, i, lambda k, rest: code.less(rest, *[self._get(self._at(i, k))] * 2), whole)
+        left = code.repeat(0, i, lambda k, rest: code.subtract_product(rest, *[self._get(self._at(i, k))] * 2), whole)
         floor = float(np.finfo(np.float64 if code.number == "double" else np.float32).eps)
-        pivot = code.inverse_root(left, code.apply("fmul", code.known(floor), whole))
+        pivot = code.inverse_root(left, code.apply("fmul", code.constant(floor), whole))
         self._put(self._of(self.pivots, i), pivot)
         rest = code.repeat(
             0,
             i,
-            lambda k, rest: code.less(rest, self._get(self._at(i, k)), self._get(self._of(self.half, k))),
+            lambda k, rest: code.subtract_product(rest, self._get(self._at(i, k)), self._get(self._of(self.half, k))),
             code.spread("%b", i),
         )
         self._put(self._of(self.half, i), code.apply("fmul", rest, pivot))
@@ -340,7 +341,9 @@ class _Writing:
             rest = code.repeat(
                 code.integer("add", i, 1),
                 size,
-                lambda k, rest: code.less(rest, self._get(self._at(k, i)), self._get(self._of(self.pulls, k))),
+                lambda k, rest: code.subtract_product(
+                    rest, self._get(self._at(k, i)), self._get(self._of(self.pulls, k))
+                ),
                 self._get(self._of(self.half, i)),
             )
             self._put(self._of(self.pulls, i), code.apply("fmul", rest, self._get(self._of(self.pivots, i))))
@@ -348,7 +351,7 @@ class _Writing:
         code.back(0, size, one)
 
     def _invert(self) -> None:
-        """Put X over L, the last column first and each from its last row up."""
+        """Overwrite L by X, the last column first and each from its last row up."""
         code, size = self.code, self.shape.size
 
         def column(j: Operand) -> None:
@@ -361,7 +364,7 @@ class _Writing:
                 whole = code.repeat(
                     code.integer("add", j, 2),
                     code.integer("add", i, 1),
-                    lambda k, whole: code.more(whole, self._get(self._at(i, k)), self._get(self._at(k, j))),
+                    lambda k, whole: code.add_product(whole, self._get(self._at(i, k)), self._get(self._at(k, j))),
                     first,
                 )
                 self._put(self._at(i, j), code.apply("fneg", code.apply("fmul", whole, pivot)))
@@ -371,7 +374,7 @@ class _Writing:
         code.back(0, size, column)
 
     def _square(self) -> None:
-        """Put Xᵀ X over X, row by row: what a row needs is in it or below."""
+        """Overwrite X by Xᵀ X, row by row: a row needs only itself and those below."""
         code, size = self.code, self.shape.size
 
         def row(i: Operand) -> None:
@@ -379,7 +382,7 @@ class _Writing:
                 whole = code.repeat(
                     code.integer("add", i, 1),
                     size,
-                    lambda k, whole: code.more(whole, self._get(self._at(k, i)), self._get(self._at(k, j))),
+                    lambda k, whole: code.add_product(whole, self._get(self._at(k, i)), self._get(self._at(k, j))),
                     code.apply("fmul", self._get(self._at(i, i)), self._get(self._at(i, j))),
                 )
                 self._put(self._at(i, j), whole)
@@ -389,7 +392,7 @@ class _Writing:
         code.each(0, size, row)
 
 
-def _write_average(code: Code, shape: Averages) -> None:
+def _write_average(code: KernelWriter, shape: Averages) -> None:
     code.unrolled = False
 
     def entry(i: Operand) -> None:
@@ -398,7 +401,7 @@ def _write_average(code: Code, shape: Averages) -> None:
     code.each(0, shape.room, entry)
 
 
-def _write_scatter(code: Code, shape: Scatter) -> None:
+def _write_scatter(code: KernelWriter, shape: Scatter) -> None:
     """Write Σ γ (u - ū)(u - ū)ᵀ + γ₀ ū ūᵀ, with ū = Σ γ u."""
     code.unrolled = code.unrolled and code.lanes == 1
     pulls = Inverses(shape.size, shape.shifts).pulls
@@ -440,8 +443,8 @@ def _write_scatter(code: Code, shape: Scatter) -> None:
     code.each(0, shape.size, row)
 
 
-def _sum(code: Code, product: Callable[[], Registers]) -> str:
-    """Add numbers up over all shifts, by fours."""
+def _sum(code: KernelWriter, product: Callable[[], Registers]) -> str:
+    """Sum numbers over all shifts, by fours."""
     if code.lanes == 1:
         first, *others = product()
         for value in others:
@@ -450,17 +453,17 @@ def _sum(code: Code, product: Callable[[], Registers]) -> str:
     code.group = 0
 
     def four(g: Operand, sums: Registers) -> Registers:
-        code.group = code.integer("mul", g, FOUR)
+        code.group = code.integer("mul", g, NUM_LANES)
         return code.apply("fadd", sums, product())
 
-    return code.total(code.repeat(1, code.count // FOUR, four, product()))
+    return code.total(code.repeat(1, code.count // NUM_LANES, four, product()))
 
 
-def _get(code: Code, base: str, offset: Operand) -> str:
+def _get(code: KernelWriter, base: str, offset: Operand) -> str:
     at = code.define(f"getelementptr {code.one}, ptr {base}, i64 {offset}")
     return code.define(f"load {code.one}, ptr {at}, align 8")
 
 
-def _put(code: Code, offset: Operand, value: str) -> None:
+def _put(code: KernelWriter, offset: Operand, value: str) -> None:
     at = code.define(f"getelementptr {code.one}, ptr %c, i64 {offset}")
     code.lines.append(f"  store {code.one} {value}, ptr {at}, align 8")
