@@ -4,20 +4,20 @@ There are no fast-math flags, so that nothing is contracted, reordered, or assum
 """
 
 import math
-import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
-from typing import Any
 
 from wolf.native.codegen import copy_tables
 from wolf.native.codegen.copy_tables import Home
-from wolf.native.ir.graph import Graph
-from wolf.native.kernels import cholesky, matmul, shifted_inverse_loops
+from wolf.native.codegen.llvm_instructions import InstructionWriter
+from wolf.native.codegen.scalar_ops import write_operation
+from wolf.native.ir.graph import Branch, Graph, Node
+from wolf.native.kernels import cholesky, matmul, shifted_inverse_llvm, shifted_inverse_loops
 from wolf.native.kernels.exp_log import write_exp, write_log
 
 
-class Writer:
+class Writer(InstructionWriter):
     """Writer of nodes as LLVM instructions.
 
     Args:
@@ -26,60 +26,14 @@ class Writer:
     """
 
     def __init__(self, graph: Graph, lanes: int):
-        self.graph, self.lanes = graph, lanes
-        self.number = "double" if graph.dtype.itemsize == 8 else "float"
-        self.types = {"f": self.wide(self.number), "i": self.wide("i32"), "b": self.wide("i1")}
-        self.bytes = (8 if self.number == "double" else 4) * lanes  # bytes of a number, of all lanes
-        self.lines: list[str] = []
+        super().__init__("double" if graph.dtype.itemsize == 8 else "float", lanes)
+        self.graph = graph
+        self.bytes = graph.dtype.itemsize * lanes  # bytes of a number, of all lanes
         self.names: dict[int, str] = {}
-        self.used: set[str] = set()
-        self.label = "entry"
         self.allocations: list[str] = []  # allocations of matrices, at the beginning of the function
         self.homes: dict[int, Home] = {}  # locations of nodes in memory; those of kernel results follow from the kernel
         self._matrices: dict[tuple, str] = {}  # addresses of matrices in memory, by their nodes
         self._loaded: dict[int, str] = {}  # names of numbers loaded from memory
-        self._fresh = 0
-
-    def wide(self, one: str) -> str:
-        """Return the type of a register with as many numbers as there are lanes."""
-        return one if self.lanes == 1 else f"<{self.lanes} x {one}>"
-
-    def add(self, text: str) -> None:
-        """Write a line."""
-        self.lines.append(f"  {text}")
-
-    def fresh(self, prefix: str = "v") -> str:
-        """Return a new name."""
-        self._fresh += 1
-        return f"%{prefix}{self._fresh}"
-
-    def define(self, text: str) -> str:
-        """Write an instruction, and return the name of its result."""
-        name = self.fresh()
-        self.add(f"{name} = {text}")
-        return name
-
-    def start(self, label: str) -> None:
-        """Begin a basic block."""
-        self.lines.append(f"{label}:")
-        self.label = label
-
-    def literal(self, value: Any, kind: str) -> str:
-        """Format a constant, in all lanes."""
-        if kind == "b":
-            one = "true" if value else "false"
-        else:
-            one = str(value) if kind == "i" else "0x" + struct.pack(">d", value).hex().upper()
-        scalar = {"f": self.number, "i": "i32", "b": "i1"}[kind]
-        return one if self.lanes == 1 else "<" + ", ".join([f"{scalar} {one}"] * self.lanes) + ">"
-
-    def splat(self, scalar: str, of: str) -> str:
-        """Broadcast a number to all lanes."""
-        if self.lanes == 1:
-            return scalar
-        kind = self.wide(of)
-        first = self.define(f"insertelement {kind} poison, {of} {scalar}, i32 0")
-        return self.define(f"shufflevector {kind} {first}, {kind} poison, {self.wide('i32')} zeroinitializer")
 
     def name(self, number: int) -> str:
         """Return the LLVM name of a node, or its value; a number in memory is loaded."""
@@ -167,14 +121,13 @@ class Writer:
 
     def _write_vectorized(self, op: str, numbers: list[int]) -> None:
         """Write a long operation for several numbers at once: contiguous entries of one array."""
-        before, whole = (self.lanes, self.types), "poison"
+        lanes, whole = self.lanes, "poison"
         inputs = [self.name(self.graph.nodes[number].args[0]) for number in numbers]
-        self.lanes = len(numbers)
-        self.types = {"f": self.wide(self.number), "i": self.wide("i32"), "b": self.wide("i1")}
+        self.set_lanes(len(numbers))
         for lane, given in enumerate(inputs):
             whole = self.define(f"insertelement {self.types['f']} {whole}, {self.number} {given}, i32 {lane}")
         made, kind = VECTORIZED[op](self, whole), self.types["f"]
-        self.lanes, self.types = before
+        self.set_lanes(lanes)
         for lane, number in enumerate(numbers):
             self.names[number] = self.define(f"extractelement {kind} {made}, i32 {lane}")
 
@@ -208,7 +161,7 @@ class Writer:
 
     def _if_any(
         self,
-        branch: Any,
+        branch: Branch,
         side: int,
         pairs: list[tuple[int, int]],
         kinds: list[str],
@@ -271,7 +224,7 @@ class Writer:
         value = self.graph.value(number)
         return isinstance(value, float) and value == 0.0 and math.copysign(1.0, value) > 0
 
-    def _call_kernel(self, node: Any) -> str:
+    def _call_kernel(self, node: Node) -> str:
         """Call the kernel of a product, a solution or a factorisation."""
         shape = node.value
         if isinstance(shape, cholesky.Factor):
@@ -290,7 +243,7 @@ class Writer:
         self.add(f"call void @{shape.name}(ptr {a}, ptr {b}, ptr {result})")
         return result
 
-    def _call_shifted_kernel(self, node: Any) -> str:
+    def _call_shifted_kernel(self, node: Node) -> str:
         """Call the kernel of shifted inverses, of their average, or of the scatter of solutions."""
         shape, size, count = node.value, node.value.size, node.value.shifts
         if isinstance(shape, shifted_inverse_loops.Inverses):
@@ -304,140 +257,15 @@ class Writer:
             )
         result = self.fresh("m")
         self.allocations.append(f"  {result} = alloca [{shape.room} x {self.types['f']}], align 64")
-        self.used |= set(shifted_inverse_loops.function(shape, self.number, self.lanes))
+        self.used |= set(shifted_inverse_llvm.function(shape, self.number, self.lanes))
         self.add(f"call void @{shape.name}({', '.join(f'ptr {each}' for each in (*given, result))})")
         return result
 
-    def operation(self, node: Any) -> str:
-        """Write one operation."""
+    def operation(self, node: Node) -> str:
+        """Write one operation, and return the name of its result."""
         args = [self.name(arg) for arg in node.args]
-        kinds = [self.graph.nodes[arg].kind for arg in node.args]
-        of, op = kinds[-1] if kinds else node.kind, node.op
-        kind = self.types[of]
-        if op == "select":
-            return self.define(f"select {self.types['b']} {args[0]}, {kind} {args[2]}, {kind} {args[1]}")
-        if op in ARITHMETIC:
-            return self.define(f"{ARITHMETIC[op][of]} {kind} {', '.join(args)}")
-        if op in COMPARISONS:
-            return self.define(f"{COMPARISONS[op][of]} {kind} {args[0]}, {args[1]}")
-        special = getattr(self, f"_{op}", None)
-        return self._call(op, args) if special is None else special(args, of)
-
-    def _neg(self, args: list[str], of: str) -> str:
-        kind = self.types[of]
-        return self.define(f"fneg {kind} {args[0]}" if of == "f" else f"sub {kind} {self.literal(0, 'i')}, {args[0]}")
-
-    def _not(self, args: list[str], of: str) -> str:
-        ones = self.literal(True, "b") if of == "b" else self.literal(-1, "i")
-        return self.define(f"xor {self.types[of]} {args[0]}, {ones}")
-
-    def _abs(self, args: list[str], of: str) -> str:
-        if of == "f":
-            return self.intrinsic("fabs", args)
-        below = self.define(f"icmp slt {self.types[of]} {args[0]}, {self.literal(0, of)}")
-        minus = self._neg(args, of)
-        return self.define(f"select {self.types['b']} {below}, {self.types[of]} {minus}, {self.types[of]} {args[0]}")
-
-    def _sqrt(self, args: list[str], of: str) -> str:
-        return self.intrinsic("sqrt", args)
-
-    def _floor(self, args: list[str], of: str) -> str:
-        return self.intrinsic("floor", args)
-
-    def _ceil(self, args: list[str], of: str) -> str:
-        return self.intrinsic("ceil", args)
-
-    def _max(self, args: list[str], of: str) -> str:
-        return self._extreme("ogt" if of == "f" else "sgt", args, of)
-
-    def _min(self, args: list[str], of: str) -> str:
-        return self._extreme("olt" if of == "f" else "slt", args, of)
-
-    def _extreme(self, compare: str, args: list[str], of: str) -> str:
-        """Compute the larger or smaller of two numbers; NaN propagates, as in XLA."""
-        kind, truth = self.types[of], self.types["b"]
-        if of == "b":
-            return self.define(f"{'or' if compare == 'sgt' else 'and'} {kind} {args[0]}, {args[1]}")
-        # Processors have one instruction for it where one of both is constant, and so not NaN.
-        known = [not arg.startswith("%") for arg in args]
-        compare = f"u{compare[1:]}" if of == "f" and known[1] else compare
-        first = self.define(f"{'fcmp' if of == 'f' else 'icmp'} {compare} {kind} {args[0]}, {args[1]}")
-        if of == "f" and not any(known):
-            missing = self.define(f"fcmp uno {kind} {args[0]}, {args[0]}")
-            first = self.define(f"or {truth} {first}, {missing}")
-        return self.define(f"select {truth} {first}, {kind} {args[0]}, {kind} {args[1]}")
-
-    def _finite(self, args: list[str], of: str) -> str:
-        size = self.intrinsic("fabs", args)
-        return self.define(f"fcmp olt {self.types['f']} {size}, {self.literal(float('inf'), 'f')}")
-
-    def _to_f(self, args: list[str], of: str) -> str:
-        how = "sitofp" if of == "i" else "uitofp"
-        return self.define(f"{how} {self.types[of]} {args[0]} to {self.types['f']}")
-
-    def _to_i(self, args: list[str], of: str) -> str:
-        if of == "b":
-            return self.define(f"zext {self.types['b']} {args[0]} to {self.types['i']}")
-        name = f"@llvm.fptosi.sat.{self.suffix('i32')}.{self.suffix(self.number)}"
-        self.used.add(f"declare {self.types['i']} {name}({self.types['f']})")
-        return self.define(f"call {self.types['i']} {name}({self.types['f']} {args[0]})")
-
-    def _to_b(self, args: list[str], of: str) -> str:
-        compare = "fcmp une" if of == "f" else "icmp ne"
-        return self.define(f"{compare} {self.types[of]} {args[0]}, {self.literal(0, of)}")
-
-    def _exp(self, args: list[str], of: str) -> str:
-        return write_exp(self, args[0]) if self.number == "double" else self._call("exp", args)
-
-    def _log(self, args: list[str], of: str) -> str:
-        return write_log(self, args[0]) if self.number == "double" else self._call("log", args)
-
-    def suffix(self, one: str) -> str:
-        """Return LLVM's abbreviation of a type in names of intrinsic functions."""
-        short = {"double": "f64", "float": "f32"}.get(one, one)
-        return short if self.lanes == 1 else f"v{self.lanes}{short}"
-
-    def intrinsic(self, name: str, args: list[str]) -> str:
-        """Call an LLVM intrinsic."""
-        kind = self.types["f"]
-        full = f"@llvm.{name}.{self.suffix(self.number)}"
-        self.used.add(f"declare {kind} {full}({', '.join([kind] * len(args))})")
-        return self.define(f"call {kind} {full}({', '.join(f'{kind} {arg}' for arg in args)})")
-
-    def _call(self, op: str, args: list[str]) -> str:
-        """Call the C library, lane by lane."""
-        op = {"rem": "fmod"}.get(op, op)
-        name = op if self.number == "double" else op + "f"
-        self.used.add(f"declare {self.number} @{name}({', '.join([self.number] * len(args))})")
-        kind = self.types["f"]
-        if self.lanes == 1:
-            return self.define(f"call {kind} @{name}({', '.join(f'{kind} {arg}' for arg in args)})")
-        whole = "poison"
-        for lane in range(self.lanes):
-            each = [self.define(f"extractelement {kind} {arg}, i32 {lane}") for arg in args]
-            one = self.define(f"call {self.number} @{name}({', '.join(f'{self.number} {arg}' for arg in each)})")
-            whole = self.define(f"insertelement {kind} {whole}, {self.number} {one}, i32 {lane}")
-        return whole
+        return write_operation(self, node.op, args, [self.graph.nodes[arg].kind for arg in node.args] or [node.kind])
 
 
 VECTORIZED = {"exp": write_exp, "log": write_log}  # operations that are vectorised over the entries of one array
 MAX_VECTORIZED = 12
-
-ARITHMETIC = {
-    "add": {"f": "fadd", "i": "add", "b": "or"},
-    "sub": {"f": "fsub", "i": "sub"},
-    "mul": {"f": "fmul", "i": "mul", "b": "and"},
-    "div": {"f": "fdiv", "i": "sdiv"},
-    "and": {"i": "and", "b": "and"},
-    "or": {"i": "or", "b": "or"},
-    "xor": {"i": "xor", "b": "xor"},
-}
-
-COMPARISONS = {
-    "lt": {"f": "fcmp olt", "i": "icmp slt", "b": "icmp ult"},
-    "le": {"f": "fcmp ole", "i": "icmp sle", "b": "icmp ule"},
-    "gt": {"f": "fcmp ogt", "i": "icmp sgt", "b": "icmp ugt"},
-    "ge": {"f": "fcmp oge", "i": "icmp sge", "b": "icmp uge"},
-    "eq": {"f": "fcmp oeq", "i": "icmp eq", "b": "icmp eq"},
-    "ne": {"f": "fcmp une", "i": "icmp ne", "b": "icmp ne"},
-}

@@ -5,7 +5,10 @@ whose error is below rounding. Subnormal results are 0, as in XLA.
 """
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wolf.native.codegen.llvm_instructions import InstructionWriter
 
 LOG2_HIGH = float.fromhex("0x1.62e42fee00000p-1")  # 33 bits of log 2, so that products with an exponent are exact
 LOG2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
@@ -35,7 +38,7 @@ SMALLEST, LIFT = 2.0**-1022, 54  # below the first a number is subnormal; a fact
 class _Emit:
     """Abbreviations of instructions on doubles."""
 
-    def __init__(self, writer: Any):
+    def __init__(self, writer: "InstructionWriter"):
         self.w, self.f, self.b = writer, writer.types["f"], writer.types["b"]
         self.i = writer.wide("i64")
 
@@ -84,7 +87,7 @@ class _Emit:
         return parts[0]
 
 
-def write_exp(writer: Any, x: str) -> str:
+def write_exp(writer: "InstructionWriter", x: str) -> str:
     """Write exp: x = n log 2 + r with |r| below 0.35, then 2^(n - 1) times 2 exp(r), so that n may be 1024."""
     e = _Emit(writer)
     rounded = e.op("fadd", e.op("fmul", x, e.num(1 / math.log(2))), e.num(ROUNDING))
@@ -107,7 +110,7 @@ def write_exp(writer: Any, x: str) -> str:
     return e.pick(e.compare("ogt", x, e.num(HIGHEST)), e.num(math.inf), inside)
 
 
-def write_log(writer: Any, x: str) -> str:
+def write_log(writer: "InstructionWriter", x: str) -> str:
     """Write log: x = 2^n m with m about 1, log m = 2 artanh((m - 1) / (m + 1)) by its series."""
     e = _Emit(writer)
     tiny = e.compare("olt", x, e.num(SMALLEST))
