@@ -129,7 +129,7 @@ class NoiseModel(Protocol):
         """Give the memory to begin with: a pytree of arrays."""
         return ()
 
-    def law(self, memory: Any) -> Any:
+    def noise_estimate(self, memory: Any) -> Any:
         """Say what a memory has learned about the noise; None for rules that learn nothing."""
         return None
 
@@ -158,11 +158,11 @@ class NoiseModel(Protocol):
         """
         return view, None
 
-    def shared(self, memory: Any) -> Any:
+    def shared_memory(self, memory: Any) -> Any:
         """Take out of a memory what several sensors share; nothing by default."""
         return None
 
-    def with_shared(self, memory: Any, shared: Any) -> Any:
+    def with_shared_memory(self, memory: Any, shared: Any) -> Any:
         """Put into a memory what several sensors share."""
         return memory
 
@@ -180,7 +180,7 @@ class NoiseModel(Protocol):
         """
         return memory
 
-    def rows(self, size: int) -> list[Any]:
+    def sensor_slices(self, size: int) -> list[Any]:
         """List the coordinates of each sensor that the rule judges by itself: all of them, as one, by default."""
         return [slice(None)]
 
@@ -194,7 +194,7 @@ class NoiseModel(Protocol):
         """Whether the rule may doubt the prediction too, and not only the measurement."""
         return False
 
-    def __call__(self, seen: "UpdateContext") -> "UpdateDecision":
+    def __call__(self, context: "UpdateContext") -> "UpdateDecision":
         """Judge one measurement."""
         ...
 
@@ -277,16 +277,16 @@ class Measurement(NamedTuple):
         observed: (M,), 1 where there is a usable number, 0 where not.
         num_observed: how many coordinates are usable.
         present: (M,) bool, False for NaN.
-        came: whether any coordinate is present.
-        wild: whether any coordinate is infinite, or too large to square.
+        any_present: whether any coordinate is present.
+        non_finite: whether any coordinate is infinite, or too large to square.
     """
 
     value: Array
     observed: Array
     num_observed: Array
     present: Array
-    came: Array
-    wild: Array
+    any_present: Array
+    non_finite: Array
 
 
 class UpdateContext(NamedTuple):

@@ -87,16 +87,16 @@ def recorded(request):
     ys = spoiled(1.0 if request.param == "matrices" else 0.3)
 
     def keep(state, info):
-        return state.memory.rule, state.mean, state.cov, info.predicted, info.inflation
+        return state.memory.base, state.mean, state.cov, info.predicted, info.inflation
 
     rules, means, covs, predicted, inflations = wolf.filter(model, ys, method=method, save=keep).saved
     assert (inflations == 1.0).all()
     with enable_x64(True):
-        first = jax.tree.map(np.asarray, method.init(model).memory.rule)
+        first = jax.tree.map(np.asarray, method.init(model).memory.base)
         steps = []
         for t, y in enumerate(ys):
             memory = first if t == 0 else jax.tree.map(lambda leaf, t=t: leaf[t - 1], rules)
-            law = method.noise.rule.law(memory)
+            law = method.noise.base.noise_estimate(memory)
             belief = model.prior if t == 0 else (means[t - 1], covs[t - 1])
             steps.append(step_of(model, belief, y, law, predicted.mean[t], predicted.cov[t]))
             mean, cov, _ = go(steps[-1], *map(np.asarray, belief))
@@ -104,7 +104,7 @@ def recorded(request):
             np.testing.assert_allclose(cov, covs[t], rtol=1e-9, atol=1e-9)
     parts = np.isfinite(ys).mean(1)
     assert len(set(parts)) == 3
-    return Recorded(tuple(map(np.asarray, model.prior)), steps, means, covs, rules.levels, parts)
+    return Recorded(tuple(map(np.asarray, model.prior)), steps, means, covs, rules.scale_estimates, parts)
 
 
 def step_of(model, belief, y, law, mean, cov):
@@ -197,7 +197,7 @@ def test_slopes_of_a_run_are_those_of_automatic_differentiation(recorded):
             (mean, cov), (by_mean, by_cov) = jax.jvp(run, (0.0,), (1.0,))
             np.testing.assert_allclose(mean, recorded.means[stop - 1], rtol=1e-9, atol=1e-9)
             np.testing.assert_allclose(cov, recorded.covs[stop - 1], rtol=1e-9, atol=1e-9)
-            slopes = recorded.levels.slopes
+            slopes = recorded.levels.sensitivities
             np.testing.assert_allclose(slopes.mean[stop - 1], by_mean, rtol=1e-8, atol=1e-10)
             np.testing.assert_allclose(slopes.cov[stop - 1], by_cov, rtol=1e-8, atol=1e-10)
 
@@ -207,7 +207,7 @@ def test_slopes_along_r_are_what_is_left_of_homogeneity(recorded):
     with enable_x64(True):
         run = lambda a: replay(recorded, STEPS, a, 0.0, jnp)[:2]  # noqa: E731
         (_, cov), (by_mean, by_cov) = jax.jvp(run, (0.0,), (1.0,))
-        slopes = recorded.levels.slopes
+        slopes = recorded.levels.sensitivities
         np.testing.assert_allclose(by_mean, -slopes.mean[-1], rtol=1e-8, atol=1e-10)
         np.testing.assert_allclose(by_cov, cov - slopes.cov[-1], rtol=1e-8, atol=1e-10)
 

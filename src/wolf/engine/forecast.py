@@ -65,10 +65,10 @@ def run_forecast(
 
 def _learned_spread(method: GaussianFilter, state: GaussianState, size: int) -> Array | None:
     """Find the standard deviation of noise that is no outlier, over that of R, (M,); None if nothing was learned."""
-    laws = method.noise.law(state.memory)
+    laws = method.noise.noise_estimate(state.memory)
     if laws is None:
         return None
     spread = jnp.ones(size, state.mean.dtype)
-    for rows, law in zip(method.noise.rows(size), laws if isinstance(laws, list) else [laws], strict=True):
+    for rows, law in zip(method.noise.sensor_slices(size), laws if isinstance(laws, list) else [laws], strict=True):
         spread = spread.at[rows].set(jnp.sqrt(law.usual))
     return spread

@@ -34,29 +34,29 @@ class KnownJumps(NoiseModel):
     """A rule with votes that is told where the state jumped.
 
     Args:
-        rule: that lets refused measurements vote.
+        base: that lets refused measurements vote.
         jumps: (T,), 1 where the state has jumped, -1 where measurements lie, 0 elsewhere.
         first: number of the first of these steps.
     """
 
-    rule: JumpRecovery
+    base: JumpRecovery
     jumps: Any = dataclasses.field(repr=False)
     first: Any = 0.0
 
     @property
     def requirements(self) -> Requirements:
         """What the rule needs."""
-        return self.rule.requirements
+        return self.base.requirements
 
     @property
     def is_mixture(self) -> bool:
         """Whether the rule does."""
-        return self.rule.is_mixture
+        return self.base.is_mixture
 
     @property
     def revises_prior(self) -> bool:
         """Whether the rule does."""
-        return self.rule.revises_prior
+        return self.base.revises_prior
 
     @property
     def time_varying_fields(self) -> tuple[str, ...]:
@@ -65,34 +65,34 @@ class KnownJumps(NoiseModel):
 
     def check(self, model: Model) -> None:
         """Let the rule check."""
-        self.rule.check(model)
+        self.base.check(model)
 
     def start(self, model: Model) -> Any:
         """Start without a vote."""
-        return self.rule.start(model)
+        return self.base.start(model)
 
-    def law(self, memory: Any) -> Any:
+    def noise_estimate(self, memory: Any) -> Any:
         """Say what the rule learned about the noise."""
-        return self.rule.law(memory)
+        return self.base.noise_estimate(memory)
 
     def predict(self, memory: Any, view: Affine, noise_cov: Any, t: Any) -> tuple[Any, Any]:
         """Let the rule look on."""
-        return self.rule.predict(memory, view, noise_cov, t)
+        return self.base.predict(memory, view, noise_cov, t)
 
-    def rows(self, size: int) -> list[Any]:
+    def sensor_slices(self, size: int) -> list[Any]:
         """List those that vote."""
-        return self.rule.rows(size)
+        return self.base.sensor_slices(size)
 
     def predict_measurement(
         self, memory: Any, view: Affine, belief: Any, dynamics: Any, noise_cov: Any
     ) -> tuple[Affine, Any]:
         """Let the rule say what will be measured."""
-        return self.rule.predict_measurement(memory, view, belief, dynamics, noise_cov)
+        return self.base.predict_measurement(memory, view, belief, dynamics, noise_cov)
 
-    def __call__(self, seen: UpdateContext) -> UpdateDecision:
+    def __call__(self, context: UpdateContext) -> UpdateDecision:
         """Follow the rule, and believe the first measurement after a jump."""
-        mark = at_step(self.jumps, seen.t - jnp.asarray(self.first, seen.t.dtype), 0)
-        return self.rule.judge(seen, mark > 0, mark < 0)
+        mark = at_step(self.jumps, context.t - jnp.asarray(self.first, context.t.dtype), 0)
+        return self.base.judge(context, mark > 0, mark < 0)
 
 
 def supports_backdating(method: Any) -> bool:

@@ -65,10 +65,10 @@ class Given(NoiseModel):
         """Look up the factor on Q."""
         return None if noise_cov is None else at_step(self.scales, t, 0) * noise_cov, memory
 
-    def __call__(self, seen: UpdateContext) -> UpdateDecision:
+    def __call__(self, context: UpdateContext) -> UpdateDecision:
         """Look up what was told."""
-        scale, inflation = (at_step(rows, seen.t, 0) for rows in (self.scales, self.inflations))
-        weight = at_step(self.weights, seen.t, 2)
+        scale, inflation = (at_step(rows, context.t, 0) for rows in (self.scales, self.inflations))
+        weight = at_step(self.weights, context.t, 2)
         return UpdateDecision(WeightedUpdate(weight), inflation=inflation, scales=(jnp.ones_like(scale), scale))
 
 
@@ -115,7 +115,7 @@ def weigh_one(
     """Weigh one measurement by its cavity, with the model of its step and `change` in the deviations of its noise."""
     cavity, observed, obs_cov = look(now, linearization, y, belief, u)
     obs_cov = hide_noise(obs_cov * linalg.outer(change, change), observed)
-    seen = UpdateContext(
+    context = UpdateContext(
         cavity.residual,
         Affine(jnp.zeros_like(y), linalg.eye(len(y), cavity.cov)),
         Gaussian(jnp.zeros_like(y), cavity.cov),
@@ -125,7 +125,7 @@ def weigh_one(
         memory,
         jnp.zeros((), jnp.int32),
     )
-    return _root_of_information(rule, seen) * observed[None]
+    return _root_of_information(rule, context) * observed[None]
 
 
 def changes(ys: Any, sizes: Any) -> Any:
@@ -166,21 +166,21 @@ def _less_than_all(root: Array, seen: Array) -> linalg.Cholesky:
     return linalg.cholesky(linalg.eye(len(root), root) - linalg.symmetrise(matmul(transpose(root), seen)))
 
 
-def _root_of_information(rule: Any, seen: UpdateContext) -> Array:
+def _root_of_information(rule: Any, context: UpdateContext) -> Array:
     """Ask a rule for W, (M, M), with information Wᵀ W."""
     if isinstance(rule, JumpRecovery):  # nothing is locked out once the future is known
-        return _root_of_information(rule.rule, seen._replace(memory=seen.memory.rule))
+        return _root_of_information(rule.base, context._replace(memory=context.memory.base))
     if isinstance(rule, PerSensorNoise):
-        root = jnp.zeros_like(seen.obs_cov)
-        for rows, memory in zip(rule.rows(len(seen.residual)), rule.each(seen.memory), strict=True):
-            part = per_sensor.look(seen, rows, seen.belief)._replace(memory=memory)
-            root = root.at[jnp.ix_(rows, rows)].set(_root_of_information(rule.rule, part))
+        root = jnp.zeros_like(context.obs_cov)
+        for rows, memory in zip(rule.sensor_slices(len(context.residual)), rule.each(context.memory), strict=True):
+            part = per_sensor.look(context, rows, context.belief)._replace(memory=memory)
+            root = root.at[jnp.ix_(rows, rows)].set(_root_of_information(rule.base, part))
         return root
     if isinstance(rule, AdaptiveNoiseScales):  # a cavity has no dynamics, and so no slopes
-        seen = seen._replace(memory=rule.settled(seen.memory))
-    update = rule(seen).update
-    weight = update.as_weight(seen.belief.cov).weight if isinstance(update, MixtureUpdate) else update.weight
+        context = context._replace(memory=rule.settled(context.memory))
+    update = rule(context).update
+    weight = update.as_weight(context.belief.cov).weight if isinstance(update, MixtureUpdate) else update.weight
     if weight.ndim == 2:
         return weight
-    whitening = linalg.cholesky(seen.obs_cov).half(linalg.eye(len(seen.residual), seen.obs_cov))
+    whitening = linalg.cholesky(context.obs_cov).half(linalg.eye(len(context.residual), context.obs_cov))
     return whitening * weight

@@ -77,7 +77,7 @@ def _noise_paths(scales: np.ndarray, rule: Any) -> dict[str, np.ndarray]:
         rule: of the method.
     """
     columns = scales if scales.ndim == 2 else scales[:, None]
-    rows = rule.rows(columns.shape[1])
+    rows = rule.sensor_slices(columns.shape[1])
     firsts = [int(some[0]) for some in rows] if len(rows) > 1 else list(range(columns.shape[1]))
     if len(firsts) == 1:
         return {"noise, times R": columns[:, 0]}

@@ -77,9 +77,9 @@ def test_scores_are_the_slopes_of_the_log_predictive_density(seed, size, measure
         Gaussian(mean, jnp.asarray(cov)),
         jnp.asarray(noise_cov),
     )
-    seen = UpdateContext(y - jac @ mean, view, belief, obs_cov, ones, None)
-    matched = match(seen, np.exp(level) * SCALES, probabilities, far=False)
-    white = whiten(seen)
+    context = UpdateContext(y - jac @ mean, view, belief, obs_cov, ones, None)
+    matched = match(context, np.exp(level) * SCALES, probabilities, far=False)
+    white = whiten(context)
     ahead = sensitivities.Sensitivities(jnp.asarray(first), jnp.asarray(more)).see(matched.pull.whitening @ jac)
     pulled = matched.pull.gain @ white.residual
     found = sensitivities.score(ahead, matched.pull, white.residual, pulled, matched.share.sum(), white.num_observed)
@@ -96,8 +96,8 @@ def test_the_slope_in_b_after_a_step_in_a(more_noise, x64):
 
     def found(factor):
         view, belief = Affine(jac @ mean, jac), Gaussian(mean, factor * jnp.asarray(cov))
-        seen = UpdateContext(y - jac @ mean, view, belief, jnp.asarray(noise_cov), jnp.ones(2), None)
-        matched, white = match(seen, factor * np.ones(1), np.ones(1), far=False), whiten(seen)
+        context = UpdateContext(y - jac @ mean, view, belief, jnp.asarray(noise_cov), jnp.ones(2), None)
+        matched, white = match(context, factor * np.ones(1), np.ones(1), far=False), whiten(context)
         pulled = matched.pull.gain @ white.residual
         there = ahead.see(matched.pull.whitening @ jac)
         return sensitivities.score(there, matched.pull, white.residual, pulled, jnp.ones(()), jnp.asarray(2.0))
@@ -152,7 +152,7 @@ def test_odds_are_the_difference_of_a_log_density_that_is_quadratic(seed, curved
 @pytest.mark.parametrize(("q", "off"), [(1.0, False), (0.1, True), (10.0, True)])
 def test_odds_tell_whether_q_is_off(q, off, dirty):
     out = wolf.filter(scaled(q, 1.0), dirty.measurements, method="Adaptive")
-    log_odds = out.final.memory.rule.levels.log_odds
+    log_odds = out.final.memory.base.scale_estimates.log_odds
     assert log_odds.noise is None
     assert (log_odds.dynamics > 2.0) == off
     assert abs(np.log(out.dynamics_scales[-1] * q)) < 0.7
@@ -164,7 +164,7 @@ def test_a_model_of_functions_is_believed_more_and_found_wrong_all_the_same(q, r
     plane = scaled(q, r)
     curved = wolf.StateSpaceModel(lambda x: plane.F @ x, lambda x: plane.H @ x, plane.Q, plane.R, plane.prior)
     by_matrices, out = (wolf.filter(model, dirty.measurements, method="Adaptive") for model in (plane, curved))
-    log_odds = out.final.memory.rule.levels.log_odds
+    log_odds = out.final.memory.base.scale_estimates.log_odds
     assert (log_odds.noise > 2.0) == (r != 1.0)
     assert (log_odds.dynamics > 2.0) == (q != 1.0)
     start = noise_scale_rml.start(sensitivities.RQ(1.0, 1.0), None, jnp.ones(()), curved=True)
@@ -356,7 +356,7 @@ def test_networks_learn_r_and_carry_no_slopes(rng):
     targets = features[:, 0] + 0.1 * rng.normal(size=400)
     model = wolf.models.mlp(2, (4,), obs_var=1.0)
     out = wolf.filter(model, targets, inputs=features, method="Adaptive", save=lambda state, info: info.noise_scale)
-    assert out.final.memory.rule.levels.slopes is None
+    assert out.final.memory.base.scale_estimates.sensitivities is None
     assert out.saved[-1] < 0.1
 
 
@@ -396,11 +396,11 @@ def test_patience_reads_the_share_of_outliers(share, patience, x64):
     counts = np.full(len(SCALES), 1e-12)
     counts[[3, -1]] = 1 - share, share  # sizes 1 and 10,000
     np.testing.assert_allclose(NoiseEstimate(SCALES, counts).outlier_share, share)
-    method = GaussianFilter(noise=JumpRecovery(OFF.noise.rule, grows=True))
+    method = GaussianFilter(noise=JumpRecovery(OFF.noise.base, grows=True))
     state = method.init(PLANE)
-    rule = state.memory.rule._replace(counts=jnp.asarray(1e8 * counts)[None])
+    rule = state.memory.base._replace(counts=jnp.asarray(1e8 * counts)[None])
     for t, least in ((0, 5), (20, 6)):  # at first it may be the prior that is off
-        begun = method.noise._begun(state.memory._replace(rule=rule), t)
+        begun = method.noise._begun(state.memory._replace(base=rule), t)
         assert np.ceil(method.noise._patience(begun, 0)) == max(patience, least)
 
 
@@ -411,17 +411,20 @@ def test_a_won_vote_gives_the_counts_back(rng, x64):
     memory, inflations = kept
     (won,) = np.flatnonzero(inflations > 1)
     assert isinstance(memory, JumpEvidence)
-    rule, late = wolf.Adaptive().noise.rule, np.asarray(memory.rule.counts[won])
-    shares = [rule.law(jax.tree.map(lambda leaf, t=t: leaf[t], memory.rule)).outlier_share for t in (39, won - 1, won)]
+    rule, late = wolf.Adaptive().noise.base, np.asarray(memory.base.counts[won])
+    shares = [
+        rule.noise_estimate(jax.tree.map(lambda leaf, t=t: leaf[t], memory.base)).outlier_share
+        for t in (39, won - 1, won)
+    ]
     assert shares[1] > 0.05
     assert shares[2] == pytest.approx(shares[0], abs=1e-3)
-    np.testing.assert_array_equal(memory.rule.weights[won], memory.rule.weights[39])
+    np.testing.assert_array_equal(memory.base.weights[won], memory.base.weights[39])
     forgotten = rule.forgetting ** (won - 40)  # all else is as if those steps had had no measurement
     first = np.asarray(rule._prior(late.dtype))
-    np.testing.assert_allclose(late[:, :3], (first + forgotten * (memory.rule.counts[39] - first))[:, :3], atol=0.01)
+    np.testing.assert_allclose(late[:, :3], (first + forgotten * (memory.base.counts[39] - first))[:, :3], atol=0.01)
     assert (late >= first - 1e-12).all()
-    assert (memory.rule.counts[won - 1] != memory.rule.counts[39]).any()
-    assert (memory.rule.levels.slopes.cov[won] == 0.0).all()
+    assert (memory.base.counts[won - 1] != memory.base.counts[39]).any()
+    assert (memory.base.scale_estimates.sensitivities.cov[won] == 0.0).all()
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_slopes_are_those_of_the_filter_with_its_gains_as_they_are():
     ys = wolf.simulate.trajectory(with_ar1_noise(TREND, 0.6), 80, 3).measurements
 
     def keep(state, info):
-        lasts = state.memory.rule.lasting
+        lasts = state.memory.base.ar1
         told = {name: getattr(lasts, name) for name in ("noise_slope", "mean_slope")}
         known = {"keeps": ar1_noise_state.used(lasts), "sure": 1.0 - info.outlier_probability}
         return told | known | {"mean": state.mean, "predicted": info.predicted.mean, "residual": info.residual}
@@ -123,7 +123,7 @@ def keep(state, info):
     return {
         "mean": state.mean[0],
         "variance": state.cov[0, 0],
-        "memory": ar1_noise_state.used(state.memory.rule.lasting),
+        "memory": ar1_noise_state.used(state.memory.base.ar1),
     }
 
 
@@ -196,20 +196,20 @@ def test_forecasts_count_all_of_the_noise_and_not_only_what_is_new():
 def test_a_run_says_that_noise_lasts():
     lasting_ys = wolf.simulate.trajectory(with_ar1_noise(PLANE, 0.7), STEPS, 5).measurements
     out = wolf.filter(PLANE, lasting_ys)
-    assert out.learned_noise.memory == pytest.approx(0.7, abs=0.15)
+    assert out.learned_noise.autocorrelation == pytest.approx(0.7, abs=0.15)
     assert "with a memory of 0." in repr(out.learned_noise)
     assert "with_ar1_noise" in repr(out)
     assert out.noise_scales[-1] == pytest.approx(1.0, abs=0.4)  # all of the noise, as R is
     white = wolf.filter(PLANE, wolf.simulate.trajectory(PLANE, STEPS, 5).measurements)
-    assert white.learned_noise.memory < 0.02
+    assert white.learned_noise.autocorrelation < 0.02
     assert "memory" not in repr(white)
 
 
 def test_where_it_is_not_looked_for_nothing_is_carried():
     ys = np.zeros((5, 2))
     for method in (WITHOUT, wolf.Adaptive(sensors="each"), wolf.Adaptive(q_uncertainty=0, r_uncertainty=0)):
-        memory = wolf.filter(PLANE, ys, method=method).final.memory.rule
-        first = memory[0] if isinstance(method.noise.rule, wolf.noise.PerSensorNoise) else memory
-        assert first.lasting is None
+        memory = wolf.filter(PLANE, ys, method=method).final.memory.base
+        first = memory[0] if isinstance(method.noise.base, wolf.noise.PerSensorNoise) else memory
+        assert first.ar1 is None
     wide = wolf.LinearModel(np.eye(17), np.eye(1, 17), np.eye(17), np.eye(1), np.zeros(17), np.eye(17))
-    assert wolf.filter(wide, np.zeros((5, 1))).final.memory.rule.lasting is None
+    assert wolf.filter(wide, np.zeros((5, 1))).final.memory.base.ar1 is None

@@ -95,17 +95,17 @@ def test_a_noise_that_rises_tenfold_is_followed_by_surprise_and_a_steady_one_is_
 def test_a_won_vote_leaves_levels_and_takes_slopes_and_calm(tracking, x64):
     rule = AdaptiveNoiseScales()
     memory = rule.start(tracking)
-    levels = memory.levels._replace(
+    levels = memory.scale_estimates._replace(
         log_noise=jnp.asarray(0.7),
         log_dynamics=jnp.asarray(-0.4),
         information=Information(jnp.asarray(30.0), jnp.asarray(2.0), jnp.asarray(9.0)),
-        slopes=Sensitivities(jnp.ones(4), jnp.eye(4)),
+        sensitivities=Sensitivities(jnp.ones(4), jnp.eye(4)),
     )
-    memory = memory._replace(levels=levels)
-    after = rule.after_jump(memory, rule.snapshot(memory), jnp.zeros(1)).levels
+    memory = memory._replace(scale_estimates=levels)
+    after = rule.after_jump(memory, rule.snapshot(memory), jnp.zeros(1)).scale_estimates
     assert levels.calm == 1.0
     assert after.calm == 0.0
-    assert all((each == 0.0).all() for each in after.slopes)
+    assert all((each == 0.0).all() for each in after.sensitivities)
     for name in ("log_noise", "log_dynamics", "information", "log_odds", "fade"):
         assert getattr(after, name) == getattr(levels, name)
 

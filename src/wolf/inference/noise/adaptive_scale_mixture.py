@@ -51,7 +51,7 @@ class NoiseEstimate(NamedTuple):
         dynamics: q, the factor on Q, of rules that learn levels; 1 where it is that of R alone.
         spreads: variances of ln r and ln q, of rules that learn q; without end where nothing was said of it.
         level: r, of rules that learn it.
-        memory: ρ, what noise keeps from one measurement to the next, of rules that learn it; s_k R is the new part.
+        autocorrelation: ρ, the AR(1) coefficient of the noise, of rules that estimate it; s_k R is the new part.
         measured: how many measurements could be used, where that is known.
     """
 
@@ -60,7 +60,7 @@ class NoiseEstimate(NamedTuple):
     dynamics: Any = None
     spreads: Any = None
     level: Any = 1.0
-    memory: Any = 0.0
+    autocorrelation: Any = 0.0
     measured: int | None = None
 
     @property
@@ -81,13 +81,13 @@ class NoiseEstimate(NamedTuple):
     @property
     def whole(self) -> Any:
         """Size of ordinary noise with what it keeps of the noise before it, r / (1 - ρ²)."""
-        return self.ordinary / (1.0 - self.memory**2)
+        return self.ordinary / (1.0 - self.autocorrelation**2)
 
     @property
     def usual(self) -> Any:
         """Mean size of noise that is no outlier: what to expect of the next measurement."""
         kept = self.probabilities * (1.0 - self.is_outlier.astype(self.probabilities.dtype))
-        return (kept * self.scales).sum(-1) / kept.sum(-1) / (1.0 - self.memory**2)
+        return (kept * self.scales).sum(-1) / kept.sum(-1) / (1.0 - self.autocorrelation**2)
 
     @property
     def typical(self) -> float:
@@ -165,8 +165,8 @@ class NoiseEstimate(NamedTuple):
             )
         if self._lasts:
             said.append(
-                f"noise lasts: a measurement keeps {float(self.memory):.2f} of the error of the one before it, and the "
-                "filter counts on that. A model that says so does better, by wolf.models.with_ar1_noise "
+                f"noise lasts: a measurement keeps {float(self.autocorrelation):.2f} of the error of the one before it, and "
+                "the filter counts on that. A model that says so does better, by wolf.models.with_ar1_noise "
                 "(wolf.fit_ar1_noise finds how long it is)"
             )
         return tuple(said)
@@ -198,13 +198,13 @@ class NoiseEstimate(NamedTuple):
         """Say it in words."""
         if self.measured == 0:
             return "nothing, as no measurement could be used"
-        lasts = f" with a memory of {float(self.memory):.2f}" if self._lasts else ""
+        lasts = f" with a memory of {float(self.autocorrelation):.2f}" if self._lasts else ""
         moves = "" if not self.tells_dynamics else f", dynamics of {float(self.dynamics):.3g} times Q"
         return f"noise of {self.typical:.3g} times R{lasts}{moves}; {float(self.outlier_share):.1%} of it outliers"
 
     @property
     def _lasts(self) -> bool:
-        return float(self.memory) > LASTING
+        return float(self.autocorrelation) > LASTING
 
 
 class Counts(NamedTuple):
@@ -273,17 +273,17 @@ class AdaptiveScaleMixture(NoiseModel):
         prior = self.strength * heights / heights.sum()
         return Counts(prior, prior)
 
-    def law(self, counts: Counts) -> NoiseEstimate:
+    def noise_estimate(self, counts: Counts) -> NoiseEstimate:
         """Say what counts mean."""
         return NoiseEstimate(SCALES.astype(counts.now.dtype), counts.now)
 
-    def __call__(self, seen: UpdateContext) -> UpdateDecision:
+    def __call__(self, context: UpdateContext) -> UpdateDecision:
         """Match the moments, and count."""
-        (now, prior), law = seen.memory, self.law(seen.memory)
-        matched = match(seen, law.scales, now, far=True)
+        (now, prior), estimate = context.memory, self.noise_estimate(context.memory)
+        matched = match(context, estimate.scales, now, far=True)
         # What is beyond all sizes is no size, and adds to no count.
         # α⁰ + ρ (α - α⁰), with what stays the same in all steps by itself.
         kept = (1.0 - self.forgetting) * prior + self.forgetting * now
         learned = Counts(kept + matched.share, prior)
-        outlier = 1.0 - pairwise_sum(jnp.where(law.is_outlier, 0.0, matched.share))
+        outlier = 1.0 - pairwise_sum(jnp.where(estimate.is_outlier, 0.0, matched.share))
         return UpdateDecision(matched.pull, learned, outlier)

@@ -18,8 +18,7 @@ from jax import Array
 
 from wolf import validation
 from wolf.beliefs import Affine
-from wolf.inference.noise import ar1_noise_state as lasting
-from wolf.inference.noise import noise_scale_rml
+from wolf.inference.noise import ar1_noise_state, noise_scale_rml
 from wolf.inference.noise.adaptive_scale_mixture import FLOOR, NoiseEstimate, check_has_noise
 from wolf.inference.noise.ar1_noise_state import Ar1State, JointScore
 from wolf.inference.noise.noise_scale_rml import ScaleEstimates
@@ -63,14 +62,14 @@ class Learning(NamedTuple):
     Attributes:
         counts: of the sizes, one row for each prior, (I, K).
         weights: how likely each prior is, (I,).
-        levels: None for a sensor that finds them with another one.
-        lasting: of noise that lasts; None where it is not looked for.
+        scale_estimates: None for a sensor that finds them with another one.
+        ar1: of noise that lasts; None where it is not looked for.
     """
 
     counts: Array
     weights: Array
-    levels: ScaleEstimates | None
-    lasting: Ar1State | None = None
+    scale_estimates: ScaleEstimates | None
+    ar1: Ar1State | None = None
 
 
 @pytree
@@ -133,7 +132,7 @@ class AdaptiveNoiseScales(NoiseModel):
         slopes, unit = self._slopes(model), jnp.asarray(1.0 / model.obs_dim, dtype)
         levels = noise_scale_rml.start(self._sure(unit), slopes, unit, curved=slopes is not None and not model.linear)
         lasts = self.estimate_autocorrelation and slopes is not None and model.state_dim <= MOST_STATES
-        return Learning(prior, self._first(dtype), levels, lasting.start(model) if lasts else None)
+        return Learning(prior, self._first(dtype), levels, ar1_noise_state.start(model) if lasts else None)
 
     def _prior(self, dtype: Any) -> Array:
         """Give the counts to begin with, (I, K), where forgetting leads back to."""
@@ -161,31 +160,31 @@ class AdaptiveNoiseScales(NoiseModel):
 
     def predict(self, memory: Learning, view: Affine, noise_cov: Any, t: Any) -> tuple[Any, Learning]:
         """Scale Q, and push the slopes."""
-        levels = memory.levels
-        if levels is None or levels.slopes is None:
+        levels = memory.scale_estimates
+        if levels is None or levels.sensitivities is None:
             return noise_cov, memory
         used = noise_cov if noise_cov is None else self._factors(levels).dynamics * noise_cov
-        lasts = None if memory.lasting is None else lasting.push(memory.lasting, view.jac)
-        levels = levels._replace(slopes=levels.slopes.push(view.jac, used))
-        return used, memory._replace(levels=levels, lasting=lasts)
+        lasts = None if memory.ar1 is None else ar1_noise_state.push(memory.ar1, view.jac)
+        levels = levels._replace(sensitivities=levels.sensitivities.push(view.jac, used))
+        return used, memory._replace(scale_estimates=levels, ar1=lasts)
 
     def predict_measurement(
         self, memory: Learning, view: Affine, belief: Any, dynamics: Any, noise_cov: Any
     ) -> tuple[Affine, Any]:
         """Add the noise that is kept, and remember H."""
-        lasts = memory.lasting
-        if lasts is None or memory.levels is None or len(lasts.noise) != len(view.mean):  # of another sensor
+        lasts = memory.ar1
+        if lasts is None or memory.scale_estimates is None or len(lasts.noise) != len(view.mean):  # of another sensor
             return view, None
-        scale = self._factors(memory.levels).dynamics
-        return lasting.predict_measurement(lasts, view, belief, dynamics, noise_cov, scale), view.jac
+        scale = self._factors(memory.scale_estimates).dynamics
+        return ar1_noise_state.predict_measurement(lasts, view, belief, dynamics, noise_cov, scale), view.jac
 
-    def law(self, memory: Learning) -> NoiseEstimate:
+    def noise_estimate(self, memory: Learning) -> NoiseEstimate:
         """Say what was learned."""
-        levels = memory.levels
+        levels = memory.scale_estimates
         sizes = np.asarray(self.sizes, memory.counts.dtype)
         if levels is None:
             return NoiseEstimate(sizes, self._mixed(memory))
-        factors, keeps = self._factors(levels), 0.0 if memory.lasting is None else lasting.used(memory.lasting)
+        factors, keeps = self._factors(levels), 0.0 if memory.ar1 is None else ar1_noise_state.used(memory.ar1)
         known = noise_scale_rml.told(levels, self._sure(levels.fade)) if self._follows(levels).dynamics else None
         return NoiseEstimate(sizes, self._mixed(memory), factors.dynamics, known, factors.noise, keeps)
 
@@ -195,7 +194,7 @@ class AdaptiveNoiseScales(NoiseModel):
 
     def _follows(self, levels: ScaleEstimates) -> RQ:
         """Say which of r and q are learned: no q without slopes."""
-        return RQ(self.r_uncertainty is not None, self.q_uncertainty is not None and levels.slopes is not None)
+        return RQ(self.r_uncertainty is not None, self.q_uncertainty is not None and levels.sensitivities is not None)
 
     def _factors(self, levels: ScaleEstimates) -> RQ:
         """Give r and q as they are used."""
@@ -209,23 +208,23 @@ class AdaptiveNoiseScales(NoiseModel):
         shares = (weights * worth).sum() * (weights * (1.0 / worth))
         return (shares[:, None] * memory.counts).sum(0)
 
-    def shared(self, memory: Learning) -> ScaleEstimates | None:
+    def shared_memory(self, memory: Learning) -> ScaleEstimates | None:
         """Share the levels between sensors: there is one Q."""
-        return memory.levels
+        return memory.scale_estimates
 
-    def with_shared(self, memory: Learning, shared: ScaleEstimates | None) -> Learning:
+    def with_shared_memory(self, memory: Learning, shared: ScaleEstimates | None) -> Learning:
         """Take over levels. Sensors are heard one after the other, so that noise that lasts is not looked for."""
-        return memory._replace(levels=shared, lasting=None)
+        return memory._replace(scale_estimates=shared, ar1=None)
 
     def settled(self, memory: Learning) -> Learning:
         """Give the memory to judge measurements by themselves with: what the noise is, without slopes of a state."""
-        levels = memory.levels
+        levels = memory.scale_estimates
         if levels is None:
             return memory
         whole = levels.log_noise
-        if memory.lasting is not None:  # all of the noise, and not only what is new in it
-            whole = whole - jnp.log(1.0 - lasting.used(memory.lasting) ** 2)
-        return memory._replace(levels=levels._replace(slopes=None, log_noise=whole), lasting=None)
+        if memory.ar1 is not None:  # all of the noise, and not only what is new in it
+            whole = whole - jnp.log(1.0 - ar1_noise_state.used(memory.ar1) ** 2)
+        return memory._replace(scale_estimates=levels._replace(sensitivities=None, log_noise=whole), ar1=None)
 
     def snapshot(self, memory: Learning) -> Any:
         """Keep the weights of the priors as they are before refused measurements vote."""
@@ -235,29 +234,29 @@ class AdaptiveNoiseScales(NoiseModel):
         """Forget what refused measurements taught about the shape; where the state is now has no slopes yet."""
         if not self._learns:
             return memory
-        levels = memory.levels
-        if levels is not None and levels.slopes is not None:
-            blank = Sensitivities(*(jnp.zeros_like(each) for each in levels.slopes))
-            levels = levels._replace(slopes=blank, calm=jnp.zeros_like(levels.calm))
-        lasts = None if memory.lasting is None else lasting.forget(memory.lasting)
+        levels = memory.scale_estimates
+        if levels is not None and levels.sensitivities is not None:
+            blank = Sensitivities(*(jnp.zeros_like(each) for each in levels.sensitivities))
+            levels = levels._replace(sensitivities=blank, calm=jnp.zeros_like(levels.calm))
+        lasts = None if memory.ar1 is None else ar1_noise_state.forget(memory.ar1)
         return Learning(self._uncounted(memory, refused.sum()), snapshot, levels, lasts)
 
     def _uncounted(self, memory: Learning, refused: Array) -> Array:
         """Take as many counts away from the sizes of outliers as measurements were refused: each is counted there."""
         beyond = jnp.maximum(memory.counts - self._prior(memory.counts.dtype), 0.0)
-        beyond = jnp.where(self.law(memory).is_outlier, beyond, 0.0)
+        beyond = jnp.where(self.noise_estimate(memory).is_outlier, beyond, 0.0)
         share = refused / jnp.maximum(pairwise_sum(beyond), jnp.maximum(refused, 1.0))
         return memory.counts - share[:, None] * beyond
 
-    def __call__(self, seen: UpdateContext) -> UpdateDecision:
+    def __call__(self, context: UpdateContext) -> UpdateDecision:
         """Match the moments, count, and follow the slope."""
-        memory, law = seen.memory, self.law(seen.memory)
-        free = 1.0 if seen.predicted_measurement is None else lasting.freedom(memory.lasting, seen.observed)
-        matched = match(seen, free * law.scales, law.counts, far=True)
-        outlier = 1.0 - pairwise_sum(jnp.where(law.is_outlier, 0.0, matched.share))
+        memory, estimate = context.memory, self.noise_estimate(context.memory)
+        free = 1.0 if context.predicted_measurement is None else ar1_noise_state.freedom(memory.ar1, context.observed)
+        matched = match(context, free * estimate.scales, estimate.counts, far=True)
+        outlier = 1.0 - pairwise_sum(jnp.where(estimate.is_outlier, 0.0, matched.share))
         counts, weights = self._count(memory, matched)
-        levels, lasts = self._follow(seen, matched, free * law.ordinary, 1.0 - outlier)
-        scales = (law.whole, law.dynamics) if self._learns else None
+        levels, lasts = self._follow(context, matched, free * estimate.ordinary, 1.0 - outlier)
+        scales = (estimate.whole, estimate.dynamics) if self._learns else None
         return UpdateDecision(matched.pull, Learning(counts, weights, levels, lasts), outlier, scales=scales)
 
     def _count(self, memory: Learning, matched: Matched) -> tuple[Array, Array]:
@@ -274,19 +273,19 @@ class AdaptiveNoiseScales(NoiseModel):
         return kept + (1.0 / foreseen)[:, None] * shares, weights
 
     def _follow(
-        self, seen: UpdateContext, matched: Matched, ordinary: Array, sure: Array
+        self, context: UpdateContext, matched: Matched, ordinary: Array, sure: Array
     ) -> tuple[ScaleEstimates | None, Ar1State | None]:
         """Move the levels along the score, learn the slopes, and how noise lasts."""
-        levels, pull = seen.memory.levels, matched.pull
+        levels, pull = context.memory.scale_estimates, matched.pull
         if levels is None:
             return None, None
-        white = whiten(seen)
+        white = whiten(context)
         pulled = matvec(pull.gain, white.residual)
         slopes, ahead = None, None
-        if levels.slopes is not None:
-            ahead = levels.slopes.see(matmul(pull.whitening, seen.view.jac))
-            jac_cov = matmul(pull.whitening, seen.belief.cross(seen.view.jac))
-            slopes = levels.slopes.condition(ahead, jac_cov, pull.gain, pulled)
+        if levels.sensitivities is not None:
+            ahead = levels.sensitivities.see(matmul(pull.whitening, context.view.jac))
+            jac_cov = matmul(pull.whitening, context.belief.cross(context.view.jac))
+            slopes = levels.sensitivities.condition(ahead, jac_cov, pull.gain, pulled)
             slopes = slopes.unless(sum_leading(linalg.diagonal(white.signal)) > BLANK[white.signal.dtype.itemsize])
         slope = score(ahead, pull, white.residual, pulled, pairwise_sum(matched.share), white.num_observed)
         more = information(ahead, white.signal, ordinary, white.num_observed)
@@ -297,11 +296,11 @@ class AdaptiveNoiseScales(NoiseModel):
         slope = slope._replace(noise=told * slope.noise)
         more = Information(told * sure * more.noise, told * sure * more.both, sure * more.dynamics)
         moved = noise_scale_rml.follow(levels, self._sure(levels.fade), slope, more, part, shown, self._follows(levels))
-        lasts = seen.memory.lasting
-        if lasts is not None and ahead is not None and seen.predicted_measurement is not None:
+        lasts = context.memory.ar1
+        if lasts is not None and ahead is not None and context.predicted_measurement is not None:
             along = JointScore(ahead.mean, RQ(slope.noise, slope.dynamics), more, levels.information)
-            lasts = lasting.learn(lasts, seen, white, pull, jac_cov, ordinary, sure, along)
-        return moved._replace(slopes=slopes), lasts
+            lasts = ar1_noise_state.learn(lasts, context, white, pull, jac_cov, ordinary, sure, along)
+        return moved._replace(sensitivities=slopes), lasts
 
 
 def _uncertainty(name: str, value: Any) -> float:

@@ -80,13 +80,13 @@ class JointScore(NamedTuple):
     """What a measurement says of a = ln r and b = ln q, which go along with ρ.
 
     Attributes:
-        seen: how what is measured changes with b, in white coordinates, (M,).
+        projected: how what is measured changes with b, in white coordinates, (M,).
         slope: σ of both.
         more: j of both.
         known: information about both before this measurement.
     """
 
-    seen: Array
+    projected: Array
     slope: RQ
     more: Information
     known: Information
@@ -169,55 +169,55 @@ def freedom(lasting: Ar1State, observed: Array) -> Array:
 
 def learn(
     lasting: Ar1State,
-    seen: UpdateContext,
+    context: UpdateContext,
     white: Whitened,
     pull: MixtureUpdate,
     jac_cov: Array,
     ordinary: Array,
     sure: Array,
-    along: JointScore,
+    joint_score: JointScore,
 ) -> Ar1State:
     """Learn from a measurement: what its noise was, and how much of the last one was in it.
 
     Args:
         lasting: predicted.
-        seen: the measurement; what was foreseen is H itself, (M, D).
+        context: the measurement; what was foreseen is H itself, (M, D).
         white: the same in white coordinates.
         pull: the moments of the mixture of sizes.
         jac_cov: H P⁻ in white coordinates, of what was foreseen, (M, D).
         ordinary: size of ordinary noise.
         sure: how likely the measurement is no outlier; the noise of one is not kept.
-        along: what it says of r and q.
+        joint_score: what it says of r and q.
     """
-    jac, pulled = seen.observed[:, None] * seen.predicted_measurement, matvec(pull.gain, white.residual)
-    leans = white.noise.half(matvec(jac, lasting.mean_slope) + seen.observed * lasting.noise_slope)  # ψ
+    jac, pulled = context.observed[:, None] * context.predicted_measurement, matvec(pull.gain, white.residual)
+    leans = white.noise.half(matvec(jac, lasting.mean_slope) + context.observed * lasting.noise_slope)  # ψ
     tells = matvec(inverse_of(white.signal, ordinary), leans)
     slope, more, both = (
         sum_leading(leans * pulled),
         sure * sum_leading(leans * tells),
-        sure * sum_leading(along.seen * tells),
+        sure * sum_leading(joint_score.projected * tells),
     )
     mean_slope = lasting.mean_slope - matvec(transpose(jac_cov), matvec(pull.gain, leans))
-    left = seen.residual + lasting.noise - matvec(jac, matvec(transpose(jac_cov), pulled))
-    part = HEARD * sure * seen.observed
+    left = context.residual + lasting.noise - matvec(jac, matvec(transpose(jac_cov), pulled))
+    part = HEARD * sure * context.observed
     learned = lasting._replace(
         noise=lasting.noise + part * (left - lasting.noise),
         noise_slope=lasting.noise_slope - part * (matvec(jac, mean_slope) + lasting.noise_slope),
         tie=lasting.tie + part * (1.0 - lasting.tie),
         mean_slope=mean_slope,
     )
-    return _follow(learned, slope, more, both, along)
+    return _follow(learned, slope, more, both, joint_score)
 
 
-def _follow(lasting: Ar1State, slope: Array, more: Array, both: Array, along: JointScore) -> Ar1State:
+def _follow(lasting: Ar1State, slope: Array, more: Array, both: Array, joint_score: JointScore) -> Ar1State:
     """Take a step in ρ with r and q going along, and weigh it against 0: the log density gains `ρ σ + ρ² j / 2`."""
-    (aa, ab, bb), keeps, at = along.known, used(lasting), jnp.maximum(lasting.memory, 0.0)
+    (aa, ab, bb), keeps, at = joint_score.known, used(lasting), jnp.maximum(lasting.memory, 0.0)
     each = lasting.both / (aa * bb - ab**2)
     noise, dynamics = -each * ab, each * aa  # where r and q go as ρ does
-    slope = slope - dynamics * along.slope.dynamics - noise * along.slope.noise
+    slope = slope - dynamics * joint_score.slope.dynamics - noise * joint_score.slope.noise
     bent = (
-        dynamics * (dynamics * along.more.dynamics + 2.0 * (noise * along.more.both - both))
-        + noise**2 * along.more.noise
+        dynamics * (dynamics * joint_score.more.dynamics + 2.0 * (noise * joint_score.more.both - both))
+        + noise**2 * joint_score.more.noise
     )
     bend = more + bent
     information = UNSURE + (1.0 - FORGETS) * (lasting.information - UNSURE) + more

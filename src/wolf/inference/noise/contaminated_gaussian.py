@@ -39,26 +39,26 @@ class ContaminatedGaussian(NoiseModel):
         validation.probability("share", self.share)
         validation.positive("widen", self.widen)
 
-    def __call__(self, seen: UpdateContext) -> UpdateDecision:
+    def __call__(self, context: UpdateContext) -> UpdateDecision:
         """Match the moments of the two possible posteriors."""
-        whitened = seen.innovation.half(seen.residual)
-        odds = _log_odds(linalg.sum_leading(whitened**2), seen.observed.sum(0), self.share, self.widen)
-        return match_moments(seen, whitened, odds)
+        whitened = context.innovation.half(context.residual)
+        odds = _log_odds(linalg.sum_leading(whitened**2), context.observed.sum(0), self.share, self.widen)
+        return match_moments(context, whitened, odds)
 
 
-def match_moments(seen: UpdateContext, whitened: Array, odds: Array) -> UpdateDecision:
+def match_moments(context: UpdateContext, whitened: Array, odds: Array) -> UpdateDecision:
     """Match the moments of the posterior if a measurement is good and of the prediction, if it is not.
 
     Args:
-        seen: the measurement.
+        context: the measurement.
         whitened: its residual, L⁻¹ e with S = L Lᵀ.
         odds: log-odds that it is good.
     """
     root_good, root_bad = _root_sigmoids(odds)
     # P - good K S Kᵀ is the posterior of the information Wᵀ W = good (R + (1 - good) H P Hᵀ)⁻¹.
-    noise = root_good**2 * seen.obs_cov + root_bad**2 * seen.innovation.product()
+    noise = root_good**2 * context.obs_cov + root_bad**2 * context.innovation.product()
     weight = root_good * linalg.cholesky(noise).half(linalg.eye(noise.shape[0], noise))
-    shift = matvec(transpose(seen.belief.cross(seen.view.jac)), seen.innovation.back(whitened))
+    shift = matvec(transpose(context.belief.cross(context.view.jac)), context.innovation.back(whitened))
     return UpdateDecision(WeightedUpdate(weight, (root_good * root_bad * shift)[:, None]))
 
 

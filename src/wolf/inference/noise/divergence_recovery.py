@@ -69,13 +69,13 @@ class JumpRecovery(NoiseModel):
     """Let rejected measurements that agree with each other win.
 
     Args:
-        rule: any noise rule; one that never rejects never votes.
+        base: any noise rule; one that never rejects never votes.
         patience: k, how many have to agree. In other words: a sensor that lies in the same way for k measurements
             is believed. More patience, later recovery: k is about what a true jump costs.
         grows: whether the patience grows with the share of outliers that the rule has learned.
     """
 
-    rule: Any
+    base: Any
     patience: Any = 5
     grows: bool = static(default=False)
 
@@ -92,88 +92,88 @@ class JumpRecovery(NoiseModel):
     @property
     def requirements(self) -> Requirements:
         """What the rule needs, one series at a time."""
-        return self.rule.requirements | Requirements()
+        return self.base.requirements | Requirements()
 
     @property
     def is_mixture(self) -> bool:
         """Whether the rule does."""
-        return self.rule.is_mixture
+        return self.base.is_mixture
 
     @property
     def revises_prior(self) -> bool:
         """Whether the rule does."""
-        return self.rule.revises_prior
+        return self.base.revises_prior
 
     def start(self, model: Model) -> JumpEvidence:
         """Start without a vote."""
         nothing = jnp.zeros(model.obs_dim, jnp.asarray(model.prior.mean).dtype)
-        votes, memory = nothing[: len(self.rule.rows(model.obs_dim))], self.rule.start(model)
+        votes, memory = nothing[: len(self.base.sensor_slices(model.obs_dim))], self.base.start(model)
         counts = (votes, votes, votes)
         growing = (votes + self.patience, votes, votes) if self.grows else ()
-        return JumpEvidence(memory, *counts, nothing, nothing, votes, nothing, self.rule.snapshot(memory), *growing)
+        return JumpEvidence(memory, *counts, nothing, nothing, votes, nothing, self.base.snapshot(memory), *growing)
 
     def check(self, model: Model) -> None:
         """Let the rule check."""
-        self.rule.check(model)
+        self.base.check(model)
 
-    def law(self, memory: JumpEvidence) -> Any:
+    def noise_estimate(self, memory: JumpEvidence) -> Any:
         """Say what the rule learned about the noise."""
-        return self.rule.law(memory.rule)
+        return self.base.noise_estimate(memory.base)
 
     def predict(self, memory: JumpEvidence, view: Affine, noise_cov: Any, t: Any) -> tuple[Any, JumpEvidence]:
         """Let the rule look on."""
-        noise_cov, rule = self.rule.predict(memory.rule, view, noise_cov, t)
-        return noise_cov, memory._replace(rule=rule)
+        noise_cov, rule = self.base.predict(memory.base, view, noise_cov, t)
+        return noise_cov, memory._replace(base=rule)
 
     def predict_measurement(
         self, memory: JumpEvidence, view: Affine, belief: Any, dynamics: Any, noise_cov: Any
     ) -> tuple[Affine, Any]:
         """Let the rule say what will be measured."""
-        return self.rule.predict_measurement(memory.rule, view, belief, dynamics, noise_cov)
+        return self.base.predict_measurement(memory.base, view, belief, dynamics, noise_cov)
 
-    def rows(self, size: int) -> list[Any]:
+    def sensor_slices(self, size: int) -> list[Any]:
         """List those that vote: each sensor, or the measurement as one."""
-        return self.rule.rows(size)
+        return self.base.sensor_slices(size)
 
-    def __call__(self, seen: UpdateContext) -> UpdateDecision:
+    def __call__(self, context: UpdateContext) -> UpdateDecision:
         """Follow the rule, unless the vote is won."""
-        return self.judge(seen)
+        return self.judge(context)
 
-    def judge(self, seen: UpdateContext, after_jump: Array | None = None, barred: Any = False) -> UpdateDecision:
+    def judge(self, context: UpdateContext, after_jump: Array | None = None, barred: Any = False) -> UpdateDecision:
         """Follow the rule, unless the vote is won, or it is known that the state jumped.
 
         Args:
-            seen: the measurement.
+            context: the measurement.
             after_jump: whether it is the first after a jump of the state, (); None if nothing is known.
             barred: whether it is known to lie, so that no vote is won by it, ().
         """
-        ballot, sensors = seen.memory, self.rule.rows(len(seen.residual))
-        believed = self.rule(seen._replace(memory=ballot.rule))
-        ordinary = self._ordinary(ballot.rule, seen)
+        ballot, sensors = context.memory, self.base.sensor_slices(len(context.residual))
+        believed = self.base(context._replace(memory=ballot.base))
+        ordinary = self._ordinary(ballot.base, context)
         if isinstance(believed.update, PosteriorUpdate):
-            return self._ask_all(seen, believed, believed.update, sensors, ordinary, after_jump, barred)
+            return self._ask_all(context, believed, believed.update, sensors, ordinary, after_jump, barred)
         # White coordinates of many numbers take a factor and two products, which only those need who vote.
-        later = believed.outlier is not None and linalg.library_matmul(len(seen.residual))
-        early = None if later else whiten(seen)
+        later = believed.outlier is not None and linalg.library_matmul(len(context.residual))
+        early = None if later else whiten(context)
         rejected = _kept(believed, slice(None), early, ordinary[0]) < REJECTED
         mine = ballot.of(0, slice(None))
-        over = end(ballot)._replace(rule=believed.memory)
+        over = end(ballot)._replace(base=believed.memory)
         quiet = believed._replace(memory=over, inflation=jnp.ones_like(ordinary[0]))
-        if len(mine.place) != len(seen.residual):  # another sensor, for this step: it may end the vote, and has none
+        if len(mine.place) != len(context.residual):  # another sensor, for this step: it may end the vote, and has none
             return quiet._replace(memory=over._replace(votes=jnp.where(rejected, ballot.votes, 0.0)))
 
         def vote() -> UpdateDecision:
-            begun, white = self._begun(ballot, seen.t), whiten(seen) if early is None else early
-            counted, won = self._count(mine, seen, white, ordinary[0], self._patience(begun, 0))
+            begun, white = self._begun(ballot, context.t), whiten(context) if early is None else early
+            counted, won = self._count(mine, context, white, ordinary[0], self._patience(begun, 0))
             won = won if after_jump is None else (won & ~barred) | after_jump
-            return self._decide(seen, believed, begun, counted, won, white, ordinary[0])
+            return self._decide(context, believed, begun, counted, won, white, ordinary[0])
 
         # A branch, not a choice between two results: most measurements are not rejected, and pay nothing.
         return jax.lax.cond(rejected if after_jump is None else rejected | after_jump, vote, lambda: quiet)
 
     def _ask_all(
         self,
-        seen: UpdateContext,
+        context: UpdateContext,
         believed: UpdateDecision,
         followed: PosteriorUpdate,
         sensors: list[np.ndarray],
@@ -182,9 +182,9 @@ class JumpRecovery(NoiseModel):
         barred: Any,
     ) -> UpdateDecision:
         """Let each sensor vote; one that did not measure goes on with its vote later."""
-        ballot, counted, wins = self._begun(seen.memory, seen.t), [], []
+        ballot, counted, wins = self._begun(context.memory, context.t), [], []
         for i, rows in enumerate(sensors):
-            part = look(seen, rows, seen.belief)
+            part = look(context, rows, context.belief)
             white = whiten(part)
             rejected = _kept(believed, rows, white, ordinary[i]) < REJECTED
             mine = ballot.of(i, rows)
@@ -199,30 +199,33 @@ class JumpRecovery(NoiseModel):
         # A sensor that is stuck has agreed with itself for long, and not on what the others found just now.
         fewest = jnp.stack([jnp.where(win, each.votes, jnp.inf) for win, each in zip(wins, counted, strict=True)]).min()
         wins = [win & (each.votes <= LONGER * fewest) for win, each in zip(wins, counted, strict=True)]
-        return self._decide_by_majority(seen, believed, followed, ballot, counted, wins, sensors, ordinary)
+        return self._decide_by_majority(context, believed, followed, ballot, counted, wins, sensors, ordinary)
 
     def _count(
-        self, mine: JumpEvidence, seen: UpdateContext, white: Whitened, ordinary: Array, patience: Array
+        self, mine: JumpEvidence, context: UpdateContext, white: Whitened, ordinary: Array, patience: Array
     ) -> tuple[JumpEvidence, Array]:
         """Let a rejected residual vote, and say whether the vote is won."""
-        counted, agrees = cast(mine, seen, white, ordinary)
+        counted, agrees = cast(mine, context, white, ordinary)
         near = sum_leading(white.residual**2) < ordinary * FARTHEST**2
         return counted, near & ((agrees & (counted.votes >= patience)) | (counted.astray >= LOST * self.patience))
 
     def _begun(self, ballot: JumpEvidence, t: Any) -> JumpEvidence:
         """Mark what is known where no vote is under way: this measurement may begin one."""
         fresh = linalg.all_leading(ballot.votes == 0)
-        now = self.rule.snapshot(ballot.rule)
+        now = self.base.snapshot(ballot.base)
         marked = jax.tree.map(lambda new, old: jnp.where(fresh, new, old), now, ballot.snapshot)
         if not self.grows:
             return ballot._replace(snapshot=marked)
-        laws = self.rule.law(ballot.rule)
-        laws = [] if laws is None else laws if isinstance(laws, list) else [laws]
+        estimates = self.base.noise_estimate(ballot.base)
+        estimates = [] if estimates is None else estimates if isinstance(estimates, list) else [estimates]
         least = jnp.where(t == 0, USUAL_SHARE, LEAST_SHARE)
         alike = ballot.share_alike
-        shares = [jnp.clip(jnp.maximum(law.possible_share, alike[i]), least, MOST_SHARE) for i, law in enumerate(laws)]
+        shares = [
+            jnp.clip(jnp.maximum(estimate.possible_share, alike[i]), least, MOST_SHARE)
+            for i, estimate in enumerate(estimates)
+        ]
         longer = [float(np.log(USUAL_SHARE)) / jnp.log(share) for share in shares]
-        grown = self.patience * jnp.stack(longer) if laws else ballot.patience
+        grown = self.patience * jnp.stack(longer) if estimates else ballot.patience
         patience = jnp.where(ballot.votes == 0, grown.astype(ballot.votes.dtype), ballot.patience)
         return ballot._replace(snapshot=marked, patience=patience)
 
@@ -230,16 +233,16 @@ class JumpRecovery(NoiseModel):
         # Votes are whole numbers: to reach k rounded is to reach k - 1/2.
         return ballot.patience[i] - 0.5 if self.grows else self.patience
 
-    def _ordinary(self, memory: Any, seen: UpdateContext) -> list[Array]:
+    def _ordinary(self, memory: Any, context: UpdateContext) -> list[Array]:
         """Ask the rule for the size of ordinary noise, as a multiple of R."""
-        laws = self.rule.law(memory)
-        if laws is None:
-            return [jnp.ones_like(seen.residual[0])] * len(self.rule.rows(len(seen.residual)))
-        return [law.ordinary for law in (laws if isinstance(laws, list) else [laws])]
+        estimates = self.base.noise_estimate(memory)
+        if estimates is None:
+            return [jnp.ones_like(context.residual[0])] * len(self.base.sensor_slices(len(context.residual)))
+        return [estimate.ordinary for estimate in (estimates if isinstance(estimates, list) else [estimates])]
 
     def _decide(
         self,
-        seen: UpdateContext,
+        context: UpdateContext,
         believed: UpdateDecision,
         ballot: JumpEvidence,
         counted: JumpEvidence,
@@ -248,7 +251,7 @@ class JumpRecovery(NoiseModel):
         ordinary: Array,
     ) -> UpdateDecision:
         """Believe the measurement as one if it has won."""
-        inflation = _inflation(seen, white, ordinary, counted.astray >= LOST * self.patience)
+        inflation = _inflation(context, white, ordinary, counted.astray >= LOST * self.patience)
         return believed._replace(
             update=_trusting(believed.update, won, white, ordinary, inflation),
             inflation=jnp.where(won, inflation, 1.0),
@@ -258,7 +261,7 @@ class JumpRecovery(NoiseModel):
 
     def _decide_by_majority(
         self,
-        seen: UpdateContext,
+        context: UpdateContext,
         believed: UpdateDecision,
         followed: PosteriorUpdate,
         ballot: JumpEvidence,
@@ -268,21 +271,21 @@ class JumpRecovery(NoiseModel):
         ordinary: list[Array],
     ) -> UpdateDecision:
         """Believe those sensors that won, and no other, if they are more than half of those that measured."""
-        winners, noise = jnp.zeros_like(seen.residual), jnp.ones_like(seen.residual)
+        winners, noise = jnp.zeros_like(context.residual), jnp.ones_like(context.residual)
         for rows, won, size in zip(sensors, wins, ordinary, strict=True):
-            winners = winners.at[rows].set(jnp.where(won, seen.observed[rows], 0.0))
+            winners = winners.at[rows].set(jnp.where(won, context.observed[rows], 0.0))
             noise = noise.at[rows].set(jnp.sqrt(size))
-        present = jnp.stack([seen.observed[rows].max() for rows in sensors]).sum()
+        present = jnp.stack([context.observed[rows].max() for rows in sensors]).sum()
         won = 2 * jnp.stack(wins).sum() > present
         # What the winners see, with the noise that is ordinary for each of them.
-        obs_cov = hide_noise(seen.obs_cov * linalg.outer(noise, noise), winners)
-        heard = seen._replace(
-            view=seen.view.hide(winners), residual=winners * seen.residual, obs_cov=obs_cov, observed=winners
+        obs_cov = hide_noise(context.obs_cov * linalg.outer(noise, noise), winners)
+        heard = context._replace(
+            view=context.view.hide(winners), residual=winners * context.residual, obs_cov=obs_cov, observed=winners
         )
         lost = jnp.stack([each.astray for each in counted]).max() >= LOST * self.patience
         inflation = jnp.where(won, _inflation(heard, whiten(heard), jnp.ones_like(noise[0]), lost), 1.0)
         jumped, log_jumped = WeightedUpdate(winners).apply(
-            seen.belief.inflate(inflation), heard.view, heard.residual, obs_cov
+            context.belief.inflate(inflation), heard.view, heard.residual, obs_cov
         )
         return believed._replace(
             update=PosteriorUpdate(
@@ -311,9 +314,9 @@ class JumpRecovery(NoiseModel):
         counts = {name: jnp.stack([getattr(c, name) for c in counted]) for name in ballot.counted}
         counts |= {name: jnp.where(won, 0.0, counts[name]) for name in ("votes", "refused", "apart", "astray")}
         taught = jnp.where(ballot.votes > 0, ballot.refused, 0.0)
-        after = self.rule.after_jump(ballot.rule, ballot.snapshot, taught)
+        after = self.base.after_jump(ballot.base, ballot.snapshot, taught)
         rule = jax.tree.map(lambda old, new: jnp.where(won, old, new), after, learned)
-        return ballot._replace(rule=rule, place=place, slope=slope, last=last, **counts)
+        return ballot._replace(base=rule, place=place, slope=slope, last=last, **counts)
 
 
 def _kept(believed: UpdateDecision, rows: Any, white: Whitened | None, ordinary: Array) -> Array:
@@ -362,7 +365,7 @@ def _trusting(update: Update, won: Array, white: Whitened, ordinary: Array, infl
     return update
 
 
-def _inflation(seen: UpdateContext, white: Whitened, ordinary: Array, lost: Array) -> Array:
+def _inflation(context: UpdateContext, white: Whitened, ordinary: Array, lost: Array) -> Array:
     """Find κ such that κ G + r I explains z zᵀ, measured by G itself: it need not have full rank.
 
     A filter that is lost knows nothing any more: then it is as large as it may be.
@@ -372,13 +375,13 @@ def _inflation(seen: UpdateContext, white: Whitened, ordinary: Array, lost: Arra
     )
     tiny = jnp.finfo(surplus.dtype).tiny
     needed = surplus / jnp.maximum((white.signal**2).sum((0, 1)), tiny)
-    enough = WIDEST[surplus.dtype.itemsize] * ordinary / jnp.maximum(_width(seen, white), tiny)
+    enough = WIDEST[surplus.dtype.itemsize] * ordinary / jnp.maximum(_width(context, white), tiny)
     return jnp.maximum(1.0, jnp.where(lost, enough, jnp.minimum(needed, enough)))
 
 
-def _width(seen: UpdateContext, white: Whitened) -> Array:
+def _width(context: UpdateContext, white: Whitened) -> Array:
     """Compare the belief with the noise of a measurement, `tr(R⁻¹ H diag(P) Hᵀ)`: also where variances cancel in G."""
-    if isinstance(seen.belief, LazyGaussian):
+    if isinstance(context.belief, LazyGaussian):
         return sum_leading(linalg.diagonal(white.signal))
-    variances = linalg.diagonal(seen.belief.cov)
-    return (white.noise.half(seen.view.jac) ** 2 * variances[None]).sum((0, 1))
+    variances = linalg.diagonal(context.belief.cov)
+    return (white.noise.half(context.view.jac) ** 2 * variances[None]).sum((0, 1))

@@ -22,7 +22,7 @@ class JumpEvidence(NamedTuple):
     """What the rejected measurements say.
 
     Attributes:
-        rule: memory of the noise rule.
+        base: memory of the noise rule.
         votes: how many agree, (1,), or one count for each of several sensors.
         refused: how many were rejected since the vote began, whether they agree or not; as votes.
         apart: how many in a row did not agree at most, which fades as others are accepted; as votes.
@@ -36,7 +36,7 @@ class JumpEvidence(NamedTuple):
         tried: how many might have, which fades; as patience.
     """
 
-    rule: Any
+    base: Any
     votes: Array
     refused: Array
     apart: Array
@@ -69,7 +69,7 @@ class JumpEvidence(NamedTuple):
         return (self.alike + jnp.sqrt(self.alike + 0.25) - 0.5) / (self.tried + UNLIKE)
 
 
-def cast(ballot: JumpEvidence, seen: UpdateContext, white: Whitened, ordinary: Array) -> tuple[JumpEvidence, Array]:
+def cast(ballot: JumpEvidence, context: UpdateContext, white: Whitened, ordinary: Array) -> tuple[JumpEvidence, Array]:
     """Cast a vote, and say whether it agrees with those before it."""
     size = white.signal.shape[0]
     metric = linalg.cholesky(white.signal + 2.0 * ordinary * linalg.eye(size, white.signal))
@@ -77,23 +77,23 @@ def cast(ballot: JumpEvidence, seen: UpdateContext, white: Whitened, ordinary: A
     votes, place, slope = ballot.votes, ballot.place, ballot.slope
 
     def near(where: Array) -> Array:
-        apart = white.noise.half(seen.observed * (seen.residual - where))
+        apart = white.noise.half(context.observed * (context.residual - where))
         return sum_leading(metric.half(apart) ** 2) < limit
 
     agrees = (votes >= 1) & (near(place) | near(place + slope))
     first, second = votes == 0, (votes == 1) & ~agrees
-    moved = seen.residual - place
+    moved = context.residual - place
     # Of what was not measured, the vote's own forecast is all there is.
-    here = jnp.where(seen.observed > 0, seen.residual, place + slope)
+    here = jnp.where(context.observed > 0, context.residual, place + slope)
     new_votes = jnp.where(first, 1.0, jnp.where(agrees, votes + 1.0, jnp.maximum(votes - 1.0, 1.0)))
     new_place = jnp.where(first | second | agrees, here, place + slope)
     new_slope = jnp.where(first, 0.0, jnp.where(second, moved, jnp.where(agrees, 0.5 * (slope + moved), slope)))
-    new_slope = jnp.where(seen.observed > 0, new_slope, slope)
-    y = seen.residual + seen.view.mean
-    beside = sum_leading(white.noise.half(seen.observed * (y - ballot.last)) ** 2) < BESIDE * sum_leading(
+    new_slope = jnp.where(context.observed > 0, new_slope, slope)
+    y = context.residual + context.view.mean
+    beside = sum_leading(white.noise.half(context.observed * (y - ballot.last)) ** 2) < BESIDE * sum_leading(
         white.residual**2
     )
-    last = jnp.where(seen.observed > 0, y, ballot.last)
+    last = jnp.where(context.observed > 0, y, ballot.last)
     refused = jnp.where(first, 1.0, ballot.refused + 1.0)
     astray = jnp.where(beside, ballot.astray + 1.0, _less(ballot.astray))
     apart = jnp.maximum(ballot.apart, refused - new_votes)

@@ -62,7 +62,7 @@ class ScaleEstimates(NamedTuple):
         log_noise: a, ().
         log_dynamics: b, ().
         information: I about both.
-        slopes: of the belief; None if they are not carried.
+        sensitivities: of the belief; None if they are not carried.
         unit: 1 / M, what a coordinate is of a whole measurement.
         late: sums of the slopes of late.
         late_square: what to expect of their squares.
@@ -74,7 +74,7 @@ class ScaleEstimates(NamedTuple):
     log_noise: Array
     log_dynamics: Array
     information: Information
-    slopes: Sensitivities | None
+    sensitivities: Sensitivities | None
     unit: Array
     late: RQ
     late_square: RQ

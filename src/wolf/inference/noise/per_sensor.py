@@ -26,7 +26,7 @@ class PerSensorNoise(NoiseModel):
     """Apply a rule to each of several independent sensors.
 
     Args:
-        rule: any noise rule.
+        base: any noise rule.
         sensors: for each coordinate of the measurement the number of its sensor, as (0, 0, 1); None for one each.
 
     Example:
@@ -35,7 +35,7 @@ class PerSensorNoise(NoiseModel):
         (0, 0, 1)
     """
 
-    rule: Any
+    base: Any
     sensors: tuple[int, ...] | None = static(default=None)
 
     def __post_init__(self) -> None:
@@ -46,26 +46,26 @@ class PerSensorNoise(NoiseModel):
     @property
     def requirements(self) -> Requirements:
         """What the rule needs, one series at a time."""
-        return self.rule.requirements | Requirements()
+        return self.base.requirements | Requirements()
 
     @property
     def is_mixture(self) -> bool:
         """Whether the rule does."""
-        return self.rule.is_mixture
+        return self.base.is_mixture
 
     @property
     def revises_prior(self) -> bool:
         """Whether the rule does."""
-        return self.rule.revises_prior
+        return self.base.revises_prior
 
-    def rows(self, size: int) -> list[np.ndarray]:
+    def sensor_slices(self, size: int) -> list[np.ndarray]:
         """List the coordinates of each sensor."""
         numbers = range(size) if self.sensors is None else self.sensors
         return [np.flatnonzero(np.equal(numbers, each)) for each in dict.fromkeys(numbers)]
 
     def check(self, model: Model) -> None:
         """Refuse sensors that the model does not have, or that are not independent, and what the rule refuses."""
-        self.rule.check(model)
+        self.base.check(model)
         size = model.obs_dim
         if self.sensors is not None and len(self.sensors) != size:
             raise ValueError(
@@ -79,48 +79,48 @@ class PerSensorNoise(NoiseModel):
 
     def start(self, model: Model) -> tuple:
         """Start each sensor's memory; what all share is with the first."""
-        first, *others = (self.rule.start(model) for _ in self.rows(model.obs_dim))
-        first = self.rule.with_shared(first, self.rule.shared(first))
-        return (first, *(self.rule.with_shared(each, None) for each in others))
+        first, *others = (self.base.start(model) for _ in self.sensor_slices(model.obs_dim))
+        first = self.base.with_shared_memory(first, self.base.shared_memory(first))
+        return (first, *(self.base.with_shared_memory(each, None) for each in others))
 
     def each(self, memory: tuple) -> list:
         """List the memory of each sensor, complete with what all share."""
-        shared = self.rule.shared(memory[0])
-        return [self.rule.with_shared(each, shared) for each in memory]
+        shared = self.base.shared_memory(memory[0])
+        return [self.base.with_shared_memory(each, shared) for each in memory]
 
-    def law(self, memory: tuple) -> list | None:
+    def noise_estimate(self, memory: tuple) -> list | None:
         """Say what was learned about the noise of each sensor."""
-        laws = [self.rule.law(each) for each in self.each(memory)]
-        return None if any(law is None for law in laws) else laws
+        estimates = [self.base.noise_estimate(each) for each in self.each(memory)]
+        return None if any(estimate is None for estimate in estimates) else estimates
 
     def predict(self, memory: tuple, view: Affine, noise_cov: Any, t: Any) -> tuple[Any, tuple]:
         """Let what all share go forward."""
-        noise_cov, first = self.rule.predict(memory[0], view, noise_cov, t)
+        noise_cov, first = self.base.predict(memory[0], view, noise_cov, t)
         return noise_cov, (first, *memory[1:])
 
     def snapshot(self, memory: tuple) -> tuple:
         """Mark each sensor's memory."""
-        return tuple(map(self.rule.snapshot, memory))
+        return tuple(map(self.base.snapshot, memory))
 
     def after_jump(self, memory: tuple, snapshot: tuple, refused: Array) -> tuple:
         """Let each sensor go on after a jump."""
-        return tuple(map(self.rule.after_jump, memory, snapshot, jnp.split(refused, len(memory))))
+        return tuple(map(self.base.after_jump, memory, snapshot, jnp.split(refused, len(memory))))
 
-    def __call__(self, seen: UpdateContext) -> UpdateDecision:
+    def __call__(self, context: UpdateContext) -> UpdateDecision:
         """Learn from one sensor after the other."""
-        belief, log_weighted, memories = seen.belief, jnp.zeros_like(seen.residual[0]), []
-        weights, outliers = jnp.zeros_like(seen.residual), jnp.zeros_like(seen.residual)
-        sensors = self.rows(len(seen.residual))
-        if len(sensors) != len(seen.memory):
+        belief, log_weighted, memories = context.belief, jnp.zeros_like(context.residual[0]), []
+        weights, outliers = jnp.zeros_like(context.residual), jnp.zeros_like(context.residual)
+        sensors = self.sensor_slices(len(context.residual))
+        if len(sensors) != len(context.memory):
             raise ValueError(
-                f"each of the model's {len(seen.memory)} sensors has noise of its own, and this step has "
+                f"each of the model's {len(context.memory)} sensors has noise of its own, and this step has "
                 f"{len(sensors)}: write NaN for a sensor that did not measure, instead of another H and R"
             )
-        shared, scales, dynamics = self.rule.shared(seen.memory[0]), jnp.zeros_like(seen.residual), None
-        for rows, own in zip(sensors, seen.memory, strict=True):
-            memory = self.rule.with_shared(own, shared)
-            here = look(seen, rows, belief)._replace(memory=memory)
-            believed = self.rule(here)
+        shared, scales, dynamics = self.base.shared_memory(context.memory[0]), jnp.zeros_like(context.residual), None
+        for rows, own in zip(sensors, context.memory, strict=True):
+            memory = self.base.with_shared_memory(own, shared)
+            here = look(context, rows, belief)._replace(memory=memory)
+            believed = self.base(here)
             came = here.observed.sum() > 0
             update = believed.update.masked(here.observed)
             learned, log_density = update.apply(belief, here.view, here.residual, here.obs_cov)
@@ -133,9 +133,9 @@ class PerSensorNoise(NoiseModel):
                 scales = scales.at[rows].set(believed.scales[0])
                 dynamics = believed.scales[1] if dynamics is None else dynamics
             new = jax.tree.map(lambda new, old, came=came: jnp.where(came, new, old), believed.memory, memory)
-            shared = self.rule.shared(new)
-            memories.append(self.rule.with_shared(new, None))
-        memories[0] = self.rule.with_shared(memories[0], shared)
+            shared = self.base.shared_memory(new)
+            memories.append(self.base.with_shared_memory(new, None))
+        memories[0] = self.base.with_shared_memory(memories[0], shared)
         outlier = None if believed.outlier is None else outliers
         levels = None if dynamics is None else (scales, dynamics)
         return UpdateDecision(PosteriorUpdate(belief, log_weighted, weights), tuple(memories), outlier, scales=levels)
@@ -154,21 +154,23 @@ def sensor_numbers(rule: Any, count: int) -> list[int]:
         [5, 2]
     """
     while rule is not None and not isinstance(rule, PerSensorNoise):
-        rule = getattr(rule, "rule", None)
+        rule = getattr(rule, "base", None)
     named = [] if rule is None or rule.sensors is None else list(dict.fromkeys(rule.sensors))
     return named if len(named) == count else list(range(count))
 
 
-def look(seen: UpdateContext, rows: np.ndarray, belief: Belief) -> UpdateContext:
+def look(context: UpdateContext, rows: np.ndarray, belief: Belief) -> UpdateContext:
     """See the measurement of one sensor, from a belief that may have heard others.
 
     Args:
-        seen: of all sensors.
+        context: of all sensors.
         rows: coordinates of the one.
         belief: over the state; the view of it stays the straight line that it was.
     """
-    view = Affine(seen.view.mean[rows], seen.view.jac[rows], None if seen.view.root is None else seen.view.root[rows])
-    observed, obs_cov = seen.observed[rows], seen.obs_cov[np.ix_(rows, rows)]
-    residual = seen.residual[rows] - observed * matvec(view.jac, belief.mean - seen.belief.mean)
+    view = Affine(
+        context.view.mean[rows], context.view.jac[rows], None if context.view.root is None else context.view.root[rows]
+    )
+    observed, obs_cov = context.observed[rows], context.obs_cov[np.ix_(rows, rows)]
+    residual = context.residual[rows] - observed * matvec(view.jac, belief.mean - context.belief.mean)
     factor = belief.innovation(view, obs_cov, observed)
     return UpdateContext(residual, view, belief, obs_cov, observed, factor)

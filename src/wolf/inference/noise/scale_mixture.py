@@ -91,9 +91,9 @@ class ScaleMixture(NoiseModel):
         """True: over its scales."""
         return True
 
-    def __call__(self, seen: UpdateContext) -> UpdateDecision:
+    def __call__(self, context: UpdateContext) -> UpdateDecision:
         """Match the moments."""
-        return UpdateDecision(match(seen, self.scales, self.probabilities, self.far).pull)
+        return UpdateDecision(match(context, self.scales, self.probabilities, self.far).pull)
 
 
 class Matched(NamedTuple):
@@ -110,27 +110,29 @@ class Matched(NamedTuple):
     density: Array
 
 
-def match(seen: UpdateContext, scales: Array, probabilities: Array, far: bool) -> Matched:
+def match(context: UpdateContext, scales: Array, probabilities: Array, far: bool) -> Matched:
     """Weigh the sizes by how well they explain the residual, and average what each of them would do.
 
     Args:
-        seen: the measurement.
+        context: the measurement.
         scales: s_k, increasing, (K,).
         probabilities: π_k, (K,), up to a factor.
         far: whether a measurement may belong to none of them: an improper density, which equals the widest of the
             sizes at its 99 % distance, in whatever units y is.
     """
-    white, belief = whiten(seen), seen.belief
+    white, belief = whiten(context), context.belief
     if isinstance(belief, Gaussian) and tridiagonal.is_faster(len(white.residual)):
-        numbers = _Numbers(white.residual, white.signal, seen.observed, white.whitening())
+        numbers = _Numbers(white.residual, white.signal, context.observed, white.whitening())
         return _match_reduced(numbers, jnp.asarray(scales), probabilities, far)
     usual = _match(white, each_size(white, scales), scales, probabilities, far)
-    if not isinstance(belief, SqrtGaussian) or not mixture_sqrt_update.may_lose(len(belief.mean), len(seen.residual)):
+    if not isinstance(belief, SqrtGaussian) or not mixture_sqrt_update.may_lose(
+        len(belief.mean), len(context.residual)
+    ):
         return usual
 
     def exact() -> Matched:
         bounded, distances, peaks = _rooted(
-            white, mixture_sqrt_update.whiten_rows(white.noise.half, seen.view, belief.root), scales
+            white, mixture_sqrt_update.whiten_rows(white.noise.half, context.view, belief.root), scales
         )
         sizes = each_size(bounded, scales)._replace(halves=0.5 * distances, peaks=peaks)
         return _match(bounded, sizes, scales, probabilities, far)

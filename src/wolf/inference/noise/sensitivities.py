@@ -55,20 +55,22 @@ class Sensitivities(NamedTuple):
         rows = matmul(jac, self.cov)
         return ProjectedSensitivities(jac, matvec(jac, self.mean), rows, linalg.matmul_symmetric(rows, transpose(jac)))
 
-    def condition(self, seen: "ProjectedSensitivities", jac_cov: Array, gain: Array, pulled: Array) -> "Sensitivities":
+    def condition(
+        self, projected: "ProjectedSensitivities", jac_cov: Array, gain: Array, pulled: Array
+    ) -> "Sensitivities":
         """Learn from a measurement.
 
         Args:
-            seen: these slopes, as the measurement sees them.
+            projected: these slopes, as the measurement sees them.
             jac_cov: H P⁻ in white coordinates, (M, D).
             gain: Λ, (M, M).
             pulled: u = Λ z, (M,).
         """
         kept = transpose(matmul(gain, jac_cov))  # K, (D, M)
-        mean = self.mean + matvec(transpose(seen.rows), pulled)
-        mean = mean - matvec(kept, matvec(seen.jac, mean))
+        mean = self.mean + matvec(transpose(projected.rows), pulled)
+        mean = mean - matvec(kept, matvec(projected.jac, mean))
         # (I - K H) Δ (I - K H)ᵀ = Δ - X - Xᵀ with X = K (H Δ - ½ E Kᵀ): no product of two large matrices
-        taken = matmul(kept, seen.rows - 0.5 * matmul(seen.cov, transpose(kept)))
+        taken = matmul(kept, projected.rows - 0.5 * matmul(projected.cov, transpose(kept)))
         return Sensitivities(mean, self.cov - (taken + transpose(taken)))
 
     def unless(self, vague: Array) -> "Sensitivities":
@@ -122,12 +124,17 @@ class Information(NamedTuple):
 
 
 def score(
-    seen: ProjectedSensitivities | None, pull: MixtureUpdate, error: Array, pulled: Array, sure: Array, count: Array
+    projected: ProjectedSensitivities | None,
+    pull: MixtureUpdate,
+    error: Array,
+    pulled: Array,
+    sure: Array,
+    count: Array,
 ) -> ScoreVector:
     """Find the slopes of the log predictive density.
 
     Args:
-        seen: slopes of what is measured; None where none are carried, as if all covariance were in proportion to R.
+        projected: of the measurement; None where no sensitivities are carried, as if P were proportional to R.
         pull: the moments of the mixture.
         error: z, (M,).
         pulled: u, (M,).
@@ -135,28 +142,28 @@ def score(
         count: how many coordinates were measured.
     """
     whole = 0.5 * (sum_leading(error * pulled) - count * sure)
-    if seen is None:
+    if projected is None:
         return ScoreVector(whole, 0.0 * whole, 0.0 * whole)
-    square = 0.5 * sum_leading(sum_leading((linalg.outer(pulled, pulled) + pull.doubt) * seen.cov))
-    dynamics = sum_leading(pulled * seen.mean) + square - 0.5 * sum_leading(sum_leading(pull.gain * seen.cov))
+    square = 0.5 * sum_leading(sum_leading((linalg.outer(pulled, pulled) + pull.doubt) * projected.cov))
+    dynamics = sum_leading(pulled * projected.mean) + square - 0.5 * sum_leading(sum_leading(pull.gain * projected.cov))
     return ScoreVector(whole - dynamics, dynamics, square)
 
 
-def information(seen: ProjectedSensitivities | None, signal: Array, ordinary: Array, count: Array) -> Information:
+def information(projected: ProjectedSensitivities | None, signal: Array, ordinary: Array, count: Array) -> Information:
     """Expect the squares of these slopes, for a measurement with ordinary noise.
 
     Args:
-        seen: slopes of what is measured; None where none are carried.
+        projected: slopes of what is measured; None where none are carried.
         signal: G, (M, M).
         ordinary: r, the size of ordinary noise.
         count: how many coordinates were measured.
     """
     whole = 0.5 * count
-    if seen is None:
+    if projected is None:
         return Information(whole, 0.0 * whole, 0.0 * whole)
     inverse = inverse_of(signal, ordinary)
-    share = matmul(inverse, seen.cov)
-    square = sum_leading(seen.mean * matvec(inverse, seen.mean)) + 0.5 * sum_leading(
+    share = matmul(inverse, projected.cov)
+    square = sum_leading(projected.mean * matvec(inverse, projected.mean)) + 0.5 * sum_leading(
         sum_leading(share * transpose(share))
     )
     trace = 0.5 * sum_leading(linalg.diagonal(share))

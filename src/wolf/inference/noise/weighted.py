@@ -23,7 +23,7 @@ class Weighted(NoiseModel):
         """Nothing: many series run together."""
         return Requirements(one_series=False)
 
-    def __call__(self, seen: UpdateContext) -> UpdateDecision:
+    def __call__(self, context: UpdateContext) -> UpdateDecision:
         """Evaluate the weight at the predicted belief."""
-        weight = weights.evaluate(self.weight, seen.residual, seen.obs_cov, seen.innovation, seen.observed)
+        weight = weights.evaluate(self.weight, context.residual, context.obs_cov, context.innovation, context.observed)
         return UpdateDecision(WeightedUpdate(weight))

@@ -43,19 +43,23 @@ class Whitened(NamedTuple):
         return self.noise.half(linalg.eye(len(self.signal), self.signal)) if self.inverse is None else self.inverse
 
 
-def whiten(seen: UpdateContext) -> Whitened:
+def whiten(context: UpdateContext) -> Whitened:
     """Change to white coordinates."""
-    noise, spread = linalg.cholesky(seen.obs_cov), seen.belief.signal(seen.view)
+    noise, spread = linalg.cholesky(context.obs_cov), context.belief.signal(context.view)
     inverse: Any = None
     if linalg.library_matmul(len(spread)):
-        inverse, signal = linalg.whiten_both(seen.obs_cov, spread)
-        return Whitened(inverse @ seen.residual, signal, noise, sum_leading(seen.observed), seen.observed, inverse)
+        inverse, signal = linalg.whiten_both(context.obs_cov, spread)
+        return Whitened(
+            inverse @ context.residual, signal, noise, sum_leading(context.observed), context.observed, inverse
+        )
     if noise.entries:
         signal = linalg.symmetrise(noise.half(transpose(noise.half(spread))))
     else:  # one substitution and two products, which are far quicker
         inverse = noise.half(linalg.eye(len(spread), spread))
         signal = linalg.sandwich(inverse, spread)
-    return Whitened(noise.half(seen.residual), signal, noise, sum_leading(seen.observed), seen.observed, inverse)
+    return Whitened(
+        noise.half(context.residual), signal, noise, sum_leading(context.observed), context.observed, inverse
+    )
 
 
 def expected_distance(white: Whitened, power: Array) -> Array:

@@ -63,7 +63,7 @@ def _counted(law: Any, rule: Any, state: Any, usable: np.ndarray | None) -> Any:
     laws = law if isinstance(law, list) else [law]
     counts: list[int | None] = [None if int(state.t) else 0] * len(laws)
     if usable is not None:
-        counts = [int(usable[:, rows].any(1).sum()) for rows in rule.rows(usable.shape[1])]
+        counts = [int(usable[:, rows].any(1).sum()) for rows in rule.sensor_slices(usable.shape[1])]
     if len(counts) != len(laws) or not all(isinstance(each, NoiseEstimate) for each in laws):  # a rule of one's own
         return law
     laws = [each._replace(measured=count) for each, count in zip(laws, counts, strict=True)]
@@ -71,4 +71,4 @@ def _counted(law: Any, rule: Any, state: Any, usable: np.ndarray | None) -> Any:
 
 
 def _law(rule: Any, state: Any) -> Any:
-    return None if rule is None or not isinstance(state, GaussianState) else rule.law(state.memory)
+    return None if rule is None or not isinstance(state, GaussianState) else rule.noise_estimate(state.memory)

@@ -71,12 +71,12 @@ class UnknownStudentNoise(NoiseModel):
         strength, shape = jnp.asarray(self.strength, dtype), jnp.asarray(0.5 * self.dof_strength, dtype)
         return LearnedNoise(strength, strength * jnp.eye(model.obs_dim, dtype=dtype), shape, shape / self.dof)
 
-    def __call__(self, seen: UpdateContext) -> UpdateDecision:
+    def __call__(self, context: UpdateContext) -> UpdateDecision:
         """Infer λ, R and ν."""
-        white = whiten(seen)
-        known, scale, shape, rate = (self.forgetting * old for old in seen.memory)
+        white = whiten(context)
+        known, scale, shape, rate = (self.forgetting * old for old in context.memory)
         # A coordinate that was not measured says of its noise what is known already.
-        unseen = linalg.eye(len(scale), scale) * ((1.0 - seen.observed) * linalg.diagonal(scale) / known)[None]
+        unseen = linalg.eye(len(scale), scale) * ((1.0 - context.observed) * linalg.diagonal(scale) / known)[None]
 
         def update(values: tuple) -> tuple:
             power, noise, dof = values

@@ -49,14 +49,16 @@ class HuberRegression(_DoubtsBoth):
         validation.positive("threshold", self.threshold)
         validation.count("iterations", self.iterations)
 
-    def __call__(self, seen: UpdateContext) -> UpdateDecision:
+    def __call__(self, context: UpdateContext) -> UpdateDecision:
         """Solve the regression, which is convex; from the prediction few steps reach its only solution."""
 
         def power(error: Array) -> Array:
             size = jnp.maximum(jnp.abs(error), self.threshold)
             return self.threshold / size
 
-        return UpdateDecision(RevisedPriorUpdate(*_reweigh(_regression(seen), seen.belief, power, self.iterations)))
+        return UpdateDecision(
+            RevisedPriorUpdate(*_reweigh(_regression(context), context.belief, power, self.iterations))
+        )
 
 
 @pytree
@@ -79,13 +81,13 @@ class Correntropy(_DoubtsBoth):
         validation.positive("bandwidth", self.bandwidth)
         validation.count("iterations", self.iterations)
 
-    def __call__(self, seen: UpdateContext) -> UpdateDecision:
+    def __call__(self, context: UpdateContext) -> UpdateDecision:
         """Find the fixed point."""
 
         def power(error: Array) -> Array:
             return jnp.exp(-0.5 * (error / self.bandwidth) ** 2)
 
-        return UpdateDecision(NominalCovUpdate(*_reweigh(_regression(seen), seen.belief, power, self.iterations)))
+        return UpdateDecision(NominalCovUpdate(*_reweigh(_regression(context), context.belief, power, self.iterations)))
 
 
 @pytree
@@ -112,17 +114,17 @@ class TwoSidedStudent(_DoubtsBoth):
             validation.positive(name, getattr(self, name))
         validation.count("iterations", self.iterations)
 
-    def __call__(self, seen: UpdateContext) -> UpdateDecision:
+    def __call__(self, context: UpdateContext) -> UpdateDecision:
         """Infer Σ, ξ and λ."""
-        belief, view, residual = seen.belief, seen.view, seen.residual
-        size, count, noise = belief.mean.shape[0], sum_leading(seen.observed), linalg.cholesky(seen.obs_cov)
+        belief, view, residual = context.belief, context.view, context.residual
+        size, count, noise = belief.mean.shape[0], sum_leading(context.observed), linalg.cholesky(context.obs_cov)
         nominal = belief.cov
 
         def update(values: tuple) -> tuple:
             scale, prior_power, power = values
-            update = WeightedUpdate(linalg.safe_sqrt(power) * seen.observed)
+            update = WeightedUpdate(linalg.safe_sqrt(power) * context.observed)
             prior = Gaussian(belief.mean, scale)
-            posterior, _ = condition_by_root(prior, view, residual, seen.obs_cov, update)
+            posterior, _ = condition_by_root(prior, view, residual, context.obs_cov, update)
             moved = posterior.mean - belief.mean
             square = posterior.cov + linalg.outer(moved, moved)
             left = residual - matvec(view.jac, moved)
@@ -148,13 +150,13 @@ class _Rows(NamedTuple):
     root: Array
 
 
-def _regression(seen: UpdateContext) -> _Rows:
-    noise, view, belief = linalg.cholesky(seen.obs_cov), seen.view, seen.belief
+def _regression(context: UpdateContext) -> _Rows:
+    noise, view, belief = linalg.cholesky(context.obs_cov), context.view, context.belief
     root = belief.root if isinstance(belief, SqrtGaussian) else linalg.psd_root(belief.cov)
     design = matmul(view.jac, root)
     if view.root is not None:  # what a straight line leaves of h is one more unknown, never doubted
         design = jnp.concatenate([design, view.root], axis=1)
-    return _Rows(noise.half(design), noise.half(seen.residual), noise, root)
+    return _Rows(noise.half(design), noise.half(context.residual), noise, root)
 
 
 def _solve(rows: _Rows, prior_power: Array, power: Array) -> Array:

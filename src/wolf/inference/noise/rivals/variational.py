@@ -52,9 +52,9 @@ class BetaBernoulli(NoiseModel):
         """Nothing: many series run together."""
         return Requirements(one_series=False)
 
-    def __call__(self, seen: UpdateContext) -> UpdateDecision:
+    def __call__(self, context: UpdateContext) -> UpdateDecision:
         """Infer ρ."""
-        white = whiten(seen)
+        white = whiten(context)
 
         def update(power: Array) -> Array:
             log_odds = digamma(self.alpha + power) - digamma(self.beta + 1.0 - power)
@@ -91,9 +91,9 @@ class StudentNoise(NoiseModel):
         """Nothing: many series run together."""
         return Requirements(one_series=False)
 
-    def __call__(self, seen: UpdateContext) -> UpdateDecision:
+    def __call__(self, context: UpdateContext) -> UpdateDecision:
         """Infer λ."""
-        white = whiten(seen)
+        white = whiten(context)
         return UpdateDecision(WeightedUpdate(_gamma_weight(white, 0.5 * self.dof, 0.5 * self.dof, self.iterations)))
 
 
@@ -125,9 +125,9 @@ class GammaWeight(NoiseModel):
         """Nothing: many series run together."""
         return Requirements(one_series=False)
 
-    def __call__(self, seen: UpdateContext) -> UpdateDecision:
+    def __call__(self, context: UpdateContext) -> UpdateDecision:
         """Infer λ."""
-        white = whiten(seen)
+        white = whiten(context)
         return UpdateDecision(WeightedUpdate(_gamma_weight(white, self.shape, self.rate, self.iterations)))
 
 
@@ -156,9 +156,9 @@ class InverseWishart(NoiseModel):
         """Nothing: many series run together."""
         return Requirements(one_series=False)
 
-    def __call__(self, seen: UpdateContext) -> UpdateDecision:
+    def __call__(self, context: UpdateContext) -> UpdateDecision:
         """Infer Λ."""
-        white = whiten(seen)
+        white = whiten(context)
         identity = linalg.eye(white.signal.shape[0], white.signal)
 
         def blend(square: Array) -> Array:
