@@ -176,10 +176,10 @@ def replay(recorded, stop, a=0.0, b=0.0, xp=np):
 def test_scores_of_a_run_are_the_slopes_of_its_log_predictive_density(recorded):
     """By differences, at every step; what was measured in part says as much as it is."""
     tiny = 1e-5
-    late = np.stack(recorded.levels.late, axis=1)
+    late = np.stack(recorded.levels.recent, axis=1)
     before = np.concatenate([np.zeros((1, 2)), late[:-1]])
     kept = (
-        1.0 - (1.0 - noise_scale_rml.LATELY) * recorded.parts
+        1.0 - (1.0 - noise_scale_rml.RECENT_DECAY) * recorded.parts
     )  # of the sum of the slopes of late, which a run carries
     found = late - kept[:, None] * before
     for stop in range(1, STEPS + 1):
@@ -382,7 +382,10 @@ def test_more_than_two_fifths_of_outliers_are_told():
     for share, said in ((0.3, 0), (0.5, 6)):
         many = wolf.filter_many(PLANE, walks(PLANE, 6, 600, 1, share=share)[1])
         words = [many[i].learned_noise.remarks for i in range(6)]
-        assert sum(any("of the noise is taken for outliers" in remark for remark in each) for each in words) == said
+        assert (
+            sum(any("of the measurements are classified as outliers" in remark for remark in each) for each in words)
+            == said
+        )
         assert said or not any(words)
 
 
@@ -391,7 +394,7 @@ def test_the_limit_of_what_is_learned_is_told(q, r, letter):
     ys = walks(PLANE, 4, 1000, 0)[1]
     many = wolf.filter_many(PLANE.scaled(q, r), ys)
     for i in range(4):
-        told = [remark for remark in many[i].learned_noise.remarks if "the limit of what is learned" in remark]
+        told = [remark for remark in many[i].learned_noise.remarks if "the limit of the estimate" in remark]
         assert told
         assert told[0].startswith(f"{letter} is far off")
         assert told[0] in repr(many[i])
@@ -399,7 +402,7 @@ def test_the_limit_of_what_is_learned_is_told(q, r, letter):
 
 def test_too_few_measurements_are_told_until_they_suffice():
     """On tracking after ten and not after two hundred; of a level that never moves no Q is claimed after a thousand."""
-    words = "the measurements so far do not tell the level of Q"
+    words = "the measurements so far do not determine the scale of Q"
     ys, still = walks(PLANE, 10, 200, 0)[1], walks(STILL, 10, 1000, 0)[1]
     for series, said in ((ys[:, :10], 10), (ys, 0)):
         many = wolf.filter_many(PLANE, series)

@@ -12,7 +12,6 @@ from wolf.api.filtering import filter
 from wolf.api.result_arguments import Models, check_smoothable, model_optional, together
 from wolf.beliefs import Gaussian
 from wolf.engine import jump_backdating, loo_reweighting
-from wolf.engine.loo_reweighting import changes
 from wolf.engine.smoother import run_sampler
 from wolf.execution import backend_selection, validate, xla_batching
 from wolf.execution.xla_batching import bound_programs, bounded, pad, pad_steps, stretch
@@ -26,7 +25,7 @@ from wolf.statespace import Model, with_matrices
 
 ASKED_FOR = "xla: asked for"  # what a result says of its engine where somebody wanted it so
 
-_weigh_again = bounded(loo_reweighting.weigh_again)
+_weigh_again = bounded(loo_reweighting.loo_weights)
 
 
 @overload
@@ -132,7 +131,7 @@ def _with_jumps(model: Model, out: Filtered) -> Filtered:
         return filter(model, out.ys, method=method, save=save, **options)
 
     seen = filter(model, out.ys, method=out.method, save=jump_backdating.record_jump_evidence, **options).saved
-    starts = jump_backdating.possible_starts(seen["votes"], seen["inflations"], ~np.isnan(out.ys).all(1))
+    starts = jump_backdating.possible_starts(seen["consistent"], seen["inflations"], ~np.isnan(out.ys).all(1))
     jumps = jump_backdating.best_starts(starts, lambda jumps: float(told(jumps, "final").log_likelihood))
     jumps, barred = jump_backdating.without_bursts(jumps, lambda *given: told(given[0], "all", given[1]).outliers)
     return dataclasses.replace(told(jumps, "all", barred), method=out.method, settings=out.settings, index=out.index)
@@ -173,7 +172,7 @@ def _smooth_again(model: Any, first: Smoothed) -> Smoothed:
             roots = to_numpy(_weigh_again(*engine, *longer((to_dtype(out.ys, dtype), *known))))[: len(out.ys)]
     roots = longer(roots)
     scales = out.saved.get("dynamics_scales", np.ones(len(out.ys)))
-    told = dataclasses.replace(method, noise=loo_reweighting.Given(roots, longer(inflations), longer(scales)))
+    told = dataclasses.replace(method, noise=loo_reweighting.FixedWeights(roots, longer(inflations), longer(scales)))
     options = _as_before(out)
     again = dataclasses.replace(filter(model, out.ys, method=told, **options), index=out.index)
     second = smooth(model, again)
@@ -194,7 +193,7 @@ def _weigh_native(model: Model, out: Filtered, beliefs: Any, sizes: np.ndarray |
     if ready is None:
         return None
     ys, us = to_dtype(out.ys, dtype), to_dtype(out.inputs, dtype)
-    change = changes(ys, None if sizes is None else to_dtype(sizes, dtype))
+    change = loo_reweighting.relative_deviations(ys, None if sizes is None else to_dtype(sizes, dtype))
     roots = native.weigh_again(ready, memory, ys, change, jax.tree.map(lambda a: to_dtype(a, dtype), beliefs), us)
     return roots if np.isfinite(roots).all() else None
 

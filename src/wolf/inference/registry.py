@@ -415,11 +415,10 @@ def constructor_call(method: Any) -> str | None:
 
 
 def _learning(method: Any) -> tuple[Any, Any]:
-    """Find the rule of a method that learns the noise, inside of those around it, and who makes such methods."""
+    """Return the innermost noise model of a method that estimates the noise, and the constructor of such methods."""
     if not isinstance(method, GaussianFilter) or not isinstance(method.noise, JumpRecovery):
         return None, None
-    rule = method.noise.base
-    rule = rule.base if isinstance(rule, noise.PerSensorNoise) else rule
+    rule = method.noise.innermost
     makers: dict[Any, Any] = {noise.AdaptiveNoiseScales: Adaptive, noise.AdaptiveScaleMixture: Learned}
     return rule, makers.get(type(rule))
 

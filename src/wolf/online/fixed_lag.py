@@ -106,7 +106,7 @@ class FixedLag:
             state = self.online.state if self._votes else None
             report = self.online.step(y)
             after = self.online.state
-            votes = after.memory.votes if self._votes else None
+            votes = after.memory.consistent if self._votes else None
             value = self.online.measurement(y)
             scale = np.asarray(1.0 if report.dynamics_scale is None else report.dynamics_scale)
             beliefs = (np.asarray(after.mean), np.asarray(after.cov), *report.predicted, scale)
@@ -185,7 +185,7 @@ class FixedLag:
         for i in range(len(self._past) - first):
             state, before = jax.tree.map(lambda leaf, i=i: leaf[i], (found.states, found.predicted))
             beliefs = (np.asarray(state.mean), np.asarray(state.cov), *before, found.scales[i])
-            self._past[first + i] = self._past[first + i]._replace(beliefs=beliefs, votes=state.memory.votes)
+            self._past[first + i] = self._past[first + i]._replace(beliefs=beliefs, votes=state.memory.consistent)
         self.online.go_on_from(state)
 
 

@@ -13,7 +13,13 @@ import wolf
 from wolf.inference.filters import GaussianFilter
 from wolf.inference.noise import AdaptiveScaleMixture, PerSensorNoise
 from wolf.inference.noise.adaptive_scale_mixture import FLOOR, SCALES
-from wolf.inference.noise.scale_mixture_moments import Shares, by_eigenvectors, by_factors, by_reduction, closed_form
+from wolf.inference.noise.scale_mixture_moments import (
+    Responsibilities,
+    by_eigenvectors,
+    by_factors,
+    by_reduction,
+    closed_form,
+)
 from wolf.inference.noise.whitened import Whitened, far_distance
 
 ALONE = GaussianFilter(noise=AdaptiveScaleMixture())  # without the vote
@@ -54,14 +60,16 @@ def test_closed_form_equals_the_general_ones(size, rng, x64):
     shares = shares_of(rng.dirichlet(np.ones(len(SCALES))), 0.1)
     ways = [way(white, SCALES) for way in (closed_form, by_factors, by_eigenvectors)]
     for one in ways[1:]:
-        np.testing.assert_allclose(ways[0].halves, one.halves, rtol=1e-10)
-        np.testing.assert_allclose(ways[0].peaks / ways[0].peaks[-1], one.peaks / one.peaks[-1], rtol=1e-10)
+        np.testing.assert_allclose(ways[0].half_distances, one.half_distances, rtol=1e-10)
+        np.testing.assert_allclose(
+            ways[0].normalizations / ways[0].normalizations[-1], one.normalizations / one.normalizations[-1], rtol=1e-10
+        )
         for closed, general in zip(ways[0].average(shares)[:3], one.average(shares)[:3], strict=True):
             np.testing.assert_allclose(closed, general, rtol=1e-8, atol=1e-12)
 
 
 def shares_of(known, lost):
-    return Shares(4.0 * known, np.asarray(0.25), known, np.asarray(lost))
+    return Responsibilities(4.0 * known, np.asarray(0.25), known, np.asarray(lost))
 
 
 def test_roots_of_a_mixture_give_back_its_information_and_doubt(rng, x64):
@@ -87,15 +95,15 @@ def test_a_reduction_says_what_eigenvectors_say(measured, rng, x64):
     white = Whitened(residual, half @ half.T, None, np.asarray(float(measured)))
     shares = shares_of((1 - lost) * rng.dirichlet(np.ones(len(SCALES))), lost)
     one, other = by_eigenvectors(white, SCALES), by_reduction(white, jnp.asarray(SCALES))
-    np.testing.assert_allclose(other.halves, one.halves, rtol=1e-12)
-    np.testing.assert_allclose(other.peaks, one.peaks, rtol=1e-11)
+    np.testing.assert_allclose(other.half_distances, one.half_distances, rtol=1e-12)
+    np.testing.assert_allclose(other.normalizations, one.normalizations, rtol=1e-11)
     one, other = one.average(shares), other.average(shares)
     for mine, theirs in zip(other[:3], one[:3], strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-12 * np.abs(theirs).max())
     gain, rest = np.asarray(one.gain), np.asarray(one.rest) + lost * np.eye(size)
     kept = np.diagonal(np.linalg.solve(rest, gain))[:measured].sum()
     for found in (one, other):
-        np.testing.assert_allclose(found.told, [np.linalg.slogdet(rest)[1], kept], rtol=1e-11)
+        np.testing.assert_allclose(found.known_terms, [np.linalg.slogdet(rest)[1], kept], rtol=1e-11)
 
 
 def test_counts_add_up_as_long_as_nothing_is_missing(rng):
@@ -266,7 +274,7 @@ def test_bad_options_are_refused(options, message):
 
 def test_counts_have_no_noise_level_to_learn():
     model = wolf.models.glm(2, family=wolf.families.Poisson())
-    with pytest.raises(ValueError, match="no noise level to learn"):
+    with pytest.raises(ValueError, match="no noise scale to estimate"):
         wolf.filter(model, np.zeros(3), inputs=np.zeros((3, 2)), method="Learned")
 
 

@@ -14,9 +14,9 @@ from tests import oracle
 import wolf
 from wolf.beliefs import Affine, Gaussian
 from wolf.inference.filters import GaussianFilter
-from wolf.inference.noise import AdaptiveNoiseScales, noise_scale_rml, sensitivities
-from wolf.inference.noise.adaptive_scale_mixture import SCALES, NoiseEstimate
-from wolf.inference.noise.adaptive_scales import SHARED
+from wolf.inference.noise import AdaptiveNoiseScales, NoiseEstimate, noise_scale_rml, sensitivities
+from wolf.inference.noise.adaptive_scale_mixture import SCALES
+from wolf.inference.noise.adaptive_scales import SHARED_WEIGHT
 from wolf.inference.noise.divergence_recovery import JumpEvidence, JumpRecovery
 from wolf.inference.noise.scale_mixture import match
 from wolf.inference.noise.whitened import whiten
@@ -25,7 +25,7 @@ from wolf.interfaces import UpdateContext
 pytestmark = pytest.mark.thorough  # a part that the quick tests touch elsewhere
 
 PLANE = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
-OFF = GaussianFilter(noise=JumpRecovery(AdaptiveNoiseScales(0, 0, bells=((0.5, 10.0, 1.0),), sizes=tuple(SCALES))))
+OFF = GaussianFilter(noise=JumpRecovery(AdaptiveNoiseScales(0, 0, priors=((0.5, 10.0, 1.0),), sizes=tuple(SCALES))))
 
 
 def scaled(q, r, prior=1.0):
@@ -80,7 +80,7 @@ def test_scores_are_the_slopes_of_the_log_predictive_density(seed, size, measure
     context = UpdateContext(y - jac @ mean, view, belief, obs_cov, ones, None)
     matched = match(context, np.exp(level) * SCALES, probabilities, far=False)
     white = whiten(context)
-    ahead = sensitivities.Sensitivities(jnp.asarray(first), jnp.asarray(more)).see(matched.pull.whitening @ jac)
+    ahead = sensitivities.Sensitivities(jnp.asarray(first), jnp.asarray(more)).project(matched.pull.whitening @ jac)
     pulled = matched.pull.gain @ white.residual
     found = sensitivities.score(ahead, matched.pull, white.residual, pulled, matched.share.sum(), white.num_observed)
     step = 1e-5
@@ -99,7 +99,7 @@ def test_the_slope_in_b_after_a_step_in_a(more_noise, x64):
         context = UpdateContext(y - jac @ mean, view, belief, jnp.asarray(noise_cov), jnp.ones(2), None)
         matched, white = match(context, factor * np.ones(1), np.ones(1), far=False), whiten(context)
         pulled = matched.pull.gain @ white.residual
-        there = ahead.see(matched.pull.whitening @ jac)
+        there = ahead.project(matched.pull.whitening @ jac)
         return sensitivities.score(there, matched.pull, white.residual, pulled, jnp.ones(()), jnp.asarray(2.0))
 
     before, after, less = found(1.0), found(np.exp(more_noise)), np.exp(-more_noise)
@@ -119,7 +119,7 @@ def test_odds_are_the_difference_of_a_log_density_that_is_quadratic(seed, curved
     level, (known_root, odds) = 0.5 * rng.normal(size=2), (rng.normal(size=(2, 2)), rng.normal(size=2))
     known = known_root @ known_root.T + np.eye(2)
     ones = sensitivities.RQ(jnp.ones(()), jnp.ones(()))
-    levels = noise_scale_rml.start(
+    levels = noise_scale_rml.initial_estimates(
         ones, sensitivities.Sensitivities(jnp.zeros(1), jnp.zeros((1, 1))), jnp.ones(()), curved
     )._replace(
         log_noise=level[0],
@@ -128,13 +128,13 @@ def test_odds_are_the_difference_of_a_log_density_that_is_quadratic(seed, curved
         log_odds=sensitivities.RQ(odds[0] if curved else None, odds[1]),
     )
     learns = sensitivities.RQ(noise=True, dynamics=True)
-    gap = np.log(np.array(noise_scale_rml.used(levels, learns))) - level
-    spread = noise_scale_rml.spreads(levels)
+    gap = np.log(np.array(noise_scale_rml.scales_in_use(levels, learns))) - level
+    spread = noise_scale_rml.variances(levels)
     margin = np.array(noise_scale_rml.MARGIN) * spread
-    back = noise_scale_rml.CARRIED_BACK
+    back = noise_scale_rml.MARGIN_SHARE
     at = level + gap - (1 - back) * margin  # as far as slopes are carried back
     slope, more = bend @ (centre - at), sensitivities.Information(bend[0, 0], bend[0, 1], bend[1, 1])
-    back = noise_scale_rml._carry_back(levels, sensitivities.RQ(*slope), more, learns)
+    back = noise_scale_rml._score_at_estimate(levels, sensitivities.RQ(*slope), more, learns)
     np.testing.assert_allclose(back, bend @ (centre - level), rtol=1e-4, atol=1e-4)
 
     def density(ab):
@@ -142,9 +142,9 @@ def test_odds_are_the_difference_of_a_log_density_that_is_quadratic(seed, curved
 
     along = np.array([[-1.0, known[0, 1] / known[1, 1]], [known[0, 1] / known[0, 0], -1.0]])
     right = level + level[:, None] * along
-    found = noise_scale_rml._weigh(levels, back, more, learns)
+    found = noise_scale_rml._update_log_odds(levels, back, more, learns)
     for i in (0, 1) if curved else (1,):
-        expected = np.clip(odds[i] + density(level) - density(right[i]), *noise_scale_rml.ODDS)
+        expected = np.clip(odds[i] + density(level) - density(right[i]), *noise_scale_rml.LOG_ODDS_RANGE)
         np.testing.assert_allclose(found[i], expected, rtol=1e-3, atol=1e-3)
     assert curved or found.noise is None
 
@@ -167,8 +167,8 @@ def test_a_model_of_functions_is_believed_more_and_found_wrong_all_the_same(q, r
     log_odds = out.final.memory.base.scale_estimates.log_odds
     assert (log_odds.noise > 2.0) == (r != 1.0)
     assert (log_odds.dynamics > 2.0) == (q != 1.0)
-    start = noise_scale_rml.start(sensitivities.RQ(1.0, 1.0), None, jnp.ones(()), curved=True)
-    assert start.log_odds.dynamics < 0 < noise_scale_rml.FIRST_ODDS
+    start = noise_scale_rml.initial_estimates(sensitivities.RQ(1.0, 1.0), None, jnp.ones(()), nonlinear=True)
+    assert start.log_odds.dynamics < 0 < noise_scale_rml.FIRST_LOG_ODDS
     for name in ("noise_scales", "dynamics_scales"):
         apart = np.log(getattr(out, name)[-50:] / getattr(by_matrices, name)[-50:])
         assert np.abs(apart).max() < 0.25
@@ -192,10 +192,10 @@ def test_information_is_the_expected_square_of_the_scores(seed, x64):
     expected = jax.hessian(divergence)(jnp.zeros(2))
     root = np.linalg.cholesky(noise_cov)
     jac_white = np.linalg.solve(root, jac)
-    ahead = sensitivities.Sensitivities(jnp.asarray(first), jnp.asarray(more)).see(jnp.asarray(jac_white))
+    ahead = sensitivities.Sensitivities(jnp.asarray(first), jnp.asarray(more)).project(jnp.asarray(jac_white))
     signal = jnp.asarray(jac_white @ cov @ jac_white.T)
     found = sensitivities.information(ahead, signal, jnp.asarray(1.0), jnp.asarray(2.0))
-    np.testing.assert_allclose([[found.noise, found.both], [found.both, found.dynamics]], expected, rtol=1e-9)
+    np.testing.assert_allclose([[found.noise, found.cross], [found.cross, found.dynamics]], expected, rtol=1e-9)
 
 
 def test_slopes_are_those_of_automatic_differentiation(x64):
@@ -209,13 +209,13 @@ def test_slopes_are_those_of_automatic_differentiation(x64):
         slope = sensitivities.Sensitivities(0.0 * mean, 0.0 * cov)
         for i, y in enumerate(ys):
             mean, cov, used = F @ mean, F @ cov @ F.T + jnp.exp(b) * Q, jnp.exp(b) * Q
-            slope = slope.push(F, used)
+            slope = slope.predict(F, used)
             if i == 5:
                 continue
             jac = H / root
             gain = jnp.linalg.inv(jac @ cov @ jac.T + jnp.eye(2))
             pulled = gain @ (y - jac @ mean)
-            slope = slope.condition(slope.see(jac), jac @ cov, gain, pulled)
+            slope = slope.condition(slope.project(jac), jac @ cov, gain, pulled)
             mean, cov = mean + cov @ jac.T @ pulled, cov - cov @ jac.T @ gain @ jac @ cov
         return (mean, cov, slope) if carries else (mean, cov)
 
@@ -254,7 +254,7 @@ def test_a_wrong_model_is_found_out_and_said(q, r, dirty):
     np.testing.assert_allclose(out.dynamics_scales[-1], law.dynamics, rtol=0.1)
     held = np.abs(out.means - dirty.states)[:, 0] < 1.96 * np.sqrt(out.covs[:, 0, 0])
     assert held.mean() > 0.9
-    assert "times R, dynamics of" in repr(law)
+    assert "times R, dynamics noise" in repr(law)
 
 
 @pytest.mark.parametrize("uncertainty", [0, None])
@@ -318,7 +318,9 @@ def test_forms_agree(form):
 def test_functions_are_learned_as_matrices_are(monkeypatch):
     """The same model as functions, by tangents and by sigma points, once it is believed as little."""
     monkeypatch.setattr(
-        noise_scale_rml, "FIRST_ODDS_CURVED", sensitivities.RQ(noise_scale_rml.ODDS[1], noise_scale_rml.FIRST_ODDS)
+        noise_scale_rml,
+        "FIRST_LOG_ODDS_NONLINEAR",
+        sensitivities.RQ(noise_scale_rml.LOG_ODDS_RANGE[1], noise_scale_rml.FIRST_LOG_ODDS),
     )
     ys = oracle.random_data(4, 40, missing=0.1, outliers=0.1)
     F, H = jnp.asarray(PLANE.F), jnp.asarray(PLANE.H)
@@ -368,22 +370,22 @@ def test_priors_are_weighed_by_bayes_with_a_fixed_share():
     keep = lambda state, info: (state.memory, info.residual[0], info.innovation_cov[0, 0] - 1.0)  # noqa: E731
     memory, residuals, signals = wolf.filter(level, ys, method=method, save=keep).saved
     rule = method.noise
-    first = np.array([bell.weight for bell in rule.bells])
+    first = np.array([bell.weight for bell in rule.priors])
     weights, counts = first.copy(), np.asarray(method.init(level).memory.counts)
     for t, (e, g) in enumerate(zip(residuals, signals, strict=True)):
         spread = g + np.array(rule.sizes)
         densities = np.exp(-0.5 * e**2 / spread) / np.sqrt(spread)
         foresaw = (counts * densities).sum(1) / counts.sum(1)
-        weights = SHARED * first + (1 - SHARED) * weights * foresaw / (weights * foresaw).sum()
+        weights = SHARED_WEIGHT * first + (1 - SHARED_WEIGHT) * weights * foresaw / (weights * foresaw).sum()
         np.testing.assert_allclose(memory.weights[t], weights, rtol=2e-3)
         counts = memory.counts[t]
     assert weights[1] > 2 * first[1]  # such noise is wider than the narrow prior has it
 
 
-@pytest.mark.parametrize("bells", [(), ((0.4, 0.0, 1.0),), ((np.inf, 1.0, 1.0),)])
-def test_priors_that_say_nothing_are_refused(bells):
-    with pytest.raises(ValueError, match="bells must be at least one"):
-        AdaptiveNoiseScales(bells=bells)
+@pytest.mark.parametrize("priors", [(), ((0.4, 0.0, 1.0),), ((np.inf, 1.0, 1.0),)])
+def test_priors_that_say_nothing_are_refused(priors):
+    with pytest.raises(ValueError, match="priors must be at least one"):
+        AdaptiveNoiseScales(priors=priors)
 
 
 def test_sizes_that_do_not_increase_are_refused():
@@ -400,7 +402,7 @@ def test_patience_reads_the_share_of_outliers(share, patience, x64):
     state = method.init(PLANE)
     rule = state.memory.base._replace(counts=jnp.asarray(1e8 * counts)[None])
     for t, least in ((0, 5), (20, 6)):  # at first it may be the prior that is off
-        begun = method.noise._begun(state.memory._replace(base=rule), t)
+        begun = method.noise._begin_run(state.memory._replace(base=rule), t)
         assert np.ceil(method.noise._patience(begun, 0)) == max(patience, least)
 
 
@@ -420,7 +422,7 @@ def test_a_won_vote_gives_the_counts_back(rng, x64):
     assert shares[2] == pytest.approx(shares[0], abs=1e-3)
     np.testing.assert_array_equal(memory.base.weights[won], memory.base.weights[39])
     forgotten = rule.forgetting ** (won - 40)  # all else is as if those steps had had no measurement
-    first = np.asarray(rule._prior(late.dtype))
+    first = np.asarray(rule._prior_counts(late.dtype))
     np.testing.assert_allclose(late[:, :3], (first + forgotten * (memory.base.counts[39] - first))[:, :3], atol=0.01)
     assert (late >= first - 1e-12).all()
     assert (memory.base.counts[won - 1] != memory.base.counts[39]).any()
@@ -504,15 +506,17 @@ def test_a_second_look_goes_by_the_noise_of_its_time(dirty):
 
 def test_a_model_that_is_far_off_is_told_in_words(dirty):
     out = wolf.filter(scaled(1.0, 1 / 30), dirty.measurements, method="Adaptive")
-    assert any("R is far off: the noise is" in remark for remark in out.learned_noise.remarks)
+    assert any(
+        "R is far off: the covariance of the measurement noise is" in remark for remark in out.learned_noise.remarks
+    )
     assert "R is far off" in repr(out)
     assert wolf.filter(PLANE, dirty.measurements, method="Adaptive").learned_noise.remarks == ()
     for off, said in ((1 / 30, True), (1.0, False), (30.0, True)):
         counted = wolf.filter(scaled(1.0, off), dirty.measurements, method="Learned")
-        assert ("R is off: the noise is" in repr(counted)) == said
-        assert ("let method='Adaptive' learn its level" in repr(counted)) == said
+        assert ("R is off: the noise covariance is" in repr(counted)) == said
+        assert ("let method='Adaptive' estimate the scale of R" in repr(counted)) == said
     few = wolf.filter(PLANE, dirty.measurements[:5], method="Adaptive")
-    assert "the measurements so far do not tell the level of Q" in repr(few)
+    assert "the measurements so far do not determine the scale of Q" in repr(few)
     limit = NoiseEstimate(SCALES, np.ones(12), 1e4, sensitivities.RQ(0.1, 0.1))
     assert any("limit of what is learned" in remark for remark in limit.remarks)
     still = wolf.filter(PLANE, np.full((300, 2), 3.0)).learned_noise.remarks  # r is known to a factor of 20, and 1e-4
@@ -553,9 +557,9 @@ def test_too_few_measurements_are_said_to_be():
     for method in ("Adaptive", "Learned", wolf.Adaptive(q_uncertainty=0)):
         for ys in ([1.0], [1.0, np.nan, 2.0]):
             law = wolf.filter(LEVEL, ys, method=method).learned_noise
-            assert law.remarks == (f"too few measurements, {law.measured}, to tell the level of the noise",)
+            assert law.remarks == (f"too few measurements ({law.measured}) to estimate the scale of the noise",)
     few = wolf.filter(LEVEL, [1.0, 2.0, 0.5]).learned_noise.remarks
-    assert any("do not tell the level of R" in remark for remark in few)
+    assert any("do not determine the scale of R" in remark for remark in few)
     sure = wolf.filter(LEVEL, [1.0, 2.0, 0.5], method=wolf.Adaptive(r_uncertainty=0)).learned_noise.remarks
     assert not any("level of R" in remark for remark in sure)
     enough = wolf.simulate.trajectory(LEVEL, 200, 1).measurements
@@ -566,7 +570,7 @@ def test_a_filter_that_was_fed_nothing_has_learned_nothing():
     online = wolf.Online(LEVEL)
     assert repr(online.learned_noise) == "nothing, as no measurement could be used"
     online.step(None)
-    assert any("do not tell the level of R" in remark for remark in online.learned_noise.remarks)
+    assert any("do not determine the scale of R" in remark for remark in online.learned_noise.remarks)
 
 
 def test_how_many_were_measured_is_not_said_of_a_part_of_a_run():

@@ -20,8 +20,8 @@ STEPS = 400
 
 def known(memory, jac=None):
     """A ρ that is known for sure."""
-    start = ar1_noise_state.start(TREND)
-    return start._replace(memory=jnp.asarray(memory), log_odds=jnp.asarray(50.0), jac=jac)
+    start = ar1_noise_state.initial_state(TREND)
+    return start._replace(coefficient=jnp.asarray(memory), log_odds=jnp.asarray(50.0), jac=jac)
 
 
 def filtered(ys, F, memory, functions):
@@ -30,17 +30,20 @@ def filtered(ys, F, memory, functions):
     lasts = known(memory, jnp.eye(2) if functions else None)
     dynamics = (lambda x: F @ x) if functions else LinearMap(jnp.asarray(F))
     for y in ys:
-        mean, cov, lasts = F @ mean, F @ cov @ F.T, ar1_noise_state.push(lasts, jnp.asarray(F))
+        mean, cov, lasts = F @ mean, F @ cov @ F.T, ar1_noise_state.predict(lasts, jnp.asarray(F))
         if np.isnan(y):
             continue
         whole = ar1_noise_state.predict_measurement(
             lasts, Affine(H @ mean, jnp.asarray(H)), Gaussian(mean, cov), dynamics, None, 1.0
         )
-        jac, new = np.asarray(whole.jac), 2.0 * (1.0 - memory**2) * float(ar1_noise_state.freedom(lasts, jnp.ones(1)))
+        jac, new = (
+            np.asarray(whole.jac),
+            2.0 * (1.0 - memory**2) * float(ar1_noise_state.innovation_scale(lasts, jnp.ones(1))),
+        )
         gain = cov @ jac.T / (jac @ cov @ jac.T + new)
         mean = mean + gain @ (y - np.asarray(whole.mean))
         cov = cov - gain @ jac @ cov
-        lasts = lasts._replace(noise=y - H @ mean, tie=jnp.ones(1))
+        lasts = lasts._replace(noise=y - H @ mean, correlation=jnp.ones(1))
     return mean, cov
 
 
@@ -72,7 +75,7 @@ def test_in_one_dimension_what_dynamics_leave_is_the_smoothers_gain():
     """x_{t-1} is known from x_t by P F / P⁻."""
     F, Q, P = 0.5, 0.7, 1.3
     ahead = F * P * F + Q
-    lasts = known(0.8)._replace(noise=jnp.zeros(1), tie=0.8 * jnp.ones(1), mean_slope=jnp.zeros(1))
+    lasts = known(0.8)._replace(noise=jnp.zeros(1), correlation=0.8 * jnp.ones(1), mean_sensitivity=jnp.zeros(1))
     one, belief = jnp.eye(1), Gaussian(jnp.zeros(1), ahead * jnp.eye(1))
     whole = ar1_noise_state.predict_measurement(
         lasts, Affine(jnp.zeros(1), one), belief, LinearMap(F * one), Q * one, jnp.asarray(1.0)
@@ -86,8 +89,8 @@ def test_slopes_are_those_of_the_filter_with_its_gains_as_they_are():
 
     def keep(state, info):
         lasts = state.memory.base.ar1
-        told = {name: getattr(lasts, name) for name in ("noise_slope", "mean_slope")}
-        known = {"keeps": ar1_noise_state.used(lasts), "sure": 1.0 - info.outlier_probability}
+        told = {name: getattr(lasts, name) for name in ("noise_sensitivity", "mean_sensitivity")}
+        known = {"keeps": ar1_noise_state.coefficient_in_use(lasts), "sure": 1.0 - info.outlier_probability}
         return told | known | {"mean": state.mean, "predicted": info.predicted.mean, "residual": info.residual}
 
     saved = wolf.filter(TREND, ys, save=keep).saved
@@ -99,13 +102,13 @@ def test_slopes_are_those_of_the_filter_with_its_gains_as_they_are():
             keeps = (saved["keeps"][t - 1] if t else 0.0) + shift
             mean, expected = TREND.F @ mean, keeps * noise
             mean = mean + gains[t] * (y - mean[0] - expected)
-            noise = expected + ar1_noise_state.HEARD * saved["sure"][t] * (y - mean[0] - expected)
+            noise = expected + ar1_noise_state.PERSISTENT_SHARE * saved["sure"][t] * (y - mean[0] - expected)
         return np.append(mean, noise)
 
     slopes = (again(1e-6) - again(-1e-6)) / 2e-6
     np.testing.assert_allclose(again(0.0)[:2], saved["mean"][-1], atol=1e-9)
-    np.testing.assert_allclose(saved["mean_slope"][-1], slopes[:2], rtol=1e-5, atol=1e-7)
-    np.testing.assert_allclose(saved["noise_slope"][-1], slopes[2:], rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(saved["mean_sensitivity"][-1], slopes[:2], rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(saved["noise_sensitivity"][-1], slopes[2:], rtol=1e-5, atol=1e-7)
 
 
 def drawn(model, memory, series, seed):
@@ -123,7 +126,7 @@ def keep(state, info):
     return {
         "mean": state.mean[0],
         "variance": state.cov[0, 0],
-        "memory": ar1_noise_state.used(state.memory.base.ar1),
+        "memory": ar1_noise_state.coefficient_in_use(state.memory.base.ar1),
     }
 
 
@@ -197,12 +200,12 @@ def test_a_run_says_that_noise_lasts():
     lasting_ys = wolf.simulate.trajectory(with_ar1_noise(PLANE, 0.7), STEPS, 5).measurements
     out = wolf.filter(PLANE, lasting_ys)
     assert out.learned_noise.autocorrelation == pytest.approx(0.7, abs=0.15)
-    assert "with a memory of 0." in repr(out.learned_noise)
+    assert "(autocorrelation 0." in repr(out.learned_noise)
     assert "with_ar1_noise" in repr(out)
     assert out.noise_scales[-1] == pytest.approx(1.0, abs=0.4)  # all of the noise, as R is
     white = wolf.filter(PLANE, wolf.simulate.trajectory(PLANE, STEPS, 5).measurements)
     assert white.learned_noise.autocorrelation < 0.02
-    assert "memory" not in repr(white)
+    assert "autocorrelation" not in repr(white)
 
 
 def test_where_it_is_not_looked_for_nothing_is_carried():

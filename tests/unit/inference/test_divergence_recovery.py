@@ -98,7 +98,7 @@ def test_wild_measurements_lie_beside_each_other_too_seldom_to_be_lost(share):
     rng = np.random.default_rng(5)
     ys = np.where(rng.random(ys.shape) < share, rng.uniform(-500.0, 500.0, ys.shape), ys)
     ys[:, :150] = season()[1][:, :150]
-    keep = lambda state, info: state.memory.astray[0]  # noqa: E731
+    keep = lambda state, info: state.memory.clustered[0]  # noqa: E731
     assert wolf.filter_many(model, ys, save=keep).saved[:, 150:].max() < 13.0  # of the 20 that it would take
 
 
@@ -106,7 +106,7 @@ def test_lost_votes_say_what_share_lies_alike(walks):
     """A share of the measurements, and its standard deviation; outliers that have nothing in common never agree."""
     _, wild, sound = walks
     hit = np.random.default_rng(6).random(sound.shape[:2])[..., None] < 0.2
-    shares = jax.vmap(lambda ballot: ballot.share_alike)
+    shares = jax.vmap(lambda ballot: ballot.consistent_share)
     alike = shares(wolf.filter_many(PLANE, np.where(hit, sound + 50.0, sound)).final.memory)
     assert 0.15 < np.median(alike) < 0.3
     assert np.median(shares(wolf.filter_many(PLANE, wild).final.memory)) == 0.0
@@ -237,11 +237,11 @@ def test_another_sensor_for_one_step_may_end_a_vote_and_has_none():
     online = wolf.Online(model)
     for y in ([0.0, 0.0, 0.0], [50.0, 50.0, 100.0], [51.0, 50.0, 101.0]):
         online.step(y)
-    assert online.state.memory.votes.tolist() == [2.0]
+    assert online.state.memory.consistent.tolist() == [2.0]
     online.step([70.0, 70.0], H=H[1:], R=np.eye(2))
-    assert online.state.memory.votes.tolist() == [2.0]
+    assert online.state.memory.consistent.tolist() == [2.0]
     online.step([0.0, 0.0], H=H[1:], R=np.eye(2))
-    assert online.state.memory.votes.tolist() == [0.0]
+    assert online.state.memory.consistent.tolist() == [0.0]
 
 
 @pytest.mark.parametrize(("sensors", "words"), [("each", "write NaN"), ((0, 0, 1), "of each of the 2 coordinates")])

@@ -20,9 +20,9 @@ BOTH, NOISE_ONLY = RQ(noise=True, dynamics=True), RQ(noise=True, dynamics=False)
 
 def begin(calm=1.0):
     sure = RQ(*map(jnp.asarray, SURE))
-    return noise_scale_rml.start(sure, Sensitivities(jnp.zeros(1), jnp.zeros((1, 1))), jnp.ones(()))._replace(
-        calm=jnp.asarray(calm)
-    )
+    return noise_scale_rml.initial_estimates(
+        sure, Sensitivities(jnp.zeros(1), jnp.zeros((1, 1))), jnp.ones(())
+    )._replace(calm=jnp.asarray(calm))
 
 
 @jax.jit
@@ -32,7 +32,7 @@ def feed(levels, slopes):
     def body(levels, slope):
         found = ScoreVector(jnp.sqrt(MORE.noise) * slope, 0.0 * slope, 0.0 * slope)
         more = Information(*(each + 0.0 * slope for each in MORE))
-        levels = noise_scale_rml.follow(levels, SURE, found, more, 1.0 + 0.0 * slope, 0.5 + 0.0 * slope, BOTH)
+        levels = noise_scale_rml.update_scales(levels, SURE, found, more, 1.0 + 0.0 * slope, 0.5 + 0.0 * slope, BOTH)
         return levels, levels
 
     return jax.lax.scan(body, levels, slopes)
@@ -75,9 +75,9 @@ def test_a_noise_that_rises_tenfold_is_followed_by_surprise_and_a_steady_one_is_
     def run(ys, calm):
         def body(levels, y):
             levels = levels._replace(calm=levels.calm * calm)
-            slope, zero = 0.5 * (y**2 / noise_scale_rml.used(levels, NOISE_ONLY).noise - 1.0), 0.0 * y
+            slope, zero = 0.5 * (y**2 / noise_scale_rml.scales_in_use(levels, NOISE_ONLY).noise - 1.0), 0.0 * y
             found, more = ScoreVector(slope, zero, zero), Information(0.5 + zero, zero, zero)
-            levels = noise_scale_rml.follow(levels, SURE, found, more, 1.0 + zero, zero, NOISE_ONLY)
+            levels = noise_scale_rml.update_scales(levels, SURE, found, more, 1.0 + zero, zero, NOISE_ONLY)
             return levels, levels.log_noise
 
         return jax.vmap(lambda each: jax.lax.scan(body, begin(), each)[1])(ys)
@@ -88,7 +88,7 @@ def test_a_noise_that_rises_tenfold_is_followed_by_surprise_and_a_steady_one_is_
     assert rise[460:].min() > 0.85
     assert np.median(unmoved[:, 419]) / np.log(10.0) < 0.3
     assert abs(steady.mean()) < 0.03
-    least = np.sqrt(noise_scale_rml.FORGETS.noise / (2.0 * 0.5))
+    least = np.sqrt(noise_scale_rml.FORGETTING.noise / (2.0 * 0.5))
     assert least < steady.std() < 2.0 * least
 
 
@@ -106,7 +106,7 @@ def test_a_won_vote_leaves_levels_and_takes_slopes_and_calm(tracking, x64):
     assert levels.calm == 1.0
     assert after.calm == 0.0
     assert all((each == 0.0).all() for each in after.sensitivities)
-    for name in ("log_noise", "log_dynamics", "information", "log_odds", "fade"):
+    for name in ("log_noise", "log_dynamics", "information", "log_odds", "prior_share"):
         assert getattr(after, name) == getattr(levels, name)
 
 
@@ -119,12 +119,12 @@ def test_what_is_known_of_q_goes_with_the_ratio_of_levels_and_the_prior_stays(no
     after = before._replace(
         log_noise=0.3 + noise, log_dynamics=-0.2 + dynamics, information=Information(known, both, prior + learned)
     )
-    found = Information(*map(float, noise_scale_rml._carried_over(before, after, prior, shown).information))
-    ratio = np.clip(dynamics - noise, -noise_scale_rml.LARGEST_STEP, noise_scale_rml.LARGEST_STEP)
+    found = Information(*map(float, noise_scale_rml._rescale_information(before, after, prior, shown).information))
+    ratio = np.clip(dynamics - noise, -noise_scale_rml.MAX_STEP, noise_scale_rml.MAX_STEP)
     power = np.exp((1.0 - shown) * ratio)
     assert found.noise == known
     assert (found.dynamics - prior) / learned == pytest.approx(power, rel=0.07)
-    assert found.both**2 * learned == pytest.approx(both**2 * (found.dynamics - prior), rel=1e-4, abs=1e-6)
+    assert found.cross**2 * learned == pytest.approx(both**2 * (found.dynamics - prior), rel=1e-4, abs=1e-6)
     nothing = after._replace(information=Information(known, 0.0, prior))
-    left = noise_scale_rml._carried_over(before, nothing, prior, shown).information
+    left = noise_scale_rml._rescale_information(before, nothing, prior, shown).information
     assert left == Information(known, 0.0, prior)

@@ -128,7 +128,7 @@ class LowRankFilter(Filter):
         residual = y.observed * (y.value - view.mean)
         jac = y.observed[:, None] * view.jac
         factor = linalg.cholesky(state.project(jac) + obs_cov)
-        context = UpdateContext(residual, view._replace(jac=jac), state, obs_cov, y.observed, factor)
+        context: UpdateContext = UpdateContext(residual, view._replace(jac=jac), state, obs_cov, y.observed, factor)
         readable = self.noise(context).update.readable(obs_cov, y.observed)
         weight = jnp.broadcast_to(readable, residual.shape) * y.observed
         noise_factor = linalg.cholesky(obs_cov)

@@ -7,7 +7,6 @@ import numpy as np
 from wolf.inference.filters import GaussianState
 from wolf.inference.filters.imm import ImmState
 from wolf.inference.noise import NoiseEstimate
-from wolf.inference.noise.per_sensor import sensor_numbers
 from wolf.results.views.text import describe_method
 
 
@@ -41,7 +40,7 @@ def told_of(method: Any, learned: Any) -> list[str]:
         learned: by `learned_noise`.
     """
     laws = learned if isinstance(learned, list) else [learned]
-    numbers = sensor_numbers(method.noise, len(laws))
+    numbers = method.noise.sensor_numbers(len(laws))
     first = f"{laws[0]!r}" + (f", of sensor {numbers[0]}" if len(laws) > 1 else "")
     who: dict[str, list[int]] = {}
     for number, law in zip(numbers, laws, strict=True):

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from wolf.inference.noise.adaptive_scale_mixture import FAR_AWAY, MOST
+from wolf.inference.noise.noise_estimate import FAR_FROM_DATA, MAX_OUTLIER_RATE
 from wolf.results.views.learned_noise import told_of
 from wolf.statespace.array_fields import count
 
@@ -45,9 +45,9 @@ def _refused(outliers: np.ndarray, ys: np.ndarray) -> str:
     came = ~np.isnan(ys)
     came = came if outliers.ndim == 2 else came.any(1)
     refused, total = int((outliers & came).sum()), int(came.sum())
-    if not total or refused <= MOST * total:
+    if not total or refused <= MAX_OUTLIER_RATE * total:
         return ""
-    return f"{refused} of {count(total, 'measurement')} {'was' if total == 1 else 'were'} refused: {FAR_AWAY}"
+    return f"{refused} of {count(total, 'measurement')} {'was' if total == 1 else 'were'} refused: {FAR_FROM_DATA}"
 
 
 def _lasting(residuals: np.ndarray, covs: np.ndarray, learns: bool) -> list[str]:
