@@ -518,7 +518,7 @@ def test_a_model_that_is_far_off_is_told_in_words(dirty):
     few = wolf.filter(PLANE, dirty.measurements[:5], method="Adaptive")
     assert "the measurements so far do not determine the scale of Q" in repr(few)
     limit = NoiseEstimate(SCALES, np.ones(12), 1e4, sensitivities.RQ(0.1, 0.1))
-    assert any("limit of what is learned" in remark for remark in limit.remarks)
+    assert any("limit of the estimate" in remark for remark in limit.remarks)
     still = wolf.filter(PLANE, np.full((300, 2), 3.0)).learned_noise.remarks  # r is known to a factor of 20, and 1e-4
     assert any("R is far off" in remark for remark in still)
 
@@ -561,7 +561,7 @@ def test_too_few_measurements_are_said_to_be():
     few = wolf.filter(LEVEL, [1.0, 2.0, 0.5]).learned_noise.remarks
     assert any("do not determine the scale of R" in remark for remark in few)
     sure = wolf.filter(LEVEL, [1.0, 2.0, 0.5], method=wolf.Adaptive(r_uncertainty=0)).learned_noise.remarks
-    assert not any("level of R" in remark for remark in sure)
+    assert not any("scale of R" in remark for remark in sure)
     enough = wolf.simulate.trajectory(LEVEL, 200, 1).measurements
     assert wolf.filter(LEVEL, enough).learned_noise.remarks == ()
 

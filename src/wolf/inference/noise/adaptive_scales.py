@@ -56,7 +56,7 @@ MIN_UNCERTAINTY = 1e-6  # below which a scale is exact: 1/u² would overflow whe
 MAX_UNCERTAINTY = 4.0  # of both: with less knowledge of R or Q the model must be fitted before filtering
 
 
-class AdaptiveMemory(NamedTuple):
+class NoiseScalesMemory(NamedTuple):
     """Memory of the noise model.
 
     Attributes:
@@ -73,7 +73,7 @@ class AdaptiveMemory(NamedTuple):
 
 
 @pytree
-class AdaptiveNoiseScales(NoiseModel[AdaptiveMemory]):
+class AdaptiveNoiseScales(NoiseModel[NoiseScalesMemory]):
     """Estimate the scale factors of R and Q, the outlier rate and the autocorrelation of the noise online.
 
     Args:
@@ -125,12 +125,12 @@ class AdaptiveNoiseScales(NoiseModel[AdaptiveMemory]):
         """Raise for counts, classes and other families whose variance follows from their mean."""
         check_has_noise(model)
 
-    def start(self, model: Model) -> AdaptiveMemory:
+    def start(self, model: Model) -> NoiseScalesMemory:
         """Return the prior counts, and r = q = 1."""
         dtype = jnp.asarray(model.prior.mean).dtype
         counts = self._prior_counts(dtype)
         if not self._estimates_scales:
-            return AdaptiveMemory(counts, self._prior_weights(dtype), None)
+            return NoiseScalesMemory(counts, self._prior_weights(dtype), None)
         sensitivities, unit = self._initial_sensitivities(model), jnp.asarray(1.0 / model.obs_dim, dtype)
         estimates = noise_scale_rml.initial_estimates(
             self._prior_information(unit),
@@ -140,7 +140,7 @@ class AdaptiveNoiseScales(NoiseModel[AdaptiveMemory]):
         )
         has_ar1 = self.estimate_autocorrelation and sensitivities is not None and model.state_dim <= MAX_STATES_AR1
         ar1 = ar1_noise_state.initial_state(model) if has_ar1 else None
-        return AdaptiveMemory(counts, self._prior_weights(dtype), estimates, ar1)
+        return NoiseScalesMemory(counts, self._prior_weights(dtype), estimates, ar1)
 
     def _prior_counts(self, dtype: Any) -> Array:
         """Compute the prior counts, (I, K), to which forgetting returns."""
@@ -166,7 +166,7 @@ class AdaptiveNoiseScales(NoiseModel[AdaptiveMemory]):
         size, dtype = model.state_dim, jnp.asarray(model.prior.mean).dtype
         return Sensitivities(jnp.zeros(size, dtype), jnp.zeros((size, size), dtype))
 
-    def predict(self, memory: AdaptiveMemory, view: Affine, noise_cov: Any, t: Any) -> tuple[Any, AdaptiveMemory]:
+    def predict(self, memory: NoiseScalesMemory, view: Affine, noise_cov: Any, t: Any) -> tuple[Any, NoiseScalesMemory]:
         """Scale Q by q, and predict the sensitivities."""
         estimates = memory.scale_estimates
         if estimates is None or estimates.sensitivities is None:
@@ -177,7 +177,7 @@ class AdaptiveNoiseScales(NoiseModel[AdaptiveMemory]):
         return scaled, memory._replace(scale_estimates=estimates, ar1=ar1)
 
     def predict_measurement(
-        self, memory: AdaptiveMemory, view: Affine, belief: Any, dynamics: LinearMap | Bound, noise_cov: Any
+        self, memory: NoiseScalesMemory, view: Affine, belief: Any, dynamics: LinearMap | Bound, noise_cov: Any
     ) -> tuple[Affine, Any]:
         """Add the autocorrelated part of the noise, and return H beside it."""
         ar1 = memory.ar1
@@ -186,7 +186,7 @@ class AdaptiveNoiseScales(NoiseModel[AdaptiveMemory]):
         q = self._scales(memory.scale_estimates).dynamics
         return ar1_noise_state.predict_measurement(ar1, view, belief, dynamics, noise_cov, q), view.jac
 
-    def noise_estimate(self, memory: AdaptiveMemory) -> NoiseEstimate:
+    def noise_estimate(self, memory: NoiseScalesMemory) -> NoiseEstimate:
         """Return the mixture of the current counts, and the scale factors in use."""
         estimates = memory.scale_estimates
         sizes = np.asarray(self.sizes, memory.counts.dtype)
@@ -213,7 +213,7 @@ class AdaptiveNoiseScales(NoiseModel[AdaptiveMemory]):
         """Compute r and q as they are used."""
         return noise_scale_rml.scales_in_use(estimates, self._estimated(estimates))
 
-    def _mixed_counts(self, memory: AdaptiveMemory) -> Array:
+    def _mixed_counts(self, memory: NoiseScalesMemory) -> Array:
         """Average the priors' probabilities by their weights, as counts of as many measurements as the priors'."""
         if len(self.priors) == 1:
             return memory.counts[0]
@@ -221,19 +221,19 @@ class AdaptiveNoiseScales(NoiseModel[AdaptiveMemory]):
         shares = (weights * worth).sum() * (weights * (1.0 / worth))
         return (shares[:, None] * memory.counts).sum(0)
 
-    def shared_memory(self, memory: AdaptiveMemory) -> ScaleEstimates | None:
+    def shared_memory(self, memory: NoiseScalesMemory) -> ScaleEstimates | None:
         """Return r and q, which sensors share: there is one Q."""
         return memory.scale_estimates
 
-    def with_shared_memory(self, memory: AdaptiveMemory, shared: ScaleEstimates | None) -> AdaptiveMemory:
+    def with_shared_memory(self, memory: NoiseScalesMemory, shared: ScaleEstimates | None) -> NoiseScalesMemory:
         """Return a memory with other r and q, and without AR(1) noise, which sequential sensors do not estimate."""
         return memory._replace(scale_estimates=shared, ar1=None)
 
-    def loo_information_root(self, context: UpdateContext[AdaptiveMemory]) -> Array:
+    def loo_information_root(self, context: UpdateContext[NoiseScalesMemory]) -> Array:
         """Return W without sensitivities, since a cavity has no dynamics."""
         return super().loo_information_root(context._replace(memory=self._without_dynamics(context.memory)))
 
-    def _without_dynamics(self, memory: AdaptiveMemory) -> AdaptiveMemory:
+    def _without_dynamics(self, memory: NoiseScalesMemory) -> NoiseScalesMemory:
         """Return the memory for single measurements: the stationary scale of the noise, without sensitivities."""
         estimates = memory.scale_estimates
         if estimates is None:
@@ -243,11 +243,11 @@ class AdaptiveNoiseScales(NoiseModel[AdaptiveMemory]):
             log_noise = log_noise - jnp.log(1.0 - ar1_noise_state.coefficient_in_use(memory.ar1) ** 2)
         return memory._replace(scale_estimates=estimates._replace(sensitivities=None, log_noise=log_noise), ar1=None)
 
-    def snapshot(self, memory: AdaptiveMemory) -> Any:
+    def snapshot(self, memory: NoiseScalesMemory) -> Any:
         """Return the weights of the priors."""
         return memory.weights if self._estimates_scales else ()
 
-    def after_jump(self, memory: AdaptiveMemory, snapshot: Any, rejected: Array) -> AdaptiveMemory:
+    def after_jump(self, memory: NoiseScalesMemory, snapshot: Any, rejected: Array) -> NoiseScalesMemory:
         """Remove the counts of the rejected measurements, and reset the sensitivities: the new state has none yet."""
         if not self._estimates_scales:
             return memory
@@ -256,16 +256,16 @@ class AdaptiveNoiseScales(NoiseModel[AdaptiveMemory]):
             zeros = Sensitivities(*(jnp.zeros_like(each) for each in estimates.sensitivities))
             estimates = estimates._replace(sensitivities=zeros, calm=jnp.zeros_like(estimates.calm))
         ar1 = None if memory.ar1 is None else ar1_noise_state.after_jump(memory.ar1)
-        return AdaptiveMemory(self._without_counts(memory, rejected.sum()), snapshot, estimates, ar1)
+        return NoiseScalesMemory(self._without_counts(memory, rejected.sum()), snapshot, estimates, ar1)
 
-    def _without_counts(self, memory: AdaptiveMemory, rejected: Array) -> Array:
+    def _without_counts(self, memory: NoiseScalesMemory, rejected: Array) -> Array:
         """Subtract as many counts from the outlier components as measurements were rejected: each was counted there."""
         beyond = jnp.maximum(memory.counts - self._prior_counts(memory.counts.dtype), 0.0)
         beyond = jnp.where(self.noise_estimate(memory).is_outlier, beyond, 0.0)
         share = rejected / jnp.maximum(pairwise_sum(beyond), jnp.maximum(rejected, 1.0))
         return memory.counts - share[:, None] * beyond
 
-    def __call__(self, context: UpdateContext[AdaptiveMemory]) -> UpdateDecision[AdaptiveMemory]:
+    def __call__(self, context: UpdateContext[NoiseScalesMemory]) -> UpdateDecision[NoiseScalesMemory]:
         """Match the moments of the mixture posterior, and update the counts and the scale factors."""
         memory, estimate = context.memory, self.noise_estimate(context.memory)
         innovation: Any = 1.0
@@ -276,10 +276,10 @@ class AdaptiveNoiseScales(NoiseModel[AdaptiveMemory]):
         counts, weights = self._update_counts(memory, matched)
         estimates, ar1 = self._update_scales(context, matched, innovation * estimate.ordinary, 1.0 - outlier)
         scales = (estimate.whole, estimate.dynamics) if self._estimates_scales else None
-        updated = AdaptiveMemory(counts, weights, estimates, ar1)
+        updated = NoiseScalesMemory(counts, weights, estimates, ar1)
         return UpdateDecision(matched.pull, updated, outlier, scales=scales)
 
-    def _update_counts(self, memory: AdaptiveMemory, matched: Matched) -> tuple[Array, Array]:
+    def _update_counts(self, memory: NoiseScalesMemory, matched: Matched) -> tuple[Array, Array]:
         """Update the counts of each prior, and the weights of the priors by how well they predicted the measurement."""
         kept = (1.0 - self.forgetting) * self._prior_counts(memory.counts.dtype) + self.forgetting * memory.counts
         if len(self.priors) == 1:
@@ -293,7 +293,7 @@ class AdaptiveNoiseScales(NoiseModel[AdaptiveMemory]):
         return kept + (1.0 / predicted)[:, None] * shares, weights
 
     def _update_scales(
-        self, context: UpdateContext[AdaptiveMemory], matched: Matched, ordinary: Array, inlier: Array
+        self, context: UpdateContext[NoiseScalesMemory], matched: Matched, ordinary: Array, inlier: Array
     ) -> tuple[ScaleEstimates | None, Ar1State | None]:
         """Update the scale factors by the score, the sensitivities, and the autocorrelated noise."""
         estimates, mixture = context.memory.scale_estimates, matched.pull

@@ -8,8 +8,8 @@ Eight modifications stabilise and speed up the convergence:
 
 - **Q may be right.** Beside `q = e^b` stands the hypothesis q = 1, and the log-odds between both are carried: to second
   order a measurement adds `b σ_b + b² j_bb / 2` for b against 0, where a moves along as the joint information implies.
-  The factor in use is the expectation `(1 - p) + p e^(b + v/2)`, with v the variance of b: too small a Q costs more
-  than one that is too large. A part of the variance of a is added, too.
+  The factor in use is the average `(1 - p) + p e^(b + 0.8 v)`, with v the variance of b: too small a Q costs more than
+  one that is too large. A part of the variance of a is added, too.
 - The score is exact for linear models. For nonlinear ones the sensitivities neglect the dependence of the Jacobian on
   the mean, so stronger evidence is required: the first odds are lower, and R, too, may be right.
 - The score is computed at the factors in use, u, and moved to the estimate, `σ(b) = σ(u) + j (u - b)`: all the way for
