@@ -1,4 +1,4 @@
-"""How levels follow slopes: fast when they agree, slowly else, with care after a jump; the prior's part stays."""
+"""Recursive maximum likelihood: surprise, caution after a jump, rescaling of information; the prior is kept."""
 
 import jax
 import jax.numpy as jnp
@@ -11,10 +11,10 @@ from wolf.inference.noise import AdaptiveNoiseScales, noise_scale_rml
 from wolf.inference.noise.sensitivities import RQ, Information, ScoreVector, Sensitivities
 from wolf.numerics.jax_compat import enable_x64
 
-pytestmark = pytest.mark.thorough  # a part that the quick tests touch elsewhere
+pytestmark = pytest.mark.thorough  # the quick tests cover this part elsewhere
 
 SURE = RQ(1.6**-2, 1.3**-2)
-MORE = Information(0.5, 0.0, 0.1)  # that a measurement says
+MORE = Information(0.5, 0.0, 0.1)  # of one measurement
 BOTH, NOISE_ONLY = RQ(noise=True, dynamics=True), RQ(noise=True, dynamics=False)
 
 
@@ -27,7 +27,7 @@ def begin(calm=1.0):
 
 @jax.jit
 def feed(levels, slopes):
-    """Follow slopes in a, one after the other, each in standard deviations; those in b are 0."""
+    """Update with scores of a, one after the other, in standard deviations; those of b are 0."""
 
     def body(levels, slope):
         found = ScoreVector(jnp.sqrt(MORE.noise) * slope, 0.0 * slope, 0.0 * slope)
@@ -39,32 +39,32 @@ def feed(levels, slopes):
 
 
 @pytest.fixture(scope="module")
-def settled():
+def steady():
     with enable_x64(True):
         return feed(begin(), jnp.asarray(np.resize([1.0, -1.0], 300)))[0]
 
 
-def test_slopes_that_agree_make_it_forget_and_slopes_that_do_not_hardly(settled, x64):
-    """All are one and a half of their standard deviations; what differs is the sign."""
-    before, signs = float(settled.information.noise), np.resize([1.5, -1.5], 15)
-    alike, apart = (feed(settled, jnp.asarray(each))[0] for each in (np.abs(signs), signs))
+def test_scores_of_equal_sign_discount_the_past_and_others_hardly_do(steady, x64):
+    """All are 1.5 standard deviations; only the signs differ."""
+    before, signs = float(steady.information.noise), np.resize([1.5, -1.5], 15)
+    alike, apart = (feed(steady, jnp.asarray(each))[0] for each in (np.abs(signs), signs))
     assert alike.information.noise < 0.3 * before
     assert float(apart.information.noise) == pytest.approx(before, rel=0.05)
-    assert alike.log_noise - settled.log_noise > 10.0 * abs(apart.log_noise - settled.log_noise)
+    assert alike.log_noise - steady.log_noise > 10.0 * abs(apart.log_noise - steady.log_noise)
 
 
-def test_after_a_jump_surprise_counts_little_and_comes_back_in_a_hundred_measurements(settled, x64):
+def test_surprise_is_suspended_after_a_jump_for_a_hundred_measurements(steady, x64):
     same = jnp.full(15, 1.5)
-    restless = settled._replace(calm=jnp.zeros(()))
-    usual, careful = feed(settled, same)[0], feed(restless, same)[0]
-    assert careful.information.noise > 0.8 * settled.information.noise
-    assert usual.log_noise - settled.log_noise > 2.0 * (careful.log_noise - settled.log_noise)
+    restless = steady._replace(calm=jnp.zeros(()))
+    usual, careful = feed(steady, same)[0], feed(restless, same)[0]
+    assert careful.information.noise > 0.8 * steady.information.noise
+    assert usual.log_noise - steady.log_noise > 2.0 * (careful.log_noise - steady.log_noise)
     _, path = feed(restless, jnp.asarray(np.resize([1.0, -1.0], 300)))
     np.testing.assert_allclose(path.calm, np.minimum(np.arange(1, 301) / 100.0, 1.0), rtol=1e-12)
 
 
-def test_a_noise_that_rises_tenfold_is_followed_by_surprise_and_a_steady_one_is_left_alone(x64):
-    """In a closed loop without any state: y ~ N(0, e^a), whose slope is (y² / r - 1) / 2 and whose information 1/2.
+def test_tenfold_noise_is_tracked_by_surprise_and_constant_noise_is_averaged(x64):
+    """In a closed loop without any state: y ~ N(0, e^a), with score (y² / r - 1) / 2 and information 1/2.
 
     The same without surprise needs a hundred steps for what takes twenty with it. Where nothing changes, the estimate
     is as sure as the measurements that are kept: forgetting f in a step leaves a variance of f / (2 j) at least.
@@ -83,16 +83,16 @@ def test_a_noise_that_rises_tenfold_is_followed_by_surprise_and_a_steady_one_is_
         return jax.vmap(lambda each: jax.lax.scan(body, begin(), each)[1])(ys)
 
     found, unmoved = (np.asarray(run(jnp.asarray(ys), calm)) for calm in (1.0, 0.0))
-    rise, steady = np.median(found, axis=0) / np.log(10.0), found[:, 300:400]
+    rise, constant = np.median(found, axis=0) / np.log(10.0), found[:, 300:400]
     assert rise[419] > 0.5
     assert rise[460:].min() > 0.85
     assert np.median(unmoved[:, 419]) / np.log(10.0) < 0.3
-    assert abs(steady.mean()) < 0.03
+    assert abs(constant.mean()) < 0.03
     least = np.sqrt(noise_scale_rml.FORGETTING.noise / (2.0 * 0.5))
-    assert least < steady.std() < 2.0 * least
+    assert least < constant.std() < 2.0 * least
 
 
-def test_a_won_vote_leaves_levels_and_takes_slopes_and_calm(tracking, x64):
+def test_a_jump_keeps_scales_and_resets_sensitivities_and_calm(tracking, x64):
     rule = AdaptiveNoiseScales()
     memory = rule.start(tracking)
     levels = memory.scale_estimates._replace(
@@ -111,8 +111,8 @@ def test_a_won_vote_leaves_levels_and_takes_slopes_and_calm(tracking, x64):
 
 
 @given(st.floats(-1.4, 1.4), st.floats(-1.4, 1.4), st.floats(0.0, 1.0), st.floats(0.1, 50.0), st.floats(-0.9, 0.9))
-def test_what_is_known_of_q_goes_with_the_ratio_of_levels_and_the_prior_stays(noise, dynamics, shown, learned, tilt):
-    """By (q/r)^(1 - x), which is to hold for short steps; what was known of r does not change."""
+def test_information_about_q_is_rescaled_and_the_prior_is_kept(noise, dynamics, shown, learned, tilt):
+    """By (q/r)^(1 - x), approximately for short steps; information about r does not change."""
     prior, known = 0.6, 20.0
     before = begin()._replace(log_noise=0.3, log_dynamics=-0.2)
     both = tilt * np.sqrt(known * learned)
