@@ -192,13 +192,13 @@ class NoiseModel(Protocol[MemoryT]):
         """Return the part of a memory to restore when rejected measurements turn out to be a jump; () by default."""
         return ()
 
-    def after_jump(self, memory: MemoryT, snapshot: Any, refused: Array) -> MemoryT:
+    def after_jump(self, memory: MemoryT, snapshot: Any, rejected: Array) -> MemoryT:
         """Return the memory to continue with after a jump of the state.
 
         Args:
             memory: current, updated by rejected measurements that were no outliers.
             snapshot: from before the first of them.
-            refused: number of rejected measurements since then, by sensor, (S,).
+            rejected: number of rejected measurements since then, by sensor, (S,).
         """
         return memory
 

@@ -16,8 +16,8 @@ from wolf.beliefs import Affine, Gaussian
 from wolf.inference.filters import GaussianFilter
 from wolf.inference.noise import AdaptiveNoiseScales, NoiseEstimate, noise_scale_rml, sensitivities
 from wolf.inference.noise.adaptive_scale_mixture import SCALES
-from wolf.inference.noise.adaptive_scales import SHARED_WEIGHT
 from wolf.inference.noise.divergence_recovery import JumpEvidence, JumpRecovery
+from wolf.inference.noise.mixture_counts import SHARED_WEIGHT, prior_counts
 from wolf.inference.noise.scale_mixture import match
 from wolf.inference.noise.whitened import whiten
 from wolf.interfaces import UpdateContext
@@ -422,7 +422,7 @@ def test_an_accepted_jump_restores_the_counts(rng, x64):
     assert shares[2] == pytest.approx(shares[0], abs=1e-3)
     np.testing.assert_array_equal(memory.base.weights[won], memory.base.weights[39])
     forgotten = rule.forgetting ** (won - 40)  # as if those steps had had no measurement
-    first = np.asarray(rule._prior_counts(late.dtype))
+    first = np.asarray(prior_counts(rule.sizes, rule.priors, late.dtype)[0])
     np.testing.assert_allclose(late[:, :3], (first + forgotten * (memory.base.counts[39] - first))[:, :3], atol=0.01)
     assert (late >= first - 1e-12).all()
     assert (memory.base.counts[won - 1] != memory.base.counts[39]).any()

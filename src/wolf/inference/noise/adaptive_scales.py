@@ -17,9 +17,10 @@ from jax import Array
 
 from wolf import validation
 from wolf.beliefs import Affine
-from wolf.inference.noise import ar1_noise_state, noise_scale_rml
-from wolf.inference.noise.adaptive_scale_mixture import FLOOR, check_has_noise
+from wolf.inference.noise import ar1_noise_state, mixture_counts, noise_scale_rml
+from wolf.inference.noise.adaptive_scale_mixture import check_has_noise
 from wolf.inference.noise.ar1_noise_state import Ar1State, JointScore
+from wolf.inference.noise.mixture_counts import PRIORS, ScalePrior
 from wolf.inference.noise.noise_estimate import NoiseEstimate
 from wolf.inference.noise.noise_scale_rml import ScaleEstimates
 from wolf.inference.noise.scale_mixture import Matched, match
@@ -31,24 +32,7 @@ from wolf.numerics.linalg import matmul, matvec, pairwise_sum, sum_leading
 from wolf.numerics.pytree import pytree, static
 from wolf.statespace import Bound, LinearMap, Model, ParameterModel
 
-
-class ScalePrior(NamedTuple):
-    """A log-normal prior of the counts.
-
-    Attributes:
-        width: standard deviation, in ln s.
-        strength: in measurements.
-        weight: relative to the other priors.
-    """
-
-    width: float
-    strength: float
-    weight: float
-
-
 SIZES = tuple(np.logspace(-0.6, 3.6, 8).tolist())  # t_k; a common factor of all of them is r
-SHARED_WEIGHT = 0.0003  # of the priors' weights, returned to the first ones per measurement: the noise may change
-PRIORS = (ScalePrior(0.37, 11.0, 0.82), ScalePrior(1.0, 28.0, 0.18))
 MAX_STATES_AR1 = 16  # of a model with AR(1) noise: H F⁻¹ is computed in every step, unless native code does it once
 VAGUE_RATIO = 300.0  # predicted over noise variance above which a residual does not inform about the noise
 RESET_RATIO = {8: 1e10, 4: 1e4}  # above which sensitivities consist of rounding errors, by the bytes of a number
@@ -128,9 +112,9 @@ class AdaptiveNoiseScales(NoiseModel[NoiseScalesMemory]):
     def start(self, model: Model) -> NoiseScalesMemory:
         """Return the prior counts, and r = q = 1."""
         dtype = jnp.asarray(model.prior.mean).dtype
-        counts = self._prior_counts(dtype)
+        counts, weights = mixture_counts.prior_counts(self.sizes, self.priors, dtype)
         if not self._estimates_scales:
-            return NoiseScalesMemory(counts, self._prior_weights(dtype), None)
+            return NoiseScalesMemory(counts, weights, None)
         sensitivities, unit = self._initial_sensitivities(model), jnp.asarray(1.0 / model.obs_dim, dtype)
         estimates = noise_scale_rml.initial_estimates(
             self._prior_information(unit),
@@ -140,24 +124,12 @@ class AdaptiveNoiseScales(NoiseModel[NoiseScalesMemory]):
         )
         has_ar1 = self.estimate_autocorrelation and sensitivities is not None and model.state_dim <= MAX_STATES_AR1
         ar1 = ar1_noise_state.initial_state(model) if has_ar1 else None
-        return NoiseScalesMemory(counts, self._prior_weights(dtype), estimates, ar1)
-
-    def _prior_counts(self, dtype: Any) -> Array:
-        """Compute the prior counts, (I, K), to which forgetting returns."""
-        logs, rows = jnp.asarray(np.log(self.sizes), dtype), []
-        for prior in self.priors:
-            heights = jnp.exp(-0.5 * (logs / prior.width) ** 2) + FLOOR
-            rows.append(prior.strength * heights / heights.sum())
-        return jnp.stack(rows)
+        return NoiseScalesMemory(counts, weights, estimates, ar1)
 
     def _prior_information(self, like: Array) -> RQ:
         """Compute the prior information about a and b, in the dtype of an array; 1, not used, for an exact scale."""
         xp, both = linalg.array_namespace(like), (self.r_uncertainty, self.q_uncertainty)
         return RQ(*(xp.ones((), like.dtype) if u is None else 1.0 / xp.asarray(u, like.dtype) ** 2 for u in both))
-
-    def _prior_weights(self, dtype: Any) -> Array:
-        weights = np.array([prior.weight for prior in self.priors])
-        return jnp.asarray(weights / weights.sum(), dtype)
 
     def _initial_sensitivities(self, model: Model) -> Sensitivities | None:
         """Return zero sensitivities; None for parameters, which have no dynamics and a large covariance already."""
@@ -190,15 +162,16 @@ class AdaptiveNoiseScales(NoiseModel[NoiseScalesMemory]):
         """Return the mixture of the current counts, and the scale factors in use."""
         estimates = memory.scale_estimates
         sizes = np.asarray(self.sizes, memory.counts.dtype)
+        counts = mixture_counts.mixed_counts(memory.counts, memory.weights)
         if estimates is None:
-            return NoiseEstimate(sizes, self._mixed_counts(memory))
+            return NoiseEstimate(sizes, counts)
         scales = self._scales(estimates)
         rho = 0.0 if memory.ar1 is None else ar1_noise_state.coefficient_in_use(memory.ar1)
         spreads = None
         if self._estimated(estimates).dynamics:
             prior = self._prior_information(estimates.prior_share)
             spreads = noise_scale_rml.reported_variances(estimates, prior)
-        return NoiseEstimate(sizes, self._mixed_counts(memory), scales.dynamics, spreads, scales.noise, rho)
+        return NoiseEstimate(sizes, counts, scales.dynamics, spreads, scales.noise, rho)
 
     @property
     def _estimates_scales(self) -> bool:
@@ -212,14 +185,6 @@ class AdaptiveNoiseScales(NoiseModel[NoiseScalesMemory]):
     def _scales(self, estimates: ScaleEstimates) -> RQ:
         """Compute r and q as they are used."""
         return noise_scale_rml.scales_in_use(estimates, self._estimated(estimates))
-
-    def _mixed_counts(self, memory: NoiseScalesMemory) -> Array:
-        """Average the priors' probabilities by their weights, as counts of as many measurements as the priors'."""
-        if len(self.priors) == 1:
-            return memory.counts[0]
-        weights, worth = memory.weights, pairwise_sum(memory.counts)
-        shares = (weights * worth).sum() * (weights * (1.0 / worth))
-        return (shares[:, None] * memory.counts).sum(0)
 
     def shared_memory(self, memory: NoiseScalesMemory) -> ScaleEstimates | None:
         """Return r and q, which sensors share: there is one Q."""
@@ -256,14 +221,10 @@ class AdaptiveNoiseScales(NoiseModel[NoiseScalesMemory]):
             zeros = Sensitivities(*(jnp.zeros_like(each) for each in estimates.sensitivities))
             estimates = estimates._replace(sensitivities=zeros, calm=jnp.zeros_like(estimates.calm))
         ar1 = None if memory.ar1 is None else ar1_noise_state.after_jump(memory.ar1)
-        return NoiseScalesMemory(self._without_counts(memory, rejected.sum()), snapshot, estimates, ar1)
-
-    def _without_counts(self, memory: NoiseScalesMemory, rejected: Array) -> Array:
-        """Subtract as many counts from the outlier components as measurements were rejected: each was counted there."""
-        beyond = jnp.maximum(memory.counts - self._prior_counts(memory.counts.dtype), 0.0)
-        beyond = jnp.where(self.noise_estimate(memory).is_outlier, beyond, 0.0)
-        share = rejected / jnp.maximum(pairwise_sum(beyond), jnp.maximum(rejected, 1.0))
-        return memory.counts - share[:, None] * beyond
+        prior, _ = mixture_counts.prior_counts(self.sizes, self.priors, memory.counts.dtype)
+        is_outlier = self.noise_estimate(memory).is_outlier
+        counts = mixture_counts.without_outliers(memory.counts, prior, is_outlier, rejected.sum())
+        return NoiseScalesMemory(counts, snapshot, estimates, ar1)
 
     def __call__(self, context: UpdateContext[NoiseScalesMemory]) -> UpdateDecision[NoiseScalesMemory]:
         """Match the moments of the mixture posterior, and update the counts and the scale factors."""
@@ -273,24 +234,12 @@ class AdaptiveNoiseScales(NoiseModel[NoiseScalesMemory]):
             innovation = ar1_noise_state.innovation_scale(memory.ar1, context.observed)
         matched = match(context, innovation * estimate.scales, estimate.counts, far=True)
         outlier = 1.0 - pairwise_sum(jnp.where(estimate.is_outlier, 0.0, matched.share))
-        counts, weights = self._update_counts(memory, matched)
+        prior = mixture_counts.prior_counts(self.sizes, self.priors, memory.counts.dtype)
+        counts, weights = mixture_counts.update_counts(memory.counts, memory.weights, matched, prior, self.forgetting)
         estimates, ar1 = self._update_scales(context, matched, innovation * estimate.ordinary, 1.0 - outlier)
         scales = (estimate.whole, estimate.dynamics) if self._estimates_scales else None
         updated = NoiseScalesMemory(counts, weights, estimates, ar1)
         return UpdateDecision(matched.pull, updated, outlier, scales=scales)
-
-    def _update_counts(self, memory: NoiseScalesMemory, matched: Matched) -> tuple[Array, Array]:
-        """Update the counts of each prior, and the weights of the priors by how well they predicted the measurement."""
-        kept = (1.0 - self.forgetting) * self._prior_counts(memory.counts.dtype) + self.forgetting * memory.counts
-        if len(self.priors) == 1:
-            return kept + matched.share[None], memory.weights
-        # A measurement beyond all scales counts as the widest: it is an outlier, and patience grows with their share.
-        shares = memory.counts * matched.density[None]
-        predicted = pairwise_sum(shares)
-        # Each weight returns a little to what it was at first (Herbster & Warmuth 1998).
-        likely = memory.weights * (1.0 / pairwise_sum(memory.counts)) * predicted
-        weights = SHARED_WEIGHT * self._prior_weights(shares.dtype) + (1.0 - SHARED_WEIGHT) / likely.sum() * likely
-        return kept + (1.0 / predicted)[:, None] * shares, weights
 
     def _update_scales(
         self, context: UpdateContext[NoiseScalesMemory], matched: Matched, ordinary: Array, inlier: Array

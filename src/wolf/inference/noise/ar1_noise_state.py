@@ -208,7 +208,7 @@ def update(
     jac, pull = context.observed[:, None] * context.predicted_measurement, matvec(mixture.gain, white.residual)
     psi = white.noise.half(matvec(jac, ar1.mean_sensitivity) + context.observed * ar1.noise_sensitivity)
     solved = matvec(inverse_of(white.signal, ordinary), psi)
-    slope, more, cross = (
+    gradient, more, cross = (
         sum_leading(psi * pull),
         inlier * sum_leading(psi * solved),
         inlier * sum_leading(joint_score.projected * solved),
@@ -222,15 +222,15 @@ def update(
         correlation=ar1.correlation + part * (1.0 - ar1.correlation),
         mean_sensitivity=mean_sensitivity,
     )
-    return _update_coefficient(updated, slope, more, cross, joint_score)
+    return _update_coefficient(updated, gradient, more, cross, joint_score)
 
 
-def _update_coefficient(ar1: Ar1State, slope: Array, more: Array, cross: Array, joint_score: JointScore) -> Ar1State:
+def _update_coefficient(ar1: Ar1State, gradient: Array, more: Array, cross: Array, joint_score: JointScore) -> Ar1State:
     """Step in ρ with r and q moving along, and update its odds against 0: the log density gains `ρ σ + ρ² j / 2`.
 
     Args:
         ar1: with the old estimate of ρ.
-        slope: σ of ρ.
+        gradient: σ of ρ.
         more: j of ρ.
         cross: j of ρ and b.
         joint_score: about r and q.
@@ -239,7 +239,7 @@ def _update_coefficient(ar1: Ar1State, slope: Array, more: Array, cross: Array, 
     at = jnp.maximum(ar1.coefficient, 0.0)
     each = ar1.cross_information / (aa * bb - ab**2)
     noise, dynamics = -each * ab, each * aa  # by which r and q move per ρ
-    slope = slope - dynamics * joint_score.score.dynamics - noise * joint_score.score.noise
+    gradient = gradient - dynamics * joint_score.score.dynamics - noise * joint_score.score.noise
     of_scales = (
         dynamics * (dynamics * joint_score.information.dynamics + 2.0 * (noise * joint_score.information.cross - cross))
         + noise**2 * joint_score.information.noise
@@ -247,8 +247,8 @@ def _update_coefficient(ar1: Ar1State, slope: Array, more: Array, cross: Array, 
     curvature = more + of_scales
     information = PRIOR_INFORMATION + (1.0 - FORGETTING) * (ar1.information - PRIOR_INFORMATION) + more
     conditional = jnp.maximum(information - ar1.cross_information * dynamics, MIN_CONDITIONAL_SHARE * information)
-    step = jnp.clip((slope + curvature * (rho - ar1.coefficient)) / conditional, -MAX_STEP, MAX_STEP)
-    gain = at * (slope + curvature * (rho - 0.5 * at))
+    step = jnp.clip((gradient + curvature * (rho - ar1.coefficient)) / conditional, -MAX_STEP, MAX_STEP)
+    gain = at * (gradient + curvature * (rho - 0.5 * at))
     return ar1._replace(
         coefficient=jnp.clip(ar1.coefficient + step, *COEFFICIENT_RANGE),
         information=information,

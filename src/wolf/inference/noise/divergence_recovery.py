@@ -281,7 +281,7 @@ class JumpRecovery(DelegatingNoise[JumpEvidence]):
     def _next_memory(
         self,
         evidence: JumpEvidence,
-        learned: Any,
+        updated: Any,
         counted: list[JumpEvidence],
         accepted: Array,
         sensors: list[np.ndarray] | None = None,
@@ -296,7 +296,7 @@ class JumpRecovery(DelegatingNoise[JumpEvidence]):
             counts[name] = jnp.where(accepted, 0.0, counts[name])
         rejected = jnp.where(evidence.consistent > 0, evidence.rejected, 0.0)
         after = self.base.after_jump(evidence.base, evidence.snapshot, rejected)
-        base = select(accepted, after, learned)
+        base = select(accepted, after, updated)
         return evidence._replace(base=base, offset=offset, drift=drift, last=last, **counts)
 
 

@@ -163,22 +163,22 @@ def update_scales(
         explained: x, the share of the innovation variance that Q explains.
         estimated: which of both are estimated.
     """
-    slope = RQ(found.noise, found.dynamics)
-    recent, square, kept = _forgetting(estimates, slope, more, part)
+    gradient = RQ(found.noise, found.dynamics)
+    recent, square, kept = _forgetting(estimates, gradient, more, part)
     prior_share = MIN_PRIOR_SHARE + (1.0 - (1.0 - PRIOR_DECAY) * part) * (estimates.prior_share - MIN_PRIOR_SHARE)
     calm = jnp.minimum(estimates.calm + part * (1.0 / CALM_STEPS), 1.0)
     old, first, prior_b = estimates.information, prior.dynamics * estimates.prior_share, prior.dynamics * prior_share
-    slope = _score_at_estimate(estimates, slope, more, estimated)
-    log_odds = _update_log_odds(estimates, slope, more, estimated)
+    gradient = _score_at_estimate(estimates, gradient, more, estimated)
+    log_odds = _update_log_odds(estimates, gradient, more, estimated)
     aa = prior.noise + kept.noise * (old.noise - prior.noise) + more.noise
     bb = prior_b + kept.dynamics * (old.dynamics - first) + more.dynamics
     ab = jnp.sqrt(kept.noise * kept.dynamics) * old.cross + more.cross
     if not estimated.dynamics:
-        ab, bb, slope = 0.0 * ab, prior_b, slope._replace(dynamics=0.0 * slope.dynamics)
+        ab, bb, gradient = 0.0 * ab, prior_b, gradient._replace(dynamics=0.0 * gradient.dynamics)
         found = ScoreVector(found.noise, *(0.0 * each for each in found[1:]))
         more = more._replace(cross=0.0 * more.cross)
     if not estimated.noise:
-        ab, aa, slope = 0.0 * ab, prior.noise, slope._replace(noise=0.0 * slope.noise)
+        ab, aa, gradient = 0.0 * ab, prior.noise, gradient._replace(noise=0.0 * gradient.noise)
     after = estimates._replace(
         information=Information(aa, ab, bb),
         recent=recent,
@@ -187,13 +187,13 @@ def update_scales(
         calm=calm,
         log_odds=log_odds,
     )
-    return _rescale_information(estimates, _step(after, slope, found, more, estimated), prior_b, explained)
+    return _rescale_information(estimates, _step(after, gradient, found, more, estimated), prior_b, explained)
 
 
-def _forgetting(estimates: ScaleEstimates, slope: RQ, more: Information, part: Array) -> tuple[RQ, RQ, RQ]:
+def _forgetting(estimates: ScaleEstimates, gradient: RQ, more: Information, part: Array) -> tuple[RQ, RQ, RQ]:
     """Add the score to the recent ones, and compute the share of the information that is kept from those before it."""
     decay = 1.0 - (1.0 - RECENT_DECAY) * part
-    recent = RQ(*(decay * old + new for old, new in zip(estimates.recent, slope, strict=True)))
+    recent = RQ(*(decay * old + new for old, new in zip(estimates.recent, gradient, strict=True)))
     expected = (more.noise, more.dynamics)
     square = RQ(*(decay**2 * old + new for old, new in zip(estimates.recent_square, expected, strict=True)))
     kept = []
@@ -209,7 +209,7 @@ def _forgetting(estimates: ScaleEstimates, slope: RQ, more: Information, part: A
     return recent, square, RQ(*kept)
 
 
-def _score_at_estimate(estimates: ScaleEstimates, slope: RQ, more: Information, estimated: RQ) -> RQ:
+def _score_at_estimate(estimates: ScaleEstimates, gradient: RQ, more: Information, estimated: RQ) -> RQ:
     """Move the score from the factors in use to the estimates."""
     noise, dynamics = jnp.zeros_like(estimates.log_noise), jnp.zeros_like(estimates.log_noise)
     spread, at = variances(estimates), scales_in_use(estimates, estimated)
@@ -221,37 +221,39 @@ def _score_at_estimate(estimates: ScaleEstimates, slope: RQ, more: Information, 
         whole = jnp.log(at.dynamics) - estimates.log_dynamics
         dynamics = whole - (1.0 - MARGIN_SHARE) * MARGIN.dynamics * spread.dynamics
     return RQ(
-        slope.noise + more.cross * dynamics + more.noise * noise,
-        slope.dynamics + more.dynamics * dynamics + more.cross * noise,
+        gradient.noise + more.cross * dynamics + more.noise * noise,
+        gradient.dynamics + more.dynamics * dynamics + more.cross * noise,
     )
 
 
-def _update_log_odds(estimates: ScaleEstimates, slope: RQ, more: Information, estimated: RQ) -> RQ:
+def _update_log_odds(estimates: ScaleEstimates, gradient: RQ, more: Information, estimated: RQ) -> RQ:
     """Update the odds of each estimate against 0, to second order: the log density gains `b σ + b² j / 2`."""
     known, (noise, dynamics) = estimates.information, estimates.log_odds
     # Where b is 0, a is where the information about both has it: that is the line from one to the other.
     if estimated.dynamics:
         tilt, b = known.cross / known.noise, estimates.log_dynamics
-        along = slope.dynamics - tilt * slope.noise
+        along = gradient.dynamics - tilt * gradient.noise
         curvature = more.dynamics - 2.0 * tilt * more.cross + tilt**2 * more.noise
         dynamics = jnp.clip(dynamics + b * (along + 0.5 * b * curvature), *LOG_ODDS_RANGE)
     if estimated.noise and noise is not None:
         tilt, a = known.cross / known.dynamics, estimates.log_noise
-        along = slope.noise - tilt * slope.dynamics
+        along = gradient.noise - tilt * gradient.dynamics
         curvature = more.noise - 2.0 * tilt * more.cross + tilt**2 * more.dynamics
         noise = jnp.clip(noise + a * (along + 0.5 * a * curvature), *LOG_ODDS_RANGE)
     return RQ(noise, dynamics)
 
 
-def _step(estimates: ScaleEstimates, slope: RQ, found: ScoreVector, more: Information, estimated: RQ) -> ScaleEstimates:
+def _step(
+    estimates: ScaleEstimates, gradient: RQ, found: ScoreVector, more: Information, estimated: RQ
+) -> ScaleEstimates:
     """Step along C I⁻¹ σ, of limited length, first in a: the score in b is another one after that."""
     aa, ab, bb = estimates.information
     each = 1.0 / (aa * bb - ab**2)
-    noise = jnp.clip(each * (bb * slope.noise - ab * slope.dynamics), -MAX_STEP, MAX_STEP)
+    noise = jnp.clip(each * (bb * gradient.noise - ab * gradient.dynamics), -MAX_STEP, MAX_STEP)
     # After a step δ in a, S⁻¹ z is e^-δ of what it was, here `1 + less`: what a explains is not left to b.
     less = noise * (noise * (noise * ((1.0 / 24.0) * noise - 1.0 / 6.0) + 0.5) - 1.0)
     there = found.dynamics * less + found.square * (less + less**2) + more.cross * noise
-    upwards = slope.dynamics + there - ab * noise
+    upwards = gradient.dynamics + there - ab * noise
     # Both lengths are known before the scores are.
     shorter = 1.0 + CAUTION * (each * bb) ** 2 if estimated.noise else 1.0
     up = STEP_FACTOR / (bb * shorter)

@@ -56,7 +56,7 @@ class Average(NamedTuple):
 
     gain: Array
     rest: Array
-    doubt: Array
+    spread: Array
     known_terms: KnownTerms | None = None
 
 
@@ -185,8 +185,8 @@ def by_reduction(white: Whitened, scales: Array) -> ComponentMoments:
         factor = linalg.cholesky(rest + shares.outside * identity)
         inverse = factor.half(identity)
         kept = (matmul(inverse, gain) * inverse).sum() - _unmeasured(white, scales, shares)
-        doubt = scattered_pulls(pulls, shares.inside, shares.outside)
-        return Average(found.back(gain), found.back(rest), doubt, KnownTerms(factor.log_det(), kept))
+        spread = scattered_pulls(pulls, shares.inside, shares.outside)
+        return Average(found.back(gain), found.back(rest), spread, KnownTerms(factor.log_det(), kept))
 
     return ComponentMoments(0.5 * found.distances(), normalizations(white, scales, found.log_dets()), average)
 
