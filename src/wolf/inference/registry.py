@@ -418,9 +418,11 @@ def _learning(method: Any) -> tuple[Any, Any]:
     """Return the innermost noise model of a method that estimates the noise, and the constructor of such methods."""
     if not isinstance(method, GaussianFilter) or not isinstance(method.noise, JumpRecovery):
         return None, None
-    rule = method.noise.innermost
+    outer, rule = method.noise.base, method.noise.innermost
+    if isinstance(outer, noise.PerSensorNoise):
+        outer = outer.base
     makers: dict[Any, Any] = {noise.AdaptiveNoiseScales: Adaptive, noise.AdaptiveScaleMixture: Learned}
-    return rule, makers.get(type(rule))
+    return rule, makers.get(type(rule)) if outer is rule else None  # other wrappers have no constructor
 
 
 def _fields(method: Any) -> dict[str, Any]:

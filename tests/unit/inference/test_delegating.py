@@ -70,6 +70,13 @@ def test_a_plain_wrapper_changes_no_bit(rng):
     np.testing.assert_array_equal(wrapped.log_liks, bare.log_liks)
 
 
+def test_methods_with_other_wrappers_have_no_constructor_call():
+    usual, custom = wolf.Adaptive(sensors="each"), wolf.GaussianFilter(noise=JumpRecovery(Plain(SCALES)))
+    assert wolf.methods.constructor_call(usual) == "Adaptive(sensors='each')"
+    assert wolf.methods.constructor_call(custom) is None
+    assert "GaussianFilter" in repr(wolf.filter(PLANE, np.zeros((3, 2)), method=custom))
+
+
 @pytest.mark.parametrize("base", [MIXTURE, SCALES], ids=["mixture", "scales"])
 def test_leave_one_out_information_is_that_of_the_wrapped_model(base, x64):
     memory = base.start(PLANE)
