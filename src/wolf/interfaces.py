@@ -1,8 +1,8 @@
-"""What the parts of a filter hand to each other, and what each part must be able to do.
+"""The interfaces between the parts of a filter: protocols, and the values that the parts exchange.
 
-A filter is three independent choices: a belief (`wolf.beliefs`), moments (how a function is seen by a belief) and a
-noise rule (how much a measurement is believed). Whoever keeps to the protocols below fits in; they have defaults, so
-that a new part writes only what is its own.
+A filter is three independent choices: a belief (`wolf.beliefs`), a linearization (the affine approximation of a
+function under a belief) and a noise model (the weight of a measurement). Anything that implements the protocols below
+can be combined with the rest; their members have defaults, so a new part implements only what differs.
 
 Dimensions: D state, M observation, T time, B series. Inside the engine coordinates come first and a trailing axis, if
 there is one, holds the series.
@@ -10,13 +10,14 @@ there is one, holds the series.
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from jax import Array
 
 from wolf.beliefs import Affine, Belief
-from wolf.beliefs.updates import Update
+from wolf.beliefs.updates import MixtureUpdate, Update
+from wolf.numerics import linalg
 from wolf.numerics.linalg import Cholesky
 from wolf.statespace import Bound, LinearMap, Model
 
@@ -26,18 +27,20 @@ Dtype = Literal["float64", "float32"]
 Form = Literal["auto", "joseph", "symmetric", "sqrt"]
 Metric = Literal["R", "S"]
 Save = Literal["all", "means", "final"] | Callable[[Any, Any], Any]  # what to keep of each step's (state, info)
+MemoryT = TypeVar("MemoryT")  # of a noise model: a pytree of arrays
+StateT = TypeVar("StateT")  # of a filter: a pytree of arrays that satisfies `State`
 
 
 @dataclasses.dataclass(frozen=True)
 class Requirements:
-    """What a part needs of a run, known before it starts.
+    """Requirements of a part on a run, known before it starts.
 
     Args:
-        linear: a model of matrices, not of functions.
-        key: random numbers.
-        variances: covariances as variances where they are diagonal; else they are written out as matrices.
-        one_series: many series are run apart; a part without this need takes them together, on a trailing axis.
-        covariances: room for a covariance of each step in the results.
+        linear: needs a model of matrices, not of functions.
+        key: needs random numbers.
+        variances: takes diagonal covariances as vectors of variances; otherwise they are expanded to matrices.
+        one_series: runs one series at a time; a part without this requirement takes many, on a trailing axis.
+        covariances: needs memory for a covariance of each step in the results.
 
     Example:
         >>> Requirements(linear=True, one_series=False) | Requirements(key=True)
@@ -51,7 +54,7 @@ class Requirements:
     covariances: bool = True
 
     def __or__(self, other: "Requirements") -> "Requirements":
-        """Join the needs of two parts."""
+        """Combine the requirements of two parts."""
         return Requirements(
             self.linear or other.linear,
             self.key or other.key,
@@ -62,145 +65,179 @@ class Requirements:
 
 
 def is_a(value: Any, protocol: type) -> bool:
-    """Say whether a value has what a protocol asks for. A subclass says so itself; others are asked, which takes long.
+    """Return whether a value implements a protocol; subclasses are recognised without the slow structural check.
 
     Args:
-        value: of any kind; a class is none.
-        protocol: one that can be asked for at run time.
+        value: any object; a class itself does not implement the protocol of its instances.
+        protocol: a runtime-checkable protocol.
     """
     return not isinstance(value, type) and (protocol in type(value).__mro__ or isinstance(value, protocol))
 
 
 @runtime_checkable
 class WeightFunction(Protocol):
-    """How far a measurement is believed: w in [0, 1], a number or one for each coordinate; see `wolf.weights`."""
+    """Weight w in [0, 1] of a measurement, one number or one for each coordinate; see `wolf.weights`."""
 
     def __call__(self, residual: Any, obs_cov: Any, innovation_cov: Any, /) -> Any:
-        """Weigh a residual (M,) by its noise R and its covariance S, both (M, M)."""
+        """Compute the weight of a residual (M,) with noise covariance R and innovation covariance S, both (M, M)."""
 
 
 @runtime_checkable
 class Linearization(Protocol):
-    """How a function is seen by a belief: as a straight line and what that leaves over; see `wolf.linearization`."""
+    """Affine approximation of a function under a belief, with leftover covariance; see `wolf.linearization`."""
 
     @property
     def requirements(self) -> Requirements:
-        """What these moments need of a model."""
+        """Requirements on the model."""
         return Requirements(one_series=False)
 
     def __call__(self, fn: LinearMap | Bound, belief: Belief, at: Array | None = None) -> Affine:
-        """See a function at the belief's mean, or at another point re-centred on that mean."""
+        """Approximate a function at the belief's mean, or at another point re-centred on that mean."""
         ...
 
 
-def at_step(rows: Any, t: Any, axes: int) -> Any:
-    """Give the row of a step, of a field that may be that row already.
+def at_step(rows: Array, t: Any, axes: int) -> Array:
+    """Return the row of a step, of a field that may already be that row.
 
     Args:
         rows: (T, ...), or the row alone.
         t: the step.
-        axes: of a row.
+        axes: number of axes of a row.
     """
     return rows if rows.ndim == axes else rows[t]
 
 
 @runtime_checkable
-class NoiseModel(Protocol):
-    """How much of a measurement to believe; see `wolf.noise`.
+class NoiseModel(Protocol[MemoryT]):
+    """Measurement noise model: decides how a measurement updates the belief; see `wolf.noise`.
 
-    Subclass it and write `__call__`; the rest has defaults for a rule that remembers nothing and takes any model.
+    Subclass it and implement `__call__`; the defaults suit a model without memory that accepts any state-space model.
+    A noise model around another one subclasses `wolf.inference.noise.delegating.DelegatingNoise`.
     """
 
     @property
     def requirements(self) -> Requirements:
-        """What the rule needs of a run."""
+        """Requirements on the run."""
         return Requirements()
 
     @property
     def time_varying_fields(self) -> tuple[str, ...]:
-        """Fields with a row for each step; native code reads them one by one, and there a field is a row: `at_step`."""
+        """Fields with a row for each step; native code reads them row by row, where a field is a row: `at_step`."""
         return ()
-
-    def check(self, model: Model) -> None:
-        """Refuse, in words, a model that the rule does not suit."""
-        return
-
-    def start(self, model: Model) -> Any:
-        """Give the memory to begin with: a pytree of arrays."""
-        return ()
-
-    def law(self, memory: Any) -> Any:
-        """Say what a memory has learned about the noise; None for rules that learn nothing."""
-        return None
-
-    def predict(self, memory: Any, view: Affine, noise_cov: Any, t: Any) -> tuple[Any, Any]:
-        """Look on as the state goes forward: give the Q to use, and the memory.
-
-        Args:
-            memory: what the rule returned last.
-            view: the dynamics seen by the belief.
-            noise_cov: Q of the model, a matrix, variances, or None for nothing.
-            t: how many measurements came before.
-        """
-        return noise_cov, memory
-
-    def predict_measurement(
-        self, memory: Any, view: Affine, belief: Any, dynamics: "LinearMap | Bound", noise_cov: Any
-    ) -> tuple[Affine, Any]:
-        """See what will be measured, where the noise is not all new; and give what `UpdateContext` shall hold of it.
-
-        Args:
-            memory: what `predict` returned.
-            view: the observation function seen by the belief, its slope written out.
-            belief: predicted.
-            dynamics: of the model at this step.
-            noise_cov: Q of the model, as in `predict`.
-        """
-        return view, None
-
-    def shared(self, memory: Any) -> Any:
-        """Take out of a memory what several sensors share; nothing by default."""
-        return None
-
-    def with_shared(self, memory: Any, shared: Any) -> Any:
-        """Put into a memory what several sensors share."""
-        return memory
-
-    def snapshot(self, memory: Any) -> Any:
-        """Take out of a memory what is to be kept while refused measurements vote; nothing by default."""
-        return ()
-
-    def after_jump(self, memory: Any, snapshot: Any, refused: Array) -> Any:
-        """Give the memory to go on with after a jump of the state.
-
-        Args:
-            memory: as it is, taught by refused measurements that were no outliers.
-            snapshot: what was kept when their vote began.
-            refused: how many there were since, one number for each sensor that votes, (S,).
-        """
-        return memory
-
-    def rows(self, size: int) -> list[Any]:
-        """List the coordinates of each sensor that the rule judges by itself: all of them, as one, by default."""
-        return [slice(None)]
 
     @property
     def is_mixture(self) -> bool:
-        """Whether the rule averages over several noises, each with its own gain."""
+        """Whether the noise is a mixture of several covariances, each with a gain of its own."""
         return False
 
     @property
     def revises_prior(self) -> bool:
-        """Whether the rule may doubt the prediction too, and not only the measurement."""
+        """Whether the prediction may be revised too, and not only the measurement."""
         return False
 
-    def __call__(self, seen: "UpdateContext") -> "UpdateDecision":
-        """Judge one measurement."""
+    @property
+    def innermost(self) -> "NoiseModel[Any]":
+        """The noise model inside all wrappers; itself if it wraps none."""
+        return self
+
+    def check(self, model: Model) -> None:
+        """Raise ValueError for a state-space model that the noise model does not support."""
+        return
+
+    def start(self, model: Model) -> MemoryT:
+        """Return the initial memory: a pytree of arrays."""
+        return ()  # type: ignore[return-value]
+
+    def noise_estimate(self, memory: MemoryT) -> Any:
+        """Return the noise estimated so far, by sensor a list of them; None for models that estimate nothing."""
+        return None
+
+    def predict(self, memory: MemoryT, view: Affine, noise_cov: Any, t: Any) -> tuple[Any, MemoryT]:
+        """Return the Q to use in the prediction, and the memory after it.
+
+        Args:
+            memory: after the last measurement.
+            view: affine approximation of the dynamics under the belief.
+            noise_cov: Q of the model, a matrix, variances, or None for zero.
+            t: number of measurements so far.
+        """
+        return noise_cov, memory
+
+    def predict_measurement(
+        self, memory: MemoryT, view: Affine, belief: Any, dynamics: "LinearMap | Bound", noise_cov: Any
+    ) -> tuple[Affine, Any]:
+        """Add the predictable part of the noise to an observation, where the noise is autocorrelated.
+
+        Args:
+            memory: as returned by `predict`.
+            view: affine approximation of the observation function, with its Jacobian written out.
+            belief: predicted.
+            dynamics: of the model at this step.
+            noise_cov: Q of the model, as in `predict`.
+
+        Returns:
+            The approximation to use, and the value of `UpdateContext.predicted_measurement`.
+        """
+        return view, None
+
+    def shared_memory(self, memory: MemoryT) -> Any:
+        """Return the part of a memory that several sensors share; None by default."""
+        return None
+
+    def with_shared_memory(self, memory: MemoryT, shared: Any) -> MemoryT:
+        """Return a memory with its shared part replaced."""
+        return memory
+
+    def snapshot(self, memory: MemoryT) -> Any:
+        """Return the part of a memory to restore when rejected measurements turn out to be a jump; () by default."""
+        return ()
+
+    def after_jump(self, memory: MemoryT, snapshot: Any, rejected: Array) -> MemoryT:
+        """Return the memory to continue with after a jump of the state.
+
+        Args:
+            memory: current, updated by rejected measurements that were no outliers.
+            snapshot: from before the first of them.
+            rejected: number of rejected measurements since then, by sensor, (S,).
+        """
+        return memory
+
+    def sensor_slices(self, size: int) -> list[Any]:
+        """Return the coordinates of each sensor that is weighted by itself; by default all of them as one.
+
+        Args:
+            size: number of coordinates M.
+        """
+        return [slice(None)]
+
+    def sensor_numbers(self, count: int) -> list[int]:
+        """Return the numbers by which sensors are reported, 0, 1, ... by default.
+
+        Args:
+            count: number of sensors.
+        """
+        return list(range(count))
+
+    def loo_information_root(self, context: "UpdateContext[MemoryT]") -> Array:
+        """Return W, (M, M), with information Wᵀ W for a measurement given the leave-one-out belief about it.
+
+        Args:
+            context: the measurement, with the cavity distribution of H x as the belief.
+        """
+        update = self(context).update
+        weight = update.as_weight(context.belief.cov).weight if isinstance(update, MixtureUpdate) else update.weight
+        if weight.ndim == 2:
+            return weight
+        whitening = linalg.cholesky(context.obs_cov).half(linalg.eye(len(context.residual), context.obs_cov))
+        return whitening * weight
+
+    def __call__(self, context: "UpdateContext[MemoryT]") -> "UpdateDecision[MemoryT]":
+        """Decide how one measurement updates the belief."""
         ...
 
 
 class State(Protocol):
-    """What a filter carries from step to step."""
+    """State of a filter, carried from step to step."""
 
     @property
     def mean(self) -> Any:
@@ -209,12 +246,12 @@ class State(Protocol):
 
     @property
     def cov(self) -> Any:
-        """Covariance, (D, D); None for a filter that carries none."""
+        """Covariance, (D, D); None for a filter without one."""
         ...
 
     @property
     def variances(self) -> Any:
-        """Variances, (D,); None for a filter that has no uncertainty."""
+        """Variances, (D,); None for a filter without uncertainty."""
         ...
 
     @property
@@ -224,84 +261,84 @@ class State(Protocol):
 
 
 @runtime_checkable
-class Filter(Protocol):
-    """One step at a time: what `wolf.filter(method=...)` takes; see `wolf.filters`.
+class Filter(Protocol[StateT]):
+    """One time step of a filter: the type of `wolf.filter(method=...)`; see `wolf.filters`.
 
-    Subclass it and write `init`, `predict` and `update`; the rest has defaults. A filter around another one passes on
-    what that one needs and refuses.
+    Subclass it and implement `init`, `predict` and `update`; the rest has defaults. A filter around another one passes
+    on its requirements and checks.
     """
 
     @property
     def requirements(self) -> Requirements:
-        """What the filter needs of a run."""
+        """Requirements on the run."""
         return Requirements()
 
     @property
     def linearization(self) -> Linearization | None:
-        """Moments, by which smoothing and forecasts see functions; None if there is no Gaussian belief."""
+        """Linearization that smoothing and forecasts use; None without a Gaussian belief."""
         return None
 
     @property
-    def noise(self) -> NoiseModel | None:
-        """Noise rule; None if no rule judges measurements."""
+    def noise(self) -> NoiseModel[Any] | None:
+        """Noise model; None if measurements are not weighted by one."""
         return None
 
     def check(self, model: Model) -> None:
-        """Refuse, in words, a model that the filter does not suit."""
+        """Raise ValueError for a state-space model that the filter does not support."""
         return
 
-    def suited(self, model: Model) -> "Filter":
-        """Give this filter in the numerical form that holds for a model."""
+    def suited(self, model: Model) -> "Filter[StateT]":
+        """Return this filter in the numerical form that is accurate for a model."""
         return self
 
-    def init(self, model: Any, key: Array | None = None) -> Any:
-        """Start from the model's prior: a state."""
+    def init(self, model: Any, key: Array | None = None) -> StateT:
+        """Return the state of the model's prior."""
         ...
 
-    def predict(self, now: Any, state: Any, u: Array | None, key: Array | None = None) -> Any:
-        """Go forward one step in time, by the model `now` of this step and its input u."""
+    def predict(self, now: Any, state: StateT, u: Array | None, key: Array | None = None) -> StateT:
+        """Predict one time step with the model `now` of this step and its input u."""
         ...
 
     def update(
-        self, now: Any, state: Any, y: "Measurement", u: Array | None, key: Array | None = None
-    ) -> tuple[Any, "StepInfo"]:
-        """Learn from one measurement."""
+        self, now: Any, state: StateT, y: "Measurement", u: Array | None, key: Array | None = None
+    ) -> tuple[StateT, "StepInfo"]:
+        """Update the state with one measurement."""
         ...
 
 
 class Measurement(NamedTuple):
-    """One cleaned measurement; what can be known before the filter runs is worked out once, outside its loop.
+    """One preprocessed measurement; what does not depend on the state is computed once, outside the filter loop.
 
     Attributes:
-        value: (M,), zero where there is nothing to use.
-        observed: (M,), 1 where there is a usable number, 0 where not.
-        num_observed: how many coordinates are usable.
+        value: (M,), zero where there is no usable number.
+        observed: (M,), 1 where there is a usable number, 0 elsewhere.
+        num_observed: number of usable coordinates.
         present: (M,) bool, False for NaN.
-        came: whether any coordinate is present.
-        wild: whether any coordinate is infinite, or too large to square.
+        any_present: whether any coordinate is present.
+        non_finite: whether any coordinate is infinite, or too large to square.
     """
 
     value: Array
     observed: Array
     num_observed: Array
     present: Array
-    came: Array
-    wild: Array
+    any_present: Array
+    non_finite: Array
 
 
-class UpdateContext(NamedTuple):
-    """What a noise rule looks at.
+class UpdateContext(NamedTuple, Generic[MemoryT]):
+    """Input of a noise model at one measurement.
 
     Attributes:
-        residual: `y - prediction`, (M,), zero where nothing was measured.
-        view: the observation function seen by the belief; its rows are zero where nothing was measured.
+        residual: `y - prediction`, (M,), zero where y is missing.
+        view: affine approximation of the observation function; its rows are zero where y is missing.
         belief: predicted.
-        obs_cov: R, (M, M); what was not measured has unit noise of its own.
-        observed: (M,), 1 where there is a number, 0 where not.
-        innovation: factor of the covariance S of the residual.
-        memory: what the rule returned last, for rules that learn the noise.
-        t: how many measurements came before.
-        predicted_measurement: what the rule gave beside its view when it foresaw the measurement.
+        obs_cov: R, (M, M), with independent unit variance where y is missing.
+        observed: (M,), 1 where there is a number, 0 elsewhere.
+        innovation: factor of the innovation covariance S.
+        memory: of the noise model, after the prediction.
+        t: number of measurements so far.
+        predicted_measurement: second result of `NoiseModel.predict_measurement`.
     """
 
     residual: Array
@@ -310,47 +347,47 @@ class UpdateContext(NamedTuple):
     obs_cov: Array
     observed: Array
     innovation: Cholesky
-    memory: Any = ()
+    memory: MemoryT = ()  # type: ignore[assignment]
     t: Any = None
     predicted_measurement: Any = None
 
 
-class UpdateDecision(NamedTuple):
-    """How much of a measurement to believe: what a noise rule returns.
+class UpdateDecision(NamedTuple, Generic[MemoryT]):
+    """Result of a noise model at one measurement.
 
     Attributes:
-        update: how the measurement changes the belief: `wolf.beliefs.updates.WeightedUpdate(w)`, or another of its
-        kinds. memory: what the rule carries to its next measurement, for rules that learn the noise.
-        outlier: probability of being an outlier, for rules that work it out. None leaves it to the weight.
-        inflation: factor on the predicted covariance, for rules that let the state jump. None stands for 1.
-        scales: size of ordinary noise over R, () or (M,), and factor on Q, by which this measurement was judged, for
-            rules that learn these levels.
+        update: how the measurement changes the belief: `wolf.beliefs.updates.WeightedUpdate(w)`, or another kind.
+        memory: of the noise model, after the measurement.
+        outlier: outlier probability; None to derive it from the weight.
+        inflation: factor on the predicted covariance where the state jumped; None stands for 1.
+        scales: scale of ordinary noise relative to R, () or (M,), and factor on Q, as used for this measurement; None
+            for noise models that estimate no scales.
     """
 
     update: Update
-    memory: Any = ()
+    memory: MemoryT = ()  # type: ignore[assignment]
     outlier: Array | None = None
     inflation: Array | None = None
     scales: tuple[Array, Array] | None = None
 
 
 class StepInfo(NamedTuple):
-    """What one step tells about itself. A filter leaves out (None) what it does not have.
+    """Diagnostics of one step; None where a filter has none.
 
     Attributes:
-        predicted: mean and covariance before the measurement; inflated, where a rule found that the state jumped.
+        predicted: mean and covariance before the measurement; inflated where the state jumped.
         residual: `y - prediction`, (M,), zero where y is missing.
         innovation_cov: covariance S of the residual under the nominal model, (M, M).
         weight: w, one number or one for each coordinate; 0 where nothing was used.
-        outlier: True where a measurement came and `w² < 1/2`, or is more likely an outlier than not.
-        nis: `eᵀ S⁻¹ e` over the coordinates that were measured.
+        outlier: True where a measurement is present and `w² < 1/2`, or its outlier probability exceeds 1/2.
+        nis: `eᵀ S⁻¹ e` over the measured coordinates.
         log_likelihood: log density of y under the predictive Gaussian.
-        weighted_log_likelihood: `log ∫ p(y|x)^{w²} p(x) dx`, the evidence of generalised Bayes. Not a score to
-            tune by: a weight of zero always costs nothing.
-        outlier_probability: for methods that learn the noise.
-        inflation: factor on the predicted covariance; above 1 where the state was found to have jumped.
-        noise_scale: size of ordinary noise over R, () or (M,), for methods that learn levels.
-        dynamics_scale: factor on Q in the prediction, for methods that learn it.
+        weighted_log_likelihood: `log ∫ p(y|x)^{w²} p(x) dx`, the evidence of generalised Bayes. Not a score for
+            tuning: a weight of zero always costs nothing.
+        outlier_probability: of noise models that estimate it.
+        inflation: factor on the predicted covariance; above 1 where the state jumped.
+        noise_scale: scale of ordinary noise relative to R, () or (M,), of noise models that estimate it.
+        dynamics_scale: factor on Q in the prediction, of noise models that estimate it.
     """
 
     predicted: Any = None

@@ -37,7 +37,7 @@ def exact_mixture(prior_var, rows, y):
     """Compute the exact mean and variance of a level after one measurement by several sensors with R = I."""
     model = level_observed_by(rows, prior_var)
     rule = AdaptiveScaleMixture()
-    scales, weights = (np.longdouble(each) for each in rule.law(rule.start(model))[:2])
+    scales, weights = (np.longdouble(each) for each in rule.noise_estimate(rule.start(model))[:2])
     rows, y = np.longdouble(rows), np.longdouble(y)
     along, length = rows @ y, rows @ rows
     rest = y - rows * (along / length)

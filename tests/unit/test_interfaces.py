@@ -1,4 +1,4 @@
-"""The protocols between parts: every row keeps to them, and a wrapper refuses what it wraps refuses."""
+"""Protocols: every registry row implements them, and a wrapper raises where the wrapped part does."""
 
 import numpy as np
 import pytest
@@ -24,8 +24,8 @@ METHODS = {name: wolf.methods.make(name) for name in GAUSSIAN} | {"each": wolf.L
 RULES = {name: method.noise for name, method in METHODS.items()}
 
 
-def refusal(method, model):
-    """Say what the door says against a method on a model; nothing if it lets it in."""
+def error_of(method, model):
+    """Return the error of a method on a model, "" if it is accepted."""
     try:
         validate.adapt_model(model, validate.resolve_method(method, model), key=0)
     except ValueError as error:
@@ -34,7 +34,7 @@ def refusal(method, model):
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_every_row_is_a_filter_with_needs(name):
+def test_every_row_is_a_filter_with_requirements(name):
     method = wolf.methods.make(name)
     assert isinstance(method, Filter)
     assert isinstance(method.requirements, Requirements)
@@ -43,58 +43,58 @@ def test_every_row_is_a_filter_with_needs(name):
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", METHODS)
-def test_what_is_refused_bare_is_refused_wrapped(name, model):
-    bare = refusal(METHODS[name], MODELS[model])
+def test_wrapped_filters_raise_where_bare_ones_do(name, model):
+    bare = error_of(METHODS[name], MODELS[model])
     for wrapper in (CovarianceReset(METHODS[name]), IMM((Mode(), Mode(obs_scale=9.0)), filter=METHODS[name])):
-        assert bool(refusal(wrapper, MODELS[model])) == bool(bare)
+        assert bool(error_of(wrapper, MODELS[model])) == bool(bare)
         assert wrapper.requirements.linear == METHODS[name].requirements.linear
 
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", RULES)
-def test_what_a_rule_refuses_it_refuses_inside_another(name, model):
-    bare = refusal(wolf.EKF(noise=RULES[name]), MODELS[model])
-    assert refusal(wolf.EKF(noise=JumpRecovery(RULES[name])), MODELS[model]) == bare
+def test_wrapped_noise_models_raise_where_bare_ones_do(name, model):
+    bare = error_of(wolf.EKF(noise=RULES[name]), MODELS[model])
+    assert error_of(wolf.EKF(noise=JumpRecovery(RULES[name])), MODELS[model]) == bare
     if bare:
         inside = noise.PerSensorNoise(RULES[name], sensors=(0,) * MODELS[model].obs_dim)
-        assert refusal(wolf.EKF(noise=inside), MODELS[model])
+        assert error_of(wolf.EKF(noise=inside), MODELS[model])
 
 
-def test_sensors_with_correlated_noise_are_refused_in_words_however_wrapped():
+def test_correlated_sensors_raise_in_every_wrapper():
     each = wolf.Learned(sensors="each")
     for method in (each, CovarianceReset(each), IMM(filter=each), IMM(filter=CovarianceReset(each))):
-        assert "their noise in R is correlated" in refusal(method, CORRELATED)
+        assert "their noise in R is correlated" in error_of(method, CORRELATED)
 
 
-def test_a_mode_with_a_model_of_its_own_is_checked_too():
+def test_modes_with_their_own_model_are_checked():
     fine = wolf.LinearModel(np.eye(2), np.eye(2), np.eye(2), np.eye(2), np.zeros(2), np.eye(2))
     method = IMM((Mode(), Mode(model=CORRELATED)), filter=wolf.Learned(sensors="each"))
-    assert "correlated" in refusal(method, fine)
-    assert not refusal(IMM(filter=wolf.Learned(sensors="each")), fine)
+    assert "correlated" in error_of(method, fine)
+    assert not error_of(IMM(filter=wolf.Learned(sensors="each")), fine)
 
 
 @pytest.mark.parametrize("wrap", [CovarianceReset, lambda inner: IMM(filter=inner)])
 @pytest.mark.parametrize("name", ["ETKF", "PF", "OGD", "IMM"])
-def test_wrappers_take_filters_with_a_gaussian_belief_only(name, wrap):
+def test_wrappers_need_a_gaussian_belief(name, wrap):
     with pytest.raises(ValueError, match="Gaussian belief"):
         wrap(wolf.methods.make(name))
 
 
-def test_variances_are_no_correlated_noise():
+def test_variances_are_uncorrelated_noise():
     model = wolf.StateSpaceModel(None, np.sin, np.ones(2), np.ones(2), wolf.Gaussian(np.zeros(2), np.ones(2)))
-    assert not refusal(wolf.Learned(sensors="each"), model)
+    assert not error_of(wolf.Learned(sensors="each"), model)
 
 
 @pytest.mark.parametrize("linearization", [Linear(), Taylor(), Unscented(), Cubature(), GaussHermite()])
-def test_moments_say_whether_they_need_matrices(linearization):
+def test_linearizations_state_whether_they_need_matrices(linearization):
     assert isinstance(linearization, Linearization)
     assert linearization.requirements.linear == isinstance(linearization, Linear)
 
 
-def test_a_filter_of_your_own_needs_three_functions():
+def test_a_custom_filter_needs_three_functions():
     @pytree
     class Last(Filter):
-        """Believe the last measurement."""
+        """Return the last measurement."""
 
         def init(self, model, key=None):
             return wolf.filters.GaussianState(wolf.Gaussian(model.mean, model.cov), np.int32(0))
@@ -110,7 +110,7 @@ def test_a_filter_of_your_own_needs_three_functions():
     assert wolf.filter(level, [1.0, 2.0], method=Last()).means.tolist() == [[1.0], [2.0]]
 
 
-def test_a_filter_that_jax_cannot_look_into_is_refused_with_what_to_do():
+def test_a_filter_that_is_no_pytree_raises_with_advice():
     class Plain(Filter):
         pass
 
@@ -118,7 +118,7 @@ def test_a_filter_that_jax_cannot_look_into_is_refused_with_what_to_do():
         wolf.filter(CORRELATED, np.zeros((3, 2)), method=Plain())
 
 
-def test_a_method_that_lacks_functions_is_refused_with_what_to_do():
+def test_a_method_without_the_protocol_raises_with_advice():
     class Half:
         def init(self, model, key=None):
             return None
@@ -128,7 +128,7 @@ def test_a_method_that_lacks_functions_is_refused_with_what_to_do():
 
 
 @pytest.mark.parametrize("name", ["IMM", "PF", "ETKF", "OGD"])
-def test_filters_without_moments_are_refused_where_moments_are_needed(name):
+def test_filters_without_linearization_raise_where_it_is_needed(name):
     level = wolf.models.local_level(level_var=0.1, obs_var=1.0)
     out = wolf.filter(level, [1.0, 2.0, 3.0], method=name, key=0)
     for ask in (wolf.smooth, lambda out: wolf.forecast(out, steps=2), lambda out: wolf.sample_paths(out, num=2, key=0)):

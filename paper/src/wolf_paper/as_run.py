@@ -49,9 +49,9 @@ class PrintedBernoulli(NoiseModel):
         """Take many series together."""
         return Requirements(one_series=False)
 
-    def __call__(self, seen: UpdateContext) -> UpdateDecision:
+    def __call__(self, context: UpdateContext) -> UpdateDecision:
         """Infer ρ."""
-        white = whiten(seen)
+        white = whiten(context)
 
         def infer(power: Array, alpha: Any, beta: Any) -> Array:
             return _responsibility(alpha, beta, expected_distance(white, power), self.tolerance)
@@ -97,10 +97,10 @@ class CarriedBernoulli(NoiseModel):
         one = jnp.ones((), jnp.asarray(model.prior.mean).dtype)
         return LoopState(one, one)
 
-    def __call__(self, seen: UpdateContext) -> UpdateDecision:
+    def __call__(self, context: UpdateContext) -> UpdateDecision:
         """Infer ρ; the counts of the next step come from one more pass, which the state does not see."""
-        white = whiten(seen)
-        before = seen.memory
+        white = whiten(context)
+        before = context.memory
 
         def infer(power: Array) -> Array:
             return _responsibility(before.alpha, before.beta, _residual_distance(white, power), self.tolerance)
@@ -132,9 +132,9 @@ class BroadcastWishart(NoiseModel):
         """Take many series together."""
         return Requirements(one_series=False)
 
-    def __call__(self, seen: UpdateContext) -> UpdateDecision:
+    def __call__(self, context: UpdateContext) -> UpdateDecision:
         """Infer Λ."""
-        white = whiten(seen)
+        white = whiten(context)
         root = white.noise.matrix()
         ones = white.noise.half(jnp.ones_like(white.residual))
         every = linalg.outer(ones, ones)  # L⁻¹ 11ᵀ L⁻ᵀ

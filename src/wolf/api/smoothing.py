@@ -12,7 +12,6 @@ from wolf.api.filtering import filter
 from wolf.api.result_arguments import Models, check_smoothable, model_optional
 from wolf.beliefs import Gaussian
 from wolf.engine import jump_backdating, loo_reweighting
-from wolf.engine.loo_reweighting import changes
 from wolf.engine.smoother import run_sampler
 from wolf.execution import smoothing, validate
 from wolf.execution.backend_selection import Reason, compile_backward
@@ -105,7 +104,7 @@ def _with_jumps(model: Model, out: Filtered) -> Filtered:
         return filter(model, out.ys, method=method, save=save, **options)
 
     seen = filter(model, out.ys, method=out.method, save=jump_backdating.record_jump_evidence, **options).saved
-    starts = jump_backdating.possible_starts(seen["votes"], seen["inflations"], ~np.isnan(out.ys).all(1))
+    starts = jump_backdating.possible_starts(seen["consistent"], seen["inflations"], ~np.isnan(out.ys).all(1))
     jumps = jump_backdating.best_starts(starts, lambda jumps: float(run(jumps, "final").log_likelihood))
     jumps, barred = jump_backdating.without_bursts(jumps, lambda *given: run(given[0], "all", given[1]).outliers)
     return dataclasses.replace(run(jumps, "all", barred), method=out.method, settings=out.settings, index=out.index)
@@ -147,7 +146,9 @@ def _smooth_again(model: Any, first: Smoothed) -> Smoothed:
             ]
     roots = longer(roots)
     scales = out.saved.get("dynamics_scales", np.ones(len(out.ys)))
-    reweighted = dataclasses.replace(method, noise=loo_reweighting.Given(roots, longer(inflations), longer(scales)))
+    reweighted = dataclasses.replace(
+        method, noise=loo_reweighting.FixedWeights(roots, longer(inflations), longer(scales))
+    )
     options = _as_before(out)
     again = dataclasses.replace(filter(model, out.ys, method=reweighted, **options), index=out.index)
     second = smooth(model, again)
@@ -168,7 +169,7 @@ def _leave_one_out_weights_native(
     if ready is None:
         return None
     ys, us = to_dtype(out.ys, dtype), to_dtype(out.inputs, dtype)
-    change = changes(ys, None if sizes is None else to_dtype(sizes, dtype))
+    change = loo_reweighting.relative_deviations(ys, None if sizes is None else to_dtype(sizes, dtype))
     roots = native.reweight_leave_one_out(
         ready, memory, ys, change, jax.tree.map(lambda a: to_dtype(a, dtype), beliefs), us
     )

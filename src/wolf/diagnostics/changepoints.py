@@ -139,14 +139,14 @@ class Clutter(NoiseModel):
     share: Any
     log_densities: Any
 
-    def __call__(self, seen: UpdateContext) -> UpdateDecision:
+    def __call__(self, context: UpdateContext) -> UpdateDecision:
         """Match the moments of the two possible posteriors."""
-        whitened = seen.innovation.half(seen.residual)
-        count = seen.observed.sum(0)
-        good = -0.5 * (linalg.sum_leading(whitened**2) + seen.innovation.log_det() + count * LOG_2PI)
-        bad = linalg.sum_leading(seen.observed * jnp.asarray(self.log_densities, good.dtype))
+        whitened = context.innovation.half(context.residual)
+        count = context.observed.sum(0)
+        good = -0.5 * (linalg.sum_leading(whitened**2) + context.innovation.log_det() + count * LOG_2PI)
+        bad = linalg.sum_leading(context.observed * jnp.asarray(self.log_densities, good.dtype))
         odds = jnp.log1p(-self.share) - jnp.log(self.share) + good - bad
-        return match_moments(seen, whitened, jnp.clip(odds, -CERTAIN, CERTAIN))
+        return match_moments(context, whitened, jnp.clip(odds, -CERTAIN, CERTAIN))
 
 
 def _told(state: Any, info: Any) -> dict[str, Any]:

@@ -65,10 +65,10 @@ def run_forecast(
 
 def _noise_std_ratio(method: GaussianFilter, state: GaussianState, size: int) -> Array | None:
     """Compute the estimated standard deviation of non-outlier noise relative to R, (M,); None if unknown."""
-    laws = method.noise.law(state.memory)
+    laws = method.noise.noise_estimate(state.memory)
     if laws is None:
         return None
     std_ratio = jnp.ones(size, state.mean.dtype)
-    for rows, law in zip(method.noise.rows(size), laws if isinstance(laws, list) else [laws], strict=True):
+    for rows, law in zip(method.noise.sensor_slices(size), laws if isinstance(laws, list) else [laws], strict=True):
         std_ratio = std_ratio.at[rows].set(jnp.sqrt(law.usual))
     return std_ratio

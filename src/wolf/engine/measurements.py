@@ -37,7 +37,7 @@ def preprocess(y: Array) -> Measurement:
 
     Example:
         >>> y = preprocess(jnp.array([1.0, jnp.nan, jnp.inf]))
-        >>> y.value.tolist(), y.observed.tolist(), y.present.tolist(), bool(y.wild)
+        >>> y.value.tolist(), y.observed.tolist(), y.present.tolist(), bool(y.non_finite)
         ([1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [True, False, True], True)
     """
     present = ~jnp.isnan(y)

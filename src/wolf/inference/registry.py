@@ -163,7 +163,7 @@ def Adaptive(
         iterations: of `GaussianFilter`.
 
     Example:
-        >>> Adaptive(q_uncertainty=0).noise.rule.q_uncertainty is None
+        >>> Adaptive(q_uncertainty=0).noise.base.q_uncertainty is None
         True
     """
     rule = _by_sensor(
@@ -415,21 +415,22 @@ def constructor_call(method: Any) -> str | None:
 
 
 def _learning(method: Any) -> tuple[Any, Any]:
-    """Find the rule of a method that learns the noise, inside of those around it, and who makes such methods."""
+    """Return the innermost noise model of a method that estimates the noise, and the constructor of such methods."""
     if not isinstance(method, GaussianFilter) or not isinstance(method.noise, JumpRecovery):
         return None, None
-    rule = method.noise.rule
-    rule = rule.rule if isinstance(rule, noise.PerSensorNoise) else rule
+    outer, rule = method.noise.base, method.noise.innermost
+    if isinstance(outer, noise.PerSensorNoise):
+        outer = outer.base
     makers: dict[Any, Any] = {noise.AdaptiveNoiseScales: Adaptive, noise.AdaptiveScaleMixture: Learned}
-    return rule, makers.get(type(rule))
+    return rule, makers.get(type(rule)) if outer is rule else None  # other wrappers have no constructor
 
 
 def _fields(method: Any) -> dict[str, Any]:
     """List what a method that learns the noise is made of, by the names that its maker has for it."""
-    rule, outer = _learning(method)[0], method.noise.rule
+    rule, outer = _learning(method)[0], method.noise.base
     sensors = None if outer is rule else outer.sensors or "each"
     parts = vars(method) | vars(method.noise) | vars(rule) | {"sensors": sensors}
-    return {name: part for name, part in parts.items() if name not in ("noise", "rule")}
+    return {name: part for name, part in parts.items() if name not in ("noise", "base")}
 
 
 def _short(value: Any) -> str:

@@ -112,7 +112,7 @@ class FixedLag:
             state = self.online.state
             scale = np.asarray(1.0 if report.dynamics_scale is None else report.dynamics_scale)
             beliefs = (np.asarray(state.mean), np.asarray(state.cov), *report.predicted, scale)
-            votes = state.memory.votes if self._backdates else None
+            votes = state.memory.consistent if self._backdates else None
             self._steps.append(_FilteredStep(beliefs, before, value, votes))
             now = int(state.t) - 1
             if self._backdates and report.inflation is not None and report.inflation > 1.0:
@@ -195,7 +195,7 @@ class FixedLag:
         for i in range(len(self._steps) - first):
             state, before = jax.tree.map(lambda leaf, i=i: leaf[i], (found.states, found.predicted))
             beliefs = (np.asarray(state.mean), np.asarray(state.cov), *before, found.scales[i])
-            self._steps[first + i] = self._steps[first + i]._replace(beliefs=beliefs, votes=state.memory.votes)
+            self._steps[first + i] = self._steps[first + i]._replace(beliefs=beliefs, votes=state.memory.consistent)
         self.online.set_state(state)
 
 

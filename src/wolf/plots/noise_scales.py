@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 
 from wolf.inference.noise import NoiseEstimate
-from wolf.inference.noise.adaptive_scale_mixture import FAR_OFF
-from wolf.inference.noise.per_sensor import sensor_numbers
+from wolf.inference.noise.noise_estimate import FAR_OFF_FACTOR
 from wolf.plots import style
 from wolf.results import Filtered, Smoothed
 
@@ -42,7 +41,10 @@ def levels(out: Filtered | Smoothed, ax: Any = None, *, times: Any = None) -> An
     everything = np.concatenate([*paths.values(), [1.0 / 3.0, 3.0]])
     low, high = 0.8 * float(everything.min()), 1.25 * float(everything.max())
     ax.set_yscale("log")
-    for edge, end in ((FAR_OFF, max(high, FAR_OFF)), (1.0 / FAR_OFF, min(low, 1.0 / FAR_OFF))):
+    for edge, end in (
+        (FAR_OFF_FACTOR, max(high, FAR_OFF_FACTOR)),
+        (1.0 / FAR_OFF_FACTOR, min(low, 1.0 / FAR_OFF_FACTOR)),
+    ):
         ax.axhspan(min(edge, end), max(edge, end), color=style.GRID, lw=0, zorder=0)
     ax.axhline(1.0, color=style.TRUTH, lw=1.2, zorder=1)
     ax.set_ylim(low, high)
@@ -77,11 +79,11 @@ def _noise_paths(scales: np.ndarray, rule: Any) -> dict[str, np.ndarray]:
         rule: of the method.
     """
     columns = scales if scales.ndim == 2 else scales[:, None]
-    rows = rule.rows(columns.shape[1])
+    rows = rule.sensor_slices(columns.shape[1])
     firsts = [int(some[0]) for some in rows] if len(rows) > 1 else list(range(columns.shape[1]))
     if len(firsts) == 1:
         return {"noise, times R": columns[:, 0]}
-    numbers = sensor_numbers(rule, len(firsts))
+    numbers = rule.sensor_numbers(len(firsts))
     return {f"noise of sensor {n}, times R": columns[:, j] for n, j in zip(numbers, firsts, strict=True)}
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from wolf.cleaning import Series
-from wolf.inference.noise.adaptive_scale_mixture import FAR_OFF
+from wolf.inference.noise.noise_estimate import FAR_OFF_FACTOR
 from wolf.plots.noise_scales import paths_of
 from wolf.results.views.learned_noise import told_of
 
@@ -58,7 +58,7 @@ def _picture(paths: dict[str, np.ndarray], told: str) -> str:
         lines.append(f'<path class="line"{dash} d="M{points}"/>')
         kind = ("line", "dashes", "dots", "dashes and dots")[i % len(DASHES)]
         words.append(f"{name} ({kind})")
-    marks = [value for value in (1.0 / FAR_OFF, 1.0, FAR_OFF) if low <= np.log10(value) <= high]
+    marks = [value for value in (1.0 / FAR_OFF_FACTOR, 1.0, FAR_OFF_FACTOR) if low <= np.log10(value) <= high]
     grid = "".join(f'<path class="grid" d="M{LEFT:.0f} {height(value):.1f}H{RIGHT:.0f}"/>' for value in marks)
     ticks = "".join(
         f'<text x="{LEFT - 10:.0f}" y="{height(value) + 5:.1f}" text-anchor="end">{value:g}</text>' for value in marks
@@ -66,5 +66,6 @@ def _picture(paths: dict[str, np.ndarray], told: str) -> str:
     return (
         f'<svg class="season" viewBox="0 0 1000 200" role="img" aria-label="{escape(told)}">'
         f'{grid}{"".join(lines)}{ticks}</svg><p class="hint">{escape(", ".join(words))}; from the first row to the '
-        f"last. 1 is what the model says; beyond {FAR_OFF:g} or below {1 / FAR_OFF:g} it should be mended.</p>"
+        f"last. 1 is what the model says; beyond {FAR_OFF_FACTOR:g} or below {1 / FAR_OFF_FACTOR:g} the model "
+        "should be corrected.</p>"
     )

@@ -1,4 +1,4 @@
-"""A jump is repaired in hindsight: smoothing puts it where the vote began, not where it was won."""
+"""Back-dating: smoothing places a jump at the first rejection, not where it was accepted."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from wolf.engine import jump_backdating
 
 STEPS, JUMP, SIZE = 120, 60, 20.0
 LEVEL = wolf.models.local_level(level_var=0.1, obs_var=1.0)
-VOTE_SET_BACK = 11  # a seed with noise of 3.6 sd among the first measurements after the jump, which splits the vote
+RUN_SET_BACK = 11  # a seed with noise of 3.6 sd just after the jump, which splits the run of rejections
 
 
 def jumping(seed, steps=STEPS):
@@ -34,17 +34,17 @@ def test_the_error_around_a_jump_is_that_of_any_other_step(many):
     assert np.sqrt((errors[:, around] ** 2).mean(0)).max() < 1.0
     assert np.abs(errors[:, around]).max() < 3.0
     late = np.abs(out.means[:, JUMP : JUMP + 3, 0] - truth[:, JUMP : JUMP + 3])
-    assert late.min() > 15.0  # the filter itself could not know
+    assert late.min() > 15.0  # the causal filter has no information about it
 
 
-def test_intervals_hold_around_a_jump(many):
+def test_intervals_are_calibrated_around_a_jump(many):
     truth, _, _, smoothed = many
     held = np.abs(smoothed.means[:, :, 0] - truth) < 1.96 * np.sqrt(smoothed.covs[:, :, 0, 0])
     assert 0.92 < held.mean() < 0.97
     assert held[:, JUMP - 3 : JUMP + 10].mean() > 0.9
 
 
-@pytest.mark.parametrize("seed", [0, VOTE_SET_BACK])
+@pytest.mark.parametrize("seed", [0, RUN_SET_BACK])
 def test_many_are_smoothed_as_one_by_one(seed, many):
     _, ys, _, smoothed = many
     alone = wolf.smooth(wolf.filter(LEVEL, ys[seed]))
@@ -53,14 +53,14 @@ def test_many_are_smoothed_as_one_by_one(seed, many):
     assert alone.filtered.inflations[JUMP] > 1
 
 
-def test_reweighed_smoothing_repairs_it_too(many):
+def test_reweighted_smoothing_backdates_too(many):
     truth, ys, _, _ = many
-    again = wolf.smooth(wolf.filter(LEVEL, ys[VOTE_SET_BACK]), reweight=True)
-    assert np.abs(again.means[:, 0] - truth[VOTE_SET_BACK])[JUMP - 3 : JUMP + 10].max() < 3.0
+    again = wolf.smooth(wolf.filter(LEVEL, ys[RUN_SET_BACK]), reweight=True)
+    assert np.abs(again.means[:, 0] - truth[RUN_SET_BACK])[JUMP - 3 : JUMP + 10].max() < 3.0
 
 
-@pytest.mark.parametrize("seed", [0, VOTE_SET_BACK])
-def test_a_fixed_lag_repairs_a_jump_within_its_lag(seed, many):
+@pytest.mark.parametrize("seed", [0, RUN_SET_BACK])
+def test_a_fixed_lag_backdates_a_jump_within_its_lag(seed, many):
     truth, ys, _, _ = many
     late, means = wolf.FixedLag(LEVEL, lag=12), {}
     for y in ys[seed, : JUMP + 30]:
@@ -70,7 +70,7 @@ def test_a_fixed_lag_repairs_a_jump_within_its_lag(seed, many):
     assert np.abs(errors).max() < 3.0
 
 
-def test_without_a_won_vote_nothing_is_filtered_again(monkeypatch):
+def test_without_an_accepted_jump_nothing_is_filtered_again(monkeypatch):
     _, ys = jumping(3)
     out = wolf.filter(LEVEL, ys - SIZE * (np.arange(STEPS) >= JUMP))
     assert not (out.inflations > 1).any()
@@ -86,7 +86,7 @@ def test_an_outlier_just_before_the_jump_is_not_part_of_it(many):
     assert np.abs(smoothed.means[:, 0] - truth[0])[JUMP - 3 : JUMP + 10].max() < 3.0
 
 
-def test_missing_measurements_have_no_vote():
+def test_missing_measurements_are_not_in_a_run():
     votes = np.array([[1.0], [1.0], [2.0], [3.0], [0.0]])
     won = np.array([1.0, 1.0, 1.0, 1.0, 9.0])
     assert jump_backdating.possible_starts(votes, won, np.array([True, False, True, True, True])) == [[0]]
@@ -94,7 +94,7 @@ def test_missing_measurements_have_no_vote():
 
 
 @pytest.mark.thorough
-def test_sensors_that_vote_each_for_itself_jump_together():
+def test_sensors_tested_separately_jump_together():
     model = wolf.LinearModel(np.eye(1), np.ones((3, 1)), 0.1 * np.eye(1), np.eye(3), np.zeros(1), np.eye(1))
     rng = np.random.default_rng(5)
     truth = np.cumsum(rng.normal(0, 0.1**0.5, STEPS)) + SIZE * (np.arange(STEPS) >= JUMP)
@@ -106,7 +106,7 @@ def test_sensors_that_vote_each_for_itself_jump_together():
 
 @pytest.fixture(scope="module")
 def burst():
-    """A level that stays, and ten measurements of it that lie in the same way."""
+    """Simulate a constant level with ten equal outliers."""
     rng = np.random.default_rng(3)
     truth = np.cumsum(rng.normal(0, 0.1**0.5, STEPS))
     ys = truth + rng.normal(0, 1, STEPS)
@@ -116,10 +116,10 @@ def burst():
 
 @pytest.mark.parametrize("method", ["Learned", "Adaptive"])
 @pytest.mark.parametrize("reweight", [False, True])
-def test_a_burst_that_came_back_is_undone(method, reweight, burst):
+def test_a_burst_that_ended_is_removed(method, reweight, burst):
     truth, ys, lies = burst
     out = wolf.filter(LEVEL, ys, method=method)
-    assert np.abs(out.means[lies, 0] - truth[lies]).max() > 15.0  # while it filters it cannot know
+    assert np.abs(out.means[lies, 0] - truth[lies]).max() > 15.0  # the causal filter has no information about it
     smoothed = wolf.smooth(out, reweight=reweight)
     assert np.abs(smoothed.means[:, 0] - truth).max() < 3.0
     if not reweight:
@@ -127,7 +127,7 @@ def test_a_burst_that_came_back_is_undone(method, reweight, burst):
         assert not (smoothed.filtered.inflations > 1).any()
 
 
-def test_a_fixed_lag_undoes_a_burst_within_its_lag(burst):
+def test_a_fixed_lag_removes_a_burst_within_its_lag(burst):
     truth, ys, _ = burst
     late, means = wolf.FixedLag(LEVEL, lag=25), {}
     for y in ys:
@@ -137,7 +137,7 @@ def test_a_fixed_lag_undoes_a_burst_within_its_lag(burst):
     assert np.abs(errors).max() < 3.0
 
 
-def test_who_comes_back_after_long_was_away():
+def test_a_long_excursion_is_no_burst():
     assert jump_backdating.without_bursts([20, 60], lambda jumps, bursts: np.zeros(80, bool)) == ([20, 60], [])
     refuted = np.ones(80, bool)
     assert jump_backdating.without_bursts([20, 30], lambda jumps, bursts: refuted) == ([20, 30], [])

@@ -1,4 +1,4 @@
-"""Learned noise: exact moments by quadrature, the counts, bounded influence, what it tells, sensors of their own."""
+"""Scale mixtures: exact moments by quadrature, counts, bounded influence, reports, per-sensor noise."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,16 +13,22 @@ import wolf
 from wolf.inference.filters import GaussianFilter
 from wolf.inference.noise import AdaptiveScaleMixture, PerSensorNoise
 from wolf.inference.noise.adaptive_scale_mixture import FLOOR, SCALES
-from wolf.inference.noise.scale_mixture_moments import Shares, by_eigenvectors, by_factors, by_reduction, closed_form
+from wolf.inference.noise.scale_mixture_moments import (
+    Responsibilities,
+    by_eigenvectors,
+    by_factors,
+    by_reduction,
+    closed_form,
+)
 from wolf.inference.noise.whitened import Whitened, far_distance
 
-ALONE = GaussianFilter(noise=AdaptiveScaleMixture())  # without the vote
+ALONE = GaussianFilter(noise=AdaptiveScaleMixture())  # without the jump test
 PLANE = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
 
 
 @pytest.mark.thorough
 def test_first_update_equals_quadrature_with_the_far_component():
-    """p(y|x) is the prior's mixture; the improper part is constant in x, at the widest size's 99 % distance."""
+    """p(y|x) is the mixture of the prior; the improper component is constant, at the widest one's 99 % distance."""
     h, r, p = 1.7, 2.0, 3.0
     model = wolf.LinearModel([[1.0]], [[h]], [[0.0]], [[r]], [0.5], [[p]])
     shares = np.exp(-0.5 * (np.log(SCALES) / 0.5) ** 2) + FLOOR
@@ -48,62 +54,64 @@ def test_first_update_equals_quadrature_with_the_far_component():
 
 
 @pytest.mark.parametrize("size", [1, 2])
-def test_closed_form_equals_the_general_ones(size, rng, x64):
+def test_closed_form_equals_the_general_methods(size, rng, x64):
     signal, residual = oracle.random_cov(rng, size), 3 * rng.normal(size=size)
     white = Whitened(residual, signal, None, np.asarray(float(size)))
-    shares = shares_of(rng.dirichlet(np.ones(len(SCALES))), 0.1)
+    shares = responsibilities_of(rng.dirichlet(np.ones(len(SCALES))), 0.1)
     ways = [way(white, SCALES) for way in (closed_form, by_factors, by_eigenvectors)]
     for one in ways[1:]:
-        np.testing.assert_allclose(ways[0].halves, one.halves, rtol=1e-10)
-        np.testing.assert_allclose(ways[0].peaks / ways[0].peaks[-1], one.peaks / one.peaks[-1], rtol=1e-10)
+        np.testing.assert_allclose(ways[0].half_distances, one.half_distances, rtol=1e-10)
+        np.testing.assert_allclose(
+            ways[0].normalizations / ways[0].normalizations[-1], one.normalizations / one.normalizations[-1], rtol=1e-10
+        )
         for closed, general in zip(ways[0].average(shares)[:3], one.average(shares)[:3], strict=True):
             np.testing.assert_allclose(closed, general, rtol=1e-8, atol=1e-12)
 
 
-def shares_of(known, lost):
-    return Shares(4.0 * known, np.asarray(0.25), known, np.asarray(lost))
+def responsibilities_of(known, outside):
+    return Responsibilities(4.0 * known, np.asarray(0.25), known, np.asarray(outside))
 
 
-def test_roots_of_a_mixture_give_back_its_information_and_doubt(rng, x64):
-    """Ω = (I - A G)⁻¹ A, also where what is lost is most of it and where G has no full rank."""
-    size, lost = 10, 0.6
+def test_roots_of_a_mixture_square_to_its_information_and_spread(rng, x64):
+    """Ω = (I - A G)⁻¹ A, also where most measurements belong to no component and where G is singular."""
+    size, outside = 10, 0.6
     half = rng.normal(size=(size, 4))
     white = Whitened(3 * rng.normal(size=size), 100 * half @ half.T, None, np.asarray(float(size)))
-    share = (1 - lost) * rng.dirichlet(np.ones(len(SCALES)))
+    share = (1 - outside) * rng.dirichlet(np.ones(len(SCALES)))
     sizes = by_eigenvectors(white, SCALES)
-    gain, _, spread = map(np.asarray, sizes.average(shares_of(share, lost))[:3])
+    gain, _, spread = map(np.asarray, sizes.average(responsibilities_of(share, outside))[:3])
     information = np.linalg.solve(np.eye(size) - gain @ white.signal, gain)
-    root, doubt = map(np.asarray, sizes.roots(share, lost))
+    root, doubt = map(np.asarray, sizes.roots(share, outside))
     np.testing.assert_allclose(root.T @ root, information, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(doubt @ doubt.T, spread, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("measured", [20, 13])
-def test_a_reduction_says_what_eigenvectors_say(measured, rng, x64):
-    """Also of |C| and tr Ω, which both know without the other's matrices; of what was measured alone."""
-    size, lost = 20, 0.3
+def test_reduction_equals_eigenvectors(measured, rng, x64):
+    """Also |C| and tr Ω, which both compute in their own coordinates, over the measured coordinates only."""
+    size, outside = 20, 0.3
     half = rng.normal(size=(size, 25)) * (np.arange(size) < measured)[:, None]
     residual = 3 * rng.normal(size=size) * (np.arange(size) < measured)
     white = Whitened(residual, half @ half.T, None, np.asarray(float(measured)))
-    shares = shares_of((1 - lost) * rng.dirichlet(np.ones(len(SCALES))), lost)
+    shares = responsibilities_of((1 - outside) * rng.dirichlet(np.ones(len(SCALES))), outside)
     one, other = by_eigenvectors(white, SCALES), by_reduction(white, jnp.asarray(SCALES))
-    np.testing.assert_allclose(other.halves, one.halves, rtol=1e-12)
-    np.testing.assert_allclose(other.peaks, one.peaks, rtol=1e-11)
+    np.testing.assert_allclose(other.half_distances, one.half_distances, rtol=1e-12)
+    np.testing.assert_allclose(other.normalizations, one.normalizations, rtol=1e-11)
     one, other = one.average(shares), other.average(shares)
     for mine, theirs in zip(other[:3], one[:3], strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-12 * np.abs(theirs).max())
-    gain, rest = np.asarray(one.gain), np.asarray(one.rest) + lost * np.eye(size)
+    gain, rest = np.asarray(one.gain), np.asarray(one.rest) + outside * np.eye(size)
     kept = np.diagonal(np.linalg.solve(rest, gain))[:measured].sum()
     for found in (one, other):
-        np.testing.assert_allclose(found.told, [np.linalg.slogdet(rest)[1], kept], rtol=1e-11)
+        np.testing.assert_allclose(found.known_terms, [np.linalg.slogdet(rest)[1], kept], rtol=1e-11)
 
 
-def test_counts_add_up_as_long_as_nothing_is_missing(rng):
-    """Σα = Σα⁰ + (1 - ρᵗ) / (1 - ρ): each measurement adds one in all, and a missing one leaves the counts alone."""
+def test_counts_add_up_to_the_number_of_measurements(rng):
+    """Σα = Σα⁰ + (1 - ρᵗ) / (1 - ρ): each measurement adds one in total, and a missing one changes no count."""
     rule = AdaptiveScaleMixture(forgetting=0.9)
     ys = 3 * rng.normal(size=(30, 2))
     final = wolf.filter(PLANE, ys, method=GaussianFilter(noise=rule)).final
-    # But for what is beyond all sizes with a probability of 1e-9: that adds to no count.
+    # Except for the probability of 1e-9 of no component, which adds to no count.
     np.testing.assert_allclose(final.memory.now.sum(), 10.0 + (1 - 0.9**30) / (1 - 0.9), rtol=1e-7)
     ys[10:20] = np.nan
     gone = wolf.filter(PLANE, ys, method=GaussianFilter(noise=rule)).final
@@ -111,7 +119,7 @@ def test_counts_add_up_as_long_as_nothing_is_missing(rng):
 
 
 @pytest.mark.parametrize("name", ["Learned", "Adaptive", "alone"])
-def test_one_outlier_of_any_size_moves_little_and_beyond_all_sizes_nothing(name, rng):
+def test_influence_of_one_outlier_is_bounded_and_redescends(name, rng):
     method = ALONE if name == "alone" else wolf.methods.make(name)
     ys = np.sqrt(10.0) * rng.normal(size=(60, 2))
     blank = ys.copy()
@@ -147,26 +155,26 @@ def test_units_do_not_matter(first, second):
 @pytest.mark.bits
 def test_chunks_are_the_whole(rng):
     ys = 3 * rng.normal(size=(40, 2))
-    ys[25:] += 90.0  # a jump, and a vote across the cut
+    ys[25:] += 90.0  # a jump, and a run of rejections across the cut
     whole = wolf.filter(PLANE, ys, method="Learned")
     parts = list(wolf.filter_chunks(PLANE, [ys[:28], ys[28:]], method="Learned", save="all"))
     np.testing.assert_array_equal(np.concatenate([part.means for part in parts]), whole.means)
 
 
-def test_noise_that_is_ten_times_larger_is_found_and_said(rng):
+def test_tenfold_noise_is_estimated_and_reported(rng):
     truth = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=100.0)
     run = wolf.simulate.trajectory(truth, 1500, 5, wolf.simulate.Additive(0.1, -300.0, 300.0))
     out = wolf.filter(PLANE, run.measurements, method=wolf.methods.make("Learned", r_uncertainty="factor 10"))
-    law = out.learned_noise
-    assert 6 < law.typical < 14
-    assert 0.05 < law.outlier_share < 0.15
-    assert "times R" in repr(law)
+    estimate = out.learned_noise
+    assert 6 < estimate.typical < 14
+    assert 0.05 < estimate.outlier_share < 0.15
+    assert "times R" in repr(estimate)
     flagged, hit = out.outliers, np.asarray(run.outliers)
     assert (flagged & hit).sum() > 0.85 * hit.sum()
     assert (flagged & ~hit).sum() < 0.02 * len(hit)
 
 
-def test_wider_beliefs_about_the_noise_are_learned_faster(rng):
+def test_wider_priors_adapt_faster(rng):
     truth = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=70.0)
     ys = wolf.simulate.trajectory(truth, 60, 5).measurements
     sizes = [
@@ -193,7 +201,7 @@ def six():
     return model, run
 
 
-def test_sensor_by_sensor_with_gaussian_noise_is_the_joint_update(six):
+def test_sequential_sensors_with_gaussian_noise_equal_the_joint_update(six):
     model, run = six
     plain = wolf.noise.Weighted(wolf.weights.Unweighted())
     joint = wolf.filter(model, run.measurements, method="KF")
@@ -202,7 +210,7 @@ def test_sensor_by_sensor_with_gaussian_noise_is_the_joint_update(six):
     np.testing.assert_allclose(each.covs, joint.covs, rtol=1e-9)
 
 
-def test_a_faulty_sensor_is_left_out_and_the_others_are_not(six, rng):
+def test_only_the_faulty_sensor_is_rejected(six, rng):
     model, run = six
     ys = run.measurements + np.where(
         np.arange(6) == rng.integers(0, 6, (300, 1)), rng.uniform(-100, 100, (300, 6)), 0.0
@@ -220,7 +228,7 @@ def test_a_faulty_sensor_is_left_out_and_the_others_are_not(six, rng):
     assert rmse["one"] > 1.5 * rmse["oracle"]
 
 
-def test_one_stuck_sensor_never_outvotes_five(six):
+def test_one_stuck_sensor_is_no_jump(six):
     model, run = six
     ys = run.measurements.copy()
     ys[100:200, 0] += 60.0
@@ -228,12 +236,12 @@ def test_one_stuck_sensor_never_outvotes_five(six):
     assert (out.inflations == 1.0).all()
     assert out.outliers[110:200, 0].mean() > 0.95
     assert out.outliers[:, 1:].mean() < 0.03
-    assert [law.ordinary < 3 for law in out.learned_noise] == [True] * 6
+    assert [estimate.ordinary < 3 for estimate in out.learned_noise] == [True] * 6
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("sensors", [(0, 0, 0, 1, 1, 1), (0, 0, 0, 0, 0, 0)])
-def test_sensors_that_all_jump_are_followed(six, sensors):
+def test_a_jump_of_all_sensors_is_accepted(six, sensors):
     model, run = six
     ys = run.measurements + np.where(np.arange(300)[:, None] >= 150, 80.0, 0.0)
     ys[151::3, 0] = np.nan
@@ -259,18 +267,18 @@ def test_sensors_that_all_jump_are_followed(six, sensors):
         ({"strength": -1.0}, "strength"),
     ],
 )
-def test_bad_options_are_refused(options, message):
+def test_invalid_options_raise(options, message):
     with pytest.raises(ValueError, match=message):
         wolf.filter(PLANE, np.zeros((3, 2)), method=wolf.methods.make("Learned", **options))
 
 
-def test_counts_have_no_noise_level_to_learn():
+def test_count_models_have_no_noise_scale():
     model = wolf.models.glm(2, family=wolf.families.Poisson())
-    with pytest.raises(ValueError, match="no noise level to learn"):
+    with pytest.raises(ValueError, match="no noise scale to estimate"):
         wolf.filter(model, np.zeros(3), inputs=np.zeros((3, 2)), method="Learned")
 
 
-def test_a_network_learns_a_noise_level_that_was_guessed_far_off(rng):
+def test_a_network_estimates_a_noise_scale_that_is_far_off(rng):
     """R is 100 times too large and 10 times too small; a tenth of the targets is off by 50."""
     features = rng.uniform(-1, 1, (800, 2))
     curve = 0.5 + 0.3 * features[:, 0] - 0.2 * np.abs(features[:, 1])
@@ -281,12 +289,12 @@ def test_a_network_learns_a_noise_level_that_was_guessed_far_off(rng):
         assert np.median(np.abs((targets - curve - out.saved[:, 0])[400:])) < 0.05
 
 
-def test_sensors_with_shared_noise_are_refused():
+def test_sensors_with_correlated_noise_raise():
     model = wolf.LinearModel(PLANE.F, PLANE.H, PLANE.Q, [[10.0, 1.0], [1.0, 10.0]], *PLANE.prior)
     with pytest.raises(ValueError, match="sensors must be independent"):
         wolf.filter(model, np.zeros((3, 2)), method=wolf.methods.make("Learned", sensors="each"))
 
 
-def test_the_far_distance_is_close_to_the_quantile():
+def test_far_distance_is_close_to_the_quantile():
     for d in (1, 2, 3, 6, 20):
         assert abs(float(far_distance(np.asarray(float(d)))) / chi2.ppf(0.99, d) - 1) < 0.01

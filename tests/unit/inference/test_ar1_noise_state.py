@@ -1,4 +1,4 @@
-"""Noise that lasts: exact where dynamics have no noise, slopes by differences, found where it is and not elsewhere."""
+"""AR(1) noise: exact without dynamics noise, sensitivities by differences, estimated where present and only there."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,33 +19,36 @@ STEPS = 400
 
 
 def known(memory, jac=None):
-    """A ρ that is known for sure."""
-    start = ar1_noise_state.start(TREND)
-    return start._replace(memory=jnp.asarray(memory), log_odds=jnp.asarray(50.0), jac=jac)
+    """Return a state with known ρ."""
+    start = ar1_noise_state.initial_state(TREND)
+    return start._replace(coefficient=jnp.asarray(memory), log_odds=jnp.asarray(50.0), jac=jac)
 
 
 def filtered(ys, F, memory, functions):
-    """Filter without dynamics noise by what is foreseen, NaN is missing; R = 2."""
+    """Filter without dynamics noise by predicted measurements, NaN is missing; R = 2."""
     H, mean, cov = np.asarray(TREND.H), np.zeros(2), np.diag([3.0, 1.0])
     lasts = known(memory, jnp.eye(2) if functions else None)
     dynamics = (lambda x: F @ x) if functions else LinearMap(jnp.asarray(F))
     for y in ys:
-        mean, cov, lasts = F @ mean, F @ cov @ F.T, ar1_noise_state.push(lasts, jnp.asarray(F))
+        mean, cov, lasts = F @ mean, F @ cov @ F.T, ar1_noise_state.predict(lasts, jnp.asarray(F))
         if np.isnan(y):
             continue
         whole = ar1_noise_state.predict_measurement(
             lasts, Affine(H @ mean, jnp.asarray(H)), Gaussian(mean, cov), dynamics, None, 1.0
         )
-        jac, new = np.asarray(whole.jac), 2.0 * (1.0 - memory**2) * float(ar1_noise_state.freedom(lasts, jnp.ones(1)))
+        jac, new = (
+            np.asarray(whole.jac),
+            2.0 * (1.0 - memory**2) * float(ar1_noise_state.innovation_scale(lasts, jnp.ones(1))),
+        )
         gain = cov @ jac.T / (jac @ cov @ jac.T + new)
         mean = mean + gain @ (y - np.asarray(whole.mean))
         cov = cov - gain @ jac @ cov
-        lasts = lasts._replace(noise=y - H @ mean, tie=jnp.ones(1))
+        lasts = lasts._replace(noise=y - H @ mean, correlation=jnp.ones(1))
     return mean, cov
 
 
 def all_at_once(ys, F, memory):
-    """The last state given all measurements, from their joint covariance."""
+    """Compute the last state given all measurements, from their joint covariance."""
     t = np.flatnonzero(~np.isnan(ys)) + 1
     powers = [np.linalg.matrix_power(F, k) for k in range(len(ys) + 1)]
     rows, prior, end = np.stack([powers[k][0] for k in t]), np.diag([3.0, 1.0]), powers[-1]
@@ -56,8 +59,8 @@ def all_at_once(ys, F, memory):
 
 @settings(max_examples=20, deadline=None)
 @given(st.floats(0.0, 0.95), st.integers(0, 100), st.booleans())
-def test_a_state_is_found_as_from_all_data_at_once(memory, seed, functions):
-    """A line, and a constant over gaps; the joint covariance has no recursion."""
+def test_filter_equals_the_joint_distribution(memory, seed, functions):
+    """A linear trend, and a constant over gaps; the joint covariance needs no recursion."""
     rng = np.random.default_rng(seed)
     ys, F = rng.normal(size=8), np.asarray(TREND.F)
     if seed % 2:
@@ -68,11 +71,11 @@ def test_a_state_is_found_as_from_all_data_at_once(memory, seed, functions):
     np.testing.assert_allclose(cov, expected_cov, atol=1e-6)
 
 
-def test_in_one_dimension_what_dynamics_leave_is_the_smoothers_gain():
-    """x_{t-1} is known from x_t by P F / P⁻."""
+def test_correlation_in_one_dimension_is_the_smoother_gain():
+    """The regression of x_{t-1} on x_t is P F / P⁻."""
     F, Q, P = 0.5, 0.7, 1.3
     ahead = F * P * F + Q
-    lasts = known(0.8)._replace(noise=jnp.zeros(1), tie=0.8 * jnp.ones(1), mean_slope=jnp.zeros(1))
+    lasts = known(0.8)._replace(noise=jnp.zeros(1), correlation=0.8 * jnp.ones(1), mean_sensitivity=jnp.zeros(1))
     one, belief = jnp.eye(1), Gaussian(jnp.zeros(1), ahead * jnp.eye(1))
     whole = ar1_noise_state.predict_measurement(
         lasts, Affine(jnp.zeros(1), one), belief, LinearMap(F * one), Q * one, jnp.asarray(1.0)
@@ -80,14 +83,14 @@ def test_in_one_dimension_what_dynamics_leave_is_the_smoothers_gain():
     np.testing.assert_allclose(whole.jac[0, 0], 1.0 - 0.8 * P * F / ahead, rtol=1e-6)
 
 
-def test_slopes_are_those_of_the_filter_with_its_gains_as_they_are():
-    """By differences: all ρ in use moved by a little, gains and shares of outliers held."""
+def test_sensitivities_equal_finite_differences_with_fixed_gains():
+    """All ρ in use change by a little, gains and outlier probabilities are fixed."""
     ys = wolf.simulate.trajectory(with_ar1_noise(TREND, 0.6), 80, 3).measurements
 
     def keep(state, info):
-        lasts = state.memory.rule.lasting
-        told = {name: getattr(lasts, name) for name in ("noise_slope", "mean_slope")}
-        known = {"keeps": ar1_noise_state.used(lasts), "sure": 1.0 - info.outlier_probability}
+        lasts = state.memory.base.ar1
+        told = {name: getattr(lasts, name) for name in ("noise_sensitivity", "mean_sensitivity")}
+        known = {"keeps": ar1_noise_state.coefficient_in_use(lasts), "sure": 1.0 - info.outlier_probability}
         return told | known | {"mean": state.mean, "predicted": info.predicted.mean, "residual": info.residual}
 
     saved = wolf.filter(TREND, ys, save=keep).saved
@@ -99,17 +102,17 @@ def test_slopes_are_those_of_the_filter_with_its_gains_as_they_are():
             keeps = (saved["keeps"][t - 1] if t else 0.0) + shift
             mean, expected = TREND.F @ mean, keeps * noise
             mean = mean + gains[t] * (y - mean[0] - expected)
-            noise = expected + ar1_noise_state.HEARD * saved["sure"][t] * (y - mean[0] - expected)
+            noise = expected + ar1_noise_state.PERSISTENT_SHARE * saved["sure"][t] * (y - mean[0] - expected)
         return np.append(mean, noise)
 
     slopes = (again(1e-6) - again(-1e-6)) / 2e-6
     np.testing.assert_allclose(again(0.0)[:2], saved["mean"][-1], atol=1e-9)
-    np.testing.assert_allclose(saved["mean_slope"][-1], slopes[:2], rtol=1e-5, atol=1e-7)
-    np.testing.assert_allclose(saved["noise_slope"][-1], slopes[2:], rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(saved["mean_sensitivity"][-1], slopes[:2], rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(saved["noise_sensitivity"][-1], slopes[2:], rtol=1e-5, atol=1e-7)
 
 
 def drawn(model, memory, series, seed):
-    """States and measurements of many series, 5 % of them off by up to 100 sd / 3."""
+    """Simulate states and measurements of many series, 5 % of them off by up to 30 sd."""
     rng = np.random.default_rng([seed, 5])
     truth = model if memory is None else with_ar1_noise(model, memory, share=0.99)
     runs = [wolf.simulate.trajectory(truth, STEPS, int(k)) for k in rng.integers(1 << 30, size=series)]
@@ -123,12 +126,12 @@ def keep(state, info):
     return {
         "mean": state.mean[0],
         "variance": state.cov[0, 0],
-        "memory": ar1_noise_state.used(state.memory.rule.lasting),
+        "memory": ar1_noise_state.coefficient_in_use(state.memory.base.ar1),
     }
 
 
 def judged(model, ys, states, method=None, save=None):
-    """Error and coverage of the first state in the second half."""
+    """Compute error and coverage of the first state in the second half."""
     keeps = save or (lambda state, info: {"mean": state.mean[0], "variance": state.cov[0, 0]})
     saved = wolf.filter_many(model, ys, method=method, save=keeps).saved
     error = (saved["mean"] - states[..., 0])[:, STEPS // 2 :]
@@ -140,7 +143,7 @@ WITHOUT = wolf.Adaptive(estimate_autocorrelation=False)
 
 
 @pytest.mark.parametrize("memory", [0.5, 0.7])
-def test_a_memory_is_found_and_intervals_hold(memory):
+def test_coefficient_is_estimated_and_intervals_are_calibrated(memory):
     model = PLANE
     states, ys = drawn(model, memory, 40, 1)
     error, held, saved = judged(model, ys, states, save=keep)
@@ -151,7 +154,7 @@ def test_a_memory_is_found_and_intervals_hold(memory):
 
 
 @pytest.mark.parametrize("wrong", [(1.0, 1.0), (0.1, 1.0), (1.0, 0.1), (0.1, 10.0)])
-def test_a_wrong_r_or_q_is_not_taken_for_noise_that_lasts(wrong):
+def test_wrong_r_or_q_is_not_attributed_to_autocorrelation(wrong):
     states, ys = drawn(PLANE, None, 60, 2)
     error, _, saved = judged(PLANE.scaled(*wrong), ys, states, save=keep)
     plain, _, _ = judged(PLANE.scaled(*wrong), ys, states, WITHOUT)
@@ -160,7 +163,7 @@ def test_a_wrong_r_or_q_is_not_taken_for_noise_that_lasts(wrong):
     assert error == pytest.approx(plain, rel=0.003)
 
 
-def test_ranges_whose_errors_last_have_intervals_that_hold():
+def test_intervals_for_autocorrelated_ranges_are_calibrated():
     """Four anchors, errors of 10 cm for a second or for half a minute (a bias), 5 % of them up to 3 m too long."""
     dt = 0.1
     F = np.eye(4) + dt * np.eye(4, k=2)
@@ -183,7 +186,7 @@ def test_ranges_whose_errors_last_have_intervals_that_hold():
         assert held > least > overconfident + 0.1
 
 
-def test_forecasts_count_all_of_the_noise_and_not_only_what_is_new():
+def test_forecasts_use_the_stationary_variance_of_the_noise():
     clean = np.stack([wolf.simulate.trajectory(with_ar1_noise(PLANE, 0.8), STEPS, k).measurements for k in range(30)])
     held = []
     for series in clean:
@@ -193,23 +196,23 @@ def test_forecasts_count_all_of_the_noise_and_not_only_what_is_new():
     assert np.mean(held) > 0.88
 
 
-def test_a_run_says_that_noise_lasts():
+def test_autocorrelation_is_reported():
     lasting_ys = wolf.simulate.trajectory(with_ar1_noise(PLANE, 0.7), STEPS, 5).measurements
     out = wolf.filter(PLANE, lasting_ys)
-    assert out.learned_noise.memory == pytest.approx(0.7, abs=0.15)
-    assert "with a memory of 0." in repr(out.learned_noise)
+    assert out.learned_noise.autocorrelation == pytest.approx(0.7, abs=0.15)
+    assert "(autocorrelation 0." in repr(out.learned_noise)
     assert "with_ar1_noise" in repr(out)
-    assert out.noise_scales[-1] == pytest.approx(1.0, abs=0.4)  # all of the noise, as R is
+    assert out.noise_scales[-1] == pytest.approx(1.0, abs=0.4)  # the stationary variance, as R is
     white = wolf.filter(PLANE, wolf.simulate.trajectory(PLANE, STEPS, 5).measurements)
-    assert white.learned_noise.memory < 0.02
-    assert "memory" not in repr(white)
+    assert white.learned_noise.autocorrelation < 0.02
+    assert "autocorrelation" not in repr(white)
 
 
-def test_where_it_is_not_looked_for_nothing_is_carried():
+def test_without_ar1_noise_no_state_is_carried():
     ys = np.zeros((5, 2))
     for method in (WITHOUT, wolf.Adaptive(sensors="each"), wolf.Adaptive(q_uncertainty=0, r_uncertainty=0)):
-        memory = wolf.filter(PLANE, ys, method=method).final.memory.rule
-        first = memory[0] if isinstance(method.noise.rule, wolf.noise.PerSensorNoise) else memory
-        assert first.lasting is None
+        memory = wolf.filter(PLANE, ys, method=method).final.memory.base
+        first = memory[0] if isinstance(method.noise.base, wolf.noise.PerSensorNoise) else memory
+        assert first.ar1 is None
     wide = wolf.LinearModel(np.eye(17), np.eye(1, 17), np.eye(17), np.eye(1), np.zeros(17), np.eye(17))
-    assert wolf.filter(wide, np.zeros((5, 1))).final.memory.rule.lasting is None
+    assert wolf.filter(wide, np.zeros((5, 1))).final.memory.base.ar1 is None

@@ -1,4 +1,4 @@
-"""How levels follow slopes: fast when they agree, slowly else, with care after a jump; the prior's part stays."""
+"""Recursive maximum likelihood: surprise, caution after a jump, rescaling of information; the prior is kept."""
 
 import jax
 import jax.numpy as jnp
@@ -11,60 +11,60 @@ from wolf.inference.noise import AdaptiveNoiseScales, noise_scale_rml
 from wolf.inference.noise.sensitivities import RQ, Information, ScoreVector, Sensitivities
 from wolf.numerics.jax_compat import enable_x64
 
-pytestmark = pytest.mark.thorough  # a part that the quick tests touch elsewhere
+pytestmark = pytest.mark.thorough  # the quick tests cover this part elsewhere
 
 SURE = RQ(1.6**-2, 1.3**-2)
-MORE = Information(0.5, 0.0, 0.1)  # that a measurement says
+MORE = Information(0.5, 0.0, 0.1)  # of one measurement
 BOTH, NOISE_ONLY = RQ(noise=True, dynamics=True), RQ(noise=True, dynamics=False)
 
 
 def begin(calm=1.0):
     sure = RQ(*map(jnp.asarray, SURE))
-    return noise_scale_rml.start(sure, Sensitivities(jnp.zeros(1), jnp.zeros((1, 1))), jnp.ones(()))._replace(
-        calm=jnp.asarray(calm)
-    )
+    return noise_scale_rml.initial_estimates(
+        sure, Sensitivities(jnp.zeros(1), jnp.zeros((1, 1))), jnp.ones(())
+    )._replace(calm=jnp.asarray(calm))
 
 
 @jax.jit
 def feed(levels, slopes):
-    """Follow slopes in a, one after the other, each in standard deviations; those in b are 0."""
+    """Update with scores of a, one after the other, in standard deviations; those of b are 0."""
 
     def body(levels, slope):
         found = ScoreVector(jnp.sqrt(MORE.noise) * slope, 0.0 * slope, 0.0 * slope)
         more = Information(*(each + 0.0 * slope for each in MORE))
-        levels = noise_scale_rml.follow(levels, SURE, found, more, 1.0 + 0.0 * slope, 0.5 + 0.0 * slope, BOTH)
+        levels = noise_scale_rml.update_scales(levels, SURE, found, more, 1.0 + 0.0 * slope, 0.5 + 0.0 * slope, BOTH)
         return levels, levels
 
     return jax.lax.scan(body, levels, slopes)
 
 
 @pytest.fixture(scope="module")
-def settled():
+def steady():
     with enable_x64(True):
         return feed(begin(), jnp.asarray(np.resize([1.0, -1.0], 300)))[0]
 
 
-def test_slopes_that_agree_make_it_forget_and_slopes_that_do_not_hardly(settled, x64):
-    """All are one and a half of their standard deviations; what differs is the sign."""
-    before, signs = float(settled.information.noise), np.resize([1.5, -1.5], 15)
-    alike, apart = (feed(settled, jnp.asarray(each))[0] for each in (np.abs(signs), signs))
+def test_scores_of_equal_sign_discount_the_past_and_others_hardly_do(steady, x64):
+    """All are 1.5 standard deviations; only the signs differ."""
+    before, signs = float(steady.information.noise), np.resize([1.5, -1.5], 15)
+    alike, apart = (feed(steady, jnp.asarray(each))[0] for each in (np.abs(signs), signs))
     assert alike.information.noise < 0.3 * before
     assert float(apart.information.noise) == pytest.approx(before, rel=0.05)
-    assert alike.log_noise - settled.log_noise > 10.0 * abs(apart.log_noise - settled.log_noise)
+    assert alike.log_noise - steady.log_noise > 10.0 * abs(apart.log_noise - steady.log_noise)
 
 
-def test_after_a_jump_surprise_counts_little_and_comes_back_in_a_hundred_measurements(settled, x64):
+def test_surprise_is_suspended_after_a_jump_for_a_hundred_measurements(steady, x64):
     same = jnp.full(15, 1.5)
-    restless = settled._replace(calm=jnp.zeros(()))
-    usual, careful = feed(settled, same)[0], feed(restless, same)[0]
-    assert careful.information.noise > 0.8 * settled.information.noise
-    assert usual.log_noise - settled.log_noise > 2.0 * (careful.log_noise - settled.log_noise)
+    restless = steady._replace(calm=jnp.zeros(()))
+    usual, careful = feed(steady, same)[0], feed(restless, same)[0]
+    assert careful.information.noise > 0.8 * steady.information.noise
+    assert usual.log_noise - steady.log_noise > 2.0 * (careful.log_noise - steady.log_noise)
     _, path = feed(restless, jnp.asarray(np.resize([1.0, -1.0], 300)))
     np.testing.assert_allclose(path.calm, np.minimum(np.arange(1, 301) / 100.0, 1.0), rtol=1e-12)
 
 
-def test_a_noise_that_rises_tenfold_is_followed_by_surprise_and_a_steady_one_is_left_alone(x64):
-    """In a closed loop without any state: y ~ N(0, e^a), whose slope is (y² / r - 1) / 2 and whose information 1/2.
+def test_tenfold_noise_is_tracked_by_surprise_and_constant_noise_is_averaged(x64):
+    """In a closed loop without any state: y ~ N(0, e^a), with score (y² / r - 1) / 2 and information 1/2.
 
     The same without surprise needs a hundred steps for what takes twenty with it. Where nothing changes, the estimate
     is as sure as the measurements that are kept: forgetting f in a step leaves a variance of f / (2 j) at least.
@@ -75,56 +75,56 @@ def test_a_noise_that_rises_tenfold_is_followed_by_surprise_and_a_steady_one_is_
     def run(ys, calm):
         def body(levels, y):
             levels = levels._replace(calm=levels.calm * calm)
-            slope, zero = 0.5 * (y**2 / noise_scale_rml.used(levels, NOISE_ONLY).noise - 1.0), 0.0 * y
+            slope, zero = 0.5 * (y**2 / noise_scale_rml.scales_in_use(levels, NOISE_ONLY).noise - 1.0), 0.0 * y
             found, more = ScoreVector(slope, zero, zero), Information(0.5 + zero, zero, zero)
-            levels = noise_scale_rml.follow(levels, SURE, found, more, 1.0 + zero, zero, NOISE_ONLY)
+            levels = noise_scale_rml.update_scales(levels, SURE, found, more, 1.0 + zero, zero, NOISE_ONLY)
             return levels, levels.log_noise
 
         return jax.vmap(lambda each: jax.lax.scan(body, begin(), each)[1])(ys)
 
     found, unmoved = (np.asarray(run(jnp.asarray(ys), calm)) for calm in (1.0, 0.0))
-    rise, steady = np.median(found, axis=0) / np.log(10.0), found[:, 300:400]
+    rise, constant = np.median(found, axis=0) / np.log(10.0), found[:, 300:400]
     assert rise[419] > 0.5
     assert rise[460:].min() > 0.85
     assert np.median(unmoved[:, 419]) / np.log(10.0) < 0.3
-    assert abs(steady.mean()) < 0.03
-    least = np.sqrt(noise_scale_rml.FORGETS.noise / (2.0 * 0.5))
-    assert least < steady.std() < 2.0 * least
+    assert abs(constant.mean()) < 0.03
+    least = np.sqrt(noise_scale_rml.FORGETTING.noise / (2.0 * 0.5))
+    assert least < constant.std() < 2.0 * least
 
 
-def test_a_won_vote_leaves_levels_and_takes_slopes_and_calm(tracking, x64):
+def test_a_jump_keeps_scales_and_resets_sensitivities_and_calm(tracking, x64):
     rule = AdaptiveNoiseScales()
     memory = rule.start(tracking)
-    levels = memory.levels._replace(
+    levels = memory.scale_estimates._replace(
         log_noise=jnp.asarray(0.7),
         log_dynamics=jnp.asarray(-0.4),
         information=Information(jnp.asarray(30.0), jnp.asarray(2.0), jnp.asarray(9.0)),
-        slopes=Sensitivities(jnp.ones(4), jnp.eye(4)),
+        sensitivities=Sensitivities(jnp.ones(4), jnp.eye(4)),
     )
-    memory = memory._replace(levels=levels)
-    after = rule.after_jump(memory, rule.snapshot(memory), jnp.zeros(1)).levels
+    memory = memory._replace(scale_estimates=levels)
+    after = rule.after_jump(memory, rule.snapshot(memory), jnp.zeros(1)).scale_estimates
     assert levels.calm == 1.0
     assert after.calm == 0.0
-    assert all((each == 0.0).all() for each in after.slopes)
-    for name in ("log_noise", "log_dynamics", "information", "log_odds", "fade"):
+    assert all((each == 0.0).all() for each in after.sensitivities)
+    for name in ("log_noise", "log_dynamics", "information", "log_odds", "prior_share"):
         assert getattr(after, name) == getattr(levels, name)
 
 
 @given(st.floats(-1.4, 1.4), st.floats(-1.4, 1.4), st.floats(0.0, 1.0), st.floats(0.1, 50.0), st.floats(-0.9, 0.9))
-def test_what_is_known_of_q_goes_with_the_ratio_of_levels_and_the_prior_stays(noise, dynamics, shown, learned, tilt):
-    """By (q/r)^(1 - x), which is to hold for short steps; what was known of r does not change."""
+def test_information_about_q_is_rescaled_and_the_prior_is_kept(noise, dynamics, shown, learned, tilt):
+    """By (q/r)^(1 - x), approximately for short steps; information about r does not change."""
     prior, known = 0.6, 20.0
     before = begin()._replace(log_noise=0.3, log_dynamics=-0.2)
     both = tilt * np.sqrt(known * learned)
     after = before._replace(
         log_noise=0.3 + noise, log_dynamics=-0.2 + dynamics, information=Information(known, both, prior + learned)
     )
-    found = Information(*map(float, noise_scale_rml._carried_over(before, after, prior, shown).information))
-    ratio = np.clip(dynamics - noise, -noise_scale_rml.LARGEST_STEP, noise_scale_rml.LARGEST_STEP)
+    found = Information(*map(float, noise_scale_rml._rescale_information(before, after, prior, shown).information))
+    ratio = np.clip(dynamics - noise, -noise_scale_rml.MAX_STEP, noise_scale_rml.MAX_STEP)
     power = np.exp((1.0 - shown) * ratio)
     assert found.noise == known
     assert (found.dynamics - prior) / learned == pytest.approx(power, rel=0.07)
-    assert found.both**2 * learned == pytest.approx(both**2 * (found.dynamics - prior), rel=1e-4, abs=1e-6)
+    assert found.cross**2 * learned == pytest.approx(both**2 * (found.dynamics - prior), rel=1e-4, abs=1e-6)
     nothing = after._replace(information=Information(known, 0.0, prior))
-    left = noise_scale_rml._carried_over(before, nothing, prior, shown).information
+    left = noise_scale_rml._rescale_information(before, nothing, prior, shown).information
     assert left == Information(known, 0.0, prior)

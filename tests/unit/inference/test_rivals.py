@@ -1,4 +1,4 @@
-"""The rivals are what their authors meant: equal to plain equations that ascend their own bounds, right in limits."""
+"""Methods of other papers equal plain implementations of their equations, and the Kalman filter in limits."""
 
 from functools import partial
 
@@ -114,7 +114,7 @@ def correntropy(mean, cov, y):
 
 
 class Huang:
-    """Learn R and ν with Student-t noise, in the coordinates of y."""
+    """Estimate R and ν of Student-t noise, in the coordinates of y."""
 
     def __init__(self):
         self.u, self.scale, self.a, self.b = 10.0, 10.0 * R, 5.0, 1.0
@@ -179,7 +179,7 @@ def bernoulli_bound(state, prior, y, rho, a, b, alpha=0.9, beta=0.1):
 
 @given(st.floats(0.3, 5), st.floats(0.1, 2), st.lists(st.floats(-8, 8), min_size=2, max_size=2))
 def test_each_step_of_kf_b_raises_its_evidence_bound(alpha, beta, y):
-    """The updates that `test_rival_equals_its_plain_equations` checks the rule against are coordinate ascent."""
+    """The plain equations of `test_rival_equals_its_plain_equations` are coordinate ascent."""
     prior, y = (SYSTEM["mean"], SYSTEM["cov"]), np.array(y)
     state, rho, a, b = prior, 0.7, alpha + 0.7, beta + 0.3
     bounds = []
@@ -232,7 +232,7 @@ def gap(method, ys):
          {"dof": 1e8, "dof_strength": 1e8, "strength": 1e8, "forgetting": 1.0}),
     ],
 )  # fmt: skip
-def test_rival_without_doubt_is_the_kalman_filter_at_rate_one_over_its_parameter(name, near, far, ys):
+def test_rival_tends_to_the_kalman_filter_at_rate_one_over_its_parameter(name, near, far, ys):
     first, second = (gap(wolf.methods.make(name, **options), ys) for options in (near, far))
     assert 1e-8 < second < 1e-2
     np.testing.assert_allclose(first / second, 1e4, rtol=0.1)
@@ -242,7 +242,7 @@ def test_huber_regression_with_a_wide_threshold_is_the_kalman_filter(ys):
     assert gap(wolf.methods.make("Huber-KF", threshold=1e4), ys) < 1e-12
 
 
-def test_kf_b_with_faith_in_its_sensor_is_the_kalman_filter_on_clean_data(rng):
+def test_kf_b_with_strong_prior_is_the_kalman_filter_on_clean_data(rng):
     ys = rng.normal(size=(25, 2))
     near, far = (gap(wolf.methods.make("KF-B", alpha=alpha, beta=2.0), ys) for alpha in (1e3, 1e6))
     np.testing.assert_allclose(near / far, 1e3, rtol=0.02)
@@ -320,8 +320,8 @@ def test_exact_moments_equal_a_grid_in_two_dimensions():
     np.testing.assert_allclose(out.covs[0], (share[:, None] * (x - mean)).T @ (x - mean), rtol=1e-7)
 
 
-def test_many_measured_coordinates_take_the_other_route_to_the_same_moments(rng):
-    """Ten sensors go through one eigendecomposition, two through a factor for each size."""
+def test_many_coordinates_give_the_same_moments_by_eigenvectors(rng):
+    """Ten sensors use one eigendecomposition, two a factor for each component."""
     states, sensors = 2, 10
     matrix = rng.normal(size=(sensors, states))
     few = wolf.LinearModel(np.eye(states), matrix[:2], np.eye(states), np.eye(2), np.zeros(states), np.eye(states))
@@ -333,7 +333,7 @@ def test_many_measured_coordinates_take_the_other_route_to_the_same_moments(rng)
     np.testing.assert_allclose(a.covs, b.covs, rtol=1e-9)
 
 
-def test_exact_moments_with_the_far_component_forget_any_outlier(ys):
+def test_exact_moments_with_the_far_component_ignore_any_outlier(ys):
     for size in (1e3, 1e8, 1e100, 1e150):
         dirty = ys.copy()
         dirty[20] = size
@@ -372,7 +372,7 @@ def test_imm_equals_filterpy(ys):
 
 
 def test_gradient_filter_takes_the_steps_of_adam(ys):
-    """Against Adam as Kingma & Ba (2015) write it."""
+    """Compared with Adam as in Kingma & Ba (2015)."""
     out = wolf.filter(MODEL, ys, method=wolf.methods.make("OGD", learning_rate=0.05, iterations=3))
     x, first, second, count = SYSTEM["mean"], np.zeros(3), np.zeros(3), 0
     for t, y in enumerate(ys):
@@ -396,7 +396,7 @@ def test_a_missing_coordinate_is_as_if_its_sensor_did_not_exist(name, ys):
     half = ys.copy()
     half[:, 1] = np.nan
     a, b = wolf.filter(alone, ys[:, :1], method=name), wolf.filter(MODEL, half, method=name)
-    near = {"rtol": 1e-9, "atol": 1e-5 if name == "RSTKF" else 1e-9}  # after outliers it blows rounding up
+    near = {"rtol": 1e-9, "atol": 1e-5 if name == "RSTKF" else 1e-9}  # after outliers it amplifies rounding
     np.testing.assert_allclose(b.means, a.means, **near)
     np.testing.assert_allclose(b.covs, a.covs, **near)
 
@@ -415,7 +415,7 @@ def test_a_missing_coordinate_is_as_if_its_sensor_did_not_exist(name, ys):
         ({"name": "KF-B", "c": 3.0}, "KF-B does not take these options: c"),
     ],
 )
-def test_wrong_options_are_refused(options, message):
+def test_invalid_options_raise(options, message):
     with pytest.raises(ValueError, match=message):
         wolf.methods.make(**options)
 

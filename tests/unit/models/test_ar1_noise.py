@@ -82,7 +82,9 @@ def test_a_run_tells_that_residuals_last():
     for method in ("KF", "WoLF", None):
         assert "positively autocorrelated" not in repr(wolf.filter(PLANE, quiet.measurements, method=method))
         assert "with_ar1_noise" in repr(wolf.filter(PLANE, lasting.measurements, method=method))
-    assert "less noise and more dynamics" in repr(wolf.filter(PLANE, lasting.measurements, method="Adaptive"))
+    assert "as happens with autocorrelated measurement noise" in repr(
+        wolf.filter(PLANE, lasting.measurements, method="Adaptive")
+    )
     restless = wolf.LinearModel(PLANE.F, PLANE.H, 3000 * PLANE.Q, PLANE.R, *PLANE.prior)
     assert "negatively autocorrelated" in repr(wolf.filter(restless, quiet.measurements, method="KF"))
     holes = quiet.measurements.copy()

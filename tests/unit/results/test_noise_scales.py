@@ -144,7 +144,7 @@ def test_a_remark_names_the_sensor_that_it_is_about(sensors, name, tmp_path):
     rng = np.random.default_rng(1)
     ys = np.cumsum(0.3 * rng.normal(size=(400, 1)), 0) + rng.normal(size=(400, 2)) * [1.0, 40.0]
     out = wolf.filter(model, ys, method=wolf.Adaptive(sensors=sensors))
-    remarks = [line.strip() for line in repr(out).splitlines() if "taken for outliers" in line]
+    remarks = [line.strip() for line in repr(out).splitlines() if "classified as outliers" in line]
     assert len(remarks) == 1
     assert remarks[0].startswith(f"{name}: ")
     assert f"of sensor {7 if name == 'sensor 3' else 0}" in repr(out)

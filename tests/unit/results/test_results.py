@@ -167,8 +167,8 @@ def test_options_of_a_method_are_written_with_its_name(method, written):
 
 
 def test_a_rule_that_no_maker_makes_is_written_out():
-    rule = dataclasses.replace(wolf.Adaptive().noise.rule, forgetting=0.9)
-    method = dataclasses.replace(wolf.Adaptive(), noise=dataclasses.replace(wolf.Adaptive().noise, rule=rule))
+    rule = dataclasses.replace(wolf.Adaptive().noise.base, forgetting=0.9)
+    method = dataclasses.replace(wolf.Adaptive(), noise=dataclasses.replace(wolf.Adaptive().noise, base=rule))
     assert "forgetting=0.9" in repr(wolf.filter(TRACK, YS[0], method=method)).splitlines()[0]
 
 

@@ -16,7 +16,7 @@ from jax import Array
 from wolf.diagnostics.certificate.certificate import Entry, neat
 from wolf.diagnostics.certificate.operating_point import OperatingPoint
 from wolf.engine import scan
-from wolf.inference.noise.divergence_recovery import FARTHEST, MOST_GROWTH, JumpRecovery
+from wolf.inference.noise.divergence_recovery import MAX_JUMP_DEVIATIONS, MAX_PATIENCE_GROWTH, JumpRecovery
 from wolf.numerics import linalg
 from wolf.statespace import Model
 
@@ -37,14 +37,14 @@ def won_vote(model: Model, method: Any, situation: OperatingPoint, innovation_co
         return []
     ways = np.linalg.cholesky(innovation_cov).T
     errors = np.concatenate([size * ways for size in SIZES])
-    most = int(np.ceil(np.max(rule.patience) * (MOST_GROWTH if rule.grows else 1.0)))
+    most = int(np.ceil(np.max(rule.patience) * (MAX_PATIENCE_GROWTH if rule.grows else 1.0)))
     shifts, won = map(np.asarray, after_equal_errors(model, method, situation, errors, count=most))
     count = 1 + int(np.where(won.any(axis=1), won.argmax(axis=1), -1).max())
     if count == 0:
         return []
     largest = shifts[:, :count].max(axis=1).reshape(len(SIZES), -1).max(axis=1)
     told = ", ".join(f"{neat(shift)} at {neat(size)} sd" for size, shift in zip(SIZES, largest, strict=True))
-    words = f"{count} equal errors in a row are followed up to {neat(FARTHEST)} sd; the mean moves by {told}"
+    words = f"{count} equal errors in a row are followed up to {neat(MAX_JUMP_DEVIATIONS)} sd; the mean moves by {told}"
     details = {"errors": count, "sizes": list(SIZES), "shifts": largest.tolist()}
     return [Entry("won vote", np.inf, "sd", "searched", words, details=details)]
 

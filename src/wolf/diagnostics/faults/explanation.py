@@ -19,7 +19,7 @@ from wolf.diagnostics.faults.innovations import Run
 from wolf.diagnostics.faults.result import Cause, Finding
 from wolf.diagnostics.faults.signatures import Responses
 from wolf.diagnostics.faults.variance_changes import Spread, changes, runs_of
-from wolf.engine.jump_backdating import LONGEST_BURST
+from wolf.engine.jump_backdating import MAX_BURST_LENGTH
 from wolf.results import Filtered
 from wolf.statespace import LinearModel, with_matrices
 from wolf.statespace.array_fields import varies
@@ -220,14 +220,14 @@ def _named(hit: Hit, deviations: np.ndarray, model: Any, steps: int, answers: Re
     if family in ("ramp", "slope"):
         ending = "then back" if family == "ramp" else "and stayed there"
         return Cause("drift", first, last, spot.sensor, large, f"drifted off by {off:.3g}, {ending}")
-    kind = "outlier" if length == 1 else "burst" if length <= LONGEST_BURST else "bias"
+    kind = "outlier" if length == 1 else "burst" if length <= MAX_BURST_LENGTH else "bias"
     return Cause(kind, first, last, spot.sensor, large, f"off by {off:.3g}, then back")
 
 
 def _spread_cause(spread: Spread) -> Cause:
     length = spread.stop - spread.first
     times = float(np.sqrt(spread.factor))
-    if times > 1.0 and length <= LONGEST_BURST + BRIDGE:
+    if times > 1.0 and length <= MAX_BURST_LENGTH + BRIDGE:
         return Cause("burst", spread.first, spread.stop - 1, None, times, "false in many ways, then back")
     words = f"errors spread {times:.2g} times as far as elsewhere"
     return Cause("noise change", spread.first, spread.stop - 1, None, times, words)
@@ -291,7 +291,7 @@ def _grouped(findings: list[Finding]) -> list[Cause]:
     for (kind, sensor, _), some in groups.items():
         first, last = some[0].step, some[-1].step
         if kind == "biased":
-            kind = "burst" if len(some) <= LONGEST_BURST else "bias"
+            kind = "burst" if len(some) <= MAX_BURST_LENGTH else "bias"
         elif kind == "jump":
             last = first
         elif len(some) > 1:

@@ -217,7 +217,7 @@ class EnsembleFilter(Filter):
 
     def _usable(self, y: Measurement) -> Array:
         """Say whether to learn from a row; pooled, an infinite value has the weight of a huge one, for everybody."""
-        return (y.num_observed > 0) & ~y.wild if self.scope == "pooled" else y.num_observed > 0
+        return (y.num_observed > 0) & ~y.non_finite if self.scope == "pooled" else y.num_observed > 0
 
     def _weigh(self, sight: ObservationEnsemble, draws: Array | None, scale: Array | float) -> Array:
         if isinstance(self.weight, ErrorWeight):

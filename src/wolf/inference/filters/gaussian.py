@@ -178,8 +178,10 @@ class GaussianFilter(Filter):
         if large:  # what is hidden counts nothing anywhere, so that one product with a large covariance is enough
             view = hidden
         factor = predicted.innovation(view, obs_cov, y.observed)
-        seen = UpdateContext(residual, hidden, predicted, obs_cov, y.observed, factor, state.memory, state.t, foreseen)
-        believed = self.noise(seen)
+        context = UpdateContext(
+            residual, hidden, predicted, obs_cov, y.observed, factor, state.memory, state.t, foreseen
+        )
+        believed = self.noise(context)
         weight = believed.update.readable(obs_cov, y.observed)
         if believed.inflation is not None:
             inflation = jnp.where(_usable(weight, y) & jnp.isfinite(believed.inflation), believed.inflation, 1.0)
@@ -225,14 +227,14 @@ def _usable(weight: Array, y: Measurement) -> Array:
     An infinite value has the weight of a huge one, 0: of the whole row if there is one weight for it, of its own
     coordinate otherwise.
     """
-    joint = weight.ndim == y.wild.ndim
-    return (y.num_observed > 0) & ~y.wild if joint else y.num_observed > 0
+    joint = weight.ndim == y.non_finite.ndim
+    return (y.num_observed > 0) & ~y.non_finite if joint else y.num_observed > 0
 
 
 def _say_outlier(info: StepInfo, probability: Array, used: Array, y: Measurement) -> StepInfo:
     """Report the probability of being an outlier; it is 1 for what came and cannot be used."""
-    joint = probability.ndim == y.wild.ndim
-    came, usable = (y.came, used) if joint else (y.present, used & (y.observed > 0))
+    joint = probability.ndim == y.non_finite.ndim
+    came, usable = (y.any_present, used) if joint else (y.present, used & (y.observed > 0))
     probability = jnp.where(usable, probability, came.astype(probability.dtype))
     return info._replace(outlier=came & (probability > 0.5), outlier_probability=probability)
 
@@ -246,7 +248,7 @@ def _describe(
     obs_cov: Array,
     log_weighted: Array,
 ) -> StepInfo:
-    came = y.present if weight.ndim == y.value.ndim else y.came
+    came = y.present if weight.ndim == y.value.ndim else y.any_present
     constant = weigh_constant(weight * y.observed, obs_cov)
     return StepInfo(
         predicted=Gaussian(predicted.mean, predicted.cov),

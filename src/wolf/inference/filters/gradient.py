@@ -91,7 +91,7 @@ class GradientFilter(Filter):
             predicted=Gaussian(state.mean, None),
             residual=residual(state.mean),
             weight=weight,
-            outlier=y.came & ~used,
+            outlier=y.any_present & ~used,
         )
         return kept._replace(t=state.t + 1), info
 

@@ -159,7 +159,7 @@ class IMM(Filter):
         told = [info for _, info in pairs]
         log_joint = _log(state.probabilities) + jnp.stack([info.log_likelihood for info in told])
         evidence = logsumexp(log_joint)
-        used = (y.num_observed > 0) & ~y.wild
+        used = (y.num_observed > 0) & ~y.non_finite
         probabilities = jnp.where(used, jnp.exp(log_joint - evidence), state.probabilities)
         new = ImmState(tuple(each for each, _ in pairs), probabilities, state.t + 1)
         return new, self._describe(state, new, told, evidence, y)
@@ -181,7 +181,7 @@ class IMM(Filter):
             residual=residual,
             innovation_cov=innovation_cov,
             weight=jnp.minimum(weight, 1.0),
-            outlier=y.came & (weight**2 < OUTLIER_POWER),
+            outlier=y.any_present & (weight**2 < OUTLIER_POWER),
             nis=linalg.sum_leading(linalg.cholesky(innovation_cov).half(residual) ** 2),
             log_likelihood=jnp.where(y.num_observed > 0, evidence, 0.0),
         )

@@ -128,8 +128,8 @@ class LowRankFilter(Filter):
         residual = y.observed * (y.value - view.mean)
         jac = y.observed[:, None] * view.jac
         factor = linalg.cholesky(state.project(jac) + obs_cov)
-        seen = UpdateContext(residual, view._replace(jac=jac), state, obs_cov, y.observed, factor)
-        readable = self.noise(seen).update.readable(obs_cov, y.observed)
+        context: UpdateContext = UpdateContext(residual, view._replace(jac=jac), state, obs_cov, y.observed, factor)
+        readable = self.noise(context).update.readable(obs_cov, y.observed)
         weight = jnp.broadcast_to(readable, residual.shape) * y.observed
         noise_factor = linalg.cholesky(obs_cov)
         white = noise_factor.half(weight[:, None] * jac)  # (M, D): precision gains whiteᵀ white
@@ -137,7 +137,7 @@ class LowRankFilter(Filter):
         step = _solve(state.diagonal, wide, white.T @ noise_factor.half(weight * residual))
         diagonal, directions = _truncate(state.diagonal, wide, state.directions.shape[1])
         joint = readable.ndim == 0
-        used = (y.num_observed > 0) & jnp.isfinite(step).all() & ~(y.wild & joint)
+        used = (y.num_observed > 0) & jnp.isfinite(step).all() & ~(y.non_finite & joint)
         new = LowRankState(
             jnp.where(used, state.mean + step, state.mean),
             jnp.where(used, diagonal, state.diagonal),
@@ -149,7 +149,7 @@ class LowRankFilter(Filter):
             residual=residual,
             innovation_cov=factor.product(),
             weight=jnp.minimum(shown, 1.0),
-            outlier=(y.came if joint else y.present) & (shown**2 < OUTLIER_POWER),
+            outlier=(y.any_present if joint else y.present) & (shown**2 < OUTLIER_POWER),
             nis=linalg.sum_leading(factor.half(residual) ** 2),
             log_likelihood=log_density(residual, factor, y.num_observed),
         )

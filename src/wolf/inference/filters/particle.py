@@ -185,7 +185,7 @@ def weigh(
         return law.log_weight(residual, y.observed * prediction, noise, y.num_observed), usual
 
     scores, usual = jax.vmap(score)(residuals, predictions)
-    used = (y.num_observed > 0) & ~y.wild & jnp.isfinite(logsumexp(scores))
+    used = (y.num_observed > 0) & ~y.non_finite & jnp.isfinite(logsumexp(scores))
     weighed = state.log_weights + jnp.where(used, scores, 0.0)
     new = state._replace(log_weights=weighed - logsumexp(weighed), t=state.t + 1)
     before = jnp.exp(state.log_weights)
@@ -199,7 +199,7 @@ def weigh(
         residual=residual,
         innovation_cov=innovation_cov,
         weight=weight,
-        outlier=y.came & (weight**2 < OUTLIER_POWER),
+        outlier=y.any_present & (weight**2 < OUTLIER_POWER),
         nis=nis,
         log_likelihood=jnp.where(used, logsumexp(state.log_weights + usual), 0.0),
     )

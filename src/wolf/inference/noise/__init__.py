@@ -1,8 +1,10 @@
-"""Noise rules, which say how much of a measurement to believe: `rule(UpdateContext) -> UpdateDecision`."""
+"""Measurement noise models, which decide how a measurement updates the belief: `UpdateContext -> UpdateDecision`."""
 
-from wolf.inference.noise.adaptive_scale_mixture import AdaptiveScaleMixture, NoiseEstimate
+from wolf.inference.noise.adaptive_scale_mixture import AdaptiveScaleMixture
 from wolf.inference.noise.adaptive_scales import AdaptiveNoiseScales
 from wolf.inference.noise.contaminated_gaussian import ContaminatedGaussian
+from wolf.inference.noise.delegating import DelegatingNoise
+from wolf.inference.noise.noise_estimate import NoiseEstimate
 from wolf.inference.noise.particle_likelihoods import (
     BetaLikelihood,
     GaussianLikelihood,
@@ -23,6 +25,7 @@ __all__ = [
     "BetaLikelihood",
     "ContaminatedGaussian",
     "Correntropy",
+    "DelegatingNoise",
     "GammaWeight",
     "GaussianLikelihood",
     "HuberRegression",

@@ -1,12 +1,11 @@
-"""Learned levels: one factor r for R and one factor q for Q, beside the shape of the noise.
+"""Scale mixture noise with online estimates of two scale factors, r of R and q of Q, and of autocorrelation.
 
-`wolf.inference.noise.adaptive_scale_mixture` learns which sizes the noise has; each measurement draws its own, so that
-a level that is wrong
-for all of them is learned slowly, and a wrong Q not at all. Here a = ln r and b = ln q follow the slope of the log
-predictive density of the robust filter itself, as `wolf.inference.noise.noise_scale_rml` says.
+`wolf.inference.noise.adaptive_scale_mixture` estimates the distribution of the scale of each measurement, so that an R
+that is wrong for all of them is corrected slowly, and a wrong Q not at all. Here a = ln r and b = ln q follow the score
+of the log predictive density of the robust filter itself (`wolf.inference.noise.noise_scale_rml`).
 
-The sizes are s_k = r t_k, with counts from two priors, one narrow and one wide, which are mixed by how well each
-foresaw what came.
+The scales are s_k = r t_k, with counts from two priors, one narrow and one wide, which are averaged with weights by how
+well each predicted the measurements.
 """
 
 from typing import Any, NamedTuple
@@ -18,74 +17,58 @@ from jax import Array
 
 from wolf import validation
 from wolf.beliefs import Affine
-from wolf.inference.noise import ar1_noise_state as lasting
-from wolf.inference.noise import noise_scale_rml
-from wolf.inference.noise.adaptive_scale_mixture import FLOOR, NoiseEstimate, check_has_noise
+from wolf.inference.noise import ar1_noise_state, mixture_counts, noise_scale_rml
+from wolf.inference.noise.adaptive_scale_mixture import check_has_noise
 from wolf.inference.noise.ar1_noise_state import Ar1State, JointScore
+from wolf.inference.noise.mixture_counts import PRIORS, ScalePrior
+from wolf.inference.noise.noise_estimate import NoiseEstimate
 from wolf.inference.noise.noise_scale_rml import ScaleEstimates
 from wolf.inference.noise.scale_mixture import Matched, match
 from wolf.inference.noise.sensitivities import RQ, Information, Sensitivities, information, score
-from wolf.inference.noise.whitened import whiten
+from wolf.inference.noise.whitened import Whitened, whiten
 from wolf.interfaces import NoiseModel, UpdateContext, UpdateDecision
 from wolf.numerics import linalg
 from wolf.numerics.linalg import matmul, matvec, pairwise_sum, sum_leading
 from wolf.numerics.pytree import pytree, static
-from wolf.statespace import Model, ParameterModel
+from wolf.statespace import Bound, LinearMap, Model, ParameterModel
+
+SIZES = tuple(np.logspace(-0.6, 3.6, 8).tolist())  # t_k; a common factor of all of them is r
+MAX_STATES_AR1 = 16  # of a model with AR(1) noise: H F⁻¹ is computed in every step, unless native code does it once
+VAGUE_RATIO = 300.0  # predicted over noise variance above which a residual does not inform about the noise
+RESET_RATIO = {8: 1e10, 4: 1e4}  # above which sensitivities consist of rounding errors, by the bytes of a number
+MIN_UNCERTAINTY = 1e-6  # below which a scale is exact: 1/u² would overflow where it is squared
+MAX_UNCERTAINTY = 4.0  # of both: with less knowledge of R or Q the model must be fitted before filtering
 
 
-class ScalePrior(NamedTuple):
-    """A prior of the counts.
-
-    Attributes:
-        width: in ln s.
-        strength: measurements that it is worth.
-        weight: how likely it is, beside the others.
-    """
-
-    width: float
-    strength: float
-    weight: float
-
-
-SIZES = tuple(np.logspace(-0.6, 3.6, 8).tolist())  # t_k; what all of them are too large or small by is r
-SHARED = 0.0003  # of the weights of both, given back in a step: noise rarely changes its kind
-BELLS = (ScalePrior(0.37, 11.0, 0.82), ScalePrior(1.0, 28.0, 0.18))
-MOST_STATES = 16  # of a model whose noise may last: H F⁻¹ is found in every step, unless native code finds it once
-VAGUE = 300.0  # variance of what is predicted over that of noise from which a residual tells nothing of the noise
-BLANK = {8: 1e10, 4: 1e4}  # and from which rounding is all that is left of slopes, by the bytes of a number
-SURE = 1e-6  # uncertainty below which a level is known for sure: 1/u² would overflow where it is squared
-LEAST_SURE = 4.0  # of both uncertainties: who knows that little of R or Q must find out before filtering
-
-
-class Learning(NamedTuple):
-    """What was learned so far.
+class NoiseScalesMemory(NamedTuple):
+    """Memory of the noise model.
 
     Attributes:
-        counts: of the sizes, one row for each prior, (I, K).
-        weights: how likely each prior is, (I,).
-        levels: None for a sensor that finds them with another one.
-        lasting: of noise that lasts; None where it is not looked for.
+        counts: of the components, one row for each prior, (I, K).
+        weights: of the priors, (I,).
+        scale_estimates: of r and q; None for a sensor that shares them with the first one.
+        ar1: of autocorrelated noise; None where it is not estimated.
     """
 
     counts: Array
     weights: Array
-    levels: ScaleEstimates | None
-    lasting: Ar1State | None = None
+    scale_estimates: ScaleEstimates | None
+    ar1: Ar1State | None = None
 
 
 @pytree
-class AdaptiveNoiseScales(NoiseModel):
-    """Learn how large the noise and the dynamics are, and how often the noise is far larger.
+class AdaptiveNoiseScales(NoiseModel[NoiseScalesMemory]):
+    """Estimate the scale factors of R and Q, the outlier rate and the autocorrelation of the noise online.
 
     Args:
-        r_uncertainty: standard deviation of ln r before any measurement; 1 says that R is known to a factor of e, 0 or
-            None that it is right.
-        q_uncertainty: the same for ln q if Q is off; at first the odds for that are 3 : 1, and 1 : 4 of functions.
-        forgetting: ρ, what the counts keep from one measurement to the next.
-        bells: priors of the counts.
+        r_uncertainty: prior standard deviation of ln r; 1 says that R is known to a factor of e, 0 or None that it is
+            exact.
+        q_uncertainty: the same for ln q if Q is off; the prior odds for that are 3 : 1, and 1 : 4 in nonlinear models.
+        forgetting: ρ, the share of the counts kept from one measurement to the next.
+        priors: log-normal priors of the counts, as (width, strength, weight).
         sizes: t_k, increasing; 1 among them is R as the model has it.
-        estimate_autocorrelation: whether to find out that the error of a measurement is like the one before, as
-            `wolf.inference.noise.ar1_noise_state` says; not for several sensors one by one, nor above 16 states.
+        estimate_autocorrelation: whether to estimate the AR(1) coefficient of the noise
+            (`wolf.inference.noise.ar1_noise_state`); not for several sensors in sequence, nor above 16 states.
 
     Example:
         >>> AdaptiveNoiseScales(q_uncertainty=0.0).q_uncertainty is None
@@ -95,12 +78,12 @@ class AdaptiveNoiseScales(NoiseModel):
     r_uncertainty: Any = 1.6
     q_uncertainty: Any = 1.3
     forgetting: Any = 0.998
-    bells: tuple[ScalePrior, ...] = static(default=BELLS, repr=False)
+    priors: tuple[ScalePrior, ...] = static(default=PRIORS, repr=False)
     sizes: tuple[float, ...] = static(default=SIZES, repr=False)
     estimate_autocorrelation: bool = static(default=True)
 
     def __post_init__(self) -> None:
-        """Check; what is known for sure is None, so that nothing is carried for it."""
+        """Validate the options; an exact scale becomes None, so that nothing is carried for it."""
         for name in ("r_uncertainty", "q_uncertainty"):
             value = getattr(self, name)
             if value is not None and not isinstance(value, jax.core.Tracer):
@@ -110,207 +93,204 @@ class AdaptiveNoiseScales(NoiseModel):
         validation.positive("sizes", np.asarray(self.sizes))
         if np.any(np.diff(self.sizes) <= 0):
             raise ValueError(f"sizes must increase; got {self.sizes}")
-        bells = tuple(ScalePrior(*map(float, bell)) for bell in self.bells)
-        if not bells or not all(0.0 < part < np.inf for bell in bells for part in bell):
-            raise ValueError(f"bells must be at least one of (width, strength, weight), all positive; got {self.bells}")
-        object.__setattr__(self, "bells", bells)
+        priors = tuple(ScalePrior(*map(float, prior)) for prior in self.priors)
+        if not priors or not all(0.0 < part < np.inf for prior in priors for part in prior):
+            raise ValueError(
+                f"priors must be at least one of (width, strength, weight), all positive; got {self.priors}"
+            )
+        object.__setattr__(self, "priors", priors)
 
     @property
     def is_mixture(self) -> bool:
-        """True: over all sizes."""
+        """True: over all scales."""
         return True
 
     def check(self, model: Model) -> None:
-        """Refuse counts, classes and the like: their spread follows from their mean."""
+        """Raise for counts, classes and other families whose variance follows from their mean."""
         check_has_noise(model)
 
-    def start(self, model: Model) -> Learning:
-        """Lay counts over the sizes, and believe R and Q as they are."""
+    def start(self, model: Model) -> NoiseScalesMemory:
+        """Return the prior counts, and r = q = 1."""
         dtype = jnp.asarray(model.prior.mean).dtype
-        prior = self._prior(dtype)
-        if not self._learns:
-            return Learning(prior, self._first(dtype), None)
-        slopes, unit = self._slopes(model), jnp.asarray(1.0 / model.obs_dim, dtype)
-        levels = noise_scale_rml.start(self._sure(unit), slopes, unit, curved=slopes is not None and not model.linear)
-        lasts = self.estimate_autocorrelation and slopes is not None and model.state_dim <= MOST_STATES
-        return Learning(prior, self._first(dtype), levels, lasting.start(model) if lasts else None)
+        counts, weights = mixture_counts.prior_counts(self.sizes, self.priors, dtype)
+        if not self._estimates_scales:
+            return NoiseScalesMemory(counts, weights, None)
+        sensitivities, unit = self._initial_sensitivities(model), jnp.asarray(1.0 / model.obs_dim, dtype)
+        estimates = noise_scale_rml.initial_estimates(
+            self._prior_information(unit),
+            sensitivities,
+            unit,
+            nonlinear=sensitivities is not None and not model.linear,
+        )
+        has_ar1 = self.estimate_autocorrelation and sensitivities is not None and model.state_dim <= MAX_STATES_AR1
+        ar1 = ar1_noise_state.initial_state(model) if has_ar1 else None
+        return NoiseScalesMemory(counts, weights, estimates, ar1)
 
-    def _prior(self, dtype: Any) -> Array:
-        """Give the counts to begin with, (I, K), where forgetting leads back to."""
-        logs, rows = jnp.asarray(np.log(self.sizes), dtype), []
-        for bell in self.bells:
-            heights = jnp.exp(-0.5 * (logs / bell.width) ** 2) + FLOOR
-            rows.append(bell.strength * heights / heights.sum())
-        return jnp.stack(rows)
-
-    def _sure(self, like: Any) -> RQ:
-        """Turn standard deviations into information, of the kind of an array; 1 for what is not learned nor used."""
+    def _prior_information(self, like: Array) -> RQ:
+        """Compute the prior information about a and b, in the dtype of an array; 1, not used, for an exact scale."""
         xp, both = linalg.array_namespace(like), (self.r_uncertainty, self.q_uncertainty)
         return RQ(*(xp.ones((), like.dtype) if u is None else 1.0 / xp.asarray(u, like.dtype) ** 2 for u in both))
 
-    def _first(self, dtype: Any) -> Array:
-        weights = np.array([bell.weight for bell in self.bells])
-        return jnp.asarray(weights / weights.sum(), dtype)
-
-    def _slopes(self, model: Model) -> Sensitivities | None:
-        """Carry slopes, but not for parameters: they have no dynamics, and a covariance that is large already."""
+    def _initial_sensitivities(self, model: Model) -> Sensitivities | None:
+        """Return zero sensitivities; None for parameters, which have no dynamics and a large covariance already."""
         if isinstance(model, ParameterModel):
             return None
         size, dtype = model.state_dim, jnp.asarray(model.prior.mean).dtype
         return Sensitivities(jnp.zeros(size, dtype), jnp.zeros((size, size), dtype))
 
-    def predict(self, memory: Learning, view: Affine, noise_cov: Any, t: Any) -> tuple[Any, Learning]:
-        """Scale Q, and push the slopes."""
-        levels = memory.levels
-        if levels is None or levels.slopes is None:
+    def predict(self, memory: NoiseScalesMemory, view: Affine, noise_cov: Any, t: Any) -> tuple[Any, NoiseScalesMemory]:
+        """Scale Q by q, and predict the sensitivities."""
+        estimates = memory.scale_estimates
+        if estimates is None or estimates.sensitivities is None:
             return noise_cov, memory
-        used = noise_cov if noise_cov is None else self._factors(levels).dynamics * noise_cov
-        lasts = None if memory.lasting is None else lasting.push(memory.lasting, view.jac)
-        levels = levels._replace(slopes=levels.slopes.push(view.jac, used))
-        return used, memory._replace(levels=levels, lasting=lasts)
+        scaled = noise_cov if noise_cov is None else self._scales(estimates).dynamics * noise_cov
+        ar1 = None if memory.ar1 is None else ar1_noise_state.predict(memory.ar1, view.jac)
+        estimates = estimates._replace(sensitivities=estimates.sensitivities.predict(view.jac, scaled))
+        return scaled, memory._replace(scale_estimates=estimates, ar1=ar1)
 
     def predict_measurement(
-        self, memory: Learning, view: Affine, belief: Any, dynamics: Any, noise_cov: Any
+        self, memory: NoiseScalesMemory, view: Affine, belief: Any, dynamics: LinearMap | Bound, noise_cov: Any
     ) -> tuple[Affine, Any]:
-        """Add the noise that is kept, and remember H."""
-        lasts = memory.lasting
-        if lasts is None or memory.levels is None or len(lasts.noise) != len(view.mean):  # of another sensor
+        """Add the autocorrelated part of the noise, and return H beside it."""
+        ar1 = memory.ar1
+        if ar1 is None or memory.scale_estimates is None or len(ar1.noise) != len(view.mean):  # of another sensor
             return view, None
-        scale = self._factors(memory.levels).dynamics
-        return lasting.predict_measurement(lasts, view, belief, dynamics, noise_cov, scale), view.jac
+        q = self._scales(memory.scale_estimates).dynamics
+        return ar1_noise_state.predict_measurement(ar1, view, belief, dynamics, noise_cov, q), view.jac
 
-    def law(self, memory: Learning) -> NoiseEstimate:
-        """Say what was learned."""
-        levels = memory.levels
+    def noise_estimate(self, memory: NoiseScalesMemory) -> NoiseEstimate:
+        """Return the mixture of the current counts, and the scale factors in use."""
+        estimates = memory.scale_estimates
         sizes = np.asarray(self.sizes, memory.counts.dtype)
-        if levels is None:
-            return NoiseEstimate(sizes, self._mixed(memory))
-        factors, keeps = self._factors(levels), 0.0 if memory.lasting is None else lasting.used(memory.lasting)
-        known = noise_scale_rml.told(levels, self._sure(levels.fade)) if self._follows(levels).dynamics else None
-        return NoiseEstimate(sizes, self._mixed(memory), factors.dynamics, known, factors.noise, keeps)
+        counts = mixture_counts.mixed_counts(memory.counts, memory.weights)
+        if estimates is None:
+            return NoiseEstimate(sizes, counts)
+        scales = self._scales(estimates)
+        rho = 0.0 if memory.ar1 is None else ar1_noise_state.coefficient_in_use(memory.ar1)
+        spreads = None
+        if self._estimated(estimates).dynamics:
+            prior = self._prior_information(estimates.prior_share)
+            spreads = noise_scale_rml.reported_variances(estimates, prior)
+        return NoiseEstimate(sizes, counts, scales.dynamics, spreads, scales.noise, rho)
 
     @property
-    def _learns(self) -> bool:
+    def _estimates_scales(self) -> bool:
         return self.r_uncertainty is not None or self.q_uncertainty is not None
 
-    def _follows(self, levels: ScaleEstimates) -> RQ:
-        """Say which of r and q are learned: no q without slopes."""
-        return RQ(self.r_uncertainty is not None, self.q_uncertainty is not None and levels.slopes is not None)
+    def _estimated(self, estimates: ScaleEstimates) -> RQ:
+        """Return which of r and q are estimated: no q without sensitivities."""
+        has_sensitivities = estimates.sensitivities is not None
+        return RQ(self.r_uncertainty is not None, self.q_uncertainty is not None and has_sensitivities)
 
-    def _factors(self, levels: ScaleEstimates) -> RQ:
-        """Give r and q as they are used."""
-        return noise_scale_rml.used(levels, self._follows(levels))
+    def _scales(self, estimates: ScaleEstimates) -> RQ:
+        """Compute r and q as they are used."""
+        return noise_scale_rml.scales_in_use(estimates, self._estimated(estimates))
 
-    def _mixed(self, memory: Learning) -> Array:
-        """Mix the priors' probabilities by their odds, as counts of as many measurements as the priors' are."""
-        if len(self.bells) == 1:
-            return memory.counts[0]
-        weights, worth = memory.weights, pairwise_sum(memory.counts)
-        shares = (weights * worth).sum() * (weights * (1.0 / worth))
-        return (shares[:, None] * memory.counts).sum(0)
+    def shared_memory(self, memory: NoiseScalesMemory) -> ScaleEstimates | None:
+        """Return r and q, which sensors share: there is one Q."""
+        return memory.scale_estimates
 
-    def shared(self, memory: Learning) -> ScaleEstimates | None:
-        """Share the levels between sensors: there is one Q."""
-        return memory.levels
+    def with_shared_memory(self, memory: NoiseScalesMemory, shared: ScaleEstimates | None) -> NoiseScalesMemory:
+        """Return a memory with other r and q, and without AR(1) noise, which sequential sensors do not estimate."""
+        return memory._replace(scale_estimates=shared, ar1=None)
 
-    def with_shared(self, memory: Learning, shared: ScaleEstimates | None) -> Learning:
-        """Take over levels. Sensors are heard one after the other, so that noise that lasts is not looked for."""
-        return memory._replace(levels=shared, lasting=None)
+    def loo_information_root(self, context: UpdateContext[NoiseScalesMemory]) -> Array:
+        """Return W without sensitivities, since a cavity has no dynamics."""
+        return super().loo_information_root(context._replace(memory=self._without_dynamics(context.memory)))
 
-    def settled(self, memory: Learning) -> Learning:
-        """Give the memory to judge measurements by themselves with: what the noise is, without slopes of a state."""
-        levels = memory.levels
-        if levels is None:
+    def _without_dynamics(self, memory: NoiseScalesMemory) -> NoiseScalesMemory:
+        """Return the memory for single measurements: the stationary scale of the noise, without sensitivities."""
+        estimates = memory.scale_estimates
+        if estimates is None:
             return memory
-        whole = levels.log_noise
-        if memory.lasting is not None:  # all of the noise, and not only what is new in it
-            whole = whole - jnp.log(1.0 - lasting.used(memory.lasting) ** 2)
-        return memory._replace(levels=levels._replace(slopes=None, log_noise=whole), lasting=None)
+        log_noise = estimates.log_noise
+        if memory.ar1 is not None:  # of the noise as a whole, and not only of its innovation
+            log_noise = log_noise - jnp.log(1.0 - ar1_noise_state.coefficient_in_use(memory.ar1) ** 2)
+        return memory._replace(scale_estimates=estimates._replace(sensitivities=None, log_noise=log_noise), ar1=None)
 
-    def snapshot(self, memory: Learning) -> Any:
-        """Keep the weights of the priors as they are before refused measurements vote."""
-        return memory.weights if self._learns else ()
+    def snapshot(self, memory: NoiseScalesMemory) -> Any:
+        """Return the weights of the priors."""
+        return memory.weights if self._estimates_scales else ()
 
-    def after_jump(self, memory: Learning, snapshot: Any, refused: Array) -> Learning:
-        """Forget what refused measurements taught about the shape; where the state is now has no slopes yet."""
-        if not self._learns:
+    def after_jump(self, memory: NoiseScalesMemory, snapshot: Any, rejected: Array) -> NoiseScalesMemory:
+        """Remove the counts of the rejected measurements, and reset the sensitivities: the new state has none yet."""
+        if not self._estimates_scales:
             return memory
-        levels = memory.levels
-        if levels is not None and levels.slopes is not None:
-            blank = Sensitivities(*(jnp.zeros_like(each) for each in levels.slopes))
-            levels = levels._replace(slopes=blank, calm=jnp.zeros_like(levels.calm))
-        lasts = None if memory.lasting is None else lasting.forget(memory.lasting)
-        return Learning(self._uncounted(memory, refused.sum()), snapshot, levels, lasts)
+        estimates = memory.scale_estimates
+        if estimates is not None and estimates.sensitivities is not None:
+            zeros = Sensitivities(*(jnp.zeros_like(each) for each in estimates.sensitivities))
+            estimates = estimates._replace(sensitivities=zeros, calm=jnp.zeros_like(estimates.calm))
+        ar1 = None if memory.ar1 is None else ar1_noise_state.after_jump(memory.ar1)
+        prior, _ = mixture_counts.prior_counts(self.sizes, self.priors, memory.counts.dtype)
+        is_outlier = self.noise_estimate(memory).is_outlier
+        counts = mixture_counts.without_outliers(memory.counts, prior, is_outlier, rejected.sum())
+        return NoiseScalesMemory(counts, snapshot, estimates, ar1)
 
-    def _uncounted(self, memory: Learning, refused: Array) -> Array:
-        """Take as many counts away from the sizes of outliers as measurements were refused: each is counted there."""
-        beyond = jnp.maximum(memory.counts - self._prior(memory.counts.dtype), 0.0)
-        beyond = jnp.where(self.law(memory).is_outlier, beyond, 0.0)
-        share = refused / jnp.maximum(pairwise_sum(beyond), jnp.maximum(refused, 1.0))
-        return memory.counts - share[:, None] * beyond
+    def __call__(self, context: UpdateContext[NoiseScalesMemory]) -> UpdateDecision[NoiseScalesMemory]:
+        """Match the moments of the mixture posterior, and update the counts and the scale factors."""
+        memory, estimate = context.memory, self.noise_estimate(context.memory)
+        innovation: Any = 1.0
+        if context.predicted_measurement is not None and memory.ar1 is not None:
+            innovation = ar1_noise_state.innovation_scale(memory.ar1, context.observed)
+        matched = match(context, innovation * estimate.scales, estimate.counts, far=True)
+        outlier = 1.0 - pairwise_sum(jnp.where(estimate.is_outlier, 0.0, matched.share))
+        prior = mixture_counts.prior_counts(self.sizes, self.priors, memory.counts.dtype)
+        counts, weights = mixture_counts.update_counts(memory.counts, memory.weights, matched, prior, self.forgetting)
+        estimates, ar1 = self._update_scales(context, matched, innovation * estimate.ordinary, 1.0 - outlier)
+        scales = (estimate.whole, estimate.dynamics) if self._estimates_scales else None
+        updated = NoiseScalesMemory(counts, weights, estimates, ar1)
+        return UpdateDecision(matched.pull, updated, outlier, scales=scales)
 
-    def __call__(self, seen: UpdateContext) -> UpdateDecision:
-        """Match the moments, count, and follow the slope."""
-        memory, law = seen.memory, self.law(seen.memory)
-        free = 1.0 if seen.predicted_measurement is None else lasting.freedom(memory.lasting, seen.observed)
-        matched = match(seen, free * law.scales, law.counts, far=True)
-        outlier = 1.0 - pairwise_sum(jnp.where(law.is_outlier, 0.0, matched.share))
-        counts, weights = self._count(memory, matched)
-        levels, lasts = self._follow(seen, matched, free * law.ordinary, 1.0 - outlier)
-        scales = (law.whole, law.dynamics) if self._learns else None
-        return UpdateDecision(matched.pull, Learning(counts, weights, levels, lasts), outlier, scales=scales)
-
-    def _count(self, memory: Learning, matched: Matched) -> tuple[Array, Array]:
-        """Count by each prior, and weigh the priors by how well they foresaw the measurement."""
-        kept = (1.0 - self.forgetting) * self._prior(memory.counts.dtype) + self.forgetting * memory.counts
-        if len(self.bells) == 1:
-            return kept + matched.share[None], memory.weights
-        # What is beyond all sizes counts as the widest: it is an outlier, and patience grows with their share.
-        shares = memory.counts * matched.density[None]
-        foreseen = pairwise_sum(shares)
-        # Of what each prior is worth now, a little goes to what it was worth at first (Herbster & Warmuth 1998).
-        likely = memory.weights * (1.0 / pairwise_sum(memory.counts)) * foreseen
-        weights = SHARED * self._first(shares.dtype) + (1.0 - SHARED) / likely.sum() * likely
-        return kept + (1.0 / foreseen)[:, None] * shares, weights
-
-    def _follow(
-        self, seen: UpdateContext, matched: Matched, ordinary: Array, sure: Array
+    def _update_scales(
+        self, context: UpdateContext[NoiseScalesMemory], matched: Matched, ordinary: Array, inlier: Array
     ) -> tuple[ScaleEstimates | None, Ar1State | None]:
-        """Move the levels along the score, learn the slopes, and how noise lasts."""
-        levels, pull = seen.memory.levels, matched.pull
-        if levels is None:
+        """Update the scale factors by the score, the sensitivities, and the autocorrelated noise."""
+        estimates, mixture = context.memory.scale_estimates, matched.pull
+        if estimates is None:
             return None, None
-        white = whiten(seen)
-        pulled = matvec(pull.gain, white.residual)
-        slopes, ahead = None, None
-        if levels.slopes is not None:
-            ahead = levels.slopes.see(matmul(pull.whitening, seen.view.jac))
-            jac_cov = matmul(pull.whitening, seen.belief.cross(seen.view.jac))
-            slopes = levels.slopes.condition(ahead, jac_cov, pull.gain, pulled)
-            slopes = slopes.unless(sum_leading(linalg.diagonal(white.signal)) > BLANK[white.signal.dtype.itemsize])
-        slope = score(ahead, pull, white.residual, pulled, pairwise_sum(matched.share), white.num_observed)
-        more = information(ahead, white.signal, ordinary, white.num_observed)
-        part = jnp.minimum(white.num_observed * levels.unit, 1.0)
-        shown = jnp.clip(2.0 * (more.both + more.dynamics) * (1.0 / jnp.maximum(white.num_observed, 1.0)), 0.0, 1.0)
-        # σ_a takes the prior for one that goes with R: small residuals of a vague one would say that R is too large.
-        told = jnp.where(sum_leading(linalg.diagonal(white.signal)) > VAGUE * ordinary * white.num_observed, 0.0, 1.0)
-        slope = slope._replace(noise=told * slope.noise)
-        more = Information(told * sure * more.noise, told * sure * more.both, sure * more.dynamics)
-        moved = noise_scale_rml.follow(levels, self._sure(levels.fade), slope, more, part, shown, self._follows(levels))
-        lasts = seen.memory.lasting
-        if lasts is not None and ahead is not None and seen.predicted_measurement is not None:
-            along = JointScore(ahead.mean, RQ(slope.noise, slope.dynamics), more, levels.information)
-            lasts = lasting.learn(lasts, seen, white, pull, jac_cov, ordinary, sure, along)
-        return moved._replace(slopes=slopes), lasts
+        white = whiten(context)
+        pull = matvec(mixture.gain, white.residual)
+        sensitivities, projected = None, None
+        if estimates.sensitivities is not None:
+            projected = estimates.sensitivities.project(matmul(mixture.whitening, context.view.jac))
+            jac_cov = matmul(mixture.whitening, context.belief.cross(context.view.jac))
+            sensitivities = estimates.sensitivities.condition(projected, jac_cov, mixture.gain, pull)
+            limit = RESET_RATIO[white.signal.dtype.itemsize]
+            sensitivities = sensitivities.reset_where(sum_leading(linalg.diagonal(white.signal)) > limit)
+        gradient = score(projected, mixture, white.residual, pull, pairwise_sum(matched.share), white.num_observed)
+        fisher = information(projected, white.signal, ordinary, white.num_observed)
+        part = jnp.minimum(white.num_observed * estimates.unit, 1.0)
+        explained = jnp.clip(
+            2.0 * (fisher.cross + fisher.dynamics) * (1.0 / jnp.maximum(white.num_observed, 1.0)), 0.0, 1.0
+        )
+        informs = _informs_about_noise(white, ordinary)
+        gradient = gradient._replace(noise=informs * gradient.noise)
+        fisher = Information(informs * inlier * fisher.noise, informs * inlier * fisher.cross, inlier * fisher.dynamics)
+        prior = self._prior_information(estimates.prior_share)
+        moved = noise_scale_rml.update_scales(
+            estimates, prior, gradient, fisher, part, explained, self._estimated(estimates)
+        )
+        ar1 = context.memory.ar1
+        if ar1 is not None and projected is not None and context.predicted_measurement is not None:
+            joint = JointScore(projected.mean, RQ(gradient.noise, gradient.dynamics), fisher, estimates.information)
+            ar1 = ar1_noise_state.update(ar1, context, white, mixture, jac_cov, ordinary, inlier, joint)
+        return moved._replace(sensitivities=sensitivities), ar1
+
+
+def _informs_about_noise(white: Whitened, ordinary: Array) -> Array:
+    """Return 1, or 0 for a vague prediction: σ_a assumes a prior proportional to R, and would call R too large."""
+    vague = sum_leading(linalg.diagonal(white.signal)) > VAGUE_RATIO * ordinary * white.num_observed
+    return jnp.where(vague, 0.0, 1.0)
 
 
 def _uncertainty(name: str, value: Any) -> float:
-    """Read a standard deviation of a logarithm; what is all but 0 is 0, which leaves digits for the information."""
+    """Read a standard deviation of a logarithm; one that is almost 0 is 0, which leaves digits for the information."""
     letter = name[0].upper()
     found = validation.one_number(value)
-    if found is not None and 0.0 <= found <= LEAST_SURE:
-        return found if found >= SURE else 0.0
+    if found is not None and 0.0 <= found <= MAX_UNCERTAINTY:
+        return found if found >= MIN_UNCERTAINTY else 0.0
     raise ValueError(
-        f"{name} must be one number from 0 ({letter} is right) to {LEAST_SURE:g} ({letter} may be off by a factor of "
-        f"{np.exp(LEAST_SURE):.0f}), the standard deviation of its logarithm; got {validation.short_repr(value)}"
+        f"{name} must be one number from 0 ({letter} is right) to {MAX_UNCERTAINTY:g} ({letter} may be off by a factor "
+        f"of {np.exp(MAX_UNCERTAINTY):.0f}), the standard deviation of its logarithm; got "
+        f"{validation.short_repr(value)}"
     )

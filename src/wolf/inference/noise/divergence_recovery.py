@@ -1,34 +1,33 @@
-"""The vote that ends a lock-out.
+"""Divergence recovery: consistent rejected measurements are accepted as a jump of the state.
 
-A filter that rejects what lies far from its prediction cannot follow a target that really jumped: it goes on rejecting.
-But outliers disagree with each other, while measurements of a target that is somewhere else agree. So rejected
-residuals vote. With z and G the residual and the predicted covariance where the noise R is white, r the size of
-ordinary noise,
+A filter that rejects measurements far from its prediction cannot follow a target that really jumped: it goes on
+rejecting. But outliers are inconsistent with one another, while measurements of a target at another place agree. The
+jump test therefore compares the residuals of rejected measurements. With z and G the residual and the predicted
+covariance in coordinates where R = I, and r the scale of ordinary noise,
 
-    e agrees with a place c moving by b per step if  |e - c|² or |e - c - b|²  in the metric (G + 2 r I)⁻¹
+    e is consistent with an offset c of drift b per step if  |e - c|² or |e - c - b|²  in the metric (G + 2 r I)⁻¹
         is below the 99 % quantile of χ²
 
-After k votes, the patience, the covariance is inflated by κ = (zᵀ G z - r tr G) / tr G², the factor that makes the
-residual an ordinary one, and the measurement is believed. One accepted measurement ends the vote. κ never makes the
-belief more than 1e9 times as wide as the noise: that goes to within 1e-9 of where the votes point, and a covariance has
-digits for it.
+After k consistent rejections, the patience, the covariance is inflated by the factor κ of
+`wolf.inference.noise.jump_update`, and the measurement is used with ordinary noise. One accepted measurement ends
+the run of rejections.
 
-A state of many parts, as a season, can be led so far astray by lies that won and truth that won back that residuals
-never agree: they swing with the season that is believed. But then measurements lie beside each other, and all of them
-far from their predictions, which those of a broken sensor do not. A rejected measurement y is beside the one rejected
-before it, y', if
+A state of several components, such as a season, can diverge so far by false and by true jumps that residuals are never
+consistent: they oscillate with the wrong season. But then measurements are close to one another and all of them far
+from their predictions, unlike those of a faulty sensor. A rejected measurement y is close to the one rejected before
+it, y', if
 
     |y - y'|² < |y - h(m)|² / 10  in the metric R⁻¹
 
-and after 4 k more of those than of all others the filter is lost: the belief is made as wide as it may be, and starts
-anew with what is measured. A season may be wrong at some hours only, and right at all others: measurements that are
-accepted after several in a row that were refused, and did not agree, count a tenth.
+and after 4 k more of those than of all others the filter has diverged: the covariance is inflated to its limit, which
+re-initialises the belief from the measurements. A season may be wrong at some hours only: measurements that are
+accepted after several consecutive inconsistent rejections count a tenth.
 
-Outliers win by chance in about T (1 - ε) ε^k of T steps, if a share ε of all measurements is wrong in one way. A
-patience that grows as ln 0.05 / ln ε keeps that rate what it is with 5 % of outliers. Lies that were near may have been
-taken for noise, so that at first ε is found too small when they lie apart: ε counts as at least 0.085, which is one
-vote more, unless the vote began with the first measurement, when it may be the prior that is off. Votes that were lost
-say more: ε is also at least the share of those that agreed in them, as outliers that have nothing in common never do.
+By chance, outliers are accepted in about T (1 - ε) ε^k of T steps, if a share ε of all measurements is consistent
+outliers. A patience that grows as ln 0.05 / ln ε keeps that rate at its value for 5 % of outliers. Small outliers may
+have been attributed to the noise, so that ε is underestimated at first: it is taken to be at least 0.085, which is one
+rejection more, unless the run began with the first measurement, where the prior may be wrong. Past runs inform more: ε
+is also at least the share of their rejections that were consistent, which is zero for unrelated outliers.
 """
 
 from typing import Any
@@ -39,48 +38,47 @@ import numpy as np
 from jax import Array
 
 from wolf import validation
-from wolf.beliefs import Affine, LazyGaussian
 from wolf.beliefs.affine import hide_noise
-from wolf.beliefs.mixture_sqrt_update import MixtureComponents
-from wolf.beliefs.updates import InformationRoots, KnownTerms, MixtureUpdate, PosteriorUpdate, Update, WeightedUpdate
+from wolf.beliefs.updates import PosteriorUpdate, WeightedUpdate
+from wolf.inference.noise.delegating import DelegatingNoise, select
 from wolf.inference.noise.jump_evidence import JumpEvidence as JumpEvidence
-from wolf.inference.noise.jump_evidence import cast, end
-from wolf.inference.noise.per_sensor import look
+from wolf.inference.noise.jump_evidence import add_rejection, end_run
+from wolf.inference.noise.jump_update import prior_inflation, retained_information, with_ordinary_noise
+from wolf.inference.noise.per_sensor import restrict_to_sensor
 from wolf.inference.noise.whitened import Whitened, whiten
-from wolf.interfaces import NoiseModel, Requirements, UpdateContext, UpdateDecision
+from wolf.interfaces import NoiseModel, UpdateContext, UpdateDecision
 from wolf.numerics import linalg
-from wolf.numerics.linalg import matmul, matvec, sum_leading
+from wolf.numerics.linalg import sum_leading
 from wolf.numerics.pytree import pytree, static
 from wolf.statespace import Model
 
-REJECTED = 0.2  # a measurement of which less than this share is believed votes
-LONGER = 2.0  # times as many votes as another winner has, and a sensor votes on something else
-USUAL_SHARE = 0.05  # of outliers, up to which patience need not grow
-LEAST_SHARE = 0.085  # of outliers that is reckoned with once one was accepted: lies may have been taken for noise
-MOST_SHARE = 0.5  # of outliers, beyond which it grows no more
-MOST_GROWTH = float(np.log(USUAL_SHARE) / np.log(MOST_SHARE))
-WIDEST = {8: 1e9, 4: 1e4}  # variance over that of ordinary noise that no inflation exceeds, by the bytes of a number
-LOST = 4.0  # times the patience: how many of those, less others, until a filter is lost
-FARTHEST = 1e8  # standard deviations of ordinary noise; nothing that far away is gone to
+REJECTED_BELOW = 0.2  # share of the information of a measurement that is used; less counts as a rejection
+MAX_RUN_RATIO = 2.0  # of run lengths; a sensor whose run is longer than others' by this factor is faulty by itself
+NOMINAL_OUTLIER_RATE = 0.05  # up to which the patience need not grow
+MIN_OUTLIER_RATE = 0.085  # assumed after a first acceptance: small outliers may have been attributed to the noise
+MAX_OUTLIER_RATE = 0.5  # beyond which the patience grows no more
+MAX_PATIENCE_GROWTH = float(np.log(NOMINAL_OUTLIER_RATE) / np.log(MAX_OUTLIER_RATE))
+DIVERGED_AFTER = 4.0  # times the patience: clustered rejections, minus others, until a filter has diverged
+MAX_JUMP_DEVIATIONS = 1e8  # in standard deviations of ordinary noise; larger residuals are never accepted
 
 
 @pytree
-class JumpRecovery(NoiseModel):
-    """Let rejected measurements that agree with each other win.
+class JumpRecovery(DelegatingNoise[JumpEvidence]):
+    """Accept rejected measurements that are consistent with one another.
 
     Args:
-        rule: any noise rule; one that never rejects never votes.
-        patience: k, how many have to agree. In other words: a sensor that lies in the same way for k measurements
-            is believed. More patience, later recovery: k is about what a true jump costs.
-        grows: whether the patience grows with the share of outliers that the rule has learned.
+        base: any noise model; one that never rejects is unchanged.
+        patience: k, the number of consecutive consistent rejections after which a jump is accepted: an outlier that
+            repeats k times is accepted too. A true jump is followed about k steps late.
+        grows: whether the patience grows with the estimated outlier rate.
     """
 
-    rule: Any
+    base: NoiseModel[Any]
     patience: Any = 5
     grows: bool = static(default=False)
 
     def __post_init__(self) -> None:
-        """Check the patience."""
+        """Validate the patience."""
         if isinstance(self.patience, jax.core.Tracer):
             return
         if not np.all(validation.nonempty("patience", self.patience) >= 2):
@@ -89,296 +87,219 @@ class JumpRecovery(NoiseModel):
         if isinstance(self.patience, int):
             object.__setattr__(self, "patience", float(self.patience))
 
-    @property
-    def requirements(self) -> Requirements:
-        """What the rule needs, one series at a time."""
-        return self.rule.requirements | Requirements()
-
-    @property
-    def is_mixture(self) -> bool:
-        """Whether the rule does."""
-        return self.rule.is_mixture
-
-    @property
-    def revises_prior(self) -> bool:
-        """Whether the rule does."""
-        return self.rule.revises_prior
-
     def start(self, model: Model) -> JumpEvidence:
-        """Start without a vote."""
+        """Return the initial memory, without rejections."""
         nothing = jnp.zeros(model.obs_dim, jnp.asarray(model.prior.mean).dtype)
-        votes, memory = nothing[: len(self.rule.rows(model.obs_dim))], self.rule.start(model)
-        counts = (votes, votes, votes)
-        growing = (votes + self.patience, votes, votes) if self.grows else ()
-        return JumpEvidence(memory, *counts, nothing, nothing, votes, nothing, self.rule.snapshot(memory), *growing)
+        count, memory = nothing[: len(self.base.sensor_slices(model.obs_dim))], self.base.start(model)
+        counts = (count, count, count)
+        past = (count + self.patience, count, count) if self.grows else ()
+        return JumpEvidence(memory, *counts, nothing, nothing, count, nothing, self.base.snapshot(memory), *past)
 
-    def check(self, model: Model) -> None:
-        """Let the rule check."""
-        self.rule.check(model)
+    def base_memory(self, memory: JumpEvidence) -> Any:
+        """Return the memory of the wrapped noise model."""
+        return memory.base
 
-    def law(self, memory: JumpEvidence) -> Any:
-        """Say what the rule learned about the noise."""
-        return self.rule.law(memory.rule)
+    def with_base_memory(self, memory: JumpEvidence, base_memory: Any) -> JumpEvidence:
+        """Return the evidence with the memory of the wrapped noise model replaced."""
+        return memory._replace(base=base_memory)
 
-    def predict(self, memory: JumpEvidence, view: Affine, noise_cov: Any, t: Any) -> tuple[Any, JumpEvidence]:
-        """Let the rule look on."""
-        noise_cov, rule = self.rule.predict(memory.rule, view, noise_cov, t)
-        return noise_cov, memory._replace(rule=rule)
+    def loo_information_root(self, context: UpdateContext[JumpEvidence]) -> Array:
+        """Return W of the wrapped noise model: given the future measurements, no filter diverges."""
+        return self.base.loo_information_root(context._replace(memory=context.memory.base))
 
-    def predict_measurement(
-        self, memory: JumpEvidence, view: Affine, belief: Any, dynamics: Any, noise_cov: Any
-    ) -> tuple[Affine, Any]:
-        """Let the rule say what will be measured."""
-        return self.rule.predict_measurement(memory.rule, view, belief, dynamics, noise_cov)
+    def __call__(self, context: UpdateContext[JumpEvidence]) -> UpdateDecision[JumpEvidence]:
+        """Follow the wrapped noise model, unless the jump test accepts the measurement."""
+        return self.decide(context)
 
-    def rows(self, size: int) -> list[Any]:
-        """List those that vote: each sensor, or the measurement as one."""
-        return self.rule.rows(size)
-
-    def __call__(self, seen: UpdateContext) -> UpdateDecision:
-        """Follow the rule, unless the vote is won."""
-        return self.judge(seen)
-
-    def judge(self, seen: UpdateContext, after_jump: Array | None = None, barred: Any = False) -> UpdateDecision:
-        """Follow the rule, unless the vote is won, or it is known that the state jumped.
+    def decide(
+        self, context: UpdateContext[JumpEvidence], after_jump: Array | None = None, barred: Any = False
+    ) -> UpdateDecision[JumpEvidence]:
+        """Follow the wrapped noise model, unless the measurement is accepted by the test or by known jumps.
 
         Args:
-            seen: the measurement.
-            after_jump: whether it is the first after a jump of the state, (); None if nothing is known.
-            barred: whether it is known to lie, so that no vote is won by it, ().
+            context: the measurement.
+            after_jump: whether it is the first after a jump of the state, (); None if no jumps are known.
+            barred: whether it is known to be an outlier, which the test must not accept, ().
         """
-        ballot, sensors = seen.memory, self.rule.rows(len(seen.residual))
-        believed = self.rule(seen._replace(memory=ballot.rule))
-        ordinary = self._ordinary(ballot.rule, seen)
-        if isinstance(believed.update, PosteriorUpdate):
-            return self._ask_all(seen, believed, believed.update, sensors, ordinary, after_jump, barred)
-        # White coordinates of many numbers take a factor and two products, which only those need who vote.
-        later = believed.outlier is not None and linalg.library_matmul(len(seen.residual))
-        early = None if later else whiten(seen)
-        rejected = _kept(believed, slice(None), early, ordinary[0]) < REJECTED
-        mine = ballot.of(0, slice(None))
-        over = end(ballot)._replace(rule=believed.memory)
-        quiet = believed._replace(memory=over, inflation=jnp.ones_like(ordinary[0]))
-        if len(mine.place) != len(seen.residual):  # another sensor, for this step: it may end the vote, and has none
-            return quiet._replace(memory=over._replace(votes=jnp.where(rejected, ballot.votes, 0.0)))
+        evidence, sensors = context.memory, self.base.sensor_slices(len(context.residual))
+        decision = self.base(context._replace(memory=evidence.base))
+        ordinary = self._ordinary_scales(evidence.base, context)
+        if isinstance(decision.update, PosteriorUpdate):
+            return self._test_sensors(context, decision, decision.update, sensors, ordinary, after_jump, barred)
+        # White coordinates of many numbers take a factor and two products, which only a rejection needs.
+        later = decision.outlier is not None and linalg.library_matmul(len(context.residual))
+        early = None if later else whiten(context)
+        rejected = retained_information(decision, slice(None), early, ordinary[0]) < REJECTED_BELOW
+        own = evidence.of_sensor(0, slice(None))
+        ended = end_run(evidence)._replace(base=decision.memory)
+        unchanged = decision._replace(memory=ended, inflation=jnp.ones_like(ordinary[0]))
+        if len(own.offset) != len(context.residual):  # another sensor for this step: it may end a run, and has none
+            count = jnp.where(rejected, evidence.consistent, 0.0)
+            return unchanged._replace(memory=ended._replace(consistent=count))
 
-        def vote() -> UpdateDecision:
-            begun, white = self._begun(ballot, seen.t), whiten(seen) if early is None else early
-            counted, won = self._count(mine, seen, white, ordinary[0], self._patience(begun, 0))
-            won = won if after_jump is None else (won & ~barred) | after_jump
-            return self._decide(seen, believed, begun, counted, won, white, ordinary[0])
+        def test() -> UpdateDecision[JumpEvidence]:
+            begun, white = self._begin_run(evidence, context.t), whiten(context) if early is None else early
+            counted, accepted = self._test(own, context, white, ordinary[0], self._patience(begun, 0))
+            accepted = accepted if after_jump is None else (accepted & ~barred) | after_jump
+            return self._accept(context, decision, begun, counted, accepted, white, ordinary[0])
 
-        # A branch, not a choice between two results: most measurements are not rejected, and pay nothing.
-        return jax.lax.cond(rejected if after_jump is None else rejected | after_jump, vote, lambda: quiet)
+        # A branch, not a choice between two results: most measurements are not rejected, and cost nothing.
+        return jax.lax.cond(rejected if after_jump is None else rejected | after_jump, test, lambda: unchanged)
 
-    def _ask_all(
+    def _test_sensors(
         self,
-        seen: UpdateContext,
-        believed: UpdateDecision,
-        followed: PosteriorUpdate,
+        context: UpdateContext[JumpEvidence],
+        decision: UpdateDecision,
+        update: PosteriorUpdate,
         sensors: list[np.ndarray],
         ordinary: list[Array],
         after_jump: Array | None,
         barred: Any,
-    ) -> UpdateDecision:
-        """Let each sensor vote; one that did not measure goes on with its vote later."""
-        ballot, counted, wins = self._begun(seen.memory, seen.t), [], []
+    ) -> UpdateDecision[JumpEvidence]:
+        """Test each sensor by itself; the run of one that did not measure is kept."""
+        evidence, counted, accepted = self._begin_run(context.memory, context.t), [], []
         for i, rows in enumerate(sensors):
-            part = look(seen, rows, seen.belief)
+            part = restrict_to_sensor(context, rows, context.belief)
             white = whiten(part)
-            rejected = _kept(believed, rows, white, ordinary[i]) < REJECTED
-            mine = ballot.of(i, rows)
-            new, won = self._count(mine, part, white, ordinary[i], self._patience(ballot, i))
-            came = white.num_observed > 0
-            new = jax.tree.map(lambda yes, no, rejected=rejected: jnp.where(rejected, yes, no), new, end(mine))
-            new = jax.tree.map(lambda now, before, came=came: jnp.where(came, now, before), new, mine)
+            rejected = retained_information(decision, rows, white, ordinary[i]) < REJECTED_BELOW
+            own = evidence.of_sensor(i, rows)
+            new, accept = self._test(own, part, white, ordinary[i], self._patience(evidence, i))
+            any_observed = white.num_observed > 0
+            new = select(any_observed, select(rejected, new, end_run(own)), own)
             counted.append(new)
-            if after_jump is not None:  # of a jump that is known, those speak that had no other vote going
-                won = (won & ~barred) | (after_jump & (mine.votes == 0))
-            wins.append(rejected & won & came)
-        # A sensor that is stuck has agreed with itself for long, and not on what the others found just now.
-        fewest = jnp.stack([jnp.where(win, each.votes, jnp.inf) for win, each in zip(wins, counted, strict=True)]).min()
-        wins = [win & (each.votes <= LONGER * fewest) for win, each in zip(wins, counted, strict=True)]
-        return self._decide_by_majority(seen, believed, followed, ballot, counted, wins, sensors, ordinary)
+            if after_jump is not None:  # of a known jump, sensors without a run of their own are accepted
+                accept = (accept & ~barred) | (after_jump & (own.consistent == 0))
+            accepted.append(rejected & accept & any_observed)
+        # A stuck sensor has been consistent for long, and not only since the others' residuals changed.
+        runs = [jnp.where(accept, each.consistent, jnp.inf) for accept, each in zip(accepted, counted, strict=True)]
+        shortest = jnp.stack(runs).min()
+        accepted = [
+            accept & (each.consistent <= MAX_RUN_RATIO * shortest)
+            for accept, each in zip(accepted, counted, strict=True)
+        ]
+        return self._accept_by_majority(context, decision, update, evidence, counted, accepted, sensors, ordinary)
 
-    def _count(
-        self, mine: JumpEvidence, seen: UpdateContext, white: Whitened, ordinary: Array, patience: Array
+    def _test(
+        self, own: JumpEvidence, context: UpdateContext, white: Whitened, ordinary: Array, patience: Array
     ) -> tuple[JumpEvidence, Array]:
-        """Let a rejected residual vote, and say whether the vote is won."""
-        counted, agrees = cast(mine, seen, white, ordinary)
-        near = sum_leading(white.residual**2) < ordinary * FARTHEST**2
-        return counted, near & ((agrees & (counted.votes >= patience)) | (counted.astray >= LOST * self.patience))
+        """Add a rejected residual to the evidence, and return whether it is accepted as a jump."""
+        counted, agrees = add_rejection(own, context, white, ordinary)
+        near = sum_leading(white.residual**2) < ordinary * MAX_JUMP_DEVIATIONS**2
+        return counted, near & ((agrees & (counted.consistent >= patience)) | self._diverged(counted.clustered))
 
-    def _begun(self, ballot: JumpEvidence, t: Any) -> JumpEvidence:
-        """Mark what is known where no vote is under way: this measurement may begin one."""
-        fresh = linalg.all_leading(ballot.votes == 0)
-        now = self.rule.snapshot(ballot.rule)
-        marked = jax.tree.map(lambda new, old: jnp.where(fresh, new, old), now, ballot.snapshot)
+    def _diverged(self, clustered: Array) -> Array:
+        """Return whether so many clustered rejections show that the filter has diverged."""
+        return clustered >= DIVERGED_AFTER * self.patience
+
+    def _begin_run(self, evidence: JumpEvidence, t: Any) -> JumpEvidence:
+        """Take a snapshot, and set the patience, where no run is under way: this measurement may begin one."""
+        fresh = linalg.all_leading(evidence.consistent == 0)
+        snapshot = select(fresh, self.base.snapshot(evidence.base), evidence.snapshot)
         if not self.grows:
-            return ballot._replace(snapshot=marked)
-        laws = self.rule.law(ballot.rule)
-        laws = [] if laws is None else laws if isinstance(laws, list) else [laws]
-        least = jnp.where(t == 0, USUAL_SHARE, LEAST_SHARE)
-        alike = ballot.share_alike
-        shares = [jnp.clip(jnp.maximum(law.possible_share, alike[i]), least, MOST_SHARE) for i, law in enumerate(laws)]
-        longer = [float(np.log(USUAL_SHARE)) / jnp.log(share) for share in shares]
-        grown = self.patience * jnp.stack(longer) if laws else ballot.patience
-        patience = jnp.where(ballot.votes == 0, grown.astype(ballot.votes.dtype), ballot.patience)
-        return ballot._replace(snapshot=marked, patience=patience)
+            return evidence._replace(snapshot=snapshot)
+        estimates = _listed(self.base.noise_estimate(evidence.base))
+        least = jnp.where(t == 0, NOMINAL_OUTLIER_RATE, MIN_OUTLIER_RATE)
+        consistent = evidence.consistent_share
+        rates = [
+            jnp.clip(jnp.maximum(estimate.possible_share, consistent[i]), least, MAX_OUTLIER_RATE)
+            for i, estimate in enumerate(estimates)
+        ]
+        growth = [float(np.log(NOMINAL_OUTLIER_RATE)) / jnp.log(rate) for rate in rates]
+        grown = self.patience * jnp.stack(growth) if estimates else evidence.patience
+        patience = jnp.where(evidence.consistent == 0, grown.astype(evidence.consistent.dtype), evidence.patience)
+        return evidence._replace(snapshot=snapshot, patience=patience)
 
-    def _patience(self, ballot: JumpEvidence, i: int) -> Array:
-        # Votes are whole numbers: to reach k rounded is to reach k - 1/2.
-        return ballot.patience[i] - 0.5 if self.grows else self.patience
+    def _patience(self, evidence: JumpEvidence, i: int) -> Array:
+        # Counts are whole numbers: to reach k rounded is to reach k - 1/2.
+        return evidence.patience[i] - 0.5 if self.grows else self.patience
 
-    def _ordinary(self, memory: Any, seen: UpdateContext) -> list[Array]:
-        """Ask the rule for the size of ordinary noise, as a multiple of R."""
-        laws = self.rule.law(memory)
-        if laws is None:
-            return [jnp.ones_like(seen.residual[0])] * len(self.rule.rows(len(seen.residual)))
-        return [law.ordinary for law in (laws if isinstance(laws, list) else [laws])]
+    def _ordinary_scales(self, memory: Any, context: UpdateContext) -> list[Array]:
+        """Return the scale of ordinary noise relative to R, for each sensor."""
+        estimates = _listed(self.base.noise_estimate(memory))
+        if not estimates:
+            return [jnp.ones_like(context.residual[0])] * len(self.base.sensor_slices(len(context.residual)))
+        return [estimate.ordinary for estimate in estimates]
 
-    def _decide(
+    def _accept(
         self,
-        seen: UpdateContext,
-        believed: UpdateDecision,
-        ballot: JumpEvidence,
+        context: UpdateContext,
+        decision: UpdateDecision,
+        evidence: JumpEvidence,
         counted: JumpEvidence,
-        won: Array,
+        accepted: Array,
         white: Whitened,
         ordinary: Array,
-    ) -> UpdateDecision:
-        """Believe the measurement as one if it has won."""
-        inflation = _inflation(seen, white, ordinary, counted.astray >= LOST * self.patience)
-        return believed._replace(
-            update=_trusting(believed.update, won, white, ordinary, inflation),
-            inflation=jnp.where(won, inflation, 1.0),
-            memory=self._remember(ballot, believed.memory, [counted], won),
-            outlier=None if believed.outlier is None else jnp.where(won, 0.0, believed.outlier),
+    ) -> UpdateDecision[JumpEvidence]:
+        """Use the measurement, as one sensor, with an inflated prior if it is accepted."""
+        inflation = prior_inflation(context, white, ordinary, self._diverged(counted.clustered))
+        return decision._replace(
+            update=with_ordinary_noise(decision.update, accepted, white, ordinary, inflation),
+            inflation=jnp.where(accepted, inflation, 1.0),
+            memory=self._next_memory(evidence, decision.memory, [counted], accepted),
+            outlier=None if decision.outlier is None else jnp.where(accepted, 0.0, decision.outlier),
         )
 
-    def _decide_by_majority(
+    def _accept_by_majority(
         self,
-        seen: UpdateContext,
-        believed: UpdateDecision,
-        followed: PosteriorUpdate,
-        ballot: JumpEvidence,
+        context: UpdateContext,
+        decision: UpdateDecision,
+        update: PosteriorUpdate,
+        evidence: JumpEvidence,
         counted: list[JumpEvidence],
-        wins: list[Array],
+        accepted: list[Array],
         sensors: list[np.ndarray],
         ordinary: list[Array],
-    ) -> UpdateDecision:
-        """Believe those sensors that won, and no other, if they are more than half of those that measured."""
-        winners, noise = jnp.zeros_like(seen.residual), jnp.ones_like(seen.residual)
-        for rows, won, size in zip(sensors, wins, ordinary, strict=True):
-            winners = winners.at[rows].set(jnp.where(won, seen.observed[rows], 0.0))
-            noise = noise.at[rows].set(jnp.sqrt(size))
-        present = jnp.stack([seen.observed[rows].max() for rows in sensors]).sum()
-        won = 2 * jnp.stack(wins).sum() > present
-        # What the winners see, with the noise that is ordinary for each of them.
-        obs_cov = hide_noise(seen.obs_cov * linalg.outer(noise, noise), winners)
-        heard = seen._replace(
-            view=seen.view.hide(winners), residual=winners * seen.residual, obs_cov=obs_cov, observed=winners
+    ) -> UpdateDecision[JumpEvidence]:
+        """Use the accepted sensors, and no other, if they are more than half of those that measured."""
+        used, noise = jnp.zeros_like(context.residual), jnp.ones_like(context.residual)
+        for rows, accept, scale in zip(sensors, accepted, ordinary, strict=True):
+            used = used.at[rows].set(jnp.where(accept, context.observed[rows], 0.0))
+            noise = noise.at[rows].set(jnp.sqrt(scale))
+        present = jnp.stack([context.observed[rows].max() for rows in sensors]).sum()
+        jumped = 2 * jnp.stack(accepted).sum() > present
+        # The measurement of the accepted sensors, with the ordinary noise of each of them.
+        obs_cov = hide_noise(context.obs_cov * linalg.outer(noise, noise), used)
+        part = context._replace(
+            view=context.view.hide(used), residual=used * context.residual, obs_cov=obs_cov, observed=used
         )
-        lost = jnp.stack([each.astray for each in counted]).max() >= LOST * self.patience
-        inflation = jnp.where(won, _inflation(heard, whiten(heard), jnp.ones_like(noise[0]), lost), 1.0)
-        jumped, log_jumped = WeightedUpdate(winners).apply(
-            seen.belief.inflate(inflation), heard.view, heard.residual, obs_cov
+        diverged = self._diverged(jnp.stack([each.clustered for each in counted]).max())
+        inflation = jnp.where(jumped, prior_inflation(part, whiten(part), jnp.ones_like(noise[0]), diverged), 1.0)
+        posterior, log_density = WeightedUpdate(used).apply(
+            context.belief.inflate(inflation), part.view, part.residual, obs_cov
         )
-        return believed._replace(
+        return decision._replace(
             update=PosteriorUpdate(
-                jumped.where(won, followed.belief),
-                jnp.where(won, log_jumped, followed.log_density),
-                jnp.where(won, winners / noise, followed.weight),
+                posterior.where(jumped, update.belief),
+                jnp.where(jumped, log_density, update.log_density),
+                jnp.where(jumped, used / noise, update.weight),
             ),
             inflation=inflation,
-            memory=self._remember(ballot, believed.memory, counted, won, sensors),
-            outlier=None if believed.outlier is None else jnp.where(won, 1.0 - winners, believed.outlier),
+            memory=self._next_memory(evidence, decision.memory, counted, jumped, sensors),
+            outlier=None if decision.outlier is None else jnp.where(jumped, 1.0 - used, decision.outlier),
         )
 
-    def _remember(
+    def _next_memory(
         self,
-        ballot: JumpEvidence,
-        learned: Any,
+        evidence: JumpEvidence,
+        updated: Any,
         counted: list[JumpEvidence],
-        won: Array,
+        accepted: Array,
         sensors: list[np.ndarray] | None = None,
     ) -> JumpEvidence:
-        """Go on with the count; a vote that is won ends it, and teaches nothing about the noise."""
-        place, slope, last = counted[0].place, counted[0].slope, counted[0].last
+        """Return the memory after a test; an accepted jump ends the run, and does not change the noise estimate."""
+        offset, drift, last = counted[0].offset, counted[0].drift, counted[0].last
         if sensors is not None:
-            order, names = np.argsort(np.concatenate(sensors)), ("place", "slope", "last")
-            place, slope, last = (jnp.concatenate([getattr(c, n) for c in counted])[order] for n in names)
-        counts = {name: jnp.stack([getattr(c, name) for c in counted]) for name in ballot.counted}
-        counts |= {name: jnp.where(won, 0.0, counts[name]) for name in ("votes", "refused", "apart", "astray")}
-        taught = jnp.where(ballot.votes > 0, ballot.refused, 0.0)
-        after = self.rule.after_jump(ballot.rule, ballot.snapshot, taught)
-        rule = jax.tree.map(lambda old, new: jnp.where(won, old, new), after, learned)
-        return ballot._replace(rule=rule, place=place, slope=slope, last=last, **counts)
+            order, names = np.argsort(np.concatenate(sensors)), ("offset", "drift", "last")
+            offset, drift, last = (jnp.concatenate([getattr(c, n) for c in counted])[order] for n in names)
+        counts = {name: jnp.stack([getattr(c, name) for c in counted]) for name in evidence.counters}
+        for name in ("consistent", "rejected", "inconsistent", "clustered"):
+            counts[name] = jnp.where(accepted, 0.0, counts[name])
+        rejected = jnp.where(evidence.consistent > 0, evidence.rejected, 0.0)
+        after = self.base.after_jump(evidence.base, evidence.snapshot, rejected)
+        base = select(accepted, after, updated)
+        return evidence._replace(base=base, offset=offset, drift=drift, last=last, **counts)
 
 
-def _kept(believed: UpdateDecision, rows: Any, white: Whitened | None, ordinary: Array) -> Array:
-    """Say which share of what a measurement with ordinary noise tells the rule keeps, `r tr(R Wᵀ W) / M`."""
-    if believed.outlier is not None:
-        return 1.0 - (believed.outlier if believed.outlier.ndim == 0 else believed.outlier[rows].max())
-    assert white is not None, "without an outlier's probability the share is found in white coordinates"
-    size = jnp.maximum(white.num_observed, 1.0)
-    if isinstance(believed.update, MixtureUpdate):
-        return ordinary * sum_leading(linalg.diagonal(believed.update.information())) / size
-    weight = believed.update.weight
-    if weight.ndim == 0:
-        return ordinary * weight**2
-    if weight.ndim == 1:
-        return ordinary * sum_leading(weight[rows] ** 2) / size
-    return ordinary * (matmul(weight, white.noise.matrix()) ** 2).sum() / size
-
-
-def _trusting(update: Update, won: Array, white: Whitened, ordinary: Array, inflation: Array) -> Update:
-    """Believe a measurement that won, with ordinary noise, in the rule's kind of update."""
-    identity = linalg.eye(white.signal.shape[0], white.signal)
-    if isinstance(update, MixtureUpdate):  # with noise r I, S = κ G + r I
-        factor = linalg.cholesky(inflation * white.signal + ordinary * identity)
-        inverse = factor.solve(identity)
-        trusted = update._replace(
-            gain=linalg.symmetrise(inverse), rest=ordinary * inverse, doubt=jnp.zeros_like(inverse)
-        )
-        if update.sizes is not None:  # all of the sizes are r
-            each = jnp.ones_like(update.sizes.scales)
-            trusted = trusted._replace(
-                sizes=MixtureComponents(ordinary * each, each / len(each), jnp.zeros_like(ordinary))
-            )
-        if update.roots is not None:
-            trusted = trusted._replace(
-                roots=InformationRoots(identity / jnp.sqrt(ordinary), jnp.zeros_like(update.roots.doubt))
-            )
-        if update.told is not None:
-            log_rest = len(identity) * jnp.log(ordinary) - factor.log_det()
-            trusted = trusted._replace(told=KnownTerms(log_rest, white.num_observed / ordinary))
-        return jax.tree.map(lambda new, old: jnp.where(won, new, old), trusted, update)
-    power = 1.0 / jnp.sqrt(ordinary)
-    weight = power if update.weight.ndim < 2 else power * white.noise.half(identity)
-    update = update._replace(weight=jnp.where(won, weight, update.weight))
-    if isinstance(update, WeightedUpdate) and update.spread is not None:
-        return update._replace(spread=jnp.where(won, 0.0, update.spread))
-    return update
-
-
-def _inflation(seen: UpdateContext, white: Whitened, ordinary: Array, lost: Array) -> Array:
-    """Find κ such that κ G + r I explains z zᵀ, measured by G itself: it need not have full rank.
-
-    A filter that is lost knows nothing any more: then it is as large as it may be.
-    """
-    surplus = sum_leading(white.residual * matvec(white.signal, white.residual)) - ordinary * sum_leading(
-        linalg.diagonal(white.signal)
-    )
-    tiny = jnp.finfo(surplus.dtype).tiny
-    needed = surplus / jnp.maximum((white.signal**2).sum((0, 1)), tiny)
-    enough = WIDEST[surplus.dtype.itemsize] * ordinary / jnp.maximum(_width(seen, white), tiny)
-    return jnp.maximum(1.0, jnp.where(lost, enough, jnp.minimum(needed, enough)))
-
-
-def _width(seen: UpdateContext, white: Whitened) -> Array:
-    """Compare the belief with the noise of a measurement, `tr(R⁻¹ H diag(P) Hᵀ)`: also where variances cancel in G."""
-    if isinstance(seen.belief, LazyGaussian):
-        return sum_leading(linalg.diagonal(white.signal))
-    variances = linalg.diagonal(seen.belief.cov)
-    return (white.noise.half(seen.view.jac) ** 2 * variances[None]).sum((0, 1))
+def _listed(estimates: Any) -> list:
+    """Return noise estimates as a list: of one sensor, of several, or of none."""
+    return [] if estimates is None else estimates if isinstance(estimates, list) else [estimates]

@@ -1,4 +1,7 @@
-"""Evidence for a jump in rejected measurements: what they imply, and whether they agree (see `divergence_recovery`)."""
+"""Evidence for a jump of the state in rejected measurements: their offsets, and whether these are consistent.
+
+The test itself is in `wolf.inference.noise.divergence_recovery`.
+"""
 
 from typing import Any, NamedTuple
 
@@ -10,112 +13,127 @@ from wolf.interfaces import UpdateContext
 from wolf.numerics import linalg
 from wolf.numerics.linalg import sum_leading
 
-BESIDE = 0.1  # of the squared distance to the prediction, up to which two measurements lie beside each other
-APART = 2.0  # refused in a row that did not agree: more of them are hardly outliers that come singly, or lie alike
-REMEMBERED = 0.97  # of how many they were, from one accepted measurement to the next
-SLOWLY = 0.1  # of a measurement, that each one accepted takes off the count as long as they are remembered
-FADING = 0.97  # of what lost votes say, from one to the next
-UNLIKE = 5.0  # measurements that did not agree, before there were any
+CLUSTER_RATIO = 0.1  # of the squared residual, up to which two rejected measurements form a cluster
+MAX_ISOLATED_INCONSISTENT = 2.0  # consecutive inconsistent rejections; more are hardly isolated or consistent outliers
+INCONSISTENT_DECAY = 0.97  # of that number, from one accepted measurement to the next
+SLOW_CLUSTER_DECREMENT = 0.1  # of the cluster count at an acceptance, while that number is larger
+PAST_DECAY = 0.97  # of the counts of past runs, from one run to the next
+PRIOR_INCONSISTENT = 5.0  # measurements in the denominator of the share of consistent rejections
 
 
 class JumpEvidence(NamedTuple):
-    """What the rejected measurements say.
+    """Memory of the jump test: counts and offsets of the current run of rejections.
 
     Attributes:
-        rule: memory of the noise rule.
-        votes: how many agree, (1,), or one count for each of several sensors.
-        refused: how many were rejected since the vote began, whether they agree or not; as votes.
-        apart: how many in a row did not agree at most, which fades as others are accepted; as votes.
-        place: c, the residual they agree on, (M,).
-        slope: b, what it changes by in a step, (M,).
-        astray: how many lay beside each other and far from what was predicted, less those that did not; as votes.
-        last: the last measurement that was rejected, (M,).
-        snapshot: what the rule wants back if the vote is won, as it was when the vote began.
-        patience: k, one for each count of votes, for a patience that grows.
-        alike: how many agreed with those before them in votes that were lost, which fades; as patience.
-        tried: how many might have, which fades; as patience.
+        base: memory of the wrapped noise model.
+        consistent: length of the run of consistent rejections, (1,), or (S,) for S sensors.
+        rejected: number of rejections since the run began, consistent or not; as consistent.
+        inconsistent: largest number of inconsistent rejections in a run, decaying at acceptances; as consistent.
+        offset: c, the residual that the rejections agree on, (M,).
+        drift: b, its change per step, (M,).
+        clustered: number of rejections close to one another and far from the prediction, minus those that are not; as
+            consistent.
+        last: the last rejected measurement, (M,).
+        snapshot: of the wrapped noise model when the run began, to restore if the jump is accepted.
+        patience: k for each count, if it depends on the outlier rate.
+        past_consistent: decayed number of consistent rejections in past runs that ended without a jump; as patience.
+        past_rejected: decayed number of all rejections in those runs; as patience.
     """
 
-    rule: Any
-    votes: Array
-    refused: Array
-    apart: Array
-    place: Array
-    slope: Array
-    astray: Array
+    base: Any
+    consistent: Array
+    rejected: Array
+    inconsistent: Array
+    offset: Array
+    drift: Array
+    clustered: Array
     last: Array
     snapshot: Any = ()
     patience: Any = ()
-    alike: Any = ()
-    tried: Any = ()
+    past_consistent: Any = ()
+    past_rejected: Any = ()
 
     @property
-    def counted(self) -> tuple[str, ...]:
-        """Names of what is counted, once for each that votes."""
-        return ("votes", "refused", "apart", "astray", *(() if isinstance(self.alike, tuple) else ("alike", "tried")))
+    def counters(self) -> tuple[str, ...]:
+        """Names of the fields with one number for each sensor tested."""
+        past = () if isinstance(self.past_consistent, tuple) else ("past_consistent", "past_rejected")
+        return ("consistent", "rejected", "inconsistent", "clustered", *past)
 
-    def of(self, i: int, rows: Any) -> "JumpEvidence":
-        """Take the part of one that votes, without what the rule remembers."""
-        counts = {name: getattr(self, name)[i] for name in self.counted}
-        places = {name: getattr(self, name)[rows] for name in ("place", "slope", "last")}
-        return JumpEvidence(None, **counts, **places)
+    def of_sensor(self, i: int, rows: Any) -> "JumpEvidence":
+        """Return the evidence of one sensor, without the memory of the noise model."""
+        counts = {name: getattr(self, name)[i] for name in self.counters}
+        offsets = {name: getattr(self, name)[rows] for name in ("offset", "drift", "last")}
+        return JumpEvidence(None, **counts, **offsets)
 
     @property
-    def share_alike(self) -> Array:
-        """Share of measurements that lie as the one before it did, and a standard deviation of it.
+    def consistent_share(self) -> Array:
+        """Share of outliers that are consistent with the one before, plus one standard deviation.
 
-        In a lost vote all are outliers: each but the first might have agreed, and so might the one that ended it.
+        All rejections of a run that ended without a jump are outliers: each but the first could have been consistent,
+        and so could the measurement that ended it.
         """
-        return (self.alike + jnp.sqrt(self.alike + 0.25) - 0.5) / (self.tried + UNLIKE)
+        past = self.past_consistent
+        return (past + jnp.sqrt(past + 0.25) - 0.5) / (self.past_rejected + PRIOR_INCONSISTENT)
 
 
-def cast(ballot: JumpEvidence, seen: UpdateContext, white: Whitened, ordinary: Array) -> tuple[JumpEvidence, Array]:
-    """Cast a vote, and say whether it agrees with those before it."""
+def add_rejection(
+    evidence: JumpEvidence, context: UpdateContext, white: Whitened, ordinary: Array
+) -> tuple[JumpEvidence, Array]:
+    """Add a rejected measurement to the evidence of its sensor.
+
+    Returns:
+        The evidence, and whether the measurement is consistent with the run so far.
+    """
     size = white.signal.shape[0]
     metric = linalg.cholesky(white.signal + 2.0 * ordinary * linalg.eye(size, white.signal))
     limit = far_distance(white.num_observed)
-    votes, place, slope = ballot.votes, ballot.place, ballot.slope
+    count, offset, drift = evidence.consistent, evidence.offset, evidence.drift
 
     def near(where: Array) -> Array:
-        apart = white.noise.half(seen.observed * (seen.residual - where))
-        return sum_leading(metric.half(apart) ** 2) < limit
+        difference = white.noise.half(context.observed * (context.residual - where))
+        return sum_leading(metric.half(difference) ** 2) < limit
 
-    agrees = (votes >= 1) & (near(place) | near(place + slope))
-    first, second = votes == 0, (votes == 1) & ~agrees
-    moved = seen.residual - place
-    # Of what was not measured, the vote's own forecast is all there is.
-    here = jnp.where(seen.observed > 0, seen.residual, place + slope)
-    new_votes = jnp.where(first, 1.0, jnp.where(agrees, votes + 1.0, jnp.maximum(votes - 1.0, 1.0)))
-    new_place = jnp.where(first | second | agrees, here, place + slope)
-    new_slope = jnp.where(first, 0.0, jnp.where(second, moved, jnp.where(agrees, 0.5 * (slope + moved), slope)))
-    new_slope = jnp.where(seen.observed > 0, new_slope, slope)
-    y = seen.residual + seen.view.mean
-    beside = sum_leading(white.noise.half(seen.observed * (y - ballot.last)) ** 2) < BESIDE * sum_leading(
+    agrees = (count >= 1) & (near(offset) | near(offset + drift))
+    first, second = count == 0, (count == 1) & ~agrees
+    moved = context.residual - offset
+    # For a missing coordinate the extrapolated offset is all there is.
+    here = jnp.where(context.observed > 0, context.residual, offset + drift)
+    new_count = jnp.where(first, 1.0, jnp.where(agrees, count + 1.0, jnp.maximum(count - 1.0, 1.0)))
+    new_offset = jnp.where(first | second | agrees, here, offset + drift)
+    new_drift = jnp.where(first, 0.0, jnp.where(second, moved, jnp.where(agrees, 0.5 * (drift + moved), drift)))
+    new_drift = jnp.where(context.observed > 0, new_drift, drift)
+    y = context.residual + context.view.mean
+    close = sum_leading(white.noise.half(context.observed * (y - evidence.last)) ** 2) < CLUSTER_RATIO * sum_leading(
         white.residual**2
     )
-    last = jnp.where(seen.observed > 0, y, ballot.last)
-    refused = jnp.where(first, 1.0, ballot.refused + 1.0)
-    astray = jnp.where(beside, ballot.astray + 1.0, _less(ballot.astray))
-    apart = jnp.maximum(ballot.apart, refused - new_votes)
-    counts = {"votes": new_votes, "refused": refused, "apart": apart, "astray": astray}
-    return ballot._replace(place=new_place, slope=new_slope, last=last, **counts), agrees
+    last = jnp.where(context.observed > 0, y, evidence.last)
+    rejected = jnp.where(first, 1.0, evidence.rejected + 1.0)
+    clustered = jnp.where(close, evidence.clustered + 1.0, _decrease(evidence.clustered))
+    inconsistent = jnp.maximum(evidence.inconsistent, rejected - new_count)
+    counts = {"consistent": new_count, "rejected": rejected, "inconsistent": inconsistent, "clustered": clustered}
+    return evidence._replace(offset=new_offset, drift=new_drift, last=last, **counts), agrees
 
 
-def end(ballot: JumpEvidence) -> JumpEvidence:
-    """End the vote, as a measurement was accepted, and count fewer of those that lay beside each other.
+def end_run(evidence: JumpEvidence) -> JumpEvidence:
+    """End the run of rejections at an accepted measurement, and decrease the cluster count.
 
-    A season that is ruined at some hours is refused there for hours each day, and accepted at all others. Lies that
-    come singly are refused for a few steps, and those that lie alike agree.
+    A seasonal state that is wrong at some hours is rejected there for hours each day, and accepted at all others; the
+    count then decreases slowly. Isolated outliers are rejected for a few steps only, and repeated ones are consistent.
     """
-    astray = _less(ballot.astray, jnp.where(ballot.apart > APART, SLOWLY, 1.0))
-    lost, nothing = ballot.votes > 0, jnp.zeros_like(ballot.votes)
-    ended = ballot._replace(votes=nothing, apart=REMEMBERED * ballot.apart, astray=astray)
-    if "alike" not in ballot.counted:
+    persistent = evidence.inconsistent > MAX_ISOLATED_INCONSISTENT
+    clustered = _decrease(evidence.clustered, jnp.where(persistent, SLOW_CLUSTER_DECREMENT, 1.0))
+    had_run, zero = evidence.consistent > 0, jnp.zeros_like(evidence.consistent)
+    ended = evidence._replace(
+        consistent=zero, inconsistent=INCONSISTENT_DECAY * evidence.inconsistent, clustered=clustered
+    )
+    if "past_consistent" not in evidence.counters:
         return ended
-    alike = jnp.where(lost, FADING * ballot.alike + ballot.votes - 1.0, ballot.alike)
-    tried = jnp.where(lost, FADING * ballot.tried + ballot.refused, ballot.tried)
-    return ended._replace(alike=alike, tried=tried)
+    consistent, rejected = evidence.past_consistent, evidence.past_rejected
+    return ended._replace(
+        past_consistent=jnp.where(had_run, PAST_DECAY * consistent + evidence.consistent - 1.0, consistent),
+        past_rejected=jnp.where(had_run, PAST_DECAY * rejected + evidence.rejected, rejected),
+    )
 
 
-def _less(astray: Array, by: Any = 1.0) -> Array:
-    return jnp.maximum(astray - by, 0.0)
+def _decrease(count: Array, by: Any = 1.0) -> Array:
+    return jnp.maximum(count - by, 0.0)

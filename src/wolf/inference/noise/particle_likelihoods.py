@@ -1,4 +1,4 @@
-"""Laws of measurement noise as densities, for filters that carry samples and so can use any of them."""
+"""Measurement likelihoods of particle filters, which can use any density."""
 
 from typing import Any
 
@@ -21,20 +21,20 @@ class GaussianLikelihood:
         """Evaluate the log density.
 
         Args:
-            residual: y - h(x), (M,), zero where nothing was measured.
+            residual: y - h(x), (M,), zero where y is missing.
             prediction: h(x), (M,), likewise.
             noise: factor of R.
-            count: how many coordinates were measured.
+            count: number of measured coordinates.
         """
         return log_density(residual, noise, count)
 
 
 @pytree
 class BetaLikelihood:
-    """Score a measurement by the β-divergence of Boustati et al. (2020): a generalised Bayesian update.
+    """Generalised Bayesian likelihood by the β-divergence, Boustati et al. (2020).
 
     The log weight is `(p(y|x)^β - 1) / β`, up to a constant: log p(y|x) as β -> 0, and bounded below for every β > 0,
-    so that no measurement can kill all particles. As in the paper, p is the density in the units of y.
+    so no measurement removes all particles. As in the paper, p is the density in the units of y.
 
     Args:
         beta: β; 0 is the ordinary particle filter.
@@ -43,11 +43,11 @@ class BetaLikelihood:
     beta: Any = 0.1
 
     def __post_init__(self) -> None:
-        """Check β."""
+        """Validate β."""
         validation.not_negative("beta", self.beta)
 
     def log_weight(self, residual: Array, prediction: Array, noise: Cholesky, count: Array) -> Array:
-        """Evaluate the score."""
+        """Evaluate the generalised log-likelihood."""
         usual = log_density(residual, noise, count)
         safe = jnp.where(self.beta > 0, self.beta, 1.0)
         return jnp.where(self.beta > 0, jnp.expm1(safe * usual) / safe, usual)
@@ -64,7 +64,7 @@ class StudentLikelihood:
     dof: Any
 
     def __post_init__(self) -> None:
-        """Check ν."""
+        """Validate ν."""
         validation.positive("dof", self.dof)
 
     def log_weight(self, residual: Array, prediction: Array, noise: Cholesky, count: Array) -> Array:
@@ -88,7 +88,7 @@ class MixtureLikelihood:
     factor: Any = 2.0
 
     def __post_init__(self) -> None:
-        """Check the probability."""
+        """Validate the probability."""
         validation.probability("prob", self.prob)
 
     def log_weight(self, residual: Array, prediction: Array, noise: Cholesky, count: Array) -> Array:

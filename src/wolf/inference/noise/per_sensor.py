@@ -1,13 +1,11 @@
-"""Independent sensors, one after the other, each with what is remembered of its own noise.
+"""Independent sensors, processed one after the other, each with a noise model memory of its own.
 
-One weight for all would throw good sensors away with a faulty one. With R block diagonal over the sensors, learning
-from them one by one is learning from them at once; but each of them is then judged by a belief that has heard those
-before it.
+One weight for all sensors would reject the good ones with a faulty one. With R block diagonal over the sensors,
+sequential updates equal the joint update; each sensor is then weighted given a belief that includes those before it.
 """
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -15,19 +13,20 @@ from jax import Array
 from wolf import validation
 from wolf.beliefs import Affine, Belief
 from wolf.beliefs.updates import PosteriorUpdate
-from wolf.interfaces import NoiseModel, Requirements, UpdateContext, UpdateDecision
+from wolf.inference.noise.delegating import DelegatingNoise, select
+from wolf.interfaces import NoiseModel, UpdateContext, UpdateDecision
 from wolf.numerics.linalg import matvec
 from wolf.numerics.pytree import pytree, static
-from wolf.statespace import Model
+from wolf.statespace import Bound, LinearMap, Model
 
 
 @pytree
-class PerSensorNoise(NoiseModel):
-    """Apply a rule to each of several independent sensors.
+class PerSensorNoise(DelegatingNoise[tuple]):
+    """Apply a noise model to each of several independent sensors.
 
     Args:
-        rule: any noise rule.
-        sensors: for each coordinate of the measurement the number of its sensor, as (0, 0, 1); None for one each.
+        base: any noise model.
+        sensors: number of the sensor of each coordinate of the measurement, as (0, 0, 1); None for one sensor each.
 
     Example:
         >>> from wolf.inference.noise import AdaptiveScaleMixture
@@ -35,37 +34,36 @@ class PerSensorNoise(NoiseModel):
         (0, 0, 1)
     """
 
-    rule: Any
+    base: NoiseModel[Any]
     sensors: tuple[int, ...] | None = static(default=None)
 
     def __post_init__(self) -> None:
-        """Check the numbers, and keep them hashable."""
+        """Validate the sensor numbers, and make them hashable."""
         if self.sensors is not None:
             object.__setattr__(self, "sensors", validation.groups("sensors", self.sensors))
 
-    @property
-    def requirements(self) -> Requirements:
-        """What the rule needs, one series at a time."""
-        return self.rule.requirements | Requirements()
-
-    @property
-    def is_mixture(self) -> bool:
-        """Whether the rule does."""
-        return self.rule.is_mixture
-
-    @property
-    def revises_prior(self) -> bool:
-        """Whether the rule does."""
-        return self.rule.revises_prior
-
-    def rows(self, size: int) -> list[np.ndarray]:
-        """List the coordinates of each sensor."""
+    def sensor_slices(self, size: int) -> list[np.ndarray]:
+        """Return the coordinates of each sensor."""
         numbers = range(size) if self.sensors is None else self.sensors
         return [np.flatnonzero(np.equal(numbers, each)) for each in dict.fromkeys(numbers)]
 
+    def sensor_numbers(self, count: int) -> list[int]:
+        """Return the numbers given to the sensors, in the order of their first coordinates; else 0, 1, ...
+
+        Args:
+            count: number of sensors.
+
+        Example:
+            >>> from wolf.inference.noise import AdaptiveScaleMixture
+            >>> PerSensorNoise(AdaptiveScaleMixture(), sensors=(5, 5, 2)).sensor_numbers(2)
+            [5, 2]
+        """
+        numbers = [] if self.sensors is None else list(dict.fromkeys(self.sensors))
+        return numbers if len(numbers) == count else list(range(count))
+
     def check(self, model: Model) -> None:
-        """Refuse sensors that the model does not have, or that are not independent, and what the rule refuses."""
-        self.rule.check(model)
+        """Raise ValueError for sensors that the model lacks or whose noise is correlated."""
+        super().check(model)
         size = model.obs_dim
         if self.sensors is not None and len(self.sensors) != size:
             raise ValueError(
@@ -78,97 +76,99 @@ class PerSensorNoise(NoiseModel):
             raise ValueError("sensors must be independent: their noise in R is correlated; put those into one sensor")
 
     def start(self, model: Model) -> tuple:
-        """Start each sensor's memory; what all share is with the first."""
-        first, *others = (self.rule.start(model) for _ in self.rows(model.obs_dim))
-        first = self.rule.with_shared(first, self.rule.shared(first))
-        return (first, *(self.rule.with_shared(each, None) for each in others))
+        """Return the initial memory of each sensor; the first one holds the shared part."""
+        first, *others = (self.base.start(model) for _ in self.sensor_slices(model.obs_dim))
+        first = self.base.with_shared_memory(first, self.base.shared_memory(first))
+        return (first, *(self.base.with_shared_memory(each, None) for each in others))
 
     def each(self, memory: tuple) -> list:
-        """List the memory of each sensor, complete with what all share."""
-        shared = self.rule.shared(memory[0])
-        return [self.rule.with_shared(each, shared) for each in memory]
+        """Return the memory of each sensor, complete with the shared part."""
+        shared = self.base.shared_memory(memory[0])
+        return [self.base.with_shared_memory(each, shared) for each in memory]
 
-    def law(self, memory: tuple) -> list | None:
-        """Say what was learned about the noise of each sensor."""
-        laws = [self.rule.law(each) for each in self.each(memory)]
-        return None if any(law is None for law in laws) else laws
+    def noise_estimate(self, memory: tuple) -> list | None:
+        """Return the noise estimate of each sensor."""
+        estimates = [self.base.noise_estimate(each) for each in self.each(memory)]
+        return None if any(estimate is None for estimate in estimates) else estimates
 
-    def predict(self, memory: tuple, view: Affine, noise_cov: Any, t: Any) -> tuple[Any, tuple]:
-        """Let what all share go forward."""
-        noise_cov, first = self.rule.predict(memory[0], view, noise_cov, t)
-        return noise_cov, (first, *memory[1:])
+    def base_memory(self, memory: tuple) -> Any:
+        """Return the memory of the first sensor, which holds the shared part."""
+        return memory[0]
+
+    def with_base_memory(self, memory: tuple, base_memory: Any) -> tuple:
+        """Return the memories with that of the first sensor replaced."""
+        return (base_memory, *memory[1:])
+
+    def predict_measurement(
+        self, memory: tuple, view: Affine, belief: Any, dynamics: LinearMap | Bound, noise_cov: Any
+    ) -> tuple[Affine, Any]:
+        """Return the observation unchanged: sequential sensors have no predictable noise."""
+        return view, None
 
     def snapshot(self, memory: tuple) -> tuple:
-        """Mark each sensor's memory."""
-        return tuple(map(self.rule.snapshot, memory))
+        """Return a snapshot of each sensor's memory."""
+        return tuple(map(self.base.snapshot, memory))
 
-    def after_jump(self, memory: tuple, snapshot: tuple, refused: Array) -> tuple:
-        """Let each sensor go on after a jump."""
-        return tuple(map(self.rule.after_jump, memory, snapshot, jnp.split(refused, len(memory))))
+    def after_jump(self, memory: tuple, snapshot: tuple, rejected: Array) -> tuple:
+        """Return each sensor's memory after a jump."""
+        return tuple(map(self.base.after_jump, memory, snapshot, jnp.split(rejected, len(memory))))
 
-    def __call__(self, seen: UpdateContext) -> UpdateDecision:
-        """Learn from one sensor after the other."""
-        belief, log_weighted, memories = seen.belief, jnp.zeros_like(seen.residual[0]), []
-        weights, outliers = jnp.zeros_like(seen.residual), jnp.zeros_like(seen.residual)
-        sensors = self.rows(len(seen.residual))
-        if len(sensors) != len(seen.memory):
+    def loo_information_root(self, context: UpdateContext[tuple]) -> Array:
+        """Return W, (M, M), block diagonal over the sensors."""
+        root = jnp.zeros_like(context.obs_cov)
+        for rows, memory in zip(self.sensor_slices(len(context.residual)), self.each(context.memory), strict=True):
+            part = restrict_to_sensor(context, rows, context.belief)._replace(memory=memory)
+            root = root.at[jnp.ix_(rows, rows)].set(self.base.loo_information_root(part))
+        return root
+
+    def __call__(self, context: UpdateContext[tuple]) -> UpdateDecision[tuple]:
+        """Update with one sensor after the other."""
+        belief, log_weighted, memories = context.belief, jnp.zeros_like(context.residual[0]), []
+        weights, outliers = jnp.zeros_like(context.residual), jnp.zeros_like(context.residual)
+        sensors = self.sensor_slices(len(context.residual))
+        if len(sensors) != len(context.memory):
             raise ValueError(
-                f"each of the model's {len(seen.memory)} sensors has noise of its own, and this step has "
+                f"each of the model's {len(context.memory)} sensors has noise of its own, and this step has "
                 f"{len(sensors)}: write NaN for a sensor that did not measure, instead of another H and R"
             )
-        shared, scales, dynamics = self.rule.shared(seen.memory[0]), jnp.zeros_like(seen.residual), None
-        for rows, own in zip(sensors, seen.memory, strict=True):
-            memory = self.rule.with_shared(own, shared)
-            here = look(seen, rows, belief)._replace(memory=memory)
-            believed = self.rule(here)
-            came = here.observed.sum() > 0
-            update = believed.update.masked(here.observed)
-            learned, log_density = update.apply(belief, here.view, here.residual, here.obs_cov)
-            belief = learned.where(came & jnp.isfinite(learned.mean.sum()), belief)
-            log_weighted = log_weighted + jnp.where(came, log_density, 0.0)
-            weights = weights.at[rows].set(believed.update.readable(here.obs_cov, here.observed))
-            if believed.outlier is not None:
-                outliers = outliers.at[rows].set(believed.outlier * here.observed)
-            if believed.scales is not None:
-                scales = scales.at[rows].set(believed.scales[0])
-                dynamics = believed.scales[1] if dynamics is None else dynamics
-            new = jax.tree.map(lambda new, old, came=came: jnp.where(came, new, old), believed.memory, memory)
-            shared = self.rule.shared(new)
-            memories.append(self.rule.with_shared(new, None))
-        memories[0] = self.rule.with_shared(memories[0], shared)
-        outlier = None if believed.outlier is None else outliers
-        levels = None if dynamics is None else (scales, dynamics)
-        return UpdateDecision(PosteriorUpdate(belief, log_weighted, weights), tuple(memories), outlier, scales=levels)
+        shared, scales, q = self.base.shared_memory(context.memory[0]), jnp.zeros_like(context.residual), None
+        for rows, own in zip(sensors, context.memory, strict=True):
+            memory = self.base.with_shared_memory(own, shared)
+            part = restrict_to_sensor(context, rows, belief)._replace(memory=memory)
+            decision = self.base(part)
+            any_observed = part.observed.sum() > 0
+            update = decision.update.masked(part.observed)
+            posterior, log_density = update.apply(belief, part.view, part.residual, part.obs_cov)
+            belief = posterior.where(any_observed & jnp.isfinite(posterior.mean.sum()), belief)
+            log_weighted = log_weighted + jnp.where(any_observed, log_density, 0.0)
+            weights = weights.at[rows].set(decision.update.readable(part.obs_cov, part.observed))
+            if decision.outlier is not None:
+                outliers = outliers.at[rows].set(decision.outlier * part.observed)
+            if decision.scales is not None:
+                scales = scales.at[rows].set(decision.scales[0])
+                q = decision.scales[1] if q is None else q
+            memory = select(any_observed, decision.memory, memory)
+            shared = self.base.shared_memory(memory)
+            memories.append(self.base.with_shared_memory(memory, None))
+        memories[0] = self.base.with_shared_memory(memories[0], shared)
+        outlier = None if decision.outlier is None else outliers
+        noise_scales = None if q is None else (scales, q)
+        return UpdateDecision(
+            PosteriorUpdate(belief, log_weighted, weights), tuple(memories), outlier, scales=noise_scales
+        )
 
 
-def sensor_numbers(rule: Any, count: int) -> list[int]:
-    """List the numbers by which the sensors of a rule are called, which may be around the one that has them.
-
-    Args:
-        rule: any noise rule.
-        count: how many sensors there are; they are numbered from 0 where nobody did.
-
-    Example:
-        >>> from wolf.inference.noise import AdaptiveScaleMixture
-        >>> sensor_numbers(PerSensorNoise(AdaptiveScaleMixture(), sensors=(5, 5, 2)), 2)
-        [5, 2]
-    """
-    while rule is not None and not isinstance(rule, PerSensorNoise):
-        rule = getattr(rule, "rule", None)
-    named = [] if rule is None or rule.sensors is None else list(dict.fromkeys(rule.sensors))
-    return named if len(named) == count else list(range(count))
-
-
-def look(seen: UpdateContext, rows: np.ndarray, belief: Belief) -> UpdateContext:
-    """See the measurement of one sensor, from a belief that may have heard others.
+def restrict_to_sensor(context: UpdateContext, rows: np.ndarray, belief: Belief) -> UpdateContext:
+    """Restrict a measurement to one sensor, given a belief that may include others.
 
     Args:
-        seen: of all sensors.
-        rows: coordinates of the one.
-        belief: over the state; the view of it stays the straight line that it was.
+        context: of all sensors.
+        rows: coordinates of the sensor.
+        belief: over the state; the affine approximation of the observation function is kept.
     """
-    view = Affine(seen.view.mean[rows], seen.view.jac[rows], None if seen.view.root is None else seen.view.root[rows])
-    observed, obs_cov = seen.observed[rows], seen.obs_cov[np.ix_(rows, rows)]
-    residual = seen.residual[rows] - observed * matvec(view.jac, belief.mean - seen.belief.mean)
+    root = None if context.view.root is None else context.view.root[rows]
+    view = Affine(context.view.mean[rows], context.view.jac[rows], root)
+    observed, obs_cov = context.observed[rows], context.obs_cov[np.ix_(rows, rows)]
+    residual = context.residual[rows] - observed * matvec(view.jac, belief.mean - context.belief.mean)
     factor = belief.innovation(view, obs_cov, observed)
     return UpdateContext(residual, view, belief, obs_cov, observed, factor)

@@ -1,18 +1,19 @@
-"""How a filter would have gone with a little more dynamics noise: slopes, the score and the information that they give.
+"""Sensitivities of the filter to the scale factors of R and Q, and the score and Fisher information that follow.
 
-Let R be e^a R and Q be e^b Q, and carry d = dm/db and Δ = dP/db beside the belief (Bell 2000 for the idea, in a Kalman
-filter; the weights of a measurement are held as they are):
+Let R be e^a R and Q be e^b Q, and carry d = dm/db and Δ = dP/db beside the belief (the sensitivity equations of a
+Kalman filter, Bell 2000; the weights of a measurement are held fixed):
 
     predict   d⁻ = F d,  Δ⁻ = F Δ Fᵀ + e^b Q
     update    d = (I - K H)(d⁻ + Δ⁻ Hᵀ u),  Δ = (I - K H) Δ⁻ (I - K H)ᵀ,  K = P⁻ Hᵀ Λ
 
-In white coordinates with h = H d⁻, E = H Δ⁻ Hᵀ and the mixture of sizes in `wolf.inference.noise.scale_mixture` (u its
-mean pull, Λ its mean gain, V the covariance of the pull), the slopes of the log predictive density are
+In white coordinates with h = H d⁻, E = H Δ⁻ Hᵀ and the scale mixture of `wolf.inference.noise.scale_mixture` (u = S⁻¹ z
+on average over its components, Λ the average of S⁻¹, V the covariance of S⁻¹ z), the score, the gradient of the log
+predictive density, is
 
     σ_b = uᵀ h + ½ tr[(u uᵀ + V - Λ) E],   σ_a = ½ Σ γ_k (zᵀ S_k⁻¹ z - M) - σ_b
 
-The second is free: multiplying P, Q and R together leaves every mean alone, so dm/da = -d and dP/da = P - Δ. That takes
-the prior for one that goes with R, which a vague one does not until measurements have replaced it.
+The second costs nothing: scaling P, Q and R together leaves every mean unchanged, so dm/da = -d and dP/da = P - Δ. That
+assumes a prior proportional to R, which a vague one is not until measurements have replaced it.
 """
 
 from typing import Any, NamedTuple
@@ -27,22 +28,22 @@ from wolf.numerics.linalg import matmul, matvec, sum_leading, transpose
 
 
 class Sensitivities(NamedTuple):
-    """How mean and covariance of the state change with b = ln q.
+    """Derivatives of the mean and covariance of the state with respect to b = ln q.
 
     Attributes:
         mean: d, (D,).
         cov: Δ, (D, D).
     """
 
-    mean: Any
-    cov: Any
+    mean: Array
+    cov: Array
 
-    def push(self, jac: Array | None, noise_cov: Array | None) -> "Sensitivities":
-        """Go forward one step in time.
+    def predict(self, jac: Array | None, noise_cov: Array | None) -> "Sensitivities":
+        """Predict one time step.
 
         Args:
             jac: F, (D, D); None for the identity.
-            noise_cov: e^b Q as it is used, a matrix or variances; None for nothing.
+            noise_cov: e^b Q as used, a matrix or variances; None for zero.
         """
         added = None if noise_cov is None else spread_out(noise_cov, self.cov)
         if jac is None:
@@ -50,34 +51,36 @@ class Sensitivities(NamedTuple):
         moved = matmul(jac, self.cov)
         return Sensitivities(matvec(jac, self.mean), linalg.matmul_symmetric(moved, transpose(jac), add=added))
 
-    def see(self, jac: Array) -> "ProjectedSensitivities":
-        """See the slopes of what is measured, by H in white coordinates, (M, D)."""
+    def project(self, jac: Array) -> "ProjectedSensitivities":
+        """Compute the sensitivities of the predicted measurement, with H in white coordinates, (M, D)."""
         rows = matmul(jac, self.cov)
         return ProjectedSensitivities(jac, matvec(jac, self.mean), rows, linalg.matmul_symmetric(rows, transpose(jac)))
 
-    def condition(self, seen: "ProjectedSensitivities", jac_cov: Array, gain: Array, pulled: Array) -> "Sensitivities":
-        """Learn from a measurement.
+    def condition(
+        self, projected: "ProjectedSensitivities", jac_cov: Array, gain: Array, pull: Array
+    ) -> "Sensitivities":
+        """Update with a measurement.
 
         Args:
-            seen: these slopes, as the measurement sees them.
+            projected: these sensitivities, of the predicted measurement.
             jac_cov: H P⁻ in white coordinates, (M, D).
             gain: Λ, (M, M).
-            pulled: u = Λ z, (M,).
+            pull: u = Λ z, (M,).
         """
-        kept = transpose(matmul(gain, jac_cov))  # K, (D, M)
-        mean = self.mean + matvec(transpose(seen.rows), pulled)
-        mean = mean - matvec(kept, matvec(seen.jac, mean))
+        kalman_gain = transpose(matmul(gain, jac_cov))  # K, (D, M)
+        mean = self.mean + matvec(transpose(projected.rows), pull)
+        mean = mean - matvec(kalman_gain, matvec(projected.jac, mean))
         # (I - K H) Δ (I - K H)ᵀ = Δ - X - Xᵀ with X = K (H Δ - ½ E Kᵀ): no product of two large matrices
-        taken = matmul(kept, seen.rows - 0.5 * matmul(seen.cov, transpose(kept)))
-        return Sensitivities(mean, self.cov - (taken + transpose(taken)))
+        half = matmul(kalman_gain, projected.rows - 0.5 * matmul(projected.cov, transpose(kalman_gain)))
+        return Sensitivities(mean, self.cov - (half + transpose(half)))
 
-    def unless(self, vague: Array) -> "Sensitivities":
-        """Start anew after a measurement of a belief so vague that of what was before it only rounding is left."""
+    def reset_where(self, vague: Array) -> "Sensitivities":
+        """Reset to zero after a measurement of a belief so vague that only rounding errors of the past are left."""
         return Sensitivities(*(jnp.where(vague, 0.0, each) for each in self))
 
 
 class ProjectedSensitivities(NamedTuple):
-    """Slopes of a measurement in white coordinates.
+    """Sensitivities of the predicted measurement in white coordinates.
 
     Attributes:
         jac: H, (M, D).
@@ -100,78 +103,88 @@ class RQ(NamedTuple):
 
 
 class ScoreVector(NamedTuple):
-    """How the log predictive density rises along a and b.
+    """Gradient of the log predictive density along a and b.
 
     Attributes:
         noise: σ_a.
         dynamics: σ_b.
-        square: the part of σ_b that is a square of pulls, ½ tr[(u uᵀ + V) E].
+        square: quadratic part of σ_b, ½ tr[(u uᵀ + V) E].
     """
 
-    noise: Any
-    dynamics: Any
-    square: Any
+    noise: Array
+    dynamics: Array
+    square: Array
 
 
 class Information(NamedTuple):
-    """A symmetric 2 x 2 matrix over (a, b)."""
+    """A symmetric 2 x 2 matrix over (a, b): Fisher information of one measurement, or the sum of several."""
 
-    noise: Any
-    both: Any
-    dynamics: Any
+    noise: Array
+    cross: Array
+    dynamics: Array
 
 
 def score(
-    seen: ProjectedSensitivities | None, pull: MixtureUpdate, error: Array, pulled: Array, sure: Array, count: Array
+    projected: ProjectedSensitivities | None,
+    update: MixtureUpdate,
+    residual: Array,
+    pull: Array,
+    inside: Array,
+    count: Array,
 ) -> ScoreVector:
-    """Find the slopes of the log predictive density.
+    """Compute the gradient of the log predictive density.
 
     Args:
-        seen: slopes of what is measured; None where none are carried, as if all covariance were in proportion to R.
-        pull: the moments of the mixture.
-        error: z, (M,).
-        pulled: u, (M,).
-        sure: Σ γ_k, how likely it is one of the sizes at all.
-        count: how many coordinates were measured.
+        projected: of the measurement; None where no sensitivities are carried, as if P were proportional to R.
+        update: the moments of the mixture.
+        residual: z, (M,).
+        pull: u, (M,).
+        inside: Σ γ_k, the probability that the measurement belongs to any component.
+        count: number of measured coordinates.
     """
-    whole = 0.5 * (sum_leading(error * pulled) - count * sure)
-    if seen is None:
+    whole = 0.5 * (sum_leading(residual * pull) - count * inside)
+    if projected is None:
         return ScoreVector(whole, 0.0 * whole, 0.0 * whole)
-    square = 0.5 * sum_leading(sum_leading((linalg.outer(pulled, pulled) + pull.doubt) * seen.cov))
-    dynamics = sum_leading(pulled * seen.mean) + square - 0.5 * sum_leading(sum_leading(pull.gain * seen.cov))
+    square = 0.5 * sum_leading(sum_leading((linalg.outer(pull, pull) + update.doubt) * projected.cov))
+    dynamics = sum_leading(pull * projected.mean) + square - 0.5 * sum_leading(sum_leading(update.gain * projected.cov))
     return ScoreVector(whole - dynamics, dynamics, square)
 
 
-def information(seen: ProjectedSensitivities | None, signal: Array, ordinary: Array, count: Array) -> Information:
-    """Expect the squares of these slopes, for a measurement with ordinary noise.
+def information(projected: ProjectedSensitivities | None, signal: Array, ordinary: Array, count: Array) -> Information:
+    """Compute the Fisher information, the expected square of the score, for a measurement with ordinary noise.
 
     Args:
-        seen: slopes of what is measured; None where none are carried.
+        projected: of the measurement; None where no sensitivities are carried.
         signal: G, (M, M).
-        ordinary: r, the size of ordinary noise.
-        count: how many coordinates were measured.
+        ordinary: r, the scale of ordinary noise.
+        count: number of measured coordinates.
     """
     whole = 0.5 * count
-    if seen is None:
+    if projected is None:
         return Information(whole, 0.0 * whole, 0.0 * whole)
     inverse = inverse_of(signal, ordinary)
-    share = matmul(inverse, seen.cov)
-    square = sum_leading(seen.mean * matvec(inverse, seen.mean)) + 0.5 * sum_leading(
+    share = matmul(inverse, projected.cov)
+    square = sum_leading(projected.mean * matvec(inverse, projected.mean)) + 0.5 * sum_leading(
         sum_leading(share * transpose(share))
     )
     trace = 0.5 * sum_leading(linalg.diagonal(share))
     return Information(whole + square - 2.0 * trace, trace - square, square)
 
 
-def inverse_of(signal: Array, size: Array) -> Array:
-    """Invert G + r I; up to 2 x 2 it is written out, without roots to wait for."""
-    noise = size * linalg.eye(len(signal), signal)
+def inverse_of(signal: Array, scale: Array) -> Array:
+    """Invert G + r I; up to 2 x 2 in closed form, without square roots.
+
+    Args:
+        signal: G, (M, M).
+        scale: r.
+    """
+    noise = scale * linalg.eye(len(signal), signal)
     if len(signal) == 1:
         return 1.0 / (signal + noise)
     if len(signal) > 2:
         return linalg.cholesky(signal + noise).solve(linalg.eye(len(signal), signal))
     (a, b), (c, d) = signal
-    # |G| is no difference of others where two sensors say the same, and rounding may not make it one.
-    determinant = jnp.maximum(a * d - b * c, 0.0) + size * (a + d + size)
+    # |G| loses all digits where two sensors measure the same; rounding may not make it negative.
+    determinant = jnp.maximum(a * d - b * c, 0.0) + scale * (a + d + scale)
     adjugate = jnp.stack([jnp.stack([d, -b]), jnp.stack([-c, a])])
     return (1.0 / determinant) * (adjugate + noise)

@@ -1,4 +1,4 @@
-"""A weight function as a noise rule: one look at the residual, no spread (Duran-Martin et al. 2024, section 3)."""
+"""A weight function as a noise model: generalised Bayes with a weight of the residual (Duran-Martin et al. 2024)."""
 
 from typing import Any
 
@@ -9,8 +9,8 @@ from wolf.numerics.pytree import function, pytree
 
 
 @pytree
-class Weighted(NoiseModel):
-    """Believe a measurement as far as a weight function says.
+class Weighted(NoiseModel[tuple]):
+    """Weight the log-likelihood of a measurement by a weight function.
 
     Args:
         weight: `weight(residual, obs_cov, innovation_cov)`, see `wolf.weights`.
@@ -20,10 +20,10 @@ class Weighted(NoiseModel):
 
     @property
     def requirements(self) -> Requirements:
-        """Nothing: many series run together."""
+        """None: many series run together."""
         return Requirements(one_series=False)
 
-    def __call__(self, seen: UpdateContext) -> UpdateDecision:
+    def __call__(self, context: UpdateContext) -> UpdateDecision:
         """Evaluate the weight at the predicted belief."""
-        weight = weights.evaluate(self.weight, seen.residual, seen.obs_cov, seen.innovation, seen.observed)
+        weight = weights.evaluate(self.weight, context.residual, context.obs_cov, context.innovation, context.observed)
         return UpdateDecision(WeightedUpdate(weight))

@@ -1,4 +1,4 @@
-"""A measurement in the coordinates where its noise is white: what every rule with inner iterations works in.
+"""A measurement in white coordinates, in which every noise model with inner iterations works.
 
 With R = L Lᵀ the residual becomes z = L⁻¹ e and the covariance that the state explains G = L⁻¹ H P Hᵀ L⁻ᵀ. If the
 noise there is N, the posterior residual is N (G + N)⁻¹ z and the posterior covariance of H x is N (G + N)⁻¹ G, so an
@@ -20,15 +20,15 @@ FAR_QUANTILE = 2.3263478740408408  # standard normal 99 %
 
 
 class Whitened(NamedTuple):
-    """A measurement in white coordinates; what was not measured is zero in both.
+    """A measurement in white coordinates, zero where it is missing.
 
     Attributes:
         residual: z, (M,).
         signal: G, (M, M).
-        noise: factor L of R; None where nobody asks for it.
-        num_observed: how many coordinates were measured.
-        observed: which, (M,), 1 or 0; None: all of them.
-        inverse: L⁻¹, (M, M), where it was needed.
+        noise: factor L of R; None where it is not needed.
+        num_observed: number of measured coordinates.
+        observed: (M,), 1 where measured, 0 elsewhere; None if all are.
+        inverse: L⁻¹, (M, M), where it was computed.
     """
 
     residual: Array
@@ -39,27 +39,31 @@ class Whitened(NamedTuple):
     inverse: Any = None
 
     def whitening(self) -> Array:
-        """Give L⁻¹, (M, M)."""
+        """Return L⁻¹, (M, M)."""
         return self.noise.half(linalg.eye(len(self.signal), self.signal)) if self.inverse is None else self.inverse
 
 
-def whiten(seen: UpdateContext) -> Whitened:
-    """Change to white coordinates."""
-    noise, spread = linalg.cholesky(seen.obs_cov), seen.belief.signal(seen.view)
+def whiten(context: UpdateContext) -> Whitened:
+    """Transform a measurement to white coordinates."""
+    noise, spread = linalg.cholesky(context.obs_cov), context.belief.signal(context.view)
     inverse: Any = None
     if linalg.library_matmul(len(spread)):
-        inverse, signal = linalg.whiten_both(seen.obs_cov, spread)
-        return Whitened(inverse @ seen.residual, signal, noise, sum_leading(seen.observed), seen.observed, inverse)
+        inverse, signal = linalg.whiten_both(context.obs_cov, spread)
+        return Whitened(
+            inverse @ context.residual, signal, noise, sum_leading(context.observed), context.observed, inverse
+        )
     if noise.entries:
         signal = linalg.symmetrise(noise.half(transpose(noise.half(spread))))
-    else:  # one substitution and two products, which are far quicker
+    else:  # one substitution and two products, which are far faster
         inverse = noise.half(linalg.eye(len(spread), spread))
         signal = linalg.sandwich(inverse, spread)
-    return Whitened(noise.half(seen.residual), signal, noise, sum_leading(seen.observed), seen.observed, inverse)
+    return Whitened(
+        noise.half(context.residual), signal, noise, sum_leading(context.observed), context.observed, inverse
+    )
 
 
 def expected_distance(white: Whitened, power: Array) -> Array:
-    """Compute `E (y - Hx)ᵀ R⁻¹ (y - Hx)` under the posterior of a measurement believed to a power: w² or E[λ].
+    """Compute `E (y - Hx)ᵀ R⁻¹ (y - Hx)` under the posterior of a likelihood raised to a power: w² or E[λ].
 
     Args:
         white: the measurement.
@@ -89,20 +93,34 @@ def expected_square(white: Whitened, noise_cov: Array) -> Array:
 
 
 def whitening_root(white: Whitened, noise_cov: Array) -> Array:
-    """Find W with `Wᵀ W` the inverse of noise N, given in white coordinates, back in those of the measurement."""
+    """Compute W with `Wᵀ W` the inverse noise covariance, in measurement coordinates.
+
+    Args:
+        white: the measurement.
+        noise_cov: N in white coordinates, (M, M), positive definite.
+    """
     identity = linalg.eye(noise_cov.shape[0], noise_cov)
     return linalg.cholesky(noise_cov).half(white.noise.half(identity))
 
 
 def iterate(update: Callable[[Any], Any], start: Any, times: int) -> Any:
-    """Repeat a coordinate-ascent step."""
-    if times <= 1:  # no loop to XLA, which the one kernel would choke on
+    """Repeat a coordinate-ascent step.
+
+    Args:
+        update: one step.
+        start: initial values.
+        times: number of steps.
+    """
+    if times <= 1:  # no XLA loop, which the fused kernel cannot contain
         return update(start) if times else start
     return jax.lax.fori_loop(0, times, lambda _, values: update(values), start)
 
 
 def far_distance(count: Array) -> Array:
-    """Take the 99 % quantile of χ² with as many degrees of freedom (Wilson & Hilferty 1931).
+    """Approximate the 99 % quantile of the χ² distribution (Wilson & Hilferty 1931).
+
+    Args:
+        count: degrees of freedom.
 
     Example:
         >>> round(float(far_distance(jnp.asarray(2.0))), 2)  # exactly 9.21

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from wolf.beliefs import Gaussian
-from wolf.engine.loo_reweighting import weigh_one
+from wolf.engine.loo_reweighting import loo_weight
 from wolf.native.frontend.signature import LooSpec, Signature
 
 BELIEFS = ("before", "after", "whole")  # predicted, filtered, smoothed
@@ -35,7 +35,7 @@ def make_step(signature: Signature) -> Callable:
         leaves = [given[f"memory{i}"].reshape(shape) for i, shape in enumerate(back.shapes)]
         beliefs = tuple(Gaussian(given[f"{name}_mean"], given[f"{name}_cov"]) for name in BELIEFS)
         memory = jax.tree.unflatten(back.memory, leaves)
-        root = weigh_one(model, moments, rule, memory, given["y"], beliefs, given.get("u"), given["change"])
+        root = loo_weight(model, moments, rule, memory, given["y"], beliefs, given.get("u"), given["change"])
         return Gaussian(*flat[2 * size : 2 * size + 2]), root
 
     return step

@@ -7,7 +7,6 @@ import numpy as np
 from wolf.inference.filters import GaussianState
 from wolf.inference.filters.imm import ImmState
 from wolf.inference.noise import NoiseEstimate
-from wolf.inference.noise.per_sensor import sensor_numbers
 from wolf.results.views.text import describe_method
 
 
@@ -41,7 +40,7 @@ def told_of(method: Any, learned: Any) -> list[str]:
         learned: by `learned_noise`.
     """
     laws = learned if isinstance(learned, list) else [learned]
-    numbers = sensor_numbers(method.noise, len(laws))
+    numbers = method.noise.sensor_numbers(len(laws))
     first = f"{laws[0]!r}" + (f", of sensor {numbers[0]}" if len(laws) > 1 else "")
     who: dict[str, list[int]] = {}
     for number, law in zip(numbers, laws, strict=True):
@@ -63,7 +62,7 @@ def _counted(law: Any, rule: Any, state: Any, usable: np.ndarray | None) -> Any:
     laws = law if isinstance(law, list) else [law]
     counts: list[int | None] = [None if int(state.t) else 0] * len(laws)
     if usable is not None:
-        counts = [int(usable[:, rows].any(1).sum()) for rows in rule.rows(usable.shape[1])]
+        counts = [int(usable[:, rows].any(1).sum()) for rows in rule.sensor_slices(usable.shape[1])]
     if len(counts) != len(laws) or not all(isinstance(each, NoiseEstimate) for each in laws):  # a rule of one's own
         return law
     laws = [each._replace(measured=count) for each, count in zip(laws, counts, strict=True)]
@@ -71,4 +70,4 @@ def _counted(law: Any, rule: Any, state: Any, usable: np.ndarray | None) -> Any:
 
 
 def _law(rule: Any, state: Any) -> Any:
-    return None if rule is None or not isinstance(state, GaussianState) else rule.law(state.memory)
+    return None if rule is None or not isinstance(state, GaussianState) else rule.noise_estimate(state.memory)

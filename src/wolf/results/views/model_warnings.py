@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from wolf.inference.noise.adaptive_scale_mixture import FAR_AWAY, MOST
+from wolf.inference.noise.noise_estimate import FAR_FROM_DATA, MAX_OUTLIER_RATE
 from wolf.results.views.learned_noise import told_of
 from wolf.statespace.array_fields import count
 
@@ -45,9 +45,9 @@ def _rejected(outliers: np.ndarray, ys: np.ndarray) -> str:
     present = ~np.isnan(ys)
     present = present if outliers.ndim == 2 else present.any(1)
     rejected, total = int((outliers & present).sum()), int(present.sum())
-    if not total or rejected <= MOST * total:
+    if not total or rejected <= MAX_OUTLIER_RATE * total:
         return ""
-    return f"{rejected} of {count(total, 'measurement')} {'was' if total == 1 else 'were'} rejected: {FAR_AWAY}"
+    return f"{rejected} of {count(total, 'measurement')} {'was' if total == 1 else 'were'} rejected: {FAR_FROM_DATA}"
 
 
 def _autocorrelated(residuals: np.ndarray, covs: np.ndarray, estimates_q: bool) -> list[str]:

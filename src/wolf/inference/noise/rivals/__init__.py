@@ -1,1 +1,1 @@
-"""Noise models of other papers, for comparison."""
+"""Noise models of other papers, implemented for comparison."""

@@ -1,8 +1,8 @@
-"""Student-t noise whose scale and tails are learned as the measurements come (Huang, Zhang, Li & Chambers 2016).
+"""Student-t noise whose scale matrix and degrees of freedom are estimated online (Huang, Zhang, Li & Chambers 2016).
 
-Model: y ~ N(Hx, R/λ), λ ~ Gamma(ν/2, ν/2), R ~ inverse Wishart(U, u), ν ~ Gamma(a, b). One step of the filter forgets
-a little, (u, U, a, b) <- ρ (u, U, a, b), and alternates between the state, λ, R and ν. What is learned is carried in
-the coordinates where the model's R is white, so that R may change with time.
+Model: y ~ N(Hx, R/λ), λ ~ Gamma(ν/2, ν/2), R ~ inverse Wishart(U, u), ν ~ Gamma(a, b). One step of the filter discounts
+the past, (u, U, a, b) <- ρ (u, U, a, b), and alternates between the state, λ, R and ν. Estimates are carried in the
+coordinates where the model's R is white, so that R may change with time.
 """
 
 from typing import Any, NamedTuple
@@ -24,32 +24,32 @@ from wolf.statespace import Model
 FORGETTING = 1.0 - float(np.exp(-4.0))  # as in the variational filters of the same authors
 
 
-class LearnedNoise(NamedTuple):
-    """What is known about the noise.
+class StudentNoiseMemory(NamedTuple):
+    """Posterior of R and ν.
 
     Attributes:
-        worth: u, degrees of freedom of R.
+        weight: u, degrees of freedom of R.
         scale: U, (M, M), in white coordinates: R is about U/u.
         dof_shape: a.
         dof_rate: b; ν is about a/b.
     """
 
-    worth: Array
+    weight: Array
     scale: Array
     dof_shape: Array
     dof_rate: Array
 
 
 @pytree
-class UnknownStudentNoise(NoiseModel):
-    """Learn R and the degrees of freedom of Student-t noise.
+class UnknownStudentNoise(NoiseModel[StudentNoiseMemory]):
+    """Estimate R and the degrees of freedom of Student-t noise.
 
     Args:
-        dof: first guess of ν.
-        dof_strength: how many measurements that guess is worth.
-        strength: how many measurements the model's R is worth.
-        forgetting: ρ, what is kept from step to step.
-        iterations: I.
+        dof: prior mean of ν.
+        dof_strength: weight of that prior, in measurements.
+        strength: weight of the model's R, in measurements.
+        forgetting: ρ, the share kept from step to step.
+        iterations: number of variational iterations I.
     """
 
     dof: Any = 5.0
@@ -59,24 +59,24 @@ class UnknownStudentNoise(NoiseModel):
     iterations: int = static(default=5)
 
     def __post_init__(self) -> None:
-        """Check the prior."""
+        """Validate the prior."""
         for name in ("dof", "dof_strength", "strength"):
             validation.positive(name, getattr(self, name))
         validation.probability("forgetting", self.forgetting)
         validation.count("iterations", self.iterations)
 
-    def start(self, model: Model) -> LearnedNoise:
-        """Start at the model's R."""
+    def start(self, model: Model) -> StudentNoiseMemory:
+        """Return the prior around the model's R."""
         dtype = jnp.asarray(model.prior.mean).dtype
         strength, shape = jnp.asarray(self.strength, dtype), jnp.asarray(0.5 * self.dof_strength, dtype)
-        return LearnedNoise(strength, strength * jnp.eye(model.obs_dim, dtype=dtype), shape, shape / self.dof)
+        return StudentNoiseMemory(strength, strength * jnp.eye(model.obs_dim, dtype=dtype), shape, shape / self.dof)
 
-    def __call__(self, seen: UpdateContext) -> UpdateDecision:
-        """Infer λ, R and ν."""
-        white = whiten(seen)
-        known, scale, shape, rate = (self.forgetting * old for old in seen.memory)
-        # A coordinate that was not measured says of its noise what is known already.
-        unseen = linalg.eye(len(scale), scale) * ((1.0 - seen.observed) * linalg.diagonal(scale) / known)[None]
+    def __call__(self, context: UpdateContext) -> UpdateDecision:
+        """Infer λ, R and ν by variational Bayes."""
+        white = whiten(context)
+        known, scale, shape, rate = (self.forgetting * old for old in context.memory)
+        # A missing coordinate leaves the estimate of its noise unchanged.
+        unseen = linalg.eye(len(scale), scale) * ((1.0 - context.observed) * linalg.diagonal(scale) / known)[None]
 
         def update(values: tuple) -> tuple:
             power, noise, dof = values
@@ -91,5 +91,5 @@ class UnknownStudentNoise(NoiseModel):
 
         start = (jnp.ones_like(white.num_observed), scale / known, shape / rate)
         power, noise, dof = iterate(update, start, self.iterations)
-        new = LearnedNoise(known + 1.0, noise * (known + 1.0), shape + 0.5, (shape + 0.5) / dof)
+        new = StudentNoiseMemory(known + 1.0, noise * (known + 1.0), shape + 0.5, (shape + 0.5) / dof)
         return UpdateDecision(WeightedUpdate(jnp.sqrt(power) * whitening_root(white, noise)), memory=new)

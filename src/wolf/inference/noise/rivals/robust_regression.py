@@ -1,10 +1,10 @@
-"""Rules that doubt the prediction as well as the measurement: a jump of the state then costs less.
+"""Noise models that down-weight the prediction as well as the measurement: a jump of the state then costs less.
 
-Huber and correntropy see an update as a regression. With P = A Aᵀ and R = L Lᵀ, state and measurement are
+Huber and correntropy filters write an update as a regression. With P = A Aᵀ and R = L Lᵀ, state and measurement are
 
     0 = ξ + noise,   z = L⁻¹H A ξ + noise      where x = m + A ξ, z = L⁻¹(y - H m), and all noise is standard normal,
 
-solved again and again with weights on every row, from the row's own residual (iteratively reweighted least squares).
+solved by iteratively reweighted least squares: every row has a weight computed from its residual.
 """
 
 from collections.abc import Callable
@@ -22,19 +22,19 @@ from wolf.numerics import linalg
 from wolf.numerics.linalg import Cholesky, matmul, matvec, sum_leading, transpose
 from wolf.numerics.pytree import pytree, static
 
-SMALLEST = 1e-8  # weight of a row of the prior; below, its inverse would swamp the others
+MIN_PRIOR_WEIGHT = 1e-8  # of a row; the inverse of a smaller one would dominate the others
 
 
-class _DoubtsBoth(NoiseModel):
+class _PriorRevisingNoise(NoiseModel[tuple]):
     @property
     def revises_prior(self) -> bool:
-        """True: a jump of the state costs these rules less."""
+        """True: the prediction is down-weighted too."""
         return True
 
 
 @pytree
-class HuberRegression(_DoubtsBoth):
-    """Weigh rows by `min(1, γ/|ε|)`: the Huber-based filter of Karlgaard & Schaub (2007).
+class HuberRegression(_PriorRevisingNoise):
+    """Weight rows by `min(1, γ/|ε|)`: the Huber-based filter of Karlgaard & Schaub (2007).
 
     Args:
         threshold: γ; 1.345 keeps 95 % of the efficiency of least squares on Gaussian data.
@@ -45,59 +45,63 @@ class HuberRegression(_DoubtsBoth):
     iterations: int = static(default=5)
 
     def __post_init__(self) -> None:
-        """Check the threshold."""
+        """Validate the options."""
         validation.positive("threshold", self.threshold)
         validation.count("iterations", self.iterations)
 
-    def __call__(self, seen: UpdateContext) -> UpdateDecision:
-        """Solve the regression, which is convex; from the prediction few steps reach its only solution."""
+    def __call__(self, context: UpdateContext) -> UpdateDecision:
+        """Solve the convex regression, starting from the prediction."""
 
         def power(error: Array) -> Array:
             size = jnp.maximum(jnp.abs(error), self.threshold)
             return self.threshold / size
 
-        return UpdateDecision(RevisedPriorUpdate(*_reweigh(_regression(seen), seen.belief, power, self.iterations)))
+        return UpdateDecision(
+            RevisedPriorUpdate(*_iterate_weights(_regression(context), context.belief, power, self.iterations))
+        )
 
 
 @pytree
-class Correntropy(_DoubtsBoth):
-    """Weigh rows by `exp(-ε²/2σ²)`: the maximum correntropy Kalman filter of Chen et al. (2017).
+class Correntropy(_PriorRevisingNoise):
+    """Weight rows by `exp(-ε²/2σ²)`: the maximum correntropy Kalman filter of Chen et al. (2017).
 
-    Its covariance is that of the estimate under the nominal model, as in the paper, so it does not widen when a
+    Its covariance is that of the estimate under the nominal model, as in the paper, so it does not grow when a
     measurement is rejected.
 
     Args:
-        bandwidth: σ, the kernel's; the larger, the closer to the Kalman filter.
-        iterations: I, of the fixed point, which starts from the prediction.
+        bandwidth: σ of the kernel; the larger, the closer to the Kalman filter.
+        iterations: I of the fixed point, which starts from the prediction.
     """
 
     bandwidth: Any = 2.0
     iterations: int = static(default=5)
 
     def __post_init__(self) -> None:
-        """Check the bandwidth."""
+        """Validate the options."""
         validation.positive("bandwidth", self.bandwidth)
         validation.count("iterations", self.iterations)
 
-    def __call__(self, seen: UpdateContext) -> UpdateDecision:
-        """Find the fixed point."""
+    def __call__(self, context: UpdateContext) -> UpdateDecision:
+        """Iterate to the fixed point."""
 
         def power(error: Array) -> Array:
             return jnp.exp(-0.5 * (error / self.bandwidth) ** 2)
 
-        return UpdateDecision(NominalCovUpdate(*_reweigh(_regression(seen), seen.belief, power, self.iterations)))
+        return UpdateDecision(
+            NominalCovUpdate(*_iterate_weights(_regression(context), context.belief, power, self.iterations))
+        )
 
 
 @pytree
-class TwoSidedStudent(_DoubtsBoth):
-    """Take prediction and measurement for Student-t: the RSTKF of Huang et al. (2017).
+class TwoSidedStudent(_PriorRevisingNoise):
+    """Model prediction and measurement as Student-t: the RSTKF of Huang et al. (2017).
 
     Model: x ~ N(m, Σ/ξ), y ~ N(Hx, R/λ), ξ ~ Gamma(ω/2, ω/2), λ ~ Gamma(ν/2, ν/2), Σ ~ inverse Wishart around P.
 
     Args:
         dof: ν, of the measurement.
         prior_dof: ω, of the prediction.
-        tuning: τ, how firmly Σ is held at P.
+        tuning: τ, the strength of the prior Σ = P.
         iterations: I.
     """
 
@@ -107,22 +111,22 @@ class TwoSidedStudent(_DoubtsBoth):
     iterations: int = static(default=10)
 
     def __post_init__(self) -> None:
-        """Check the degrees of freedom."""
+        """Validate the options."""
         for name in ("dof", "prior_dof", "tuning"):
             validation.positive(name, getattr(self, name))
         validation.count("iterations", self.iterations)
 
-    def __call__(self, seen: UpdateContext) -> UpdateDecision:
-        """Infer Σ, ξ and λ."""
-        belief, view, residual = seen.belief, seen.view, seen.residual
-        size, count, noise = belief.mean.shape[0], sum_leading(seen.observed), linalg.cholesky(seen.obs_cov)
+    def __call__(self, context: UpdateContext) -> UpdateDecision:
+        """Infer Σ, ξ and λ by variational Bayes."""
+        belief, view, residual = context.belief, context.view, context.residual
+        size, count, noise = belief.mean.shape[0], sum_leading(context.observed), linalg.cholesky(context.obs_cov)
         nominal = belief.cov
 
         def update(values: tuple) -> tuple:
             scale, prior_power, power = values
-            update = WeightedUpdate(linalg.safe_sqrt(power) * seen.observed)
+            update = WeightedUpdate(linalg.safe_sqrt(power) * context.observed)
             prior = Gaussian(belief.mean, scale)
-            posterior, _ = condition_by_root(prior, view, residual, seen.obs_cov, update)
+            posterior, _ = condition_by_root(prior, view, residual, context.obs_cov, update)
             moved = posterior.mean - belief.mean
             square = posterior.cov + linalg.outer(moved, moved)
             left = residual - matvec(view.jac, moved)
@@ -139,8 +143,8 @@ class TwoSidedStudent(_DoubtsBoth):
         return UpdateDecision(RevisedPriorUpdate(Gaussian(belief.mean, scale), linalg.safe_sqrt(power)))
 
 
-class _Rows(NamedTuple):
-    """The regression: `design` (M, K) on the unknowns ξ, white residual (M,), factor of R, root A of the prior."""
+class _Regression(NamedTuple):
+    """Regression with `design` (M, K) on the unknowns ξ, white residual (M,), factor of R and root A of the prior."""
 
     design: Array
     residual: Array
@@ -148,42 +152,46 @@ class _Rows(NamedTuple):
     root: Array
 
 
-def _regression(seen: UpdateContext) -> _Rows:
-    noise, view, belief = linalg.cholesky(seen.obs_cov), seen.view, seen.belief
+def _regression(context: UpdateContext) -> _Regression:
+    noise, view, belief = linalg.cholesky(context.obs_cov), context.view, context.belief
     root = belief.root if isinstance(belief, SqrtGaussian) else linalg.psd_root(belief.cov)
     design = matmul(view.jac, root)
-    if view.root is not None:  # what a straight line leaves of h is one more unknown, never doubted
+    if view.root is not None:  # the leftover of the affine approximation is one more unknown, with weight 1
         design = jnp.concatenate([design, view.root], axis=1)
-    return _Rows(noise.half(design), noise.half(seen.residual), noise, root)
+    return _Regression(noise.half(design), noise.half(context.residual), noise, root)
 
 
-def _solve(rows: _Rows, prior_power: Array, power: Array) -> Array:
+def _solve(regression: _Regression, prior_power: Array, power: Array) -> Array:
     """Solve the weighted regression for ξ."""
     weight = linalg.safe_sqrt(power)
-    design = weight[:, None] * rows.design
+    design = weight[:, None] * regression.design
     spread = transpose(design) / prior_power[:, None]
     factor = linalg.cholesky(matmul(design, spread) + linalg.eye(len(weight), design))
-    return matvec(spread, factor.solve(weight * rows.residual))
+    return matvec(spread, factor.solve(weight * regression.residual))
 
 
-def _reweigh(rows: _Rows, belief: Belief, power: Callable[[Array], Array], times: int) -> tuple[Gaussian, Array]:
+def _iterate_weights(
+    regression: _Regression, belief: Belief, power: Callable[[Array], Array], times: int
+) -> tuple[Gaussian, Array]:
     """Alternate between the solution and its weights, starting from the prediction ξ = 0.
 
     Returns:
-        The prior to learn from, and the weight of the measurement.
+        The revised prior, and the weight of the measurement.
     """
-    size = rows.root.shape[0]
-    state = jnp.arange(rows.design.shape[1]) < size
+    size = regression.root.shape[0]
+    state = jnp.arange(regression.design.shape[1]) < size
 
     def powers(unknowns: Array) -> tuple[Array, Array]:
-        doubted = jnp.where(state, jnp.maximum(power(unknowns), SMALLEST), 1.0)
-        return doubted, power(rows.residual - matvec(rows.design, unknowns))
+        prior_powers = jnp.where(state, jnp.maximum(power(unknowns), MIN_PRIOR_WEIGHT), 1.0)
+        return prior_powers, power(regression.residual - matvec(regression.design, unknowns))
 
-    unknowns = iterate(lambda values: _solve(rows, *powers(values)), jnp.zeros_like(rows.design[0]), times - 1)
+    unknowns = iterate(
+        lambda values: _solve(regression, *powers(values)), jnp.zeros_like(regression.design[0]), times - 1
+    )
     prior_power, measured_power = powers(unknowns)
-    prior = linalg.gram(rows.root / jnp.sqrt(prior_power[:size])[None, :])
-    identity = linalg.eye(len(measured_power), rows.design)
-    weight = linalg.safe_sqrt(measured_power)[:, None] * rows.noise.half(identity)
+    prior = linalg.gram(regression.root / jnp.sqrt(prior_power[:size])[None, :])
+    identity = linalg.eye(len(measured_power), regression.design)
+    weight = linalg.safe_sqrt(measured_power)[:, None] * regression.noise.half(identity)
     return Gaussian(belief.mean, prior), weight
 
 

@@ -1,7 +1,7 @@
-"""Noise that may be an outlier, inferred together with the state by a few steps of variational Bayes.
+"""Variational noise models: the scale of the noise is inferred together with the state by coordinate ascent.
 
-Each rule alternates between the state given the noise and the noise given the state, and ends in a weight, so that
-the update is the one of every other method.
+Each model alternates between the state given the noise and the noise given the state. The result is a weight, so the
+update is that of every other method.
 """
 
 from typing import Any
@@ -20,17 +20,17 @@ from wolf.numerics.pytree import pytree, static
 
 
 @pytree
-class BetaBernoulli(NoiseModel):
-    """Believe a measurement or not, with a probability that is inferred: KF-B of Wang et al. (2018).
+class BetaBernoulli(NoiseModel[tuple]):
+    """Infer the probability that a measurement is an inlier: KF-B of Wang et al. (2018).
 
     Model: y ~ N(Hx, R) if the indicator is 1, and as likely as the peak of that density wherever it falls if the
     indicator is 0; the indicator is Bernoulli(π) and π ~ Beta(α, β). With ρ the probability of 1, coordinate ascent
-    gives α' = α + ρ, β' = β + 1 - ρ and `logit ρ = Ψ(α') - Ψ(β') - ½ E (y - Hx)ᵀR⁻¹(y - Hx)`; the measurement is
-    believed to the power ρ = w². (The algorithm box of Duran-Martin et al. 2024 has other digamma terms, with which ρ
-    sticks at 0.)
+    gives α' = α + ρ, β' = β + 1 - ρ and `logit ρ = Ψ(α') - Ψ(β') - ½ E (y - Hx)ᵀR⁻¹(y - Hx)`; the likelihood is
+    raised to the power ρ = w². (The algorithm box of Duran-Martin et al. 2024 has other digamma terms, with which ρ
+    stays at 0.)
 
     Args:
-        alpha: prior count of good measurements.
+        alpha: prior count of inliers.
         beta: prior count of outliers.
         iterations: I; as in the paper's algorithm the first one is the Kalman update, so 1 is the Kalman filter.
         tolerance: ρ below this is 0.
@@ -42,19 +42,19 @@ class BetaBernoulli(NoiseModel):
     tolerance: Any = 1e-7
 
     def __post_init__(self) -> None:
-        """Check the counts."""
+        """Validate the options."""
         validation.positive("alpha", self.alpha)
         validation.positive("beta", self.beta)
         validation.count("iterations", self.iterations)
 
     @property
     def requirements(self) -> Requirements:
-        """Nothing: many series run together."""
+        """None: many series run together."""
         return Requirements(one_series=False)
 
-    def __call__(self, seen: UpdateContext) -> UpdateDecision:
+    def __call__(self, context: UpdateContext) -> UpdateDecision:
         """Infer ρ."""
-        white = whiten(seen)
+        white = whiten(context)
 
         def update(power: Array) -> Array:
             log_odds = digamma(self.alpha + power) - digamma(self.beta + 1.0 - power)
@@ -66,40 +66,40 @@ class BetaBernoulli(NoiseModel):
 
 
 @pytree
-class StudentNoise(NoiseModel):
-    """Divide R by a gamma variable, which is inferred: the variational Student-t filter of Piché et al. (2012).
+class StudentNoise(NoiseModel[tuple]):
+    """Divide R by an inferred gamma variable: the variational Student-t filter of Piché et al. (2012).
 
     Model: y ~ N(Hx, R/λ), λ ~ Gamma(ν/2, ν/2), so y is Student-t. Coordinate ascent gives
-    `E λ = (ν + d) / (ν + E (y - Hx)ᵀR⁻¹(y - Hx))`, and the measurement is believed to that power. It may pass 1, up
-    to (ν + d)/ν: a measurement that fits well says that its noise is small.
+    `E λ = (ν + d) / (ν + E (y - Hx)ᵀR⁻¹(y - Hx))`, and the likelihood is raised to that power. It may exceed 1,
+    up to (ν + d)/ν: a small residual implies small noise.
 
     Args:
         dof: degrees of freedom ν.
-        iterations: I, how often λ is updated; the state is updated once more.
+        iterations: number of updates I of λ; the state is updated once more.
     """
 
     dof: Any = 4.0
     iterations: int = static(default=5)
 
     def __post_init__(self) -> None:
-        """Check the degrees of freedom."""
+        """Validate the options."""
         validation.positive("dof", self.dof)
         validation.count("iterations", self.iterations)
 
     @property
     def requirements(self) -> Requirements:
-        """Nothing: many series run together."""
+        """None: many series run together."""
         return Requirements(one_series=False)
 
-    def __call__(self, seen: UpdateContext) -> UpdateDecision:
+    def __call__(self, context: UpdateContext) -> UpdateDecision:
         """Infer λ."""
-        white = whiten(seen)
+        white = whiten(context)
         return UpdateDecision(WeightedUpdate(_gamma_weight(white, 0.5 * self.dof, 0.5 * self.dof, self.iterations)))
 
 
 @pytree
-class GammaWeight(NoiseModel):
-    """Divide R by a gamma variable with a prior of its own: the weights of Ting et al. (2007).
+class GammaWeight(NoiseModel[tuple]):
+    """Divide R by an inferred gamma variable with a given prior: the weights of Ting et al. (2007).
 
     Model: y ~ N(Hx, R/λ), λ ~ Gamma(a, b); coordinate ascent gives `E λ = (a + d/2) / (b + ½ E (y-Hx)ᵀR⁻¹(y-Hx))`.
     (The paper prints a + ½ and leaves out the ½ in the denominator, which is not the optimum of its bound.)
@@ -107,7 +107,7 @@ class GammaWeight(NoiseModel):
     Args:
         shape: a.
         rate: b.
-        iterations: I, how often λ is updated.
+        iterations: number of updates I of λ.
     """
 
     shape: Any = 1.0
@@ -115,24 +115,24 @@ class GammaWeight(NoiseModel):
     iterations: int = static(default=5)
 
     def __post_init__(self) -> None:
-        """Check the prior."""
+        """Validate the options."""
         validation.positive("shape", self.shape)
         validation.positive("rate", self.rate)
         validation.count("iterations", self.iterations)
 
     @property
     def requirements(self) -> Requirements:
-        """Nothing: many series run together."""
+        """None: many series run together."""
         return Requirements(one_series=False)
 
-    def __call__(self, seen: UpdateContext) -> UpdateDecision:
+    def __call__(self, context: UpdateContext) -> UpdateDecision:
         """Infer λ."""
-        white = whiten(seen)
+        white = whiten(context)
         return UpdateDecision(WeightedUpdate(_gamma_weight(white, self.shape, self.rate, self.iterations)))
 
 
 @pytree
-class InverseWishart(NoiseModel):
+class InverseWishart(NoiseModel[tuple]):
     """Infer the noise covariance of each measurement: KF-IW of Agamennoni et al. (2012).
 
     Model: y ~ N(Hx, Λ), Λ ~ inverse Wishart around R with ℓ degrees of freedom. Coordinate ascent gives
@@ -147,18 +147,18 @@ class InverseWishart(NoiseModel):
     iterations: int = static(default=4)
 
     def __post_init__(self) -> None:
-        """Check the scaling."""
+        """Validate the options."""
         validation.positive("scaling", self.scaling)
         validation.count("iterations", self.iterations)
 
     @property
     def requirements(self) -> Requirements:
-        """Nothing: many series run together."""
+        """None: many series run together."""
         return Requirements(one_series=False)
 
-    def __call__(self, seen: UpdateContext) -> UpdateDecision:
+    def __call__(self, context: UpdateContext) -> UpdateDecision:
         """Infer Λ."""
-        white = whiten(seen)
+        white = whiten(context)
         identity = linalg.eye(white.signal.shape[0], white.signal)
 
         def blend(square: Array) -> Array:

@@ -1,0 +1,93 @@
+"""Base class of noise models around another one: every member is forwarded, and subclasses override what differs."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from wolf.beliefs import Affine
+from wolf.interfaces import MemoryT, NoiseModel, Requirements
+from wolf.statespace import Bound, LinearMap, Model
+
+
+class DelegatingNoise(NoiseModel[MemoryT]):
+    """Noise model that forwards to the one it wraps.
+
+    A subclass is a pytree with a field `base`, and implements `__call__`. Where its memory is more than that of `base`,
+    it also overrides `start`, `base_memory` and `with_base_memory`. Not forwarded are the members that a wrapper calls
+    on the model inside (`shared_memory`, `with_shared_memory`, `snapshot`, `after_jump`), and `time_varying_fields`,
+    which are fields of one object.
+    """
+
+    base: NoiseModel[Any]
+
+    @property
+    def requirements(self) -> Requirements:
+        """Requirements of the wrapped noise model, one series at a time."""
+        return self.base.requirements | Requirements()
+
+    @property
+    def is_mixture(self) -> bool:
+        """Whether the wrapped noise model is a mixture."""
+        return self.base.is_mixture
+
+    @property
+    def revises_prior(self) -> bool:
+        """Whether the wrapped noise model may revise the prediction."""
+        return self.base.revises_prior
+
+    @property
+    def innermost(self) -> NoiseModel[Any]:
+        """The noise model inside all wrappers."""
+        return self.base.innermost
+
+    def base_memory(self, memory: MemoryT) -> Any:
+        """Return the memory of the wrapped noise model."""
+        return memory
+
+    def with_base_memory(self, memory: MemoryT, base_memory: Any) -> MemoryT:
+        """Return a memory with that of the wrapped noise model replaced."""
+        return base_memory  # type: ignore[no-any-return]
+
+    def check(self, model: Model) -> None:
+        """Raise ValueError for a state-space model that the wrapped noise model does not support."""
+        self.base.check(model)
+
+    def start(self, model: Model) -> MemoryT:
+        """Return the initial memory of the wrapped noise model."""
+        return self.base.start(model)  # type: ignore[no-any-return]
+
+    def noise_estimate(self, memory: MemoryT) -> Any:
+        """Return the estimate of the wrapped noise model."""
+        return self.base.noise_estimate(self.base_memory(memory))
+
+    def predict(self, memory: MemoryT, view: Affine, noise_cov: Any, t: Any) -> tuple[Any, MemoryT]:
+        """Return the Q and the memory of the wrapped noise model."""
+        noise_cov, base_memory = self.base.predict(self.base_memory(memory), view, noise_cov, t)
+        return noise_cov, self.with_base_memory(memory, base_memory)
+
+    def predict_measurement(
+        self, memory: MemoryT, view: Affine, belief: Any, dynamics: LinearMap | Bound, noise_cov: Any
+    ) -> tuple[Affine, Any]:
+        """Return the predicted measurement of the wrapped noise model."""
+        return self.base.predict_measurement(self.base_memory(memory), view, belief, dynamics, noise_cov)
+
+    def sensor_slices(self, size: int) -> list[Any]:
+        """Return the coordinates of each sensor of the wrapped noise model."""
+        return self.base.sensor_slices(size)
+
+    def sensor_numbers(self, count: int) -> list[int]:
+        """Return the numbers of the sensors of the wrapped noise model."""
+        return self.base.sensor_numbers(count)
+
+
+def select(condition: Array, new: Any, old: Any) -> Any:
+    """Select between two trees of arrays, leaf by leaf.
+
+    Args:
+        condition: ().
+        new: where it is true.
+        old: where it is not, of the same structure.
+    """
+    return jax.tree.map(lambda new, old: jnp.where(condition, new, old), new, old)
