@@ -61,7 +61,8 @@ def filter(
         >>> out.outliers.tolist()
         [False, False, True, False, False]
     """
-    meant = registry.TABLE.get(method) if isinstance(method, str) else method
+    row = registry.TABLE.get(method) if isinstance(method, str) else None
+    meant = row.build if row else None if isinstance(method, str) else method
     how = (dtype, update_first, save, backend, isinstance(method, str))  # a name stands for it; itself it is no method
     ready = prepared_cache.find(model, meant, how) if inputs is None and key is None else None
     method = validate.resolve_method(method, model) if ready is None else ready.method

@@ -185,7 +185,7 @@ def test_one_outlier_at_the_start_does_not_move_the_prior():
         ("local-level:3", "written local-level, as"),
         ("local-levl", "Did you mean 'local-level'"),
         ("sesonal:24", "Did you mean 'seasonal'"),
-        ("local-level+seasonal:24", "whole model"),
+        ("local-level+seasonal:24", "complete model"),
         ("trend+", "no model is called ''"),
         ("ar", "FILE.toml"),
     ],
