@@ -142,7 +142,7 @@ SIMULATED = odd.table(
     ("Gap", "start", odd.without(odd.NOT_A_NUMBER, "list"), lambda v: simulate.Gap(v, 1)),
     ("Gap", "length", odd.without(odd.NOT_A_NUMBER, "list"), lambda v: simulate.Gap(1, v)),
     ("Sequence", "processes", odd.FEW | {"empty": (), "one": simulate.Missing(0.1), "class": (simulate.StudentT,)}, simulate.Sequence),
-    ("tell", "model", odd.MODEL, lambda v: simulate.tell(v, FRESH)),
+    ("with_true_noise", "model", odd.MODEL, lambda v: simulate.with_true_noise(v, FRESH)),
     ("tell", "data", odd.RESULT, lambda v: simulate.tell(LEVEL, v)),
     *doors(twin_experiment.run, {"model": RING, "method": "ETKF", "steps": 5, "key": 0}, {"model": odd.MODEL, "method": odd.METHOD, "steps": odd.COUNT, "key": odd.NONE | odd.KEY, "outliers": odd.without(odd.FEW, "None"), "data": odd.without(odd.FEW, "None"), "initial": odd.without(odd.SERIES, "None"), "burn_in": odd.without(odd.WHOLE, "None") | {"all": 5}, "progress": odd.without(odd.FEW, "None")}),
     ("datasets.load", "name", odd.CHOICE, wolf.datasets.load),

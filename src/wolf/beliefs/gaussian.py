@@ -34,7 +34,7 @@ class Gaussian(NamedTuple):
     mean: Any
     cov: Any
 
-    def push(self, view: Affine, noise_cov: Array | None) -> "Gaussian":
+    def propagate(self, view: Affine, noise_cov: Array | None) -> "Gaussian":
         """Send the belief through an affine view of the dynamics and add noise.
 
         Args:
@@ -42,7 +42,7 @@ class Gaussian(NamedTuple):
             noise_cov: Q, (D, D); a number or (D,) for the variances of a diagonal one, None for nothing.
 
         Example:
-            >>> Gaussian(jnp.zeros(1), jnp.eye(1)).push(Affine(jnp.ones(1), None), jnp.eye(1)).cov.tolist()
+            >>> Gaussian(jnp.zeros(1), jnp.eye(1)).propagate(Affine(jnp.ones(1), None), jnp.eye(1)).cov.tolist()
             [[2.0]]
         """
         added = None if noise_cov is None else spread_out(noise_cov, self.cov)
@@ -54,13 +54,13 @@ class Gaussian(NamedTuple):
         moved = matmul(view.jac, self.cov)
         return Gaussian(view.mean, linalg.matmul_symmetric(moved, transpose(view.jac), add=added))
 
-    def cross(self, jac: Array) -> Array:
+    def cross_covariance(self, jac: Array) -> Array:
         """Multiply `jac P`, (M, D)."""
         return matmul(jac, self.cov)
 
     def signal(self, view: Affine) -> Array:
         """Compute the covariance of a function of the state, `jac P jacᵀ + root rootᵀ`."""
-        known = linalg.matmul_symmetric(self.cross(view.jac), transpose(view.jac))
+        known = linalg.matmul_symmetric(self.cross_covariance(view.jac), transpose(view.jac))
         return known if view.root is None else known + linalg.gram(view.root)
 
     def innovation(self, view: Affine, obs_cov: Array, observed: Array) -> Cholesky:
@@ -116,12 +116,12 @@ class Gaussian(NamedTuple):
             cov = cov + linalg.gram(update.spread)
         return Gaussian(step.mean, cov), log_density(step.error, step.factor)
 
-    def pull(
+    def condition_on_mixture(
         self, view: Affine, residual: Array, obs_cov: Array, update: "MixtureUpdate", form: str = "auto"
     ) -> tuple["Gaussian", Array]:
         """Condition with a gain that is known already: K = P Hᵀ A, and K N = P Hᵀ C for the noise N it stands for."""
         weigh, gain, rest = Scaling(update.whitening, residual), update.gain, update.rest
-        error, jac_cov = weigh(residual), weigh(self.cross(view.jac))
+        error, jac_cov = weigh(residual), weigh(self.cross_covariance(view.jac))
         constant = update.log_rest() - residual.shape[0] * LOG_2PI
         if form == "symmetric" or self.cov.shape[0] > JOSEPH_UP_TO:
             # What is learned and what is doubted in one product: P - P Hᵀ (A - Σ) H P
@@ -171,7 +171,7 @@ class Inflated(NamedTuple):
         """The covariance."""
         return self.factor * self.base  # type: ignore[no-any-return]
 
-    def cross(self, jac: Array) -> Array:
+    def cross_covariance(self, jac: Array) -> Array:
         """Multiply `jac P`, (M, D)."""
         return self.factor * matmul(jac, self.base)  # type: ignore[no-any-return]
 
@@ -183,9 +183,9 @@ class Inflated(NamedTuple):
         """Condition as a Gaussian does."""
         return Gaussian.condition(self, *measured)  # type: ignore[arg-type]
 
-    def pull(self, *measured: Any) -> tuple[Gaussian, Array]:
+    def condition_on_mixture(self, *measured: Any) -> tuple[Gaussian, Array]:
         """Condition as a Gaussian does with a gain that is known already."""
-        return Gaussian.pull(self, *measured)  # type: ignore[arg-type]
+        return Gaussian.condition_on_mixture(self, *measured)  # type: ignore[arg-type]
 
 
 class Step(NamedTuple):
@@ -223,7 +223,7 @@ class Step(NamedTuple):
             weight: w.
             gain: whether Kᵀ is needed; without it the mean takes one solution of M rows less, K e = halfᵀ L⁻¹ e.
         """
-        seen = prior.cross(view.jac)
+        seen = prior.cross_covariance(view.jac)
         spread = linalg.matmul_symmetric(seen, transpose(view.jac))
         excess = None if view.root is None else linalg.gram(view.root)
         if excess is not None:

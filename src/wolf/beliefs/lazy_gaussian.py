@@ -81,7 +81,7 @@ class LazyGaussian(NamedTuple):
         diagonal = extra * xp.eye(len(self.mean), dtype=self.base.dtype)
         return self.scale * (self.base + diagonal + (change + change.T) / 2)
 
-    def push(self, view: Affine, noise_cov: Any) -> "LazyGaussian":
+    def propagate(self, view: Affine, noise_cov: Any) -> "LazyGaussian":
         """Let the parameters drift for one step, and take in what waits if there is no place for more."""
         full = self.count == len(self.rows)
         base = jax.lax.cond(full, _take_in, lambda belief: belief.base, self)
@@ -91,7 +91,7 @@ class LazyGaussian(NamedTuple):
         added = added if noise_cov is None else added + noise_cov / scale
         return self._replace(base=base, added=added, count=count, scale=scale)
 
-    def cross(self, jac: Array) -> Array:
+    def cross_covariance(self, jac: Array) -> Array:
         """Multiply `jac P`, (M, D)."""
         extra = self.added if self.added.ndim == 0 else self.added[None]
         seen = self.waiting[None] * (jac @ self.rows.T)
@@ -99,7 +99,7 @@ class LazyGaussian(NamedTuple):
 
     def signal(self, view: Affine) -> Array:
         """Compute the covariance of a function of the state."""
-        known = linalg.matmul_symmetric(self.cross(view.jac), transpose(view.jac))
+        known = linalg.matmul_symmetric(self.cross_covariance(view.jac), transpose(view.jac))
         return known if view.root is None else known + linalg.gram(view.root)
 
     def innovation(self, view: Affine, obs_cov: Array, observed: Array) -> Cholesky:
@@ -136,11 +136,11 @@ class LazyGaussian(NamedTuple):
         step = Step.of(self, view, residual, obs_cov, update.weight, gain=False)
         return self._wait(step.mean, step.half, update.spread), log_density(step.error, step.factor)
 
-    def pull(
+    def condition_on_mixture(
         self, view: Affine, residual: Array, obs_cov: Array, update: "MixtureUpdate", form: str = "symmetric"
     ) -> tuple["LazyGaussian", Array]:
         """Condition with a gain that is known already, said as a weight."""
-        return self.condition(view, residual, obs_cov, update.as_weight(self.cross(view.jac)))
+        return self.condition(view, residual, obs_cov, update.as_weight(self.cross_covariance(view.jac)))
 
     def _wait(self, mean: Array, half: Array, spread: Array | None) -> "LazyGaussian":
         """Add rows: the covariance loses `halfᵀ half`, (M, D), and gains `spread spreadᵀ`, (D, M)."""

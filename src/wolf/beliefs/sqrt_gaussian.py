@@ -35,7 +35,7 @@ class SqrtGaussian(NamedTuple):
             return self.root @ self.root.T
         return linalg.gram(self.root)
 
-    def push(self, view: Affine, noise_cov: Array | None) -> "SqrtGaussian":
+    def propagate(self, view: Affine, noise_cov: Array | None) -> "SqrtGaussian":
         """Orthogonalise the rows of [F L, Q½, root]."""
         blocks = [self.root if view.jac is None else matmul(view.jac, self.root)]
         if noise_cov is not None:
@@ -45,7 +45,7 @@ class SqrtGaussian(NamedTuple):
         # A root that nothing was added to is a root still.
         return SqrtGaussian(view.mean, blocks[0] if len(blocks) == 1 else linalg.lq(_join(blocks, axis=1)))
 
-    def cross(self, jac: Array) -> Array:
+    def cross_covariance(self, jac: Array) -> Array:
         """Multiply `jac P`, (M, D)."""
         return matmul(matmul(jac, self.root), transpose(self.root))
 
@@ -89,11 +89,11 @@ class SqrtGaussian(NamedTuple):
             root = linalg.lq(_join([root, update.spread], axis=1))
         return SqrtGaussian(mean, root), log_weighted
 
-    def pull(
+    def condition_on_mixture(
         self, view: Affine, residual: Array, obs_cov: Array, update: "MixtureUpdate", form: str = "sqrt"
     ) -> tuple["SqrtGaussian", Array]:
         """Condition with a gain that is known already, said as a weight; size by size if the belief is wide."""
-        usual = self.condition(view, residual, obs_cov, update.as_weight(self.cross(view.jac)))
+        usual = self.condition(view, residual, obs_cov, update.as_weight(self.cross_covariance(view.jac)))
         if update.sizes is None or not mixture_sqrt_update.may_lose(len(self.mean), len(residual)):
             return usual
         weigh, sizes = Scaling(update.whitening, residual), update.sizes

@@ -102,7 +102,7 @@ class MixtureUpdate(NamedTuple):
         self, belief: Any, view: Affine, residual: Array, obs_cov: Array, form: str = "auto"
     ) -> tuple[Any, Array]:
         """Condition the belief."""
-        return belief.pull(view, residual, obs_cov, self, form)
+        return belief.condition_on_mixture(view, residual, obs_cov, self, form)
 
     def masked(self, observed: Array) -> "MixtureUpdate":
         """Leave out what was not measured."""

@@ -241,7 +241,7 @@ def particle(build: Callable) -> Callable[..., Filter]:
     """Return a constructor of particle filters that accepts `beta` as a short form of `likelihood=`."""
 
     def make(beta: Any = None, **options: Any) -> Filter:
-        return build(**(options if beta is None else options | {"law": noise.BetaLikelihood(beta)}))
+        return build(**(options if beta is None else options | {"likelihood": noise.BetaLikelihood(beta)}))
 
     return make
 

@@ -131,7 +131,7 @@ ROWS: tuple[Row, ...] = (
         "The default, adaptive R and Q: also estimates the scale of Q and the noise's autocorrelation.", True),
     Row("IMM", "multiple model", IMM, "Interacting multiple models: one filter per mode, mixed at every step."),
     Row("OGD", "gradient", GradientFilter, "Gradient steps on the squared error of each measurement."),
-    Row("PF", "particle", _with_defaults(ParticleFilter, law=noise.GaussianLikelihood()),
+    Row("PF", "particle", _with_defaults(ParticleFilter, likelihood=noise.GaussianLikelihood()),
         "Bootstrap particle filter with a Gaussian likelihood."),
     Row("Beta-PF", "particle", constructors.particle(ParticleFilter),
         "Bootstrap particle filter with the β-likelihood."),

@@ -14,5 +14,5 @@ from wolf.simulate.processes import Spikes as Spikes
 from wolf.simulate.processes import Stuck as Stuck
 from wolf.simulate.processes import StudentT as StudentT
 from wolf.simulate.sample_paths import Simulation as Simulation
-from wolf.simulate.sample_paths import tell as tell
 from wolf.simulate.sample_paths import trajectory as trajectory
+from wolf.simulate.sample_paths import with_true_noise as with_true_noise

@@ -106,21 +106,22 @@ def _moved(model: Model, x: Array, noise: Array) -> Array:
     return model.dynamics.retract(x, noise) if is_curved(model) else x + noise  # type: ignore[union-attr]
 
 
-def tell(model: LinearModel, data: Simulation) -> tuple[LinearModel, np.ndarray]:
-    """Tell a filter what no filter knows: the true size of the noise of each step. A bound for benchmarks.
+def with_true_noise(model: LinearModel, data: Simulation) -> tuple[LinearModel, np.ndarray]:
+    """Return the model with the true noise covariance of each step: its Kalman filter is an oracle bound for benchmarks.
 
     Args:
-        model: that the data came from, with a fixed R.
+        model: model of the data, with a constant R.
         data: from `trajectory`.
 
     Returns:
-        A model whose R follows the truth, and the measurements without those that say nothing: filter them with "KF".
+        A model with time-varying R, and the measurements with NaN where the noise scale is infinite: filter with "KF".
 
     Example:
         >>> import wolf
         >>> model = wolf.models.local_level(level_var=0.1, obs_var=1.0)
-        >>> told, ys = tell(model, trajectory(model, 100, key=0, outliers=wolf.simulate.StudentT(dof=2.01)))
-        >>> told.R.shape, ys.shape
+        >>> data = trajectory(model, 100, key=0, outliers=wolf.simulate.StudentT(dof=2.01))
+        >>> oracle, ys = with_true_noise(model, data)
+        >>> oracle.R.shape, ys.shape
         ((100, 1, 1), (100, 1))
     """
     if not isinstance(model, LinearModel) or model.R.ndim == 3:
@@ -131,5 +132,5 @@ def tell(model: LinearModel, data: Simulation) -> tuple[LinearModel, np.ndarray]
         raise ValueError(f"data must be what wolf.simulate.trajectory returned; got {validation.short_repr(data)}")
     useful = np.isfinite(data.scales)
     scales = np.where(useful, data.scales, 1.0)
-    told = dataclasses.replace(model, R=scales[:, None, None] * model.R)
-    return told, np.where(useful[:, None], data.measurements, np.nan)
+    oracle = dataclasses.replace(model, R=scales[:, None, None] * model.R)
+    return oracle, np.where(useful[:, None], data.measurements, np.nan)

@@ -147,7 +147,7 @@ class GaussianFilter(Filter):
         """
         view = self.linearization(now.transition(u), state.belief)
         noise_cov, memory = self.noise.predict(state.memory, view, now.step_cov, state.t)
-        return GaussianState(state.belief.push(view, noise_cov), state.t, memory)
+        return GaussianState(state.belief.propagate(view, noise_cov), state.t, memory)
 
     def update(
         self, now: Model, state: GaussianState, y: Measurement, u: Array | None, key: Array | None = None

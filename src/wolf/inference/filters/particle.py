@@ -62,12 +62,12 @@ class ParticleFilter(Filter):
     """Carry samples of the whole state, moved by the dynamics and weighted by each measurement.
 
     Args:
-        law: of the noise, from `wolf.inference.noise.particle_likelihoods`.
+        likelihood: of a measurement, from `wolf.inference.noise.particle_likelihoods`.
         num_particles: N.
         resample_below: draw the particles anew when fewer than this share of them matter.
     """
 
-    law: Any = BetaLikelihood()
+    likelihood: Any = BetaLikelihood()
     num_particles: int = static(default=1000)
     resample_below: Any = 0.5
 
@@ -100,7 +100,7 @@ class ParticleFilter(Filter):
     ) -> tuple[ParticleState, StepInfo]:
         """Weigh the particles."""
         predictions = jax.vmap(now.projection(u))(state.particles)
-        return weigh(self.law, now, state, predictions, y)
+        return weigh(self.likelihood, now, state, predictions, y)
 
 
 @pytree
@@ -110,12 +110,12 @@ class RaoBlackwellFilter(Filter):
     Given a path of Hx the state of a linear model is Gaussian, with a covariance that all particles share.
 
     Args:
-        law: of the noise. With the true law and many particles this is the best that any filter can do.
+        likelihood: of a measurement. With the true law and many particles this is the best that any filter can do.
         num_particles: N.
         resample_below: draw the particles anew when fewer than this share of them matter.
     """
 
-    law: Any = BetaLikelihood()
+    likelihood: Any = BetaLikelihood()
     num_particles: int = static(default=1000)
     resample_below: Any = 0.5
 
@@ -158,19 +158,19 @@ class RaoBlackwellFilter(Filter):
             particles=state.particles + drawn @ gain_t,
             within=linalg.symmetrise(state.within - linalg.matmul(linalg.transpose(cross), gain_t)),
         )
-        new, info = weigh(self.law, now, fixed, fixed.particles @ matrix.T, y)
+        new, info = weigh(self.likelihood, now, fixed, fixed.particles @ matrix.T, y)
         # Without a measurement there is nothing to sample for.
         kept = jax.tree.map(lambda new, old: jnp.where(y.num_observed > 0, new, old), new, state)
         return kept._replace(t=new.t), info._replace(predicted=Gaussian(state.mean, state.cov))
 
 
 def weigh(
-    law: Any, now: Model, state: ParticleState, predictions: Array, y: Measurement
+    likelihood: Any, now: Model, state: ParticleState, predictions: Array, y: Measurement
 ) -> tuple[ParticleState, StepInfo]:
     """Weigh the particles by how well they foresaw a measurement.
 
     Args:
-        law: of the noise.
+        likelihood: of a measurement.
         now: the model at this step.
         state: predicted.
         predictions: h(x) of each particle, (N, M).
@@ -182,7 +182,7 @@ def weigh(
 
     def score(residual: Array, prediction: Array) -> tuple[Array, Array]:
         usual = log_density(residual, noise, y.num_observed)
-        return law.log_weight(residual, y.observed * prediction, noise, y.num_observed), usual
+        return likelihood.log_weight(residual, y.observed * prediction, noise, y.num_observed), usual
 
     scores, usual = jax.vmap(score)(residuals, predictions)
     used = (y.num_observed > 0) & ~y.wild & jnp.isfinite(logsumexp(scores))
@@ -193,7 +193,7 @@ def weigh(
     around = (residuals - residual[None]) * y.observed[None]
     innovation_cov = (before[:, None] * around).T @ around + obs_cov
     nis = linalg.sum_leading(linalg.cholesky(innovation_cov).half(residual) ** 2)
-    weight = jnp.where(used, _kept_slope(law, new, residuals, predictions, noise, y), 0.0)
+    weight = jnp.where(used, _kept_slope(likelihood, new, residuals, predictions, noise, y), 0.0)
     info = StepInfo(
         predicted=Gaussian(state.mean, state.cov),
         residual=residual,
@@ -207,7 +207,7 @@ def weigh(
 
 
 def _kept_slope(
-    law: Any, state: ParticleState, residuals: Array, predictions: Array, noise: Any, y: Measurement
+    likelihood: Any, state: ParticleState, residuals: Array, predictions: Array, noise: Any, y: Measurement
 ) -> Array:
     """Say how far a law believes a measurement: its pull on the particles over that of Gaussian noise, as w².
 
@@ -216,7 +216,7 @@ def _kept_slope(
 
     def pull(residual: Array, prediction: Array) -> Array:
         def along(scale: Array) -> Array:
-            return law.log_weight(scale * residual, y.observed * prediction, noise, y.num_observed)
+            return likelihood.log_weight(scale * residual, y.observed * prediction, noise, y.num_observed)
 
         return -jax.grad(along)(jnp.ones_like(y.num_observed))
 

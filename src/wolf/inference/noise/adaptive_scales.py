@@ -285,7 +285,7 @@ class AdaptiveNoiseScales(NoiseModel):
         slopes, ahead = None, None
         if levels.slopes is not None:
             ahead = levels.slopes.see(matmul(pull.whitening, seen.view.jac))
-            jac_cov = matmul(pull.whitening, seen.belief.cross(seen.view.jac))
+            jac_cov = matmul(pull.whitening, seen.belief.cross_covariance(seen.view.jac))
             slopes = levels.slopes.condition(ahead, jac_cov, pull.gain, pulled)
             slopes = slopes.unless(sum_leading(linalg.diagonal(white.signal)) > BLANK[white.signal.dtype.itemsize])
         slope = score(ahead, pull, white.residual, pulled, pairwise_sum(matched.share), white.num_observed)

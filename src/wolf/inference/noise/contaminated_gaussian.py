@@ -58,7 +58,7 @@ def match_moments(seen: UpdateContext, whitened: Array, odds: Array) -> UpdateDe
     # P - good K S Kᵀ is the posterior of the information Wᵀ W = good (R + (1 - good) H P Hᵀ)⁻¹.
     noise = root_good**2 * seen.obs_cov + root_bad**2 * seen.innovation.product()
     weight = root_good * linalg.cholesky(noise).half(linalg.eye(noise.shape[0], noise))
-    shift = matvec(transpose(seen.belief.cross(seen.view.jac)), seen.innovation.back(whitened))
+    shift = matvec(transpose(seen.belief.cross_covariance(seen.view.jac)), seen.innovation.back(whitened))
     return UpdateDecision(WeightedUpdate(weight, (root_good * root_bad * shift)[:, None]))
 
 

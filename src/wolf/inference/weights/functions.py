@@ -405,9 +405,7 @@ def _check_metric(metric: Any) -> None:
         raise ValueError(f'metric must be "R" (noise) or "S" (innovation); got {validation.short_repr(metric)}')
 
 
-def _threshold(
-    weight: IMQ | DistanceWeight, family: Any, residual: Array, observed: Array | None
-) -> Number | Array:
+def _threshold(weight: IMQ | DistanceWeight, family: Any, residual: Array, observed: Array | None) -> Number | Array:
     """Return c, or the calibrated constant for the number of coordinates that were measured."""
     if weight.c is not None:
         return weight.c
