@@ -107,7 +107,7 @@ def _moved(model: Model, x: Array, noise: Array) -> Array:
 
 
 def with_true_noise(model: LinearModel, data: Simulation) -> tuple[LinearModel, np.ndarray]:
-    """Return the model with the true noise covariance of each step: its Kalman filter is an oracle bound for benchmarks.
+    """Return the model with the true noise covariance of each step; its Kalman filter is an oracle for benchmarks.
 
     Args:
         model: model of the data, with a constant R.

@@ -125,7 +125,9 @@ def match(seen: UpdateContext, scales: Array, probabilities: Array, far: bool) -
         numbers = _Numbers(white.residual, white.signal, seen.observed, white.whitening())
         return _match_reduced(numbers, jnp.asarray(scales), probabilities, far)
     usual = _match(white, each_size(white, scales), scales, probabilities, far)
-    if not isinstance(belief, SqrtGaussian) or not mixture_sqrt_update.may_lose(len(belief.mean), len(seen.residual)):
+    if not isinstance(belief, SqrtGaussian) or not mixture_sqrt_update.can_lose_precision(
+        len(belief.mean), len(seen.residual)
+    ):
         return usual
 
     def exact() -> Matched:
