@@ -1,4 +1,4 @@
-"""Simulated data with every kind of outlier, and the truth beside it."""
+"""Simulated data with outliers of many kinds, and the truth."""
 
 from wolf.simulate.processes import Additive as Additive
 from wolf.simulate.processes import Burst as Burst

@@ -1,4 +1,4 @@
-"""Data with a known truth: trajectories from any model, corrupted by any outlier process."""
+"""Simulation of trajectories and measurements from any model, corrupted by any outlier process."""
 
 import dataclasses
 from functools import partial
@@ -18,13 +18,13 @@ from wolf.statespace import LinearModel, Model, is_curved, own_noise
 
 
 class Simulation(NamedTuple):
-    """Truth and data.
+    """Simulated states and measurements.
 
     Attributes:
         states: (T, D).
         measurements: (T, M).
-        outliers: (T,) bool, True where the process meant an outlier.
-        scales: (T,), how many times R the noise of each step was; infinite where the measurement says nothing.
+        outliers: (T,) bool, True where the process generated an outlier.
+        scales: (T,), scale factor of R of each step; infinite where the measurement has no information.
     """
 
     states: np.ndarray
@@ -36,14 +36,14 @@ class Simulation(NamedTuple):
 def trajectory(
     model: Model, steps: int, key: Any, outliers: Any = None, *, initial: Any = None, inputs: Any = None
 ) -> Simulation:
-    """Draw a path of the state and its measurements.
+    """Simulate a path of the state and its measurements.
 
     Args:
-        model: any.
+        model: any model.
         steps: T.
         key: seed or JAX key.
-        outliers: an outlier process; none without one.
-        initial: state at time 0, (D,); drawn from the prior without one.
+        outliers: outlier process; default: none.
+        initial: state at time 0, (D,); default: drawn from the prior.
         inputs: (T, U), for models that take them.
 
     Example:
@@ -102,7 +102,7 @@ def _draw(model: Model, process: Any, key: Array, start: Any, inputs: Any, *, st
 
 
 def _moved(model: Model, x: Array, noise: Array) -> Array:
-    """Go from a state by a noise: added, or along the curved space that the states live on."""
+    """Apply noise to a state: by addition, or by retraction on a manifold."""
     return model.dynamics.retract(x, noise) if is_curved(model) else x + noise  # type: ignore[union-attr]
 
 
