@@ -60,7 +60,7 @@ class Row:
 
     @property
     def requirements(self) -> Requirements:
-        """What the method without options requires of a model and of a call."""
+        """Requirements of the method without options on a model and a call."""
         return self.method.requirements
 
 
@@ -207,7 +207,7 @@ def make(name: str, **options: Any) -> Filter:
 
 
 def _row(name: str) -> Row:
-    """Look up a row; the error for an unknown name suggests a similar one."""
+    """Return a row; the error for an unknown name suggests a similar one."""
     if not isinstance(name, str):
         raise ValueError(f"the name of a method must be text, such as 'WoLF'; got {validation.short_repr(name)}")
     if name not in TABLE:

@@ -181,7 +181,7 @@ class EnsembleFilter(Filter):
     def update(
         self, now: Model, state: EnsembleState, y: Measurement, u: Array | None, key: Array | None = None
     ) -> tuple[EnsembleState, StepInfo]:
-        """Learn from one measurement.
+        """Update with one measurement.
 
         Args:
             now: the model at this step.

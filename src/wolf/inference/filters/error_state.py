@@ -56,7 +56,7 @@ class ErrorState(FilterWrapper):
     def predict(
         self, now: StateSpaceModel, state: GaussianState, u: Array | None, key: Array | None = None
     ) -> GaussianState:
-        """Go forward one step in time."""
+        """Predict one step ahead."""
         transition, manifold = now.transition(u), now.dynamics
         ahead = transition(state.mean)
 
@@ -69,7 +69,7 @@ class ErrorState(FilterWrapper):
     def update(
         self, now: StateSpaceModel, state: GaussianState, y: Measurement, u: Array | None, key: Array | None = None
     ) -> tuple[GaussianState, StepInfo]:
-        """Learn from one measurement."""
+        """Update with one measurement."""
         projection, manifold = now.projection(u), now.dynamics
 
         def local(error: Array) -> Array:

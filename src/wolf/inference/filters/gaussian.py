@@ -137,7 +137,7 @@ class GaussianFilter(Filter):
         return prior
 
     def predict(self, now: Model, state: GaussianState, u: Array | None, key: Array | None = None) -> GaussianState:
-        """Go forward one step in time.
+        """Predict one step ahead.
 
         Args:
             now: the model at this step.
@@ -152,7 +152,7 @@ class GaussianFilter(Filter):
     def update(
         self, now: Model, state: GaussianState, y: Measurement, u: Array | None, key: Array | None = None
     ) -> tuple[GaussianState, StepInfo]:
-        """Learn from one measurement.
+        """Update with one measurement.
 
         Args:
             now: the model at this step.
@@ -167,39 +167,41 @@ class GaussianFilter(Filter):
 
         def linearize(at: Array | None) -> tuple[Affine, Array, Any]:
             view = self.linearization(projection, predicted, at).with_jac()
-            view, foreseen = self.noise.predict_measurement(
+            view, prediction = self.noise.predict_measurement(
                 state.memory, view, predicted, now.transition(u), now.step_cov
             )
-            return view, y.observed * now.subtract(y.value, view.mean), foreseen
+            return view, y.observed * now.subtract(y.value, view.mean), prediction
 
-        view, residual, foreseen = linearize(None)
+        view, residual, prediction = linearize(None)
         hidden = view.hide(y.observed)
         large = isinstance(predicted, Gaussian) and self._is_large(min(len(residual), len(predicted.mean)))
         if large:  # hidden rows contribute nothing anywhere, so one product with a large covariance is enough
             view = hidden
         factor = predicted.innovation(view, obs_cov, y.observed)
-        seen = UpdateContext(residual, hidden, predicted, obs_cov, y.observed, factor, state.memory, state.t, foreseen)
-        believed = self.noise(seen)
-        weight = believed.update.readable(obs_cov, y.observed)
-        if believed.inflation is not None:
-            inflation = jnp.where(_usable(weight, y) & jnp.isfinite(believed.inflation), believed.inflation, 1.0)
+        context = UpdateContext(
+            residual, hidden, predicted, obs_cov, y.observed, factor, state.memory, state.t, prediction
+        )
+        decision = self.noise(context)
+        weight = decision.update.readable(obs_cov, y.observed)
+        if decision.inflation is not None:
+            inflation = jnp.where(_usable(weight, y) & jnp.isfinite(decision.inflation), decision.inflation, 1.0)
             predicted = (
                 InflatedGaussian(predicted.mean, predicted.cov, inflation) if large else predicted.inflate(inflation)
             )
-        update = believed.update.masked(y.observed)
+        update = decision.update.masked(y.observed)
         posterior, log_weighted = self._apply(predicted, view, residual, obs_cov, update, linearize)
         # Without a usable measurement, or after a non-finite update, the prediction is kept bit for bit.
         used = _usable(weight, y) & jnp.isfinite(posterior.mean.sum(0))
         belief = posterior.where(used, state.belief)
         weight = jnp.where(used, weight, 0.0)
         info = _describe(predicted, residual, factor, weight, y, obs_cov, jnp.where(used, log_weighted, 0.0))
-        if believed.outlier is not None:
-            info = _with_outlier_probability(info, believed.outlier, used, y)
-        if believed.inflation is not None:
+        if decision.outlier is not None:
+            info = _with_outlier_probability(info, decision.outlier, used, y)
+        if decision.inflation is not None:
             info = info._replace(inflation=inflation)
-        if believed.scales is not None:
-            info = info._replace(noise_scale=believed.scales[0], dynamics_scale=believed.scales[1])
-        memory = jax.tree.map(lambda new, old: jnp.where(used, new, old), believed.memory, state.memory)
+        if decision.scales is not None:
+            info = info._replace(noise_scale=decision.scales[0], dynamics_scale=decision.scales[1])
+        memory = jax.tree.map(lambda new, old: jnp.where(used, new, old), decision.memory, state.memory)
         return GaussianState(belief, state.t + 1, memory), info
 
     def _is_large(self, size: int) -> bool:

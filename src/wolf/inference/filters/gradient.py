@@ -64,7 +64,7 @@ class GradientFilter(Filter):
         return GradientState(mean, _adam(self.learning_rate).init(mean), jnp.zeros((), jnp.int32))
 
     def predict(self, now: Model, state: GradientState, u: Array | None, key: Array | None = None) -> GradientState:
-        """Go forward one step in time."""
+        """Predict one step ahead."""
         return state._replace(mean=now.transition(u)(state.mean))
 
     def update(

@@ -122,14 +122,14 @@ class LowRankFilter(Filter):
     def update(
         self, now: ParameterModel, state: LowRankState, y: Measurement, u: Array | None, key: Array | None = None
     ) -> tuple[LowRankState, StepInfo]:
-        """Learn from one measurement."""
+        """Update with one measurement."""
         view = Taylor()(now.projection(u), Gaussian(state.mean, None)).with_jac()
         obs_cov = hide_noise(now.obs_cov_at(state.mean, u), y.observed)
         residual = y.observed * (y.value - view.mean)
         jac = y.observed[:, None] * view.jac
         factor = linalg.cholesky(state.project(jac) + obs_cov)
-        seen = UpdateContext(residual, view._replace(jac=jac), state, obs_cov, y.observed, factor)
-        readable = self.noise(seen).update.readable(obs_cov, y.observed)
+        context = UpdateContext(residual, view._replace(jac=jac), state, obs_cov, y.observed, factor)
+        readable = self.noise(context).update.readable(obs_cov, y.observed)
         weight = jnp.broadcast_to(readable, residual.shape) * y.observed
         noise_factor = linalg.cholesky(obs_cov)
         white = noise_factor.half(weight[:, None] * jac)  # (M, D): precision gains whiteᵀ white
@@ -173,7 +173,7 @@ def _solve(diagonal: Array, directions: Array, b: Array) -> Array:
 
 
 def _truncate(diagonal: Array, wide: Array, rank: int) -> tuple[Array, Array]:
-    """Keep the leading directions of W, and add the diagonal of the others to Υ.
+    """Truncate W to its leading directions, and add the diagonal of the others to Υ.
 
     The directions are the left singular vectors of W, computed from its small Gram matrix; eigh sorts in ascending
     order.

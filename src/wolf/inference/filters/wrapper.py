@@ -50,11 +50,11 @@ class FilterWrapper(Filter):
         return self.filter.init(model, key)
 
     def predict(self, now: Any, state: GaussianState, u: Array | None, key: Array | None = None) -> GaussianState:
-        """Go forward one step in time."""
+        """Predict one step ahead."""
         return self.filter.predict(now, state, u, key)
 
     def update(
         self, now: Any, state: GaussianState, y: Measurement, u: Array | None, key: Array | None = None
     ) -> tuple[GaussianState, StepInfo]:
-        """Learn from one measurement."""
+        """Update with one measurement."""
         return self.filter.update(now, state, y, u, key)
