@@ -11,7 +11,6 @@ import numpy as np
 
 from wolf import validation
 from wolf.beliefs import Gaussian
-
 from wolf.models.components import Part
 from wolf.models.discretization import Gaps, along_axes, block_diagonal, non_integer_gaps
 from wolf.models.priors import diffuse_prior, prior_from_data

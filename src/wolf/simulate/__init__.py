@@ -8,6 +8,7 @@ from wolf.simulate.processes import EachSensor as EachSensor
 from wolf.simulate.processes import Gap as Gap
 from wolf.simulate.processes import Missing as Missing
 from wolf.simulate.processes import Mixture as Mixture
+from wolf.simulate.processes import OutlierProcess as OutlierProcess
 from wolf.simulate.processes import ReplacedMeasurements as ReplacedMeasurements
 from wolf.simulate.processes import Sequence as Sequence
 from wolf.simulate.processes import Spikes as Spikes

@@ -5,7 +5,7 @@ noise-free signal, (T, M), `measured` has the model's noise added, and `outliers
 `key`. Processes are composed by a `Sequence`.
 """
 
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,24 @@ from wolf.numerics.pytree import pytree, static
 OUTLIER_STD_RATIO = (
     3.0  # a Student-t draw counts as an outlier when its noise is this many times wider than in the model
 )
+
+
+@runtime_checkable
+class OutlierProcess(Protocol):
+    """Corruption of simulated measurements; a user's process needs no base class."""
+
+    def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
+        """Return the corrupted measurements (T, M), and which steps are outliers, (T,)."""
+        ...
+
+
+@runtime_checkable
+class ScaleProcess(OutlierProcess, Protocol):
+    """Outlier process that multiplies R by a random scale factor per step."""
+
+    def scales(self, key: Array, clean: Array) -> Array:
+        """Draw the scale factor of R of each step, (T,), with the same draws as `corrupt`."""
+        ...
 
 
 @pytree
@@ -168,7 +186,7 @@ class EachSensor:
         sensors: indices of the coordinates that it affects; default: all.
     """
 
-    process: Any
+    process: OutlierProcess
     sensors: tuple[int, ...] | None = static(default=None)
 
     def __post_init__(self) -> None:
@@ -319,7 +337,7 @@ class Sequence:
         processes: in order; a step is an outlier if any process made it one.
     """
 
-    processes: tuple[Any, ...]
+    processes: tuple[OutlierProcess, ...]
 
     def __post_init__(self) -> None:
         """Validate each process."""
@@ -341,7 +359,7 @@ class Sequence:
 
 def check_process(name: str, process: Any) -> None:
     """Validate an outlier process."""
-    if isinstance(process, type) or not hasattr(process, "corrupt"):  # a user's process needs no base class
+    if isinstance(process, type) or not isinstance(process, OutlierProcess):
         got = validation.short_repr(process)
         raise ValueError(f"{name} must be a process such as wolf.simulate.StudentT(dof=2.01); got {got}")
 

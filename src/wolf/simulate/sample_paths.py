@@ -13,7 +13,7 @@ from wolf import validation
 from wolf.numerics import linalg
 from wolf.numerics.precision import as_key, precision
 from wolf.numerics.pytree import cast
-from wolf.simulate.processes import Clean, check_process, coloured
+from wolf.simulate.processes import Clean, OutlierProcess, ScaleProcess, check_process, coloured
 from wolf.statespace import LinearModel, Model, is_curved, own_noise
 
 
@@ -34,7 +34,13 @@ class Simulation(NamedTuple):
 
 
 def trajectory(
-    model: Model, steps: int, key: Any, outliers: Any = None, *, initial: Any = None, inputs: Any = None
+    model: Model,
+    steps: int,
+    key: Any,
+    outliers: OutlierProcess | None = None,
+    *,
+    initial: Any = None,
+    inputs: Any = None,
 ) -> Simulation:
     """Simulate a path of the state and its measurements.
 
@@ -74,7 +80,9 @@ def trajectory(
 
 
 @partial(jax.jit, static_argnames=("steps",))
-def _draw(model: Model, process: Any, key: Array, start: Any, inputs: Any, *, steps: int) -> tuple[Array, ...]:
+def _draw(
+    model: Model, process: OutlierProcess, key: Array, start: Any, inputs: Any, *, steps: int
+) -> tuple[Array, ...]:
     first_key, walk_key, corrupt_key = jax.random.split(key, 3)
     if start is None:
         start = _moved(model, model.prior.mean, coloured(first_key, model.prior.cov))
@@ -96,8 +104,10 @@ def _draw(model: Model, process: Any, key: Array, start: Any, inputs: Any, *, st
     rows = (jnp.arange(steps), inputs, jax.random.split(walk_key, steps))
     _, (states, clean, measured) = jax.lax.scan(body, jnp.asarray(start), rows)
     measurements, outliers = process.corrupt(corrupt_key, clean, measured)
-    drawn = getattr(process, "scales", None)
-    scales = jnp.where(outliers, jnp.inf, 1.0) if drawn is None else drawn(corrupt_key, clean)
+    if isinstance(process, ScaleProcess):
+        scales = process.scales(corrupt_key, clean)
+    else:
+        scales = jnp.where(outliers, jnp.inf, 1.0)
     return states, measurements, outliers, scales
 
 

@@ -1,9 +1,10 @@
 """Conversions and properties of models: covariances as matrices or variances, prior width, time-varying arrays."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from jax import Array
 
 from wolf.beliefs import Gaussian
 from wolf.statespace.array_fields import replace, varies
@@ -14,6 +15,28 @@ from wolf.statespace.parameters import ParameterModel
 MAX_STEPS_AHEAD = 16  # within which a state that is not measured directly affects a measurement
 
 Model = StateSpaceModel | LinearModel | ParameterModel
+
+
+@runtime_checkable
+class DynamicsWithNoise(Protocol):
+    """Dynamics with a noise of their own, which ensembles and simulation draw."""
+
+    def draw(self, x: Array, key: Array) -> Array:
+        """Draw the next state, noise included."""
+        ...
+
+
+@runtime_checkable
+class ManifoldDynamics(Protocol):
+    """Dynamics of states on a manifold, with a vector of errors near each state."""
+
+    def retract(self, x: Array, step: Array) -> Array:
+        """Apply an error to a state."""
+        ...
+
+    def between(self, x: Array, other: Array) -> Array:
+        """Compute the error from a state to another one."""
+        ...
 
 
 def with_matrices(model: Any) -> Any:
@@ -61,7 +84,7 @@ def prior_width(model: Any) -> float:
 
 def own_noise(model: Any) -> Callable | None:
     """Return the `draw(x, key)` of dynamics with a noise of their own, or None for additive noise."""
-    return getattr(model.dynamics, "draw", None)  # a user's function: optional methods are part of its interface
+    return model.dynamics.draw if isinstance(model.dynamics, DynamicsWithNoise) else None
 
 
 def is_curved(model: Any) -> bool:
@@ -71,7 +94,7 @@ def is_curved(model: Any) -> bool:
         >>> is_curved(LinearModel(None, np.eye(1), np.eye(1), np.eye(1), [0.0], np.eye(1)))
         False
     """
-    return hasattr(model.dynamics, "retract") and hasattr(model.dynamics, "between")
+    return isinstance(model.dynamics, ManifoldDynamics)
 
 
 def _map_covs(model: Any, change: Callable) -> Any:

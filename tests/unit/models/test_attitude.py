@@ -13,7 +13,7 @@ from scipy.spatial.transform import Rotation
 
 import wolf
 from wolf.inference.filters import ErrorState
-from wolf.models.attitude import ReferenceVectors, GyroDynamics, compose
+from wolf.models.attitude import GyroDynamics, ReferenceVectors, compose
 
 EXAMPLE = runpy.run_path(str(Path(__file__).parents[3] / "examples" / "attitude.py"))
 TURNING = GyroDynamics(0.02)

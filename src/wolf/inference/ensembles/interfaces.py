@@ -35,6 +35,27 @@ class AnalysisResult(NamedTuple):
 
 
 @runtime_checkable
+class Localisation(Protocol):
+    """Distances of states and observations, and the taper of covariances over them."""
+
+    def cross(self, state_dim: int, obs_dim: int) -> Any:
+        """Return the distances from observations to states, (M, D)."""
+        ...
+
+    def between(self, state_dim: int, obs_dim: int) -> Any:
+        """Return the distances between observations, (M, M)."""
+        ...
+
+    def near(self, state_dim: int, obs_dim: int) -> tuple[Any, Any]:
+        """Return indices and distances of the observations near each state, (D, K)."""
+        ...
+
+    def taper(self, distance: Any, like: Array) -> Array:
+        """Evaluate the taper at distances."""
+        ...
+
+
+@runtime_checkable
 class Analysis(Protocol):
     """Update of the members with a measurement; subclasses override `requirements`."""
 

@@ -16,7 +16,7 @@ from wolf.beliefs import Gaussian
 from wolf.inference.ensembles.analysis import Stochastic, Taper
 from wolf.inference.ensembles.as_published import ErrorWeight, perturbed
 from wolf.inference.ensembles.inflation import Inflation, Multiplicative
-from wolf.inference.ensembles.interfaces import Analysis
+from wolf.inference.ensembles.interfaces import Analysis, Localisation
 from wolf.inference.ensembles.observation_ensemble import (
     ObservationEnsemble,
     innovation_scores,
@@ -26,7 +26,7 @@ from wolf.inference.ensembles.observation_ensemble import (
 from wolf.inference.ensembles.robust_weights import SCOPES, median_residual_size, weigh
 from wolf.inference.filters.gaussian import OUTLIER_POWER
 from wolf.inference.weights import Unweighted
-from wolf.interfaces import Filter, Measurement, Requirements, StepInfo
+from wolf.interfaces import Filter, Measurement, Requirements, StepInfo, is_a
 from wolf.numerics import linalg
 from wolf.numerics.pytree import function, pytree, static
 from wolf.statespace import Model, own_noise
@@ -94,8 +94,8 @@ class EnsembleFilter(Filter):
 
     num_members: int = static(default=DEFAULT_MEMBERS)
     analysis: Analysis = Stochastic()
-    inflation: Any = Multiplicative()
-    localisation: Any = None
+    inflation: Inflation = Multiplicative()
+    localisation: Localisation | None = None
     weight: Any = function(default=Unweighted())
     scope: str = static(default="observation")
     patience: int = static(default=DEFAULT_PATIENCE)
@@ -113,7 +113,7 @@ class EnsembleFilter(Filter):
             raise ValueError(
                 f"inflation must be one of wolf.ensembles, as RTPS(); got {validation.short_repr(self.inflation)}"
             )
-        if self.localisation is not None and not hasattr(self.localisation, "cross"):
+        if self.localisation is not None and not is_a(self.localisation, Localisation):
             got = validation.short_repr(self.localisation)
             raise ValueError(f"localisation must be one of wolf.ensembles, as Ring(radius=4.0); got {got}")
         needs = self.analysis.requirements
@@ -236,7 +236,7 @@ class EnsembleFilter(Filter):
 
     def _localise(self, state_dim: int, obs_dim: int, like: Array) -> Any:
         """Compute the tapers or neighbourhoods that this kind of analysis needs."""
-        geometry = self.localisation
+        geometry: Any = self.localisation
         if self.analysis.requirements.geometry == "observations":
             numbers, distances = geometry.near(state_dim, obs_dim)
             return jnp.asarray(numbers, jnp.int32), jnp.sqrt(geometry.taper(distances, like))
