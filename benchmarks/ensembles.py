@@ -136,7 +136,7 @@ def cost(steps, seeds):
     print(f"{'method':12s} {'members':>8s} {'states':>8s} {'measured':>9s} {'ms a cycle':>11s}")
     for size, members in ((100, 20), (100, 100), (100, 1000), (1000, 50), (10_000, 50), (100_000, 50)):
         prior = wolf.Gaussian(np.zeros(size), np.ones(size))
-        model = wolf.StateSpaceModel(None, wolf.models.chaotic.everything, np.full(size, 0.1), np.ones(size), prior)
+        model = wolf.StateSpaceModel(None, wolf.models.chaotic.all_states, np.full(size, 0.1), np.ones(size), prior)
         ys = np.random.default_rng(0).normal(size=(steps, size))
         for name in ("WoLF-EnKF", "WoLF-ETKF", "WoLF-LETKF"):
             if name == "WoLF-LETKF" and (size > 10_000 or members > 100):

@@ -46,7 +46,7 @@ def errors(method, ys, truth):
 def oracle(runs):
     found = []
     for run in runs:
-        told, ys = wolf.simulate.tell(MODEL, run)
+        told, ys = wolf.simulate.with_true_noise(MODEL, run)
         means = wolf.filter(told, ys, method="KF", save="means").means
         found.append(np.sqrt(((means - run.states)[:, 0] ** 2).sum()))
     return np.array(found)

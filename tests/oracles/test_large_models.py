@@ -112,7 +112,9 @@ def test_the_default_runs_by_native_code_as_long_as_the_kalman_filter_does(state
 
     model = wolf.LinearModel(**(large(states) | {"R": np.eye(states // 2), "Q": 0.1 * np.eye(states)}))
     for method in (wolf.KF(), wolf.Learned()):
-        assert trace(flatten_model([model], method, "float64", False, None, "all").signature).operations <= MAX_OPERATIONS
+        assert (
+            trace(flatten_model([model], method, "float64", False, None, "all").signature).operations <= MAX_OPERATIONS
+        )
 
 
 @pytest.mark.parametrize("name", ["KF", pytest.param("Learned", marks=pytest.mark.thorough)])

@@ -143,7 +143,7 @@ def ruled(rule: Any) -> GaussianFilter:
 
 def oracle(model: wolf.LinearModel, data: tuple[Simulation, ...]) -> np.ndarray:
     """Filter with the true size of the noise of each step; outliers of the mixture are left out. Means."""
-    told = [wolf.simulate.tell(model, each) for each in data]
+    told = [wolf.simulate.with_true_noise(model, each) for each in data]
     ys = np.stack([useful for _, useful in told])
     return wolf.filter_many([own for own, _ in told], ys, method="KF", save="means").means
 
@@ -155,4 +155,4 @@ def true_law(kind: str, world: World, particles: int) -> RaoBlackwellFilter:
     learns from the outliers of the mixture, which measure twice the position.
     """
     law = StudentLikelihood(world.dof) if kind == "student" else MixtureLikelihood(world.outlier_prob, world.factor)
-    return RaoBlackwellFilter(law=law, num_particles=particles)
+    return RaoBlackwellFilter(likelihood=law, num_particles=particles)

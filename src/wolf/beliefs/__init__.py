@@ -1,7 +1,7 @@
 """Beliefs about a state, and the only Kalman algebra in the package.
 
-A belief is a value with `push`, `cross`, `signal`, `innovation`, `inflate`, `where`, `replaced`, `condition` and
-`pull`; `wolf.beliefs.updates` has the ways in which a measurement changes one.
+A belief is a value with `propagate`, `cross_covariance`, `signal`, `innovation`, `inflate`, `where`, `replaced`,
+`condition` and `condition_on_mixture`; `wolf.beliefs.updates` has the kinds of measurement update.
 """
 
 from wolf.beliefs.affine import Affine as Affine

@@ -1,4 +1,4 @@
-"""A function as a belief sees it: a straight line, and what the line leaves over."""
+"""Affine approximation of a function under a belief, with the covariance of its approximation error."""
 
 from typing import Any, NamedTuple
 
@@ -9,12 +9,12 @@ from wolf.numerics import linalg
 
 
 class Affine(NamedTuple):
-    """A function seen by a belief: `h(x) ≈ mean + jac (x - m)`, leftover covariance `root rootᵀ`.
+    """Affine approximation under a belief with mean m: `h(x) ≈ mean + jac (x - m)`, error covariance `root rootᵀ`.
 
     Attributes:
-        mean: h at the belief, (M,).
-        jac: slope, (M, D). None stands for the identity.
-        root: root of what a straight line leaves unexplained, (M, K). None stands for zero.
+        mean: mean of h under the belief, (M,).
+        jac: Jacobian, (M, D). None stands for the identity.
+        root: root of the covariance of the approximation error, (M, K). None stands for zero.
     """
 
     mean: Any
@@ -22,7 +22,7 @@ class Affine(NamedTuple):
     root: Any = None
 
     def with_jac(self) -> "Affine":
-        """Write the identity out where the function is one."""
+        """Return the approximation with an explicit Jacobian, also where it is the identity."""
         if self.jac is not None:
             return self
         size = self.mean.shape[0]
@@ -30,7 +30,7 @@ class Affine(NamedTuple):
         return self._replace(jac=identity.reshape((size, size) + (1,) * (self.mean.ndim - 1)))
 
     def hide(self, observed: Array) -> "Affine":
-        """Zero the rows that were not measured.
+        """Set the rows of coordinates that were not measured to zero.
 
         Example:
             >>> Affine(jnp.ones(2), jnp.eye(2)).hide(jnp.array([1.0, 0.0])).jac.tolist()
@@ -41,11 +41,11 @@ class Affine(NamedTuple):
 
 
 def hide_noise(obs_cov: Array, observed: Array) -> Array:
-    """Give coordinates that were not measured unit noise of their own.
+    """Return R with independent unit noise in the coordinates that were not measured.
 
-    A weight of 0 alone would keep the noise of the others *given* the missing one, which is right for a rejected
-    measurement and wrong for one that never came.
+    A weight of 0 alone would keep the noise of the others *conditional on* the missing one, which is right for a
+    rejected measurement and wrong for a missing one.
     """
-    seen = observed > 0
-    both = seen[:, None] & seen[None, :]
+    measured = observed > 0
+    both = measured[:, None] & measured[None, :]
     return jnp.where(both, obs_cov, linalg.eye(observed.shape[0], obs_cov))

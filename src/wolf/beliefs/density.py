@@ -1,4 +1,4 @@
-"""Log densities of Gaussians, and how far two of them are apart."""
+"""Log densities, divergence and interval width of Gaussians."""
 
 import math
 from typing import TYPE_CHECKING
@@ -20,8 +20,8 @@ def log_density(residual: Array, factor: Cholesky, size: Array | int | None = No
 
     Args:
         residual: (M,).
-        factor: of the covariance.
-        size: how many coordinates count towards `log 2π`; default: all of them.
+        factor: Cholesky factor L of the covariance.
+        size: number of coordinates that count towards `log 2π`; default: all of them.
 
     Example:
         >>> round(float(log_density(jnp.zeros(1), linalg.cholesky(jnp.eye(1)))), 4)
@@ -32,7 +32,7 @@ def log_density(residual: Array, factor: Cholesky, size: Array | int | None = No
 
 
 def weigh_constant(weight: Array, obs_cov: Array) -> Array:
-    """Find what turns `log N(w e; 0, S_w)` into `log ∫ p(y|x)^{w²} p(x) dx`: `½ Σ (1 - w²) (log 2π + log R)`."""
+    """Compute `log ∫ p(y|x)^{w²} p(x) dx - log N(w e; 0, S_w)`, which is `½ Σ (1 - w²) (log 2π + log R)`."""
     log_deviation = jnp.log(linalg.cholesky(obs_cov).diagonal())
     return linalg.sum_leading((1.0 - weight**2) * (0.5 * LOG_2PI + log_deviation))
 
@@ -53,15 +53,15 @@ def kl(first: "Gaussian", second: "Gaussian") -> Array:
 
 
 def deviations(level: float) -> float:
-    """Find how many standard deviations an interval of a Gaussian reaches to either side.
+    """Return the half-width of a central interval of a Gaussian, in standard deviations.
 
     Args:
-        level: its probability, between 0 and 1.
+        level: probability of the interval, between 0 and 1.
 
     Example:
         >>> round(deviations(0.95), 4)
         1.96
     """
-    from statistics import NormalDist  # scipy has it too, and takes a quarter of a second to import
+    from statistics import NormalDist  # not scipy, whose import takes a quarter of a second
 
     return -NormalDist().inv_cdf(0.5 - 0.5 * level)

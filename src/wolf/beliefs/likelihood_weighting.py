@@ -1,9 +1,9 @@
-"""The whole of WoLF: measured coordinates are multiplied by a weight, and R stays as it is.
+"""Weighting of the likelihood, the core of WoLF: measured coordinates are multiplied by a weight, R is unchanged.
 
     H = w * jac      e = w * residual
 
 raises the likelihood of the measurement to the power w² (Duran-Martin et al. 2024, Proposition 3.1). Dividing R by w²
-would give the same posterior for w > 0 and NaN, in the covariance and in gradients, at w = 0.
+would give the same posterior for w > 0, but NaN at w = 0, in the covariance and in gradients.
 """
 
 import jax.numpy as jnp
@@ -14,10 +14,10 @@ from wolf.numerics.linalg import matmul, matvec, transpose
 
 
 class Scaling:
-    """Scale measured coordinates by a weight.
+    """Scaling of measured coordinates by a weight.
 
     Args:
-        weight: a number, one for each coordinate (M,), or a matrix (M, M) that whitens as it weighs.
+        weight: a scalar, one value per coordinate (M,), or a matrix (M, M) that also whitens.
         residual: any (M,) array of the measurement, for its shape.
     """
 
@@ -26,23 +26,23 @@ class Scaling:
         self.weight = weight if self.whitens else jnp.broadcast_to(weight, residual.shape)
 
     def __call__(self, a: Array) -> Array:
-        """Weigh the rows of a vector or a matrix."""
+        """Scale the rows of a vector or a matrix."""
         if self.whitens:
             return matvec(self.weight, a) if a.ndim < self.weight.ndim else matmul(self.weight, a)
         return self.weight * a if a.ndim == self.weight.ndim else self.weight[:, None] * a
 
     def back(self, gain_t: Array) -> Array:
-        """Turn the gain of weighed coordinates, transposed, into that of the measurement itself."""
+        """Convert the transposed gain of the scaled coordinates to that of the measurement."""
         return matmul(transpose(self.weight), gain_t) if self.whitens else self.weight[:, None] * gain_t
 
     def both(self, a: Array) -> Array:
-        """Weigh the rows and the columns of a symmetric matrix."""
+        """Scale the rows and columns of a symmetric matrix."""
         if self.whitens:
             return linalg.sandwich(self.weight, a)
         return linalg.outer(self.weight, self.weight) * a
 
     def noise(self, obs_cov: Array) -> Array:
-        """Give the noise that belongs to weighed coordinates: R as it is, or a unit matrix once they are whitened."""
+        """Return the noise covariance of the scaled coordinates: R, or the identity if they are whitened."""
         if self.whitens:
             return jnp.broadcast_to(linalg.eye(obs_cov.shape[0], self.weight), self.weight.shape)
         return obs_cov

@@ -1,11 +1,11 @@
-"""Noise of several possible sizes, for a prior so wide that matrices of the residual lose what is small beside it.
+"""Square-root update with a Gaussian scale mixture, for priors so wide that residual covariances lose small terms.
 
 In coordinates where R = I and the state is m + A ξ with ξ ~ N(0, I), a measurement is z = B ξ + noise, B = H A. Each
-size s is a Kalman update of ξ by orthogonalisation, which forms no product of B:
+component with scale s is a Kalman update of ξ by orthogonalisation, which forms no product of B:
 
     [[√s I, B], [0, I]]  ->  [[S½, 0], [K S½, X]]
 
-and the mean and covariance of their mixture are sums of positive terms. What takes S⁻¹ itself instead is off by
+and the mean and covariance of the mixture are sums of positive terms. With S⁻¹ instead, the error is
 (prior / noise) x 1e-16, squared and times the prior.
 """
 
@@ -19,17 +19,19 @@ from wolf.beliefs.density import LOG_2PI
 from wolf.numerics import linalg
 from wolf.numerics.linalg import Cholesky, matmul, matvec
 
-WIDE = 1e5  # variance of a residual over that of its noise from which roots are taken: below, 1e-6 is lost at most
-LARGEST_STATE = 16  # roots of more states than this are worth a form of their own
+WIDE_PRIOR_RATIO = (
+    1e5  # signal variance over noise variance above which roots are used: below, the error is at most 1e-6
+)
+MAX_STATES = 16  # larger states would need a form of their own
 
 
 class MixtureComponents(NamedTuple):
-    """Which sizes the noise may have had.
+    """Posterior of the scale-mixture components of a measurement.
 
     Attributes:
-        scales: s_k, (K,), as multiples of R.
-        share: γ_k, (K,), how likely each was.
-        lost: how likely it was none of them, and the measurement says nothing.
+        scales: s_k, (K,), scale factors of R.
+        share: γ_k, (K,), posterior probability of each component.
+        lost: posterior probability of the uninformative component, for which the measurement is ignored.
     """
 
     scales: Any
@@ -37,39 +39,39 @@ class MixtureComponents(NamedTuple):
     lost: Any
 
 
-def may_lose(states: int, measured: int) -> bool:
-    """Say whether a wide prior can cost anything: one coordinate has its inverse without a difference."""
-    return measured > 1 and states <= LARGEST_STATE
+def can_lose_precision(states: int, measured: int) -> bool:
+    """Return whether a wide prior can lose digits; with one coordinate the inverse has no cancellation."""
+    return measured > 1 and states <= MAX_STATES
 
 
 def is_wide(signal: Array) -> Array:
-    """Say whether a residual is far wider than its noise, in white coordinates."""
-    return linalg.max_leading(linalg.diagonal(signal)) > WIDE
+    """Return whether the signal covariance is far larger than the noise, in white coordinates."""
+    return linalg.max_leading(linalg.diagonal(signal)) > WIDE_PRIOR_RATIO
 
 
 def whiten_rows(whiten: Any, view: Affine, root: Array) -> Array:
-    """Form B, (M, U): the state's part, then what a straight line leaves of h as so many more unknowns."""
-    seen = matmul(whiten(view.jac), root)
-    return seen if view.root is None else jnp.concatenate([seen, whiten(view.root)], axis=1)
+    """Compute B, (M, U): the columns of the state, then those of the linearization error as further unknowns."""
+    of_state = matmul(whiten(view.jac), root)
+    return of_state if view.root is None else jnp.concatenate([of_state, whiten(view.root)], axis=1)
 
 
 def factors(design: Array, scales: Array) -> Cholesky:
-    """Factorise B Bᵀ + s_k I for each size, on a trailing axis."""
+    """Factorise B Bᵀ + s_k I for each component, on a trailing axis."""
     return linalg.from_lower(linalg.lq_loop(_top(design, scales)))
 
 
 def mix(mean: Array, root: Array, design: Array, error: Array, sizes: MixtureComponents) -> tuple[Array, Array, Array]:
-    """Match the mean and the covariance of the mixture.
+    """Compute the mean and covariance of the posterior mixture (moment matching).
 
     Args:
         mean: m, (D,).
         root: A, (D, D).
-        design: B, (M, U); of its unknowns the first D are ξ.
+        design: B, (M, U); the first D of its unknowns are ξ.
         error: z, (M,).
-        sizes: which the noise may have had.
+        sizes: components of the noise.
 
     Returns:
-        Mean, root of the covariance, and the log density that `MixtureUpdate` gives for the one noise it stands for.
+        Mean, root of the covariance, and the log density of `MixtureUpdate`, that of its equivalent single noise.
     """
     (measured, unknowns), state = design.shape, len(mean)
     count = len(sizes.scales)
@@ -92,7 +94,7 @@ def mix(mean: Array, root: Array, design: Array, error: Array, sizes: MixtureCom
 
 
 def _top(design: Array, scales: Array) -> Array:
-    """Write the rows [√s I, B] of each size, on a trailing axis."""
+    """Build the rows [√s I, B] of each component, on a trailing axis."""
     noise = linalg.eye(len(design), design)[..., None] * jnp.sqrt(scales)
     spread = jnp.broadcast_to(design[..., None], (*design.shape, len(scales)))
     return jnp.concatenate([noise, spread], axis=1)

@@ -1,8 +1,8 @@
-"""The few ways in which a measurement changes a belief: what a noise rule asks for.
+"""Kinds of measurement update that a noise model can request.
 
-Each kind has `apply(belief, view, residual, obs_cov, form)`, which gives the posterior and the log density of the
-weighted residual; `masked(observed)`, which leaves out what was not measured; and `readable(obs_cov, observed)`, the
-weight w that people read. Which kind it is, is known when a filter is traced.
+Each kind has `apply(belief, view, residual, obs_cov, form)`, which returns the posterior and the log density of the
+weighted residual; `masked(observed)`, which leaves out coordinates that were not measured; and
+`readable(obs_cov, observed)`, the weight w that is reported. The kind is known when a filter is traced.
 """
 
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from jax import Array
 
 from wolf.beliefs.affine import Affine
 from wolf.beliefs.density import log_density
-from wolf.beliefs.gaussian import Gaussian, Step, joseph
+from wolf.beliefs.gaussian import Gaussian, UpdateTerms, joseph
 from wolf.beliefs.mixture_sqrt_update import MixtureComponents
 from wolf.beliefs.sqrt_gaussian import SqrtGaussian
 from wolf.numerics import linalg
@@ -20,12 +20,12 @@ from wolf.numerics.linalg import matmul, sum_leading, transpose
 
 
 class WeightedUpdate(NamedTuple):
-    """Believe the measurement to the power w²: the weighted likelihood of generalised Bayes.
+    """Update with the likelihood raised to the power w²: the weighted likelihood of generalised Bayes.
 
     Attributes:
-        weight: w. A number for the whole measurement, (M,) for each coordinate, or a matrix (M, M) that maps the
-            measurement to whitened coordinates and weighs them there, so that its information is `Wᵀ W`.
-        spread: root (D, K) of a positive term that the posterior covariance gains. None stands for zero.
+        weight: w. A scalar for the whole measurement, (M,) per coordinate, or a matrix (M, M) that maps the measurement
+            to whitened coordinates and scales them, so that its information is `Wᵀ W`.
+        spread: root (D, K) of a positive semi-definite term added to the posterior covariance. None stands for zero.
 
     Example:
         >>> one = jnp.eye(1)
@@ -41,20 +41,20 @@ class WeightedUpdate(NamedTuple):
     def apply(
         self, belief: Any, view: Affine, residual: Array, obs_cov: Array, form: str = "auto"
     ) -> tuple[Any, Array]:
-        """Condition the belief."""
+        """Condition the belief on the weighted measurement."""
         return belief.condition(view, residual, obs_cov, self, form)
 
     def masked(self, observed: Array) -> "WeightedUpdate":
-        """Set the weight of what was not measured to zero."""
+        """Set the weight of coordinates that were not measured to zero."""
         return self._replace(weight=mask(self.weight, observed))
 
     def readable(self, obs_cov: Array, observed: Array) -> Array:
-        """Say one number, or one for each coordinate."""
+        """Return the weight as a scalar, or one value per coordinate."""
         return share_of_precision(self.weight, obs_cov, observed)
 
 
 class InformationRoots(NamedTuple):
-    """Roots of what a `MixtureUpdate` says, where they are known already.
+    """Roots of the matrices of a `MixtureUpdate`, where they are known already.
 
     Attributes:
         information: W, (M, M), with `Wᵀ W = Ω`.
@@ -66,11 +66,11 @@ class InformationRoots(NamedTuple):
 
 
 class KnownTerms(NamedTuple):
-    """Two numbers of a `MixtureUpdate`, where they are known without a factor of `rest`.
+    """Two scalars of a `MixtureUpdate`, where they are known without factorising `rest`.
 
     Attributes:
         log_rest: log |C|.
-        kept: the trace of Ω over what was measured.
+        kept: trace of Ω over the measured coordinates.
     """
 
     log_rest: Array
@@ -78,16 +78,16 @@ class KnownTerms(NamedTuple):
 
 
 class MixtureUpdate(NamedTuple):
-    """Average over several noises, each with its own gain: `K = P Hᵀ A`, in white coordinates.
+    """Update with a Gaussian scale mixture, averaged over its components: `K = P Hᵀ A`, in white coordinates.
 
     Attributes:
         whitening: V, (M, M), which maps the measurement to coordinates where R is the identity.
-        gain: A, (M, M), the inverse of the covariance that the residual has for the rule, noise included.
-        rest: `C = I - A S`, with S what the state explains of that covariance; found without a difference.
-        doubt: Σ, (M, M): the posterior covariance gains `P Hᵀ Σ H P`, since it is open which noise it was.
-        sizes: the noises themselves, by which a belief that is far wider than they are is conditioned.
-        roots: of Ω and Σ, where they cost nothing; None: to be taken when they are needed.
-        told: what is known of C and Ω; None: to be found from them.
+        gain: A, (M, M), inverse of the residual covariance under the noise model, noise included.
+        rest: `C = I - A S`, where S is the signal part of that covariance; computed without cancellation.
+        doubt: Σ, (M, M): `P Hᵀ Σ H P` is added to the posterior covariance, as the component is uncertain.
+        sizes: components of the mixture, for the update of a belief that is far wider than the noise.
+        roots: roots of Ω and Σ, where they cost nothing; None: computed when needed.
+        told: scalars of C and Ω where they are known; None: computed from them.
     """
 
     whitening: Array
@@ -101,37 +101,37 @@ class MixtureUpdate(NamedTuple):
     def apply(
         self, belief: Any, view: Affine, residual: Array, obs_cov: Array, form: str = "auto"
     ) -> tuple[Any, Array]:
-        """Condition the belief."""
-        return belief.pull(view, residual, obs_cov, self, form)
+        """Condition the belief on the measurement with mixture noise."""
+        return belief.condition_on_mixture(view, residual, obs_cov, self, form)
 
     def masked(self, observed: Array) -> "MixtureUpdate":
-        """Leave out what was not measured."""
+        """Leave out coordinates that were not measured."""
         return self._replace(whitening=mask(self.whitening, observed))
 
     def readable(self, obs_cov: Array, observed: Array) -> Array:
-        """Say one size for the whole measurement: the share of all of its information."""
-        kept = sum_leading(self._of_each() * observed) if self.told is None else self.told.kept
-        # Noise below R tells more than R says; that is in what was learned, and a weight is at most 1.
+        """Return one weight for the whole measurement, from the share of its information that is used."""
+        kept = sum_leading(self._information_diagonal() * observed) if self.told is None else self.told.kept
+        # Noise below R has more information than R; the update uses it, but a reported weight is at most 1.
         return jnp.minimum(linalg.safe_sqrt(kept / jnp.maximum(sum_leading(observed), 1.0)), 1.0)
 
-    def _of_each(self) -> Array:
-        """Give the diagonal of Ω."""
+    def _information_diagonal(self) -> Array:
+        """Compute the diagonal of Ω."""
         if self.roots is None:
             return linalg.diagonal(self.information())
         return (self.roots.information**2).sum(0)  # type: ignore[no-any-return]
 
     def log_rest(self) -> Array:
-        """Give log |C|."""
+        """Compute log |C|."""
         return linalg.cholesky(self.rest).log_det() if self.told is None else self.told.log_rest
 
     def information(self) -> Array:
-        """Give the information Ω of the one noise that this stands for, `Ω = C⁻¹ A`, in white coordinates."""
+        """Compute the information Ω of the equivalent single noise, `Ω = C⁻¹ A`, in white coordinates."""
         if self.roots is not None:
             return linalg.gram(transpose(self.roots.information))
         return linalg.symmetrise(linalg.cholesky(self.rest).solve(self.gain))
 
     def as_weight(self, jac_cov: Array) -> WeightedUpdate:
-        """Say it as a weight and a spread: information Ω has the same gain.
+        """Convert to a weight and a spread: information Ω has the same gain.
 
         Args:
             jac_cov: H P, (M, D).
@@ -145,10 +145,10 @@ class MixtureUpdate(NamedTuple):
 
 
 class RevisedPriorUpdate(NamedTuple):
-    """Learn from another belief than the predicted one, for rules that doubt the dynamics too.
+    """Update of another prior than the predicted belief, for noise models that revise the dynamics too.
 
     Attributes:
-        prior: to learn from.
+        prior: revised prior.
         weight: w, as in `WeightedUpdate`.
     """
 
@@ -158,25 +158,25 @@ class RevisedPriorUpdate(NamedTuple):
     def apply(
         self, belief: Any, view: Affine, residual: Array, obs_cov: Array, form: str = "auto"
     ) -> tuple[Any, Array]:
-        """Condition the other belief, in the form of the predicted one."""
+        """Condition the revised prior, in the form of the predicted belief."""
         if isinstance(belief, Gaussian):
             return condition_by_root(self.prior, view, residual, obs_cov, WeightedUpdate(self.weight), form)
         return belief.replaced(self.prior).condition(view, residual, obs_cov, WeightedUpdate(self.weight), form)
 
     def masked(self, observed: Array) -> "RevisedPriorUpdate":
-        """Set the weight of what was not measured to zero."""
+        """Set the weight of coordinates that were not measured to zero."""
         return self._replace(weight=mask(self.weight, observed))
 
     def readable(self, obs_cov: Array, observed: Array) -> Array:
-        """Say one number, or one for each coordinate."""
+        """Return the weight as a scalar, or one value per coordinate."""
         return share_of_precision(self.weight, obs_cov, observed)
 
 
 class NominalCovUpdate(NamedTuple):
-    """Update the mean as `RevisedPriorUpdate` does, with the covariance of that estimate under the nominal model.
+    """Mean of a `RevisedPriorUpdate`, with the covariance of that estimate under the nominal model.
 
     Attributes:
-        prior: that the gain is found from.
+        prior: revised prior, which determines the gain.
         weight: w, as in `WeightedUpdate`.
     """
 
@@ -186,28 +186,28 @@ class NominalCovUpdate(NamedTuple):
     def apply(
         self, belief: Any, view: Affine, residual: Array, obs_cov: Array, form: str = "auto"
     ) -> tuple[Any, Array]:
-        """Find the gain from the other belief, and the covariance from the predicted one by Joseph's form."""
-        step = Step.of(self.prior, view, residual, obs_cov, self.weight)
+        """Compute the gain from the revised prior, and the covariance from the predicted belief in Joseph form."""
+        step = UpdateTerms.of(self.prior, view, residual, obs_cov, self.weight)
         gain_t, noise_cov = step.weigh.back(step.gain_t), obs_cov if step.excess is None else obs_cov + step.excess
         cov = joseph(belief.cov, view.jac, gain_t, matmul(transpose(gain_t), noise_cov))
         return belief.replaced(Gaussian(step.mean, cov)), log_density(step.error, step.factor)
 
     def masked(self, observed: Array) -> "NominalCovUpdate":
-        """Set the weight of what was not measured to zero."""
+        """Set the weight of coordinates that were not measured to zero."""
         return self._replace(weight=mask(self.weight, observed))
 
     def readable(self, obs_cov: Array, observed: Array) -> Array:
-        """Say one number, or one for each coordinate."""
+        """Return the weight as a scalar, or one value per coordinate."""
         return share_of_precision(self.weight, obs_cov, observed)
 
 
 class PosteriorUpdate(NamedTuple):
-    """Take over the posterior of a rule that learned by itself, say from one sensor after the other.
+    """Posterior that the noise model has computed itself, for example sensor by sensor.
 
     Attributes:
         belief: posterior.
         log_density: of the weighted residual.
-        weight: w, (M,), for people to read.
+        weight: w, (M,), as reported.
     """
 
     belief: Any
@@ -217,15 +217,15 @@ class PosteriorUpdate(NamedTuple):
     def apply(
         self, belief: Any, view: Affine, residual: Array, obs_cov: Array, form: str = "auto"
     ) -> tuple[Any, Array]:
-        """Give the posterior."""
+        """Return the posterior."""
         return self.belief, self.log_density
 
     def masked(self, observed: Array) -> "PosteriorUpdate":
-        """Keep it: the rule knew what was measured."""
+        """Return the update unchanged: the noise model has masked the measurement."""
         return self
 
     def readable(self, obs_cov: Array, observed: Array) -> Array:
-        """Say one number for each coordinate."""
+        """Return one weight per coordinate."""
         return self.weight * observed
 
 
@@ -235,7 +235,7 @@ Update = WeightedUpdate | MixtureUpdate | RevisedPriorUpdate | NominalCovUpdate 
 def condition_by_root(
     prior: Gaussian, view: Affine, residual: Array, obs_cov: Array, update: WeightedUpdate, form: str = "auto"
 ) -> tuple[Gaussian, Array]:
-    """Condition by square roots if that needs no LAPACK: a prior that a rule doubts may be as wide as an error is."""
+    """Condition by square roots if that needs no LAPACK: a revised prior may be as wide as the error."""
     if len(prior.mean) > linalg.SMALL:
         return prior.condition(view, residual, obs_cov, update, form)
     roots = SqrtGaussian(prior.mean, linalg.psd_root(prior.cov))
@@ -249,12 +249,12 @@ def mask(weight: Array, observed: Array) -> Array:
 
 
 def share_of_precision(weight: Array, obs_cov: Array, observed: Array) -> Array:
-    """Say a weight as one number, or as the root of the share of each coordinate's own precision that is kept."""
+    """Return a scalar weight, or the root of the share of each coordinate's precision that is kept."""
     kind = weight.ndim - observed.ndim + 1
     if kind == 0:
         return weight
     if kind == 1:
         return weight * observed
-    # 1 where WᵀW is R⁻¹, finite where it is 0.
+    # 1 where WᵀW equals R⁻¹, finite where it is 0.
     nominal = linalg.cholesky(obs_cov).half(linalg.eye(obs_cov.shape[0], obs_cov))
     return linalg.safe_sqrt((weight**2).sum(0) / (nominal**2).sum(0)) * observed

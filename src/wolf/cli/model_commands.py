@@ -167,9 +167,9 @@ def list_models(as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print names and descriptions as JSON.")
 def list_methods(as_json: bool) -> None:
     """List the methods by name."""
-    from wolf.cli.commands.list import describe_methods
+    from wolf.inference.registry import rows
 
-    described = describe_methods()
+    described = {row.name: row.description for row in rows()}
     width = max(map(len, described)) + 2
     tell("\n".join(f"{name:<{width}}{words}" for name, words in described.items()), described, as_json, False)
 

@@ -1,11 +1,14 @@
-"""What the key TAB brings: files, methods, models, and the columns of the file that was named.
+"""Shell completion of files, methods, models and the columns of the named file.
 
-A person waits for it, so nothing here imports JAX: the names stand here once more, and a test compares them.
+It must respond at once, so nothing here imports JAX, which takes a second: the names of methods and models are read
+from the source text of their tables.
 """
 
+import ast
 import csv
 import re
 from contextlib import suppress
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,16 +16,37 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-_METHODS = (
-    "KF EKF IEKF WoLF WoLF-IMQ WoLF-MD WoLF-TMD WoLF-Welsch WoLF-Tukey WoLF-Huber WoLF-StudentT "
-    "WoLF-PerCoordinate WoLF-IEKF UKF CKF GHKF WoLF-UKF WoLF-CKF WoLF-GHKF KF-B KF-IW EKF-B EKF-IW KF-Ting "
-    "KF-Student EKF-Student KF-Huang RSTKF Huber-KF MCKF ADF ADF-Student Learned Adaptive IMM OGD PF Beta-PF "
-    "Beta-RBPF EnKF AP-EnKF PP-EnKF Hub-EnKF EnKF-Exact ETKF DEnKF EnSRF LETKF WoLF-EnKF WoLF-ETKF WoLF-DEnKF "
-    "WoLF-EnSRF WoLF-LETKF "
-)
-_MODELS = "local-level local-trend wiener-velocity constant-velocity level trend damped-trend ar-noise seasonal cycle"
-METHODS, MODELS = _METHODS.split(), _MODELS.split()
+PACKAGE = Path(__file__).parents[1]
 HEAD = 50  # lines of a file among which its column names are looked for
+
+
+@cache
+def method_names() -> list[str]:
+    """Read the names of the methods from the registry's source.
+
+    Example:
+        >>> method_names()[:3]
+        ['KF', 'EKF', 'IEKF']
+    """
+    return [row.args[0].value for row in _rows("inference/registry.py", "Row")]
+
+
+@cache
+def model_names() -> list[str]:
+    """Read the names of the models and their components from the source of the model grammar.
+
+    Example:
+        >>> model_names()[0]
+        'local-level'
+    """
+    return [row.args[0].value.partition(":")[0] for row in _rows("models/grammar.py", "Word")]
+
+
+def _rows(path: str, constructor: str) -> list[Any]:
+    """Find the calls of a constructor whose first argument is a literal, in the order of the file."""
+    calls = (node for node in ast.walk(ast.parse((PACKAGE / path).read_text("utf-8"))) if isinstance(node, ast.Call))
+    named = (node for node in calls if isinstance(node.func, ast.Name) and node.func.id == constructor)
+    return [node for node in named if node.args and isinstance(node.args[0], ast.Constant)]
 
 
 def files(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -32,13 +56,13 @@ def files(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> li
 
 def methods(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """List methods, however their letters are written."""
-    return [CompletionItem(name) for name in METHODS if name.lower().startswith(incomplete.lower())]
+    return [CompletionItem(name) for name in method_names() if name.lower().startswith(incomplete.lower())]
 
 
 def models(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """List models, parts after a +, and files."""
     before, plus, word = incomplete.rpartition("+")
-    found = [CompletionItem(f"{before}{plus}{name}") for name in ["auto", *MODELS] if name.startswith(word)]
+    found = [CompletionItem(f"{before}{plus}{name}") for name in ["auto", *model_names()] if name.startswith(word)]
     return found if plus else [*found, CompletionItem(incomplete, type="file")]
 
 

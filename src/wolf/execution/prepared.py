@@ -257,7 +257,10 @@ def keep(model: Any, method: Any, options: RunOptions, ready: Prepared) -> None:
 
 def _named(method: Any) -> Any:
     """Return the constructor that a name stands for, and everything else unchanged."""
-    return registry.TABLE.get(method) if isinstance(method, str) else method
+    if not isinstance(method, str):
+        return method
+    row = registry.TABLE.get(method)
+    return None if row is None else row.build
 
 
 def _key(model: Any, method: Any, options: RunOptions) -> Hashable:

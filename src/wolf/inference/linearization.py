@@ -1,8 +1,8 @@
-"""How a function is seen by a belief: as the affine view `mean + jac (x - m)` with a leftover covariance.
+"""Linearization: affine approximation `mean + jac (x - m)` of a function under a belief, with an error covariance.
 
-Every filter updates with such a view, so a new way to form it is a new filter. The sigma-point rules here fit the line
-by statistical regression over a few points `m + L ξ_i` with weights W_i (Lefebvre et al. 2002); what the line leaves
-unexplained is kept as a root of the residuals at the points, so it stays positive definite.
+Every filter updates with such an approximation, so a new linearization is a new filter. The sigma-point rules here use
+statistical linear regression over a few points `m + L ξ_i` with weights W_i (Lefebvre et al. 2002); the covariance of
+the approximation error is kept as a root, formed by the residuals at the points, so it is positive semi-definite.
 """
 
 from collections.abc import Callable
@@ -21,35 +21,35 @@ from wolf.numerics.linalg import matmul, matvec, transpose
 from wolf.numerics.pytree import pytree, static
 from wolf.statespace import Bound, LinearMap
 
-GRID_LIMIT = 100_000  # points of a Gauss-Hermite grid
-MOST_STATES = 16  # for which `Automatic` takes points: there are twice as many of them
+MAX_GRID_POINTS = 100_000  # of a Gauss-Hermite grid
+MAX_SIGMA_POINT_STATES = 16  # for which `Automatic` uses sigma points: there are twice as many of them
 
 
 @pytree
 class Linear(Linearization):
-    """Read the matrix of a linear model: the Kalman filter."""
+    """Matrix of a linear model: the Kalman filter."""
 
     @property
     def requirements(self) -> Requirements:
-        """A model of matrices."""
+        """A linear model."""
         return Requirements(linear=True, one_series=False)
 
     def __call__(self, fn: Any, belief: Belief, at: Array | None = None) -> Affine:
-        """See fn as what it is."""
+        """Return the linear map itself."""
         return Affine(fn(belief.mean), fn.matrix)
 
 
 @pytree
 class Taylor(Linearization):
-    """Take a tangent by automatic differentiation: the extended Kalman filter (exact on linear models)."""
+    """First-order Taylor expansion by automatic differentiation: the extended Kalman filter (exact if linear)."""
 
     def __call__(self, fn: LinearMap | Bound, belief: Belief, at: Array | None = None) -> Affine:
-        """See fn as its tangent at the belief's mean, or at another point.
+        """Linearize at the belief's mean, or at another point.
 
         Args:
-            fn: of the state.
+            fn: function of the state.
             belief: over the state.
-            at: where to take the tangent; the view is then re-centred on the belief's mean.
+            at: point of the expansion; the approximation is then re-centred on the belief's mean.
         """
         if isinstance(fn, LinearMap):
             return Affine(fn(belief.mean), fn.matrix)
@@ -61,13 +61,13 @@ class Taylor(Linearization):
 
 @pytree
 class Unscented(Linearization):
-    """Regress over 2 D + 1 points: the unscented Kalman filter (Julier & Uhlmann 1997; Wan & van der Merwe 2000).
+    """Regression over 2 D + 1 points: the unscented Kalman filter (Julier & Uhlmann 1997; Wan & van der Merwe 2000).
 
     Args:
         alpha: spread of the points.
         beta: extra weight of the centre in the covariance.
-        kappa: second spread; None is 3 - D where that is positive, else 0. Choices that give a negative weight are
-            refused: they can turn a covariance indefinite.
+        kappa: secondary scaling; None is 3 - D where that is positive, else 0. Values that give a negative weight raise
+            an error, since a covariance could become indefinite.
     """
 
     alpha: float = static(default=1.0)
@@ -75,14 +75,14 @@ class Unscented(Linearization):
     kappa: float | None = static(default=None)
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
+        """Validate the parameters."""
         validation.positive_number("alpha", self.alpha)
         validation.number("beta", self.beta)
         if self.kappa is not None:
             validation.number("kappa", self.kappa)
 
     def __call__(self, fn: LinearMap | Bound, belief: Belief, at: Array | None = None) -> Affine:
-        """See fn through its values at the points."""
+        """Fit an affine function to the values at the points."""
         size = belief.mean.shape[0]
         kappa = max(3.0 - size, 0.0) if self.kappa is None else self.kappa
         scale = self.alpha**2 * (size + kappa)
@@ -101,33 +101,33 @@ class Unscented(Linearization):
 
 @pytree
 class Automatic(Linearization):
-    """Regress over the points of `Unscented`, and take a tangent where fn has no value at one of them.
+    """Regression over the points of `Unscented`, or a Taylor expansion where fn is not finite at one of them.
 
-    A logarithm or a root has none where a point lies beyond zero, and a tangent needs the mean alone. Of more than 16
-    states always a tangent.
+    A logarithm or a root is not finite at a point beyond zero, and the expansion needs the mean only. With more than 16
+    states it is always the expansion.
     """
 
     def __call__(self, fn: LinearMap | Bound, belief: Belief, at: Array | None = None) -> Affine:
-        """See fn through its values at the points, or as its tangent."""
-        if isinstance(fn, LinearMap) or belief.mean.shape[0] > MOST_STATES:
+        """Fit an affine function to the values at the points, or return the Taylor expansion."""
+        if isinstance(fn, LinearMap) or belief.mean.shape[0] > MAX_SIGMA_POINT_STATES:
             return Taylor()(fn, belief, at)
-        seen: Any = Unscented()(fn, belief, at)
+        regression: Any = Unscented()(fn, belief, at)
 
-        def tangent() -> Affine:
-            return Taylor()(fn, belief, at)._replace(root=jnp.zeros_like(seen.root))
+        def expansion() -> Affine:
+            return Taylor()(fn, belief, at)._replace(root=jnp.zeros_like(regression.root))
 
-        has_value = jnp.isfinite(seen.mean).all(0) & jnp.isfinite(seen.jac).all((0, 1))
-        if has_value.ndim == 0:  # one series: tangents are taken where they are needed
-            return jax.lax.cond(has_value, lambda: seen, tangent)
-        return jax.tree.map(lambda points, line: jnp.where(has_value, points, line), seen, tangent())
+        is_finite = jnp.isfinite(regression.mean).all(0) & jnp.isfinite(regression.jac).all((0, 1))
+        if is_finite.ndim == 0:  # one series: the expansion is computed only where it is needed
+            return jax.lax.cond(is_finite, lambda: regression, expansion)
+        return jax.tree.map(lambda points, line: jnp.where(is_finite, points, line), regression, expansion())
 
 
 @pytree
 class Cubature(Linearization):
-    """Regress over 2 D points of equal weight: the cubature Kalman filter (Arasaratnam & Haykin 2009)."""
+    """Regression over 2 D points of equal weight: the cubature Kalman filter (Arasaratnam & Haykin 2009)."""
 
     def __call__(self, fn: LinearMap | Bound, belief: Belief, at: Array | None = None) -> Affine:
-        """See fn through its values at the points."""
+        """Fit an affine function to the values at the points."""
         size = belief.mean.shape[0]
         points = np.sqrt(size) * np.concatenate([np.eye(size), -np.eye(size)], axis=1)
         weights = np.full(2 * size, 0.5 / size)
@@ -136,7 +136,7 @@ class Cubature(Linearization):
 
 @pytree
 class GaussHermite(Linearization):
-    """Regress over a grid of orderᴰ points: exact for polynomials up to degree 2 order - 1 (Ito & Xiong 2000).
+    """Regression over a grid of orderᴰ points: exact for polynomials up to degree 2 order - 1 (Ito & Xiong 2000).
 
     Args:
         order: points along each axis.
@@ -145,13 +145,13 @@ class GaussHermite(Linearization):
     order: int = static(default=3)
 
     def __post_init__(self) -> None:
-        """Check the order."""
+        """Validate the order."""
         validation.count("order", self.order)
 
     def __call__(self, fn: LinearMap | Bound, belief: Belief, at: Array | None = None) -> Affine:
-        """See fn through its values at the points."""
+        """Fit an affine function to the values at the points."""
         size = belief.mean.shape[0]
-        if self.order**size > GRID_LIMIT:
+        if self.order**size > MAX_GRID_POINTS:
             raise ValueError(f"{self.order} points along each of {size} axes are too many; use Unscented or Cubature")
         nodes, weights = np.polynomial.hermite_e.hermegauss(self.order)
         grids = np.meshgrid(*[nodes] * size, indexing="ij")
@@ -169,18 +169,18 @@ def _regress(
     weights: np.ndarray,
     spread_weights: np.ndarray,
 ) -> Affine:
-    """Fit a line to fn over the points `m + L ξ`.
+    """Fit an affine function to fn over the points `m + L ξ` by statistical linear regression.
 
-    With Σ W ξ = 0 and Σ W ξ ξᵀ = I the slope times L is `Σ W (y - ȳ) ξᵀ`, straight from the values. Values are taken
-    relative to the one at the centre by the model's own subtraction, so that angles average rightly.
+    With Σ W ξ = 0 and Σ W ξ ξᵀ = I the Jacobian times L is `Σ W (y - ȳ) ξᵀ`. Values are relative to the one at the
+    centre, by the model's subtraction, so that angles average correctly.
 
     Args:
-        fn: of the state.
+        fn: function of the state.
         belief: over the state.
-        at: another centre for the points; the view is then re-centred on the belief's mean.
+        at: another centre for the points; the approximation is then re-centred on the belief's mean.
         points: ξ, (D, N).
-        weights: W, (N,), not negative, for the mean and the slope.
-        spread_weights: (N,), not negative, for what is left.
+        weights: W, (N,), not negative, for the mean and the Jacobian.
+        spread_weights: (N,), not negative, for the covariance of the approximation error.
     """
     if isinstance(fn, LinearMap):
         return Affine(fn(belief.mean), fn.matrix)
@@ -189,31 +189,31 @@ def _regress(
     trailing = (1,) * (centre.ndim - 1)
     offsets = jnp.asarray(points, centre.dtype).reshape(points.shape + trailing)
     share = jnp.asarray(weights, centre.dtype).reshape((1, *weights.shape, *trailing))
-    here = fn(centre)
+    centre_value = fn(centre)
     values = fn.each(lambda f: jax.vmap(f, in_axes=-1, out_axes=-1), centre[:, None] + matmul(root, offsets), axes=2)
-    moved = _relative(fn, values, here)
-    mean = (moved * share).sum(1)
-    spread = moved - mean[:, None]
+    differences = _relative(fn, values, centre_value)
+    mean = (differences * share).sum(1)
+    spread = differences - mean[:, None]
     slope = matmul(spread * share, transpose(offsets))
-    left = spread - matmul(slope, offsets)
+    error = spread - matmul(slope, offsets)
     jac = transpose(linalg.back_solve_psd(root, transpose(slope)))
-    leftover = left * jnp.sqrt(jnp.asarray(spread_weights, centre.dtype)).reshape(share.shape)
+    error_root = error * jnp.sqrt(jnp.asarray(spread_weights, centre.dtype)).reshape(share.shape)
     shift = 0.0 if at is None else matvec(jac, belief.mean - at)
-    return Affine(here + mean + shift, jac, leftover)
+    return Affine(centre_value + mean + shift, jac, error_root)
 
 
-def _relative(fn: Bound, values: Array, here: Array) -> Array:
+def _relative(fn: Bound, values: Array, centre_value: Array) -> Array:
     """Subtract the value at the centre from those at the points, (M, N)."""
     if fn.residual is None:
-        return values - here[:, None]
+        return values - centre_value[:, None]
     subtract = jax.vmap(fn.residual, in_axes=(-1, None), out_axes=-1)
-    if here.ndim == 2:
+    if centre_value.ndim == 2:
         subtract = jax.vmap(subtract, in_axes=(-1, -1), out_axes=-1)
-    return subtract(values, here)
+    return subtract(values, centre_value)
 
 
 def _value_and_jacobian(fn: Callable) -> Callable:
-    """Differentiate forward or backward, whichever takes fewer passes for the shape at hand."""
+    """Return a function of value and Jacobian, by forward or reverse mode, whichever needs fewer passes."""
 
     def both(x: Array) -> tuple[Array, Array]:
         value = fn(x)

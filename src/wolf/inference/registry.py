@@ -1,442 +1,195 @@
-"""The methods by name: one table. A method is a value, `wolf.methods.make(name, **options)`.
+"""The registry of methods by name: one row per method. A method is a value, `wolf.methods.make(name, **options)`.
 
-The paper's names first, then its rivals, then ensembles. Every name works without options; `c=None` is calibrated.
-Options of a weighted method: `form`, `iterations`, `linearization`, and those of its weight; of a rival: those of its
-noise rule. Ensembles and particles draw random numbers and need a `key`; the options of ensembles are `num_members`,
-`inflation` (a factor or a rule), `localisation`, `weight` and `scope`.
+Every name works without options; `c=None` is calibrated. Options of a weighted method: `form`, `iterations`,
+`linearization`, and those of its weight; of a rival: those of its noise model. Ensembles and particle filters draw
+random numbers and need a `key`; the options of ensembles are `num_members`, `inflation` (a factor or a rule),
+`localisation`, `weight` and `scope`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, cached_property
 from inspect import signature
 from typing import Any, Literal
 
-import numpy as np
+import jax
 from jax.core import Tracer
 
 from wolf import validation
-from wolf.inference import ensembles, noise, weights
-from wolf.inference.filters import (
-    IMM,
-    CovarianceReset,
-    EnsembleFilter,
-    GaussianFilter,
-    GradientFilter,
-    LowRankFilter,
-    ParticleFilter,
-    RaoBlackwellFilter,
-)
-from wolf.inference.linearization import Automatic, Cubature, GaussHermite, Linear, Taylor, Unscented
+from wolf.inference import constructors, ensembles, noise, weights
+from wolf.inference.constructors import EKF as EKF
+from wolf.inference.constructors import IEKF as IEKF
+from wolf.inference.constructors import IEKF_ITERATIONS, UNWEIGHTED
+from wolf.inference.constructors import KF as KF
+from wolf.inference.constructors import Adaptive as Adaptive
+from wolf.inference.constructors import Learned as Learned
+from wolf.inference.constructors import LowRank as LowRank
+from wolf.inference.constructors import WoLF as WoLF
+from wolf.inference.filters import IMM, GaussianFilter, GradientFilter, ParticleFilter, RaoBlackwellFilter
+from wolf.inference.linearization import Cubature, GaussHermite, Linear, Unscented
 from wolf.inference.noise.divergence_recovery import JumpRecovery
-from wolf.interfaces import Filter, Form, Linearization, NoiseModel, WeightFunction
+from wolf.interfaces import Filter, NoiseModel, Requirements
 from wolf.statespace import Model, ParameterModel, families
 
-ITERATIONS = 5  # of an iterated EKF; it converges quadratically, so more rarely changes a digit
-PLAIN = weights.Unweighted()
-PLAIN_NOISE = noise.Weighted(PLAIN)
+Family = Literal["kalman", "weighted", "rival", "adaptive", "multiple model", "gradient", "particle", "ensemble"]
 
 
-def KF(
-    *,
-    linearization: Linearization = Linear(),
-    noise: NoiseModel = PLAIN_NOISE,
-    form: Form = "auto",
-    iterations: int = 1,
-) -> GaussianFilter:
-    """Make the Kalman filter, for linear models.
+@dataclass(frozen=True)
+class Row:
+    """A method of the registry: all that other modules need to know about it.
 
-    The options are those of `GaussianFilter`.
-    """
-    return GaussianFilter(linearization, noise, form, iterations)
-
-
-def EKF(
-    *,
-    linearization: Linearization = Taylor(),
-    noise: NoiseModel = PLAIN_NOISE,
-    form: Form = "auto",
-    iterations: int = 1,
-) -> GaussianFilter:
-    """Make the extended Kalman filter.
-
-    The options are those of `GaussianFilter`.
-    """
-    return GaussianFilter(linearization, noise, form, iterations)
-
-
-def IEKF(
-    iterations: int = ITERATIONS,
-    *,
-    linearization: Linearization = Taylor(),
-    noise: NoiseModel = PLAIN_NOISE,
-    form: Form = "auto",
-) -> GaussianFilter:
-    """Make the iterated extended Kalman filter.
-
-    The options are those of `GaussianFilter`.
-    """
-    return GaussianFilter(linearization, noise, form, iterations)
-
-
-def WoLF(
-    weight: WeightFunction | None = None,
-    *,
-    linearization: Linearization = Taylor(),
-    form: Form = "auto",
-    iterations: int = 1,
-) -> GaussianFilter:
-    """Make a weighted observation likelihood filter; it adapts to linear and nonlinear models.
-
-    Args:
-        weight: from `wolf.weights`, or any `weight(residual, obs_cov, innovation_cov)`; `MahalanobisIMQ(metric="S")`,
-            calibrated, by default.
-        linearization: of `GaussianFilter`.
-        form: of `GaussianFilter`.
-        iterations: of `GaussianFilter`.
-
-    Example:
-        >>> WoLF(weights.IMQ(c=4.0)).noise
-        Weighted(weight=IMQ(c=4.0))
-    """
-    if weight is None:
-        weight = weights.MahalanobisIMQ(metric="S")
-    validation.weight(weight)
-    return GaussianFilter(linearization, noise.Weighted(weight), form, iterations)
-
-
-def Learned(
-    r_uncertainty: Literal["factor 2", "factor 10"] | float = "factor 2",
-    patience: int = 5,
-    sensors: Sequence[int] | np.ndarray | Literal["each"] | None = None,
-    strength: float = 10.0,
-    *,
-    linearization: Linearization = Taylor(),
-    form: Form = "auto",
-    iterations: int = 1,
-) -> GaussianFilter:
-    """Make a filter that learns the size of the noise and of outliers, keeps to Q, and ends its lock-outs.
-
-    Args:
-        r_uncertainty: how well R is known: "factor 2" or "factor 10".
-        patience: how many measurements in a row may lie in the same way before they are believed.
-        sensors: for each coordinate of a measurement the number of its sensor, as (0, 0, 1), or "each" for one of its
-            own; each sensor then has noise of its own, and a jump needs a majority. Default: one for all.
-        strength: how many measurements the given R is worth.
-        linearization: of `GaussianFilter`.
-        form: of `GaussianFilter`.
-        iterations: of `GaussianFilter`.
-
-    Example:
-        >>> Learned(patience=8).noise.patience
-        8.0
-    """
-    rule = _by_sensor(noise.AdaptiveScaleMixture(r_uncertainty, strength), sensors)
-    return GaussianFilter(linearization, JumpRecovery(rule, _patience(patience)), form, iterations)
-
-
-def Adaptive(
-    q_uncertainty: float | None = 1.3,
-    patience: int = 5,
-    sensors: Sequence[int] | np.ndarray | Literal["each"] | None = None,
-    r_uncertainty: float | None = 1.6,
-    estimate_autocorrelation: bool = True,
-    *,
-    linearization: Linearization = Automatic(),
-    form: Form = "auto",
-    iterations: int = 1,
-) -> GaussianFilter:
-    """Make the default: it learns the levels of R and of Q and the shape of the noise, and ends its lock-outs.
-
-    Args:
-        q_uncertainty: standard deviation of ln q before any measurement, where q Q is the true covariance of the
-            dynamics and Q is off; at first the odds for that are 3 : 1, and 1 : 4 for models of functions. 0 says that
-            it is right for sure.
-        patience: how many measurements in a row may lie in the same way before they are believed, of a series with 5 %
-            of outliers. It grows with what is learned of them, and is one more until that is known.
-        sensors: as in `Learned`; each sensor then has noise of its own, and all share r and q.
-        r_uncertainty: standard deviation of ln r, the same for R; 0 says that R is right.
-        estimate_autocorrelation: whether to estimate the AR(1) coefficient of the measurement noise, for models of up
-            to 16 states and one sensor (or several as one). Without it a step takes a sixth less time.
-        linearization: of `GaussianFilter`; by itself sigma points for functions of up to 16 states.
-        form: of `GaussianFilter`.
-        iterations: of `GaussianFilter`.
-
-    Example:
-        >>> Adaptive(q_uncertainty=0).noise.base.q_uncertainty is None
-        True
-    """
-    rule = _by_sensor(
-        noise.AdaptiveNoiseScales(r_uncertainty, q_uncertainty, estimate_autocorrelation=estimate_autocorrelation),
-        sensors,
-    )
-    return GaussianFilter(linearization, JumpRecovery(rule, _patience(patience), grows=True), form, iterations)
-
-
-def _patience(value: Any) -> Any:
-    """Refuse what is not one number; how large it must be is for the vote to say."""
-    if isinstance(value, Tracer):
-        return value
-    found = validation.one_number(value)
-    if found is None:
-        raise ValueError(f"patience must be one number of at least 2; got {validation.short_repr(value)}")
-    return found
-
-
-def _by_sensor(rule: NoiseModel, sensors: Any) -> NoiseModel:
-    """Give each sensor noise of its own, where sensors are named."""
-    if sensors is None:
-        return rule
-    named = None if isinstance(sensors, str) and sensors == "each" else validation.groups("sensors", sensors)
-    return noise.PerSensorNoise(rule, named)
-
-
-def LowRank(weight: WeightFunction | None = None, rank: int = 10) -> LowRankFilter:
-    """Make a filter for many parameters: a diagonal and a few directions instead of a full covariance.
-
-    Args:
-        weight: as in `WoLF`. `wolf.Unweighted()` is plain LoFi.
-        rank: number of directions; 0 keeps a diagonal alone.
-
-    Example:
-        >>> LowRank(rank=0).rank
-        0
-    """
-    if weight is None:
-        weight = weights.MahalanobisIMQ(metric="S")
-    validation.weight(weight)
-    return LowRankFilter(noise.Weighted(weight), rank)
-
-
-def default(model: Model) -> GaussianFilter:
-    """Choose the method that needs nothing told: `Adaptive`, which learns R, Q and outliers, and ends its lock-outs.
-
-    A network that has not learned yet is far off, and learned noise would take that for noise: parameters get a
-    calibrated weight instead. Counts, classes and the like have no noise level to learn; they get one in the metric of
-    their own noise, since in the S metric gross counts look good while little is known of the parameters.
-    """
-    if not isinstance(model, Model):
-        raise ValueError(
-            f"model must be a wolf.LinearModel or wolf.StateSpaceModel; got {validation.short_repr(model)}"
-        )
-    if not isinstance(model, ParameterModel):
-        return Adaptive()
-    gaussian = isinstance(model.family, families.Normal)
-    return WoLF() if gaussian else WoLF(weights.MahalanobisIMQ(metric="R"))
-
-
-def _weighted(family: Callable, **fixed: Any) -> Callable[..., GaussianFilter]:
-    """Make a constructor that shares its options between a weight family and the filter."""
-    filter_options = {"linearization", "form", "iterations"}
-
-    def build(**options: Any) -> GaussianFilter:
-        mine = {name: options.pop(name) for name in filter_options & options.keys()}
-        return WoLF(family(**(fixed | options)), **mine)
-
-    return build
-
-
-def _ruled(rule: Callable, linearization: Any = None) -> Callable[..., GaussianFilter]:
-    """Make a constructor that shares its options between a noise rule and the filter; `iterations` are the rule's."""
-
-    def build(**options: Any) -> GaussianFilter:
-        mine = {name: options.pop(name) for name in {"linearization", "form"} & options.keys()}
-        mine.setdefault("linearization", linearization or Taylor())
-        return GaussianFilter(noise=rule(**options), **mine)
-
-    return build
-
-
-def _ting(propagate: bool = False, **options: Any) -> Any:
-    """Make the filter of Ting et al. (2007); `propagate=True` carries the covariance on, as a Kalman filter does."""
-    inner = _ruled(noise.GammaWeight, Linear())(**options)
-    return inner if propagate else CovarianceReset(inner)
-
-
-def _student_mixture(dof: float = 4.0, **options: Any) -> GaussianFilter:
-    return GaussianFilter(noise=noise.ScaleMixture.student(dof), **options)
-
-
-def _particles(build: Callable) -> Callable:
-    """Make a constructor of particle filters that takes `beta` for short."""
-
-    def make(beta: Any = None, **options: Any) -> Any:
-        return build(**(options if beta is None else options | {"law": noise.BetaLikelihood(beta)}))
-
-    return make
-
-
-def _per_coordinate(weight: Any = None, **options: Any) -> GaussianFilter:
-    return WoLF(weights.PerCoordinate(weights.MahalanobisIMQ(metric="S") if weight is None else weight), **options)
-
-
-def _with(build: Callable[..., Any], **defaults: Any) -> Callable[..., Any]:
-    """Make a constructor with other defaults."""
-    return lambda **options: build(**(defaults | options))
-
-
-def _ensemble(words: str, analysis: Callable, weight: Any = None, **fixed: Any) -> Callable[..., EnsembleFilter]:
-    """Make a constructor of ensemble filters; its options are those of the filter, the analysis (`rotate`) and `c`.
-
-    Args:
-        words: that describe it.
-        analysis: class of the analysis.
-        weight: the robust default if None; a class is built with the option `c`.
-        **fixed: other defaults.
+    Attributes:
+        name: as passed to `make` and `wolf.filter(method=...)`. Shell completion reads the names from this file's text.
+        family: kind of method.
+        build: constructor, called with the options.
+        description: one line for `wolf methods`.
+        compared: whether `wolf compare` runs it by default.
     """
 
-    def build(inflation: Any = 1.0, **options: Any) -> EnsembleFilter:
-        pooled = options.get("scope") == "pooled"
-        usual = weights.MahalanobisIMQ(metric="S") if pooled else ensembles.ROBUST
-        robust = usual if weight is None else weight
-        own = {name: options.pop(name) for name in {"rotate"} & options.keys()}
-        if isinstance(robust, type):  # one of the printed rules, which has a threshold
-            options.setdefault("weight", robust(options.pop("c", None)))
-        if not isinstance(inflation, ensembles.Inflation):
-            inflation = ensembles.Multiplicative(inflation)
-        chosen: dict[str, Any] = {"weight": robust} | fixed | options
-        return EnsembleFilter(analysis=analysis(**own), inflation=inflation, **chosen)
+    name: str
+    family: Family
+    build: Callable[..., Filter]
+    description: str
+    compared: bool = False
 
-    build.__doc__ = words
-    return build
+    @cached_property
+    def method(self) -> Filter:
+        """The method without options."""
+        return self.build()
+
+    @property
+    def requirements(self) -> Requirements:
+        """Requirements of the method without options on a model and a call."""
+        return self.method.requirements
 
 
-NEARBY = ensembles.Ring(radius=4.0)  # the usual radius for Lorenz96; say your own geometry by localisation=
+# The usual localisation radius for Lorenz96; pass localisation= for any other geometry.
+RING = ensembles.Ring(radius=4.0)
 
-TABLE: dict[str, Callable[..., Any]] = {
-    "KF": KF,
-    "EKF": EKF,
-    "IEKF": IEKF,
-    "WoLF": WoLF,
-    "WoLF-IMQ": _weighted(weights.IMQ),
-    "WoLF-MD": _weighted(weights.MahalanobisIMQ),
-    "WoLF-TMD": _weighted(weights.MahalanobisThreshold),
-    "WoLF-Welsch": _weighted(weights.Welsch),
-    "WoLF-Tukey": _weighted(weights.Tukey),
-    "WoLF-Huber": _weighted(weights.Huber),
-    "WoLF-StudentT": _weighted(weights.StudentWeight),
-    "WoLF-PerCoordinate": _per_coordinate,
-    "WoLF-IEKF": _with(WoLF, iterations=ITERATIONS),
-    "UKF": _with(EKF, linearization=Unscented()),
-    "CKF": _with(EKF, linearization=Cubature()),
-    "GHKF": _with(EKF, linearization=GaussHermite()),
-    "WoLF-UKF": _with(WoLF, linearization=Unscented()),
-    "WoLF-CKF": _with(WoLF, linearization=Cubature()),
-    "WoLF-GHKF": _with(WoLF, linearization=GaussHermite()),
-    "KF-B": _ruled(noise.BetaBernoulli, Linear()),
-    "KF-IW": _ruled(noise.InverseWishart, Linear()),
-    "EKF-B": _ruled(noise.BetaBernoulli),
-    "EKF-IW": _ruled(noise.InverseWishart),
-    "KF-Ting": _ting,
-    "KF-Student": _ruled(noise.StudentNoise, Linear()),
-    "EKF-Student": _ruled(noise.StudentNoise),
-    "KF-Huang": _ruled(noise.UnknownStudentNoise, Linear()),
-    "RSTKF": _ruled(noise.TwoSidedStudent, Linear()),
-    "Huber-KF": _ruled(noise.HuberRegression, Linear()),
-    "MCKF": _ruled(noise.Correntropy, Linear()),
-    "ADF": _ruled(noise.ScaleMixture),
-    "ADF-Student": _student_mixture,
-    "Learned": Learned,
-    "Adaptive": Adaptive,
-    "IMM": IMM,
-    "OGD": GradientFilter,
-    "PF": _with(ParticleFilter, law=noise.GaussianLikelihood()),
-    "Beta-PF": _particles(ParticleFilter),
-    "Beta-RBPF": _particles(RaoBlackwellFilter),
-    # The paper's ensembles as printed: their gain comes from unweighted predictions.
-    "EnKF": _ensemble("The stochastic ensemble filter, as the paper prints it.", ensembles.SampledGain, PLAIN),
-    "AP-EnKF": _ensemble(
-        "As printed: drops observations whose mean squared error over the members exceeds c.",
-        ensembles.SampledGain,
-        ensembles.AveragedParticle,
-    ),
-    "PP-EnKF": _ensemble(
-        "As printed: each member drops observations whose squared error exceeds c.",
-        ensembles.SampledGain,
-        ensembles.PerParticle,
-    ),
-    "Hub-EnKF": _ensemble(
-        "As printed: errors are clipped at c, the Huberised filter of Roh et al.",
-        ensembles.SampledGain,
-        ensembles.Clipped,
-    ),
+_weighted, _with_noise, _with_defaults = constructors.weighted, constructors.with_noise, constructors.with_defaults
+_ensemble = constructors.ensemble
+_BERNOULLI = "Variational filter that infers for each measurement whether it is an outlier (Wang et al. 2018)."
+_WISHART = "Variational filter that infers the noise covariance of each measurement (Agamennoni et al. 2012)."
+_STUDENT = "Variational Student-t filter: R divided by an inferred gamma variable (Piché et al. 2012)."
+# fmt: off
+ROWS: tuple[Row, ...] = (
+    Row("KF", "kalman", KF, "Kalman filter, for linear models.", compared=True),
+    Row("EKF", "kalman", EKF, "Extended Kalman filter."),
+    Row("IEKF", "kalman", IEKF, "Iterated extended Kalman filter."),
+    Row("WoLF", "weighted", WoLF, "Weighted observation likelihood filter, for linear and nonlinear models.", True),
+    Row("WoLF-IMQ", "weighted", _weighted(weights.IMQ),
+        "Inverse multi-quadric in the Euclidean norm: w² = 1 / (1 + ‖e‖² / c²), the paper's WoLF-IMQ.", True),
+    Row("WoLF-MD", "weighted", _weighted(weights.MahalanobisIMQ),
+        "Inverse multi-quadric in a Mahalanobis distance: w² = 1 / (1 + d² / c²), the paper's WoLF-MD."),
+    Row("WoLF-TMD", "weighted", _weighted(weights.MahalanobisThreshold),
+        "Hard gate: w = 1 while the squared distance is at most c, else 0; the paper's WoLF-TMD.", True),
+    Row("WoLF-Welsch", "weighted", _weighted(weights.Welsch),
+        "Gaussian-shaped weight, also known as correntropy: w² = exp(-d² / c²).", True),
+    Row("WoLF-Tukey", "weighted", _weighted(weights.Tukey),
+        "Tukey's biweight: w² = (1 - d² / c²)² inside the radius c, 0 outside."),
+    Row("WoLF-Huber", "weighted", _weighted(weights.Huber),
+        "Huber's weight: 1 up to a distance c, then w² = c / d; bounded influence that does not vanish.", True),
+    Row("WoLF-StudentT", "weighted", _weighted(weights.StudentWeight),
+        "Weight of a Student-t error: w² = (ν + d) / (ν + distance²); above 1 near the centre.", True),
+    Row("WoLF-PerCoordinate", "weighted", constructors.per_coordinate,
+        "One weight per coordinate: an outlier in one does not affect the others."),
+    Row("WoLF-IEKF", "weighted", _with_defaults(WoLF, iterations=IEKF_ITERATIONS),
+        "Iterated extended Kalman filter, robust."),
+    Row("UKF", "kalman", _with_defaults(EKF, linearization=Unscented()),
+        "Unscented Kalman filter: 2 D + 1 sigma points (Julier & Uhlmann 1997; Wan & van der Merwe 2000)."),
+    Row("CKF", "kalman", _with_defaults(EKF, linearization=Cubature()),
+        "Cubature Kalman filter: 2 D sigma points of equal weight (Arasaratnam & Haykin 2009)."),
+    Row("GHKF", "kalman", _with_defaults(EKF, linearization=GaussHermite()),
+        "Gauss-Hermite filter: a grid of orderᴰ points, exact up to degree 2 order - 1 (Ito & Xiong 2000)."),
+    Row("WoLF-UKF", "weighted", _with_defaults(WoLF, linearization=Unscented()), "Unscented Kalman filter, robust."),
+    Row("WoLF-CKF", "weighted", _with_defaults(WoLF, linearization=Cubature()), "Cubature Kalman filter, robust."),
+    Row("WoLF-GHKF", "weighted", _with_defaults(WoLF, linearization=GaussHermite()), "Gauss-Hermite filter, robust."),
+    Row("KF-B", "rival", _with_noise(noise.BetaBernoulli, Linear()), _BERNOULLI),
+    Row("KF-IW", "rival", _with_noise(noise.InverseWishart, Linear()), _WISHART),
+    Row("EKF-B", "rival", _with_noise(noise.BetaBernoulli), _BERNOULLI),
+    Row("EKF-IW", "rival", _with_noise(noise.InverseWishart), _WISHART),
+    Row("KF-Ting", "rival", constructors.ting,
+        "Filter of Ting et al. (2007); propagate=True propagates the covariance, as a Kalman filter does."),
+    Row("KF-Student", "rival", _with_noise(noise.StudentNoise, Linear()), _STUDENT),
+    Row("EKF-Student", "rival", _with_noise(noise.StudentNoise), _STUDENT),
+    Row("KF-Huang", "rival", _with_noise(noise.UnknownStudentNoise, Linear()),
+        "Student-t noise whose R and degrees of freedom are estimated."),
+    Row("RSTKF", "rival", _with_noise(noise.TwoSidedStudent, Linear()),
+        "Student-t prediction and measurement: the RSTKF of Huang et al. (2017)."),
+    Row("Huber-KF", "rival", _with_noise(noise.HuberRegression, Linear()),
+        "Row weights min(1, γ/|ε|): the Huber-based filter of Karlgaard & Schaub (2007)."),
+    Row("MCKF", "rival", _with_noise(noise.Correntropy, Linear()),
+        "Row weights exp(-ε²/2σ²): the maximum correntropy Kalman filter of Chen et al. (2017)."),
+    Row("ADF", "rival", _with_noise(noise.ScaleMixture),
+        "Assumed density filter: a Gaussian scale mixture of multiples of R with fixed probabilities."),
+    Row("ADF-Student", "rival", constructors.student_mixture,
+        "Assumed density filter with a discretised Student-t scale mixture."),
+    Row("Learned", "adaptive", Learned,
+        "Adaptive R: estimates the scale of R and the outlier rate online, with jump recovery; Q is fixed.", True),
+    Row("Adaptive", "adaptive", Adaptive,
+        "The default, adaptive R and Q: also estimates the scale of Q and the noise's autocorrelation.", True),
+    Row("IMM", "multiple model", IMM, "Interacting multiple models: one filter per mode, mixed at every step."),
+    Row("OGD", "gradient", GradientFilter, "Gradient steps on the squared error of each measurement."),
+    Row("PF", "particle", _with_defaults(ParticleFilter, likelihood=noise.GaussianLikelihood()),
+        "Bootstrap particle filter with a Gaussian likelihood."),
+    Row("Beta-PF", "particle", constructors.particle(ParticleFilter),
+        "Bootstrap particle filter with the β-likelihood."),
+    Row("Beta-RBPF", "particle", constructors.particle(RaoBlackwellFilter),
+        "Rao-Blackwellised particle filter with the β-likelihood: samples Hx, the rest is exact."),
+    # The paper's ensembles as published: their gain comes from unweighted predictions.
+    Row("EnKF", "ensemble", _ensemble(ensembles.SampledGain, UNWEIGHTED),
+        "Stochastic ensemble Kalman filter, as published in the paper."),
+    Row("AP-EnKF", "ensemble", _ensemble(ensembles.SampledGain, ensembles.AveragedParticle),
+        "As published: drops observations whose mean squared error over the members exceeds c."),
+    Row("PP-EnKF", "ensemble", _ensemble(ensembles.SampledGain, ensembles.PerParticle),
+        "As published: each member drops observations whose squared error exceeds c."),
+    Row("Hub-EnKF", "ensemble", _ensemble(ensembles.SampledGain, ensembles.Clipped),
+        "As published: errors are clipped at c, the Huberised filter of Roh et al."),
     # Exact forms, which converge to the (weighted) Kalman filter as members are added.
-    "EnKF-Exact": _ensemble("A stochastic ensemble with the exact R in its gain.", ensembles.Stochastic, PLAIN),
-    "ETKF": _ensemble("The ensemble transform filter.", ensembles.ETKF, PLAIN),
-    "DEnKF": _ensemble("The deterministic ensemble filter: half the gain for anomalies.", ensembles.DEnKF, PLAIN),
-    "EnSRF": _ensemble("The serial ensemble square-root filter.", ensembles.EnSRF, PLAIN),
-    "LETKF": _ensemble("The local ensemble transform filter.", ensembles.LETKF, PLAIN, localisation=NEARBY),
-    "WoLF-EnKF": _ensemble("A stochastic ensemble, robust, observation by observation.", ensembles.Stochastic),
-    "WoLF-ETKF": _ensemble("The ensemble transform filter, robust.", ensembles.ETKF),
-    "WoLF-DEnKF": _ensemble("The deterministic ensemble filter, robust.", ensembles.DEnKF),
-    "WoLF-EnSRF": _ensemble("The serial ensemble square-root filter, robust.", ensembles.EnSRF),
-    "WoLF-LETKF": _ensemble("The local ensemble transform filter, robust.", ensembles.LETKF, localisation=NEARBY),
-}
+    Row("EnKF-Exact", "ensemble", _ensemble(ensembles.Stochastic, UNWEIGHTED),
+        "Stochastic ensemble Kalman filter with the exact R in its gain."),
+    Row("ETKF", "ensemble", _ensemble(ensembles.ETKF, UNWEIGHTED), "Ensemble transform Kalman filter."),
+    Row("DEnKF", "ensemble", _ensemble(ensembles.DEnKF, UNWEIGHTED),
+        "Deterministic ensemble Kalman filter: half the gain for anomalies."),
+    Row("EnSRF", "ensemble", _ensemble(ensembles.EnSRF, UNWEIGHTED), "Serial ensemble square-root filter."),
+    Row("LETKF", "ensemble", _ensemble(ensembles.LETKF, UNWEIGHTED, localisation=RING),
+        "Local ensemble transform Kalman filter."),
+    Row("WoLF-EnKF", "ensemble", _ensemble(ensembles.Stochastic),
+        "Stochastic ensemble Kalman filter, robust per observation."),
+    Row("WoLF-ETKF", "ensemble", _ensemble(ensembles.ETKF), "Ensemble transform Kalman filter, robust."),
+    Row("WoLF-DEnKF", "ensemble", _ensemble(ensembles.DEnKF), "Deterministic ensemble Kalman filter, robust."),
+    Row("WoLF-EnSRF", "ensemble", _ensemble(ensembles.EnSRF), "Serial ensemble square-root filter, robust."),
+    Row("WoLF-LETKF", "ensemble", _ensemble(ensembles.LETKF, localisation=RING),
+        "Local ensemble transform Kalman filter, robust."),
+)
+# fmt: on
+TABLE: dict[str, Row] = {row.name: row for row in ROWS}
 
 
 def names() -> list[str]:
-    """List the names that `make` and `wolf.filter(method=...)` take."""
+    """List the names that `make` and `wolf.filter(method=...)` accept."""
     return list(TABLE)
 
 
-@cache
-def _text(name: str) -> str:
-    return repr(TABLE[name]())
-
-
-def name_of(method: Any) -> str | None:
-    """Find the name of a method that is as a row of the table makes it; None for one with options of its own.
+def rows(family: Family | None = None) -> list[Row]:
+    """List the rows of the registry, or those of one family.
 
     Example:
-        >>> name_of(WoLF()), name_of(WoLF(weights.IMQ(c=3.0)))
-        ('WoLF', None)
+        >>> [row.name for row in rows("adaptive")]
+        ['Learned', 'Adaptive']
     """
-    text = repr(method)
-    return next((name for name in ("Adaptive", "Learned", *TABLE) if _text(name) == text), None)  # mostly the default
+    return [row for row in ROWS if family in (None, row.family)]
 
 
-def constructor_call(method: Any) -> str | None:
-    """Write a method that learns the noise as it is made, with its options; None for any other.
+def describe(name: str) -> str:
+    """Describe a method in one line.
 
     Example:
-        >>> [constructor_call(each) for each in (Adaptive(patience=8), Learned(sensors="each"), WoLF())]
-        ['Adaptive(patience=8)', "Learned(sensors='each')", None]
+        >>> describe("KF")
+        'Kalman filter, for linear models.'
     """
-    build = _learning(method)[1]
-    if build is None:
-        return None
-    given, usual = _fields(method), _fields(build())
-    other = {name: value for name, value in given.items() if repr(value) != repr(usual[name])}
-    names = signature(build).parameters
-    if not other.keys() <= names.keys():
-        return None
-    told = [f"{name}={_short(other[name])}" for name in names if name in other]
-    return f"{build.__name__}({', '.join(told)})"
-
-
-def _learning(method: Any) -> tuple[Any, Any]:
-    """Return the innermost noise model of a method that estimates the noise, and the constructor of such methods."""
-    if not isinstance(method, GaussianFilter) or not isinstance(method.noise, JumpRecovery):
-        return None, None
-    outer, rule = method.noise.base, method.noise.innermost
-    if isinstance(outer, noise.PerSensorNoise):
-        outer = outer.base
-    makers: dict[Any, Any] = {noise.AdaptiveNoiseScales: Adaptive, noise.AdaptiveScaleMixture: Learned}
-    return rule, makers.get(type(rule)) if outer is rule else None  # other wrappers have no constructor
-
-
-def _fields(method: Any) -> dict[str, Any]:
-    """List what a method that learns the noise is made of, by the names that its maker has for it."""
-    rule, outer = _learning(method)[0], method.noise.base
-    sensors = None if outer is rule else outer.sensors or "each"
-    parts = vars(method) | vars(method.noise) | vars(rule) | {"sensors": sensors}
-    return {name: part for name, part in parts.items() if name not in ("noise", "base")}
-
-
-def _short(value: Any) -> str:
-    if value is None:  # an uncertainty of 0
-        return "0"
-    return f"{value:g}" if isinstance(value, float) else repr(value)
+    return _row(name).description
 
 
 def make(name: str, **options: Any) -> Filter:
@@ -446,14 +199,105 @@ def make(name: str, **options: Any) -> Filter:
         >>> make("WoLF-TMD", c=9.5).noise.weight
         MahalanobisThreshold(c=9.5, metric='R')
     """
+    row = _row(name)
+    try:
+        return row.build(**options)
+    except TypeError as error:
+        raise ValueError(f"{name} does not take these options: {', '.join(options)} ({error})") from error
+
+
+def _row(name: str) -> Row:
+    """Return a row; the error for an unknown name suggests a similar one."""
     if not isinstance(name, str):
         raise ValueError(f"the name of a method must be text, such as 'WoLF'; got {validation.short_repr(name)}")
     if name not in TABLE:
-        plain = {known.lower(): known for known in TABLE}
-        close = get_close_matches(str(name).lower(), plain, n=1, cutoff=0.5)
-        hint = f" Did you mean {plain[close[0]]!r}?" if close else ""
+        lower_case = {known.lower(): known for known in TABLE}
+        close = get_close_matches(str(name).lower(), lower_case, n=1, cutoff=0.5)
+        hint = f" Did you mean {lower_case[close[0]]!r}?" if close else ""
         raise ValueError(f"no method is called {name!r}.{hint} There are: {', '.join(TABLE)}")
-    try:
-        return TABLE[name](**options)
-    except TypeError as error:
-        raise ValueError(f"{name} does not take these options: {', '.join(options)} ({error})") from error
+    return TABLE[name]
+
+
+def default(model: Model) -> GaussianFilter:
+    """Return the default method for a model: `Adaptive`, which estimates R, Q and the outlier rate online.
+
+    Before a network is trained its residuals are large, which an adaptive R would take for noise: parameter models get
+    a calibrated weight instead. Families other than the normal (counts, classes) have no noise variance to estimate;
+    they get a weight in the metric R of their own noise, since in the S metric gross counts look plausible while the
+    parameters are uncertain.
+    """
+    if not isinstance(model, Model):
+        raise ValueError(
+            f"model must be a wolf.LinearModel or wolf.StateSpaceModel; got {validation.short_repr(model)}"
+        )
+    if not isinstance(model, ParameterModel):
+        return _default_method("states")
+    return _default_method("parameters" if isinstance(model.family, families.Normal) else "non-Gaussian")
+
+
+@cache
+def _default_method(kind: Literal["states", "parameters", "non-Gaussian"]) -> GaussianFilter:
+    """Build a default once: it is a value, and caches by identity find it again."""
+    if kind == "states":
+        return Adaptive()
+    return WoLF() if kind == "parameters" else WoLF(weights.MahalanobisIMQ(metric="R"))
+
+
+def name_of(method: Any) -> str | None:
+    """Return the name of the row whose method without options equals `method`, or None.
+
+    Example:
+        >>> name_of(WoLF()), name_of(WoLF(weights.IMQ(c=3.0)))
+        ('WoLF', None)
+    """
+    if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(method)):
+        return None
+    likely_first = (TABLE["Adaptive"], TABLE["Learned"], *ROWS)
+    return next((row.name for row in likely_first if type(row.method) is type(method) and row.method == method), None)
+
+
+def constructor_call(method: Any) -> str | None:
+    """Return the constructor call, with the options that differ from the default, of an adaptive method, or None.
+
+    Example:
+        >>> [constructor_call(each) for each in (Adaptive(patience=8), Learned(sensors="each"), WoLF())]
+        ['Adaptive(patience=8)', "Learned(sensors='each')", None]
+    """
+    row = _adaptive_row(method)
+    if row is None:
+        return None
+    given, defaults = _options(method), _options(row.method)
+    changed = {name: value for name, value in given.items() if repr(value) != repr(defaults[name])}
+    parameters = signature(row.build).parameters
+    if not changed.keys() <= parameters.keys():
+        return None
+    arguments = [f"{name}={_short(changed[name])}" for name in parameters if name in changed]
+    return f"{row.name}({', '.join(arguments)})"
+
+
+def _adaptive_row(method: Any) -> Row | None:
+    """Find the adaptive row with the noise model of a method."""
+    noise_model = _adaptive_noise(method)
+    return next((row for row in rows("adaptive") if type(_adaptive_noise(row.method)) is type(noise_model)), None)
+
+
+def _adaptive_noise(method: Any) -> NoiseModel | None:
+    """Unwrap the noise model inside jump recovery and the split by sensor; None for other methods."""
+    if not isinstance(method, GaussianFilter) or not isinstance(method.noise, JumpRecovery):
+        return None
+    inner = method.noise.base
+    return inner.base if isinstance(inner, noise.PerSensorNoise) else inner
+
+
+def _options(method: Any) -> dict[str, Any]:
+    """Collect the fields of an adaptive method under the names of its constructor's options."""
+    noise_model, outer = _adaptive_noise(method), method.noise.base
+    sensors = None if outer is noise_model else outer.sensors or "each"
+    fields = vars(method) | vars(method.noise) | vars(noise_model) | {"sensors": sensors}
+    return {name: value for name, value in fields.items() if name not in ("noise", "base")}
+
+
+def _short(value: Any) -> str:
+    if value is None:  # an uncertainty of 0
+        return "0"
+    return f"{value:g}" if isinstance(value, float) else repr(value)

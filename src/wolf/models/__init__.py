@@ -1,4 +1,4 @@
-"""The model zoo: functions that return a model. Noise variances are yours to say; priors have stated defaults."""
+"""Model zoo: functions that return a model. Noise variances are arguments; priors have documented defaults."""
 
 from wolf.models.ar1_noise import with_ar1_noise as with_ar1_noise
 from wolf.models.attitude import attitude as attitude

@@ -1,10 +1,10 @@
-"""Measurement noise with a memory, as a part of the state: biases that wander, errors of one cause in a row.
+"""Autocorrelated (AR(1), coloured) measurement noise as part of the state: wandering biases, errors with one cause.
 
     y_t = h(x_t) + n_t + v_t,   n_t = φ n_{t-1} + w_t,   Cov n = s R,   Cov v = (1 - s) R
 
-A filter takes noise without memory for news. Where errors last it believes the tenth equal one as much as the first,
-and its intervals are too narrow by about the root of (1 + φ) / (1 - φ). With n among the states (Bryson & Henrikson
-1968) it knows that there was little news, and nothing else needs to be changed.
+A filter for white noise treats every error as independent. If the noise is autocorrelated, its intervals are too narrow
+by a factor of about √((1 + φ) / (1 - φ)). State augmentation with n (Bryson & Henrikson 1968) corrects that without any
+other change.
 """
 
 from typing import Any
@@ -16,132 +16,134 @@ from jax import Array
 from wolf import validation
 from wolf.beliefs import Gaussian
 from wolf.numerics.pytree import function, pytree, static
-from wolf.statespace import LinearModel, StateSpaceModel
+from wolf.statespace import LinearModel, StateSpaceModel, is_curved
 from wolf.statespace.bound_functions import call, num_arguments
 
 
 def with_ar1_noise(
-    model: LinearModel | StateSpaceModel, memory: float, share: float = 0.9
+    model: LinearModel | StateSpaceModel, phi: float, share: float = 0.9
 ) -> LinearModel | StateSpaceModel:
-    """Give the measurement noise of a model a memory; R stays its whole covariance.
+    """Augment the state of a model with AR(1) measurement noise; R remains the total noise covariance.
 
     Args:
-        model: linear or not. The states that are added, one for each measured coordinate, come after its own.
-        memory: φ, what noise keeps from one step to the next, between 0 and 1. Errors that last for n steps have
-            about `exp(-1 / n)`.
-        share: s, how much of R has that memory. The rest is new in each measurement.
+        model: linear or nonlinear. The noise states, one per measured coordinate, are appended to its states.
+        phi: φ, the autocorrelation of the noise from one step to the next, between 0 and 1. Errors with a correlation
+            time of n steps have about `exp(-1 / n)`.
+        share: s, share of R that is autocorrelated. The rest is white.
 
     Returns:
         A model of the same kind. Its first states are those of `model`.
 
     Example:
         >>> from wolf.models import constant_velocity
-        >>> with_ar1_noise(constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0), memory=0.9)
+        >>> with_ar1_noise(constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0), phi=0.9)
         LinearModel(6 states, 2 measured)
     """
     if not isinstance(model, LinearModel | StateSpaceModel):
         raise ValueError(f"model must be a LinearModel or a StateSpaceModel; got {validation.short_repr(model)}")
-    for name, value in (("memory", memory), ("share", share)):
+    for name, value in (("phi", phi), ("share", share)):
         number = validation.positive_number(name, value)
         if number >= 1.0:
             raise ValueError(f"{name} must be below 1; got {number:g}")
     noise = _matrix(model.obs_cov)
-    lasting, news = share * noise, share * (1.0 - memory**2) * noise
-    first = lasting if lasting.ndim == 2 else lasting[0]
+    stationary_cov, shock_cov = share * noise, share * (1.0 - phi**2) * noise
+    first = stationary_cov if stationary_cov.ndim == 2 else stationary_cov[0]
     prior = Gaussian(
-        np.concatenate([model.prior.mean, np.zeros(model.obs_dim)]), _beside(_matrix(model.prior.cov), first)
+        np.concatenate([model.prior.mean, np.zeros(model.obs_dim)]), _block_diagonal(_matrix(model.prior.cov), first)
     )
     if isinstance(model, StateSpaceModel):
-        if model.dynamics is not None and hasattr(model.dynamics, "retract"):
-            raise ValueError("states that cannot be added to, as attitudes, cannot have noise beside them")
+        if is_curved(model):
+            raise ValueError("states on a curved space, such as attitudes, cannot be augmented with noise states")
         return StateSpaceModel(
-            _beside_noise(model.dynamics, memory, model.state_dim),
-            _beside_noise(model.observe, None, model.state_dim),
-            _beside(_matrix(model.dynamics_cov), news),
+            _augmented(model.dynamics, phi, model.state_dim),
+            _augmented(model.observe, None, model.state_dim),
+            _block_diagonal(_matrix(model.dynamics_cov), shock_cov),
             (1.0 - share) * noise,
             prior,
             model.residual,
         )
-    return _linear(model, memory, news, (1.0 - share) * noise, prior)
+    return _augmented_linear(model, phi, shock_cov, (1.0 - share) * noise, prior)
 
 
-def _linear(model: LinearModel, memory: float, news: np.ndarray, rest: np.ndarray, prior: Gaussian) -> LinearModel:
+def _augmented_linear(
+    model: LinearModel, phi: float, shock_cov: np.ndarray, white_cov: np.ndarray, prior: Gaussian
+) -> LinearModel:
     size = model.obs_dim
-    moves = np.eye(model.state_dim) if model.F is None else model.F
-    seen = np.broadcast_to(np.eye(size), (*model.H.shape[:-2], size, size))
+    dynamics = np.eye(model.state_dim) if model.F is None else model.F
+    noise_rows = np.broadcast_to(np.eye(size), (*model.H.shape[:-2], size, size))
     inputs = model.B
     if inputs is not None:
         inputs = np.concatenate([inputs, np.zeros((*inputs.shape[:-2], size, inputs.shape[-1]))], axis=-2)
-    made = LinearModel(
-        _beside(moves, memory * np.eye(size)),
-        np.concatenate([model.H, seen], axis=-1),
-        _beside(model.Q, news),
-        rest,
+    augmented = LinearModel(
+        _block_diagonal(dynamics, phi * np.eye(size)),
+        np.concatenate([model.H, noise_rows], axis=-1),
+        _block_diagonal(model.Q, shock_cov),
+        white_cov,
         *prior,
         B=inputs,
         residual=model.residual,
     )
-    if model.step_time is None or news.ndim > 2:
-        return made
-    lasting = news / (1.0 - memory**2)
+    if model.step_time is None or shock_cov.ndim > 2:
+        return augmented
+    stationary_cov = shock_cov / (1.0 - phi**2)
 
     def motion(times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        kept = memory ** (times / model.step_time)
+        correlation = phi ** (times / model.step_time)
         dynamics, noise = model.over(times)
         return (
-            _beside(dynamics, kept[:, None, None] * np.eye(size)),
-            _beside(noise, (1.0 - kept**2)[:, None, None] * lasting),
+            _block_diagonal(dynamics, correlation[:, None, None] * np.eye(size)),
+            _block_diagonal(noise, (1.0 - correlation**2)[:, None, None] * stationary_cov),
         )
 
-    return made.with_motion(motion, model.step_time)
+    return augmented.with_motion(motion, model.step_time)
 
 
 @pytree
-class _Beside:
-    """A function of the first states, beside noise in the others.
+class _Augmented:
+    """A function of the first states, augmented with noise in the others.
 
     Attributes:
         fn: f(x) or f(x, u); None is the identity.
-        kept: what becomes of the noise: None adds it to what is measured, a factor leaves it behind the state.
-        size: D, of the first states.
+        phi: factor on the noise states, which are appended to the result; None adds them to the result.
+        size: D, number of the first states.
     """
 
     fn: Any = function()
-    kept: Any
+    phi: Any
     size: int = static()
 
     def __call__(self, x: Array) -> Array:
-        """Apply f, without inputs."""
+        """Apply f(x)."""
         return self._apply(x, None)
 
     def _apply(self, x: Array, u: Array | None) -> Array:
-        own, noise = x[: self.size], x[self.size :]
-        own = own if self.fn is None else call(self.fn, own, u)
-        return own + noise if self.kept is None else jnp.concatenate([own, self.kept * noise])
+        state, noise = x[: self.size], x[self.size :]
+        state = state if self.fn is None else call(self.fn, state, u)
+        return state + noise if self.phi is None else jnp.concatenate([state, self.phi * noise])
 
 
 @pytree
-class _BesideWithInputs(_Beside):
-    """The same of a function that takes inputs."""
+class _AugmentedWithInputs(_Augmented):
+    """The same for a function with inputs."""
 
     def __call__(self, x: Array, u: Array) -> Array:  # type: ignore[override]
         """Apply f(x, u)."""
         return self._apply(x, u)
 
 
-def _beside_noise(fn: Any, kept: float | None, size: int) -> _Beside:
-    takes = fn is not None and num_arguments(fn) > 1
-    return (_BesideWithInputs if takes else _Beside)(fn, kept, size)
+def _augmented(fn: Any, phi: float | None, size: int) -> _Augmented:
+    has_inputs = fn is not None and num_arguments(fn) > 1
+    return (_AugmentedWithInputs if has_inputs else _Augmented)(fn, phi, size)
 
 
 def _matrix(cov: Any) -> np.ndarray:
-    """Write variances out as a matrix."""
+    """Return a covariance matrix, from a matrix or variances."""
     cov = np.asarray(cov)
     return cov if cov.ndim > 1 else np.diag(cov)
 
 
-def _beside(one: Any, other: Any) -> np.ndarray:
-    """Put two matrices on a diagonal, either of which may have a time axis."""
+def _block_diagonal(one: Any, other: Any) -> np.ndarray:
+    """Build a block-diagonal matrix of two blocks, either of which may have a time axis."""
     one, other = np.asarray(one), np.asarray(other)
     lead = np.broadcast_shapes(one.shape[:-2], other.shape[:-2])
     n, m = one.shape[-1], other.shape[-1]

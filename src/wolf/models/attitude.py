@@ -1,9 +1,9 @@
 """Attitude from gyroscope, accelerometer and magnetometer, with the gyroscope's bias: an error-state quaternion filter.
 
-The state is (rotation, bias). The rotation takes body axes to world axes and is written as its rotation vector, axis
-times angle, of at most π; products and powers are taken as unit quaternions, so nothing is singular. What is uncertain
-is a small rotation δ in body axes behind it, q ⊗ exp(δ), and the bias: six numbers, whose covariance the filter carries
-(Lefferts, Markley & Shuster 1982; Solà 2017). `wolf.filters.ErrorState` does the rest.
+The state is (rotation, bias). The rotation maps body axes to world axes and is represented by its rotation vector, axis
+times angle, of at most π; compositions use unit quaternions, so there is no singularity. The error state is a small
+rotation δ in body axes, q ⊗ exp(δ), and the bias: six numbers, whose covariance the filter carries (Lefferts, Markley &
+Shuster 1982; Solà 2017). `wolf.filters.ErrorState` is the filter.
 """
 
 from typing import Any
@@ -17,8 +17,8 @@ from wolf.beliefs import Gaussian
 from wolf.numerics.pytree import pytree
 from wolf.statespace import StateSpaceModel
 
-SMALL_ANGLE = 1e-4  # rad below which sin(x/2)/x and its inverse come from a series: the next term is below 1e-17
-GRAVITY = (0.0, 0.0, 9.81)  # what an accelerometer at rest says in world axes with z up, m/s²
+SMALL_ANGLE = 1e-4  # rad; below, sin(x/2)/x and its inverse are computed by series whose next term is below 1e-17
+GRAVITY = (0.0, 0.0, 9.81)  # measurement of an accelerometer at rest in world axes with z up, m/s²
 
 
 def attitude(
@@ -31,20 +31,20 @@ def attitude(
     prior: Gaussian,
     gravity: Any = GRAVITY,
 ) -> StateSpaceModel:
-    """Model how a body is turned; state (rotation vector, gyroscope's bias), inputs what the gyroscope says.
+    """Build an attitude model; state (rotation vector, gyroscope bias), inputs the gyroscope's turn rates.
 
-    A measurement is (accelerometer, magnetometer), both in body axes, 6 numbers. What a body does besides turning, as
-    accelerating, and iron nearby are outliers: `wolf.Learned(sensors=(0, 0, 0, 1, 1, 1))` judges the two apart.
+    A measurement is (accelerometer, magnetometer), both in body axes, 6 numbers. Accelerations of the body and magnetic
+    disturbances are outliers: `wolf.Learned(sensors=(0, 0, 0, 1, 1, 1))` treats the two sensors separately.
 
     Args:
         dt: time between measurements, s.
-        gyro_var: variance of each turn rate that the gyroscope says, (rad/s)².
-        bias_var: variance that each bias gains in a step, (rad/s)².
+        gyro_var: variance of each measured turn rate, (rad/s)².
+        bias_var: increase of the variance of each bias per step, (rad/s)².
         accel_var: variance of each coordinate of the accelerometer, in the unit of `gravity`, squared.
         mag_var: variance of each coordinate of the magnetometer, in the unit of `field`, squared.
-        field: the magnetic field in world axes, (3,), not along gravity.
+        field: magnetic field in world axes, (3,), not parallel to gravity.
         prior: mean: rotation vector and bias at time 0, (6,); covariance: of the error in body axes and of the bias.
-        gravity: what the accelerometer says at rest, in world axes, (3,).
+        gravity: measurement of the accelerometer at rest, in world axes, (3,).
 
     Example:
         >>> prior = Gaussian(np.zeros(6), np.diag([1.0] * 3 + [1e-4] * 3))
@@ -55,53 +55,53 @@ def attitude(
     validation.variances(gyro_var=gyro_var, bias_var=bias_var)
     for name, value in (("accel_var", accel_var), ("mag_var", mag_var)):
         validation.positive_number(name, value)
-    seen = {"gravity": validation.finite("gravity", gravity), "field": validation.finite("field", field)}
-    for name, value in seen.items():
+    references = {"gravity": validation.finite("gravity", gravity), "field": validation.finite("field", field)}
+    for name, value in references.items():
         if value.shape != (3,) or not np.any(value):
             raise ValueError(f"{name} must be a vector in world axes, of shape (3,) and not zero; got {value!r}")
-    if not np.any(np.cross(seen["gravity"], seen["field"])):
-        raise ValueError("field must not lie along gravity: a turn around both would never be seen")
+    if not np.any(np.cross(references["gravity"], references["field"])):
+        raise ValueError("field must not be parallel to gravity: a rotation around both would not be observable")
     prior = Gaussian(*validation.prior(prior, 6))
     noise = np.diag([gyro_var * dt**2] * 3 + [bias_var] * 3)
     return StateSpaceModel(
-        Turning(dt), ReferenceVectors(**seen), noise, np.diag([accel_var] * 3 + [mag_var] * 3), prior
+        GyroDynamics(dt), ReferenceVectors(**references), noise, np.diag([accel_var] * 3 + [mag_var] * 3), prior
     )
 
 
 @pytree
-class Turning:
-    """Turn (rotation vector, bias) by what a gyroscope says, u, for a time dt."""
+class GyroDynamics:
+    """Integration of the turn rates u of a gyroscope over a time dt; state (rotation vector, bias)."""
 
     dt: Any
 
     def __call__(self, x: Array, u: Array) -> Array:
-        """Turn on: q ⊗ exp((u - bias) dt)."""
+        """Compute q ⊗ exp((u - bias) dt) and the unchanged bias."""
         return jnp.concatenate([compose(x[:3], (u - x[3:]) * self.dt), x[3:]])
 
     def retract(self, x: Array, step: Array) -> Array:
-        """Go from x by an error in body axes."""
+        """Apply an error in body axes to the state x."""
         return jnp.concatenate([compose(x[:3], step[:3]), x[3:] + step[3:]])
 
     def between(self, x: Array, other: Array) -> Array:
-        """Find the error that leads from x to another state."""
+        """Compute the error, in body axes, from x to another state."""
         return jnp.concatenate([compose(-x[:3], other[:3]), other[3:] - x[3:]])
 
 
 @pytree
 class ReferenceVectors:
-    """See gravity and the magnetic field from inside a body."""
+    """Gravity and the magnetic field in body axes."""
 
     gravity: Any
     field: Any
 
     def __call__(self, x: Array) -> Array:
-        """Turn both from world axes into body axes."""
+        """Rotate both from world axes to body axes."""
         inverse = quaternion(-x[:3])
         return jnp.concatenate([rotate(inverse, jnp.asarray(each, x.dtype)) for each in (self.gravity, self.field)])
 
 
 def quaternion(vector: Array) -> Array:
-    """Turn a rotation vector φ (3,) into a unit quaternion (cos |φ|/2, sin(|φ|/2) φ/|φ|), scalar first."""
+    """Convert a rotation vector φ (3,) to a unit quaternion (cos |φ|/2, sin(|φ|/2) φ/|φ|), scalar first."""
     square = jnp.sum(vector**2)
     small = square < SMALL_ANGLE**2
     angle = jnp.sqrt(jnp.where(small, 1.0, square))
@@ -111,8 +111,8 @@ def quaternion(vector: Array) -> Array:
 
 
 def rotation_vector(q: Array) -> Array:
-    """Turn a quaternion (4,) of any length, scalar first, into a rotation vector of at most π."""
-    q = jnp.where(q[0] < 0, -q, q)  # both are one rotation; this one turns the shorter way
+    """Convert a quaternion (4,) of any norm, scalar first, to a rotation vector of at most π."""
+    q = jnp.where(q[0] < 0, -q, q)  # both are the same rotation; this one has the smaller angle
     square = jnp.sum(q[1:] ** 2)
     small = square < (0.5 * SMALL_ANGLE) ** 2
     sine = jnp.sqrt(jnp.where(small, 1.0, square))
@@ -135,12 +135,12 @@ def rotate(q: Array, vector: Array) -> Array:
 
 
 def compose(first: Array, second: Array) -> Array:
-    """Give the rotation vector of exp(first) ⊗ exp(second)."""
+    """Compute the rotation vector of exp(first) ⊗ exp(second)."""
     return rotation_vector(multiply(quaternion(first), quaternion(second)))
 
 
 def quaternions(means: Any) -> np.ndarray:
-    """Turn the means of an attitude filter into unit quaternions, scalar last as SciPy's `Rotation.from_quat` takes.
+    """Convert the means of an attitude filter to unit quaternions, scalar last, as for SciPy's `Rotation.from_quat`.
 
     Args:
         means: (..., 6), or rotation vectors (..., 3).

@@ -1,6 +1,6 @@
-"""Chaotic models and a passive wave: the test beds of data assimilation. Covariances are vectors of variances.
+"""Test models of data assimilation: chaotic flows and linear advection. Covariances are vectors of variances.
 
-A step of each is a callable pytree: a new forcing or time step never recompiles.
+The dynamics are callable pytrees, so a new forcing or time step never recompiles.
 """
 
 import math
@@ -17,8 +17,8 @@ from wolf.numerics.jax_compat import enable_x64
 from wolf.numerics.pytree import function, pytree, static
 from wolf.statespace import StateSpaceModel
 
-SMALL_START = 1e-3  # variance at time 0 in the tests of Sakov & Oke (2008): truth and members grow apart from there
-SETTLING = 150.0  # time in which a long wave breaks up; short enough for all machines to agree to nine digits
+INITIAL_VARIANCE = 1e-3  # at time 0 in the tests of Sakov & Oke (2008); truth and members diverge from there
+SPIN_UP_TIME = 150.0  # in which a long wave breaks up; short enough for all machines to agree to nine digits
 NOISES = ("forcing", "sde")
 
 
@@ -32,7 +32,7 @@ def lorenz63(
     beta: float = 8.0 / 3.0,
     prior: Gaussian | None = None,
 ) -> StateSpaceModel:
-    """Model the three-variable convection of Lorenz (1963), all of it measured.
+    """Build the three-variable convection model of Lorenz (1963), with all states measured.
 
     The defaults are the test of Sakov, Oliver & Bertino (2012): dt 0.01, a measurement every 25 steps, variance 2.
 
@@ -44,7 +44,7 @@ def lorenz63(
         sigma: Prandtl number.
         rho: Rayleigh number over its critical value.
         beta: geometric factor.
-        prior: belief about the state at time 0; without one N((1.509, -1.531, 25.46), 2 I), on the attractor.
+        prior: belief about the state at time 0; default: N((1.509, -1.531, 25.46), 2 I), on the attractor.
     """
     validation.positive_number("dt", dt)
     validation.count("steps", steps)
@@ -64,11 +64,11 @@ def lorenz96(
     noise_std: float = 0.0,
     prior: Gaussian | None = None,
 ) -> StateSpaceModel:
-    """Model the ring of Lorenz (1996): `x_i' = (x_{i+1} - x_{i-2}) x_{i-1} - x_i + F`, every state measured.
+    """Build the model of Lorenz (1996): `x_i' = (x_{i+1} - x_{i-2}) x_{i-1} - x_i + F`, with all states measured.
 
-    With `noise="forcing"` each step draws one forcing `N(F, noise_std²)` for each state and holds it over the step, as
-    Duran-Martin et al. (2024, section 5.4) print it: `lorenz96(dim=100, noise_std=1.0)`. That adds a variance of about
-    `(dt noise_std)²` to a step. With `noise="sde"` it is white in time, and adds `dt noise_std²`: 20 times as much.
+    With `noise="forcing"` each step draws one forcing `N(F, noise_std²)` per state, constant over the step, as in
+    Duran-Martin et al. (2024, section 5.4): `lorenz96(dim=100, noise_std=1.0)`. That adds a variance of about
+    `(dt noise_std)²` per step. With `noise="sde"` it is white in time, and adds `dt noise_std²`: 20 times as much.
 
     Args:
         dim: number of states, at least 4.
@@ -77,7 +77,7 @@ def lorenz96(
         obs_var: variance of the noise on every measurement.
         noise: "forcing" or "sde", see above.
         noise_std: of the forcing; 0 for none.
-        prior: belief about the state at time 0; without one N(F, 0.001 I) with 0.01 more in the first state.
+        prior: belief about the state at time 0; default: N(F, 0.001 I) with 0.01 added to the first mean.
     """
     validation.positive_number("dt", dt)
     validation.integer("dim", dim, least=4)
@@ -87,7 +87,7 @@ def lorenz96(
     flow = Lorenz96(forcing)
     step = NoisyForcing(flow, dt, noise_std) if noise == "forcing" and noise_std > 0 else RungeKutta(flow, dt, 1)
     if prior is None:
-        prior = Gaussian(np.full(dim, float(forcing)) + 0.01 * np.eye(1, dim)[0], np.full(dim, SMALL_START))
+        prior = Gaussian(np.full(dim, float(forcing)) + 0.01 * np.eye(1, dim)[0], np.full(dim, INITIAL_VARIANCE))
     added = (dt * noise_std) ** 2 if noise == "forcing" else dt * noise_std**2
     return _fully_measured(step, dim, added, obs_var, prior)
 
@@ -101,7 +101,7 @@ def kuramoto_sivashinsky(
     dynamics_var: float = 0.0,
     prior: Gaussian | None = None,
 ) -> StateSpaceModel:
-    """Model the flame front `u' = -u u_x - u_xx - u_xxxx` on a ring, every point measured.
+    """Build the Kuramoto-Sivashinsky model `u' = -u u_x - u_xx - u_xxxx` on a ring, with all points measured.
 
     Fourier in space, exponential time differencing of fourth order in time (Kassam & Trefethen 2005). The defaults are
     the test of Bocquet (2019): 128 points on 32 π, a measurement at each unit of time.
@@ -113,7 +113,7 @@ def kuramoto_sivashinsky(
         steps: of the integration between measurements.
         obs_var: variance of the noise on every measurement.
         dynamics_var: variance of the noise on every state, at each measurement.
-        prior: belief about the state at time 0; without one a state on the attractor, with variance 0.001.
+        prior: belief about the state at time 0; default: a state on the attractor, with variance 0.001.
     """
     for name, value in (("dt", dt), ("length", length)):
         validation.positive_number(name, value)
@@ -122,9 +122,9 @@ def kuramoto_sivashinsky(
         raise ValueError(f"dim must be an even whole number of at least 8; got {dim!r}")
     step = ExponentialStep(steps=int(steps), **_etdrk4(dim, length, dt))
     if prior is None:
-        turn = 2 * np.pi * np.arange(dim) / dim
-        start = _settle(step, np.cos(turn) * (1 + np.sin(turn)), math.ceil(SETTLING / (dt * steps)))
-        prior = Gaussian(start, np.full(dim, SMALL_START))
+        angle = 2 * np.pi * np.arange(dim) / dim
+        start = _spin_up(step, np.cos(angle) * (1 + np.sin(angle)), math.ceil(SPIN_UP_TIME / (dt * steps)))
+        prior = Gaussian(start, np.full(dim, INITIAL_VARIANCE))
     return _fully_measured(step, dim, dynamics_var, obs_var, prior)
 
 
@@ -138,17 +138,17 @@ def linear_advection(
     waves: int = 25,
     prior: Gaussian | None = None,
 ) -> StateSpaceModel:
-    """Model a wave that moves round a ring at constant speed (Sakov & Oke 2008), measured at a few places.
+    """Build a wave advected round a ring at constant speed (Sakov & Oke 2008), measured at a few points.
 
     Args:
         dim: number of grid points.
-        shift: grid points that it moves in a step.
-        damping: factor on the wave at each step; 1 for none.
-        num_observed: number of places, evenly spread.
+        shift: grid points that it moves per step.
+        damping: factor on the wave per step; 1 for none.
+        num_observed: number of measured points, evenly spaced.
         obs_var: variance of the noise on every measurement.
         dynamics_var: variance of the noise on every state at each step.
-        waves: longest wave number in the default prior.
-        prior: belief about the state at time 0; without one sums of `waves` sines of unit variance in all, a dense
+        waves: largest wave number in the default prior.
+        prior: belief about the state at time 0; default: sums of `waves` sines with unit total variance, a dense
             covariance (dim, dim).
     """
     validation.count("dim", dim)
@@ -163,49 +163,49 @@ def linear_advection(
         root = np.hstack([np.cos(phase), np.sin(phase)]) / np.sqrt(waves)
         prior = Gaussian(np.zeros(dim), root @ root.T)
     prior = Gaussian(*validation.prior(prior, dim, variances=True))
-    places = tuple(int(place) for place in np.arange(num_observed) * dim // num_observed)
+    indices = tuple(int(index) for index in np.arange(num_observed) * dim // num_observed)
     validation.variances(dynamics_var=dynamics_var, obs_var=obs_var)
     step = Shift(damping, shift)
-    return StateSpaceModel(step, Pick(places), np.full(dim, dynamics_var), np.full(num_observed, obs_var), prior)
+    return StateSpaceModel(step, Selection(indices), np.full(dim, dynamics_var), np.full(num_observed, obs_var), prior)
 
 
 @pytree
 class Lorenz63:
-    """The flow of Lorenz (1963)."""
+    """Vector field of Lorenz (1963)."""
 
     sigma: Any
     rho: Any
     beta: Any
 
-    def __call__(self, x: Array, push: Any = 0.0) -> Array:
-        """Give the velocity."""
+    def __call__(self, x: Array, perturbation: Any = 0.0) -> Array:
+        """Compute the time derivative, plus a perturbation."""
         a, b, c = x[0], x[1], x[2]
-        return jnp.stack([self.sigma * (b - a), a * (self.rho - c) - b, a * b - self.beta * c]) + push
+        return jnp.stack([self.sigma * (b - a), a * (self.rho - c) - b, a * b - self.beta * c]) + perturbation
 
 
 @pytree
 class Lorenz96:
-    """The flow of Lorenz (1996)."""
+    """Vector field of Lorenz (1996)."""
 
     forcing: Any
 
-    def __call__(self, x: Array, push: Any = 0.0) -> Array:
-        """Give the velocity, with something added to the forcing."""
-        # By slices, which compile to one loop; a roll for each neighbour would copy the state three times.
+    def __call__(self, x: Array, perturbation: Any = 0.0) -> Array:
+        """Compute the time derivative, with a perturbation of the forcing."""
+        # By slices, which compile to one loop; a roll per neighbour would copy the state three times.
         ring = jnp.concatenate([x[-2:], x, x[:1]])
-        return (ring[3:] - ring[:-3]) * ring[1:-2] - x + (self.forcing + push)
+        return (ring[3:] - ring[:-3]) * ring[1:-2] - x + (self.forcing + perturbation)
 
 
 @pytree
 class RungeKutta:
-    """Follow a flow for some steps of the classical method of fourth order."""
+    """Several steps of the classical Runge-Kutta method of fourth order."""
 
     flow: Any = function()
     dt: Any
     steps: int = static()
 
     def __call__(self, x: Array) -> Array:
-        """Move on."""
+        """Integrate over all steps."""
         if self.steps == 1:
             return runge_kutta(self.flow, x, self.dt)
         return jax.lax.fori_loop(0, self.steps, lambda _, x: runge_kutta(self.flow, x, self.dt), x)
@@ -213,24 +213,24 @@ class RungeKutta:
 
 @pytree
 class NoisyForcing:
-    """Follow a flow whose forcing is drawn anew at each step and held over it."""
+    """Runge-Kutta step of a flow whose forcing is drawn at each step and constant over it."""
 
     flow: Any = function()
     dt: Any
     noise_std: Any
 
     def __call__(self, x: Array) -> Array:
-        """Move on without noise."""
+        """Integrate over a step without noise."""
         return runge_kutta(self.flow, x, self.dt)
 
     def draw(self, x: Array, key: Array) -> Array:
-        """Move on with a draw of the forcing."""
+        """Integrate over a step with a random forcing."""
         return runge_kutta(self.flow, x, self.dt, self.noise_std * jax.random.normal(key, x.shape, x.dtype))
 
 
 @pytree
 class ExponentialStep:
-    """Steps of exponential time differencing in Fourier space; coefficients from `_etdrk4`, for K wave numbers."""
+    """Exponential time differencing in Fourier space; coefficients from `_etdrk4`, for K wave numbers."""
 
     decay: Any
     half_decay: Any
@@ -242,7 +242,7 @@ class ExponentialStep:
     steps: int = static()
 
     def __call__(self, x: Array) -> Array:
-        """Move on."""
+        """Integrate over all steps."""
         size = x.shape[0]
 
         def nonlinear(v: Array) -> Array:
@@ -262,55 +262,55 @@ class ExponentialStep:
 
 @pytree
 class Shift:
-    """Move a wave round a ring."""
+    """Shift of a wave round a ring."""
 
     damping: Any
     cells: int = static()
 
     def __call__(self, x: Array) -> Array:
-        """Move on."""
+        """Shift the wave by one step."""
         return self.damping * jnp.roll(x, self.cells)
 
 
 @pytree
-class Pick:
-    """Measure some of the states."""
+class Selection:
+    """Measurement of some of the states."""
 
-    places: tuple[int, ...] = static()
+    indices: tuple[int, ...] = static()
 
     def __call__(self, x: Array) -> Array:
-        """Look."""
-        return x[jnp.asarray(self.places)]
+        """Return the measured states."""
+        return x[jnp.asarray(self.indices)]
 
 
-def everything(x: Array) -> Array:
-    """Measure every state."""
+def all_states(x: Array) -> Array:
+    """Return all states."""
     return x
 
 
-def runge_kutta(flow: Any, x: Array, dt: Any, push: Any = 0.0) -> Array:
-    """Take one step of the classical method of fourth order."""
-    a = flow(x, push)
-    b = flow(x + 0.5 * dt * a, push)
-    c = flow(x + 0.5 * dt * b, push)
-    d = flow(x + dt * c, push)
+def runge_kutta(flow: Any, x: Array, dt: Any, perturbation: Any = 0.0) -> Array:
+    """Integrate over one step of the classical Runge-Kutta method of fourth order."""
+    a = flow(x, perturbation)
+    b = flow(x + 0.5 * dt * a, perturbation)
+    c = flow(x + 0.5 * dt * b, perturbation)
+    d = flow(x + dt * c, perturbation)
     return x + dt / 6.0 * (a + 2.0 * b + 2.0 * c + d)
 
 
 def _fully_measured(step: Any, size: int, dynamics_var: float, obs_var: float, prior: Gaussian) -> StateSpaceModel:
     validation.variances(dynamics_var=dynamics_var, obs_var=obs_var)
     prior = Gaussian(*validation.prior(prior, size, variances=True))
-    return StateSpaceModel(step, everything, np.full(size, float(dynamics_var)), np.full(size, float(obs_var)), prior)
+    return StateSpaceModel(step, all_states, np.full(size, float(dynamics_var)), np.full(size, float(obs_var)), prior)
 
 
-def _settle(step: Any, x: np.ndarray, count: int) -> np.ndarray:
-    """Let a wave run until it is on the attractor."""
+def _spin_up(step: Any, x: np.ndarray, count: int) -> np.ndarray:
+    """Integrate an initial state onto the attractor."""
     with enable_x64(True), jax.ensure_compile_time_eval():
         return np.asarray(jax.jit(lambda x: jax.lax.fori_loop(0, count, lambda _, x: step(x), x))(x))
 
 
 def _etdrk4(dim: int, length: float, dt: float, points: int = 32) -> dict[str, Any]:
-    """Compute the coefficients by means over a circle in the complex plane, where nothing cancels."""
+    """Compute the coefficients by means over a circle in the complex plane, which avoids cancellation."""
     wave = 2 * np.pi / length * np.arange(dim // 2 + 1)
     linear = wave**2 - wave**4
     circle = np.exp(1j * np.pi * (np.arange(points) + 0.5) / points)

@@ -1,7 +1,7 @@
 """Models in continuous time, for measurements at any times: `dx = A x dt + dW`, `y = H x + noise`.
 
-Each step is discretised exactly over its own gap (Van Loan 1978), so uneven time stamps need nothing else. The prior is
-about the time `start`, by default the first time stamp.
+Each step is discretised exactly over its time step (Van Loan 1978), so uneven time stamps are exact too. The prior is
+that at the time `start`, by default the first time stamp.
 """
 
 from datetime import UTC
@@ -21,7 +21,7 @@ def discretise(drift: Any, diffusion: Any, dt: Any) -> tuple[np.ndarray, np.ndar
     Args:
         drift: A, (D, D).
         diffusion: spectral density of the noise, (D, D).
-        dt: a step or many of them, (T,).
+        dt: a time step, or (T,).
 
     Returns:
         F = exp(A dt) and Q = ∫ exp(A s) diffusion exp(A s)ᵀ ds, with a leading axis for many steps.
@@ -38,7 +38,7 @@ def discretise(drift: Any, diffusion: Any, dt: Any) -> tuple[np.ndarray, np.ndar
     for name, matrix in (("drift", a), ("diffusion", noise)):
         if matrix.shape != (size, size) or not size or not np.all(np.isfinite(matrix)):
             raise ValueError(
-                f"{name} must be finite, and (D, D) like the other of them; got {validation.short_repr(matrix)}"
+                f"{name} must be finite, and (D, D) like the other one; got {validation.short_repr(matrix)}"
             )
     validation.covariance("diffusion", noise, size)
     steps = validation.finite("dt", dt)
@@ -57,7 +57,7 @@ def discretise(drift: Any, diffusion: Any, dt: Any) -> tuple[np.ndarray, np.ndar
 def linear_sde(
     times: Any, drift: Any, diffusion: Any, H: Any, R: Any, prior: Gaussian, start: float | None = None
 ) -> LinearModel:
-    """Model any linear stochastic differential equation, measured at the given times.
+    """Build the model of a linear stochastic differential equation, measured at the given times.
 
     Args:
         times: of the measurements, (T,), not decreasing.
@@ -66,7 +66,7 @@ def linear_sde(
         H: (M, D).
         R: (M, M).
         prior: belief about the state at `start`.
-        start: when the prior holds; default: the first time stamp.
+        start: time of the prior; default: the first time stamp.
     """
     mean, cov = validation.prior(prior, np.shape(drift)[-1] if np.ndim(drift) == 2 else 0)
     gaps = time_steps(times, start)
@@ -79,11 +79,11 @@ def linear_sde(
 def wiener_level(
     times: Any, var_rate: float, obs_var: float, prior: Gaussian, start: float | None = None
 ) -> LinearModel:
-    """Model a level that moves as Brownian motion: `local_level` for uneven times.
+    """Build a level that follows Brownian motion: `local_level` for uneven times.
 
     Args:
         times: (T,).
-        var_rate: variance that the level gains in a unit of time.
+        var_rate: increase of the variance of the level per unit of time.
         obs_var: variance of the noise.
         prior: belief about the level at `start`.
         start: as in `linear_sde`.
@@ -95,12 +95,12 @@ def wiener_level(
 def wiener_velocity(
     times: Any, dims: int, accel_rate: float, obs_var: float, prior: Gaussian, start: float | None = None
 ) -> LinearModel:
-    """Model positions whose velocities move as Brownian motion, in continuous time.
+    """Build positions whose velocities follow Brownian motion, in continuous time.
 
     Args:
         times: (T,).
         dims: number of space dimensions; state (positions, velocities).
-        accel_rate: variance that each velocity gains in a unit of time.
+        accel_rate: increase of the variance of each velocity per unit of time.
         obs_var: variance of the noise on every measured position.
         prior: belief about the state at `start`.
         start: as in `linear_sde`.
@@ -120,14 +120,14 @@ def ornstein_uhlenbeck(
     prior: Gaussian | None = None,
     start: float | None = None,
 ) -> LinearModel:
-    """Model a value that is pulled back to zero: correlation `exp(-rate |t - s|)`.
+    """Build an Ornstein-Uhlenbeck process: mean reversion to zero, correlation `exp(-rate |t - s|)`.
 
     Args:
         times: (T,).
-        rate: of the pull, per unit of time.
-        stationary_var: variance of the process in the long run.
+        rate: of the mean reversion, per unit of time.
+        stationary_var: stationary variance of the process.
         obs_var: variance of the noise.
-        prior: belief at `start`; the stationary distribution without one.
+        prior: belief at `start`; default: the stationary distribution.
         start: as in `linear_sde`.
     """
     validation.variances(stationary_var=stationary_var, obs_var=obs_var)
@@ -138,11 +138,11 @@ def ornstein_uhlenbeck(
 
 
 def time_steps(times: Any, start: float | None = None) -> np.ndarray:
-    """Turn time stamps into the gaps before them.
+    """Compute the time step before each measurement from time stamps.
 
     Args:
-        times: numbers or NumPy datetimes (counted in seconds), not decreasing.
-        start: when the prior holds; default: the first time stamp.
+        times: numbers or NumPy datetimes (in seconds), not decreasing.
+        start: time of the prior; default: the first time stamp.
 
     Example:
         >>> time_steps([0.0, 1.0, 3.5]).tolist()
@@ -159,7 +159,7 @@ def time_steps(times: Any, start: float | None = None) -> np.ndarray:
 
 
 def read_times(times: Any) -> np.ndarray:
-    """Read numbers, or dates as seconds since the first of them; NaT is NaN."""
+    """Convert time stamps to numbers, dates to seconds since the first of them; NaT is NaN."""
     dated = not np.ma.isMaskedArray(times) and getattr(times, "dtype", None) is not None
     stamps = without_zone(np.asarray(times)) if dated or _all_dates(times) else None
     if stamps is None or not np.issubdtype(stamps.dtype, np.datetime64) or not stamps.ndim or not len(stamps):
@@ -168,7 +168,7 @@ def read_times(times: Any) -> np.ndarray:
 
 
 def without_zone(dates: np.ndarray) -> np.ndarray:
-    """Give dates that have a time zone, as pandas hands them out, as those of UTC; leave all else."""
+    """Convert dates with a time zone, as returned by pandas, to UTC; return other values unchanged."""
     if dates.dtype != object or not dates.size or getattr(dates.flat[0], "tzinfo", None) is None:
         return dates
     return np.array([each.astimezone(UTC).replace(tzinfo=None) for each in dates], "datetime64[ns]")
@@ -179,13 +179,13 @@ def _all_dates(times: Any) -> bool:
 
 
 def merge_sensors(*readings: tuple[Any, Any]) -> tuple[np.ndarray, np.ndarray]:
-    """Put sensors with their own rates on one time axis.
+    """Merge sensors with different rates on one time axis.
 
     Args:
-        *readings: pairs of time stamps (T_i,) and values (T_i,) or (T_i, M_i), one for each sensor.
+        *readings: pairs of time stamps (T_i,) and values (T_i,) or (T_i, M_i), one per sensor.
 
     Returns:
-        All time stamps, sorted, and measurements (T, ΣM_i), NaN where a sensor said nothing.
+        All time stamps, sorted, and measurements (T, ΣM_i), NaN where a sensor has no value.
 
     Example:
         >>> times, ys = merge_sensors(([0.0, 1.0], [5.0, 6.0]), ([0.5, 1.0], [7.0, 8.0]))
@@ -195,7 +195,7 @@ def merge_sensors(*readings: tuple[Any, Any]) -> tuple[np.ndarray, np.ndarray]:
     for pair in readings:
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise ValueError(
-                f"readings must be pairs of times and values, one a sensor; got {validation.short_repr(pair)}"
+                f"readings must be pairs of times and values, one per sensor; got {validation.short_repr(pair)}"
             )
     if not readings:
         raise ValueError("readings must hold at least one pair of times and values; got none")
@@ -209,7 +209,7 @@ def merge_sensors(*readings: tuple[Any, Any]) -> tuple[np.ndarray, np.ndarray]:
         if len(stamp) != len(value):
             raise ValueError(f"sensor {i} has {len(stamp)} time stamps and {len(value)} values")
         if len(np.unique(stamp)) != len(stamp):
-            raise ValueError(f"sensor {i} has two values at one time; give them as two sensors")
+            raise ValueError(f"sensor {i} has two values at one time; pass them as two sensors")
     times = np.unique(np.concatenate(stamps))
     columns = []
     for stamp, value in zip(stamps, values, strict=True):

@@ -1,8 +1,8 @@
-"""Matrices of a step of any length: how a state moves over a gap, and what noise the gap adds.
+"""Discretization: transition and noise covariance matrices over time steps of any length.
 
-Gaps are counted in steps, (T,); None stands for one step each, and then there is no time axis. A gap of k steps is what
-k steps would have been: rows left out and rows without a value are the same thing, and a part has one meaning on even
-and on uneven times. A motion is a `partial` of a function of this file, so that models can be pickled.
+Gaps are counted in steps, (T,); None stands for one step each, without a time axis. A gap of k steps is equivalent to k
+single steps: omitted rows and rows without a value are the same, and a component has the same meaning on even and
+uneven times. A motion is a `partial` of a function of this module, so that models can be pickled.
 """
 
 from collections.abc import Callable
@@ -13,48 +13,48 @@ import numpy as np
 Gaps = np.ndarray | None
 Motion = Callable[[Gaps], np.ndarray]
 
-WHOLE = 1e-3  # share of a gap by which it may differ from whole steps and still be called whole
+INTEGER_TOLERANCE = 1e-3  # relative difference from a whole number of steps up to which a gap counts as whole
 
 
-def resting(size: int) -> Motion:
-    """Keep a state where it is."""
-    return partial(_rest, np.eye(size))
+def constant(size: int) -> Motion:
+    """Return the identity for every gap."""
+    return partial(_constant, np.eye(size))
 
 
-def _rest(matrix: np.ndarray, gaps: Gaps) -> np.ndarray:
+def _constant(matrix: np.ndarray, gaps: Gaps) -> np.ndarray:
     return matrix
 
 
-def growing(matrix: np.ndarray) -> Motion:
-    """Add noise in proportion to the gap."""
-    return partial(_grow, matrix)
+def linear_growth(matrix: np.ndarray) -> Motion:
+    """Return a covariance proportional to the gap."""
+    return partial(_linear_growth, matrix)
 
 
-def _grow(matrix: np.ndarray, gaps: Gaps) -> np.ndarray:
+def _linear_growth(matrix: np.ndarray, gaps: Gaps) -> np.ndarray:
     return matrix if gaps is None else np.multiply.outer(gaps, matrix)
 
 
 def shear(dt: float = 1.0) -> Motion:
-    """Move a position on by its velocity, for a time `dt` in each step."""
+    """Return the transition of position and velocity, for a time `dt` per step."""
     return partial(_shear, np.array([[0.0, dt], [0.0, 0.0]]))
 
 
-def _shear(moved: np.ndarray, gaps: Gaps) -> np.ndarray:
-    return np.eye(2) + np.multiply.outer(np.ones(()) if gaps is None else gaps, moved)
+def _shear(drift: np.ndarray, gaps: Gaps) -> np.ndarray:
+    return np.eye(2) + np.multiply.outer(np.ones(()) if gaps is None else gaps, drift)
 
 
-def integrated(gaps: Gaps) -> np.ndarray:
-    """Integrate white noise on the velocity (Bar-Shalom, Li & Kirubarajan 2001, eq. 6.2.2-10)."""
+def integrated_white_noise(gaps: Gaps) -> np.ndarray:
+    """Compute the covariance of integrated white noise on the velocity (Bar-Shalom et al. 2001, eq. 6.2.2-10)."""
     g = np.ones(()) if gaps is None else gaps
     return _matrices([[g**3 / 3, g**2 / 2], [g**2 / 2, g]])
 
 
-def walked(level: float, slope: float, dt: float = 1.0) -> Motion:
-    """Add up the noise of steps that shake the level, and a slope that moves the level on.
+def random_walk_noise(level: float, slope: float, dt: float = 1.0) -> Motion:
+    """Return the noise covariance of a random-walk level with a random-walk slope.
 
     Over k steps, `Σ_{j<k} Fʲ diag(level, slope) Fʲᵀ` with F the shear: polynomials in k, which between whole steps are
-    the covariance of a stochastic differential equation as long as `level >= dt² slope / 12`. Where they are none, for
-    gaps below one step only, the level has the smallest variance that is one.
+    the covariance of a stochastic differential equation if `level >= dt² slope / 12`. Where they are not a covariance,
+    for gaps below one step only, the level has the smallest variance that makes them one.
 
     Args:
         level: variance of a step of the level.
@@ -62,13 +62,13 @@ def walked(level: float, slope: float, dt: float = 1.0) -> Motion:
         dt: time of a step.
 
     Example:
-        >>> walked(0.0, 1.0)(np.array([3.0])).tolist()
+        >>> random_walk_noise(0.0, 1.0)(np.array([3.0])).tolist()
         [[[5.0, 3.0], [3.0, 3.0]]]
     """
-    return partial(_walk, level, slope, dt)
+    return partial(_random_walk_noise, level, slope, dt)
 
 
-def _walk(level: float, slope: float, dt: float, gaps: Gaps) -> np.ndarray:
+def _random_walk_noise(level: float, slope: float, dt: float, gaps: Gaps) -> np.ndarray:
     if gaps is None:
         return np.diag([level, slope])
     g, tilt = gaps, slope * dt
@@ -78,12 +78,12 @@ def _walk(level: float, slope: float, dt: float, gaps: Gaps) -> np.ndarray:
     return _matrices([[np.maximum(exact, least), both], [both, slope * g]])
 
 
-def turning(angle: float, damping: float = 1.0) -> Motion:
-    """Turn a pair of states by an angle in each step, and let them fade."""
-    return partial(_turn, angle, damping)
+def rotation(angle: float, damping: float = 1.0) -> Motion:
+    """Return the rotation of a pair of states by an angle per step, with damping."""
+    return partial(_rotation, angle, damping)
 
 
-def _turn(angle: float, damping: float, gaps: Gaps) -> np.ndarray:
+def _rotation(angle: float, damping: float, gaps: Gaps) -> np.ndarray:
     if gaps is None:
         cosine, sine = np.cos(angle), np.sin(angle)
         return damping * np.array([[cosine, sine], [-sine, cosine]])
@@ -91,39 +91,41 @@ def _turn(angle: float, damping: float, gaps: Gaps) -> np.ndarray:
     return (damping**gaps)[:, None, None] * _matrices([[cosine, sine], [-sine, cosine]])
 
 
-def fading(damping: float, size: int = 2) -> Motion:
-    """Add up the noise of states that fade, a pair that turns or one; turning leaves it as it is."""
-    return growing(np.eye(size)) if damping == 1 else partial(_fade, damping, np.eye(size))
+def damped_noise(damping: float, size: int = 2) -> Motion:
+    """Return the noise covariance of damped states, a rotating pair or one; it is invariant to the rotation."""
+    return linear_growth(np.eye(size)) if damping == 1 else partial(_damped_noise, damping, np.eye(size))
 
 
-def _fade(damping: float, shape: np.ndarray, gaps: Gaps) -> np.ndarray:
+def _damped_noise(damping: float, shape: np.ndarray, gaps: Gaps) -> np.ndarray:
     share = 1 - damping**2
     return shape if gaps is None else np.multiply.outer((1 - damping ** (2 * gaps)) / share, shape)
 
 
-def shrinking(damping: float) -> Motion:
-    """Let one state fade."""
+def decay(damping: float) -> Motion:
+    """Return the transition of one damped state."""
     return lambda gaps: _matrices([[damping ** (np.ones(()) if gaps is None else gaps)]])
 
 
-def fading_shear(damping: float) -> Motion:
-    """Move a level on by a slope that fades: over k steps by φ + φ² + ... + φᵏ of it."""
+def damped_shear(damping: float) -> Motion:
+    """Return the transition of a level with a damped slope: over k steps by φ + φ² + ... + φᵏ times the slope."""
 
     def move(gaps: Gaps) -> np.ndarray:
         g = np.ones(()) if gaps is None else gaps
-        left = damping**g
-        return _matrices([[np.ones_like(left), damping * (1 - left) / (1 - damping)], [np.zeros_like(left), left]])
+        factor = damping**g
+        return _matrices(
+            [[np.ones_like(factor), damping * (1 - factor) / (1 - damping)], [np.zeros_like(factor), factor]]
+        )
 
     return move
 
 
-def faded(damping: float) -> Motion:
-    """Add up what shocks of a fading slope do to it and to the level, over k steps: geometric sums.
+def damped_slope_noise(damping: float) -> Motion:
+    """Return the covariance of level and damped slope due to slope shocks over k steps: geometric sums.
 
-    A shock j steps ago has left φʲ on the slope and a = φ (1 - φʲ) / (1 - φ) on the level.
+    A shock j steps ago contributes φʲ to the slope and a = φ (1 - φʲ) / (1 - φ) to the level.
 
     Example:
-        >>> faded(0.5)(np.array([2.0])).tolist()
+        >>> damped_slope_noise(0.5)(np.array([2.0])).tolist()
         [[[0.25, 0.25], [0.25, 1.25]]]
     """
     f, ratio = damping, damping / (1 - damping)
@@ -132,7 +134,7 @@ def faded(damping: float) -> Motion:
         if gaps is None:
             return np.diag([0.0, 1.0])
         once, twice = (1 - f**gaps) / (1 - f), (1 - f ** (2 * gaps)) / (1 - f**2)
-        # Below one step the sums are no covariance any more: bring them back to one.
+        # Below one step the sums are not a covariance: increase the level variance until they are.
         both = ratio * (once - twice)
         least = both**2 / np.where(twice > 0, twice, 1.0)
         return _matrices([[np.maximum(ratio**2 * (gaps - 2 * once + twice), least), both], [both, twice]])
@@ -140,35 +142,35 @@ def faded(damping: float) -> Motion:
     return noise
 
 
-def stepping(dynamics: np.ndarray) -> Motion:
-    """Repeat a matrix as often as there are steps in a gap; gaps are taken as whole."""
-    return partial(_step, dynamics)
+def matrix_power(dynamics: np.ndarray) -> Motion:
+    """Return the power of a transition matrix for the number of steps in a gap, rounded to whole steps."""
+    return partial(_matrix_power, dynamics)
 
 
-def _step(dynamics: np.ndarray, gaps: Gaps) -> np.ndarray:
-    return dynamics if gaps is None else _repeated(dynamics, np.zeros_like(dynamics), gaps)[0]
+def _matrix_power(dynamics: np.ndarray, gaps: Gaps) -> np.ndarray:
+    return dynamics if gaps is None else _iterated(dynamics, np.zeros_like(dynamics), gaps)[0]
 
 
-def stepping_noise(dynamics: np.ndarray, noise: np.ndarray) -> Motion:
-    """Add up the noise of as many steps as there are in a gap; gaps are taken as whole."""
-    return partial(_step_noise, dynamics, noise)
+def matrix_power_noise(dynamics: np.ndarray, noise: np.ndarray) -> Motion:
+    """Return the accumulated noise covariance of the steps in a gap, rounded to whole steps."""
+    return partial(_matrix_power_noise, dynamics, noise)
 
 
-def _step_noise(dynamics: np.ndarray, noise: np.ndarray, gaps: Gaps) -> np.ndarray:
-    return noise if gaps is None else _repeated(dynamics, noise, gaps)[1]
+def _matrix_power_noise(dynamics: np.ndarray, noise: np.ndarray, gaps: Gaps) -> np.ndarray:
+    return noise if gaps is None else _iterated(dynamics, noise, gaps)[1]
 
 
-def side_by_side(moves: list[Motion]) -> Motion:
-    """Let parts of a state move each by itself."""
-    return partial(_side_by_side, moves)
+def block_motion(moves: list[Motion]) -> Motion:
+    """Return the block-diagonal transition of independent components."""
+    return partial(_block_motion, moves)
 
 
-def _side_by_side(moves: list[Motion], gaps: Gaps) -> np.ndarray:
-    return diagonal([move(gaps) for move in moves])
+def _block_motion(moves: list[Motion], gaps: Gaps) -> np.ndarray:
+    return block_diagonal([move(gaps) for move in moves])
 
 
-def diagonal(blocks: list[np.ndarray]) -> np.ndarray:
-    """Put matrices along the diagonal; if one has a time axis, all of it has."""
+def block_diagonal(blocks: list[np.ndarray]) -> np.ndarray:
+    """Build a block-diagonal matrix; if a block has a time axis, the result has one."""
     shape = np.broadcast_shapes(*(block.shape[:-2] for block in blocks))
     size, start = sum(block.shape[-1] for block in blocks), 0
     whole = np.zeros((*shape, size, size))
@@ -180,7 +182,7 @@ def diagonal(blocks: list[np.ndarray]) -> np.ndarray:
 
 
 def along_axes(matrix: np.ndarray, count: int) -> np.ndarray:
-    """Copy what happens along one axis to several, all positions first: the Kronecker product with the identity.
+    """Extend a matrix from one axis to several, all positions first: the Kronecker product with the identity.
 
     Example:
         >>> along_axes(np.array([[1.0, 2.0], [3.0, 4.0]]), 2)[0].tolist()
@@ -190,39 +192,39 @@ def along_axes(matrix: np.ndarray, count: int) -> np.ndarray:
         return matrix
     *lead, rows, columns = matrix.shape
     whole = np.zeros((*lead, rows, count, columns, count))
-    for axis in range(count):  # three times as quick as np.kron for many steps, which multiplies by all the zeros
+    for axis in range(count):  # three times as fast as np.kron for many steps, which multiplies by all the zeros
         whole[..., axis, :, axis] = matrix
     return whole.reshape(*lead, rows * count, columns * count)
 
 
-def not_whole(gaps: np.ndarray) -> np.ndarray:
-    """List the rows whose gaps are not whole steps.
+def non_integer_gaps(gaps: np.ndarray) -> np.ndarray:
+    """Return the indices of gaps that are not whole steps.
 
     Example:
-        >>> not_whole(np.array([1.0, 2.5, 3.0])).tolist()
+        >>> non_integer_gaps(np.array([1.0, 2.5, 3.0])).tolist()
         [1]
     """
-    return np.flatnonzero(np.abs(gaps - np.rint(gaps)) > WHOLE * np.maximum(gaps, 1.0))
+    return np.flatnonzero(np.abs(gaps - np.rint(gaps)) > INTEGER_TOLERANCE * np.maximum(gaps, 1.0))
 
 
 def _matrices(rows: list[list[np.ndarray]]) -> np.ndarray:
     return np.moveaxis(np.array(rows), (0, 1), (-2, -1))
 
 
-def _repeated(dynamics: np.ndarray, noise: np.ndarray, gaps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Take many steps at once, each number of steps once."""
+def _iterated(dynamics: np.ndarray, noise: np.ndarray, gaps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Compute transition and noise of many gaps, once per distinct number of steps."""
     counts, which = np.unique(np.rint(gaps).astype(int), return_inverse=True)
-    done = [_leap(dynamics, noise, int(count)) for count in counts]
+    done = [_power_by_doubling(dynamics, noise, int(count)) for count in counts]
     return np.stack([each[0] for each in done])[which], np.stack([each[1] for each in done])[which]
 
 
-def _leap(dynamics: np.ndarray, noise: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Put single steps together by doubling: log2(count) products, however long the gap."""
-    moved, added = np.eye(len(dynamics)), np.zeros_like(noise)
+def _power_by_doubling(dynamics: np.ndarray, noise: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Compose single steps by doubling, with log2(count) products."""
+    transition, cov = np.eye(len(dynamics)), np.zeros_like(noise)
     while count:
         if count % 2:
-            moved, added = dynamics @ moved, dynamics @ added @ dynamics.T + noise
+            transition, cov = dynamics @ transition, dynamics @ cov @ dynamics.T + noise
         count //= 2
         if count:
             dynamics, noise = dynamics @ dynamics, dynamics @ noise @ dynamics.T + noise
-    return moved, added
+    return transition, cov

@@ -1,4 +1,4 @@
-"""Gaussian processes as state space models: Matérn kernels of smoothness 1/2, 3/2 and 5/2, exactly, in linear time.
+"""Gaussian processes as state-space models: Matérn kernels of smoothness 1/2, 3/2 and 5/2, exact, in linear time.
 
 With λ = √(2ν) / length a process with the Matérn kernel k(τ) is the first coordinate of a stochastic differential
 equation dx = A x dt + dW for itself and its derivatives (Hartikainen & Särkkä 2010):
@@ -7,8 +7,8 @@ equation dx = A x dt + dW for itself and its derivatives (Hartikainen & Särkkä
     ν = 3/2   k(τ) = var (1 + λ τ) exp(-λ τ)
     ν = 5/2   k(τ) = var (1 + λ τ + λ² τ² / 3) exp(-λ τ)
 
-so that filtering and smoothing with "KF" is regression with that kernel, and with a robust method robust regression, at
-a cost that grows with the number of measurements and not with its cube.
+so filtering and smoothing with "KF" is regression with that kernel, and robust regression with a robust method, at a
+cost that is linear in the number of measurements instead of cubic.
 """
 
 from functools import partial
@@ -22,24 +22,24 @@ from wolf.models.continuous import discretise, time_steps
 from wolf.statespace import LinearModel
 
 SMOOTHNESS = (0.5, 1.5, 2.5)
-LONG_GAP = 1.0  # in 1/λ: above it Q is what the stationary law has lost, below it that would be a difference of equals
+LONG_GAP = 1.0  # in 1/λ; above, Q is the stationary covariance minus its propagation, which cancels below
 
 
 def matern(
     times: Any, smoothness: float, length: float, signal_var: float, obs_var: float, start: float | None = None
 ) -> LinearModel:
-    """Model a function of time as a Gaussian process with a Matérn kernel, measured with noise.
+    """Build a Gaussian process of time with a Matérn kernel, measured with noise.
 
-    State: the function and its derivatives, as many as it has. The mean is zero: subtract the median of your data
-    first. To predict at other times put them among `times`, with NaN for the measurement, and smooth.
+    State: the function and its derivatives, as many as it has. The mean is zero: subtract the median of the data first.
+    To predict at other times insert them into `times`, with NaN for the measurement, and smooth.
 
     Args:
         times: of the measurements, (T,), not decreasing.
         smoothness: ν, 0.5 (rough), 1.5 or 2.5 (twice differentiable).
-        length: over which values are alike, in the unit of the times.
+        length: length scale of the kernel, in the unit of the times.
         signal_var: variance of the function.
         obs_var: variance of the noise.
-        start: when the stationary prior holds; any time gives the same.
+        start: time of the stationary prior; it does not affect the result.
 
     Example:
         >>> matern([0.0, 0.3, 2.0], smoothness=1.5, length=1.0, signal_var=2.0, obs_var=0.1)
@@ -59,7 +59,7 @@ def matern(
 
 
 def _equation(smoothness: float, length: float, var: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Give A, the spectral density of dW, and the covariance in the long run."""
+    """Compute A, the spectral density of dW, and the stationary covariance."""
     rate = np.sqrt(2.0 * smoothness) / length
     if smoothness == SMOOTHNESS[0]:
         return np.array([[-rate]]), np.array([[2.0 * rate * var]]), np.array([[var]])
@@ -73,7 +73,7 @@ def _equation(smoothness: float, length: float, var: float) -> tuple[np.ndarray,
 
 
 def _move(smoothness: float, length: float, var: float, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Give F and Q over some times: A + λ I is nilpotent, so exp(A t) is exp(-λ t) times a short sum."""
+    """Compute F and Q over time steps: A + λ I is nilpotent, so exp(A t) is exp(-λ t) times a finite sum."""
     drift, diffusion, stationary = _equation(smoothness, length, var)
     rate = np.sqrt(2.0 * smoothness) / length
     nilpotent, size = drift + rate * np.eye(len(drift)), len(drift)

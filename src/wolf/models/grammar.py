@@ -1,8 +1,8 @@
-"""The table of models by name, and its grammar: "local-trend", "seasonal:24", "trend+seasonal:24:3+cycle:11.5".
+"""Table of models by name and their grammar: "local-trend", "seasonal:24", "trend+seasonal:24:3+cycle:11.5".
 
 A name is that of the function in `wolf.models`, with - for _; its arguments follow after colons, in the order of the
-function, and its variances keep their names. Parts are added up with +; a sum with nothing to carry the level begins
-with one, so that "seasonal:24" is "level+seasonal:24".
+function, and its variances keep their names. Components are added with +; a level is prepended to a sum without level
+or trend, so that "seasonal:24" is "level+seasonal:24".
 """
 
 from collections.abc import Callable
@@ -24,21 +24,21 @@ from wolf.models.structural import Sum, add_up
 
 
 class Word(NamedTuple):
-    """One row of the table.
+    """Row of the table.
 
     Attributes:
-        make: arguments by name -> a part whose variances are free.
-        words: what it is.
-        example: as a person types it.
-        arguments: names of what follows after colons.
-        required: how many of them must.
+        example: as written on the command line. Shell completion reads the names from this file's text.
+        make: arguments by name -> a component whose variances are free.
+        words: one-line description.
+        arguments: names of the arguments after colons.
+        required: number of required arguments.
         columns: as in `Sum`.
-        alone: whether it is a whole model, that nothing is added to.
+        alone: whether it is a complete model, to which no component can be added.
     """
 
+    example: str
     make: Callable[..., Part]
     words: str
-    example: str
     arguments: tuple[str, ...] = ()
     required: int = 0
     columns: int | None = 1
@@ -46,72 +46,72 @@ class Word(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Name without arguments."""
         return self.example.partition(":")[0]
 
     @property
     def usage(self) -> str:
-        """The name with its arguments, those that may be left out in brackets."""
-        told = [f":{name.upper()}" for name in self.arguments]
-        return self.name + "".join(told[: self.required] + [f"[{each}]" for each in told[self.required :]])
+        """Name with its arguments, optional ones in brackets."""
+        arguments = [f":{name.upper()}" for name in self.arguments]
+        return self.name + "".join(arguments[: self.required] + [f"[{each}]" for each in arguments[self.required :]])
 
     @property
     def part(self) -> Part:
-        """The part of the example."""
+        """Component of the example."""
         return _read_piece(self.example, self.example)[1]
 
     @property
     def parameters(self) -> list[str]:
-        """Variances of the model that the name alone stands for."""
+        """Variances of the model given by the name alone."""
         return parse_words(self.example).parameters
 
 
 MODELS = (
-    Word(level, "a level that wanders", "local-level", alone=True),
-    Word(trend, "a level with a slope that wanders", "local-trend", alone=True),
+    Word("local-level", level, "random-walk level", alone=True),
+    Word("local-trend", trend, "random-walk level with a random-walk slope", alone=True),
     Word(
-        wiener_motion,
-        "a moving point whose velocity wanders in continuous time, a column for each coordinate",
         "wiener-velocity",
+        wiener_motion,
+        "moving point whose velocity is Brownian motion in continuous time, one column per coordinate",
         columns=None,
         alone=True,
     ),
     Word(
-        straight_motion,
-        "a moving point, position and velocity shaken at every step, a column for each coordinate",
         "constant-velocity",
+        straight_motion,
+        "moving point with white noise on position and velocity at every step, one column per coordinate",
         columns=None,
         alone=True,
     ),
 )
 PARTS = (
-    Word(level, "a level that wanders", "level"),
-    Word(trend, "a level with a slope that wanders", "trend"),
+    Word("level", level, "random-walk level"),
+    Word("trend", trend, "random-walk level with a random-walk slope"),
     Word(
-        damped_trend,
-        "a level with a slope of which DAMPING (below 1) is left after a step",
         "damped-trend:0.9",
+        damped_trend,
+        "random-walk level with a slope that is multiplied by DAMPING (below 1) at every step",
         ("damping",),
         required=1,
     ),
     Word(
-        ar_noise,
-        "noise that lasts: DAMPING (below 1) is its correlation from step to step",
         "ar-noise:0.5",
+        ar_noise,
+        "AR(1) noise: DAMPING (below 1) is its correlation from step to step",
         ("damping",),
         required=1,
     ),
     Word(
-        seasonal,
-        "a pattern that repeats every PERIOD steps, in full or (smaller, faster) of HARMONICS waves",
         "seasonal:24",
+        seasonal,
+        "seasonal pattern of PERIOD steps, in full or (smaller, faster) as HARMONICS harmonics",
         ("period", "harmonics"),
         required=1,
     ),
     Word(
-        cycle,
-        "a wave of about PERIOD steps, times DAMPING (at most 1) at every step",
         "cycle:11.5",
+        cycle,
+        "stochastic cycle of about PERIOD steps, multiplied by DAMPING (at most 1) at every step",
         ("period", "damping"),
         required=1,
     ),
@@ -120,7 +120,7 @@ WORDS = {word.name: word for word in (*MODELS, *PARTS)}
 
 
 def parse_words(text: str) -> Sum:
-    """Read the sum of parts that a text names.
+    """Parse a text as a sum of components.
 
     Example:
         >>> parse_words("trend+seasonal:24:3").parameters
@@ -130,7 +130,7 @@ def parse_words(text: str) -> Sum:
     whole = [word for word, _ in pieces if word.alone]
     if whole and len(pieces) > 1:
         listed = ", ".join(word.usage for word in PARTS)
-        raise ValueError(f"{whole[0].name} is a whole model and takes no sum; the parts of a sum are {listed}")
+        raise ValueError(f"{whole[0].name} is a complete model and cannot be part of a sum; components are {listed}")
     parts = [part for _, part in pieces]
     if not any("level" in part.roles for part in parts):
         parts.insert(0, level())
@@ -138,12 +138,12 @@ def parse_words(text: str) -> Sum:
 
 
 def find_word(name: str, among: dict[str, Word] = WORDS, extra: tuple[str, ...] = ()) -> Word:
-    """Find a row of the table, or say which there are.
+    """Return a row of the table; the error for an unknown name lists all names.
 
     Args:
-        name: as a person gave it.
+        name: as given by the user.
         among: rows to choose from.
-        extra: other names to tell of.
+        extra: further names to list in the error.
     """
     if name in among:
         return among[name]
@@ -154,16 +154,16 @@ def find_word(name: str, among: dict[str, Word] = WORDS, extra: tuple[str, ...] 
 
 
 def _read_piece(text: str, piece: str) -> tuple[Word, Part]:
-    name, *told = piece.split(":")
+    name, *given = piece.split(":")
     word = find_word(name, extra=("FILE.toml",))
-    numbers = [_number(each) for each in told]
-    if not word.required <= len(told) <= len(word.arguments) or None in numbers:
+    numbers = [_number(each) for each in given]
+    if not word.required <= len(given) <= len(word.arguments) or None in numbers:
         raise ValueError(f"the model {word.name} is written {word.usage}, as {word.example}; got {text!r}")
     return word, word.make(**dict(zip(word.arguments, numbers, strict=False)))
 
 
 def _number(text: str) -> int | float | None:
-    """Read a number, whole where it is written so; None if it is none."""
+    """Parse a number, as an integer where possible; None if it is not a number."""
     for kind in (int, float):
         try:
             return kind(text)

@@ -1,9 +1,9 @@
-"""Networks and other functions of parameters, as models: a robust filter trains them, one example at a time.
+"""Networks and other parametric functions as models, which a robust filter trains one example at a time.
 
     model = wolf.models.mlp(features=8, hidden=(20,), obs_var=0.1)
     out = wolf.filter(model, targets, inputs=features, save="final")
 
-The state is the vector of all parameters. `drift_var` lets them wander, for relations that change.
+The state is the vector of all parameters. With `drift_var` they follow random walks, for relations that change.
 """
 
 import itertools
@@ -29,15 +29,15 @@ ACTIVATIONS: dict[str, Callable] = {
     "gelu": jax.nn.gelu,
     "sine": jnp.sin,
 }
-TRUNCATED_STD = 0.87962566103423978  # of a normal cut at ±2, by which LeCun's initial weights are divided
+TRUNCATED_STD = 0.87962566103423978  # of a normal truncated at ±2, by which LeCun's initial weights are divided
 
 
 @pytree
 class Network:
-    """A multi-layer perceptron of a flat parameter vector: for each layer its matrix, row by row, then its offsets.
+    """Multi-layer perceptron of a flat parameter vector: for each layer its matrix, row by row, then its biases.
 
     Args:
-        frozen: parameters of the first layers, which are not learned; empty to learn all.
+        frozen: parameters of the first layers, which are not trained; empty to train all.
         sizes: of the layers, from features to outputs.
         activation: between the layers.
     """
@@ -66,13 +66,13 @@ class Network:
 
 @pytree
 class Raveled:
-    """A user's function of a tree of parameters, as one of a flat vector.
+    """User's function of a tree of parameters, as a function of a flat vector.
 
     Args:
         fn: `fn(params, x)`.
-        fixed: leaves of the tree that are no parameters, each with its place.
+        fixed: leaves of the tree that are not parameters, each with its index.
         shapes: of the parameters.
-        tree: how they are put together.
+        tree: structure of the tree.
     """
 
     fn: Any = function()
@@ -81,20 +81,20 @@ class Raveled:
     tree: Any = static()
 
     def __call__(self, theta: Array, x: Any) -> Array:
-        """Put the tree together, and evaluate."""
+        """Rebuild the tree and evaluate the function."""
         leaves, start = [], 0
         for shape in self.shapes:
             size = int(np.prod(shape))
             leaves.append(theta[start : start + size].reshape(shape))
             start += size
-        for place, leaf in self.fixed:
-            leaves.insert(place, leaf)
+        for index, leaf in self.fixed:
+            leaves.insert(index, leaf)
         return jnp.ravel(self.fn(jax.tree.unflatten(self.tree, leaves), x))
 
 
 @pytree
 class LinearPredictor:
-    """The function of a generalised linear model: for each output an offset, and a slope for each feature."""
+    """Linear predictor of a generalised linear model: per output an intercept and one coefficient per feature."""
 
     features: int = static()
     outputs: int = static(default=1)
@@ -119,23 +119,23 @@ def mlp(
     params: Any = None,
     learn: str = "all",
 ) -> ParameterModel:
-    """Make a multi-layer perceptron that a filter trains.
+    """Build a multi-layer perceptron.
 
     Args:
         features: number of inputs.
         hidden: sizes of the hidden layers; () is linear regression.
-        outputs: number of targets; for a family, it says how many.
+        outputs: number of targets; a family determines it.
         activation: one of `ACTIVATIONS`, or a function.
-        key: seed or JAX key of the initial weights: LeCun's normal ones (truncated at two standard deviations), and
-            offsets of zero.
-        obs_var: variance of the noise of each target, a number or (outputs,). With targets scaled to [0, 1], 1 is
-            what the paper uses, and far too large for honest intervals.
+        key: seed or JAX key of the initial weights: LeCun normal (truncated at two standard deviations), with biases
+            of zero.
+        obs_var: variance of the noise of each target, a number or (outputs,). For targets scaled to [0, 1] the paper
+            uses 1, which is far too large for calibrated intervals.
         prior_var: variance of every parameter around its initial value; the paper's learning rate.
-        drift_var: variance that every parameter gains in each step; 0 stands still.
-        family: what a target is, from `wolf.families`, instead of a number with noise.
+        drift_var: variance of the random walk of every parameter per step; 0 for constant parameters.
+        family: distribution of a target, from `wolf.families`; default: Gaussian.
         params: initial parameters, as a flat vector, instead of random ones.
-        learn: "all", or "last" to learn the last layer only, on top of the first layers as they are in `params`:
-            Bayesian regression on features that were learned elsewhere.
+        learn: "all", or "last" to train the last layer only, with the first layers as given in `params`: Bayesian
+            regression on pretrained features.
 
     Example:
         >>> mlp(features=8, hidden=(20,))
@@ -168,14 +168,14 @@ def glm(
     prior_var: Any = 1.0,
     drift_var: Any = 0.0,
 ) -> ParameterModel:
-    """Make a generalised linear model: for each output an offset, then a slope for each feature.
+    """Build a generalised linear model: per output an intercept, then one coefficient per feature.
 
     Args:
         features: number of inputs.
-        family: what a target is, from `wolf.families`.
-        mean: of the coefficients before the data, (outputs * (features + 1),); default: zero.
-        prior_var: variance of every coefficient before the data, a number or one for each.
-        drift_var: variance that a coefficient gains in each step, a number or one for each.
+        family: distribution of a target, from `wolf.families`.
+        mean: prior mean of the coefficients, (outputs * (features + 1),); default: zero.
+        prior_var: prior variance of the coefficients, a number or one for each.
+        drift_var: variance of the random walk of the coefficients per step, a number or one for each.
 
     Example:
         >>> from wolf import families
@@ -199,18 +199,18 @@ def from_function(
     outputs: int = 1,
     family: Family | None = None,
 ) -> ParameterModel:
-    """Make a model of any function of parameters: a curve, a Flax network, an Equinox module.
+    """Build a model from any function of parameters: a curve, a Flax network, an Equinox module.
 
     Args:
         fn: `fn(params, x)` of the parameters and one row of inputs, or `fn(params)`. Flax: `net.apply`. Equinox:
-            `lambda net, x: net(x)`. Define it once: every new function object is compiled anew.
-        params: initial parameters, any tree of arrays. Leaves that are no floating-point arrays (an activation,
-            a size) stay as they are.
+            `lambda net, x: net(x)`. Define it once: every new function object is compiled separately.
+        params: initial parameters, any tree of arrays. Leaves that are not floating-point arrays (an activation,
+            a size) are constants.
         obs_var: variance of the noise of each target, a number or (outputs,).
         prior_var: variance of every parameter around its initial value, a number or one for each, in flat order.
-        drift_var: variance that a parameter gains in each step, a number or one for each.
+        drift_var: variance of the random walk of a parameter per step, a number or one for each.
         outputs: number of targets.
-        family: what a target is, from `wolf.families`, instead of a number with noise.
+        family: distribution of a target, from `wolf.families`; default: Gaussian.
 
     Example:
         >>> def wave(params, x):
@@ -224,7 +224,7 @@ def from_function(
     learned = [leaf for leaf in leaves if _is_parameter(leaf)]
     if not learned:
         raise ValueError("params must hold at least one floating-point array or number; got none")
-    fixed = tuple((place, leaf) for place, leaf in enumerate(leaves) if not _is_parameter(leaf))
+    fixed = tuple((index, leaf) for index, leaf in enumerate(leaves) if not _is_parameter(leaf))
     theta = np.concatenate([np.ravel(np.asarray(leaf, np.float64)) for leaf in learned])
     if not np.all(np.isfinite(theta)):
         raise ValueError("params must be finite; got NaN or inf in it")
@@ -235,12 +235,12 @@ def from_function(
 
 
 def _initial(sizes: tuple[int, ...], key: Any) -> np.ndarray:
-    """Draw LeCun's weights (LeCun et al. 1998), truncated as Flax does; offsets are zero."""
+    """Draw LeCun normal weights (LeCun et al. 1998), truncated as in Flax; biases are zero."""
     key = as_key(key)
     parts = []
     for layer, (wide, high) in enumerate(itertools.pairwise(sizes)):
-        cut = jax.random.truncated_normal(jax.random.fold_in(key, layer), -2.0, 2.0, (wide, high), np.float32)
-        parts += [np.asarray(cut, np.float64).ravel() / (TRUNCATED_STD * np.sqrt(wide)), np.zeros(high)]
+        drawn = jax.random.truncated_normal(jax.random.fold_in(key, layer), -2.0, 2.0, (wide, high), np.float32)
+        parts += [np.asarray(drawn, np.float64).ravel() / (TRUNCATED_STD * np.sqrt(wide)), np.zeros(high)]
     return np.concatenate(parts)
 
 
@@ -272,10 +272,11 @@ def _activation(given: str | Callable) -> Callable:
 
 
 def _drift(var: Any) -> Any:
-    """Leave out a drift of zero: a model that stands still is a smaller program."""
+    """Return None for a drift of zero, which makes a smaller program."""
     validation.not_negative("drift_var", var)
     return None if np.ndim(var) == 0 and not isinstance(var, jax.core.Tracer) and var == 0 else var
 
 
 def _is_parameter(leaf: Any) -> bool:
+    # A leaf may be an array of any library, so the dtype and not the type decides.
     return isinstance(leaf, float) or (hasattr(leaf, "dtype") and np.issubdtype(np.asarray(leaf).dtype, np.floating))

@@ -1,4 +1,4 @@
-"""Models by name or from a file: what `--model`, `wolf.filter_frame(model=...)` and `make` understand."""
+"""Models by name or from a file, as for `--model`, `wolf.filter_frame(model=...)` and `make`."""
 
 from os import PathLike
 from pathlib import Path
@@ -12,11 +12,11 @@ from wolf.models.structural import Sum
 from wolf.models.toml_files import Matrices, own, read_file
 from wolf.statespace import LinearModel
 
-Named = Sum | Matrices  # a model before its variances, times and start are known
+Named = Sum | Matrices  # a model before its variances, times and prior are known
 
 
 def names() -> list[str]:
-    """List the models and parts that have a name.
+    """List the names of models and components.
 
     Example:
         >>> "constant-velocity" in names()
@@ -33,15 +33,15 @@ def make(
     start: float | None = None,
     **variances: Any,
 ) -> LinearModel:
-    """Make a model by its name, as on the command line.
+    """Build a model by its name, as on the command line.
 
     Args:
         name: such as "local-trend", "seasonal:24" or "trend+seasonal:24:3", or a TOML file; see `wolf models`.
         dims: measured coordinates, for a moving point.
-        prior: belief before the first step; by default as in the function of the same name.
-        times: of the measurements, (T,), counted in steps; even steps without them.
-        start: when the prior holds; default: the first time. Only with times.
-        **variances: by name, all that a file does not give.
+        prior: belief before the first step; default: as in the function of the same name.
+        times: of the measurements, (T,), in units of steps; default: even steps.
+        start: time of the prior; default: the first time. Only with times.
+        **variances: by name, all that a file does not define.
 
     Example:
         >>> make("trend+seasonal:24:3", level_var=0.1, slope_var=0.0, seasonal_var=0.0, obs_var=1.0)
@@ -49,7 +49,7 @@ def make(
     """
     if not isinstance(name, str | PathLike):
         raise ValueError(
-            f"name must be that of a model, such as 'local-level', or a file; got {validation.short_repr(name)}"
+            f"name must be the name of a model, such as 'local-level', or a file; got {validation.short_repr(name)}"
         )
     found = parse(str(name))
     check_parameters(found, variances)
@@ -60,10 +60,10 @@ def make(
 
 
 def parse(text: str | LinearModel) -> Named:
-    """Find the model that a person means, before its variances and times are known.
+    """Parse a model, before its variances and times are known.
 
     Args:
-        text: a name or a file; a linear model is taken as it is.
+        text: a name, a file, or a linear model.
 
     Example:
         >>> parse("seasonal:24").parameters
@@ -75,7 +75,7 @@ def parse(text: str | LinearModel) -> Named:
 
 
 def check_parameters(model: Named, variances: dict[str, float]) -> None:
-    """Refuse parameters that a model does not have."""
+    """Validate that a model has the given parameters."""
     wrong = [name for name in variances if name not in model.parameters]
     if wrong:
         has = ", ".join(model.parameters) or "none to set: its matrices are given"
@@ -83,13 +83,13 @@ def check_parameters(model: Named, variances: dict[str, float]) -> None:
 
 
 def describe() -> str:
-    """Lay out the table: names, what they are, and their variances."""
+    """Format the table of models: names, descriptions and variances."""
     groups = {
         "models": [(word.usage, f"{word.words}: {', '.join(word.parameters)}") for word in grammar.MODELS],
-        "parts, added up as trend+seasonal:24; what has neither level nor trend begins with a level": [
+        "components, added as in trend+seasonal:24; a level is prepended if there is neither level nor trend": [
             (word.usage, f"{word.words}: {', '.join(word.part.variances)}") for word in grammar.PARTS
         ],
-        "files": [("FILE.toml", "your own: a name or parts with variances, or the matrices F, H, Q, R, mean, cov")],
+        "files": [("FILE.toml", "a name or parts with variances, or the matrices F, H, Q, R, mean, cov")],
     }
     width = max(len(name) for rows in groups.values() for name, _ in rows) + 2
     lines = []

@@ -1,4 +1,4 @@
-"""Models in TOML files: a name with its variances, parts with theirs, or the matrices of a linear model."""
+"""Models in TOML files: a name with its variances, components with theirs, or the matrices of a linear model."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,12 +19,12 @@ MATRICES = ("F", "H", "Q", "R", "mean", "cov")
 
 
 class Matrices(NamedTuple):
-    """A model whose matrices are all known, with the questions that a `Sum` answers.
+    """Model whose matrices are all known, with the interface of a `Sum`.
 
     Attributes:
-        name: as a person gave it.
+        name: as given by the user.
         known: the model.
-        lenient: whether rows at uneven times are taken as even steps by a model that knows no others.
+        lenient: whether a model without a motion over other time steps treats rows at uneven times as even steps.
     """
 
     name: str
@@ -33,12 +33,12 @@ class Matrices(NamedTuple):
 
     @property
     def parameters(self) -> list[str]:
-        """Its variances: none."""
+        """Names of variances: none."""
         return []
 
     @property
     def given(self) -> dict[str, float]:
-        """Its variances with their values: none."""
+        """Values of variances: none."""
         return {}
 
     @property
@@ -51,15 +51,15 @@ class Matrices(NamedTuple):
         return self.known.state_dim
 
     def start(self, values: np.ndarray, step_var: float) -> Gaussian:
-        """Give the prior that the file says."""
+        """Return the prior of the model."""
         return self.known.prior
 
     def check_gaps(self, gaps: Gaps) -> None:
-        """Refuse uneven steps that a model knows nothing about, unless it is to take each as one step."""
+        """Validate that the model has a motion over uneven steps, unless it is lenient."""
         if gaps is not None and self.known.step_time is None and not self.lenient:
             raise ValueError(
-                "the times are uneven, and your model knows only its own step: tell it how it moves over any time by "
-                "model.with_motion(...), or leave the times out to take each row as one step"
+                "the times are uneven, and your model has no motion over other time steps: add it by "
+                "model.with_motion(...), or leave the times out to treat each row as one step"
             )
 
     def builder(self, gaps: Gaps, prior: Gaussian, columns: int = 1) -> Callable[..., LinearModel]:
@@ -75,10 +75,10 @@ class Matrices(NamedTuple):
 
 
 def own(model: LinearModel) -> Matrices:
-    """Take a person's own model, if its steps are all alike."""
+    """Wrap a user's model, which must be time-invariant and without inputs."""
     if model.takes_inputs or time_axes(model):
         what = "takes inputs" if model.takes_inputs else f"has {', '.join(time_axes(model))} that vary in time"
-        raise ValueError(f"a model for readings has steps that are all alike, and yours {what}: use wolf.filter")
+        raise ValueError(f"a model for readings must be time-invariant, and yours {what}: use wolf.filter")
     return Matrices("your model", model, lenient=False)
 
 
@@ -89,16 +89,16 @@ def read_file(path: Path) -> Sum | Matrices:
         absent = [name for name in MATRICES if name not in text]
         if absent:
             raise ValueError(f"{path} lacks {', '.join(absent)}; a linear model has F, H, Q, R, mean and cov")
-        _refuse(path, "a linear model", text, list(MATRICES))
+        _check_keys(path, "a linear model", text, list(MATRICES))
         return Matrices(str(path), _read_matrices(path, text))
     if isinstance(text.get("model"), str):
         return _named(path, text)
     if not isinstance(text.get("parts"), list):
         raise ValueError(f"{path} has neither a model, nor [[parts]], nor matrices F, H, Q, R, mean, cov")
     if not text["parts"]:
-        raise ValueError(f"{path} has an empty list of parts; a model has at least one")
+        raise ValueError(f"{path} has an empty list of parts; a model needs at least one")
     parts = [_read_part(path, described) for described in text["parts"]]
-    _refuse(path, "the file", text, ["parts", "obs_var"])
+    _check_keys(path, "the file", text, ["parts", "obs_var"])
     return add_up(str(path), parts, _variance(path, "obs_var", text))
 
 
@@ -125,9 +125,9 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 def _named(path: Path, text: dict[str, Any]) -> Sum:
-    """Read a model as on the command line, with variances beside it."""
+    """Read a model given by its name, with its variances."""
     found = parse_words(text["model"])
-    _refuse(path, text["model"], text, ["model", *found.parameters])
+    _check_keys(path, text["model"], text, ["model", *found.parameters])
     parts = [_given(path, part, text) for part in found.parts]
     return Sum(str(path), tuple(parts), _variance(path, "obs_var", text), found.columns)
 
@@ -138,11 +138,11 @@ def _read_part(path: Path, described: dict[str, Any]) -> Part:
         raise ValueError(f'{path}: a part is a table, as [[parts]] and kind = "level" below it; got {described!r}')
     kind = described.get("kind")
     if not isinstance(kind, str) or kind not in kinds:
-        raise ValueError(f"{path}: a part is of kind {', '.join(kinds)}; got {kind!r}")
+        raise ValueError(f"{path}: the kind of a part must be one of {', '.join(kinds)}; got {kind!r}")
     word = find_word(kind, kinds)
     absent = [name for name in word.arguments[: word.required] if name not in described]
     if absent:
-        raise ValueError(f"{path}: a {kind} part needs its {', '.join(absent)}")
+        raise ValueError(f"{path}: a {kind} part needs {', '.join(absent)}")
     given = {name: described[name] for name in word.arguments if name in described}
     for name, value in given.items():
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -151,7 +151,7 @@ def _read_part(path: Path, described: dict[str, Any]) -> Part:
         part = word.make(**given)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
-    _refuse(path, f"a {kind} part", described, ["kind", *word.arguments, *part.variances])
+    _check_keys(path, f"a {kind} part", described, ["kind", *word.arguments, *part.variances])
     return _given(path, part, described)
 
 
@@ -170,7 +170,7 @@ def _variance(path: Path, name: str, described: dict[str, Any]) -> float | None:
     return float(value)
 
 
-def _refuse(path: Path, what: str, described: dict[str, Any], known: list[str]) -> None:
+def _check_keys(path: Path, what: str, described: dict[str, Any], known: list[str]) -> None:
     wrong = [name for name in described if name not in known]
     if wrong:
         raise ValueError(f"{path}: {what} has no {', '.join(wrong)}; it has {', '.join(known)}")

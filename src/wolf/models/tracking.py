@@ -1,4 +1,4 @@
-"""Models of things that move, and of sensors that watch them (Bar-Shalom, Li & Kirubarajan 2001, ch. 6, 10, 11)."""
+"""Target-tracking models: motion and sensors (Bar-Shalom, Li & Kirubarajan 2001, ch. 6, 10, 11)."""
 
 from collections.abc import Callable
 from functools import partial
@@ -16,13 +16,13 @@ from wolf.models.discretization import along_axes
 from wolf.numerics.pytree import pytree
 from wolf.statespace import LinearModel, StateSpaceModel
 
-SLOW_TURN = 1e-6  # rad in a step below which a turn is computed by its series: sin(x)/x is 0/0 at 0
+SMALL_TURN_ANGLE = 1e-6  # rad per step; below, a turn is computed by its series, since sin(x)/x is 0/0 at 0
 
 
 def constant_velocity(
     dims: int, dt: float, dynamics_var: float, obs_var: float, prior: Gaussian | None = None
 ) -> LinearModel:
-    """Model an object that keeps its velocity up to white noise, with its position measured.
+    """Build a constant-velocity model with white noise on every state, with the position measured.
 
     State (positions, velocities), `Q = dynamics_var I`, `R = obs_var I`: for two dimensions, dt 0.1, 0.1 and 10 the
     tracking problem of Duran-Martin et al. (2024, section 5.1).
@@ -32,7 +32,7 @@ def constant_velocity(
         dt: time between measurements.
         dynamics_var: variance of the noise on every state.
         obs_var: variance of the noise on every measured position.
-        prior: belief about the state at time 0; N(0, I) without one.
+        prior: belief about the state at time 0; default: N(0, I).
 
     Example:
         >>> constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
@@ -40,40 +40,40 @@ def constant_velocity(
     """
     validation.positive_number("dt", dt)
     axis = straight_motion(dynamics_var, dt)
-    motion = partial(_straight, dynamics_var, dt)
-    return _moving(dims, dt, (axis.F, axis.Q), motion, obs_var, prior)
+    motion = partial(_constant_velocity_motion, dynamics_var, dt)
+    return _along_all_axes(dims, dt, (axis.F, axis.Q), motion, obs_var, prior)
 
 
 def constant_acceleration(
     dims: int, dt: float, jerk_rate: float, obs_var: float, prior: Gaussian | None = None
 ) -> LinearModel:
-    """Model an object whose acceleration moves as Brownian motion, with its position measured.
+    """Build a model whose acceleration follows Brownian motion, with the position measured.
 
     Args:
         dims: number of space dimensions; state (positions, velocities, accelerations).
         dt: time between measurements.
-        jerk_rate: variance that each acceleration gains in a unit of time.
+        jerk_rate: increase of the variance of each acceleration per unit of time.
         obs_var: variance of the noise on every measured position.
-        prior: belief about the state at time 0; N(0, I) without one.
+        prior: belief about the state at time 0; default: N(0, I).
     """
     validation.variances(jerk_rate=jerk_rate)
     validation.positive_number("dt", dt)
     motion = partial(discretise, np.eye(3, k=1), np.diag([0.0, 0.0, jerk_rate]))
-    return _moving(dims, dt, motion(dt), motion, obs_var, prior)
+    return _along_all_axes(dims, dt, motion(dt), motion, obs_var, prior)
 
 
 def singer(
     dims: int, dt: float, maneuver_time: float, accel_var: float, obs_var: float, prior: Gaussian | None = None
 ) -> LinearModel:
-    """Model an object whose acceleration comes and goes (Singer 1970).
+    """Build the Singer model, whose acceleration is autocorrelated (Singer 1970), with the position measured.
 
     Args:
         dims: number of space dimensions; state (positions, velocities, accelerations).
         dt: time between measurements.
-        maneuver_time: time constant with which an acceleration fades.
-        accel_var: variance of the acceleration in the long run.
+        maneuver_time: time constant of the acceleration.
+        accel_var: stationary variance of the acceleration.
         obs_var: variance of the noise on every measured position.
-        prior: belief about the state at time 0; N(0, I) without one.
+        prior: belief about the state at time 0; default: N(0, I).
     """
     validation.variances(accel_var=accel_var)
     validation.positive_number("dt", dt)
@@ -81,11 +81,11 @@ def singer(
     drift = np.eye(3, k=1)
     drift[2, 2] = -1.0 / maneuver_time
     motion = partial(discretise, drift, np.diag([0.0, 0.0, 2.0 * accel_var / maneuver_time]))
-    return _moving(dims, dt, motion(dt), motion, obs_var, prior)
+    return _along_all_axes(dims, dt, motion(dt), motion, obs_var, prior)
 
 
 def coordinated_turn(dt: float, speed_var: float, turn_var: float, obs_var: float, prior: Gaussian) -> StateSpaceModel:
-    """Model an object that turns at an unknown rate; state (px, py, vx, vy, turn rate), position measured.
+    """Build a coordinated turn at an unknown rate; state (px, py, vx, vy, turn rate), position measured.
 
     Args:
         dt: time between measurements.
@@ -104,7 +104,7 @@ def coordinated_turn(dt: float, speed_var: float, turn_var: float, obs_var: floa
 def range_bearing(
     dt: float, dynamics_var: float, range_var: float, bearing_var: float, prior: Gaussian, sensor: Any = (0.0, 0.0)
 ) -> StateSpaceModel:
-    """Model a radar: an object of constant velocity, seen by its distance and direction; directions wrap around.
+    """Build a radar model: constant velocity, measured distance and direction, which wraps around.
 
     Args:
         dt: time between measurements.
@@ -112,7 +112,7 @@ def range_bearing(
         range_var: variance of the measured distance.
         bearing_var: variance of the measured direction, in rad².
         prior: belief about the state at time 0.
-        sensor: where the radar stands, (2,).
+        sensor: position of the radar, (2,).
 
     Example:
         >>> range_bearing(0.1, 0.1, 1.0, 0.01, Gaussian(np.ones(4), np.eye(4))).obs_dim
@@ -124,22 +124,22 @@ def range_bearing(
         validation.positive_number(name, value)
     sensor = validation.finite("sensor", sensor)
     if sensor.shape != (2,):
-        raise ValueError(f"sensor must be a place, of shape (2,); got {sensor.shape}")
+        raise ValueError(f"sensor must be a position, of shape (2,); got {sensor.shape}")
     prior = Gaussian(*validation.prior(prior, 4))
     noise = np.diag([range_var, bearing_var])
-    watch = RangeBearing(sensor)
-    return StateSpaceModel(Straight(dt), watch, dynamics_var * np.eye(4), noise, prior, residual=wrap_second)
+    observe = RangeBearing(sensor)
+    return StateSpaceModel(ConstantVelocity(dt), observe, dynamics_var * np.eye(4), noise, prior, residual=wrap_second)
 
 
 def gps_odometry(
     dt: float, position_var: float, heading_var: float, gps_var: float, prior: Gaussian
 ) -> StateSpaceModel:
-    """Model a vehicle that counts its wheels and is seen by GPS; state (x, y, heading), inputs (speed, turn rate).
+    """Build a vehicle with odometry and GPS; state (x, y, heading), inputs (speed, turn rate), position measured.
 
     Args:
         dt: time between measurements.
-        position_var: variance that odometry adds to each position at each step.
-        heading_var: variance that it adds to the heading at each step.
+        position_var: variance of the odometry noise on each position per step.
+        heading_var: variance of the odometry noise on the heading per step.
         gps_var: variance of each measured position.
         prior: belief about the state at time 0.
     """
@@ -152,29 +152,29 @@ def gps_odometry(
 
 
 @pytree
-class Straight:
-    """Move (px, py, vx, vy) on for a time dt."""
+class ConstantVelocity:
+    """Motion of (px, py, vx, vy) at constant velocity over a time dt."""
 
     dt: Any
 
     def __call__(self, x: Array) -> Array:
-        """Move on."""
+        """Compute the next state."""
         return jnp.stack([x[0] + self.dt * x[2], x[1] + self.dt * x[3], x[2], x[3]])
 
 
 @pytree
 class Turn:
-    """Move (px, py, vx, vy, turn rate) along an arc for a time dt."""
+    """Motion of (px, py, vx, vy, turn rate) along an arc over a time dt."""
 
     dt: Any
 
     def __call__(self, x: Array) -> Array:
-        """Move on."""
+        """Compute the next state."""
         angle = x[4] * self.dt
-        slow = jnp.abs(angle) < SLOW_TURN
-        safe = jnp.where(slow, 1.0, angle)
-        along = jnp.where(slow, 1.0 - angle**2 / 6.0, jnp.sin(safe) / safe) * self.dt
-        across = jnp.where(slow, 0.5 * angle, (1.0 - jnp.cos(safe)) / safe) * self.dt
+        small = jnp.abs(angle) < SMALL_TURN_ANGLE
+        safe = jnp.where(small, 1.0, angle)
+        along = jnp.where(small, 1.0 - angle**2 / 6.0, jnp.sin(safe) / safe) * self.dt
+        across = jnp.where(small, 0.5 * angle, (1.0 - jnp.cos(safe)) / safe) * self.dt
         cosine, sine = jnp.cos(angle), jnp.sin(angle)
         return jnp.stack(
             [
@@ -189,12 +189,12 @@ class Turn:
 
 @pytree
 class Unicycle:
-    """Move (x, y, heading) by odometry u = (speed, turn rate) for a time dt."""
+    """Motion of (x, y, heading) by odometry u = (speed, turn rate) over a time dt."""
 
     dt: Any
 
     def __call__(self, x: Array, u: Array) -> Array:
-        """Move on, heading halfway through the turn."""
+        """Compute the next state, with the heading at the middle of the step."""
         heading = x[2] + 0.5 * self.dt * u[1]
         step = self.dt * u[0]
         return jnp.stack([x[0] + step * jnp.cos(heading), x[1] + step * jnp.sin(heading), x[2] + self.dt * u[1]])
@@ -202,34 +202,34 @@ class Unicycle:
 
 @pytree
 class RangeBearing:
-    """See (px, py, ...) from a sensor as distance and direction."""
+    """Distance and direction of (px, py, ...) from a sensor."""
 
     sensor: Any
 
     def __call__(self, x: Array) -> Array:
-        """Look."""
+        """Compute distance and direction."""
         east, north = x[0] - self.sensor[0], x[1] - self.sensor[1]
         return jnp.stack([jnp.sqrt(east**2 + north**2), jnp.arctan2(north, east)])
 
 
 def position(x: Array) -> Array:
-    """See the first two states."""
+    """Return the first two states."""
     return x[:2]
 
 
 def wrap_second(y: Array, prediction: Array) -> Array:
-    """Subtract (distance, direction), with the direction in [-π, π)."""
+    """Compute the residual of (distance, direction), with the direction in [-π, π)."""
     difference = y - prediction
     return jnp.stack([difference[0], jnp.mod(difference[1] + jnp.pi, 2 * jnp.pi) - jnp.pi])
 
 
-def _straight(dynamics_var: float, dt: float, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Move along one axis for some time, in steps of `dt`."""
+def _constant_velocity_motion(dynamics_var: float, dt: float, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Compute F and Q along one axis over time steps, with noise per step of `dt`."""
     axis = straight_motion(dynamics_var, dt)
     return axis.dynamics(times / dt), dynamics_var * axis.noise["dynamics_var"](times / dt)
 
 
-def _moving(
+def _along_all_axes(
     dims: int,
     dt: float,
     step: tuple[np.ndarray, np.ndarray],
@@ -237,7 +237,7 @@ def _moving(
     obs_var: float,
     prior: Gaussian | None,
 ) -> LinearModel:
-    """Copy the motion along one axis, over a step and over any time, to every axis, positions first."""
+    """Extend the motion along one axis, over a step and over any time, to every axis, positions first."""
     validation.count("dims", dims)
     validation.positive_number("dt", dt)
     validation.variances(obs_var=obs_var)
@@ -246,9 +246,9 @@ def _moving(
     prior = Gaussian(np.zeros(size), np.eye(size)) if prior is None else Gaussian(*validation.prior(prior, size))
     dynamics, noise = (along_axes(each, dims) for each in step)
     model = LinearModel(dynamics, np.eye(dims, size), noise, obs_var * axes, *prior)
-    return model.with_motion(partial(_along_all, motion, dims), dt)
+    return model.with_motion(partial(_motion_along_all_axes, motion, dims), dt)
 
 
-def _along_all(motion: Any, dims: int, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _motion_along_all_axes(motion: Any, dims: int, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     one, two = (along_axes(each, dims) for each in motion(times))
     return one, two

@@ -1,4 +1,4 @@
-"""Structural time series: a measurement as a sum of parts, at even steps or at given times (Harvey 1989, chapter 2).
+"""Structural time series: a measurement as a sum of components, at even steps or given times (Harvey 1989, chapter 2).
 
 model = wolf.models.structural(wolf.models.trend(0.1, 0.01), wolf.models.seasonal(12, 0.05), obs_var=1.0)
 """
@@ -14,13 +14,13 @@ from wolf.statespace import LinearModel
 
 
 def structural(*parts: Part, obs_var: float, times: Any = None, start: float | None = None) -> LinearModel:
-    """Add parts up to a model of one measurement.
+    """Build a model of one measurement from components.
 
     Args:
         *parts: from `level`, `trend`, `seasonal`, `cycle`, `ar`, `arma`, `regression`.
         obs_var: variance of the measurement noise.
-        times: of the measurements, (T,), counted in steps, not decreasing; even steps without them.
-        start: when the prior holds; default: the first time. Only with times.
+        times: of the measurements, (T,), in units of steps, not decreasing; default: even steps.
+        start: time of the prior; default: the first time. Only with times.
 
     Example:
         >>> structural(trend(0.1, 0.01), obs_var=1.0)
@@ -38,13 +38,13 @@ def structural(*parts: Part, obs_var: float, times: Any = None, start: float | N
 
 
 def local_level(level_var: float, obs_var: float, prior: Gaussian | None = None) -> LinearModel:
-    """Model a level that moves as a random walk, measured with noise.
+    """Build a random-walk level, measured with noise.
 
     Args:
         level_var: variance of the step of the level.
         obs_var: variance of the noise.
-        prior: belief about the level before the first step. Without one it is N(0, 10⁶ obs_var), which lets the first
-            measurement decide as long as the level is within about 1000 noise deviations of 0.
+        prior: belief about the level before the first step; default: N(0, 10⁶ obs_var), which the first measurement
+            dominates as long as the level is within about 1000 noise standard deviations of 0.
 
     Example:
         >>> local_level(level_var=0.1, obs_var=1.0)
@@ -54,13 +54,13 @@ def local_level(level_var: float, obs_var: float, prior: Gaussian | None = None)
 
 
 def local_trend(level_var: float, slope_var: float, obs_var: float, prior: Gaussian | None = None) -> LinearModel:
-    """Model a level with a slope that itself moves as a random walk; state (level, slope).
+    """Build a random-walk level with a random-walk slope; state (level, slope).
 
     Args:
-        level_var: variance of the step of the level beyond the slope.
+        level_var: variance of the step of the level in addition to the slope.
         slope_var: variance of the step of the slope.
         obs_var: variance of the noise.
-        prior: belief about (level, slope) before the first step; vague as in `local_level` without one.
+        prior: belief about (level, slope) before the first step; default: diffuse as in `local_level`.
 
     Example:
         >>> local_trend(level_var=0.1, slope_var=0.01, obs_var=1.0).F.tolist()

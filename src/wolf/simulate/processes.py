@@ -1,11 +1,11 @@
-"""The ways in which sensors lie.
+"""Outlier processes: gross errors, faults and missing values of sensors.
 
-An outlier process is a small value with `corrupt(key, clean, measured) -> (measurements, outliers)`, where `clean` is
-what a perfect sensor would say, (T, M), `measured` has the model's noise on it, and `outliers` is (T,). Randomness
-comes only from `key`. Processes follow each other in a `Sequence`.
+An outlier process is a value with `corrupt(key, clean, measured) -> (measurements, outliers)`, where `clean` is the
+noise-free signal, (T, M), `measured` has the model's noise added, and `outliers` is (T,). Randomness comes only from
+`key`. Processes are composed by a `Sequence`.
 """
 
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -16,23 +16,43 @@ from wolf import validation
 from wolf.numerics import linalg
 from wolf.numerics.pytree import pytree, static
 
-WIDE = 3.0  # a Student-t draw is marked as an outlier when its noise is this many times as wide as the model says
+OUTLIER_STD_RATIO = (
+    3.0  # a Student-t draw counts as an outlier when its noise is this many times wider than in the model
+)
+
+
+@runtime_checkable
+class OutlierProcess(Protocol):
+    """Corruption of simulated measurements; a user's process needs no base class."""
+
+    def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
+        """Return the corrupted measurements (T, M), and which steps are outliers, (T,)."""
+        ...
+
+
+@runtime_checkable
+class ScaleProcess(OutlierProcess, Protocol):
+    """Outlier process that multiplies R by a random scale factor per step."""
+
+    def scales(self, key: Array, clean: Array) -> Array:
+        """Draw the scale factor of R of each step, (T,), with the same draws as `corrupt`."""
+        ...
 
 
 @pytree
 class Clean:
-    """Leave the model's own noise as it is: no outliers."""
+    """The noise of the model, without outliers."""
 
     def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
-        """Change nothing."""
+        """Return the measurements unchanged."""
         return measured, jnp.zeros(len(measured), bool)
 
 
 @pytree
 class StudentT:
-    """Divide the noise of each step by one random scale: Student-t noise with the model's R as its scale.
+    """Student-t noise with the model's R as its scale matrix: one random scale factor per step.
 
-    A step is marked as an outlier when its noise is more than three times as wide as the model says.
+    A step counts as an outlier when its noise is more than three times wider than in the model.
 
     Args:
         dof: degrees of freedom; 2.01 in Duran-Martin et al. (2024).
@@ -41,22 +61,22 @@ class StudentT:
     dof: Any
 
     def __post_init__(self) -> None:
-        """Check dof."""
+        """Validate dof."""
         validation.positive("dof", self.dof, needed=True)
 
     def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
-        """Widen the noise."""
+        """Multiply the noise by random scale factors."""
         scales = self.scales(key, clean)
-        return clean + (measured - clean) * jnp.sqrt(scales)[:, None], scales > WIDE**2
+        return clean + (measured - clean) * jnp.sqrt(scales)[:, None], scales > OUTLIER_STD_RATIO**2
 
     def scales(self, key: Array, clean: Array) -> Array:
-        """Draw how many times R the noise of each step is: inverse gamma."""
+        """Draw the scale factor of R of each step: inverse gamma."""
         return 0.5 * self.dof / jax.random.gamma(key, 0.5 * self.dof, (len(clean),), clean.dtype)
 
 
 @pytree
 class Mixture:
-    """Multiply the mean of a measurement now and then: y ~ N(factor Hx, R) with probability `prob`.
+    """Outliers with a scaled mean: y ~ N(factor Hx, R) with probability `prob`.
 
     Args:
         prob: of an outlier at each step; 0.05 in Duran-Martin et al. (2024).
@@ -67,19 +87,19 @@ class Mixture:
     factor: Any = 2.0
 
     def __post_init__(self) -> None:
-        """Check prob and factor."""
+        """Validate prob and factor."""
         validation.probability("prob", self.prob)
         validation.finite("factor", self.factor)
 
     def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
-        """Scale some means."""
+        """Scale the means at random steps."""
         outlier = _events(key, self.prob, measured)
         return measured + jnp.where(outlier, self.factor - 1.0, 0.0)[:, None] * clean, outlier
 
 
 @pytree
 class Additive:
-    """Add a uniform error to all coordinates now and then.
+    """Uniform additive errors of all coordinates at random steps.
 
     Args:
         prob: of an outlier at each step.
@@ -92,14 +112,14 @@ class Additive:
     high: Any
 
     def __post_init__(self) -> None:
-        """Check prob, and that low and high are in order."""
+        """Validate prob, low and high."""
         validation.probability("prob", self.prob)
         low, high = validation.finite("low", self.low), validation.finite("high", self.high)
         if not isinstance(low + high, jax.core.Tracer) and np.any(low > high):
             raise ValueError(f"high must not be below low; got {self.low!r} and {self.high!r}")
 
     def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
-        """Add errors."""
+        """Add errors at random steps."""
         event_key, size_key = jax.random.split(key)
         outlier = _events(event_key, self.prob, measured)
         error = self.low + (self.high - self.low) * jax.random.uniform(size_key, measured.shape, measured.dtype)
@@ -108,7 +128,7 @@ class Additive:
 
 @pytree
 class Spikes:
-    """Add a normal error to all coordinates now and then.
+    """Normal additive errors of all coordinates at random steps.
 
     Args:
         prob: of an outlier at each step.
@@ -119,12 +139,12 @@ class Spikes:
     size: Any
 
     def __post_init__(self) -> None:
-        """Check prob and size."""
+        """Validate prob and size."""
         validation.probability("prob", self.prob)
         validation.positive("size", self.size, needed=True)
 
     def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
-        """Add errors."""
+        """Add errors at random steps."""
         event_key, size_key = jax.random.split(key)
         outlier = _events(event_key, self.prob, measured)
         error = self.size * jax.random.normal(size_key, measured.shape, measured.dtype)
@@ -133,115 +153,115 @@ class Spikes:
 
 @pytree
 class ReplacedMeasurements:
-    """Let the sensor say one fixed value now and then, as a full scale or an error code.
+    """A fixed value instead of the measurement at random steps, such as full scale or an error code.
 
     Args:
         prob: of an outlier at each step.
-        value: that it says.
+        value: the replacement.
     """
 
     prob: Any
     value: Any
 
     def __post_init__(self) -> None:
-        """Check prob and value."""
+        """Validate prob and value."""
         validation.probability("prob", self.prob)
         validation.nonempty("value", self.value)
 
     def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
-        """Put the value in."""
+        """Replace measurements at random steps."""
         outlier = _events(key, self.prob, measured)
         return jnp.where(outlier[:, None], self.value, measured), outlier
 
 
 @pytree
 class EachSensor:
-    """Let a process strike every coordinate by itself instead of all at once.
+    """A process applied to every coordinate independently instead of jointly.
 
     `EachSensor(ReplacedMeasurements(prob=0.001, value=100.0))` is the contamination of Duran-Martin et al. (2024,
     section 5.4).
 
     Args:
         process: any outlier process.
-        sensors: numbers of the coordinates that it may strike; all without.
+        sensors: indices of the coordinates that it affects; default: all.
     """
 
-    process: Any
+    process: OutlierProcess
     sensors: tuple[int, ...] | None = static(default=None)
 
     def __post_init__(self) -> None:
-        """Check the process, and keep the sensors hashable."""
+        """Validate the process and convert the sensors to a hashable tuple."""
         check_process("process", self.process)
         if self.sensors is not None:
             object.__setattr__(self, "sensors", validation.groups("sensors", self.sensors))
 
     def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
-        """Go through the coordinates; a step is marked if any of them was struck."""
+        """Corrupt each coordinate; a step is an outlier if any of its coordinates is."""
         count = measured.shape[1]
         keys = jax.random.split(key, count)
-        strike = jax.vmap(self.process.corrupt, in_axes=(0, 1, 1), out_axes=(1, 1))
-        struck, outliers = strike(keys, clean[..., None], measured[..., None])
-        struck = struck[..., 0]
+        corrupt_each = jax.vmap(self.process.corrupt, in_axes=(0, 1, 1), out_axes=(1, 1))
+        corrupted, outliers = corrupt_each(keys, clean[..., None], measured[..., None])
+        corrupted = corrupted[..., 0]
         if self.sensors is None:
-            return struck, outliers.any(1)
-        may = jnp.zeros(count, bool).at[jnp.asarray(self.sensors)].set(True)
-        return jnp.where(may[None], struck, measured), (outliers & may[None]).any(1)
+            return corrupted, outliers.any(1)
+        affected = jnp.zeros(count, bool).at[jnp.asarray(self.sensors)].set(True)
+        return jnp.where(affected[None], corrupted, measured), (outliers & affected[None]).any(1)
 
 
 @pytree
 class Stuck:
-    """Let the sensor repeat its last value for a while.
+    """A stuck sensor, which repeats its last value for several steps.
 
     Args:
-        prob: of getting stuck at each step.
-        length: steps that it stays stuck.
+        prob: probability that it becomes stuck at a step.
+        length: number of stuck steps.
     """
 
     prob: Any
     length: int = static()
 
     def __post_init__(self) -> None:
-        """Check prob and length."""
+        """Validate prob and length."""
         validation.probability("prob", self.prob)
         validation.count("length", self.length)
 
     def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
-        """Hold the last good value."""
-        stuck = _spells(_events(key, self.prob, measured), self.length).at[0].set(False)
+        """Repeat the last regular value."""
+        stuck = _runs(_events(key, self.prob, measured), self.length).at[0].set(False)
         last = jax.lax.cummax(jnp.where(stuck, 0, jnp.arange(len(stuck))))
         return measured[last], stuck
 
 
 @pytree
 class Drift:
-    """Let the sensor drift away from some step on.
+    """A sensor drift from some step on.
 
     Args:
         start: first step of the drift.
-        rate: error that it gains at each step, in all coordinates.
+        rate: increase of the error per step, in all coordinates.
     """
 
     start: Any
     rate: Any
 
     def __post_init__(self) -> None:
-        """Check both."""
+        """Validate the parameters."""
         validation.finite("start", self.start)
         validation.finite("rate", self.rate)
 
     def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
         """Add a ramp."""
-        late = jnp.maximum(jnp.arange(len(measured)) - self.start + 1.0, 0.0).astype(measured.dtype)
-        return measured + self.rate * late[:, None], late > 0
+        elapsed = jnp.maximum(jnp.arange(len(measured)) - self.start + 1.0, 0.0).astype(measured.dtype)
+        return measured + self.rate * elapsed[:, None], elapsed > 0
 
 
 @pytree
 class Burst:
-    """Add one constant error for several steps in a row, now and then.
+    """Bursts: one constant error over several consecutive steps.
 
     Args:
-        prob: of the start of a burst at each step.
-        length: steps of a burst.
+        prob: probability that a burst starts at a step.
+        length: number of steps of a burst.
         size: standard deviation of its error.
     """
 
@@ -250,16 +270,16 @@ class Burst:
     size: Any = 10.0
 
     def __post_init__(self) -> None:
-        """Check prob, length and size."""
+        """Validate prob, length and size."""
         validation.probability("prob", self.prob)
         validation.count("length", self.length)
         validation.positive("size", self.size, needed=True)
 
     def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
-        """Shift whole spells."""
+        """Add a constant error to each burst."""
         event_key, size_key = jax.random.split(key)
         starts = _events(event_key, self.prob, measured)
-        active = _spells(starts, self.length)
+        active = _runs(starts, self.length)
         errors = self.size * jax.random.normal(size_key, measured.shape, measured.dtype)
         since = jax.lax.cummax(jnp.where(starts, jnp.arange(len(starts)), 0))
         return measured + jnp.where(active[:, None], errors[since], 0.0), active
@@ -267,60 +287,60 @@ class Burst:
 
 @pytree
 class Missing:
-    """Lose each number with some probability: NaN.
+    """Missing values at random: NaN.
 
     Args:
-        prob: of losing a number.
+        prob: probability that a value is missing.
     """
 
     prob: Any
 
     def __post_init__(self) -> None:
-        """Check prob."""
+        """Validate prob."""
         validation.probability("prob", self.prob)
 
     def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
-        """Lose numbers."""
-        lost = jax.random.uniform(key, measured.shape, measured.dtype) < self.prob
-        return jnp.where(lost, jnp.nan, measured), jnp.zeros(len(measured), bool)
+        """Replace random values by NaN."""
+        missing = jax.random.uniform(key, measured.shape, measured.dtype) < self.prob
+        return jnp.where(missing, jnp.nan, measured), jnp.zeros(len(measured), bool)
 
 
 @pytree
 class Gap:
-    """Lose everything for a while: NaN.
+    """A gap without any values: NaN.
 
     Args:
         start: first step of the gap.
-        length: steps that it lasts.
+        length: number of steps.
     """
 
     start: Any
     length: Any
 
     def __post_init__(self) -> None:
-        """Check both."""
+        """Validate the parameters."""
         validation.finite("start", self.start)
         validation.finite("length", self.length)
 
     def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
-        """Lose a stretch."""
+        """Replace the values of the gap by NaN."""
         steps = jnp.arange(len(measured))
-        lost = (steps >= self.start) & (steps < self.start + self.length)
-        return jnp.where(lost[:, None], jnp.nan, measured), jnp.zeros(len(measured), bool)
+        missing = (steps >= self.start) & (steps < self.start + self.length)
+        return jnp.where(missing[:, None], jnp.nan, measured), jnp.zeros(len(measured), bool)
 
 
 @pytree
 class Sequence:
-    """Apply one process after the other.
+    """Several processes, one after the other.
 
     Args:
-        processes: in their order; what is an outlier to one is an outlier.
+        processes: in order; a step is an outlier if any process made it one.
     """
 
-    processes: tuple[Any, ...]
+    processes: tuple[OutlierProcess, ...]
 
     def __post_init__(self) -> None:
-        """Check each."""
+        """Validate each process."""
         if not isinstance(self.processes, tuple | list) or not self.processes:
             raise ValueError(
                 f"processes must be a tuple of outlier processes; got {validation.short_repr(self.processes)}"
@@ -329,7 +349,7 @@ class Sequence:
             check_process("each of processes", process)
 
     def corrupt(self, key: Array, clean: Array, measured: Array) -> tuple[Array, Array]:
-        """Go through the processes."""
+        """Apply the processes in order."""
         outliers = jnp.zeros(len(measured), bool)
         for each, process in zip(jax.random.split(key, len(self.processes)), self.processes, strict=True):
             measured, new = process.corrupt(each, clean, measured)
@@ -338,14 +358,14 @@ class Sequence:
 
 
 def check_process(name: str, process: Any) -> None:
-    """Refuse what is no outlier process."""
-    if isinstance(process, type) or not hasattr(process, "corrupt"):
+    """Validate an outlier process."""
+    if isinstance(process, type) or not isinstance(process, OutlierProcess):
         got = validation.short_repr(process)
         raise ValueError(f"{name} must be a process such as wolf.simulate.StudentT(dof=2.01); got {got}")
 
 
 def coloured(key: Array, cov: Array) -> Array:
-    """Draw noise with a given covariance."""
+    """Draw normal noise with a given covariance."""
     return linalg.apply_cov_root(cov, jax.random.normal(key, cov.shape[-1:], cov.dtype))
 
 
@@ -353,8 +373,8 @@ def _events(key: Array, prob: Any, like: Array) -> Array:
     return jax.random.uniform(key, (len(like),), like.dtype) < prob
 
 
-def _spells(starts: Array, length: int) -> Array:
-    """Mark `length` steps from every start on."""
+def _runs(starts: Array, length: int) -> Array:
+    """Return a mask of the `length` steps from every start on."""
     total = jnp.cumsum(starts)
     before = jnp.concatenate([jnp.zeros(min(length, len(total)), total.dtype), total[:-length]])[: len(total)]
     return total > before

@@ -1,4 +1,4 @@
-"""Data with a known truth: trajectories from any model, corrupted by any outlier process."""
+"""Simulation of trajectories and measurements from any model, corrupted by any outlier process."""
 
 import dataclasses
 from functools import partial
@@ -13,18 +13,18 @@ from wolf import validation
 from wolf.numerics import linalg
 from wolf.numerics.precision import as_key, precision
 from wolf.numerics.pytree import cast
-from wolf.simulate.processes import Clean, check_process, coloured
+from wolf.simulate.processes import Clean, OutlierProcess, ScaleProcess, check_process, coloured
 from wolf.statespace import LinearModel, Model, is_curved, own_noise
 
 
 class Simulation(NamedTuple):
-    """Truth and data.
+    """Simulated states and measurements.
 
     Attributes:
         states: (T, D).
         measurements: (T, M).
-        outliers: (T,) bool, True where the process meant an outlier.
-        scales: (T,), how many times R the noise of each step was; infinite where the measurement says nothing.
+        outliers: (T,) bool, True where the process generated an outlier.
+        scales: (T,), scale factor of R of each step; infinite where the measurement has no information.
     """
 
     states: np.ndarray
@@ -34,16 +34,22 @@ class Simulation(NamedTuple):
 
 
 def trajectory(
-    model: Model, steps: int, key: Any, outliers: Any = None, *, initial: Any = None, inputs: Any = None
+    model: Model,
+    steps: int,
+    key: Any,
+    outliers: OutlierProcess | None = None,
+    *,
+    initial: Any = None,
+    inputs: Any = None,
 ) -> Simulation:
-    """Draw a path of the state and its measurements.
+    """Simulate a path of the state and its measurements.
 
     Args:
-        model: any.
+        model: any model.
         steps: T.
         key: seed or JAX key.
-        outliers: an outlier process; none without one.
-        initial: state at time 0, (D,); drawn from the prior without one.
+        outliers: outlier process; default: none.
+        initial: state at time 0, (D,); default: drawn from the prior.
         inputs: (T, U), for models that take them.
 
     Example:
@@ -74,7 +80,9 @@ def trajectory(
 
 
 @partial(jax.jit, static_argnames=("steps",))
-def _draw(model: Model, process: Any, key: Array, start: Any, inputs: Any, *, steps: int) -> tuple[Array, ...]:
+def _draw(
+    model: Model, process: OutlierProcess, key: Array, start: Any, inputs: Any, *, steps: int
+) -> tuple[Array, ...]:
     first_key, walk_key, corrupt_key = jax.random.split(key, 3)
     if start is None:
         start = _moved(model, model.prior.mean, coloured(first_key, model.prior.cov))
@@ -96,31 +104,34 @@ def _draw(model: Model, process: Any, key: Array, start: Any, inputs: Any, *, st
     rows = (jnp.arange(steps), inputs, jax.random.split(walk_key, steps))
     _, (states, clean, measured) = jax.lax.scan(body, jnp.asarray(start), rows)
     measurements, outliers = process.corrupt(corrupt_key, clean, measured)
-    drawn = getattr(process, "scales", None)
-    scales = jnp.where(outliers, jnp.inf, 1.0) if drawn is None else drawn(corrupt_key, clean)
+    if isinstance(process, ScaleProcess):
+        scales = process.scales(corrupt_key, clean)
+    else:
+        scales = jnp.where(outliers, jnp.inf, 1.0)
     return states, measurements, outliers, scales
 
 
 def _moved(model: Model, x: Array, noise: Array) -> Array:
-    """Go from a state by a noise: added, or along the curved space that the states live on."""
+    """Apply noise to a state: by addition, or by retraction on a manifold."""
     return model.dynamics.retract(x, noise) if is_curved(model) else x + noise  # type: ignore[union-attr]
 
 
-def tell(model: LinearModel, data: Simulation) -> tuple[LinearModel, np.ndarray]:
-    """Tell a filter what no filter knows: the true size of the noise of each step. A bound for benchmarks.
+def with_true_noise(model: LinearModel, data: Simulation) -> tuple[LinearModel, np.ndarray]:
+    """Return the model with the true noise covariance of each step; its Kalman filter is an oracle for benchmarks.
 
     Args:
-        model: that the data came from, with a fixed R.
+        model: model of the data, with a constant R.
         data: from `trajectory`.
 
     Returns:
-        A model whose R follows the truth, and the measurements without those that say nothing: filter them with "KF".
+        A model with time-varying R, and the measurements with NaN where the noise scale is infinite: filter with "KF".
 
     Example:
         >>> import wolf
         >>> model = wolf.models.local_level(level_var=0.1, obs_var=1.0)
-        >>> told, ys = tell(model, trajectory(model, 100, key=0, outliers=wolf.simulate.StudentT(dof=2.01)))
-        >>> told.R.shape, ys.shape
+        >>> data = trajectory(model, 100, key=0, outliers=wolf.simulate.StudentT(dof=2.01))
+        >>> oracle, ys = with_true_noise(model, data)
+        >>> oracle.R.shape, ys.shape
         ((100, 1, 1), (100, 1))
     """
     if not isinstance(model, LinearModel) or model.R.ndim == 3:
@@ -131,5 +142,5 @@ def tell(model: LinearModel, data: Simulation) -> tuple[LinearModel, np.ndarray]
         raise ValueError(f"data must be what wolf.simulate.trajectory returned; got {validation.short_repr(data)}")
     useful = np.isfinite(data.scales)
     scales = np.where(useful, data.scales, 1.0)
-    told = dataclasses.replace(model, R=scales[:, None, None] * model.R)
-    return told, np.where(useful[:, None], data.measurements, np.nan)
+    oracle = dataclasses.replace(model, R=scales[:, None, None] * model.R)
+    return oracle, np.where(useful[:, None], data.measurements, np.nan)

@@ -1,6 +1,6 @@
-"""Twin experiments: draw a truth and its measurements, assimilate, and score against the truth.
+"""Twin experiments: simulation of a truth and its measurements, assimilation, and scores against the truth.
 
-Long runs go in pieces, so that members need not be kept and progress can be told.
+Long runs are processed in chunks, so that members need not be stored and progress can be reported.
 """
 
 import dataclasses
@@ -23,28 +23,28 @@ from wolf.results import count
 from wolf.simulate.processes import check_process
 from wolf.statespace import Model
 
-PIECE = 4_000_000  # numbers in the members of one piece of a run: 32 MB
-PATIENCE = 2.0  # seconds without a word before progress is told on a terminal
-BURN_IN = 0.1  # of the steps, left out of scores by default
+MAX_CHUNK_ENTRIES = 4_000_000  # numbers in the members of one chunk of a run: 32 MB
+PROGRESS_DELAY = 2.0  # seconds before progress is shown on a terminal
+BURN_IN_SHARE = 0.1  # of the steps, left out of scores by default
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Twin:
-    """What came out of a twin experiment.
+    """Result of a twin experiment.
 
     Attributes:
         truth: (T, D).
         measurements: (T, M).
-        outliers: (T,) bool, where the outlier process struck.
+        outliers: (T,) bool, True where the outlier process generated an outlier.
         means: of the analysis, (T, D).
         rmse: root mean square error over the states at each step, (T,).
-        spread: root mean variance over the states at each step, (T,); near the error if the filter knows itself.
+        spread: root mean variance over the states at each step, (T,); close to the error if the filter is calibrated.
         crps: mean over the states at each step, (T,).
         ranks: counts of the truth among the members after the burn-in, (N + 1,); None for filters without members.
         weights: (T, M), or (T,) for a joint weight.
-        burn_in: steps that the scores leave out.
+        burn_in: number of steps left out of the scores.
         method: as run.
-        seconds: that the assimilation took.
+        seconds: duration of the assimilation.
     """
 
     truth: np.ndarray
@@ -62,11 +62,11 @@ class Twin:
 
     @property
     def scores(self) -> dict[str, float]:
-        """Mean error, spread and CRPS over time, after the burn-in."""
+        """Means over time of error, spread and CRPS, after the burn-in."""
         return {name: float(getattr(self, name)[self.burn_in :].mean()) for name in ("rmse", "spread", "crps")}
 
     def __repr__(self) -> str:
-        """Tell the scores."""
+        """Format the scores."""
         shown = ", ".join(f"{name} {value:.4g}" for name, value in self.scores.items())
         steps = count(len(self.truth), "step")
         return f"Twin: {steps}, {self.outliers.sum()} with outliers; after {self.burn_in}: {shown}"
@@ -87,16 +87,16 @@ def run(
     """Run a twin experiment.
 
     Args:
-        model: draws the truth, and is what the filter believes.
+        model: of the simulation and of the filter.
         method: as in `wolf.filter`.
         steps: T.
-        key: seed or JAX key; one half draws truth and measurements, the other is the filter's.
-        outliers: a process from `wolf.simulate`; none without one.
-        data: truth and measurements from `wolf.simulate.trajectory`, to compare methods on the same ones.
-        initial: true state at time 0; drawn from the prior without one.
-        burn_in: steps that the scores leave out; default: a tenth.
-        progress: True or False to tell how far the run is, a function of (done, steps) to be told; on a terminal it is
-            told after two seconds unless switched off.
+        key: seed or JAX key; split for the simulation and the filter.
+        outliers: a process from `wolf.simulate`; default: none.
+        data: truth and measurements from `wolf.simulate.trajectory`, to compare methods on the same data.
+        initial: true state at time 0; default: drawn from the prior.
+        burn_in: number of steps left out of the scores; default: a tenth.
+        progress: True or False to show progress, or a function of (done, steps); by default progress is shown on a
+            terminal after two seconds.
 
     Example:
         >>> import wolf
@@ -113,26 +113,26 @@ def run(
     method = validate.resolve_method(method, model)
     _check(model, data, progress, outliers, initial)
     steps = steps if data is None else len(data.measurements)
-    burn_in = int(BURN_IN * steps) if burn_in is None else validation.integer("burn_in", burn_in)
+    burn_in = int(BURN_IN_SHARE * steps) if burn_in is None else validation.integer("burn_in", burn_in)
     if burn_in >= steps:
-        raise ValueError(f"burn_in must leave some of the {steps} steps; got {burn_in}")
+        raise ValueError(f"burn_in must be less than {steps}, the number of steps; got {burn_in}")
     data_key, filter_key = jax.random.split(as_key(key))
     if data is None:
         data = simulate.trajectory(model, steps, data_key, outliers, initial=initial)
-    tell, start, rows = _teller(progress), time.perf_counter(), []
+    report_progress, start, rows = _progress_reporter(progress), time.perf_counter(), []
     ranks: Any = 0
-    pieces = _pieces(data.measurements, model, method)
-    length = len(pieces[0])
-    parts = api.filter_chunks(model, pieces, method=method, key=filter_key, save=_keep_members)
-    for number, part in enumerate(parts):
-        here = slice(number * length, min((number + 1) * length, steps))
-        truth = data.states[here]
-        saved = {name: values[: len(truth)] for name, values in part.saved.items()}
-        late = np.arange(steps)[here] >= burn_in
+    chunks = _chunks(data.measurements, model, method)
+    length = len(chunks[0])
+    results = api.filter_chunks(model, chunks, method=method, key=filter_key, save=_save_members)
+    for number, result in enumerate(results):
+        window = slice(number * length, min((number + 1) * length, steps))
+        truth = data.states[window]
+        saved = {name: values[: len(truth)] for name, values in result.saved.items()}
+        scored = np.arange(steps)[window] >= burn_in
         rows.append(_score(saved, truth))
         if "members" in saved:
-            ranks = ranks + metrics.rank_histogram(saved["members"][late], truth[late])
-        tell(here.stop, steps)
+            ranks = ranks + metrics.rank_histogram(saved["members"][scored], truth[scored])
+        report_progress(window.stop, steps)
     joined = {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
     return Twin(
         data.states,
@@ -159,17 +159,17 @@ def _check(model: Model, data: Any, progress: Any, outliers: Any, initial: Any) 
         raise ValueError(f"initial must have shape ({model.state_dim},); got {validation.short_repr(initial)}")
 
 
-def _pieces(ys: np.ndarray, model: Model, method: Any) -> list[np.ndarray]:
-    """Cut measurements into pieces whose members fit in memory, all of one length: they compile once."""
+def _chunks(ys: np.ndarray, model: Model, method: Any) -> list[np.ndarray]:
+    """Split measurements into chunks of equal length, compiled once, whose members fit in memory."""
     size = (method.num_members if isinstance(method, EnsembleFilter) else 1) * model.state_dim
-    pieces = -(-len(ys) // max(1, PIECE // size))
-    length = -(-len(ys) // pieces)
-    padded = np.full((pieces * length, model.obs_dim), np.nan)
+    num_chunks = -(-len(ys) // max(1, MAX_CHUNK_ENTRIES // size))
+    length = -(-len(ys) // num_chunks)
+    padded = np.full((num_chunks * length, model.obs_dim), np.nan)
     padded[: len(ys)] = ys
-    return np.split(padded, pieces)
+    return np.split(padded, num_chunks)
 
 
-def _keep_members(state: Any, info: Any) -> dict[str, Any]:
+def _save_members(state: Any, info: Any) -> dict[str, Any]:
     members = isinstance(state, EnsembleState)
     return save_means(state, info) | ({"members": state.members} if members else {"variances": state.variances})
 
@@ -190,18 +190,18 @@ def _score(saved: dict[str, np.ndarray], truth: np.ndarray) -> dict[str, np.ndar
     }
 
 
-def _teller(progress: Any) -> Callable[[int, int], None]:
-    """Make the function that is told how far a run is."""
+def _progress_reporter(progress: Any) -> Callable[[int, int], None]:
+    """Return the function that reports the progress of a run."""
     if callable(progress):
         return progress
     start = time.perf_counter()
     on_terminal = sys.stderr.isatty()
 
-    def tell(done: int, steps: int) -> None:
-        waited = time.perf_counter() - start
-        if progress or (progress is None and on_terminal and waited > PATIENCE):
-            left = waited * (steps - done) / done
+    def report(done: int, steps: int) -> None:
+        elapsed = time.perf_counter() - start
+        if progress or (progress is None and on_terminal and elapsed > PROGRESS_DELAY):
+            left = elapsed * (steps - done) / done
             end = "\n" if done == steps or not on_terminal else ""
-            print(f"\r{done}/{steps} steps, {waited:.0f} s, about {left:.0f} s left ", end=end, file=sys.stderr)
+            print(f"\r{done}/{steps} steps, {elapsed:.0f} s, about {left:.0f} s left ", end=end, file=sys.stderr)
 
-    return tell
+    return report

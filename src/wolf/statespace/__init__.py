@@ -1,4 +1,4 @@
-"""Models: what a state does, and what is measured of it."""
+"""State-space models: dynamics of a state and its measurements."""
 
 from wolf.statespace.bound_functions import Bound as Bound
 from wolf.statespace.bound_functions import LinearMap as LinearMap

@@ -1,4 +1,4 @@
-"""Helpers of all models: slices in time, copies without checks, subtraction, how many there are in words."""
+"""Array fields of models: time slices, copies without validation, residuals, counts in words."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,37 +11,37 @@ from wolf import validation
 
 
 def subtract(residual: Callable | None, y: Array, prediction: Array) -> Array:
-    """Form a residual, by the model's own subtraction if it has one; series by series on a trailing axis."""
+    """Compute a residual, by the model's own subtraction if it has one; series on a trailing axis are mapped."""
     if residual is None:
         return y - prediction
     return residual(y, prediction) if y.ndim == 1 else jax.vmap(residual, in_axes=-1, out_axes=-1)(y, prediction)
 
 
 def varies(array: Any) -> bool:
-    """Say whether a matrix has a time axis."""
+    """Return whether a matrix has a time axis."""
     return array is not None and array.ndim == 3
 
 
 def slice_at(array: Any, t: Array | int) -> Any:
-    """Take the matrix of one step, if it has a time axis."""
+    """Return the matrix of one step, if it has a time axis, or the matrix itself."""
     return jax.lax.dynamic_index_in_dim(jnp.asarray(array), t, keepdims=False) if varies(array) else array
 
 
 def replace(model: Any, **changes: Any) -> Any:
-    """Copy with other leaves, without the checks that a person's own call gets."""
+    """Copy a model with other leaves, without the validation of the constructor."""
     copy = object.__new__(type(model))
     vars(copy).update(vars(model) | changes)
     return copy
 
 
 def keep(model: Any, *names: str) -> None:
-    """Keep fields as NumPy arrays, so that none is cut to float32."""
+    """Store fields as NumPy arrays, so that none is rounded to float32."""
     for name in names:
         object.__setattr__(model, name, validation.number_array(name, getattr(model, name)))
 
 
 def count(number: int, noun: str) -> str:
-    """Write how many there are of something whose plural ends in s.
+    """Format a count with a noun whose plural ends in s.
 
     Example:
         >>> count(1, "step"), count(0, "outlier"), count(20, "step")

@@ -1,4 +1,4 @@
-"""Functions of the state, with their input filled in: a matrix, or a user's f(x) or f(x, u)."""
+"""Functions of the state with their input bound: a linear map, or a user's f(x) or f(x, u)."""
 
 import inspect
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from wolf.numerics.pytree import function, pytree
 
 @pytree
 class LinearMap:
-    """A map `x -> matrix x + offset`; None is the identity and no offset."""
+    """Linear map `x -> matrix x + offset`; None stands for the identity and for no offset."""
 
     matrix: Any
     offset: Any = None
@@ -26,7 +26,7 @@ class LinearMap:
 
 @pytree
 class Bound:
-    """A user's function with its input filled in, ready for one series or for many."""
+    """User's function with its input bound, for one series or for many."""
 
     fn: Any = function()
     u: Any = None
@@ -37,7 +37,7 @@ class Bound:
         return self.each(lambda f: f, x)
 
     def each(self, transform: Callable, x: Array, axes: int = 1) -> Any:
-        """Evaluate `transform(x -> fn(x, u))` at x, series by series if x has a trailing axis beyond its own."""
+        """Evaluate `transform(x -> fn(x, u))` at x, mapped over the series if x has a trailing series axis."""
 
         def one(x: Array, u: Any) -> Any:
             return transform(lambda z: call(self.fn, z, u))(x)
@@ -49,7 +49,7 @@ class Bound:
 
 
 def call(fn: Callable, x: Array, u: Array | None) -> Array:
-    """Call f(x) or f(x, u), whichever the function takes.
+    """Call f(x) or f(x, u), according to the function's signature.
 
     Example:
         >>> call(lambda x: 2 * x, 3.0, None), call(lambda x, u: x + u, 3.0, 1.0)
@@ -59,10 +59,10 @@ def call(fn: Callable, x: Array, u: Array | None) -> Array:
 
 
 def num_arguments(fn: Callable) -> int:
-    """Count the positional arguments without a default that a function takes: 1 for f(x), 2 for f(x, u)."""
+    """Count the required positional arguments of a function: 1 for f(x), 2 for f(x, u)."""
     try:
         parameters = inspect.signature(fn).parameters.values()
-    except (TypeError, ValueError):  # jnp.sin and other compiled callables do not tell
+    except (TypeError, ValueError):  # jnp.sin and other compiled callables have no signature
         return 1
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return sum(p.kind in kinds and p.default is inspect.Parameter.empty for p in parameters)

@@ -1,9 +1,10 @@
-"""A model in another form: covariances as matrices or as variances, which of its arrays vary in time."""
+"""Conversions and properties of models: covariances as matrices or variances, prior width, time-varying arrays."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from jax import Array
 
 from wolf.beliefs import Gaussian
 from wolf.statespace.array_fields import replace, varies
@@ -11,31 +12,53 @@ from wolf.statespace.linear import LinearModel
 from wolf.statespace.nonlinear import StateSpaceModel
 from wolf.statespace.parameters import ParameterModel
 
-STEPS_AHEAD = 16  # in which a state that is not measured itself may come to be seen
+MAX_STEPS_AHEAD = 16  # within which a state that is not measured directly affects a measurement
 
 Model = StateSpaceModel | LinearModel | ParameterModel
 
 
+@runtime_checkable
+class DynamicsWithNoise(Protocol):
+    """Dynamics with a noise of their own, which ensembles and simulation draw."""
+
+    def draw(self, x: Array, key: Array) -> Array:
+        """Draw the next state, noise included."""
+        ...
+
+
+@runtime_checkable
+class ManifoldDynamics(Protocol):
+    """Dynamics of states on a manifold, with a vector of errors near each state."""
+
+    def retract(self, x: Array, step: Array) -> Array:
+        """Apply an error to a state."""
+        ...
+
+    def between(self, x: Array, other: Array) -> Array:
+        """Compute the error from a state to another one."""
+        ...
+
+
 def with_matrices(model: Any) -> Any:
-    """Write covariances that were given as variances out as matrices."""
+    """Return the model with all covariances as matrices."""
     return _map_covs(model, lambda cov: np.diag(cov) if cov.ndim == 1 else cov)
 
 
 def with_variances(model: Any) -> Any:
-    """Keep only the variances of covariances that are diagonal."""
+    """Return the model with diagonal covariances as variances."""
 
-    def slim(cov: Any) -> Any:
+    def to_variances(cov: Any) -> Any:
         fixed = cov.ndim == 2 and isinstance(cov, np.ndarray)
         return np.diagonal(cov).copy() if fixed and not np.any(cov - np.diag(np.diagonal(cov))) else cov
 
-    return _map_covs(model, slim)
+    return _map_covs(model, to_variances)
 
 
 def prior_width(model: Any) -> float:
-    """Compare the prior of the first measurements with their noise: the largest tr(R⁻¹ H (P + Q) Hᵀ) of a few steps.
+    """Compute the ratio of prior to noise of the first measurements: the largest tr(R⁻¹ H (P + Q) Hᵀ) of a few steps.
 
     Returns:
-        0 for a model of functions, or one whose numbers are not known yet.
+        The ratio; 0 for a nonlinear model, or within a trace.
 
     Example:
         >>> eye = np.eye(1)
@@ -47,10 +70,12 @@ def prior_width(model: Any) -> float:
     leaves = (np.eye(model.state_dim) if model.F is None else model.F, model.H, model.R, model.cov, model.Q)
     if not all(isinstance(leaf, np.ndarray) for leaf in leaves):
         return 0.0
-    forward, seen, noise, prior, drift = (np.diag(a) if a.ndim == 1 else a[0] if a.ndim == 3 else a for a in leaves)
-    ahead = [seen]
+    forward, observation, noise, prior, drift = (
+        np.diag(a) if a.ndim == 1 else a[0] if a.ndim == 3 else a for a in leaves
+    )
+    ahead = [observation]
     with np.errstate(all="ignore"):
-        for _ in range(min(model.state_dim, STEPS_AHEAD) - 1):
+        for _ in range(min(model.state_dim, MAX_STEPS_AHEAD) - 1):
             ahead.append(ahead[-1] @ forward)
         each = np.stack(ahead)
         widths = (np.linalg.solve(noise, each) * (each @ (prior + drift))).sum((1, 2))  # tr(R⁻¹ A Aᵀ), each a sum
@@ -58,18 +83,18 @@ def prior_width(model: Any) -> float:
 
 
 def own_noise(model: Any) -> Callable | None:
-    """Find the `draw(x, key)` of dynamics that have noise of their own; None for the usual additive noise."""
-    return getattr(model.dynamics, "draw", None)
+    """Return the `draw(x, key)` of dynamics with a noise of their own, or None for additive noise."""
+    return model.dynamics.draw if isinstance(model.dynamics, DynamicsWithNoise) else None
 
 
 def is_curved(model: Any) -> bool:
-    """Say whether states live on a curved space: whether the dynamics have `retract(x, step)` and `between(x, other)`.
+    """Return whether the states are on a manifold: the dynamics have `retract(x, step)` and `between(x, other)`.
 
     Example:
         >>> is_curved(LinearModel(None, np.eye(1), np.eye(1), np.eye(1), [0.0], np.eye(1)))
         False
     """
-    return hasattr(model.dynamics, "retract") and hasattr(model.dynamics, "between")
+    return isinstance(model.dynamics, ManifoldDynamics)
 
 
 def _map_covs(model: Any, change: Callable) -> Any:
@@ -82,7 +107,7 @@ def _map_covs(model: Any, change: Callable) -> Any:
 
 
 def time_axes(model: Model) -> dict[str, int]:
-    """Find which arrays have a time axis, and how long it is."""
+    """Return the length of the time axis of each array that has one."""
     if isinstance(model, ParameterModel):
         return {}
     names = ("F", "H", "Q", "R", "B") if model.linear else ("dynamics_cov", "obs_cov")

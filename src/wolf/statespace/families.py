@@ -1,13 +1,13 @@
-"""Exponential families: what a measurement is, beyond a number with Gaussian noise.
+"""Exponential families: distributions of a measurement other than Gaussian.
 
-A model's function gives the linear predictor η of each step. A family says what follows from it: the expectation
-λ = E[T(y) | η] of a sufficient statistic T(y), and its covariance V. The filter then updates as if T(y) were Gaussian
-with these moments, linearised at the prior mean: the extended Kalman filter of Ollivier (2018), which is one step of
-natural gradient. WoLF raises that Gaussian to the power w² (Duran-Martin et al. 2024, appendix on exponential
-families).
+The function of a model returns the linear predictor η of each step. A family has the expectation λ = E[T(y) | η] of a
+sufficient statistic T(y), and its covariance V. The filter then updates as if T(y) were Gaussian with these moments,
+linearised at the prior mean: the extended Kalman filter of Ollivier (2018), which is one step of natural gradient. WoLF
+raises that Gaussian to the power w² (Duran-Martin et al. 2024, appendix on exponential families).
 
-Weigh the Pearson residual at the prior mean, `MahalanobisIMQ(metric="R")` with V in the place of R. The S metric, whose
-covariance includes what is not known of the parameters, accepts gross counts while little is known.
+The recommended weight is a function of the Pearson residual at the prior mean, `MahalanobisIMQ(metric="R")` with V in
+place of R. The S metric, whose covariance includes the uncertainty of the parameters, accepts gross counts while that
+uncertainty is large.
 """
 
 from typing import Any
@@ -20,15 +20,15 @@ from jax import Array
 from wolf import validation
 from wolf.numerics.pytree import pytree, static
 
-LOG_LIMIT = 30.0  # of a log-rate: exp(30) is 1e13, and its square is finite in float32
-MOST_CERTAIN = 1e-6  # least variance of an indicator; below it float32 has no digits left for 1 - λ
+MAX_LOG_RATE = 30.0  # exp(30) is 1e13, and its square is finite in float32
+MIN_INDICATOR_VARIANCE = 1e-6  # below it 1 - λ has no significant digits in float32
 
 
 class Family:
-    """What the families share.
+    """Base of the families.
 
-    A family has `dim`, the number of statistics M, and `outputs`, the number of values η that it needs; and
-    `statistic(y)` of NumPy data for the door, `mean(eta)` -> (M,) and `variance(eta)` -> (M, M) for the engine.
+    A family has `dim`, the number of statistics M, and `outputs`, the number of linear predictors η; `statistic(y)`
+    converts NumPy data, `mean(eta)` -> (M,) and `variance(eta)` -> (M, M) are called by the filter.
     """
 
     @property
@@ -38,25 +38,25 @@ class Family:
 
     @property
     def outputs(self) -> int:
-        """Number of linear predictors that the function has to give."""
+        """Number of linear predictors that the function must return."""
         return self.dim
 
     def statistic(self, y: Any) -> np.ndarray:
-        """Turn data (T,) into statistics (T, M): what `wolf.filter` takes. NaN stays missing."""
+        """Convert data (T,) to statistics (T, M), the measurements for `wolf.filter`. NaN remains missing."""
         return validation.number_array("y", y).reshape(-1, self.dim)
 
     def mean(self, eta: Array) -> Array:
-        """Give λ = E[T(y)], (M,)."""
+        """Compute λ = E[T(y)], (M,)."""
         raise NotImplementedError
 
     def variance(self, eta: Array) -> Array:
-        """Give V = Cov[T(y)], (M, M)."""
+        """Compute V = Cov[T(y)], (M, M)."""
         raise NotImplementedError
 
 
 @pytree
 class Normal(Family):
-    """A number, or M of them, with Gaussian noise: λ = η, V = R.
+    """One or M real numbers with Gaussian noise: λ = η, V = R.
 
     Args:
         obs_cov: R, (M, M), positive definite; a number for M = 1.
@@ -65,7 +65,7 @@ class Normal(Family):
     obs_cov: Any
 
     def __post_init__(self) -> None:
-        """Check R, and keep it as a matrix."""
+        """Validate R and store it as a matrix."""
         if isinstance(self.obs_cov, jax.core.Tracer):
             return
         array = np.atleast_2d(validation.nonempty("obs_cov", self.obs_cov))
@@ -78,17 +78,17 @@ class Normal(Family):
         return self.obs_cov.shape[-1]
 
     def mean(self, eta: Array) -> Array:
-        """Give η."""
+        """Return η."""
         return eta
 
     def variance(self, eta: Array) -> Array:
-        """Give R."""
+        """Return R."""
         return jnp.asarray(self.obs_cov, eta.dtype)
 
 
 @pytree
 class Bernoulli(Family):
-    """Yes or no, 1 or 0: λ = 1 / (1 + exp(-η)), V = λ (1 - λ).
+    """Binary outcomes, 1 or 0: λ = 1 / (1 + exp(-η)), V = λ (1 - λ).
 
     Example:
         >>> Bernoulli().mean(jnp.zeros(1)).tolist(), Bernoulli().variance(jnp.zeros(1)).tolist()
@@ -96,26 +96,26 @@ class Bernoulli(Family):
     """
 
     def statistic(self, y: Any) -> np.ndarray:
-        """Take 0, 1, False, True; anything else is an error, NaN is missing."""
+        """Convert 0, 1, False, True to numbers; other values raise an error, NaN is missing."""
         values = super().statistic(y)
         _check("Bernoulli takes 0 and 1", values, np.isin(values, (0.0, 1.0)))
         return values
 
     def mean(self, eta: Array) -> Array:
-        """Give the probability of a yes."""
+        """Compute the probability of 1."""
         return jax.nn.sigmoid(eta)
 
     def variance(self, eta: Array) -> Array:
-        """Give λ (1 - λ), kept away from zero so that a Pearson residual is finite."""
-        return jnp.maximum(jax.nn.sigmoid(eta) * jax.nn.sigmoid(-eta), MOST_CERTAIN)[:, None]
+        """Compute λ (1 - λ), bounded away from zero so that a Pearson residual is finite."""
+        return jnp.maximum(jax.nn.sigmoid(eta) * jax.nn.sigmoid(-eta), MIN_INDICATOR_VARIANCE)[:, None]
 
 
 @pytree
 class Categorical(Family):
     """One of K classes: λ = the first K - 1 entries of softmax(η), V = diag(λ) - λ λᵀ.
 
-    All K predictors are learned, so that no class is special under a prior; the last indicator is left out because
-    it is one minus the others, and V would be singular.
+    There are K predictors, so the prior treats all classes alike; the last indicator is left out because it is one
+    minus the others, and V would be singular.
 
     Args:
         classes: K, at least 2.
@@ -128,7 +128,7 @@ class Categorical(Family):
     classes: int = static()
 
     def __post_init__(self) -> None:
-        """Check K."""
+        """Validate K."""
         object.__setattr__(self, "classes", validation.integer("classes", self.classes, least=2))
 
     @property
@@ -142,20 +142,20 @@ class Categorical(Family):
         return self.classes
 
     def statistic(self, y: Any) -> np.ndarray:
-        """Turn classes 0 ... K - 1 into indicators of all but the last."""
+        """Convert classes 0 ... K - 1 to indicators of all but the last."""
         labels = validation.number_array("y", y).reshape(-1)
         _check(f"Categorical takes 0 ... {self.classes - 1}", labels, np.isin(labels, np.arange(self.classes)))
         indicators = (labels[:, None] == np.arange(self.dim)).astype(np.float64)
         return np.where(np.isnan(labels)[:, None], np.nan, indicators)
 
     def mean(self, eta: Array) -> Array:
-        """Give the probabilities of all classes but the last."""
+        """Compute the probabilities of all classes but the last."""
         return jax.nn.softmax(eta)[:-1]
 
     def variance(self, eta: Array) -> Array:
-        """Give the covariance of the indicators, kept away from singular."""
+        """Compute the covariance of the indicators, bounded away from singularity."""
         mean = self.mean(eta)
-        return jnp.diag(mean + MOST_CERTAIN) - mean[:, None] * mean[None, :]
+        return jnp.diag(mean + MIN_INDICATOR_VARIANCE) - mean[:, None] * mean[None, :]
 
 
 @pytree
@@ -163,17 +163,17 @@ class Poisson(Family):
     """Counts: λ = exp(η), V = λ."""
 
     def statistic(self, y: Any) -> np.ndarray:
-        """Take counts, not negative."""
+        """Convert counts, which must not be negative."""
         values = super().statistic(y)
         _check("Poisson takes counts of at least 0", values, values >= 0)
         return values
 
     def mean(self, eta: Array) -> Array:
-        """Give the rate."""
-        return jnp.exp(jnp.clip(eta, -LOG_LIMIT, LOG_LIMIT))
+        """Compute the rate."""
+        return jnp.exp(jnp.clip(eta, -MAX_LOG_RATE, MAX_LOG_RATE))
 
     def variance(self, eta: Array) -> Array:
-        """Give the rate."""
+        """Compute the variance, equal to the rate."""
         return self.mean(eta)[:, None]
 
 
@@ -188,21 +188,21 @@ class Gamma(Family):
     shape: Any
 
     def __post_init__(self) -> None:
-        """Check the shape."""
+        """Validate the shape."""
         validation.positive("shape", self.shape, needed=True)
 
     def statistic(self, y: Any) -> np.ndarray:
-        """Take positive numbers."""
+        """Convert positive numbers."""
         values = super().statistic(y)
         _check("Gamma takes numbers above 0", values, values > 0)
         return values
 
     def mean(self, eta: Array) -> Array:
-        """Give the expectation."""
-        return jnp.exp(jnp.clip(eta, -LOG_LIMIT, LOG_LIMIT))
+        """Compute the expectation."""
+        return jnp.exp(jnp.clip(eta, -MAX_LOG_RATE, MAX_LOG_RATE))
 
     def variance(self, eta: Array) -> Array:
-        """Give the squared expectation over the shape."""
+        """Compute the squared expectation over the shape."""
         return (self.mean(eta) ** 2 / self.shape)[:, None]
 
 
@@ -220,27 +220,27 @@ class Beta(Family):
     precision: Any
 
     def __post_init__(self) -> None:
-        """Check the precision."""
+        """Validate the precision."""
         validation.positive("precision", self.precision, needed=True)
 
     def statistic(self, y: Any) -> np.ndarray:
-        """Take shares to their logits."""
+        """Convert shares to their logits."""
         values = super().statistic(y)
         _check("Beta takes numbers from 0 to 1", values, (values >= 0) & (values <= 1))
         with np.errstate(divide="ignore"):
             return np.log(values) - np.log1p(-values)
 
     def _counts(self, eta: Array) -> tuple[Array, Array]:
-        eta = jnp.clip(eta, -LOG_LIMIT / 2, LOG_LIMIT / 2)
+        eta = jnp.clip(eta, -MAX_LOG_RATE / 2, MAX_LOG_RATE / 2)
         return self.precision * jax.nn.sigmoid(eta), self.precision * jax.nn.sigmoid(-eta)
 
     def mean(self, eta: Array) -> Array:
-        """Give the expectation of the logit."""
+        """Compute the expectation of the logit."""
         first, second = self._counts(eta)
         return jax.scipy.special.digamma(first) - jax.scipy.special.digamma(second)
 
     def variance(self, eta: Array) -> Array:
-        """Give the variance of the logit."""
+        """Compute the variance of the logit."""
         first, second = self._counts(eta)
         return (jax.scipy.special.polygamma(1, first) + jax.scipy.special.polygamma(1, second))[:, None]
 

@@ -21,10 +21,10 @@ from wolf.statespace.bound_functions import LinearMap
 
 @pytree
 class LinearModel:
-    """A linear model: `x_t = F x_{t-1} + B u_t + N(0, Q)`, `y_t = H x_t + N(0, R)`, `x_0 ~ N(mean, cov)`.
+    """Linear model: `x_t = F x_{t-1} + B u_t + N(0, Q)`, `y_t = H x_t + N(0, R)`, `x_0 ~ N(mean, cov)`.
 
     Args:
-        F: (D, D), or (T, D, D) for one in each step. None is the identity, which costs nothing.
+        F: (D, D), or (T, D, D) for one per step. None is the identity, which costs nothing.
         H: (M, D) or (T, M, D).
         Q: (D, D) or (T, D, D), positive semi-definite.
         R: (M, M) or (T, M, M), positive definite.
@@ -49,10 +49,10 @@ class LinearModel:
     residual: Any = function(default=None)
 
     handles_series: ClassVar[bool] = True  # many series run together, on a trailing axis
-    dynamics: ClassVar[None] = None  # a matrix, no function
+    dynamics: ClassVar[None] = None  # given by a matrix, not by a function
 
     def __post_init__(self) -> None:
-        """Check shapes and values; arrays are kept as NumPy, so that none is cut to float32."""
+        """Validate shapes and values; arrays are stored as NumPy, so that none is rounded to float32."""
         keep(self, "H", "Q", "R", "mean", "cov")
         keep(self, *(name for name in ("F", "B") if getattr(self, name) is not None))
         validation.model(self.prior, self.Q, self.R, names=("Q", "R", "cov"))
@@ -66,7 +66,7 @@ class LinearModel:
             validation.matrix("B", self.B, (self.state_dim, self.B.shape[-1]))
 
     def __repr__(self) -> str:
-        """Tell the sizes."""
+        """Format the sizes and the time-varying matrices."""
         varying = [name for name in ("F", "H", "Q", "R", "B") if varies(getattr(self, name))]
         tail = f", {', '.join(varying)} vary in time" if varying else ""
         inputs = "" if self.B is None else f", {count(self.B.shape[-1], 'input')}"
@@ -84,7 +84,7 @@ class LinearModel:
 
     @property
     def linear(self) -> bool:
-        """Whether both functions are matrices."""
+        """Whether dynamics and observation are linear."""
         return True
 
     @property
@@ -94,12 +94,12 @@ class LinearModel:
 
     @property
     def dynamics_cov(self) -> Any:
-        """Q under its long name."""
+        """Dynamics covariance Q."""
         return self.Q
 
     @property
     def obs_cov(self) -> Any:
-        """R under its long name."""
+        """Measurement covariance R."""
         return self.R
 
     @property
@@ -108,11 +108,11 @@ class LinearModel:
         return self.B is not None
 
     def at(self, t: Array | int) -> "LinearModel":
-        """Slice the arrays that have a time axis."""
+        """Return the model of one step."""
         return replace(self, **{name: slice_at(getattr(self, name), t) for name in ("F", "H", "Q", "R", "B")})
 
     def __getstate__(self) -> dict[str, Any]:
-        """Copy the fields, and how it moves over any time where that is a function that a pickle can hold."""
+        """Return the fields, with the motion over other time steps if it can be pickled."""
         fields = dict(vars(self))
         try:
             pickle.dumps(fields.get("_motion"))
@@ -123,11 +123,11 @@ class LinearModel:
     def with_motion(
         self, motion: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]], step: float = 1.0
     ) -> "LinearModel":
-        """Say how the state moves over any time, for measurements that come when they come.
+        """Return a copy with the motion over any time step, for measurements at irregular times.
 
         Args:
-            motion: of times (n,), in the unit of the model's own: F (n, D, D) and Q (n, D, D).
-            step: time that the model's own F and Q take.
+            motion: function of time steps (n,) that returns F (n, D, D) and Q (n, D, D).
+            step: time step of the model's own F and Q.
 
         Example:
             >>> import numpy as np
@@ -139,14 +139,14 @@ class LinearModel:
 
     @property
     def step_time(self) -> float | None:
-        """Time that one step takes; None for a model that knows no steps of other lengths."""
+        """Time of one step; None for a model without a motion over other time steps."""
         return vars(self).get("_step")
 
     def over(self, times: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Give F and Q of steps of other lengths.
+        """Compute F and Q of steps of other lengths.
 
         Args:
-            times: (n,), of at least 0.
+            times: (n,), not negative.
 
         Returns:
             F and Q, (n, D, D) each.
@@ -154,31 +154,31 @@ class LinearModel:
         motion = vars(self).get("_motion")
         if motion is None:
             raise ValueError(
-                "this model has no form for steps of other lengths: take one of wolf.models (a pickled one has lost "
-                "it), tell it by model.with_motion(...), or give F= and Q= of the step"
+                "this model has no motion over other time steps: use one of wolf.models (a pickled one may have lost "
+                "it), add it by model.with_motion(...), or pass F= and Q= of the step"
             )
         gaps = np.atleast_1d(validation.finite("dt", times))
         if np.any(gaps < 0):
-            raise ValueError(f"a step cannot take less than no time; got {gaps.min():g}")
+            raise ValueError(f"dt must not be negative; got {gaps.min():g}")
         dynamics, noise = motion(gaps)
         shape = (len(gaps), self.state_dim, self.state_dim)
         return np.broadcast_to(dynamics, shape), np.broadcast_to(noise, shape)
 
     def scaled(self, dynamics: Any, obs: Any) -> "LinearModel":
-        """Multiply the noise covariances."""
+        """Return a copy with scaled noise covariances."""
         return replace(self, Q=dynamics * self.Q, R=obs * self.R)
 
     def lift(self) -> "LinearModel":
-        """Give every matrix a trailing axis of one, to broadcast over many series."""
+        """Return a copy with a trailing axis of one on every matrix, to broadcast over many series."""
         return jax.tree.map(lambda leaf: leaf[..., None], self)
 
     @property
     def step_cov(self) -> Any:
-        """Q as short as it is; models of parameters have shorter forms than a matrix."""
+        """Q in its compact form; parameter models have shorter forms than a matrix."""
         return self.dynamics_cov
 
     def obs_cov_at(self, x: Array, u: Array | None) -> Any:
-        """Give R, which is the same at every state."""
+        """Return R, which does not depend on the state."""
         return self.obs_cov
 
     def transition(self, u: Array | None) -> LinearMap:
@@ -186,9 +186,9 @@ class LinearModel:
         return LinearMap(self.F, None if self.B is None or u is None else linalg.matvec(self.B, u))
 
     def projection(self, u: Array | None) -> LinearMap:
-        """Give the observation matrix."""
+        """Return the observation map."""
         return LinearMap(self.H)
 
     def subtract(self, y: Array, prediction: Array) -> Array:
-        """Form the residual of a measurement."""
+        """Compute the residual of a measurement."""
         return subtract(self.residual, y, prediction)

@@ -1,8 +1,7 @@
 """Nonlinear models: `x_t = f(x_{t-1}, u_t) + N(0, Q)`, `y_t = h(x_t, u_t) + N(0, R)`, `x_0 ~ prior`.
 
-A plain function is compiled in once for each function object, so a value that it closes over is frozen at the first
-call; give the function its parameters through `jax.tree_util.Partial(f, dt)` or a callable pytree, and a new dt never
-recompiles.
+A plain function is compiled once per function object, so a value that it closes over is constant from the first call
+on; pass parameters through `jax.tree_util.Partial(f, dt)` or a callable pytree, and a new dt never recompiles.
 """
 
 from typing import Any, ClassVar
@@ -18,19 +17,19 @@ from wolf.statespace.bound_functions import Bound, LinearMap, num_arguments
 
 @pytree
 class StateSpaceModel:
-    """A nonlinear model.
+    """Nonlinear model.
 
     Args:
-        dynamics: f(x) or f(x, u). None is the identity, which costs nothing (a static state, or a random walk). One
-            that has a method `draw(x, key)` draws its own noise where states are drawn (ensembles, simulation).
-            One that has methods `retract(x, step)` and `between(x, other)` has states that cannot be added to, as
-            attitudes; see `wolf.filters.ErrorState`.
+        dynamics: f(x) or f(x, u). None is the identity, which costs nothing (a static state, or a random walk). If it
+            has a method `draw(x, key)`, ensembles and simulation use that for the noise. If it has methods
+            `retract(x, step)` and `between(x, other)`, states are on a manifold, such as attitudes; see
+            `wolf.filters.ErrorState`.
         observe: h(x) or h(x, u).
         dynamics_cov: Q, (D, D) or (T, D, D), positive semi-definite; or (D,), variances of independent noise.
-        obs_cov: R, (M, M) or (T, M, M), positive definite; or (M,), variances. Ensembles never make a matrix of these.
+        obs_cov: R, (M, M) or (T, M, M), positive definite; or (M,), variances, of which ensembles form no matrix.
         prior: belief about the state at time 0; its covariance may be variances (D,) too.
-        residual: how to subtract a prediction from a measurement, `residual(y, prediction)`; for angles, say. Default:
-            plain subtraction.
+        residual: subtraction of a prediction from a measurement, `residual(y, prediction)`, for example of angles.
+            Default: plain subtraction.
 
     Example:
         >>> import jax.numpy as jnp, numpy as np
@@ -49,7 +48,7 @@ class StateSpaceModel:
     handles_series: ClassVar[bool] = True  # many series run together, on a trailing axis
 
     def __post_init__(self) -> None:
-        """Check shapes and values; arrays are kept as NumPy, so that none is cut to float32."""
+        """Validate shapes and values; arrays are stored as NumPy, so that none is rounded to float32."""
         keep(self, "dynamics_cov", "obs_cov")
         if not isinstance(self.prior, tuple) or len(self.prior) != 2:
             raise ValueError(f"prior must be wolf.Gaussian(mean, cov); got {type(self.prior).__name__}")
@@ -63,7 +62,7 @@ class StateSpaceModel:
         validation.model(self.prior, self.dynamics_cov, self.obs_cov, names, diagonal=True)
 
     def __repr__(self) -> str:
-        """Tell the sizes."""
+        """Format the sizes."""
         inputs = ", with inputs" if self.takes_inputs else ""
         return f"StateSpaceModel({count(self.state_dim, 'state')}, {self.obs_dim} measured{inputs})"
 
@@ -79,33 +78,33 @@ class StateSpaceModel:
 
     @property
     def linear(self) -> bool:
-        """Whether both functions are matrices."""
+        """Whether dynamics and observation are linear."""
         return False
 
     @property
     def takes_inputs(self) -> bool:
-        """Whether a function takes inputs u."""
+        """Whether the dynamics or the observation function takes inputs u."""
         return any(fn is not None and num_arguments(fn) > 1 for fn in (self.dynamics, self.observe))
 
     def at(self, t: Array | int) -> "StateSpaceModel":
-        """Slice the arrays that have a time axis."""
+        """Return the model of one step."""
         return replace(self, dynamics_cov=slice_at(self.dynamics_cov, t), obs_cov=slice_at(self.obs_cov, t))
 
     def scaled(self, dynamics: Any, obs: Any) -> "StateSpaceModel":
-        """Multiply the noise covariances."""
+        """Return a copy with scaled noise covariances."""
         return replace(self, dynamics_cov=dynamics * self.dynamics_cov, obs_cov=obs * self.obs_cov)
 
     def lift(self) -> "StateSpaceModel":
-        """Give the covariances a trailing axis of one, to broadcast over many series."""
+        """Return a copy with a trailing axis of one on the covariances, to broadcast over many series."""
         return replace(self, dynamics_cov=self.dynamics_cov[..., None], obs_cov=self.obs_cov[..., None])
 
     @property
     def step_cov(self) -> Any:
-        """Q as short as it is; models of parameters have shorter forms than a matrix."""
+        """Q in its compact form; parameter models have shorter forms than a matrix."""
         return self.dynamics_cov
 
     def obs_cov_at(self, x: Array, u: Array | None) -> Any:
-        """Give R, which is the same at every state."""
+        """Return R, which does not depend on the state."""
         return self.obs_cov
 
     def transition(self, u: Array | None) -> LinearMap | Bound:
@@ -117,5 +116,5 @@ class StateSpaceModel:
         return Bound(self.observe, u, self.residual)
 
     def subtract(self, y: Array, prediction: Array) -> Array:
-        """Form the residual of a measurement."""
+        """Compute the residual of a measurement."""
         return subtract(self.residual, y, prediction)

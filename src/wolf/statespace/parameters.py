@@ -1,8 +1,8 @@
 """Models whose state is a vector of parameters: `θ_t = θ_{t-1} + N(0, drift)`, `y_t ~ family(h(θ_t, u_t))`.
 
-Networks, generalised linear models, curves. Such a state stands still or wanders, so no step has to differentiate or
-multiply by its dynamics, and its covariances are kept as short as they are given: for a million parameters a full
-matrix would not fit in any memory.
+Networks, generalised linear models, curves. Such a state is constant or a random walk, so no step differentiates or
+multiplies by its dynamics, and its covariances are stored in the form in which they are given: for a million parameters
+a full matrix would not fit in memory.
 """
 
 from typing import Any, ClassVar
@@ -22,14 +22,14 @@ from wolf.statespace.families import Family, Normal
 
 @pytree
 class ParameterModel:
-    """Parameters θ that are learned from measurements of a function of them.
+    """Model of parameters θ, estimated from measurements of a function of them.
 
     Args:
         observe: h(θ, u) or h(θ), with values of shape (family.outputs,).
-        family: what a measurement is, from `wolf.families`.
+        family: distribution of a measurement, from `wolf.families`.
         mean: of θ at time 0, (D,).
         cov: of θ at time 0: a number or (D,) for variances, or (D, D).
-        drift: variances that θ gains in each step, a number or (D,). None stands still, and costs nothing.
+        drift: variances of the random walk of θ per step, a number or (D,). None for constant θ, which costs nothing.
 
     Example:
         >>> from wolf.statespace.families import Bernoulli
@@ -43,13 +43,13 @@ class ParameterModel:
     cov: Any
     drift: Any = None
 
-    handles_series: ClassVar[bool] = False  # many series are vmapped, or run one after the other
+    handles_series: ClassVar[bool] = False  # many series run under vmap, or one after the other
     linear: ClassVar[bool] = False
     dynamics: ClassVar[None] = None
     residual: ClassVar[None] = None
 
     def __post_init__(self) -> None:
-        """Check shapes and values; arrays are kept as NumPy, so that none is cut to float32."""
+        """Validate shapes and values; arrays are stored as NumPy, so that none is rounded to float32."""
         for name in ("mean", "cov") if self.drift is None else ("mean", "cov", "drift"):
             object.__setattr__(self, name, validation.number_array(name, getattr(self, name)))
         if not callable(self.observe):
@@ -70,9 +70,9 @@ class ParameterModel:
             _check_variances("drift", self.drift, size)
 
     def __repr__(self) -> str:
-        """Tell the size and the family."""
-        moving = "" if self.drift is None else ", drifting"
-        return f"ParameterModel({count(self.state_dim, 'parameter')}, {type(self.family).__name__}{moving})"
+        """Format the number of parameters and the family."""
+        drift = "" if self.drift is None else ", drifting"
+        return f"ParameterModel({count(self.state_dim, 'parameter')}, {type(self.family).__name__}{drift})"
 
     @property
     def state_dim(self) -> int:
@@ -91,17 +91,17 @@ class ParameterModel:
 
     @property
     def step_cov(self) -> Any:
-        """Covariance of the drift as short as it is: None, a number or (D,) for variances."""
+        """Covariance of the drift in its compact form: None, a number or (D,) for variances."""
         return self.drift
 
     @property
     def dynamics_cov(self) -> Any:
-        """Covariance of the drift, written out in full."""
+        """Covariance of the drift, (D, D)."""
         return _dense(np.zeros((), self.mean.dtype) if self.drift is None else self.drift, self.state_dim)
 
     @property
     def obs_cov(self) -> Any:
-        """Covariance of a measurement: R for a Gaussian family, what it is at η = 0 for the others."""
+        """Covariance of a measurement: R for a Gaussian family, that at η = 0 for the others."""
         if isinstance(self.family, Normal):
             return self.family.obs_cov
         return self.family.variance(jnp.zeros(self.family.outputs))
@@ -112,53 +112,52 @@ class ParameterModel:
         return num_arguments(self.observe) > 1
 
     def override(self, matrices: dict[str, Any]) -> "ParameterModel":
-        """Copy with another R for one step, which only Gaussian noise has."""
+        """Return a copy with another R for one step; only for Gaussian noise."""
         if matrices.keys() != {"R"} or not isinstance(self.family, Normal):
             raise ValueError(
-                f"a model of parameters takes another R for one step, if its family is Gaussian; got "
+                f"a parameter model accepts another R for one step, if its family is Gaussian; got "
                 f"{', '.join(matrices)} for {self!r}"
             )
         return ParameterModel(self.observe, Normal(matrices["R"]), self.mean, self.cov, self.drift)
 
     def at(self, t: Array | int) -> "ParameterModel":
-        """Give the model at a time: always the same."""
+        """Return the model of one step, which does not depend on time."""
         return self
 
     def scaled(self, dynamics: Any, obs: Any) -> "ParameterModel":
-        """Multiply the noise covariances; only Gaussian noise has one of its own."""
+        """Return a copy with scaled noise covariances; only for Gaussian noise."""
         if not isinstance(self.family, Normal):
             raise ValueError(f"only Gaussian noise can be scaled; got {self!r}")
         drift = None if self.drift is None else dynamics * self.drift
         return ParameterModel(self.observe, Normal(obs * self.family.obs_cov), self.mean, self.cov, drift)
 
     def lift(self) -> "ParameterModel":
-        """Give itself; many series of such models are not run on a trailing axis."""
+        """Return the model itself; many series of such models do not run on a trailing axis."""
         return self
 
     def transition(self, u: Array | None) -> LinearMap:
-        """Stay."""
+        """Return the identity."""
         return LinearMap(None)
 
     def projection(self, u: Array | None) -> Bound:
-        """Bind the input, and give the expected statistic λ of θ."""
+        """Bind the input and return the expected statistic λ as a function of θ."""
         return Bound(lambda theta, u: self.family.mean(call(self.observe, theta, u)), u)
 
     def obs_cov_at(self, theta: Array, u: Array | None) -> Array:
-        """Give the covariance V of a measurement at these parameters, (M, M)."""
+        """Compute the covariance V of a measurement at these parameters, (M, M)."""
         return self.family.variance(call(self.observe, theta, u))
 
     def subtract(self, y: Array, prediction: Array) -> Array:
-        """Form the residual of a statistic."""
+        """Compute the residual of a statistic."""
         return y - prediction
 
 
 def _dense(short: Any, size: int) -> Any:
-    """Write variances out as a matrix."""
+    """Return a covariance matrix, from a matrix or variances."""
     if short.ndim == 2:
         return short
-    xp: Any = (
-        np if isinstance(short, np.ndarray) else jnp
-    )  # inside a trace, D² numbers that nobody asks for cost nothing
+    # Within a trace an unused D x D matrix is eliminated.
+    xp: Any = np if isinstance(short, np.ndarray) else jnp
     one = xp.eye(size, dtype=short.dtype)
     return one * short if short.ndim == 0 else one * short[:, None]
 

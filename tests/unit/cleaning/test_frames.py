@@ -250,7 +250,7 @@ def test_a_model_of_ones_own_that_does_not_suit_is_refused(readings):
     plain = wolf.LinearModel(level.F, level.H, level.Q, level.R, level.mean, level.cov)
     frame = pd.DataFrame({"t": np.cumsum(np.tile([1.0, 1, 2], 40)), "y": readings})
     for model, words in (
-        (plain, "times are uneven, and your model knows only its own step"),
+        (plain, "times are uneven, and your model has no motion over other time steps"),
         (wolf.models.wiener_velocity(frame["t"], 1, 0.1, 1.0, wolf.Gaussian(np.zeros(2), np.eye(2))), "F, Q that vary"),
         (wolf.models.lorenz96(4), "a linear model; got"),
         (3, "model must be a name, such as 'local-level', a file, or a linear model; got 3"),

@@ -21,8 +21,8 @@ def brings(*words):
 
 
 def test_names_are_those_of_the_tables():
-    assert registry.names() == shell_completion.METHODS
-    assert models.names() == shell_completion.MODELS
+    assert registry.names() == shell_completion.method_names()
+    assert models.names() == shell_completion.model_names()
 
 
 def test_methods_models_and_files():

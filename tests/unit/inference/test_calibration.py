@@ -8,7 +8,7 @@ from scipy import optimize, stats
 
 import wolf
 from wolf.inference.weights import Huber, MahalanobisIMQ, MahalanobisThreshold, Tukey, Welsch, calibration
-from wolf.inference.weights.calibration import TABLE, USUAL, threshold
+from wolf.inference.weights.calibration import DEFAULT_EFFICIENCY, threshold
 
 TARGET = 0.95
 FAMILIES = [MahalanobisIMQ, Huber, Tukey, Welsch, MahalanobisThreshold]
@@ -39,11 +39,11 @@ def test_constants_are_the_published_ones(family, dim):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_table_is_what_scipy_finds(family):
-    table = TABLE[family.__name__]
+    table = family.THRESHOLDS
     assert len(table) == 16
-    found = [calibration._solve(family, dim, USUAL) for dim in range(1, 17)]
+    found = [calibration._solve(family, dim, DEFAULT_EFFICIENCY) for dim in range(1, 17)]
     np.testing.assert_allclose(table, found, rtol=1e-12)
-    assert [threshold(family, dim, USUAL) for dim in range(1, 17)] == list(table)
+    assert [threshold(family, dim, DEFAULT_EFFICIENCY) for dim in range(1, 17)] == list(table)
 
 
 @pytest.mark.parametrize("efficiency", [0.5, 0.95, 0.999])

@@ -10,7 +10,7 @@ from scipy.optimize import linear_sum_assignment
 import wolf
 from wolf.engine.measurements import preprocess
 from wolf.inference import ensembles
-from wolf.inference.ensembles.observation_ensemble import innovation_scores, look
+from wolf.inference.ensembles.observation_ensemble import innovation_scores, observe_ensemble
 from wolf.numerics.jax_compat import enable_x64
 from wolf.numerics.pytree import cast, from_dict, to_dict
 
@@ -107,9 +107,9 @@ def test_both_solution_spaces_are_the_textbook_update(name, members, x64):
     """Naive NumPy with explicit inverses, 12 observations, weights between 0 and 1."""
     analysis = EXACT.get(name, ensembles.DEnKF())
     model, states, y, weight = deviations(6, 12, 1, members)
-    sight = look(model, states, preprocess(jnp.asarray(y)), None) if name != "EnSRF" else None
+    sight = observe_ensemble(model, states, preprocess(jnp.asarray(y)), None) if name != "EnSRF" else None
     if sight is None:
-        sight = look(wolf.statespace.with_variances(model).at(0), states, preprocess(jnp.asarray(y)), None)
+        sight = observe_ensemble(wolf.statespace.with_variances(model).at(0), states, preprocess(jnp.asarray(y)), None)
     mean = states.mean(0)
     draws = jax.random.normal(jax.random.key(2), (members, 12))
     got = analysis(mean, states - mean, sight, jnp.asarray(weight), draws, jax.random.key(1), None)
@@ -132,7 +132,7 @@ def test_both_solution_spaces_are_the_textbook_update(name, members, x64):
 def test_own_weights_for_each_member_are_own_gains(members, x64):
     model, states, y, _ = deviations(4, 12, 3, members)
     weights = np.random.default_rng(4).uniform(0, 1, (members, 12))
-    sight = look(model, states, preprocess(jnp.asarray(y)), None)
+    sight = observe_ensemble(model, states, preprocess(jnp.asarray(y)), None)
     mean, draws = states.mean(0), jax.random.normal(jax.random.key(2), (members, 12))
     key, args = jax.random.key(1), (states.mean(0), states - states.mean(0), sight)
     got = ensembles.Stochastic()(*args, jnp.asarray(weights), draws, key, None)
@@ -148,7 +148,7 @@ def test_likelihood_and_nis_are_those_of_a_dense_gaussian(members, x64):
 
     model, states, y, _ = deviations(6, 12, 5, members)
     y[4] = np.nan
-    sight = look(model, states, preprocess(jnp.asarray(y)), None)
+    sight = observe_ensemble(model, states, preprocess(jnp.asarray(y)), None)
     keep = ~np.isnan(y)
     predicted = np.asarray(states) @ model.H.T
     S = (np.cov(predicted.T) + model.R)[np.ix_(keep, keep)]
@@ -167,7 +167,7 @@ def test_a_pooled_weight_needs_no_dense_matrix(weight, x64):
     model, states, y, _ = deviations(6, 12, 6, 5)
     y[2] = np.nan
     for noise in (model, wolf.statespace.with_variances(model)):
-        sight = look(noise.at(0), states, preprocess(jnp.asarray(y)), None)
+        sight = observe_ensemble(noise.at(0), states, preprocess(jnp.asarray(y)), None)
         seen = jnp.asarray(~np.isnan(y), float)
         S = sight.deviations.T @ sight.deviations / 4 + sight.noise.matrix()
         dense = weight(sight.residual, sight.noise.matrix(), S, seen)
@@ -457,7 +457,7 @@ def test_hundred_thousand_observations_need_no_square_matrix():
         (lambda m: wolf.EnsembleFilter(analysis=ensembles.LETKF()), "LETKF needs a localisation"),
         (lambda m: wolf.EnsembleFilter(analysis=ensembles.ETKF(), localisation=ensembles.Ring(2.0)), "no local form"),
         (lambda m: wolf.EnsembleFilter(analysis=ensembles.ETKF(), scope="member"), "needs Stochastic"),
-        (lambda m: wolf.EnsembleFilter(weight=ensembles.Clipped(1.0)), "belongs to the printed filters"),
+        (lambda m: wolf.EnsembleFilter(weight=ensembles.Clipped(1.0)), "belongs to the filters as published"),
         (lambda m: wolf.EnsembleFilter(scope="all"), "scope must be one of"),
         (lambda m: wolf.EnsembleFilter(analysis="ETKF"), "analysis must be one of wolf.ensembles"),
         (lambda m: ensembles.Multiplicative(-1.0), "factor must be positive"),

@@ -94,10 +94,10 @@ def test_without_measurements_nothing_is_cut_off():
         (lambda: wolf.TruncatedFilter(wolf.methods.make("PF")), "Gaussian belief"),
         (lambda: wolf.TruncatedFilter(wolf.KF(), lower=1.0, upper=0.0), "must not be above"),
         (lambda: wolf.TruncatedFilter(wolf.KF(), lower=np.nan), "must be numbers"),
-        (lambda: wolf.TruncatedFilter(wolf.KF(), lower=[0.0], upper=[1.0, 2.0]), "as many"),
+        (lambda: wolf.TruncatedFilter(wolf.KF(), lower=[0.0], upper=[1.0, 2.0]), "the same length"),
         (
             lambda: wolf.filter(TRACK, FALLING, method=wolf.TruncatedFilter(wolf.KF(), lower=[0.0])),
-            "each of the 2 states",
+            "each of 2 states",
         ),
     ],
 )

@@ -179,7 +179,7 @@ def test_per_group_weighs_each_correlated_block_jointly(name, groups, e):
 
 
 def test_per_group_refuses_a_wrong_number_of_coordinates():
-    with pytest.raises(ValueError, match="groups must name 3 coordinates; got 2"):
+    with pytest.raises(ValueError, match="groups must have one entry for each of 3 coordinates; got 2"):
         weigh(wolf.PerGroup(wolf.IMQ(C), (0, 1)), np.ones(DIM))
 
 

@@ -127,10 +127,10 @@ def test_of_a_constant_series_no_errors_are_told(model, method):
 @pytest.mark.parametrize(
     ("model", "settings", "words"),
     [
-        (PLANE, {"memory": 1.0}, "memory must be below 1"),
-        (PLANE, {"memory": 0.0}, "memory must be positive"),
-        (PLANE, {"memory": 0.5, "share": 1.5}, "share must be below 1"),
-        ("constant-velocity", {"memory": 0.5}, "model must be a LinearModel"),
+        (PLANE, {"phi": 1.0}, "phi must be below 1"),
+        (PLANE, {"phi": 0.0}, "phi must be positive"),
+        (PLANE, {"phi": 0.5, "share": 1.5}, "share must be below 1"),
+        ("constant-velocity", {"phi": 0.5}, "model must be a LinearModel"),
     ],
 )
 def test_what_cannot_have_a_memory_is_refused_in_words(model, settings, words):

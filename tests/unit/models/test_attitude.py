@@ -13,10 +13,10 @@ from scipy.spatial.transform import Rotation
 
 import wolf
 from wolf.inference.filters import ErrorState
-from wolf.models.attitude import ReferenceVectors, Turning, compose
+from wolf.models.attitude import GyroDynamics, ReferenceVectors, compose
 
 EXAMPLE = runpy.run_path(str(Path(__file__).parents[3] / "examples" / "attitude.py"))
-TURNING = Turning(0.02)
+TURNING = GyroDynamics(0.02)
 VECTOR = st.tuples(*[st.floats(-3.0, 3.0)] * 3).map(np.array)
 compose_once = jax.jit(compose)
 
@@ -120,7 +120,7 @@ def test_what_adds_states_is_refused():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"field": (0.0, 0.0, 1.0)}, "must not lie along gravity"),
+        ({"field": (0.0, 0.0, 1.0)}, "must not be parallel to gravity"),
         ({"field": (1.0, 0.0)}, "field must be a vector in world axes"),
         ({"gravity": np.zeros(3)}, "gravity must be a vector"),
         ({"mag_var": 0.0}, "mag_var"),

@@ -84,10 +84,14 @@ def test_noise_of_a_model_of_functions_grows_with_time():
 @pytest.mark.parametrize(
     ("model", "options", "words"),
     [
-        (MODELS["level"], {"dt": -1.0}, "less than no time"),
+        (MODELS["level"], {"dt": -1.0}, "dt must not be negative"),
         (MODELS["level"], {"dt": np.nan}, "dt must be finite"),
         (MODELS["level"], {"dt": 1.0, "F": np.eye(1)}, "either dt, or F and Q"),
-        (wolf.LinearModel(np.eye(1), np.eye(1), np.eye(1), np.eye(1), *ONE), {"dt": 1.0}, "no form for steps of other"),
+        (
+            wolf.LinearModel(np.eye(1), np.eye(1), np.eye(1), np.eye(1), *ONE),
+            {"dt": 1.0},
+            "no motion over other time steps",
+        ),
         (wolf.StateSpaceModel(None, jnp.sin, np.eye(1), np.eye(1), ONE), {"dt": 1.0}, "no other time steps"),
     ],
 )

@@ -295,7 +295,7 @@ def test_one_step_at_a_time_gives_the_same_and_takes_another_noise(examples):
     np.testing.assert_allclose(online.mean, final(model, ys, xs).final.mean, atol=1e-12)
     doubted = wolf.Online(model).step(ys[0], u=xs[0], R=[[100.0]])
     assert doubted.nis < wolf.Online(model).step(ys[0], u=xs[0]).nis
-    with pytest.raises(ValueError, match="takes another R for one step"):
+    with pytest.raises(ValueError, match="accepts another R for one step"):
         online.step(ys[0], u=xs[0], Q=np.eye(model.state_dim))
 
 

@@ -131,7 +131,7 @@ def test_waves_turn_and_fade_with_time():
 
 
 def test_a_slope_has_a_covariance_over_every_gap_even_if_its_level_has_no_noise():
-    noise = discretization.walked(0.0, 1.0)(np.linspace(0.0, 3.0, 61))
+    noise = discretization.random_walk_noise(0.0, 1.0)(np.linspace(0.0, 3.0, 61))
     assert np.linalg.eigvalsh(noise).min() > -1e-12
     beside = np.diff(noise, axis=0)  # and it does not jump between gaps
     assert np.abs(beside).max() < 0.4
@@ -144,7 +144,7 @@ def test_a_slope_has_a_covariance_over_every_gap_even_if_its_level_has_no_noise(
 def test_what_moves_in_whole_steps_says_so(text, advice):
     found = registry.parse(text)
     found.check_gaps(np.array([1.0, 2.0004, 300.1]))
-    with pytest.raises(ValueError, match=rf"row 2 comes 2.5 steps after .*{advice}"):
+    with pytest.raises(ValueError, match=rf"row 2 is 2.5 steps after .*{advice}"):
         found.check_gaps(np.array([1.0, 2.5]))
 
 
@@ -185,7 +185,7 @@ def test_one_outlier_at_the_start_does_not_move_the_prior():
         ("local-level:3", "written local-level, as"),
         ("local-levl", "Did you mean 'local-level'"),
         ("sesonal:24", "Did you mean 'seasonal'"),
-        ("local-level+seasonal:24", "whole model"),
+        ("local-level+seasonal:24", "complete model"),
         ("trend+", "no model is called ''"),
         ("ar", "FILE.toml"),
     ],
@@ -243,9 +243,9 @@ def test_a_file_means_what_the_name_means(text, name, tmp_path):
         ('[[parts]]\nkind = "level"\nslope_var = 1', "has no slope_var; it has kind, level_var"),
         (
             '[[parts]]\nkind = "levl"',
-            "a part is of kind level, trend, damped-trend, ar-noise, seasonal, cycle; got 'levl'",
+            "the kind of a part must be one of level, trend, damped-trend, ar-noise, seasonal, cycle; got 'levl'",
         ),
-        ('[[parts]]\nkind = "seasonal"', "needs its period"),
+        ('[[parts]]\nkind = "seasonal"', "needs period"),
         ('[[parts]]\nkind = "seasonal"\nperiod = 1', "at least 2"),
         ('[[parts]]\nkind = "level"\nlevel_var = -1', "mine.toml: level_var is a variance"),
         ('model = "local-level"\nslope_var = 1', "has no slope_var"),

@@ -11,10 +11,10 @@ from wolf.cleaning.sampling import gaps_of
 from wolf.cli.commands import filter
 from wolf.cli.progress import Progress
 from wolf.fitting import student_score, tuning
+from wolf.inference import registry
 from wolf.models.registry import parse
 from wolf.numerics.jax_compat import enable_x64
 
-USUAL = ("KF", "Adaptive", "Learned", "WoLF", "WoLF-IMQ", "WoLF-TMD", "WoLF-Welsch", "WoLF-Huber", "WoLF-StudentT")
 REACH = 1.959964  # standard deviations of a 95 % interval
 
 
@@ -61,8 +61,9 @@ def compare(
     known = filter.parse_settings(settings)
     fitted = filter.run(readings, Options(model=model, parameters=known, live=True), _silent)
     rows = []
-    progress.say("Comparing", len(names or USUAL))
-    for name in names or USUAL:
+    names = names or tuple(row.name for row in registry.rows() if row.compared)
+    progress.say("Comparing", len(names))
+    for name in names:
         method = filter.parse_method(name)
         done = [_again(readings, each, method) for each in fitted]
         rows.append(_judge(name, done))

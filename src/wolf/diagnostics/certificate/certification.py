@@ -204,13 +204,12 @@ def _kalman_coefficient(expected: operating_point.Expectation, i: int) -> float:
 def _step_efficiency(method: Any, model: Model) -> list[Entry]:
     """Use the closed form, where the weight is a function of the squared distance in S alone."""
     weight = method.noise.weight if isinstance(method.noise, Weighted) else None
-    families = (weights.MahalanobisIMQ, weights.MahalanobisThreshold, weights.Welsch, weights.Tukey, weights.Huber)
-    if not isinstance(weight, families) or weight.metric != "S" or type(method) is not GaussianFilter:
+    if not isinstance(weight, weights.DistanceWeight) or weight.metric != "S" or type(method) is not GaussianFilter:
         return []
     size = model.obs_dim
     family: Any = type(weight)
     c = calibration.threshold(family, size, weights.EFFICIENCY) if weight.c is None else float(weight.c)
-    value = calibration.kept_share(family, c, size)
+    value = calibration.efficiency_of(family, c, size)
     words = "of one clean measurement, when the gain is small: its worst case"
     return [Entry("step efficiency", value, "share", "exact", words)]
 

@@ -1,6 +1,6 @@
-"""The choices of an ensemble filter: how to analyse, inflate, localise and weigh.
+"""Components of an ensemble filter: analysis, inflation, localisation and weights.
 
-`wolf.EnsembleFilter(num_members=40, analysis=wolf.ensembles.ETKF(rotate=True), inflation=...)` puts them together.
+`wolf.EnsembleFilter(num_members=40, analysis=wolf.ensembles.ETKF(rotate=True), inflation=...)` combines them.
 """
 
 from wolf.inference.ensembles.analysis import ETKF as ETKF

@@ -1,11 +1,11 @@
-"""Analyses that treat all observations at once: stochastic, ensemble transform, deterministic.
+"""Analyses of all observations at once: stochastic, ensemble transform, deterministic.
 
-Each takes members as mean (D,) and anomalies A (N, D), a `ObservationEnsemble`, weights and a key, and returns the new
-mean and anomalies. With weighted deviations Y (N, M) all share the gain of the exact weighted update,
+Each takes members as mean (D,) and anomalies A (N, D), an `ObservationEnsemble`, weights and a key, and returns the new
+mean and anomalies. With weighted deviations Y (N, M) all have the gain of the exact weighted update,
 
     K = Aᵀ Y (Yᵀ Y + (N - 1) R)⁻¹,        solved in the space of observations or of members, whichever is smaller,
 
-so that as N grows a linear Gaussian ensemble becomes the weighted Kalman filter. A weight of 0 drops an observation.
+so for large N a linear Gaussian ensemble converges to the weighted Kalman filter. A weight of 0 drops an observation.
 """
 
 import math
@@ -21,11 +21,11 @@ from wolf.inference.ensembles.observation_ensemble import ObservationEnsemble
 from wolf.numerics import linalg
 from wolf.numerics.pytree import pytree, static
 
-MEMBERS_AT_ONCE = 64  # whose own gains are solved for together, when every member has its own weights
+MEMBERS_PER_BATCH = 64  # members whose gains are computed together, when every member has its own weights
 
 
 class Taper(NamedTuple):
-    """Localisation as factors on covariances: states with observations (M, D), observations with each other (M, M)."""
+    """Localisation as factors on covariances: of observations and states (M, D), and between observations (M, M)."""
 
     cross: Array
     between: Array
@@ -33,14 +33,14 @@ class Taper(NamedTuple):
 
 @pytree
 class Stochastic(Analysis):
-    """Perturb the observations, with the exact R in the gain (Burgers, van Leeuwen & Evensen 1998).
+    """Stochastic analysis: perturbed observations, with the exact R in the gain (Burgers et al. 1998).
 
-    Draws are centred and scaled to keep their variance, so that the mean is updated without sampling noise.
+    Draws are centred and rescaled to preserve their variance, so the mean is updated without sampling noise.
     """
 
     @property
     def requirements(self) -> AnalysisRequirements:
-        """What the choices around it must be."""
+        """Requirements of the analysis."""
         return AnalysisRequirements(perturbed=True, per_member=True, geometry="covariance")
 
     def __call__(
@@ -53,20 +53,20 @@ class Stochastic(Analysis):
         key: Array,
         taper: Any,
     ) -> AnalysisResult:
-        """Move every member by its own perturbed residual.
+        """Update every member with its own perturbed residual.
 
         Args:
             mean: (D,).
             anomalies: (N, D).
-            sight: of the measurement.
-            weight: (M,), or (N, M) for one of each member's own.
+            sight: predictions and residual of the measurement.
+            weight: (M,), or (N, M) for weights per member.
             draws: standard normal, (N, M).
             key: not used.
             taper: localisation, or None.
         """
         noise = _centred(draws)
         if weight.ndim == 2:
-            return AnalysisResult(mean, anomalies + _own_gains(anomalies, sight, weight, noise, taper))
+            return AnalysisResult(mean, anomalies + _per_member_gains(anomalies, sight, weight, noise, taper))
         if sight.wide and taper is None:
             signal, error = sight.weighed(weight)
             factor = _member_factor(signal, sight.degrees)
@@ -80,11 +80,11 @@ class Stochastic(Analysis):
 
 @pytree
 class DEnKF(Analysis):
-    """Update the mean as usual and the anomalies with half the gain, without draws (Sakov & Oke 2008)."""
+    """Deterministic analysis: the mean with the full gain, the anomalies with half of it (Sakov & Oke 2008)."""
 
     @property
     def requirements(self) -> AnalysisRequirements:
-        """What the choices around it must be."""
+        """Requirements of the analysis."""
         return AnalysisRequirements(geometry="covariance")
 
     def __call__(
@@ -97,7 +97,7 @@ class DEnKF(Analysis):
         key: Array,
         taper: Any,
     ) -> AnalysisResult:
-        """Move the mean and shrink the anomalies; arguments as in `Stochastic`."""
+        """Update the mean and shrink the anomalies; arguments as in `Stochastic`."""
         if sight.wide and taper is None:
             signal, error = sight.weighed(weight)
             solved = _member_factor(signal, sight.degrees).solve(anomalies)
@@ -111,18 +111,18 @@ class DEnKF(Analysis):
 
 @pytree
 class ETKF(Analysis):
-    """Transform the anomalies by the symmetric square root (Bishop et al. 2001; Hunt, Kostelich & Szunyogh 2007).
+    """Ensemble transform by the symmetric square root (Bishop et al. 2001; Hunt, Kostelich & Szunyogh 2007).
 
     Args:
-        rotate: turn the anomalies by a random rotation that keeps their mean and covariance, which mends the skewed
-            ensembles that a deterministic transform builds up in a nonlinear model (Sakov & Oke 2008b).
+        rotate: apply a random rotation that preserves the mean and covariance, which corrects the skewed ensembles that
+            a deterministic transform produces in a nonlinear model (Sakov & Oke 2008b).
     """
 
     rotate: bool = static(default=False)
 
     @property
     def requirements(self) -> AnalysisRequirements:
-        """What the choices around it must be."""
+        """Requirements of the analysis."""
         return AnalysisRequirements()
 
     def __call__(
@@ -135,7 +135,7 @@ class ETKF(Analysis):
         key: Array,
         taper: Any,
     ) -> AnalysisResult:
-        """Move the mean and transform the anomalies; arguments as in `Stochastic`."""
+        """Update the mean and transform the anomalies; arguments as in `Stochastic`."""
         signal, error = sight.weighed(weight)
         if sight.wide:
             values, vectors = jnp.linalg.eigh(linalg.matmul_symmetric(signal, signal.T))
@@ -156,16 +156,16 @@ class ETKF(Analysis):
 
 
 def rotated(key: Array, anomalies: Array) -> Array:
-    """Turn anomalies by a uniformly drawn rotation among those that keep the mean at zero."""
+    """Rotate anomalies by a uniformly distributed rotation that keeps their mean at zero."""
     size = anomalies.shape[0]
     basis = jnp.asarray(_zero_sum_basis(size), anomalies.dtype)
     square, upper = jnp.linalg.qr(jax.random.normal(key, (size - 1, size - 1), anomalies.dtype))
-    turn = square * jnp.where(jnp.diagonal(upper) < 0, -1.0, 1.0)[None]  # signs fixed: uniform over rotations
-    return basis @ (turn @ (basis.T @ anomalies))
+    rotation = square * jnp.where(jnp.diagonal(upper) < 0, -1.0, 1.0)[None]  # signs fixed: uniform over rotations
+    return basis @ (rotation @ (basis.T @ anomalies))
 
 
 def _zero_sum_basis(size: int) -> np.ndarray:
-    """Make orthonormal columns that sum to zero (Helmert), (N, N - 1)."""
+    """Compute orthonormal columns that sum to zero (Helmert), (N, N - 1)."""
     rows, columns = np.indices((size, size - 1))
     entries = np.where(rows <= columns, 1.0, np.where(rows == columns + 1, -(columns + 1.0), 0.0))
     return entries / np.sqrt((columns + 1.0) * (columns + 2.0))
@@ -180,15 +180,15 @@ def _gain_t(anomalies: Array, sight: ObservationEnsemble, weight: Array, taper: 
     return linalg.cholesky(inner + sight.degrees * sight.noise.matrix()).solve(cross)
 
 
-def _own_gains(
+def _per_member_gains(
     anomalies: Array, sight: ObservationEnsemble, weights: Array, noise: Array, taper: Taper | None
 ) -> Array:
-    """Move every member by the gain that belongs to its own weights (N, M).
+    """Compute the step of every member with the gain of its own weights (N, M).
 
-    The products over members are formed once; a member's weights scale their rows and columns.
+    The products over members are formed once; the weights of a member scale their rows and columns.
     """
     if sight.wide and taper is None:
-        return _own_gains_of_members(anomalies, sight, weights, noise)
+        return _per_member_gains_in_member_space(anomalies, sight, weights, noise)
     cross = sight.deviations.T @ anomalies
     inner = linalg.matmul_symmetric(sight.deviations.T, sight.deviations)
     if taper is not None:
@@ -201,10 +201,12 @@ def _own_gains(
         return weight * factor.solve(weight * (sight.residual - own) + draw)
 
     rows = (weights, sight.deviations, sight.noise.colour(noise))
-    return jax.lax.map(one, rows, batch_size=min(MEMBERS_AT_ONCE, len(weights))) @ cross
+    return jax.lax.map(one, rows, batch_size=min(MEMBERS_PER_BATCH, len(weights))) @ cross
 
 
-def _own_gains_of_members(anomalies: Array, sight: ObservationEnsemble, weights: Array, noise: Array) -> Array:
+def _per_member_gains_in_member_space(
+    anomalies: Array, sight: ObservationEnsemble, weights: Array, noise: Array
+) -> Array:
     def one(row: tuple[Array, Array, Array]) -> Array:
         weight, own, draw = row
         signal = sight.noise.white(weight[None] * sight.deviations)

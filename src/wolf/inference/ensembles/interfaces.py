@@ -1,4 +1,4 @@
-"""What an analysis must be able to do, and what it needs: the choices that an `EnsembleFilter` has to fit together."""
+"""Protocol of an analysis, and the requirements by which an `EnsembleFilter` checks its components."""
 
 import dataclasses
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
@@ -10,14 +10,14 @@ from wolf.inference.ensembles.observation_ensemble import ObservationEnsemble
 
 @dataclasses.dataclass(frozen=True)
 class AnalysisRequirements:
-    """What an analysis needs of its ensemble and its model, known before a run.
+    """Requirements of an analysis on its ensemble and model, known before a run.
 
     Args:
-        perturbed: draws of the measurement noise, one for each member.
-        geometry: how it is localised: by tapered covariances, by the observations near each state, or not at all.
-        independent: noise without correlations, as variances.
-        per_member: weights may differ between members.
-        error_weights: takes the weights of the printed filters too, which look at perturbed errors.
+        perturbed: draws of the measurement noise, one per member.
+        geometry: kind of localisation: tapered covariances, the observations near each state, or none.
+        independent: uncorrelated noise, given as variances.
+        per_member: whether weights may differ between members.
+        error_weights: whether the weights of the published filters, which use perturbed errors, are supported.
     """
 
     perturbed: bool = False
@@ -28,33 +28,54 @@ class AnalysisRequirements:
 
 
 class AnalysisResult(NamedTuple):
-    """Members after an analysis: mean (D,) and anomalies (N, D), which may have a small mean of their own."""
+    """Members after an analysis: mean (D,) and anomalies (N, D), whose mean may be slightly off zero."""
 
     mean: Array
     anomalies: Array
 
 
 @runtime_checkable
+class Localisation(Protocol):
+    """Distances of states and observations, and the taper of covariances over them."""
+
+    def cross(self, state_dim: int, obs_dim: int) -> Any:
+        """Return the distances from observations to states, (M, D)."""
+        ...
+
+    def between(self, state_dim: int, obs_dim: int) -> Any:
+        """Return the distances between observations, (M, M)."""
+        ...
+
+    def near(self, state_dim: int, obs_dim: int) -> tuple[Any, Any]:
+        """Return indices and distances of the observations near each state, (D, K)."""
+        ...
+
+    def taper(self, distance: Any, like: Array) -> Array:
+        """Evaluate the taper at distances."""
+        ...
+
+
+@runtime_checkable
 class Analysis(Protocol):
-    """How members learn from a measurement; subclass it, and say what it needs."""
+    """Update of the members with a measurement; subclasses override `requirements`."""
 
     @property
     def requirements(self) -> AnalysisRequirements:
-        """What the analysis needs."""
+        """Requirements of the analysis."""
         return AnalysisRequirements()
 
     def __call__(
         self, mean: Array, anomalies: Array, sight: ObservationEnsemble, weight: Array, draws: Any, key: Any, local: Any
     ) -> AnalysisResult:
-        """Give the new mean and anomalies.
+        """Compute the new mean and anomalies.
 
         Args:
             mean: (D,).
             anomalies: (N, D).
-            sight: of the measurement.
-            weight: (M,), or (N, M) for one of each member's own.
-            draws: standard normal numbers (N, M), if it needs perturbed observations.
-            key: for an analysis that draws more.
-            local: what the localisation gives for its geometry; None without one.
+            sight: predictions and residual of the measurement.
+            weight: (M,), or (N, M) for weights per member.
+            draws: standard normal numbers (N, M), if it requires perturbed observations.
+            key: for an analysis that draws random numbers itself.
+            local: tapers or neighbourhoods of the localisation; None without one.
         """
         ...

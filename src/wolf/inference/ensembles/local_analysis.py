@@ -1,4 +1,4 @@
-"""Analyses that go observation by observation, or state by state; both need independent noise (R as variances)."""
+"""Serial and local analyses, by observation or by state; both require independent noise (R as variances)."""
 
 import math
 from typing import Any
@@ -12,16 +12,16 @@ from wolf.inference.ensembles.interfaces import Analysis, AnalysisRequirements, 
 from wolf.inference.ensembles.observation_ensemble import ObservationEnsemble
 from wolf.numerics.pytree import pytree, static
 
-STATES_AT_ONCE = 256  # local analyses solved together: enough to keep the cores busy, few enough to stay in the cache
+STATES_PER_BATCH = 256  # local analyses solved together: enough to keep the cores busy, few enough to stay in cache
 
 
 @pytree
 class EnSRF(Analysis):
-    """Take in the observations one by one, without draws (Whitaker & Hamill 2002)."""
+    """Serial ensemble square-root filter: observations one by one, without draws (Whitaker & Hamill 2002)."""
 
     @property
     def requirements(self) -> AnalysisRequirements:
-        """What the choices around it must be."""
+        """Requirements of the analysis."""
         return AnalysisRequirements(geometry="covariance", independent=True)
 
     def __call__(
@@ -34,32 +34,32 @@ class EnSRF(Analysis):
         key: Array,
         taper: Taper | None,
     ) -> AnalysisResult:
-        """Go through the observations; arguments as in `Stochastic`."""
+        """Update with one observation after the other; arguments as in `Stochastic`."""
         signal, error = sight.weighed(weight)
 
-        def take(carry: tuple, row: tuple) -> tuple[tuple, None]:
+        def assimilate(carry: tuple, row: tuple) -> tuple[tuple, None]:
             mean, anomalies, signal, error = carry
             j, tapers = row
-            own = signal[:, j]
-            total = (own**2).sum() / sight.degrees + 1.0
-            gain, gain_seen = own @ anomalies / (sight.degrees * total), own @ signal / (sight.degrees * total)
+            column = signal[:, j]
+            total = (column**2).sum() / sight.degrees + 1.0
+            gain, obs_gain = column @ anomalies / (sight.degrees * total), column @ signal / (sight.degrees * total)
             if tapers is not None:
-                gain, gain_seen = tapers.cross * gain, tapers.between * gain_seen
-            half = 1.0 / (1.0 + jnp.sqrt(1.0 / total))
+                gain, obs_gain = tapers.cross * gain, tapers.between * obs_gain
+            reduction = 1.0 / (1.0 + jnp.sqrt(1.0 / total))
             step = error[j]
-            mean, error = mean + step * gain, error - step * gain_seen
-            anomalies = anomalies - half * own[:, None] * gain[None]
-            signal = signal - half * own[:, None] * gain_seen[None]
+            mean, error = mean + step * gain, error - step * obs_gain
+            anomalies = anomalies - reduction * column[:, None] * gain[None]
+            signal = signal - reduction * column[:, None] * obs_gain[None]
             return (mean, anomalies, signal, error), None
 
         rows = (jnp.arange(error.shape[0]), taper)
-        (mean, anomalies, _, _), _ = jax.lax.scan(take, (mean, anomalies, signal, error), rows)
+        (mean, anomalies, _, _), _ = jax.lax.scan(assimilate, (mean, anomalies, signal, error), rows)
         return AnalysisResult(mean, anomalies)
 
 
 @pytree
 class LETKF(Analysis):
-    """Analyse every state by the observations near it, with their precision tapered (Hunt et al. 2007).
+    """Local ensemble transform: each state with the observations near it, precision tapered (Hunt et al. 2007).
 
     Args:
         rotate: as in `ETKF`; the same rotation for all states.
@@ -69,7 +69,7 @@ class LETKF(Analysis):
 
     @property
     def requirements(self) -> AnalysisRequirements:
-        """What the choices around it must be."""
+        """Requirements of the analysis."""
         return AnalysisRequirements(geometry="observations", independent=True)
 
     def __call__(
@@ -87,33 +87,33 @@ class LETKF(Analysis):
         Args:
             mean: (D,).
             anomalies: (N, D).
-            sight: of the measurement.
+            sight: predictions and residual of the measurement.
             weight: (M,).
             draws: not used.
             key: of the rotation.
-            near: numbers of the observations near each state, (D, K), and the roots of their tapers, (D, K).
+            near: indices of the observations near each state, (D, K), and the roots of their tapers, (D, K).
         """
         signal, error = sight.weighed(weight)
         columns, numbers, roots = signal.T, *near
 
         def one(row: tuple) -> tuple[Array, Array]:
             anomaly, which, root = row
-            local, seen = columns[which] * root[:, None], error[which] * root
+            local, local_error = columns[which] * root[:, None], error[which] * root
             if local.shape[0] < local.shape[1]:
-                return _by_observations(anomaly, local, seen, sight.degrees)
+                return _in_observation_space(anomaly, local, local_error, sight.degrees)
             values, vectors = jnp.linalg.eigh(local.T @ local)
             values = jnp.maximum(values, 0.0) + sight.degrees
             inner = vectors.T @ anomaly
-            step = ((vectors.T @ (seen @ local)) / values) @ inner
+            step = ((vectors.T @ (local_error @ local)) / values) @ inner
             return step, vectors @ (jnp.sqrt(sight.degrees / values) * inner)
 
-        size = min(STATES_AT_ONCE, anomalies.shape[1])
+        size = min(STATES_PER_BATCH, anomalies.shape[1])
         steps, after = jax.lax.map(one, (anomalies.T, numbers, roots), batch_size=size)
         return AnalysisResult(mean + steps, rotated(key, after.T) if self.rotate else after.T)
 
 
-def _by_observations(anomaly: Array, local: Array, seen: Array, degrees: int) -> tuple[Array, Array]:
-    """Solve one small problem where there are fewer observations, K, than members: the same transform of rank K.
+def _in_observation_space(anomaly: Array, local: Array, local_error: Array, degrees: int) -> tuple[Array, Array]:
+    """Solve one small problem with fewer observations, K, than members: the same transform, of rank K.
 
     With `L = local`, `L Lᵀ = V diag(x) Vᵀ` and n degrees of freedom, `(I + Lᵀ L / n)^(-1/2) = I - Lᵀ V diag(f(x)) Vᵀ L`
     and `f(x) = (1 - √(n / (x + n))) / x`.
@@ -121,7 +121,7 @@ def _by_observations(anomaly: Array, local: Array, seen: Array, degrees: int) ->
     Args:
         anomaly: of one state, (N,).
         local: tapered signal of the observations near it, (K, N).
-        seen: their tapered errors, (K,).
+        local_error: their tapered errors, (K,).
         degrees: n.
 
     Returns:
@@ -130,7 +130,7 @@ def _by_observations(anomaly: Array, local: Array, seen: Array, degrees: int) ->
     values, vectors = jnp.linalg.eigh(local @ local.T)
     values = jnp.maximum(values, 0.0) + degrees
     cross = vectors.T @ (local @ anomaly)
-    step = ((vectors.T @ seen) / values) @ cross
-    whole = jnp.sqrt(values)
-    shrink = 1.0 / (whole * (math.sqrt(degrees) + whole))  # f(x) without the division by x, which may be 0
+    step = ((vectors.T @ local_error) / values) @ cross
+    root = jnp.sqrt(values)
+    shrink = 1.0 / (root * (math.sqrt(degrees) + root))  # f(x) without the division by x, which may be 0
     return step, anomaly - (vectors @ (shrink * cross)) @ local

@@ -1,7 +1,7 @@
-"""Localisation: what is far apart is not correlated, whatever a small ensemble says.
+"""Localisation: removal of spurious correlations over long distances from small ensembles (Gaspari & Cohn 1999).
 
-A geometry tells the distances: `cross` from observations to states, `between` observations, and `near`, the
-observations in reach of each state, for analyses that never form the others. Gaspari & Cohn (1999).
+A geometry has the distances: `cross` from observations to states, `between` observations, and `near`, the observations
+within reach of each state, for analyses that do not form the others.
 """
 
 import math
@@ -14,16 +14,16 @@ from jax import Array
 from wolf import validation
 from wolf.numerics.pytree import pytree, static
 
-GAUSSIAN_SCALE = math.sqrt(10.0 / 3.0)  # makes the curvature at 0 that of a Gaussian with this standard deviation
-REACH = 2.0 * GAUSSIAN_SCALE  # in units of the radius: beyond it the taper is exactly zero
+GAUSSIAN_SCALE = math.sqrt(10.0 / 3.0)  # gives the curvature at 0 of a Gaussian whose standard deviation is the radius
+TAPER_REACH = 2.0 * GAUSSIAN_SCALE  # in units of the radius: beyond it the taper is exactly zero
 
 
 def gaspari_cohn(distance: Any, radius: Any) -> Array:
-    """Taper from 1 to 0: the fifth-order function of compact support (Gaspari & Cohn 1999, equation 4.10).
+    """Evaluate the fifth-order taper of compact support, from 1 to 0 (Gaspari & Cohn 1999, equation 4.10).
 
     Args:
         distance: any shape.
-        radius: standard deviation of the Gaussian that it is close to; it is zero from 3.65 radii on. `inf` is 1.
+        radius: standard deviation of the Gaussian that it approximates; it is zero beyond 3.65 radii. `inf` gives 1.
 
     Example:
         >>> [round(float(gaspari_cohn(d, 4.0)), 3) for d in (0.0, 4.0, 8.0, 15.0)]
@@ -37,7 +37,7 @@ def gaspari_cohn(distance: Any, radius: Any) -> Array:
 
 
 class _Geometry:
-    """States and observations that have places in a space with periods; subclasses say which."""
+    """States and observations at positions in a space that may be periodic; subclasses define the positions."""
 
     radius: Any
     reach: Any
@@ -46,37 +46,37 @@ class _Geometry:
         validation.positive("radius", self.radius)
         radius = np.asarray(self.radius, np.float64)
         if self.reach is None and np.all(np.isfinite(radius)):
-            object.__setattr__(self, "reach", float(REACH * radius.max()))
+            object.__setattr__(self, "reach", float(TAPER_REACH * radius.max()))
 
-    def places(self, state_dim: int, obs_dim: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Give the places of states (D, K) and observations (M, K), and the periods (K,), 0 where there is none."""
+    def positions(self, state_dim: int, obs_dim: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the positions of states (D, K) and observations (M, K), and the periods (K,), 0 for none."""
         raise NotImplementedError
 
     def cross(self, state_dim: int, obs_dim: int) -> Any:
-        """Measure from observations to states, (M, D)."""
-        states, observations, periods = self.places(state_dim, obs_dim)
+        """Compute the distances from observations to states, (M, D)."""
+        states, observations, periods = self.positions(state_dim, obs_dim)
         return _separation(observations[:, None], states[None], periods)
 
     def between(self, state_dim: int, obs_dim: int) -> Any:
-        """Measure between observations, (M, M)."""
-        _, observations, periods = self.places(state_dim, obs_dim)
+        """Compute the distances between observations, (M, M)."""
+        _, observations, periods = self.positions(state_dim, obs_dim)
         return _separation(observations[:, None], observations[None], periods)
 
     def near(self, state_dim: int, obs_dim: int) -> tuple[Any, Any]:
-        """List the observations in reach of each state: their numbers and distances, (D, K), padded by far ones."""
+        """Return indices and distances of the observations within reach of each state, (D, K), padded by far ones."""
         if self.reach is None:
-            every = np.broadcast_to(np.arange(obs_dim), (state_dim, obs_dim))
-            return every, np.asarray(self.cross(state_dim, obs_dim)).T
+            indices = np.broadcast_to(np.arange(obs_dim), (state_dim, obs_dim))
+            return indices, np.asarray(self.cross(state_dim, obs_dim)).T
         from scipy.spatial import cKDTree
 
-        states, observations, periods = self.places(state_dim, obs_dim)
+        states, observations, periods = self.positions(state_dim, obs_dim)
         tree = cKDTree(observations, boxsize=periods)
         width = max(1, int(np.max(tree.query_ball_point(states, self.reach, return_length=True))))
         distances, numbers = tree.query(states, np.arange(1, width + 1), distance_upper_bound=self.reach)
-        return np.minimum(numbers, obs_dim - 1), distances  # what is beyond reach is padded by infinite distances
+        return np.minimum(numbers, obs_dim - 1), distances  # padding has infinite distances
 
     def taper(self, distance: Any, like: Array) -> Array:
-        """Taper distances by the radius."""
+        """Evaluate the taper at distances."""
         far = jnp.minimum(jnp.asarray(distance, like.dtype), jnp.finfo(like.dtype).max ** 0.1)
         return gaspari_cohn(far, self.radius)
 
@@ -87,8 +87,8 @@ class Ring(_Geometry):
 
     Args:
         radius: of the taper, in units of the distance between neighbours; `inf` for none.
-        observed: place of each observation on the circle, state 0 being at 0; evenly spread without.
-        reach: distance beyond which local analyses leave observations out; default: where the taper ends.
+        observed: position of each observation on the circle, with state 0 at 0; default: evenly spaced.
+        reach: distance beyond which local analyses ignore observations; default: where the taper ends.
 
     Example:
         >>> Ring(radius=2.0).near(state_dim=40, obs_dim=40)[0].shape
@@ -100,13 +100,13 @@ class Ring(_Geometry):
     reach: float | None = static(default=None)
 
     def __post_init__(self) -> None:
-        """Check the radius, and keep places hashable."""
+        """Validate the radius and convert positions to hashable tuples."""
         self._set_reach()
         if self.observed is not None:
-            object.__setattr__(self, "observed", tuple(float(place) for place in self.observed))
+            object.__setattr__(self, "observed", tuple(float(position) for position in self.observed))
 
-    def places(self, state_dim: int, obs_dim: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Number the states around the circle."""
+    def positions(self, state_dim: int, obs_dim: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return positions along the circle."""
         spread = np.arange(obs_dim) * (state_dim / obs_dim)
         observed = spread if self.observed is None else np.array(self.observed) % state_dim
         _check_count(observed, obs_dim)
@@ -120,8 +120,8 @@ class Grid(_Geometry):
     Args:
         shape: of the grid, as (20, 30).
         radius: of the taper, in units of the distance between neighbours; `inf` for none.
-        periodic: whether each direction closes on itself; one value for all, or one for each.
-        observed: place of each observation, (M, len(shape)); one at each grid point without.
+        periodic: whether each direction is periodic; one value for all, or one per direction.
+        observed: position of each observation, (M, len(shape)); default: one at each grid point.
         reach: as in `Ring`.
 
     Example:
@@ -136,7 +136,7 @@ class Grid(_Geometry):
     reach: float | None = static(default=None)
 
     def __post_init__(self) -> None:
-        """Check the radius, and keep places hashable."""
+        """Validate the radius and convert positions to hashable tuples."""
         self._set_reach()
         object.__setattr__(self, "shape", tuple(int(side) for side in self.shape))
         if self.observed is not None:
@@ -145,8 +145,8 @@ class Grid(_Geometry):
         if isinstance(self.periodic, list | tuple):
             object.__setattr__(self, "periodic", tuple(bool(closed) for closed in self.periodic))
 
-    def places(self, state_dim: int, obs_dim: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Number the grid points."""
+    def positions(self, state_dim: int, obs_dim: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return positions on the grid."""
         if np.prod(self.shape) != state_dim:
             raise ValueError(f"shape must hold {state_dim} states; got {self.shape}")
         states = np.indices(self.shape).reshape(len(self.shape), -1).T.astype(float)
@@ -171,7 +171,7 @@ class Distances(_Geometry):
     radius: Any
 
     def __post_init__(self) -> None:
-        """Check shapes and the radius."""
+        """Validate shapes and the radius."""
         validation.positive("radius", self.radius)
         for name in ("state_obs", "obs_obs"):
             object.__setattr__(self, name, validation.number_array(name, getattr(self, name)))
@@ -181,19 +181,19 @@ class Distances(_Geometry):
             raise ValueError(f"state_obs must have shape (D, M) and obs_obs (M, M); got {shapes}")
 
     def cross(self, state_dim: int, obs_dim: int) -> Any:
-        """Give the distances, (M, D)."""
+        """Return the distances from observations to states, (M, D)."""
         if self.state_obs.shape != (state_dim, obs_dim):
             raise ValueError(f"state_obs must have shape ({state_dim}, {obs_dim}); got {self.state_obs.shape}")
         return jnp.asarray(self.state_obs).T
 
     def between(self, state_dim: int, obs_dim: int) -> Any:
-        """Give the distances, (M, M)."""
+        """Return the distances between observations, (M, M)."""
         return self.obs_obs
 
     def near(self, state_dim: int, obs_dim: int) -> tuple[Any, Any]:
-        """Count every observation as near."""
-        every = np.broadcast_to(np.arange(obs_dim), (state_dim, obs_dim))
-        return every, self.cross(state_dim, obs_dim).T
+        """Return all observations."""
+        indices = np.broadcast_to(np.arange(obs_dim), (state_dim, obs_dim))
+        return indices, self.cross(state_dim, obs_dim).T
 
 
 def _separation(a: np.ndarray, b: np.ndarray, periods: np.ndarray) -> np.ndarray:
@@ -204,4 +204,6 @@ def _separation(a: np.ndarray, b: np.ndarray, periods: np.ndarray) -> np.ndarray
 
 def _check_count(observed: np.ndarray, obs_dim: int) -> None:
     if len(observed) != obs_dim:
-        raise ValueError(f"the localisation must place {obs_dim} observations; got {len(observed)}: pass observed=")
+        raise ValueError(
+            f"the localisation must have {obs_dim} positions of observations; got {len(observed)}: pass observed="
+        )

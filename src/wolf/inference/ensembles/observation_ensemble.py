@@ -1,7 +1,7 @@
-"""How members see a measurement: predictions, residual and noise, in the coordinates in which an analysis works.
+"""Predictions of a measurement by the members, its residual and noise, in the coordinates of an analysis.
 
 Members are rows: N members, D states, M observations. A weight w multiplies residual and predictions and leaves R
-alone, as everywhere in this package; whitening comes after it, so that correlated noise keeps `Diag(w) R⁻¹ Diag(w)`.
+unchanged, as everywhere in this package; whitening comes after it, so correlated noise gives `Diag(w) R⁻¹ Diag(w)`.
 """
 
 from typing import Any, NamedTuple
@@ -19,9 +19,9 @@ from wolf.statespace import Model
 
 
 class Noise:
-    """Measurement noise by variances (M,) or by a covariance (M, M); what was not measured has unit noise.
+    """Measurement noise by variances (M,) or a covariance (M, M), with unit noise where nothing was measured.
 
-    Lives inside a trace only.
+    Exists only within a trace.
     """
 
     def __init__(self, obs_cov: Array, observed: Array):
@@ -35,19 +35,19 @@ class Noise:
             self.factor = linalg.cholesky(self.cov)
 
     def white(self, rows: Array) -> Array:
-        """Scale rows (N, M) or a vector (M,) so that their noise is of unit size and independent."""
+        """Whiten rows (N, M) or a vector (M,)."""
         if self.diagonal:
             return rows / (self.scales if rows.ndim == 1 else self.scales[None])
         return self.factor.half(rows.T).T
 
     def colour(self, rows: Array) -> Array:
-        """Undo `white`."""
+        """Apply the inverse of `white` to rows (N, M)."""
         if self.diagonal:
             return rows * self.scales[None]
         return linalg.matmul(rows, self.factor.matrix().T)
 
     def matrix(self) -> Array:
-        """Write R out."""
+        """Return R, (M, M)."""
         return jnp.diag(self.variances) if self.diagonal else self.cov
 
     def log_det(self) -> Array:
@@ -56,7 +56,7 @@ class Noise:
 
 
 class ObservationEnsemble(NamedTuple):
-    """What an analysis is given to see.
+    """Predictions and residual of a measurement, as an analysis uses them.
 
     Attributes:
         deviations: predictions of the members minus their mean, (N, M), zero where nothing was measured.
@@ -77,11 +77,11 @@ class ObservationEnsemble(NamedTuple):
 
     @property
     def wide(self) -> bool:
-        """Whether there are more observations than members, so that members are the cheaper space to solve in."""
+        """Whether there are more observations than members, so that the space of members is the cheaper one."""
         return self.deviations.shape[1] > self.deviations.shape[0]
 
     def weighed(self, weight: Array) -> tuple[Array, Array]:
-        """Weigh and whiten deviations and residual; weight (M,)."""
+        """Weight and whiten deviations and residual; weight (M,)."""
         return self.noise.white(weight[None] * self.deviations), self.noise.white(weight * self.residual)
 
     def variances(self) -> Array:
@@ -89,21 +89,21 @@ class ObservationEnsemble(NamedTuple):
         return (self.deviations**2).sum(0) / self.degrees
 
 
-def look(now: Model, members: Array, y: Measurement, u: Array | None) -> ObservationEnsemble:
-    """Let every member predict the measurement."""
+def observe_ensemble(now: Model, members: Array, y: Measurement, u: Array | None) -> ObservationEnsemble:
+    """Predict the measurement by every member."""
     project = now.projection(u)
     predictions = jax.vmap(project)(members)
     if now.residual is None:
         centre = predictions.mean(0)
         deviations = predictions - centre[None]
         residual = y.value - centre
-    else:  # angles and the like have no mean: measure from the prediction of the mean member
+    else:  # angles have no arithmetic mean: differences from the prediction of the mean member
         reference = project(members.mean(0))
         offsets = jax.vmap(now.subtract, in_axes=(0, None))(predictions, reference)
         deviations = offsets - offsets.mean(0)[None]
         residual = now.subtract(y.value, reference) - offsets.mean(0)
-    seen = y.observed
-    return ObservationEnsemble(seen[None] * deviations, seen * residual, Noise(now.obs_cov, seen), seen)
+    observed = y.observed
+    return ObservationEnsemble(observed[None] * deviations, observed * residual, Noise(now.obs_cov, observed), observed)
 
 
 def innovation_scores(sight: ObservationEnsemble) -> tuple[Array, Array]:
@@ -128,7 +128,7 @@ def log_likelihood(nis: Array, log_det: Array, count: Array) -> Array:
 
 
 class InnovationRoot(Cholesky):
-    """The innovation covariance of many observations, by its action alone: `half` whitens without an M x M matrix."""
+    """Innovation covariance of many observations as a linear operator: `half` whitens without an M x M matrix."""
 
     def __init__(self, sight: ObservationEnsemble):
         self.sight = sight
@@ -144,12 +144,12 @@ class InnovationRoot(Cholesky):
         return white - self.signal.T @ (self.vectors @ inner)
 
     def product(self) -> Array:
-        """Write S out, for a weight that asks for all of it."""
+        """Return S, (M, M), for weights that need the matrix."""
         return self.sight.deviations.T @ self.sight.deviations / self.sight.degrees + self.sight.noise.matrix()
 
 
 class NoiseRoot(Cholesky):
-    """The noise covariance by its action alone."""
+    """Noise covariance as a linear operator."""
 
     def __init__(self, noise: Noise):
         self.noise = noise
@@ -159,7 +159,7 @@ class NoiseRoot(Cholesky):
         return self.noise.white(b)
 
     def product(self) -> Array:
-        """Write R out."""
+        """Return R, (M, M)."""
         return self.noise.matrix()
 
 

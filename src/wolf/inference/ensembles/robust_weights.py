@@ -1,8 +1,8 @@
-"""Any weight of `wolf.weights` for an ensemble: per observation, pooled into one, or per member.
+"""Weights of `wolf.weights` for an ensemble: per observation, pooled into one, or per member.
 
-A robust filter that has lost the truth would refuse the very observations that could bring it back. With many of them
-their median tells: when it has been larger than it should be for several steps in a row, the members are too sure of
-themselves, and residuals are measured in units of that median. One bad row, or a short spell of them, changes nothing.
+A diverged robust filter would reject the observations that could correct it. With many observations the median
+normalised residual detects divergence: when it has been too large for several consecutive steps, the spread of the
+members is too small, and residuals are scaled by that median. One outlying row, or a short run of them, has no effect.
 """
 
 from typing import Any
@@ -13,19 +13,19 @@ from jax import Array
 from wolf.inference import weights
 from wolf.inference.ensembles.observation_ensemble import InnovationRoot, NoiseRoot, ObservationEnsemble
 
-MEDIAN_OF_NORMAL = 0.6745  # median of the size of a standard normal number
-VOTERS = 10  # fewer observations than this have no say in it
+MEDIAN_ABS_NORMAL = 0.6745  # median absolute value of a standard normal variable
+MIN_OBSERVATIONS = 10  # with fewer, the median is not used
 SCOPES = ("observation", "pooled", "member")
-# The robust default for one observation at a time: `MahalanobisIMQ.calibrated(dim=1, efficiency=0.97)`. An ensemble
-# that is cycled through chaos multiplies what it loses, so it is held a little closer to the plain filter than others.
+# The robust default per observation: `MahalanobisIMQ.calibrated(dim=1, efficiency=0.97)`. In cycled assimilation of a
+# chaotic model a loss of efficiency accumulates, so the default is closer to the unweighted filter than elsewhere.
 ROBUST = weights.MahalanobisIMQ(c=4.017911286525658, metric="S")
 
 
-def typical_size(sight: ObservationEnsemble) -> Array:
-    """Measure how large residuals are, by their median in units of what the members expect; at least 1."""
+def median_residual_size(sight: ObservationEnsemble) -> Array:
+    """Compute the median normalised residual, in units of its predicted standard deviation; at least 1."""
     sizes = jnp.abs(sight.residual) / jnp.sqrt(sight.noise.variances + sight.variances())
-    median = jnp.nanmedian(jnp.where(sight.observed > 0, sizes, jnp.nan)) / MEDIAN_OF_NORMAL
-    return jnp.where(sight.observed.sum() >= VOTERS, jnp.maximum(median, 1.0), 1.0)
+    median = jnp.nanmedian(jnp.where(sight.observed > 0, sizes, jnp.nan)) / MEDIAN_ABS_NORMAL
+    return jnp.where(sight.observed.sum() >= MIN_OBSERVATIONS, jnp.maximum(median, 1.0), 1.0)
 
 
 def weigh(weight: Any, scope: str, sight: ObservationEnsemble, scale: Array | float = 1.0) -> Array:
@@ -33,35 +33,36 @@ def weigh(weight: Any, scope: str, sight: ObservationEnsemble, scale: Array | fl
 
     Args:
         weight: from `wolf.weights`, or any `weight(residual, obs_cov, innovation_cov)`.
-        scope: "observation" weighs every observation by itself, "pooled" all of them by one number, "member" lets
-            every member weigh every observation by its own residual.
-        sight: of the measurement.
+        scope: "observation" for one weight per observation, "pooled" for a single weight, "member" for one weight per
+            member and observation, from the residual of that member.
+        sight: predictions and residual of the measurement.
         scale: unit of the residuals, at least 1.
 
     Returns:
         Weights (M,), or (N, M) per member; 0 where nothing was measured.
     """
-    seen = sight.observed
-    noise, signal = scale**2 * sight.noise.variances, scale**2 * seen * sight.variances()
+    observed = sight.observed
+    noise, signal = scale**2 * sight.noise.variances, scale**2 * observed * sight.variances()
     if isinstance(weight, weights.Unweighted):
-        return seen
+        return observed
     if scope == "pooled" and not isinstance(weight, weights.PerCoordinate):
-        return seen * _pooled(weight, sight)
+        return observed * _pooled(weight, sight)
     inner = weight.weight if isinstance(weight, weights.PerCoordinate) else weight
     if scope != "member":
-        return seen * _each(inner, sight.residual, noise, noise + signal, seen)
-    # A member is one more draw from the prediction: its own residual has the spread of the members twice.
+        return observed * _each(inner, sight.residual, noise, noise + signal, observed)
+    # A member is one more draw from the prediction: its residual has twice the variance of the members.
     residuals = (sight.residual[None] - sight.deviations).T
-    return seen[None] * _each(inner, residuals, noise[:, None], (noise + 2.0 * signal)[:, None], seen[:, None]).T
+    member_var = (noise + 2.0 * signal)[:, None]
+    return observed[None] * _each(inner, residuals, noise[:, None], member_var, observed[:, None]).T
 
 
-def _each(weight: Any, residual: Array, noise: Array, innovation: Array, seen: Array) -> Array:
-    """Turn the axes of observations and members into batch axes of a weight for one coordinate."""
-    return weights.evaluate(weight, residual[None], noise[None, None], innovation[None, None], seen[None])
+def _each(weight: Any, residual: Array, noise: Array, innovation: Array, observed: Array) -> Array:
+    """Evaluate a weight of one coordinate with observations and members as batch axes."""
+    return weights.evaluate(weight, residual[None], noise[None, None], innovation[None, None], observed[None])
 
 
 def _pooled(weight: Any, sight: ObservationEnsemble) -> Array:
-    by_distance = isinstance(weight, weights.DistanceWeight | weights.StudentWeight)  # asks only for whitened residuals
+    by_distance = isinstance(weight, weights.DistanceWeight | weights.StudentWeight)  # needs whitened residuals only
     if not sight.wide or not by_distance:
         obs_cov = sight.noise.matrix()
         innovation_cov = sight.deviations.T @ sight.deviations / sight.degrees + obs_cov

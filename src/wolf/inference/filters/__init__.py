@@ -1,4 +1,4 @@
-"""Filters: one file each, with a state, a config and init / predict / update."""
+"""Filters, one per file: a state, a configuration, and `init`, `predict` and `update`."""
 
 from wolf.inference.filters.covariance_reset import CovarianceReset
 from wolf.inference.filters.ensemble import EnsembleFilter, EnsembleState

@@ -1,4 +1,4 @@
-"""A filter that forgets its covariance at every step, as Ting et al. (2007) derive theirs for known F and H."""
+"""Filter whose predicted covariance is Q alone, as in the derivation of Ting et al. (2007) for known F and H."""
 
 from jax import Array
 
@@ -12,20 +12,20 @@ from wolf.statespace import Model
 
 @pytree
 class CovarianceReset(FilterWrapper):
-    """Predict with covariance Q alone instead of F P Fᵀ + Q.
+    """Filter that predicts with covariance Q instead of F P Fᵀ + Q.
 
     Args:
-        filter: whose predictions lose their covariance.
+        filter: inner filter, whose predicted covariance is replaced.
     """
 
     filter: GaussianFilter
 
     @property
     def requirements(self) -> Requirements:
-        """What the filter inside needs."""
+        """Requirements of the inner filter."""
         return self.filter.requirements
 
     def predict(self, now: Model, state: GaussianState, u: Array | None, key: Array | None = None) -> GaussianState:
-        """Go forward, and forget."""
-        ahead = self.filter.predict(now, state, u, key)
-        return ahead._replace(belief=ahead.belief.replaced(Gaussian(ahead.mean, now.dynamics_cov)))
+        """Predict one step ahead, with covariance Q."""
+        predicted = self.filter.predict(now, state, u, key)
+        return predicted._replace(belief=predicted.belief.replaced(Gaussian(predicted.mean, now.dynamics_cov)))

@@ -1,7 +1,8 @@
-"""The ensemble filter: a belief carried by members, with separate choices of analysis, inflation, localisation, weight.
+"""Ensemble Kalman filter, with independent choices of analysis, inflation, localisation and weight.
 
 Evensen (1994); Burgers, van Leeuwen & Evensen (1998). The weights are those of Duran-Martin et al. (2024): in every
-analysis of `wolf.ensembles` but the printed ones, a weight raises the likelihood of an observation to the power w².
+analysis of `wolf.ensembles` except those as published, a weight raises the likelihood of an observation to the power
+w².
 """
 
 from typing import Any, NamedTuple
@@ -15,30 +16,35 @@ from wolf.beliefs import Gaussian
 from wolf.inference.ensembles.analysis import Stochastic, Taper
 from wolf.inference.ensembles.as_published import ErrorWeight, perturbed
 from wolf.inference.ensembles.inflation import Inflation, Multiplicative
-from wolf.inference.ensembles.interfaces import Analysis
-from wolf.inference.ensembles.observation_ensemble import ObservationEnsemble, innovation_scores, log_likelihood, look
-from wolf.inference.ensembles.robust_weights import SCOPES, typical_size, weigh
+from wolf.inference.ensembles.interfaces import Analysis, Localisation
+from wolf.inference.ensembles.observation_ensemble import (
+    ObservationEnsemble,
+    innovation_scores,
+    log_likelihood,
+    observe_ensemble,
+)
+from wolf.inference.ensembles.robust_weights import SCOPES, median_residual_size, weigh
 from wolf.inference.filters.gaussian import OUTLIER_POWER
 from wolf.inference.weights import Unweighted
-from wolf.interfaces import Filter, Measurement, Requirements, StepInfo
+from wolf.interfaces import Filter, Measurement, Requirements, StepInfo, is_a
 from wolf.numerics import linalg
 from wolf.numerics.pytree import function, pytree, static
 from wolf.statespace import Model, own_noise
 
-LOST = 1.2  # typical size of residuals above which the members are lost, if it lasts
-PATIENCE = 3  # steps; bad rows that come in spells of fewer than this are refused
-LARGEST_TAPER = 10**8  # entries of a matrix of tapers: 800 MB
-MEMBERS = 100  # the default: the sampling error of a standard deviation is then 7 %
+DIVERGED_RESIDUAL_SIZE = 1.2  # median normalised residual above which, for `patience` steps, the ensemble has diverged
+DEFAULT_PATIENCE = 3  # steps; shorter runs of outlying rows are rejected
+MAX_TAPER_ENTRIES = 10**8  # of a taper matrix: 800 MB
+DEFAULT_MEMBERS = 100  # the sampling error of a standard deviation is then 7 %
 
 
 class EnsembleState(NamedTuple):
-    """Members (N, D), and what the filter remembers.
+    """Members and the state of the adaptive parts.
 
     Attributes:
         members: (N, D).
-        t: number of measurements seen so far.
-        sizes: typical sizes of the residuals in the last steps, in units of what the members expected.
-        memory: of the inflation.
+        t: number of measurements processed.
+        sizes: median normalised residuals of the last `patience` steps.
+        memory: state of the inflation.
     """
 
     members: Array
@@ -53,30 +59,30 @@ class EnsembleState(NamedTuple):
 
     @property
     def cov(self) -> None:
-        """None: members stand for it."""
+        """None: the members represent the covariance."""
         return None
 
     @property
     def variances(self) -> Array:
-        """Variance of each state over the members."""
+        """Sample variance of each state, (D,)."""
         return ((self.members - self.members.mean(0)[None]) ** 2).sum(0) / (self.members.shape[0] - 1)
 
 
 @pytree
 class EnsembleFilter(Filter):
-    """Carry an ensemble through predict and update. Needs a `key`.
+    """Ensemble Kalman filter. Needs a `key`.
 
     Args:
         num_members: N, at least 2.
-        analysis: from `wolf.ensembles`: how members learn from a measurement.
-        inflation: from `wolf.ensembles`: how lost spread is given back.
+        analysis: from `wolf.ensembles`: update of the members with a measurement.
+        inflation: from `wolf.ensembles`: correction of the underestimated spread.
         localisation: from `wolf.ensembles`: `Ring`, `Grid` or `Distances`; None for none.
-        weight: from `wolf.weights`, or any `weight(residual, obs_cov, innovation_cov)`; for the printed analyses also
+        weight: from `wolf.weights`, or any `weight(residual, obs_cov, innovation_cov)`; for the published analyses also
             `wolf.ensembles.AveragedParticle`, `PerParticle` or `Clipped`.
-        scope: "observation" weighs each observation by itself, "pooled" all by one number, "member" each observation
-            for each member.
-        patience: for how many steps in a row residuals must be too large before a robust filter blames its members
-            and not the sensors (see `wolf.inference.ensembles.robust_weights`); 0 never does.
+        scope: "observation" for one weight per observation, "pooled" for a single weight, "member" for one weight per
+            observation and member.
+        patience: number of consecutive steps with too large residuals after which a robust filter treats the ensemble
+            and not the sensors as wrong (see `wolf.inference.ensembles.robust_weights`); 0 disables this.
 
     Example:
         >>> import wolf
@@ -86,16 +92,16 @@ class EnsembleFilter(Filter):
         [False, False, True, False]
     """
 
-    num_members: int = static(default=MEMBERS)
+    num_members: int = static(default=DEFAULT_MEMBERS)
     analysis: Analysis = Stochastic()
-    inflation: Any = Multiplicative()
-    localisation: Any = None
+    inflation: Inflation = Multiplicative()
+    localisation: Localisation | None = None
     weight: Any = function(default=Unweighted())
     scope: str = static(default="observation")
-    patience: int = static(default=PATIENCE)
+    patience: int = static(default=DEFAULT_PATIENCE)
 
     def __post_init__(self) -> None:
-        """Check that the choices go together."""
+        """Validate that the choices are compatible."""
         validation.integer("num_members", self.num_members, least=2)
         validation.choice("scope", self.scope, SCOPES)
         validation.integer("patience", self.patience)
@@ -107,7 +113,7 @@ class EnsembleFilter(Filter):
             raise ValueError(
                 f"inflation must be one of wolf.ensembles, as RTPS(); got {validation.short_repr(self.inflation)}"
             )
-        if self.localisation is not None and not hasattr(self.localisation, "cross"):
+        if self.localisation is not None and not is_a(self.localisation, Localisation):
             got = validation.short_repr(self.localisation)
             raise ValueError(f"localisation must be one of wolf.ensembles, as Ring(radius=4.0); got {got}")
         needs = self.analysis.requirements
@@ -116,17 +122,17 @@ class EnsembleFilter(Filter):
         if self.localisation is None and needs.geometry == "observations":
             raise ValueError(f"{name} needs a localisation, such as wolf.ensembles.Ring(radius=4.0)")
         if self.scope == "member" and not needs.per_member:
-            raise ValueError(f'{name} moves all members by one transform; scope="member" needs Stochastic')
+            raise ValueError(f'{name} applies one transform to all members; scope="member" needs Stochastic')
         if isinstance(self.weight, ErrorWeight) and not needs.error_weights:
-            raise ValueError(f"{self.weight!r} belongs to the printed filters: use analysis=SampledGain()")
+            raise ValueError(f"{self.weight!r} belongs to the filters as published: use analysis=SampledGain()")
 
     @property
     def requirements(self) -> Requirements:
-        """Random numbers, and variances instead of matrices; it makes no matrix itself."""
+        """Random numbers, and covariances as variances where they are diagonal."""
         return Requirements(key=True, variances=True, covariances=False)
 
     def check(self, model: Model) -> None:
-        """Check at the door that the choices suit a model."""
+        """Validate that the choices are compatible with a model."""
         state_dim, obs_dim = model.state_dim, model.obs_dim
         name, needs = type(self.analysis).__name__, self.analysis.requirements
         if model.obs_cov.ndim > 1 and needs.independent:
@@ -135,7 +141,7 @@ class EnsembleFilter(Filter):
             return
         if needs.geometry == "observations":
             self.localisation.near(state_dim, obs_dim)
-        elif obs_dim * max(state_dim, obs_dim) > LARGEST_TAPER:
+        elif obs_dim * max(state_dim, obs_dim) > MAX_TAPER_ENTRIES:
             raise ValueError(f"{name} tapers {obs_dim} x {state_dim} and {obs_dim} x {obs_dim} matrices; use LETKF")
         else:
             self.localisation.cross(state_dim, obs_dim)
@@ -151,7 +157,7 @@ class EnsembleFilter(Filter):
         return EnsembleState(members, jnp.zeros((), jnp.int32), sizes, self.inflation.start(mean))
 
     def predict(self, now: Model, state: EnsembleState, u: Array | None, key: Array | None = None) -> EnsembleState:
-        """Send every member forward and add a draw of the noise to each.
+        """Propagate every member and add a draw of the dynamics noise.
 
         Args:
             now: the model at this step.
@@ -166,16 +172,16 @@ class EnsembleFilter(Filter):
         moved = jax.vmap(now.transition(u))(state.members)
         noise_cov = jnp.asarray(now.dynamics_cov)
 
-        def shake(moved: Array) -> Array:
+        def add_noise(moved: Array) -> Array:
             return moved + _colour(noise_cov, jax.random.normal(move_key, moved.shape, moved.dtype))
 
-        # A model without noise is common here, and its draws would cost more than the rest of the step.
-        return state._replace(members=jax.lax.cond(jnp.any(noise_cov != 0), shake, lambda moved: moved, moved))
+        # Models without noise are common here, and the draws would cost more than the rest of the step.
+        return state._replace(members=jax.lax.cond(jnp.any(noise_cov != 0), add_noise, lambda moved: moved, moved))
 
     def update(
         self, now: Model, state: EnsembleState, y: Measurement, u: Array | None, key: Array | None = None
     ) -> tuple[EnsembleState, StepInfo]:
-        """Learn from one measurement.
+        """Update with one measurement.
 
         Args:
             now: the model at this step.
@@ -188,35 +194,38 @@ class EnsembleFilter(Filter):
         before = state.members - mean[None]
         stretch = self.inflation.prior(state.memory)
         prior = before if isinstance(stretch, float) else stretch * before
-        sight = look(now, mean[None] + prior, y, u)
+        sight = observe_ensemble(now, mean[None] + prior, y, u)
         draw_key, turn_key = _own_key(key, 2), _own_key(key, 3)
         draws = None
         if self.analysis.requirements.perturbed:
             draws = jax.random.normal(draw_key, sight.deviations.shape, prior.dtype)
         sizes, scale = self._scale(sight, state.sizes)
         weight = self._weigh(sight, draws, scale)
-        local = None if self.localisation is None else self._near(mean.shape[0], y.value.shape[0], mean)
+        local = None if self.localisation is None else self._localise(mean.shape[0], y.value.shape[0], mean)
         new_mean, after = self.analysis(mean, prior, sight, weight, draws, turn_key, local)
-        middle = after.mean(0)
-        inflated = self.inflation.posterior(prior, after - middle[None])
-        members = (new_mean + middle)[None] + inflated
-        # A row without a usable measurement, or an update that broke down, leaves the prediction bit for bit.
+        offset = after.mean(0)
+        inflated = self.inflation.posterior(prior, after - offset[None])
+        members = (new_mean + offset)[None] + inflated
+        # Without a usable measurement, or after a non-finite update, the prediction is kept bit for bit.
         readable = weight if weight.ndim == 1 else jnp.sqrt((weight**2).mean(0))
         used = self._usable(y) & jnp.isfinite(members).all()
         members = jnp.where(used, members, state.members)
-        memory = self._learn(state.memory, sight, readable, used)
+        memory = self._update_inflation(state.memory, sight, readable, used)
         info = _describe(mean, sight, jnp.where(used, readable, 0.0), y)
         return EnsembleState(members, state.t + 1, jnp.where(used, sizes, state.sizes), memory), info
 
     def _scale(self, sight: ObservationEnsemble, before: Array) -> tuple[Array, Array | float]:
-        """Remember how large residuals are, and find their unit: the smallest of late, or this if all were large."""
+        """Record the median residual size and return the unit of residuals.
+
+        The unit is the smallest recent size, or the present one if all recent sizes were large.
+        """
         if self.patience == 0 or isinstance(self.weight, Unweighted | ErrorWeight):
             return before, 1.0
-        now, least = typical_size(sight), before.min()
-        return jnp.append(before[1:], now), jnp.where(least > LOST, now, jnp.minimum(now, least))
+        now, least = median_residual_size(sight), before.min()
+        return jnp.append(before[1:], now), jnp.where(least > DIVERGED_RESIDUAL_SIZE, now, jnp.minimum(now, least))
 
     def _usable(self, y: Measurement) -> Array:
-        """Say whether to learn from a row; pooled, an infinite value has the weight of a huge one, for everybody."""
+        """Return whether a row is used; with a pooled weight an infinite value rejects the whole row."""
         return (y.num_observed > 0) & ~y.non_finite if self.scope == "pooled" else y.num_observed > 0
 
     def _weigh(self, sight: ObservationEnsemble, draws: Array | None, scale: Array | float) -> Array:
@@ -225,19 +234,19 @@ class EnsembleFilter(Filter):
             return weight * (sight.observed if weight.ndim == 1 else sight.observed[None])
         return weigh(self.weight, self.scope, sight, scale)
 
-    def _near(self, state_dim: int, obs_dim: int, like: Array) -> Any:
-        """Ask the geometry for what this kind of analysis needs."""
-        place = self.localisation
+    def _localise(self, state_dim: int, obs_dim: int, like: Array) -> Any:
+        """Compute the tapers or neighbourhoods that this kind of analysis needs."""
+        geometry: Any = self.localisation
         if self.analysis.requirements.geometry == "observations":
-            numbers, distances = place.near(state_dim, obs_dim)
-            return jnp.asarray(numbers, jnp.int32), jnp.sqrt(place.taper(distances, like))
-        distances = place.cross(state_dim, obs_dim), place.between(state_dim, obs_dim)
-        return Taper(*(place.taper(distance, like) for distance in distances))
+            numbers, distances = geometry.near(state_dim, obs_dim)
+            return jnp.asarray(numbers, jnp.int32), jnp.sqrt(geometry.taper(distances, like))
+        distances = geometry.cross(state_dim, obs_dim), geometry.between(state_dim, obs_dim)
+        return Taper(*(geometry.taper(distance, like) for distance in distances))
 
-    def _learn(self, memory: Any, sight: ObservationEnsemble, weight: Array, used: Array) -> Any:
+    def _update_inflation(self, memory: Any, sight: ObservationEnsemble, weight: Array, used: Array) -> Any:
         error = sight.residual / jnp.sqrt(sight.noise.variances)
-        learned = self.inflation.learn(memory, error, sight.variances() / sight.noise.variances, weight)
-        return jax.tree.map(lambda new, old: jnp.where(used, new, old), learned, memory)
+        updated = self.inflation.learn(memory, error, sight.variances() / sight.noise.variances, weight)
+        return jax.tree.map(lambda new, old: jnp.where(used, new, old), updated, memory)
 
 
 def _describe(mean: Array, sight: ObservationEnsemble, weight: Array, y: Measurement) -> StepInfo:
@@ -253,14 +262,14 @@ def _describe(mean: Array, sight: ObservationEnsemble, weight: Array, y: Measure
 
 
 def _colour(cov: Array, white: Array) -> Array:
-    """Give rows of standard normal numbers (N, D) a covariance, or variances."""
+    """Transform rows of standard normal numbers (N, D) to a given covariance, or variances."""
     if cov.ndim == 1:
         return jnp.sqrt(jnp.maximum(cov, 0.0))[None] * white
     return linalg.matmul(white, linalg.psd_root(cov).T)
 
 
 def _own_key(key: Array | None, use: int) -> Array:
-    """Derive a key for one use, apart from those that the run folds the clock into."""
+    """Derive a key for one use, distinct from the keys that the run derives from the step number."""
     if key is None:
         raise ValueError("an ensemble draws random numbers: pass key=, a seed or a JAX key")
     return jax.random.fold_in(key, 2**31 + use)

@@ -1,15 +1,15 @@
-"""Error-state filters: a Gaussian over the error of a state that cannot be added to, as an attitude.
+"""Error-state filters: a Gaussian over the error of a state on a manifold, such as an attitude.
 
-The state x lives on a curved space. Near x every other state is `retract(x, δ)` for one small error δ, and
-`between(x, other)` gives that δ back. A filter of numbers then works on δ: with the state x,
+Near the state x every other state is `retract(x, δ)` for one small error δ, and `between(x, other)` returns that δ. A
+filter for vectors then works on δ: with the state x,
 
     predict   δ ↦ between(f(x), f(retract(x, δ)))        δ ~ N(0, P)
-    update    δ ↦ h(retract(x, δ))                       δ ~ N(0, P) learns from y
+    update    δ ↦ h(retract(x, δ))                       δ ~ N(0, P) is conditioned on y
     reset     x = retract(x, m)                          δ ~ N(0, P) again
 
-Lefferts, Markley & Shuster (1982) and Markley (2003) for attitudes; the reset leaves P as it is, as theirs do, which is
-right to first order in m (Solà 2017, section 6.3). The mean that is carried and handed out is x, the covariance that of
-δ.
+Lefferts, Markley & Shuster (1982) and Markley (2003) for attitudes; as in theirs, the reset leaves P unchanged, which
+is correct to first order in m (Solà 2017, section 6.3). The mean of the state and of the results is x, the covariance
+that of δ.
 """
 
 from typing import Any
@@ -28,67 +28,67 @@ from wolf.statespace.array_fields import replace
 
 @pytree
 class ErrorState(FilterWrapper):
-    """Carry a Gaussian over the error of a state on a curved space.
+    """Gaussian filter over the error of a state on a manifold.
 
-    The doors of `wolf` put it around a Gaussian filter by themselves where a model's dynamics have `retract(x, step)`
-    and `between(x, other)`.
+    The public functions of `wolf` wrap a Gaussian filter in it where a model's dynamics have `retract(x, step)` and
+    `between(x, other)`.
 
     Args:
-        filter: how to learn about the error.
+        filter: filter of the error.
     """
 
     filter: GaussianFilter
 
     @property
     def linearization(self) -> None:
-        """None: what smoothing and forecasts see of functions is for states that can be added to."""
+        """None: the linearization of smoothing and forecasts requires states in a vector space."""
         return
 
     def check(self, model: Model) -> None:
-        """Refuse states that can be added to, and what the filter inside refuses."""
+        """Validate that the states are on a manifold, and the model for the inner filter."""
         if not is_curved(model):
             raise ValueError(
                 "ErrorState is for a StateSpaceModel whose dynamics have retract(x, step) and between(x, other), as "
-                f"that of wolf.models.attitude; got {model!r}. Others take the filter inside as it is"
+                f"that of wolf.models.attitude; got {model!r}. For other models use the inner filter"
             )
         super().check(model)
 
     def predict(
         self, now: StateSpaceModel, state: GaussianState, u: Array | None, key: Array | None = None
     ) -> GaussianState:
-        """Go forward one step in time."""
-        move, curve = now.transition(u), now.dynamics
-        ahead = move(state.mean)
+        """Predict one step ahead."""
+        transition, manifold = now.transition(u), now.dynamics
+        ahead = transition(state.mean)
 
         def local(error: Array) -> Array:
-            return curve.between(ahead, move(curve.retract(state.mean, error)))
+            return manifold.between(ahead, transition(manifold.retract(state.mean, error)))
 
-        predicted = self.filter.predict(replace(now, dynamics=local), _around(state), u, key)
-        return _reset(curve, ahead, predicted)
+        predicted = self.filter.predict(replace(now, dynamics=local), _error_state(state), u, key)
+        return _reset(manifold, ahead, predicted)
 
     def update(
         self, now: StateSpaceModel, state: GaussianState, y: Measurement, u: Array | None, key: Array | None = None
     ) -> tuple[GaussianState, StepInfo]:
-        """Learn from one measurement."""
-        see, curve = now.projection(u), now.dynamics
+        """Update with one measurement."""
+        projection, manifold = now.projection(u), now.dynamics
 
         def local(error: Array) -> Array:
-            return see(curve.retract(state.mean, error))
+            return projection(manifold.retract(state.mean, error))
 
-        learned, info = self.filter.update(replace(now, observe=local), _around(state), y, u, key)
+        updated, info = self.filter.update(replace(now, observe=local), _error_state(state), y, u, key)
         predicted = None if info.predicted is None else Gaussian(state.mean, info.predicted.cov)
-        return _reset(curve, state.mean, learned), info._replace(predicted=predicted)
+        return _reset(manifold, state.mean, updated), info._replace(predicted=predicted)
 
 
-def _around(state: GaussianState) -> GaussianState:
-    """See a state as the error zero."""
+def _error_state(state: GaussianState) -> GaussianState:
+    """Return the state of the error, with mean zero."""
     belief: Any = state.belief
     return state._replace(belief=belief._replace(mean=jnp.zeros_like(belief.mean)))
 
 
-def _reset(curve: Any, x: Array, state: GaussianState) -> GaussianState:
-    """Move the mean of the error into the state."""
+def _reset(manifold: Any, x: Array, state: GaussianState) -> GaussianState:
+    """Apply the mean of the error to the state."""
     belief: Any = state.belief
-    # Where nothing was learned the prediction stays bit for bit.
-    moved = jnp.where(jnp.any(belief.mean != 0), curve.retract(x, belief.mean), x)
+    # Without an update the prediction is kept bit for bit.
+    moved = jnp.where(jnp.any(belief.mean != 0), manifold.retract(x, belief.mean), x)
     return state._replace(belief=belief._replace(mean=moved))

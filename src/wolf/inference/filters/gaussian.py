@@ -1,4 +1,4 @@
-"""The Gaussian filter: any moments, any noise rule, any numerical form. KF, EKF, iterated EKF and their WoLF versions.
+"""Gaussian filter: any linearization, noise model and numerical form. KF, EKF, iterated EKF and their WoLF versions.
 
 Kalman (1960); for the weighted update Duran-Martin et al. (2024), Algorithm 1; for the iteration Bell & Cathey (1993).
 """
@@ -15,7 +15,7 @@ from wolf import validation
 from wolf.beliefs import Affine, Belief, Gaussian, LazyGaussian, SqrtGaussian, lazy_gaussian, mixture_sqrt_update
 from wolf.beliefs.affine import hide_noise
 from wolf.beliefs.density import log_density, weigh_constant
-from wolf.beliefs.gaussian import FORMS, JOSEPH_UP_TO, Inflated
+from wolf.beliefs.gaussian import FORMS, JOSEPH_UP_TO, InflatedGaussian
 from wolf.beliefs.sqrt_gaussian import root_of
 from wolf.beliefs.updates import Update
 from wolf.inference.linearization import Taylor
@@ -37,12 +37,12 @@ from wolf.numerics.linalg import Cholesky
 from wolf.numerics.pytree import pytree, static
 from wolf.statespace import Model, ParameterModel, prior_width
 
-WIDEST = 1e9  # prior over noise, both of a measurement, from which variances are off by some 1e-6 unless by roots
-OUTLIER_POWER = 0.5  # a measurement with w² below this is called an outlier
+MAX_PRIOR_RATIO = 1e9  # prior over noise variance of a measurement; beyond, covariance forms have errors of about 1e-6
+OUTLIER_POWER = 0.5  # a measurement with w² below this is reported as an outlier
 
 
 class GaussianState(NamedTuple):
-    """A belief about the state, the number of measurements seen so far, and what the noise rule remembers."""
+    """Belief about the state, number of measurements processed, and memory of the noise model."""
 
     belief: Belief
     t: Array
@@ -50,37 +50,36 @@ class GaussianState(NamedTuple):
 
     @property
     def mean(self) -> Array:
-        """Mean."""
+        """Mean of the state, (D,)."""
         return self.belief.mean
 
     @property
     def cov(self) -> Array:
-        """Covariance."""
+        """Covariance of the state, (D, D)."""
         return self.belief.cov
 
     @property
     def variances(self) -> Array:
-        """Variances."""
+        """Variances of the state, (D,)."""
         return linalg.diagonal(self.cov)
 
     def project(self, jac: Array) -> Array:
-        """Give the covariance of `jac θ`, (M, M)."""
+        """Compute the covariance of `jac θ`, (M, M)."""
         return self.belief.signal(Affine(None, jac))
 
 
 @pytree
 class GaussianFilter(Filter):
-    """Carry one Gaussian through predict and update.
+    """Filter with one Gaussian belief.
 
     Args:
-        linearization: how a function is seen by a belief.
-        noise: how much a measurement is believed.
+        linearization: affine approximation of functions under a belief.
+        noise: noise model, which determines the weight of a measurement.
         form: "joseph", "symmetric", "sqrt", or "auto" (Joseph up to 16 states, symmetric above; for models of many
-            parameters the covariance is brought up to date only now and then, see `wolf.beliefs.lazy_gaussian`; the
-            doors of `wolf` take square roots where the prior of a linear model is 1e9 times wider than its noise).
-        iterations: how often to take the tangent of the observation function; above 1 an iterated EKF. The weight
-            stays the one of the first look, at the prediction: chosen again at each iterate it could lock on to an
-            outlier.
+            parameters the covariance is updated in blocks, see `wolf.beliefs.lazy_gaussian`; the public functions of
+            `wolf` use square roots where the prior of a linear model is 1e9 times wider than its noise).
+        iterations: number of linearizations of the observation function; above 1 an iterated EKF. The weight is that
+            of the first one, at the prediction: recomputed at each iterate it could converge to an outlier.
     """
 
     linearization: Linearization = Taylor()
@@ -89,45 +88,46 @@ class GaussianFilter(Filter):
     iterations: int = static(default=1)
 
     def __post_init__(self) -> None:
-        """Check the choices."""
+        """Validate the options."""
         if not is_a(self.linearization, Linearization):
             got = validation.short_repr(self.linearization)
-            raise ValueError(f"moments must be a value from wolf.linearization, as Unscented(); got {got}")
+            raise ValueError(f"linearization must be a value from wolf.linearization, as Unscented(); got {got}")
         if not is_a(self.noise, NoiseModel):
             words = "as StudentNoise(); wolf.WoLF(weight) takes a weight"
-            raise ValueError(f"noise must be a rule from wolf.noise, {words}; got {validation.short_repr(self.noise)}")
+            raise ValueError(f"noise must be a model from wolf.noise, {words}; got {validation.short_repr(self.noise)}")
         validation.choice("form", self.form, FORMS)
         validation.count("iterations", self.iterations)
 
     @property
     def requirements(self) -> Requirements:
-        """What moments and noise rule need together."""
+        """Requirements of the linearization and the noise model together."""
         return self.linearization.requirements | self.noise.requirements
 
     def check(self, model: Model) -> None:
-        """Let the noise rule refuse a model that it does not suit."""
+        """Validate the model for the noise model."""
         self.noise.check(model)
 
     def suited(self, model: Model) -> "GaussianFilter":
-        """Take square roots by itself where a prior is so wide that a covariance loses digits that matter.
+        """Select the square-root form where the prior is so wide that covariance forms lose significant digits.
 
-        A rule that doubts the dynamics makes it so, as wide as an error is.
+        A noise model that revises the prior can make it as wide as an error.
         """
-        doubted = self.noise.revises_prior and model.state_dim <= JOSEPH_UP_TO
-        limit = mixture_sqrt_update.WIDE if self.noise.is_mixture and model.obs_dim > 1 else WIDEST
-        wide = self.form == "auto" and (doubted or prior_width(model) > limit)
+        revised = self.noise.revises_prior and model.state_dim <= JOSEPH_UP_TO
+        use_components = self.noise.is_mixture and model.obs_dim > 1
+        limit = mixture_sqrt_update.WIDE_PRIOR_RATIO if use_components else MAX_PRIOR_RATIO
+        wide = self.form == "auto" and (revised or prior_width(model) > limit)
         return dataclasses.replace(self, form="sqrt") if wide else self
 
     def init(self, model: Model, key: Array | None = None) -> GaussianState:
-        """Start from the model's prior."""
-        belief = self._start(model, Gaussian(*map(jnp.asarray, model.prior)))
+        """Return the initial state from the model's prior."""
+        belief = self._initial_belief(model, Gaussian(*map(jnp.asarray, model.prior)))
         return GaussianState(belief, jnp.zeros((), jnp.int32), self.noise.start(model))
 
-    def _start(self, model: Model, prior: Gaussian) -> Belief:
-        """Put the prior into the form of the run."""
+    def _initial_belief(self, model: Model, prior: Gaussian) -> Belief:
+        """Convert the prior to the numerical form of the filter."""
         if self.form == "sqrt":
-            short = jnp.asarray(model.cov) if isinstance(model, ParameterModel) else prior.cov
-            return SqrtGaussian(prior.mean, root_of(short, prior.cov))
+            cov = jnp.asarray(model.cov) if isinstance(model, ParameterModel) else prior.cov
+            return SqrtGaussian(prior.mean, root_of(cov, prior.cov))
         if (
             self.form == "auto"
             and isinstance(model, ParameterModel)
@@ -137,7 +137,7 @@ class GaussianFilter(Filter):
         return prior
 
     def predict(self, now: Model, state: GaussianState, u: Array | None, key: Array | None = None) -> GaussianState:
-        """Go forward one step in time.
+        """Predict one step ahead.
 
         Args:
             now: the model at this step.
@@ -147,12 +147,12 @@ class GaussianFilter(Filter):
         """
         view = self.linearization(now.transition(u), state.belief)
         noise_cov, memory = self.noise.predict(state.memory, view, now.step_cov, state.t)
-        return GaussianState(state.belief.push(view, noise_cov), state.t, memory)
+        return GaussianState(state.belief.propagate(view, noise_cov), state.t, memory)
 
     def update(
         self, now: Model, state: GaussianState, y: Measurement, u: Array | None, key: Array | None = None
     ) -> tuple[GaussianState, StepInfo]:
-        """Learn from one measurement.
+        """Update with one measurement.
 
         Args:
             now: the model at this step.
@@ -165,74 +165,75 @@ class GaussianFilter(Filter):
         obs_cov = hide_noise(now.obs_cov_at(predicted.mean, u), y.observed)
         projection = now.projection(u)
 
-        def look(at: Array | None) -> tuple[Affine, Array, Any]:
+        def linearize(at: Array | None) -> tuple[Affine, Array, Any]:
             view = self.linearization(projection, predicted, at).with_jac()
-            view, foreseen = self.noise.predict_measurement(
+            view, prediction = self.noise.predict_measurement(
                 state.memory, view, predicted, now.transition(u), now.step_cov
             )
-            return view, y.observed * now.subtract(y.value, view.mean), foreseen
+            return view, y.observed * now.subtract(y.value, view.mean), prediction
 
-        view, residual, foreseen = look(None)
+        view, residual, prediction = linearize(None)
         hidden = view.hide(y.observed)
         large = isinstance(predicted, Gaussian) and self._is_large(min(len(residual), len(predicted.mean)))
-        if large:  # what is hidden counts nothing anywhere, so that one product with a large covariance is enough
+        if large:  # hidden rows contribute nothing anywhere, so one product with a large covariance is enough
             view = hidden
         factor = predicted.innovation(view, obs_cov, y.observed)
         context = UpdateContext(
-            residual, hidden, predicted, obs_cov, y.observed, factor, state.memory, state.t, foreseen
+            residual, hidden, predicted, obs_cov, y.observed, factor, state.memory, state.t, prediction
         )
-        believed = self.noise(context)
-        weight = believed.update.readable(obs_cov, y.observed)
-        if believed.inflation is not None:
-            inflation = jnp.where(_usable(weight, y) & jnp.isfinite(believed.inflation), believed.inflation, 1.0)
-            predicted = Inflated(predicted.mean, predicted.cov, inflation) if large else predicted.inflate(inflation)
-        update = believed.update.masked(y.observed)
-        posterior, log_weighted = self._learn(predicted, view, residual, obs_cov, update, look)
-        # A row without a usable measurement, or an update that broke down, leaves the prediction bit for bit.
+        decision = self.noise(context)
+        weight = decision.update.readable(obs_cov, y.observed)
+        if decision.inflation is not None:
+            inflation = jnp.where(_usable(weight, y) & jnp.isfinite(decision.inflation), decision.inflation, 1.0)
+            predicted = (
+                InflatedGaussian(predicted.mean, predicted.cov, inflation) if large else predicted.inflate(inflation)
+            )
+        update = decision.update.masked(y.observed)
+        posterior, log_weighted = self._apply(predicted, view, residual, obs_cov, update, linearize)
+        # Without a usable measurement, or after a non-finite update, the prediction is kept bit for bit.
         used = _usable(weight, y) & jnp.isfinite(posterior.mean.sum(0))
         belief = posterior.where(used, state.belief)
         weight = jnp.where(used, weight, 0.0)
         info = _describe(predicted, residual, factor, weight, y, obs_cov, jnp.where(used, log_weighted, 0.0))
-        if believed.outlier is not None:
-            info = _say_outlier(info, believed.outlier, used, y)
-        if believed.inflation is not None:
+        if decision.outlier is not None:
+            info = _with_outlier_probability(info, decision.outlier, used, y)
+        if decision.inflation is not None:
             info = info._replace(inflation=inflation)
-        if believed.scales is not None:
-            info = info._replace(noise_scale=believed.scales[0], dynamics_scale=believed.scales[1])
-        memory = jax.tree.map(lambda new, old: jnp.where(used, new, old), believed.memory, state.memory)
+        if decision.scales is not None:
+            info = info._replace(noise_scale=decision.scales[0], dynamics_scale=decision.scales[1])
+        memory = jax.tree.map(lambda new, old: jnp.where(used, new, old), decision.memory, state.memory)
         return GaussianState(belief, state.t + 1, memory), info
 
     def _is_large(self, size: int) -> bool:
-        """Say whether matrices of this size are multiplied as seldom as can be.
+        """Return whether products with matrices of this size are shared between the noise model and the update.
 
-        Straight-line code finds by itself what is computed twice, and a rule that asks for no product of its own has
+        In straight-line code common subexpressions are eliminated, and a noise model without products of its own has
         nothing to share.
         """
         return linalg.library_matmul(size) or (size > linalg.SMALL and self.noise.is_mixture)
 
-    def _learn(
-        self, predicted: Belief, view: Affine, residual: Array, obs_cov: Array, update: Update, look: Callable
+    def _apply(
+        self, predicted: Belief, view: Affine, residual: Array, obs_cov: Array, update: Update, linearize: Callable
     ) -> tuple[Belief, Array]:
-        """Update, as often as the filter iterates."""
+        """Apply the update, with a new linearization in each further iteration."""
         posterior, log_weighted = update.apply(predicted, view, residual, obs_cov, self.form)
         for _ in range(self.iterations - 1):
-            view, residual_at, _ = look(posterior.mean)
+            view, residual_at, _ = linearize(posterior.mean)
             posterior, log_weighted = update.apply(predicted, view, residual_at, obs_cov, self.form)
         return posterior, log_weighted
 
 
 def _usable(weight: Array, y: Measurement) -> Array:
-    """Say whether to learn from a row.
+    """Return whether a row is used.
 
-    An infinite value has the weight of a huge one, 0: of the whole row if there is one weight for it, of its own
-    coordinate otherwise.
+    An infinite value has weight 0: for the whole row if it has a single weight, for its own coordinate otherwise.
     """
     joint = weight.ndim == y.non_finite.ndim
     return (y.num_observed > 0) & ~y.non_finite if joint else y.num_observed > 0
 
 
-def _say_outlier(info: StepInfo, probability: Array, used: Array, y: Measurement) -> StepInfo:
-    """Report the probability of being an outlier; it is 1 for what came and cannot be used."""
+def _with_outlier_probability(info: StepInfo, probability: Array, used: Array, y: Measurement) -> StepInfo:
+    """Add the outlier probability, which is 1 for measurements that are present and cannot be used."""
     joint = probability.ndim == y.non_finite.ndim
     came, usable = (y.any_present, used) if joint else (y.present, used & (y.observed > 0))
     probability = jnp.where(usable, probability, came.astype(probability.dtype))
@@ -254,7 +255,7 @@ def _describe(
         predicted=Gaussian(predicted.mean, predicted.cov),
         residual=residual,
         innovation_cov=factor.product(),
-        weight=jnp.minimum(weight, 1.0),  # noise below R tells more than R says; a weight that people read is at most 1
+        weight=jnp.minimum(weight, 1.0),  # an estimated R below the nominal one gives w > 1; reported is at most 1
         outlier=came & (weight**2 < OUTLIER_POWER),
         nis=linalg.sum_leading(factor.half(residual) ** 2),
         log_likelihood=log_density(residual, factor, y.num_observed),

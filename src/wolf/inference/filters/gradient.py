@@ -1,7 +1,7 @@
-"""Online gradient descent: a few steps of Adam for each measurement, a point instead of a belief.
+"""Online gradient descent: a few steps of Adam per measurement, a point estimate instead of a belief.
 
-What most people use to train a network online; the paper's OGD (Duran-Martin et al. 2024, section 5.2), with the
-defaults of Adam (Kingma & Ba 2015).
+The usual way to train a network online; the paper's OGD (Duran-Martin et al. 2024, section 5.2), with the defaults of
+Adam (Kingma & Ba 2015).
 """
 
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ from wolf.statespace import Model
 
 
 class GradientState(NamedTuple):
-    """A point estimate, the optimiser's own state, and the number of measurements seen so far."""
+    """Point estimate, state of the optimiser, and number of measurements processed."""
 
     mean: Array
     optimiser: Any
@@ -27,22 +27,22 @@ class GradientState(NamedTuple):
 
     @property
     def cov(self) -> None:
-        """None: a point has no uncertainty."""
+        """None: a point estimate has no uncertainty."""
         return None
 
     @property
     def variances(self) -> None:
-        """None: a point has no uncertainty."""
+        """None: a point estimate has no uncertainty."""
         return None
 
 
 @pytree
 class GradientFilter(Filter):
-    """Take gradient steps on the squared error of each measurement; a missing one is skipped.
+    """Gradient steps on the squared error of each measurement; a missing one is skipped.
 
     Args:
         learning_rate: of Adam.
-        iterations: I, steps for each measurement.
+        iterations: I, steps per measurement.
     """
 
     learning_rate: Any = 0.01
@@ -55,7 +55,7 @@ class GradientFilter(Filter):
 
     @property
     def requirements(self) -> Requirements:
-        """No room for covariances."""
+        """No covariances in the results."""
         return Requirements(covariances=False)
 
     def init(self, model: Model, key: Array | None = None) -> GradientState:
@@ -64,13 +64,13 @@ class GradientFilter(Filter):
         return GradientState(mean, _adam(self.learning_rate).init(mean), jnp.zeros((), jnp.int32))
 
     def predict(self, now: Model, state: GradientState, u: Array | None, key: Array | None = None) -> GradientState:
-        """Go forward one step in time."""
+        """Predict one step ahead."""
         return state._replace(mean=now.transition(u)(state.mean))
 
     def update(
         self, now: Model, state: GradientState, y: Measurement, u: Array | None, key: Array | None = None
     ) -> tuple[GradientState, StepInfo]:
-        """Descend."""
+        """Update by gradient steps on the squared error."""
         observe, adam = now.projection(u), _adam(self.learning_rate)
 
         def residual(mean: Array) -> Array:
@@ -78,8 +78,8 @@ class GradientFilter(Filter):
 
         def descend(_: int, values: tuple[Array, Any]) -> tuple[Array, Any]:
             mean, optimiser = values
-            slope = jax.grad(lambda at: (residual(at) ** 2).sum())(mean)
-            change, optimiser = adam.update(slope, optimiser)
+            gradient = jax.grad(lambda at: (residual(at) ** 2).sum())(mean)
+            change, optimiser = adam.update(gradient, optimiser)
             return mean + change, optimiser
 
         mean, optimiser = jax.lax.fori_loop(0, self.iterations, descend, (state.mean, state.optimiser))

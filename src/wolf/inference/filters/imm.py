@@ -1,8 +1,8 @@
-"""Several filters that take turns: the interacting multiple model filter (Blom & Bar-Shalom 1988).
+"""Interacting multiple model filter (Blom & Bar-Shalom 1988).
 
-Each mode has its own model or noise levels, and a probability that it is the one at work. Before a step the modes mix
-their beliefs by how likely they switch; after it they are weighed by how well they foresaw the measurement. The
-standard tool for targets that manoeuvre, and for outliers as a mode with more noise.
+Each mode has its own model or scales of R and Q, and a probability that it is active. Before a step the beliefs of the
+modes are mixed by the transition probabilities; after it the modes are weighted by their likelihoods. The standard tool
+for manoeuvring targets, and for outliers as a mode with more noise.
 """
 
 import dataclasses
@@ -23,17 +23,17 @@ from wolf.numerics import linalg
 from wolf.numerics.pytree import pytree
 from wolf.statespace import Model
 
-LEAVE = 0.05  # chance that the usual mode is not at work, shared by the others
+SWITCH_PROBABILITY = 0.05  # default probability that the first mode is not active, shared by the others
 
 
 @pytree
 class Mode:
-    """One way in which the world may work.
+    """Mode of the system: scales of the noise, or another model.
 
     Args:
         obs_scale: factor on the measurement noise R.
         dynamics_scale: factor on the dynamics noise Q.
-        model: another model altogether, with as many states and measured coordinates.
+        model: another model, with the same numbers of states and measured coordinates.
     """
 
     obs_scale: Any = 1.0
@@ -41,18 +41,18 @@ class Mode:
     model: Any = None
 
     def __post_init__(self) -> None:
-        """Check the factors."""
+        """Validate the factors."""
         validation.positive("obs_scale", self.obs_scale)
         validation.positive("dynamics_scale", self.dynamics_scale)
 
-    def at_work(self, now: Model, t: Array) -> Model:
-        """Give the model of this mode at this step."""
-        mine = now if self.model is None else self.model.at(t)
-        return mine.scaled(self.dynamics_scale, self.obs_scale)
+    def model_at(self, now: Model, t: Array) -> Model:
+        """Return the model of this mode at this step."""
+        model = now if self.model is None else self.model.at(t)
+        return model.scaled(self.dynamics_scale, self.obs_scale)
 
 
 class ImmState(NamedTuple):
-    """A belief for each mode, the probabilities of the modes, and the number of measurements seen so far."""
+    """Belief of each mode, probabilities of the modes, and number of measurements processed."""
 
     modes: tuple[GaussianState, ...]
     probabilities: Array
@@ -60,27 +60,27 @@ class ImmState(NamedTuple):
 
     @property
     def mean(self) -> Array:
-        """Mean over the modes."""
+        """Mean of the mixture, (D,)."""
         return _blend(self.modes, self.probabilities).mean
 
     @property
     def cov(self) -> Array:
-        """Covariance over the modes, with what they disagree by."""
+        """Covariance of the mixture, within and between the modes, (D, D)."""
         return _blend(self.modes, self.probabilities).cov
 
     @property
     def variances(self) -> Array:
-        """Variances."""
+        """Variances of the mixture, (D,)."""
         return linalg.diagonal(self.cov)
 
 
 @pytree
 class IMM(Filter):
-    """Run a filter for each mode, and let the modes mix.
+    """Interacting multiple model filter: one filter per mode, mixed at every step.
 
     Args:
-        modes: from `Mode`, the usual one first. The default has noise levels R, 10 R and 1000 R.
-        transition: (K, K), row i the probabilities of going from mode i to each. By default every mode is followed by
+        modes: `Mode` values, the most frequent first. By default the noise covariances are R, 10 R and 1000 R.
+        transition: (K, K), row i has the transition probabilities from mode i. By default every mode is followed by
             the first with probability 0.95.
         filter: of each mode.
 
@@ -94,7 +94,7 @@ class IMM(Filter):
     filter: GaussianFilter | CovarianceReset = GaussianFilter()
 
     def __post_init__(self) -> None:
-        """Check the modes, and fill in the transition."""
+        """Validate the modes and set the default transition probabilities."""
         listed = isinstance(self.modes, tuple | list) and len(self.modes) > 0
         if not listed or not all(isinstance(mode, Mode) for mode in self.modes):
             raise ValueError(f"modes must be a list of Mode, at least one; got {self.modes!r}")
@@ -103,8 +103,8 @@ class IMM(Filter):
         size = len(self.modes)
         transition = self.transition
         if transition is None:
-            others = [LEAVE / (size - 1)] * (size - 1) if size > 1 else []
-            transition = np.tile([1.0 - LEAVE * (size > 1), *others], (size, 1))
+            others = [SWITCH_PROBABILITY / (size - 1)] * (size - 1) if size > 1 else []
+            transition = np.tile([1.0 - SWITCH_PROBABILITY * (size > 1), *others], (size, 1))
         transition = np.asarray(transition, np.float64)
         if transition.shape != (size, size) or not np.allclose(transition.sum(1), 1.0) or np.any(transition < 0):
             raise ValueError(f"transition must be ({size}, {size}) with rows of probabilities; got {transition}")
@@ -113,18 +113,18 @@ class IMM(Filter):
 
     @property
     def requirements(self) -> Requirements:
-        """What the filter of each mode needs, one series at a time."""
+        """Requirements of the filter of each mode, one series at a time."""
         return self.filter.requirements | Requirements()
 
     def check(self, model: Model) -> None:
-        """Refuse what the filter of a mode refuses."""
+        """Validate the model of each mode for its filter."""
         for mode in self.modes:
             self.filter.check(mode.model or model)
 
     def suited(self, model: Model) -> "IMM":
-        """Put the filter of the modes into the form that holds for all of them.
+        """Return a copy whose filter has a numerical form that is adequate for all modes.
 
-        Modes that disagree about an error make a prior that is as wide as the error is: they take square roots.
+        Modes that disagree about an error give a mixed prior as wide as the error, so small states use square roots.
         """
         inner = self.filter
         for mode in self.modes:
@@ -134,50 +134,50 @@ class IMM(Filter):
         return dataclasses.replace(self, filter=inner)
 
     def init(self, model: Model, key: Array | None = None) -> ImmState:
-        """Start every mode from its prior, with the probabilities of the first row."""
+        """Return the initial state: the prior of each mode, with the probabilities of the first row."""
         states = tuple(self.filter.init(mode.model or model, key) for mode in self.modes)
         probabilities = jnp.asarray(self.transition)[0].astype(states[0].mean.dtype)
         return ImmState(states, probabilities, jnp.zeros((), jnp.int32))
 
     def predict(self, now: Model, state: ImmState, u: Array | None, key: Array | None = None) -> ImmState:
-        """Mix the beliefs, then send each forward by its own model."""
+        """Mix the beliefs, then predict each with its own model."""
         joint = state.probabilities[:, None] * self.transition
         ahead = linalg.sum_leading(joint)
-        moved = []
+        predicted = []
         for j, mode in enumerate(self.modes):
             mixed = _blend(state.modes, joint[:, j] / jnp.where(ahead[j] > 0, ahead[j], 1.0))
-            started = state.modes[j]._replace(belief=state.modes[j].belief.replaced(mixed))
-            moved.append(self.filter.predict(mode.at_work(now, state.t), started, u, key))
-        return ImmState(tuple(moved), ahead, state.t)
+            mixed_state = state.modes[j]._replace(belief=state.modes[j].belief.replaced(mixed))
+            predicted.append(self.filter.predict(mode.model_at(now, state.t), mixed_state, u, key))
+        return ImmState(tuple(predicted), ahead, state.t)
 
     def update(
         self, now: Model, state: ImmState, y: Measurement, u: Array | None, key: Array | None = None
     ) -> tuple[ImmState, StepInfo]:
-        """Learn in each mode, then weigh the modes."""
-        works = [mode.at_work(now, state.t) for mode in self.modes]
-        pairs = [self.filter.update(work, each, y, u, key) for work, each in zip(works, state.modes, strict=True)]
-        told = [info for _, info in pairs]
-        log_joint = _log(state.probabilities) + jnp.stack([info.log_likelihood for info in told])
+        """Update each mode, then the probabilities of the modes."""
+        models = [mode.model_at(now, state.t) for mode in self.modes]
+        pairs = [self.filter.update(model, each, y, u, key) for model, each in zip(models, state.modes, strict=True)]
+        infos = [info for _, info in pairs]
+        log_joint = _log(state.probabilities) + jnp.stack([info.log_likelihood for info in infos])
         evidence = logsumexp(log_joint)
         used = (y.num_observed > 0) & ~y.non_finite
         probabilities = jnp.where(used, jnp.exp(log_joint - evidence), state.probabilities)
         new = ImmState(tuple(each for each, _ in pairs), probabilities, state.t + 1)
-        return new, self._describe(state, new, told, evidence, y)
+        return new, self._describe(state, new, infos, evidence, y)
 
     def _describe(
-        self, before: ImmState, after: ImmState, told: list[StepInfo], evidence: Array, y: Measurement
+        self, before: ImmState, after: ImmState, infos: list[StepInfo], evidence: Array, y: Measurement
     ) -> StepInfo:
-        foreseen = before.probabilities
-        residuals = jnp.stack([info.residual for info in told])
-        residual = linalg.sum_leading(foreseen[:, None] * residuals)
+        predicted = before.probabilities
+        residuals = jnp.stack([info.residual for info in infos])
+        residual = linalg.sum_leading(predicted[:, None] * residuals)
         around = residuals - residual[None]
-        covs = jnp.stack([info.innovation_cov for info in told]) + around[:, :, None] * around[:, None, :]
-        innovation_cov = linalg.sum_leading(foreseen[:, None, None] * covs)
-        # A mode with s R believes a measurement to the power 1/s.
-        powers = [_joint(info.weight, y) ** 2 / mode.obs_scale for info, mode in zip(told, self.modes, strict=True)]
+        covs = jnp.stack([info.innovation_cov for info in infos]) + around[:, :, None] * around[:, None, :]
+        innovation_cov = linalg.sum_leading(predicted[:, None, None] * covs)
+        # The likelihood of a mode with s R is the nominal one to the power 1/s.
+        powers = [_joint(info.weight, y) ** 2 / mode.obs_scale for info, mode in zip(infos, self.modes, strict=True)]
         weight = linalg.safe_sqrt(linalg.sum_leading(after.probabilities * jnp.stack(powers)))
         return StepInfo(
-            predicted=_blend(before.modes, foreseen),
+            predicted=_blend(before.modes, predicted),
             residual=residual,
             innovation_cov=innovation_cov,
             weight=jnp.minimum(weight, 1.0),
@@ -188,7 +188,7 @@ class IMM(Filter):
 
 
 def _blend(states: tuple[GaussianState, ...], probabilities: Array) -> Gaussian:
-    """Match the mean and covariance of a mixture."""
+    """Compute the mean and covariance of a mixture."""
     xp = linalg.array_namespace(probabilities)
     means = xp.stack([state.mean for state in states])
     mean = linalg.sum_leading(probabilities[:, None] * means)
@@ -198,7 +198,7 @@ def _blend(states: tuple[GaussianState, ...], probabilities: Array) -> Gaussian:
 
 
 def _joint(weight: Array, y: Measurement) -> Array:
-    """Take one number of a weight that may be one for each coordinate."""
+    """Reduce a weight per coordinate to a scalar, the mean over the measured coordinates."""
     return weight if weight.ndim == 0 else linalg.sum_leading(weight) / jnp.maximum(y.num_observed, 1.0)
 
 

@@ -1,11 +1,11 @@
-"""Beliefs for many parameters: a diagonal, or a diagonal plus a few directions, of the precision matrix.
+"""Low-rank filter for many parameters: the precision matrix is a diagonal plus a low-rank term.
 
     P⁻¹ = diag(Υ) + W Wᵀ,  W of shape (D, L)
 
 This is LoFi, the low-rank filter of Chang et al. (2023, "Low-rank extended Kalman filtering for online learning of
 neural networks from streaming data"), with the weights of WoLF: a measurement appends `w Hᵀ R^(-½)` to W, exactly; then
-the L strongest directions are kept and the diagonal of the others goes to Υ. Rank 0 is the variational diagonal
-filter. A step costs O(D L²), and nothing of size D² is ever formed; with L = D nothing is lost.
+the L leading directions are kept and the diagonal of the others is added to Υ. Rank 0 is the variational diagonal
+filter. A step costs O(D L²), and no matrix of size D² is formed; with L = D the filter is exact.
 """
 
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ from wolf.statespace import Model, ParameterModel
 
 
 class LowRankState(NamedTuple):
-    """A belief by its precision, and the number of measurements seen so far.
+    """Belief by its precision, and number of measurements processed.
 
     Attributes:
         mean: (D,).
@@ -45,7 +45,7 @@ class LowRankState(NamedTuple):
 
     @property
     def cov(self) -> None:
-        """None: it would be as large as all of the parameters, squared."""
+        """None: a D x D matrix is never formed."""
         return None
 
     @property
@@ -59,24 +59,24 @@ class LowRankState(NamedTuple):
         return 1.0 / self.diagonal - (scaled.T * xp.linalg.solve(inner, scaled.T)).sum(0)
 
     def project(self, jac: Array) -> Array:
-        """Give the covariance of `jac θ`, (M, M)."""
+        """Compute the covariance of `jac θ`, (M, M)."""
         return linalg.symmetrise(jac @ _solve(self.diagonal, self.directions, jac.T))
 
 
 @pytree
 class LowRankFilter(Filter):
-    """Train many parameters: `wolf.LowRank` makes one.
+    """Low-rank extended Kalman filter for many parameters; built by `wolf.LowRank`.
 
     Args:
-        noise: how much a measurement is believed.
-        rank: number of directions L kept beside the diagonal.
+        noise: a `wolf.noise.Weighted`, which determines the weight of a measurement.
+        rank: number of directions L in addition to the diagonal.
     """
 
     noise: NoiseModel = Weighted(Unweighted())
     rank: int = static(default=10)
 
     def __post_init__(self) -> None:
-        """Check the rank."""
+        """Validate the rank and the noise model."""
         validation.integer("rank", self.rank)
 
         if not isinstance(self.noise, Weighted):
@@ -84,11 +84,11 @@ class LowRankFilter(Filter):
 
     @property
     def requirements(self) -> Requirements:
-        """No room for covariances."""
+        """No covariances in the results."""
         return Requirements(covariances=False)
 
     def check(self, model: Model) -> None:
-        """Refuse a model whose state moves, or whose prior is not diagonal."""
+        """Validate that the model has parameters with independent priors."""
         self.noise.check(model)
         if not isinstance(model, ParameterModel) or model.cov.ndim == 2:
             raise ValueError(
@@ -99,7 +99,7 @@ class LowRankFilter(Filter):
             raise ValueError("LowRank needs positive prior variances; leave out parameters that are known")
 
     def init(self, model: ParameterModel, key: Array | None = None) -> LowRankState:
-        """Start from the model's prior."""
+        """Return the initial state from the model's prior."""
         mean = jnp.asarray(model.mean)
         diagonal = jnp.broadcast_to(1.0 / jnp.asarray(model.cov), mean.shape)
         blank = jnp.zeros((len(mean), min(self.rank, len(mean))), mean.dtype)
@@ -108,21 +108,21 @@ class LowRankFilter(Filter):
     def predict(
         self, now: ParameterModel, state: LowRankState, u: Array | None, key: Array | None = None
     ) -> LowRankState:
-        """Let the parameters drift: (Υ + W Wᵀ)⁻¹ + Q in the same form, by Woodbury, exactly."""
+        """Add the drift of the parameters: (Υ + W Wᵀ)⁻¹ + Q in the same form, exactly, by Woodbury."""
         if now.step_cov is None:
             return state
         shrunk = 1.0 / (1.0 + now.step_cov * state.diagonal)
         if state.directions.shape[1] == 0:
             return state._replace(diagonal=shrunk * state.diagonal)
-        seen = jnp.broadcast_to(now.step_cov * shrunk, state.mean.shape)[:, None] * state.directions
-        inner = linalg.eye(state.directions.shape[1], seen) + state.directions.T @ seen
-        turned = linalg.cholesky(inner).half((shrunk[:, None] * state.directions).T).T
-        return LowRankState(state.mean, shrunk * state.diagonal, turned, state.t)
+        scaled = jnp.broadcast_to(now.step_cov * shrunk, state.mean.shape)[:, None] * state.directions
+        inner = linalg.eye(state.directions.shape[1], scaled) + state.directions.T @ scaled
+        directions = linalg.cholesky(inner).half((shrunk[:, None] * state.directions).T).T
+        return LowRankState(state.mean, shrunk * state.diagonal, directions, state.t)
 
     def update(
         self, now: ParameterModel, state: LowRankState, y: Measurement, u: Array | None, key: Array | None = None
     ) -> tuple[LowRankState, StepInfo]:
-        """Learn from one measurement."""
+        """Update with one measurement."""
         view = Taylor()(now.projection(u), Gaussian(state.mean, None)).with_jac()
         obs_cov = hide_noise(now.obs_cov_at(state.mean, u), y.observed)
         residual = y.observed * (y.value - view.mean)
@@ -144,12 +144,12 @@ class LowRankFilter(Filter):
             jnp.where(used, directions, state.directions),
             state.t + 1,
         )
-        shown = jnp.where(used, readable, 0.0)
+        reported = jnp.where(used, readable, 0.0)
         info = StepInfo(
             residual=residual,
             innovation_cov=factor.product(),
-            weight=jnp.minimum(shown, 1.0),
-            outlier=(y.any_present if joint else y.present) & (shown**2 < OUTLIER_POWER),
+            weight=jnp.minimum(reported, 1.0),
+            outlier=(y.any_present if joint else y.present) & (reported**2 < OUTLIER_POWER),
             nis=linalg.sum_leading(factor.half(residual) ** 2),
             log_likelihood=log_density(residual, factor, y.num_observed),
         )
@@ -163,7 +163,7 @@ def _inner(diagonal: Array, directions: Array) -> Cholesky:
 
 
 def _solve(diagonal: Array, directions: Array, b: Array) -> Array:
-    """Compute (Υ + W Wᵀ)⁻¹ b, for a vector or a matrix b, by Woodbury."""
+    """Compute (Υ + W Wᵀ)⁻¹ b for a vector or a matrix b, by Woodbury."""
     scaled = b / (diagonal if b.ndim == 1 else diagonal[:, None])
     if directions.shape[1] == 0:
         return scaled
@@ -173,13 +173,14 @@ def _solve(diagonal: Array, directions: Array, b: Array) -> Array:
 
 
 def _truncate(diagonal: Array, wide: Array, rank: int) -> tuple[Array, Array]:
-    """Keep the strongest directions of W, and put the diagonal of the others to Υ.
+    """Truncate W to its leading directions, and add the diagonal of the others to Υ.
 
-    The directions are those of an SVD of W, found from its small Gram matrix; eigh sorts them upwards.
+    The directions are the left singular vectors of W, computed from its small Gram matrix; eigh sorts in ascending
+    order.
     """
-    spare = wide.shape[1] - rank
+    num_dropped = wide.shape[1] - rank
     if rank == 0:
         return diagonal + (wide**2).sum(1), wide[:, :0]
-    _, turn = jnp.linalg.eigh(wide.T @ wide)
-    turned = wide @ turn
-    return diagonal + (turned[:, :spare] ** 2).sum(1), turned[:, spare:]
+    _, rotation = jnp.linalg.eigh(wide.T @ wide)
+    rotated = wide @ rotation
+    return diagonal + (rotated[:, :num_dropped] ** 2).sum(1), rotated[:, num_dropped:]

@@ -253,7 +253,7 @@ class AdaptiveNoiseScales(NoiseModel[NoiseScalesMemory]):
         sensitivities, projected = None, None
         if estimates.sensitivities is not None:
             projected = estimates.sensitivities.project(matmul(mixture.whitening, context.view.jac))
-            jac_cov = matmul(mixture.whitening, context.belief.cross(context.view.jac))
+            jac_cov = matmul(mixture.whitening, context.belief.cross_covariance(context.view.jac))
             sensitivities = estimates.sensitivities.condition(projected, jac_cov, mixture.gain, pull)
             limit = RESET_RATIO[white.signal.dtype.itemsize]
             sensitivities = sensitivities.reset_where(sum_leading(linalg.diagonal(white.signal)) > limit)

@@ -58,7 +58,7 @@ def match_moments(context: UpdateContext, whitened: Array, odds: Array) -> Updat
     # P - p K S Kᵀ is the posterior of the information Wᵀ W = p (R + (1 - p) H P Hᵀ)⁻¹, with p the inlier probability.
     noise = root_inlier**2 * context.obs_cov + root_outlier**2 * context.innovation.product()
     weight = root_inlier * linalg.cholesky(noise).half(linalg.eye(noise.shape[0], noise))
-    shift = matvec(transpose(context.belief.cross(context.view.jac)), context.innovation.back(whitened))
+    shift = matvec(transpose(context.belief.cross_covariance(context.view.jac)), context.innovation.back(whitened))
     return UpdateDecision(WeightedUpdate(weight, (root_inlier * root_outlier * shift)[:, None]))
 
 

@@ -132,7 +132,7 @@ def match(context: UpdateContext, scales: Array, probabilities: Array, far: bool
         arrays = _WhiteArrays(white.residual, white.signal, context.observed, white.whitening())
         return _match_reduced(arrays, jnp.asarray(scales), probabilities, far)
     matched = _match(white, component_moments(white, scales), scales, probabilities, far)
-    if not isinstance(belief, SqrtGaussian) or not mixture_sqrt_update.may_lose(
+    if not isinstance(belief, SqrtGaussian) or not mixture_sqrt_update.can_lose_precision(
         len(belief.mean), len(context.residual)
     ):
         return matched

@@ -1,21 +1,21 @@
-"""Weight functions: how far to believe a measurement, from its residual. Always w; the likelihood gets the power w².
+"""Weight functions of a residual. They return w; the likelihood is raised to the power w².
 
-A weight is a callable `weight(residual, obs_cov, innovation_cov)` that returns a number, or one for each coordinate.
+A weight is a callable `weight(residual, obs_cov, innovation_cov)` that returns a scalar, or one value per coordinate.
 The paper's families (Duran-Martin et al. 2024, section 3.2) are IMQ, MahalanobisIMQ (MD) and MahalanobisThreshold
 (TMD); the others are classical M-estimators (Huber 1964; Beaton & Tukey 1974; Dennis & Welsch 1978; Lange et al. 1989).
 
-`metric` says what a residual is measured against: "R", the noise alone, as in the paper, or "S", the innovation
-covariance. In the S metric the squared distance of clean data is χ² with d degrees of freedom at every step, after a
-gap and at the start as well, so one threshold fits all. `c=None` takes the threshold that keeps 95 % of what a
-Kalman filter would learn from clean data, for the number of coordinates that were measured (see `calibration.py`).
+`metric` is the covariance of the Mahalanobis distance: "R", the noise covariance, as in the paper, or "S", the
+innovation covariance. In the S metric the squared distance of clean data is χ² with d degrees of freedom at every step,
+after a gap and at the start as well, so one threshold fits all. `c=None` is the threshold with 95 % efficiency on
+clean data, for the number of coordinates that were measured (see `calibration.py`).
 
-Your own weight needs nothing but those three arguments. A built-in one is a `Weight`: coordinates are on the first
-axis and whatever trails is a batch, so it sums over axis 0 and uses `wolf.numerics.linalg`; `observed` is (M,) ones and
+A user's weight needs only those three arguments. A built-in one is a `Weight`: coordinates are on the first axis and
+all further axes are batch axes, so it sums over axis 0 and uses `wolf.numerics.linalg`; `observed` is (M,) ones and
 zeros, and a missing coordinate has residual 0 and unit variance.
 """
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
@@ -29,28 +29,44 @@ from wolf.numerics import linalg
 from wolf.numerics.linalg import Cholesky
 from wolf.numerics.pytree import function, pytree, static
 
-EFFICIENCY = calibration.USUAL  # of the calibrated threshold that c=None stands for
-STUDENT_DOF = 4.0  # Lange, Little & Taylor (1989): a choice that does well over many data sets
+EFFICIENCY = calibration.DEFAULT_EFFICIENCY  # of the calibrated threshold that c=None stands for
+__all__ = [
+    "EFFICIENCY",
+    "IMQ",
+    "DistanceWeight",
+    "Huber",
+    "MahalanobisIMQ",
+    "MahalanobisThreshold",
+    "PerCoordinate",
+    "PerGroup",
+    "StudentWeight",
+    "Tukey",
+    "Unweighted",
+    "Weight",
+    "Welsch",
+    "evaluate",
+]
+STUDENT_DOF = 4.0  # recommended by Lange, Little & Taylor (1989) for many data sets
 
 
 class Weight:
-    """What the built-in weights share: trailing series axes, a factor instead of a matrix, missing coordinates."""
+    """Base of the built-in weights, which accept trailing batch axes, a Cholesky factor and missing coordinates."""
 
     def __call__(
         self, residual: Array, obs_cov: Array, innovation_cov: Array | Cholesky, observed: Array | None = None
     ) -> Array:
-        """Return w, one number or one for each coordinate."""
+        """Compute w, a scalar or one value per coordinate."""
         raise NotImplementedError
 
 
 @pytree
 class Unweighted(Weight):
-    """Believe everything: the Kalman filter."""
+    """Weight 1 for every measurement: the Kalman filter."""
 
     def __call__(
         self, residual: Array, obs_cov: Array, innovation_cov: Array | Cholesky, observed: Array | None = None
     ) -> Array:
-        """Return 1."""
+        """Return ones."""
         return jnp.ones(residual.shape[1:], residual.dtype)
 
 
@@ -69,13 +85,13 @@ class IMQ(Weight):
     c: Number | None = None
 
     def __post_init__(self) -> None:
-        """Check c."""
+        """Validate c."""
         validation.positive("c", self.c)
 
     def __call__(
         self, residual: Array, obs_cov: Array, innovation_cov: Array | Cholesky, observed: Array | None = None
     ) -> Array:
-        """Weigh by length."""
+        """Compute w from the Euclidean norm of the residual."""
         scale = self.c
         if scale is None:
             count = residual.shape[0] if observed is None else observed.sum(0)
@@ -87,7 +103,16 @@ class IMQ(Weight):
 
 
 class DistanceWeight(Weight):
-    """What the families in a Mahalanobis distance share: whitening, calibration and the check of their fields."""
+    """Base of the families in a Mahalanobis distance: whitening, calibration and validation of the fields.
+
+    A family is a subclass with the fields `c` and `metric` and a `profile`; everything below has a default.
+
+    Attributes:
+        THRESHOLDS: calibrated c for 1, 2, ... coordinates at the default efficiency. Without them, or beyond them, c
+            is solved for numerically, which imports scipy.
+    """
+
+    THRESHOLDS: ClassVar[tuple[float, ...]] = ()
 
     c: Number | None
     metric: Metric
@@ -98,7 +123,7 @@ class DistanceWeight(Weight):
 
     @classmethod
     def calibrated(cls, dim: int, efficiency: float = EFFICIENCY) -> Self:
-        """Choose c for the S metric so that clean Gaussian data keep this share of the Kalman variance reduction.
+        """Return the weight in the S metric that keeps a share of the Kalman variance reduction on clean Gaussian data.
 
         Args:
             dim: number of coordinates, M.
@@ -106,13 +131,23 @@ class DistanceWeight(Weight):
         """
         validation.count("dim", dim)
         validation.confidence_level(efficiency, "efficiency")
-        family: Any = cls  # one of those below, which have the two fields
+        family: Any = cls  # a dataclass with the two fields
         return family(c=calibration.threshold(family, dim, efficiency), metric="S")
+
+    @classmethod
+    def exact_threshold(cls, dim: int, efficiency: float) -> float | None:
+        """Return c in closed form, or None to solve for it."""
+        return None
+
+    @classmethod
+    def exact_efficiency(cls, c: float, dim: int) -> float | None:
+        """Return the efficiency of c in closed form, or None to integrate."""
+        return None
 
     def __call__(
         self, residual: Array, obs_cov: Array, innovation_cov: Array | Cholesky, observed: Array | None = None
     ) -> Array:
-        """Weigh a residual by its squared distance."""
+        """Compute w from the squared distance of the residual."""
         radius = self._radius(_threshold(self, type(self), residual, observed))
         return self.profile(*_distance(residual, radius, obs_cov if self.metric == "R" else innovation_cov))
 
@@ -122,7 +157,7 @@ class DistanceWeight(Weight):
 
     @staticmethod
     def profile(radius: Array, square: Array, scale: Array) -> Array:
-        """Turn a squared distance into a weight; the true distance is `scale` times larger."""
+        """Compute w from a squared distance; the true distance is `scale` times larger."""
         raise NotImplementedError
 
 
@@ -139,21 +174,23 @@ class MahalanobisIMQ(DistanceWeight):
         3.85
     """
 
+    THRESHOLDS: ClassVar = calibration.IMQ_THRESHOLDS
+
     c: Number | None = None
     metric: Metric = static(default="R")
 
     @staticmethod
     def profile(radius: Array, square: Array, scale: Array) -> Array:
-        """Fall off as 1 / d."""
+        """Return w, which decreases as 1 / d."""
         return radius / jnp.sqrt(radius**2 + square) / scale
 
 
 @pytree
 class MahalanobisThreshold(DistanceWeight):
-    """A hard gate: w = 1 while the *squared* distance is at most c, else 0; the paper's WoLF-TMD.
+    """Hard gate: w = 1 while the *squared* distance is at most c, else 0; the paper's WoLF-TMD.
 
     Args:
-        c: largest squared distance that is believed. None is calibrated: the χ²_{d+2} quantile.
+        c: largest squared distance that is accepted. None is calibrated: the χ²_{d+2} quantile.
         metric: "R" (the paper) or "S".
 
     Example:
@@ -162,8 +199,24 @@ class MahalanobisThreshold(DistanceWeight):
         [1.0, 0.0]
     """
 
+    THRESHOLDS: ClassVar = calibration.GATE_THRESHOLDS
+
     c: Number | None = None
     metric: Metric = static(default="R")
+
+    @classmethod
+    def exact_threshold(cls, dim: int, efficiency: float) -> float:
+        """Return the quantile of χ² with d + 2 degrees of freedom."""
+        from scipy.special import gammaincinv  # here: importing scipy costs as much as the rest of wolf
+
+        return float(2.0 * gammaincinv(0.5 * dim + 1.0, efficiency))
+
+    @classmethod
+    def exact_efficiency(cls, c: float, dim: int) -> float:
+        """Return the distribution function of χ² with d + 2 degrees of freedom."""
+        from scipy.special import gammainc
+
+        return float(gammainc(0.5 * dim + 1.0, 0.5 * c))
 
     @staticmethod
     def _radius(c: Any) -> Any:
@@ -171,67 +224,73 @@ class MahalanobisThreshold(DistanceWeight):
 
     @staticmethod
     def profile(radius: Array, square: Array, scale: Array) -> Array:
-        """Keep or drop."""
+        """Return 1 inside the radius and 0 outside."""
         return jnp.where(square <= radius**2, 1.0, 0.0).astype(square.dtype)
 
 
 @pytree
 class Welsch(DistanceWeight):
-    """Gaussian-shaped, also known as correntropy: `w² = exp(-d² / c²)`.
+    """Gaussian-shaped weight, also known as correntropy: `w² = exp(-d² / c²)`.
 
     Args:
         c: distance scale. None is calibrated.
         metric: "R" or "S".
     """
 
+    THRESHOLDS: ClassVar = calibration.WELSCH_THRESHOLDS
+
     c: Number | None = None
     metric: Metric = static(default="S")
 
     @staticmethod
     def profile(radius: Array, square: Array, scale: Array) -> Array:
-        """Fall off faster than any power."""
+        """Return w, which decreases faster than any power of d."""
         return jnp.exp(-0.5 * square / radius**2)
 
 
 @pytree
 class Tukey(DistanceWeight):
-    """Biweight: `w² = (1 - d² / c²)²` inside the radius c, 0 outside.
+    """Tukey's biweight: `w² = (1 - d² / c²)²` inside the radius c, 0 outside.
 
     Args:
-        c: radius beyond which nothing is believed. None is calibrated.
+        c: radius beyond which measurements are rejected. None is calibrated.
         metric: "R" or "S".
     """
+
+    THRESHOLDS: ClassVar = calibration.TUKEY_THRESHOLDS
 
     c: Number | None = None
     metric: Metric = static(default="S")
 
     @staticmethod
     def profile(radius: Array, square: Array, scale: Array) -> Array:
-        """Fall off to zero at the radius."""
+        """Return w, which decreases to 0 at the radius."""
         return jnp.maximum(1.0 - square / radius**2, 0.0)
 
 
 @pytree
 class Huber(DistanceWeight):
-    """Full belief up to a distance c, then `w² = c / d`: bounded influence that does not vanish far away.
+    """Huber's weight: 1 up to a distance c, then `w² = c / d`; bounded influence that does not vanish far away.
 
     Args:
-        c: distance up to which everything is believed. None is calibrated.
+        c: distance up to which the weight is 1. None is calibrated.
         metric: "R" or "S".
     """
+
+    THRESHOLDS: ClassVar = calibration.HUBER_THRESHOLDS
 
     c: Number | None = None
     metric: Metric = static(default="S")
 
     @staticmethod
     def profile(radius: Array, square: Array, scale: Array) -> Array:
-        """Fall off as 1 / √d."""
+        """Return w, which decreases as 1 / √d."""
         return jnp.sqrt(radius / jnp.sqrt(jnp.maximum(square, radius**2)) / scale)
 
 
 @pytree
 class StudentWeight(Weight):
-    """The weight of a Student-t error: `w² = (ν + d) / (ν + distance²)`; near the centre above 1, up to √((ν+d)/ν).
+    """Weight of a Student-t error: `w² = (ν + d) / (ν + distance²)`; near the centre above 1, up to √((ν+d)/ν).
 
     Args:
         dof: degrees of freedom ν.
@@ -242,14 +301,14 @@ class StudentWeight(Weight):
     metric: Metric = static(default="S")
 
     def __post_init__(self) -> None:
-        """Check dof and metric."""
+        """Validate dof and metric."""
         validation.positive("dof", self.dof, needed=True)
         _check_metric(self.metric)
 
     def __call__(
         self, residual: Array, obs_cov: Array, innovation_cov: Array | Cholesky, observed: Array | None = None
     ) -> Array:
-        """Weigh by distance and by how many coordinates were measured."""
+        """Compute w from the squared distance and the number of measured coordinates."""
         dim = residual.shape[0] if observed is None else observed.sum(0)
         radius, square, scale = _distance(
             residual, jnp.sqrt(self.dof), obs_cov if self.metric == "R" else innovation_cov
@@ -259,10 +318,10 @@ class StudentWeight(Weight):
 
 @pytree
 class PerCoordinate(Weight):
-    """Weigh every coordinate by itself: one bad sensor does not cost the others.
+    """One weight per coordinate: an outlier in one does not affect the others.
 
     Args:
-        weight: any scalar weight; its c is for one coordinate.
+        weight: any scalar weight; its c is that for one coordinate.
 
     Example:
         >>> PerCoordinate(IMQ(c=3.0))(jnp.array([0.0, 4.0]), jnp.eye(2), jnp.eye(2))
@@ -272,26 +331,26 @@ class PerCoordinate(Weight):
     weight: interfaces.WeightFunction = function()
 
     def __post_init__(self) -> None:
-        """Check the weight."""
+        """Validate the weight."""
         validation.weight(self.weight)
 
     def __call__(
         self, residual: Array, obs_cov: Array, innovation_cov: Array | Cholesky, observed: Array | None = None
     ) -> Array:
-        """Turn the coordinate axis into a batch axis."""
+        """Evaluate the weight with the coordinates as a batch axis."""
         obs_var = linalg.diagonal(obs_cov)[None, None]
         innovation_var = linalg.diagonal(_dense(innovation_cov))[None, None]
-        seen = None if observed is None else observed[None]
-        return evaluate(self.weight, residual[None], obs_var, innovation_var, seen)
+        observed = None if observed is None else observed[None]
+        return evaluate(self.weight, residual[None], obs_var, innovation_var, observed)
 
 
 @pytree
 class PerGroup(Weight):
-    """Weigh each group of coordinates jointly: one weight for each sensor that measures several things.
+    """One weight per group of coordinates, for sensors that measure several quantities.
 
     Args:
         weight: any scalar weight.
-        groups: for each coordinate the number of its group, as (0, 0, 1).
+        groups: number of the group of each coordinate, as (0, 0, 1).
 
     Example:
         >>> PerGroup(IMQ(c=3.0), (0, 1, 1))(jnp.array([4.0, 0.0, 0.0]), jnp.eye(3), jnp.eye(3))
@@ -302,23 +361,25 @@ class PerGroup(Weight):
     groups: tuple[int, ...] = static()
 
     def __post_init__(self) -> None:
-        """Check the weight, and keep the groups hashable."""
+        """Validate the weight and convert the groups to a hashable tuple."""
         validation.weight(self.weight)
         object.__setattr__(self, "groups", validation.groups("groups", self.groups))
 
     def __call__(
         self, residual: Array, obs_cov: Array, innovation_cov: Array | Cholesky, observed: Array | None = None
     ) -> Array:
-        """Weigh group by group and spread the weights over the coordinates."""
+        """Compute the weight of each group and assign it to the coordinates of the group."""
         if len(self.groups) != residual.shape[0]:
-            raise ValueError(f"groups must name {residual.shape[0]} coordinates; got {len(self.groups)}")
+            raise ValueError(
+                f"groups must have one entry for each of {residual.shape[0]} coordinates; got {len(self.groups)}"
+            )
         innovation_cov = _dense(innovation_cov)
         weights: dict[int, Array] = {}
         for group in set(self.groups):
             rows = np.flatnonzero(np.equal(self.groups, group))
             block = np.ix_(rows, rows)
-            seen = None if observed is None else observed[rows]
-            weights[group] = evaluate(self.weight, residual[rows], obs_cov[block], innovation_cov[block], seen)
+            measured = None if observed is None else observed[rows]
+            weights[group] = evaluate(self.weight, residual[rows], obs_cov[block], innovation_cov[block], measured)
         return jnp.stack([weights[group] for group in self.groups])
 
 
@@ -329,7 +390,7 @@ def evaluate(
     innovation_cov: Array | Cholesky,
     observed: Array | None,
 ) -> Array:
-    """Call a weight: a built-in one as it is, a user's `weight(residual, obs_cov, innovation_cov)` series by series."""
+    """Evaluate a weight: a built-in one on all series at once, a user's function under `vmap` over the series."""
     if isinstance(weight, Weight):
         return weight(residual, obs_cov, innovation_cov, observed)
     fn: Callable = weight
@@ -344,8 +405,8 @@ def _check_metric(metric: Any) -> None:
         raise ValueError(f'metric must be "R" (noise) or "S" (innovation); got {validation.short_repr(metric)}')
 
 
-def _threshold(weight: Any, family: type, residual: Array, observed: Array | None) -> Array | float:
-    """Read c, or look up the calibrated constant for the number of coordinates that were measured."""
+def _threshold(weight: IMQ | DistanceWeight, family: Any, residual: Array, observed: Array | None) -> Number | Array:
+    """Return c, or the calibrated constant for the number of coordinates that were measured."""
     if weight.c is not None:
         return weight.c
     table = [calibration.threshold(family, dim, EFFICIENCY) for dim in range(1, residual.shape[0] + 1)]
@@ -356,10 +417,11 @@ def _threshold(weight: Any, family: type, residual: Array, observed: Array | Non
 
 
 def _distance(residual: Array, radius: Any, cov: Array | Cholesky | None = None) -> tuple[Array, Array, Array]:
-    """Measure a residual without ever squaring something that overflows.
+    """Compute the squared distance of a residual without overflow.
 
     Returns:
-        The radius, the squared distance divided by a scale², and that scale, which is 1 unless a square would overflow.
+        The clipped radius, the squared distance divided by scale², and the scale, which is 1 unless a square would
+        overflow.
     """
     info = jnp.finfo(residual.dtype)
     largest = info.max**0.45  # its square, times any M, is finite: 1e138 in float64, 2e17 in float32
