@@ -25,7 +25,7 @@ os.environ.setdefault("WOLF_CACHE", "off")  # so that tests do not use programs 
 if os.environ.get("XLA_FLAGS"):
     from wolf.native.execute import llvm_jit
 
-    llvm_jit.SPEED = 0  # without optimisation: the same bits, a tenth of the time to compile
+    llvm_jit.OPTIMIZATION_LEVEL = 0  # native code as it stands: the same bits, a tenth of the time to compile
 
 ROOT = Path(__file__).parent
 BITS_TEST = "test_tests_of_bits_pass_with_the_default_compiler"

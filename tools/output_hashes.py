@@ -88,7 +88,7 @@ REPORT = (
 SKIPPED = {"model", "method", "seconds", "message"}  # fields of other results: no numbers, or different in every run
 NAME_FIELDS = {"kind", "name"}  # fields whose text is hashed, as an item of its own
 OPTIMISER_HOMES = ("wolf.native.execute.llvm_jit", "wolf.native.machine")  # where the next name may be
-OPTIMISER_LEVEL = "SPEED"
+OPTIMISER_LEVEL = "OPTIMIZATION_LEVEL"
 
 # Names of methods, models and engines that have changed since a file was written: now -> then.
 LABELS: dict[str, str] = {}

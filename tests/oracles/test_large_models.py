@@ -106,13 +106,13 @@ def test_many_states_in_single_precision():
 @pytest.mark.parametrize("states", [33, 40, 50])
 def test_the_default_runs_by_native_code_as_long_as_the_kalman_filter_does(states):
     """By their numbers of operations, which is what decides; nothing is compiled."""
-    from wolf.native.execute.executable import LARGEST
+    from wolf.native.execute.executable import MAX_OPERATIONS
     from wolf.native.frontend.signature import flatten_model
     from wolf.native.frontend.trace import trace
 
     model = wolf.LinearModel(**(large(states) | {"R": np.eye(states // 2), "Q": 0.1 * np.eye(states)}))
     for method in (wolf.KF(), wolf.Learned()):
-        assert trace(flatten_model([model], method, "float64", False, None, "all").kind).operations <= LARGEST
+        assert trace(flatten_model([model], method, "float64", False, None, "all").signature).operations <= MAX_OPERATIONS
 
 
 @pytest.mark.parametrize("name", ["KF", pytest.param("Learned", marks=pytest.mark.thorough)])

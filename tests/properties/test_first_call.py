@@ -150,7 +150,7 @@ def test_command_waits_for_threads_that_are_at_work(tmp_path):
 
 
 def test_other_programs_end_as_they_always_do():
-    assert signals.leave(0) is None
+    assert signals.exit_process(0) is None
 
 
 def test_imports_leave_the_collector_as_it_was():
@@ -181,7 +181,7 @@ def test_what_somebody_froze_stays_frozen():
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv(compilation_cache.SWITCH, str(tmp_path))
+    monkeypatch.setenv(compilation_cache.ENV_VARIABLE, str(tmp_path))
     compilation_cache.folder.cache_clear()
     yield tmp_path
     compilation_cache.folder.cache_clear()
@@ -212,7 +212,7 @@ def test_folder_of_the_user_is_used_instead(folder, tmp_path_factory):
 
 @pytest.mark.parametrize("word", ["off", "0", "OFF"])
 def test_nothing_is_kept_when_switched_off(word, folder, monkeypatch):
-    monkeypatch.setenv(compilation_cache.SWITCH, word)
+    monkeypatch.setenv(compilation_cache.ENV_VARIABLE, word)
     assert compilation_cache.folder() is None
     with precision("float64"):
         assert jax.config.jax_compilation_cache_dir is None
@@ -220,7 +220,7 @@ def test_nothing_is_kept_when_switched_off(word, folder, monkeypatch):
 
 def test_folder_that_cannot_be_had_is_done_without(folder, monkeypatch):
     (folder / "file").write_text("")
-    monkeypatch.setenv(compilation_cache.SWITCH, str(folder / "file"))
+    monkeypatch.setenv(compilation_cache.ENV_VARIABLE, str(folder / "file"))
     assert compilation_cache.folder() is None
 
 
@@ -231,7 +231,7 @@ def test_folder_of_somebody_else_is_not_used(folder, monkeypatch):
 
 
 def test_oldest_programs_go_when_there_are_too_many(folder, monkeypatch):
-    monkeypatch.setattr(compilation_cache, "LARGEST", 1000)
+    monkeypatch.setattr(compilation_cache, "MAX_BYTES", 1000)
     place = Path(compilation_cache.folder())
     for age in range(20):
         path = place / f"{age:02}-cache"

@@ -241,7 +241,7 @@ def _with_lazy_arrays(
     program = ready.program
     assert program is not None
     kept_ys = data[0] if data[0].dtype == ys.dtype else np.array(ys)  # a copy: the caller may write into the original
-    whole = program.keeping("all")
+    whole = program.with_recorder("all")
 
     def rest() -> dict[str, np.ndarray]:
         return postprocess_many(native.run_many(whole(), *data, lengths, threads, **start)[1], kept_ys, lengths)

@@ -25,7 +25,7 @@ from wolf.numerics.pytree import cast
 from wolf.results import Filtered, Smoothed, describe_method
 from wolf.statespace import Model, with_matrices
 
-_leave_one_out_weights = bounded(loo_reweighting.weigh_again)
+_leave_one_out_weights = bounded(loo_reweighting.reweight_leave_one_out)
 
 
 @overload
@@ -169,7 +169,9 @@ def _leave_one_out_weights_native(
         return None
     ys, us = to_dtype(out.ys, dtype), to_dtype(out.inputs, dtype)
     change = changes(ys, None if sizes is None else to_dtype(sizes, dtype))
-    roots = native.weigh_again(ready, memory, ys, change, jax.tree.map(lambda a: to_dtype(a, dtype), beliefs), us)
+    roots = native.reweight_leave_one_out(
+        ready, memory, ys, change, jax.tree.map(lambda a: to_dtype(a, dtype), beliefs), us
+    )
     return roots if np.isfinite(roots).all() else None
 
 

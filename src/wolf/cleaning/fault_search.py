@@ -226,7 +226,9 @@ def _deviation(model: Any) -> float:
     row = np.asarray(model.H)[0]
     dynamics = np.eye(len(row)) if model.F is None else np.asarray(model.F)
     return float(
-        np.sqrt(steady_state.settle(dynamics, row, np.asarray(model.Q)[None], np.asarray(model.R)[0]).variance[0])
+        np.sqrt(
+            steady_state.steady_state_gain(dynamics, row, np.asarray(model.Q)[None], np.asarray(model.R)[0]).variance[0]
+        )
     )
 
 
@@ -244,10 +246,15 @@ def _usual_errors(
     some += quantization.noise_of(rounded, len(some))
     row = np.asarray(model.H)[0]
     dynamics = np.eye(len(row)) if model.F is None else np.asarray(model.F)
-    settled = steady_state.settle(dynamics, row, np.asarray(model.Q)[None], np.asarray(model.R)[0])
-    start = steady_state.first_state(some[: max(len(some) // 8, 3 * len(row))], dynamics, row)
+    settled = steady_state.steady_state_gain(dynamics, row, np.asarray(model.Q)[None], np.asarray(model.R)[0])
+    start = steady_state.estimate_initial_state(some[: max(len(some) // 8, 3 * len(row))], dynamics, row)
     deviation = np.sqrt(settled.variance)
-    errors = steady_state.walk(some, dynamics, row, settled.gain, start, steady_state.CUT * deviation)[:, 0] / deviation
+    errors = (
+        steady_state.one_step_errors(
+            some, dynamics, row, settled.gain, start, steady_state.CLIP_DEVIATIONS * deviation
+        )[:, 0]
+        / deviation
+    )
     known = np.isfinite(errors)
     errors[~known] = 0.0
     errors /= local_scale.season_scale(errors, known, _middle(place), period)

@@ -34,7 +34,7 @@ def gaps_of(times: np.ndarray | None) -> tuple[float, np.ndarray | None]:
     unit = float(np.median(positive)) if positive.size else float(steps.max()) or 1.0
     if max(steps.max() - unit, unit - steps.min()) <= EVEN * unit:
         return unit, None
-    counted = calendar_months.count(times)
+    counted = calendar_months.months_since_first(times)
     if counted is not None:
         unit, steps = _in_months(counted)
         if np.all(steps == unit):
@@ -64,7 +64,7 @@ def stamps_ahead(last: float, unit: float, steps: int, origin: float | None) -> 
     whole = _months(unit)
     if origin is None or not whole:
         return np.asarray(last + unit * np.arange(1, steps + 1))
-    return calendar_months.later(origin + last, whole, steps) - origin
+    return calendar_months.add_months(origin + last, whole, steps) - origin
 
 
 def describe_step(unit: float, dated: bool) -> str:

@@ -153,7 +153,7 @@ def _walk_back(model: LinearModel, filtered: Gaussian, predicted: Gaussian) -> G
     )
     if ready is not None:
         one, other = (Gaussian(each.mean[None], each.cov[None]) for each in (filtered, predicted))
-        found = native.walk_back(ready, one, other)
+        found = native.run_smoother(ready, one, other)
         if np.isfinite(found.cov[0, 0]).all():  # otherwise a direction without spread, which takes eigenvectors
             return Gaussian(found.mean[0], found.cov[0])
     with precision("float64"):

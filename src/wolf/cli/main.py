@@ -30,7 +30,7 @@ class OneLineErrors(Pluggable):
         try:
             return super().main(*args, **options)
         except SystemExit as ended:
-            signals.leave(ended.code)
+            signals.exit_process(ended.code)
             raise
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -40,7 +40,7 @@ class OneLineErrors(Pluggable):
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except KeyboardInterrupt:
-            raise click.exceptions.Exit(signals.CODE) from None
+            raise click.exceptions.Exit(signals.SIGINT_EXIT_CODE) from None
         except BrokenPipeError:  # whoever read our output has seen enough
             os._exit(0)
         except Exception as error:

@@ -1,1 +1,1 @@
-"""The driver and what follows a run: steps, scans, many series, smoothing, forecasting."""
+"""The driver: steps and scans of one or many series, smoothing, sampling, forecasts."""

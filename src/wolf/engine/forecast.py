@@ -1,7 +1,7 @@
-"""Forecasting: predict on without measurements, for the state and for what would be measured.
+"""Forecasts of the state and of the measurements, by repeated prediction.
 
-Of a method that has learned the noise, measurements are forecast with what it learned: the mean size of noise that is
-no outlier, and its factor on Q. Outliers are not forecast.
+For a method that estimates the noise, the measurement noise is the estimated variance of non-outliers and Q has its
+estimated factor. Outliers are not forecast.
 """
 
 from functools import partial
@@ -28,15 +28,15 @@ def run_forecast(
     steps: int,
     update_first: bool = False,
 ) -> tuple[Gaussian, Gaussian]:
-    """Go on from a state without measurements.
+    """Forecast states and measurements from a state.
 
     Args:
-        model: arrays with a time axis must reach `steps` beyond the state's clock.
-        method: the filter, for how it sees functions.
+        model: arrays with a time axis must extend `steps` beyond the state's clock.
+        method: the filter; its linearization is used.
         state: after the last measurement.
-        inputs: (steps, U), those of the future.
-        u_before: the last input that was filtered, (U,); what leads to the first step if `update_first`.
-        steps: how many.
+        inputs: future inputs, (steps, U).
+        u_before: the last input of the filter run, (U,); with `update_first` it drives the first transition.
+        steps: number of steps.
         update_first: as in the filter.
 
     Returns:
@@ -46,7 +46,7 @@ def run_forecast(
     if inputs is not None and update_first:
         lead = jnp.concatenate([inputs[:1] if u_before is None else u_before[None], inputs[:-1]])
 
-    spread = _learned_spread(method, state, model.obs_dim)
+    std_ratio = _noise_std_ratio(method, state, model.obs_dim)
 
     def body(state: GaussianState, now_inputs: tuple) -> tuple[GaussianState, tuple[Gaussian, Gaussian]]:
         u_lead, u = now_inputs
@@ -54,21 +54,21 @@ def run_forecast(
         now = model.at(state.t)
         view = method.linearization(now.projection(u), state.belief).with_jac()
         obs_cov = now.obs_cov_at(state.mean, u)
-        obs_cov = obs_cov if spread is None else obs_cov * linalg.outer(spread, spread)
+        obs_cov = obs_cov if std_ratio is None else obs_cov * linalg.outer(std_ratio, std_ratio)
         factor = state.belief.innovation(view, obs_cov, jnp.ones_like(view.mean))
-        measured = Gaussian(view.mean, factor.product())
-        return state._replace(t=state.t + 1), (Gaussian(state.mean, state.cov), measured)
+        measurement = Gaussian(view.mean, factor.product())
+        return state._replace(t=state.t + 1), (Gaussian(state.mean, state.cov), measurement)
 
     _, beliefs = jax.lax.scan(body, state, (lead, inputs), length=steps)
     return beliefs
 
 
-def _learned_spread(method: GaussianFilter, state: GaussianState, size: int) -> Array | None:
-    """Find the standard deviation of noise that is no outlier, over that of R, (M,); None if nothing was learned."""
+def _noise_std_ratio(method: GaussianFilter, state: GaussianState, size: int) -> Array | None:
+    """Compute the estimated standard deviation of non-outlier noise relative to R, (M,); None if unknown."""
     laws = method.noise.law(state.memory)
     if laws is None:
         return None
-    spread = jnp.ones(size, state.mean.dtype)
+    std_ratio = jnp.ones(size, state.mean.dtype)
     for rows, law in zip(method.noise.rows(size), laws if isinstance(laws, list) else [laws], strict=True):
-        spread = spread.at[rows].set(jnp.sqrt(law.usual))
-    return spread
+        std_ratio = std_ratio.at[rows].set(jnp.sqrt(law.usual))
+    return std_ratio

@@ -20,7 +20,7 @@ from jax import Array
 from wolf.beliefs import Affine, Gaussian
 from wolf.beliefs.affine import hide_noise
 from wolf.beliefs.updates import MixtureUpdate, WeightedUpdate
-from wolf.engine.measurements import clean
+from wolf.engine.measurements import preprocess
 from wolf.inference.noise import AdaptiveNoiseScales, PerSensorNoise, per_sensor
 from wolf.inference.noise.divergence_recovery import JumpRecovery
 from wolf.interfaces import NoiseModel, UpdateContext, UpdateDecision, at_step
@@ -73,7 +73,7 @@ class Given(NoiseModel):
 
 
 @jax.jit
-def weigh_again(
+def reweight_leave_one_out(
     model: Model,
     linearization: Any,
     rule: Any,
@@ -142,7 +142,7 @@ def look(now: Model, linearization: Any, y: Array, belief: tuple, u: Array | Non
         The cavity, which coordinates were measured, and R for these.
     """
     before, after, whole = belief
-    usable = clean(y)
+    usable = preprocess(y)
     view = linearization(now.projection(u), whole).with_jac()
     obs_cov = hide_noise(now.obs_cov_at(whole.mean, u), usable.observed)
     jac = usable.observed[:, None] * view.jac

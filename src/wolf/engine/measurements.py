@@ -1,19 +1,23 @@
-"""What came: usable numbers, missing ones (NaN), and wild ones (infinite, or too large to square)."""
+"""Preprocessing of measurements: usable, missing (NaN) and unusable (infinite, or too large to square) numbers."""
 
-from typing import Any
+from typing import TypeVar
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
+from jax.typing import DTypeLike
 
 from wolf.interfaces import Measurement
 
+ArrayT = TypeVar("ArrayT", np.ndarray, Array)
 
-def is_unusable(values: Any, dtype: Any = None) -> Any:
-    """Say which numbers are infinite or too large to square: no filter can use them, and none is told to.
+
+def is_unusable(values: ArrayT, dtype: DTypeLike | None = None) -> ArrayT:
+    """Return which numbers are infinite or too large to square; no filter can use them, and none receives them.
 
     Args:
-        values: an array of NumPy or JAX; NaN is missing, and not wild.
-        dtype: of the filter, if the values are kept in a wider one.
+        values: an array of NumPy or JAX; NaN is missing, not unusable.
+        dtype: precision of the filter, if the values have a wider one.
 
     Returns:
         An array of bool of the same kind and shape.
@@ -25,14 +29,14 @@ def is_unusable(values: Any, dtype: Any = None) -> Any:
     return abs(values) > jnp.finfo(values.dtype if dtype is None else dtype).max ** 0.5
 
 
-def clean(y: Array) -> Measurement:
-    """Tell usable numbers from missing and wild ones.
+def preprocess(y: Array) -> Measurement:
+    """Separate the usable numbers of a measurement from missing and unusable ones.
 
     Args:
         y: (M,), or with more axes after the coordinates.
 
     Example:
-        >>> y = clean(jnp.array([1.0, jnp.nan, jnp.inf]))
+        >>> y = preprocess(jnp.array([1.0, jnp.nan, jnp.inf]))
         >>> y.value.tolist(), y.observed.tolist(), y.present.tolist(), bool(y.wild)
         ([1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [True, False, True], True)
     """

@@ -1,4 +1,4 @@
-"""What a run keeps of each step: everything, means, nothing, or what a function of yours returns."""
+"""Recorders: what a run saves of each step."""
 
 import dataclasses
 from collections.abc import Callable
@@ -7,52 +7,52 @@ from typing import Any
 from jax import Array
 
 from wolf.beliefs import Gaussian
-from wolf.interfaces import StepInfo
+from wolf.interfaces import State, StepInfo
 
 
-def save_all(state: Any, info: StepInfo) -> dict[str, Array]:
-    """Keep everything that a result shows; of a belief without a covariance, its variances."""
+def save_all(state: State, info: StepInfo) -> dict[str, Array]:
+    """Record all fields of a result; for a belief without a covariance, its variances."""
     belief = {"means": state.mean, "covs": state.cov}
     if belief["covs"] is None:
         belief["variances"] = state.variances
-    return _known(belief | _everything(info))
+    return _without_none(belief | _step_fields(info))
 
 
-def save_means(state: Any, info: StepInfo) -> dict[str, Array]:
-    """Keep means and weights, not covariances."""
+def save_means(state: State, info: StepInfo) -> dict[str, Array]:
+    """Record means, weights, outliers and log-likelihoods, but no covariances."""
     report = {"weights": info.weight, "outliers": info.outlier, "log_liks": info.log_likelihood}
-    return _known({"means": state.mean} | report)
+    return _without_none({"means": state.mean} | report)
 
 
-def save_final(state: Any, info: StepInfo) -> dict[str, Array]:
-    """Keep nothing but the log-likelihood of each step."""
-    return _known({"log_liks": info.log_likelihood})
+def save_final(state: State, info: StepInfo) -> dict[str, Array]:
+    """Record only the log-likelihood of each step."""
+    return _without_none({"log_liks": info.log_likelihood})
 
 
 @dataclasses.dataclass(frozen=True)
 class LeanRecorder:
-    """Keep what people look at first of what `save_all` keeps, and tell the names of all of it."""
+    """Recorder of the most used fields of `save_all`, which also names all of them."""
 
-    def __call__(self, state: Any, info: StepInfo) -> dict[str, Array]:
-        """Keep the belief, weights, outliers and log-likelihoods."""
+    def __call__(self, state: State, info: StepInfo) -> dict[str, Array]:
+        """Record the belief, weights, outliers and log-likelihoods."""
         kept = save_all(state, info)
-        return {name: kept[name] for name in LEAN if name in kept}
+        return {name: kept[name] for name in LEAN_FIELDS if name in kept}
 
     def describe(self, info: StepInfo) -> tuple[str, ...]:
-        """Name what there would be beside the belief."""
-        return tuple(_known(_everything(info)))
+        """Return the names of the fields that `save_all` would record beside the belief."""
+        return tuple(_without_none(_step_fields(info)))
 
 
-LEAN = ("means", "covs", "variances", "weights", "outliers", "log_liks")
-SAVERS: dict[str, Callable] = {"all": save_all, "means": save_means, "final": save_final}
+LEAN_FIELDS = ("means", "covs", "variances", "weights", "outliers", "log_liks")
+RECORDERS: dict[str, Callable] = {"all": save_all, "means": save_means, "final": save_final}
 
 
-def _known(saved: dict[str, Any]) -> dict[str, Array]:
-    """Leave out what this filter does not tell."""
+def _without_none(saved: dict[str, Any]) -> dict[str, Array]:
+    """Remove the fields that this filter does not compute."""
     return {name: value for name, value in saved.items() if value is not None}
 
 
-def _everything(info: StepInfo) -> dict[str, Any]:
+def _step_fields(info: StepInfo) -> dict[str, Any]:
     before = Gaussian(None, None) if info.predicted is None else info.predicted
     return {
         "predicted_means": before.mean,

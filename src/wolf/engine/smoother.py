@@ -1,12 +1,12 @@
-"""Smoothing: what the whole series says about each moment (Rauch, Tung & Striebel 1965).
+"""Rauch-Tung-Striebel smoothing (1965) and backward sampling.
 
-Given its weights, a WoLF filter on a linear model is an ordinary Kalman filter with other noise, so this smoother is
-exact for it; it needs no weights, only the filtered and predicted beliefs. On nonlinear models it is the usual
-approximation by tangents.
+Given its weights, a WoLF filter on a linear model is a Kalman filter with modified noise, so the smoother is exact for
+it; it needs no weights, only the filtered and predicted beliefs. On nonlinear models it is the usual approximation by
+linearization.
 """
 
 from functools import partial
-from typing import Any
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -14,16 +14,19 @@ from jax import Array
 
 from wolf.beliefs import Gaussian
 from wolf.beliefs.gaussian import JOSEPH_UP_TO
+from wolf.interfaces import Linearization
 from wolf.numerics import linalg
 from wolf.numerics.linalg import matmul, matvec, transpose
 from wolf.numerics.xla_fusion import one_kernel
 from wolf.statespace import Model
 
+TreeT = TypeVar("TreeT")
+
 
 @partial(jax.jit, static_argnames=("update_first", "fused"))
 def run_smoother(
     model: Model,
-    linearization: Any,
+    linearization: Linearization,
     filtered: Gaussian,
     predicted: Gaussian,
     inputs: Array | None = None,
@@ -34,34 +37,34 @@ def run_smoother(
     update_first: bool = False,
     fused: bool = False,
 ) -> Gaussian:
-    """Walk back through a filtered series.
+    """Smooth a filtered series.
 
     Args:
-        model: that was filtered.
-        linearization: of the filter, how it saw the dynamics.
+        model: as in the filter.
+        linearization: of the filter, for the dynamics.
         filtered: means (T, D) and covariances (T, D, D) after each measurement.
         predicted: the same before each measurement.
         inputs: (T, U).
-        length: how many of the T steps the series has; what comes after is left as it is. Given one, a program that is
-            not fused takes as many steps as there are, and has no gradient.
-        start: clock of the model at the first of these steps; above 0 for a later chunk of a series.
-        scales: factor on Q that led to each step, (T,), of filters that learn it.
+        length: number of rows that belong to the series; later rows are returned unchanged. With a length, a program
+            that is not fused runs only so many steps, and has no gradient.
+        start: clock of the model at the first row; above 0 for a later chunk of a series.
+        scales: factor on Q in the prediction of each row, (T,), for filters that estimate it.
         update_first: as in the filter.
-        fused: compile the loop into one CPU kernel if it can be; for small models, and not to be vmapped.
+        fused: compile the loop into one CPU kernel where possible; for small models; cannot be vmapped.
 
     Returns:
         Smoothed means and covariances.
     """
     steps = filtered.mean.shape[0]
-    # The dynamics that lead from t to t + 1 are indexed by where they start or by where they end.
+    # The dynamics from t to t + 1 are indexed by their start or by their end.
     leads = jnp.arange(steps - 1) + (0 if update_first else 1)
     us = None if inputs is None else inputs[leads]
     leads = leads + start
     fused = fused and model.state_dim <= linalg.SMALL
     if length is not None and not fused:
-        return _walk(model, linearization, length, filtered, predicted, (leads, us, scales))
+        return _smooth_in_place(model, linearization, length, filtered, predicted, (leads, us, scales))
 
-    def walk(model: Model, linearization: Any, length: Array | None, last: Gaussian, rows: tuple) -> Gaussian:
+    def walk(model: Model, linearization: Linearization, length: Array | None, last: Gaussian, rows: tuple) -> Gaussian:
         def back(later: Gaussian, row: tuple) -> tuple[Gaussian, Gaussian]:
             t, here, ahead, lead, u, scale = row
             smoothed, _ = step_back(model.at(lead), linearization, here, ahead, later, u, scale)
@@ -75,24 +78,26 @@ def run_smoother(
     here, ahead = jax.tree.map(lambda x: x[:-1], filtered), jax.tree.map(lambda x: x[1:], predicted)
     rows = (jnp.arange(steps - 1), here, ahead, leads, us, None if scales is None else scales[1:])
     arguments = (model, linearization, length, last, rows)
-    # A loop of one step is no loop to XLA, as in the filter.
+    # XLA removes a loop of one step, as in the filter.
     earlier = one_kernel(walk, *arguments) if fused and steps > 2 else walk(*arguments)
     return jax.tree.map(lambda a, b: jnp.concatenate([a, b[None]]), earlier, last)
 
 
-def _walk(
+def _smooth_in_place(
     model: Model,
-    linearization: Any,
+    linearization: Linearization,
     length: Array,
     filtered: Gaussian,
     predicted: Gaussian,
-    others: tuple[Array, Any, Any],
+    others: tuple[Array, Array | None, Array | None],
 ) -> Gaussian:
-    """Smooth in place, in a copy of what was filtered: large beliefs are written once, and not cut to size before."""
+    """Smooth in place, in a copy of the filtered beliefs: large beliefs are written once, and not sliced before."""
     leads, us, scales = others
 
-    def row(tree: Any, i: Array) -> Any:
-        return jax.tree.map(lambda leaf: jax.lax.dynamic_index_in_dim(leaf, i, 0, keepdims=False), tree)
+    def row(tree: TreeT, i: Array) -> TreeT:
+        return jax.tree.map(  # type: ignore[no-any-return]
+            lambda leaf: jax.lax.dynamic_index_in_dim(leaf, i, 0, keepdims=False), tree
+        )
 
     def back(carry: tuple[Array, Gaussian, Gaussian]) -> tuple[Array, Gaussian, Gaussian]:
         i, later, kept = carry
@@ -110,7 +115,7 @@ def _walk(
 @partial(jax.jit, static_argnames=("update_first", "fused", "per_series_model"))
 def run_smoothers(
     model: Model,
-    linearization: Any,
+    linearization: Linearization,
     filtered: Gaussian,
     predicted: Gaussian,
     inputs: Array | None,
@@ -122,7 +127,7 @@ def run_smoothers(
     fused: bool = False,
     per_series_model: bool = False,
 ) -> Gaussian:
-    """Walk back through many series, one after the other: together they would take both ways of every choice.
+    """Smooth many series, one after the other: vmapped they would evaluate both branches of every condition.
 
     Args:
         model: one for all series, or with a leading series axis on every leaf if `per_series_model`.
@@ -130,7 +135,7 @@ def run_smoothers(
         filtered: as in `run_smoother`, with a leading series axis.
         predicted: the same before each measurement.
         inputs: (T, U) for all series, or (B, T, U).
-        lengths: (B,), or None if all are whole.
+        lengths: (B,), or None if all series are complete.
         starts: (B,).
         scales: as in `run_smoother`, (B, T).
         update_first: as in the filter.
@@ -143,8 +148,18 @@ def run_smoothers(
     def one(row: tuple) -> Gaussian:
         mine, filtered, predicted, us, length, start, scale = row
         mine, us = mine if per_series_model else model, us if own else inputs
-        options: Any = {"update_first": update_first, "fused": fused}
-        return run_smoother(mine, linearization, filtered, predicted, us, length, start, scale, **options)  # type: ignore[no-any-return]
+        return run_smoother(  # type: ignore[no-any-return]
+            mine,
+            linearization,
+            filtered,
+            predicted,
+            us,
+            length,
+            start,
+            scale,
+            update_first=update_first,
+            fused=fused,
+        )
 
     return jax.lax.map(one, rows)  # type: ignore[no-any-return]
 
@@ -152,7 +167,7 @@ def run_smoothers(
 @partial(jax.jit, static_argnames=("update_first", "num"))
 def run_sampler(
     model: Model,
-    linearization: Any,
+    linearization: Linearization,
     filtered: Gaussian,
     predicted: Gaussian,
     key: Array,
@@ -163,12 +178,12 @@ def run_sampler(
     num: int,
     update_first: bool = False,
 ) -> Array:
-    """Draw whole paths of the state given the whole series: forward filtering, backward sampling.
+    """Sample paths of the state given the whole series: forward filtering, backward sampling.
 
     Carter & Kohn (1994), Frühwirth-Schnatter (1994).
 
     Args:
-        model: that was filtered.
+        model: as in the filter.
         linearization: of the filter.
         filtered: as in `run_smoother`.
         predicted: as in `run_smoother`.
@@ -190,9 +205,9 @@ def run_sampler(
 
     def back(later: Array, row: tuple) -> tuple[Array, Array]:
         here, ahead, lead, u, draw, scale = row
-        # Given the next state, this one is Gaussian: smooth against a belief that is sure of it.
-        sure = Gaussian(ahead.mean, jnp.zeros_like(ahead.cov))
-        belief, gain = step_back(model.at(lead), linearization, here, ahead, sure, u, scale)
+        # Given the next state, this one is Gaussian: smooth with a belief of zero covariance.
+        exact = Gaussian(ahead.mean, jnp.zeros_like(ahead.cov))
+        belief, gain = step_back(model.at(lead), linearization, here, ahead, exact, u, scale)
         shift = matmul(gain, later - ahead.mean[:, None])
         path = belief.mean[:, None] + shift + matmul(linalg.psd_root(belief.cov), draw)
         return path, path
@@ -206,18 +221,17 @@ def run_sampler(
 
 def step_back(
     now: Model,
-    linearization: Any,
+    linearization: Linearization,
     here: Gaussian,
     ahead: Gaussian,
     later: Gaussian,
     u: Array | None,
     scale: Array | None = None,
 ) -> tuple[Gaussian, Array]:
-    """Correct one filtered belief by what was learned after it.
+    """Compute one smoothed belief from a filtered one and the smoothed belief of the next step.
 
     With `G = P Fᵀ (P⁻)⁻¹` the covariance is written as `(I - G F) P (I - G F)ᵀ + G (Q + P_later) Gᵀ`, a sum of positive
-    terms; Q has grown where the filter inflated its prediction. A prediction without spread in some direction (Q = 0)
-    is solved in the directions that it has.
+    terms; Q is larger where the filter inflated its prediction. A singular prediction (Q = 0) is solved in its range.
     """
     view = linearization(now.transition(u), here)
     size = here.mean.shape[0]
@@ -225,53 +239,54 @@ def step_back(
     moved = matmul(jac, here.cov)
     noise = now.dynamics_cov if scale is None else scale * now.dynamics_cov
     noise = noise if view.root is None else noise + linalg.gram(view.root)
-    ordinary = (moved * jac).sum() + jnp.trace(noise)
+    nominal_trace = (moved * jac).sum() + jnp.trace(noise)
 
-    def in_positive_terms() -> tuple[Gaussian, Array]:
+    def by_positive_terms() -> tuple[Gaussian, Array]:
         gain = transpose(linalg.psd_solve(ahead.cov, moved))
         mean = here.mean + matvec(gain, later.mean - ahead.mean)
-        added = noise + _surplus(ordinary, ahead.cov)
+        added = noise + _inflation_surplus(nominal_trace, ahead.cov)
         keep = jnp.eye(size, dtype=gain.dtype) - matmul(gain, jac)
         return Gaussian(mean, linalg.sandwich(keep, here.cov) + linalg.sandwich(gain, added + later.cov)), gain
 
     if size <= JOSEPH_UP_TO or linalg.mode.scalar_code:
-        return in_positive_terms()
-    sound, short = _by_difference(here, ahead, later, moved, ordinary)
-    return jax.lax.cond(sound, lambda: short, in_positive_terms)  # type: ignore[no-any-return]
+        return by_positive_terms()
+    accurate, difference = _by_difference(here, ahead, later, moved, nominal_trace)
+    return jax.lax.cond(accurate, lambda: difference, by_positive_terms)  # type: ignore[no-any-return]
 
 
 def _by_difference(
-    here: Gaussian, ahead: Gaussian, later: Gaussian, moved: Array, ordinary: Array
+    here: Gaussian, ahead: Gaussian, later: Gaussian, moved: Array, nominal_trace: Array
 ) -> tuple[Array, tuple[Gaussian, Array]]:
-    """Correct a large belief by `P + G (P_later - P⁻) Gᵀ`, with half as many products, and say whether it may be.
+    """Smooth a large belief by `P + G (P_later - P⁻) Gᵀ`, with half as many products, and test its accuracy.
 
-    It may be where a difference takes no more than four of sixteen digits: no direction of the prediction is nearly
-    without spread, no variance shrinks by more, and the prediction is the one that the model makes, or a wider one.
+    It is accurate where the difference loses at most four of sixteen digits: no direction of the prediction is nearly
+    singular, no variance shrinks by more, and the prediction is the one of the model, or a wider one.
 
     Args:
         here: filtered.
         ahead: predicted from it.
         later: smoothed, of the next step.
         moved: F P.
-        ordinary: trace of the model's own P⁻.
+        nominal_trace: trace of the model's own P⁻.
     """
     factor = linalg.cholesky(ahead.cov)
     gain_t = factor.solve(moved)
     mean = here.mean + matvec(transpose(gain_t), later.mean - ahead.mean)
     cov = here.cov + linalg.sandwich(transpose(gain_t), later.cov - ahead.cov)
-    few = jnp.finfo(cov.dtype).eps ** 0.25
-    sound = (factor.diagonal() ** 2 > few * linalg.diagonal(ahead.cov)).all()  # false for NaN, the sign of a failure
-    sound &= (linalg.diagonal(cov) > few * linalg.diagonal(here.cov)).all()
-    sound &= jnp.trace(ahead.cov) > ordinary * (1.0 - jnp.finfo(cov.dtype).eps ** 0.5)
-    return sound, (Gaussian(mean, cov), transpose(gain_t))
+    tolerance = jnp.finfo(cov.dtype).eps ** 0.25
+    # A failed factorisation is NaN, for which the comparison is false.
+    accurate = (factor.diagonal() ** 2 > tolerance * linalg.diagonal(ahead.cov)).all()
+    accurate &= (linalg.diagonal(cov) > tolerance * linalg.diagonal(here.cov)).all()
+    accurate &= jnp.trace(ahead.cov) > nominal_trace * (1.0 - jnp.finfo(cov.dtype).eps ** 0.5)
+    return accurate, (Gaussian(mean, cov), transpose(gain_t))
 
 
-def _surplus(ordinary: Array, used: Array) -> Array:
-    """Find what a filter that saw a jump added to its prediction, (κ - 1) P⁻; nothing, exactly, where it did not.
+def _inflation_surplus(nominal_trace: Array, used: Array) -> Array:
+    """Compute what a jump added to the prediction, (κ - 1) P⁻; exactly zero where there was none.
 
     Args:
-        ordinary: trace of P⁻.
+        nominal_trace: trace of P⁻.
         used: κ P⁻.
     """
-    factor = jnp.trace(used) / jnp.where(ordinary > 0, ordinary, 1.0)
+    factor = jnp.trace(used) / jnp.where(nominal_trace > 0, nominal_trace, 1.0)
     return jnp.where(factor > 1.0 + jnp.finfo(used.dtype).eps ** 0.5, 1.0 - 1.0 / factor, 0.0) * used

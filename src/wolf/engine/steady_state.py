@@ -1,30 +1,30 @@
-"""A filter whose gain has settled, for many variances at once: what lets a model be tried out in milliseconds.
+"""Filters with steady-state gain, for many variances at once: evaluates a candidate model in milliseconds.
 
-On even steps the covariance of a Kalman filter settles, and with it the gain K and the variance S of a one-step error,
-whatever the data. With both known beforehand a step is a few products, the same for every choice of variances, so one
-walk over the series serves a whole grid of them:
+On regular time steps the covariance of a Kalman filter converges, and with it the gain K and the innovation variance S,
+whatever the data. With both precomputed a step is a few products, the same for every choice of variances, so one pass
+over the series serves a whole grid of them:
 
     e = y - H x,     x <- F (x + K ψ(e))
 
-ψ cuts errors off at a few deviations, so that outliers move nothing far and a jump is still followed, as in robust
-exponential smoothing (Gelper, Fried & Croux 2010, *Robust forecasting with exponential and Holt-Winters smoothing*,
-Journal of Forecasting 29).
+ψ clips errors at a few standard deviations, so that outliers have little effect and a jump is still tracked, as in
+robust exponential smoothing (Gelper, Fried & Croux 2010, *Robust forecasting with exponential and Holt-Winters
+smoothing*, Journal of Forecasting 29).
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-DOUBLINGS = 40  # at most; each doubles the number of steps that the covariance has gone through
-SETTLED = 1e-10  # relative change of a covariance that has settled
-CUT = 3.0  # deviations at which an error is cut off
+MAX_DOUBLINGS = 40  # at most; each doubles the number of steps that the covariance has converged over
+CONVERGENCE_TOLERANCE = 1e-10  # relative change of a converged covariance
+CLIP_DEVIATIONS = 3.0  # standard deviations at which an error is clipped
 MAD = 1.4826  # from a median absolute deviation to the standard deviation of a Gaussian
-RIDGE = 1e-6  # share of the largest column's square that keeps the first state's equations solvable
-ROUNDS = 5  # of reweighing, for the first state
+RIDGE = 1e-6  # relative to the largest column's square; keeps the equations of the initial state solvable
+NUM_REWEIGHTINGS = 5  # iterations of reweighting, for the initial state
 
 
 class SteadyStateFilter(NamedTuple):
-    """Where the covariance goes, for B choices of variances.
+    """Steady-state gain and innovation variance, for B choices of variances.
 
     Attributes:
         gain: K, (B, D).
@@ -35,8 +35,10 @@ class SteadyStateFilter(NamedTuple):
     variance: np.ndarray
 
 
-def settle(dynamics: np.ndarray, row: np.ndarray, noise: np.ndarray, obs_var: np.ndarray) -> SteadyStateFilter:
-    """Find the gain that a filter settles to, by doubling (Chu, Fan, Lin & Wang 2004).
+def steady_state_gain(
+    dynamics: np.ndarray, row: np.ndarray, noise: np.ndarray, obs_var: np.ndarray
+) -> SteadyStateFilter:
+    """Compute the steady-state gain of a filter by doubling (Chu, Fan, Lin & Wang 2004).
 
     Args:
         dynamics: F, (D, D).
@@ -45,19 +47,19 @@ def settle(dynamics: np.ndarray, row: np.ndarray, noise: np.ndarray, obs_var: np
         obs_var: R, (B,), above 0.
 
     Example:
-        >>> found = settle(np.eye(1), np.ones(1), np.array([[[1.0]]]), np.array([1.0]))
+        >>> found = steady_state_gain(np.eye(1), np.ones(1), np.array([[[1.0]]]), np.array([1.0]))
         >>> round(float(found.gain[0, 0]), 6)  # the golden ratio less 1
         0.618034
     """
     known = np.multiply.outer(1.0 / obs_var, np.outer(row, row))
-    cov = _doubled(dynamics, known, noise)
-    seen_by = cov @ row
-    variance = seen_by @ row + obs_var
-    return SteadyStateFilter(seen_by / variance[:, None], variance)
+    cov = _converged_cov(dynamics, known, noise)
+    cov_row = cov @ row
+    variance = cov_row @ row + obs_var
+    return SteadyStateFilter(cov_row / variance[:, None], variance)
 
 
-def settled_cov(dynamics: np.ndarray, rows: np.ndarray, noise: np.ndarray, obs_cov: np.ndarray) -> np.ndarray:
-    """Find the predicted covariance that a filter of several measured numbers settles to, (D, D).
+def steady_state_cov(dynamics: np.ndarray, rows: np.ndarray, noise: np.ndarray, obs_cov: np.ndarray) -> np.ndarray:
+    """Compute the steady-state predicted covariance of a filter with several measured coordinates, (D, D).
 
     Args:
         dynamics: F, (D, D).
@@ -65,30 +67,30 @@ def settled_cov(dynamics: np.ndarray, rows: np.ndarray, noise: np.ndarray, obs_c
         noise: Q, (D, D).
         obs_cov: R, (M, M).
     """
-    return _doubled(dynamics, (rows.T @ np.linalg.solve(obs_cov, rows))[None], noise[None])[0]
+    return _converged_cov(dynamics, (rows.T @ np.linalg.solve(obs_cov, rows))[None], noise[None])[0]
 
 
-def _doubled(dynamics: np.ndarray, known: np.ndarray, noise: np.ndarray) -> np.ndarray:
-    """Follow predicted covariances (B, D, D) by doubling; `known` is Hᵀ R⁻¹ H."""
+def _converged_cov(dynamics: np.ndarray, known: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    """Iterate predicted covariances (B, D, D) by doubling; `known` is Hᵀ R⁻¹ H."""
     count, size, _ = noise.shape
     ahead = np.broadcast_to(dynamics.T, (count, size, size))
     cov = noise
-    for _ in range(DOUBLINGS):
+    for _ in range(MAX_DOUBLINGS):
         joint = np.eye(size) + known @ cov
         moved, seen = np.linalg.solve(joint, ahead), np.linalg.solve(joint, known)
         back = np.swapaxes(ahead, 1, 2)
         known = known + ahead @ seen @ back
         added = back @ cov @ moved
         cov, ahead = cov + 0.5 * (added + np.swapaxes(added, 1, 2)), ahead @ moved
-        if np.all(np.abs(added).max((1, 2)) <= SETTLED * np.abs(cov).max((1, 2))):
+        if np.all(np.abs(added).max((1, 2)) <= CONVERGENCE_TOLERANCE * np.abs(cov).max((1, 2))):
             break
     return cov
 
 
-def walk(
+def one_step_errors(
     values: np.ndarray, dynamics: np.ndarray, row: np.ndarray, gain: np.ndarray, start: np.ndarray, cut: np.ndarray
 ) -> np.ndarray:
-    """Predict a series step by step with settled gains, and return the one-step errors (T, B).
+    """Predict a series step by step with steady-state gains, and return the one-step errors, (T, B).
 
     Args:
         values: (T,), NaN where missing.
@@ -96,7 +98,7 @@ def walk(
         row: H, (D,).
         gain: K, (B, D).
         start: predicted state of the first step, (D,).
-        cut: size at which an error is cut off, (B,).
+        cut: size at which an error is clipped, (B,).
     """
     moved, ahead = gain @ dynamics.T, dynamics.T
     state = np.tile(start, (len(gain), 1))
@@ -111,8 +113,8 @@ def walk(
     return errors
 
 
-def first_state(values: np.ndarray, dynamics: np.ndarray, row: np.ndarray) -> np.ndarray:
-    """Find the state from which undisturbed dynamics come closest to the first values, outliers aside.
+def estimate_initial_state(values: np.ndarray, dynamics: np.ndarray, row: np.ndarray) -> np.ndarray:
+    """Fit the initial state whose noise-free dynamics are closest to the first values, robustly.
 
     Args:
         values: (n,), NaN where missing.
@@ -128,13 +130,13 @@ def first_state(values: np.ndarray, dynamics: np.ndarray, row: np.ndarray) -> np
     design, values = design[known], values[known]
     middle = np.median(values) if values.size else 0.0
     weight, found = np.ones(len(values)), np.zeros(len(row))
-    for _ in range(ROUNDS):
+    for _ in range(NUM_REWEIGHTINGS):
         weighted = design.T * weight
         square = weighted @ design
         ridge = RIDGE * max(np.diag(square).max(initial=0.0), 1e-300) * np.eye(len(row))
         found = np.linalg.solve(square + ridge, weighted @ (values - middle))
         error = np.abs(values - middle - design @ found)
-        scale = CUT * MAD * max(float(np.median(error)) if error.size else 0.0, 1e-300)
+        scale = CLIP_DEVIATIONS * MAD * max(float(np.median(error)) if error.size else 0.0, 1e-300)
         weight = np.minimum(1.0, scale / np.maximum(error, 1e-300))
-    found[int(np.argmax(row != 0))] += middle  # the first state that is measured carries the level
+    found[int(np.argmax(row != 0))] += middle  # the first measured state carries the level
     return found

@@ -1,36 +1,47 @@
-"""One measurement: `init` starts a filter, `step` takes a measurement in, `predict` and `update` are its halves.
+"""One measurement: `init` starts a filter, `step` processes a measurement, `predict` and `update` are its halves.
 
-Only here, and in filters that wrap others, is a filter called: order of steps, keys and the model's time are decided
-once. What needs the state between prediction and update takes the halves.
+Filters are called only here and in filters that wrap others, so that the order of operations, the random keys and the
+clock of the model are decided in one place. Code that needs the state between prediction and update calls the halves.
 
-Everything here is pure and follows the dtype of what it is given. Time 0 is the prior; every step predicts, then
-updates, unless `update_first=True` (the convention of pykalman and statsmodels: the prior is about the first
+All functions are pure and follow the dtype of their arguments. Time 0 is the prior; every step predicts, then updates,
+unless `update_first=True` (the convention of pykalman and statsmodels: the prior describes the state at the first
 measurement, and F_t leads from t to t + 1).
 """
 
-from typing import Any
+import enum
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from wolf.engine.measurements import clean
-from wolf.interfaces import Measurement, StepInfo
+from wolf.engine.measurements import preprocess
+from wolf.interfaces import Filter, Measurement, State, StepInfo
 from wolf.numerics.linalg import SMALL
 from wolf.numerics.xla_fusion import one_kernel
 from wolf.statespace import Model
 
+StateT = TypeVar("StateT", bound=State)
+
+
+class SeriesLayout(enum.Enum):
+    """How the arrays of a step are laid out over series."""
+
+    ONE = "one series"
+    SHARED_MODEL = "many series on the last axis, one model"
+    OWN_MODELS = "many series on the last axis, a model for each"
+
 
 @jax.jit
-def init(model: Model, method: Any, key: Array | None = None) -> Any:
-    """Start a filter at the model's prior: one program, since operation by operation each is compiled by itself."""
+def init(model: Model, method: Filter, key: Array | None = None) -> Any:
+    """Start a filter at the prior, in one compiled program instead of one for each operation."""
     return method.init(model, key)
 
 
 def step(
     model: Model,
-    method: Any,
-    state: Any,
+    method: Filter,
+    state: StateT,
     y: Array,
     u: Array | None = None,
     key: Array | None = None,
@@ -38,8 +49,8 @@ def step(
     update_first: bool = False,
     u_before: Array | None = None,
     fused: bool = False,
-) -> tuple[Any, StepInfo]:
-    """Take in one measurement.
+) -> tuple[StateT, StepInfo]:
+    """Process one measurement: predict, then update.
 
     Args:
         model: arrays with a time axis are read at the state's own clock.
@@ -48,13 +59,18 @@ def step(
         y: (M,), NaN where missing.
         u: input of this step, (U,).
         key: for filters that draw random numbers.
-        update_first: take the prior as the prediction of the first measurement.
-        u_before: input of the previous step; what leads to this one if `update_first`.
-        fused: compile the step as one CPU kernel, as `run_filter` does its loop; only then do all bits agree.
+        update_first: use the prior as the prediction of the first measurement.
+        u_before: input of the previous step, (U,); with `update_first` it drives the transition to this step.
+        fused: compile the step into one CPU kernel, as `run_filter` does with its loop; the bits agree only then.
+
+    Returns:
+        The new state and the quantities of this step.
     """
 
-    def advance(model: Model, method: Any, state: Any, y: Array, u: Any, key: Any, before: Any) -> tuple[Any, StepInfo]:
-        return take_step(model, method, state, clean(y), u, key, update_first, before, lift=False)
+    def advance(
+        model: Model, method: Filter, state: StateT, y: Array, u: Array | None, key: Array | None, before: Array | None
+    ) -> tuple[StateT, StepInfo]:
+        return take_step(model, method, state, preprocess(y), u, key, update_first, before, layout=SeriesLayout.ONE)
 
     arguments = (model, method, state, y, u, key, u_before)
     small = max(model.state_dim, model.obs_dim) <= SMALL
@@ -63,15 +79,15 @@ def step(
 
 def predict(
     model: Model,
-    method: Any,
-    state: Any,
+    method: Filter,
+    state: StateT,
     u: Array | None = None,
     key: Array | None = None,
     *,
     update_first: bool = False,
     u_before: Array | None = None,
-) -> Any:
-    """Take the first half of a step: lead a state to its next measurement.
+) -> StateT:
+    """Predict the state at the next measurement: the first half of a step.
 
     Args:
         model: as in `step`.
@@ -79,16 +95,16 @@ def predict(
         state: from `init` or the previous step.
         u: input of this step, (U,).
         key: as in `step`.
-        update_first: as in `step`; what is at the prior stays there.
+        update_first: as in `step`; a state at the prior is returned unchanged.
         u_before: as in `step`.
     """
-    return _predict(model, method, state, u, _key_at(key, state), update_first, u_before, lift=False)
+    return _predict(model, method, state, u, _key_at(key, state), update_first, u_before, layout=SeriesLayout.ONE)
 
 
 def update(
-    model: Model, method: Any, state: Any, y: Array, u: Array | None = None, key: Array | None = None
-) -> tuple[Any, StepInfo]:
-    """Take the second half of a step: learn from a measurement.
+    model: Model, method: Filter, state: StateT, y: Array, u: Array | None = None, key: Array | None = None
+) -> tuple[StateT, StepInfo]:
+    """Update a predicted state by a measurement: the second half of a step.
 
     Args:
         model: as in `step`.
@@ -98,66 +114,73 @@ def update(
         u: input of this step, (U,).
         key: as in `step`.
     """
-    return _update(model, method, state, clean(y), u, _key_at(key, state), lift=False)
+    return _update(model, method, state, preprocess(y), u, _key_at(key, state), layout=SeriesLayout.ONE)
 
 
 def take_step(
     model: Model,
-    method: Any,
-    state: Any,
+    method: Filter,
+    state: StateT,
     y: Measurement,
     u: Array | None,
     key: Array | None,
     update_first: bool,
     u_before: Array | None,
-    lift: bool | str,
-) -> tuple[Any, StepInfo]:
-    """Take in a measurement that was cleaned.
+    layout: SeriesLayout,
+) -> tuple[StateT, StepInfo]:
+    """Process one preprocessed measurement, of one series or of many that run together.
 
     Args:
         model: as in `step`.
         method: as in `step`.
-        state: as in `step`; of many series that run together, with the series as the last axis.
-        y: from `clean`.
+        state: as in `step`; many series are the last axis.
+        y: from `preprocess`.
         u: as in `step`.
         key: as in `step`.
         update_first: as in `step`.
         u_before: as in `step`.
-        lift: False for one series; for many "shared" if all have this model, "series" if each has its own.
+        layout: how the arrays are laid out over series.
     """
     key = _key_at(key, state)
-    predicted = _predict(model, method, state, u, key, update_first, u_before, lift)
-    return _update(model, method, predicted, y, u, key, lift)
+    predicted = _predict(model, method, state, u, key, update_first, u_before, layout)
+    return _update(model, method, predicted, y, u, key, layout)
 
 
 def _predict(
     model: Model,
-    method: Any,
-    state: Any,
+    method: Filter,
+    state: StateT,
     u: Array | None,
     key: Array | None,
     update_first: bool,
     u_before: Array | None,
-    lift: bool | str,
-) -> Any:
+    layout: SeriesLayout,
+) -> StateT:
     if not update_first:
-        return method.predict(_at(model, state.t, lift), state, u, key)
-    ahead = method.predict(_at(model, jnp.maximum(state.t - 1, 0), lift), state, u_before, key)
+        return method.predict(_at(model, state.t, layout), state, u, key)
+    ahead = method.predict(_at(model, jnp.maximum(state.t - 1, 0), layout), state, u_before, key)
     return jax.tree.map(lambda new, old: jnp.where(state.t == 0, old, new), ahead, state)
 
 
 def _update(
-    model: Model, method: Any, state: Any, y: Measurement, u: Array | None, key: Array | None, lift: bool | str
-) -> tuple[Any, StepInfo]:
-    return method.update(_at(model, state.t, lift), state, y, u, key)
+    model: Model,
+    method: Filter,
+    state: StateT,
+    y: Measurement,
+    u: Array | None,
+    key: Array | None,
+    layout: SeriesLayout,
+) -> tuple[StateT, StepInfo]:
+    return method.update(_at(model, state.t, layout), state, y, u, key)
 
 
-def _key_at(key: Array | None, state: Any) -> Array | None:
-    """Give every step a key of its own, the same for both halves."""
+def _key_at(key: Array | None, state: State) -> Array | None:
+    """Derive the random key of a step; both halves use the same one."""
     return None if key is None else jax.random.fold_in(key, state.t)
 
 
-def _at(model: Model, t: Array, lift: bool | str) -> Model:
-    if lift == "series":
+def _at(model: Model, t: Array, layout: SeriesLayout) -> Model:
+    """Select the model of a step, with a series axis where the layout has one."""
+    if layout is SeriesLayout.OWN_MODELS:
         return jax.vmap(lambda one: one.at(t), out_axes=-1)(model)
-    return model.at(t).lift() if lift else model.at(t)
+    return model.at(t).lift() if layout is SeriesLayout.SHARED_MODEL else model.at(t)

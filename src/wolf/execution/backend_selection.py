@@ -9,7 +9,7 @@ from enum import Enum, StrEnum
 from typing import Any, Literal, NamedTuple
 
 from wolf.native.execute import llvm_jit
-from wolf.native.execute.executable import LARGEST, NativeProgram, UnsupportedModelError
+from wolf.native.execute.executable import MAX_OPERATIONS, NativeProgram, UnsupportedModelError
 from wolf.native.frontend.node_arrays import UnsupportedOperationError
 from wolf.native.frontend.signature import LooSpec, SmootherSpec, flatten_model
 from wolf.runtime import fork_guard
@@ -111,7 +111,7 @@ def compile_filter(
     choice = unsupported_reason(option, models[0], method, key)
     if choice is None:
         try:
-            limit = math.inf if option == "native" else LARGEST
+            limit = math.inf if option == "native" else MAX_OPERATIONS
             return NativeProgram(flatten_model(models, method, dtype, update_first, inputs, save), limit), NATIVE
         except (UnsupportedOperationError, UnsupportedModelError) as error:
             choice = BackendChoice(Backend.XLA, Reason.UNSUPPORTED, str(error))
@@ -134,7 +134,7 @@ def compile_backward(
     if models[0].state_dim > MAX_NATIVE_DIM or llvm_jit.available() is not None:
         return None
     try:
-        limit = MAX_SMOOTHER_OPERATIONS if isinstance(spec, SmootherSpec) else LARGEST
+        limit = MAX_SMOOTHER_OPERATIONS if isinstance(spec, SmootherSpec) else MAX_OPERATIONS
         return NativeProgram(flatten_model(models, linearization, dtype, False, inputs, "final", back=spec), limit)
     except (UnsupportedOperationError, UnsupportedModelError):
         return None

@@ -87,7 +87,7 @@ def run_native(task: SmootherTask) -> Gaussian | None:
     arrays = (task.filtered, task.predicted), task.scales
     (filtered, predicted), scales = jax.tree.map(lambda a: to_dtype(a if task.many else a[None], task.dtype), arrays)
     how: Any = {"lengths": task.lengths, "start": int(start.min()), "update_first": task.update_first}
-    found = native.walk_back(program, filtered, predicted, to_dtype(task.inputs, task.dtype), scales=scales, **how)
+    found = native.run_smoother(program, filtered, predicted, to_dtype(task.inputs, task.dtype), scales=scales, **how)
     if not np.isfinite(found.cov[:, 0]).all():  # a singular predicted covariance, which takes eigenvectors
         return None
     return found if task.many else Gaussian(found.mean[0], found.cov[0])

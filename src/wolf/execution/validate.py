@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from wolf import validation
-from wolf.engine.recorders import SAVERS
+from wolf.engine.recorders import RECORDERS
 from wolf.inference import registry
 from wolf.inference.filters import ErrorState, GaussianFilter
 from wolf.interfaces import Filter, Key, is_a
@@ -92,9 +92,9 @@ def check_options(dtype: str, save: Any, update_first: bool = False) -> None:
     if not isinstance(dtype, str) or dtype not in ("float64", "float32"):
         raise ValueError(f'dtype must be "float64" or "float32"; got {validation.short_repr(dtype)}')
     validation.boolean("update_first", update_first)
-    if not callable(save) and not (isinstance(save, str) and save in SAVERS):
+    if not callable(save) and not (isinstance(save, str) and save in RECORDERS):
         raise ValueError(
-            f"save must be one of {', '.join(map(repr, SAVERS))} or a function; got {validation.short_repr(save)}"
+            f"save must be one of {', '.join(map(repr, RECORDERS))} or a function; got {validation.short_repr(save)}"
         )
 
 

@@ -17,7 +17,7 @@ from wolf.engine.forecast import run_forecast
 from wolf.engine.smoother import run_sampler, run_smoother, run_smoothers
 from wolf.numerics.linalg import SMALL
 from wolf.numerics.precision import as_key, precision, to_numpy
-from wolf.numerics.xla_fusion import largest_factor, refused, shares_out
+from wolf.numerics.xla_fusion import is_emission_failure, largest_factorized_size, uses_thread_pool
 from wolf.runtime import malloc_trim
 from wolf.runtime.blas_threads import one_thread
 from wolf.statespace import time_axes
@@ -149,7 +149,7 @@ def call(compiled: Any, *arguments: Any, **options: Any) -> Any:
     program = compiled.trace(*arguments, **options).jaxpr.jaxpr  # kept by JAX: the call does not trace again
     facts = _program_facts.get(program)
     if facts is None:
-        facts = _program_facts[program] = shares_out(program), largest_factor(program)
+        facts = _program_facts[program] = uses_thread_pool(program), largest_factorized_size(program)
     alone, rows = facts
     with _pool if alone else nullcontext(), one_thread(rows) if rows else nullcontext():
         return to_numpy(compiled(*arguments, **options))
@@ -185,7 +185,7 @@ def _in_one_kernel(attempt: Callable) -> Any:
     try:
         return attempt(fused=True)
     except jax.errors.JaxRuntimeError as error:
-        if not refused(error):
+        if not is_emission_failure(error):
             raise
         return attempt()
 
@@ -248,7 +248,7 @@ def _series_first(one_by_one: bool, *arguments: Any, **options: Any) -> tuple[An
         try:
             return call(scan.run_each, *arguments, **options)
         except jax.errors.JaxRuntimeError as error:
-            if not refused(error):
+            if not is_emission_failure(error):
                 raise
     begin = options["state"]
     start = np.zeros(1, np.int32) if begin is None else begin.t

@@ -57,7 +57,7 @@ class Batch:
         if reason is not None:
             raise native.UnsupportedModelError(reason.detail)
         width = None if inputs is None else inputs.shape[-1]
-        self.kind = flatten_model(models, method, "float64", update_first, width, _told).kind
+        self.kind = flatten_model(models, method, "float64", update_first, width, _told).signature
         whole = zip(affine.moving, self.kind.varying, strict=True)
         self.still = None if any(moves and varies for moves, varies in whole) else self._take_sums()
         self.ys = np.ascontiguousarray(ys, float)

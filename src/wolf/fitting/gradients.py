@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from wolf.engine import scan
-from wolf.engine.measurements import clean
+from wolf.engine.measurements import preprocess
 from wolf.execution.xla_batching import bounded
 from wolf.fitting import student_score
 from wolf.numerics.xla_fusion import one_kernel
@@ -76,7 +76,7 @@ def _total(noise: Any, moves: Any, told: Any, slopes: Any, series: Array, two_pa
     nis, log_density = told
     if not two_part:
         return log_density.sum(), slopes[1].sum(0)
-    count = jax.vmap(clean)(series).num_observed
+    count = jax.vmap(preprocess)(series).num_observed
 
     def score(nis: Array, log_density: Array, share: Array, widen: Array) -> Array:
         return student_score.log_two_part(log_density, nis, count, share, widen).sum()

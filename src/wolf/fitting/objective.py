@@ -23,7 +23,7 @@ from wolf.inference.noise import ContaminatedGaussian
 from wolf.numerics.linalg import SMALL
 from wolf.numerics.precision import precision
 from wolf.numerics.pytree import cast
-from wolf.numerics.xla_fusion import refused
+from wolf.numerics.xla_fusion import is_emission_failure
 
 WIDEN = (9.0, 1e12)  # an outlier's residual is at least three times as wide as a good one
 SHARE_START, WIDEN_START = 0.03, (20.0, 1e4)  # where a search begins; up to the largest step where that is larger
@@ -280,7 +280,7 @@ class Objective:
                 value, slope = score_and_slope(point, directions, self.ys, self.inputs, **options)
                 return float(value), np.asarray(slope)
         except jax.errors.JaxRuntimeError as error:
-            if not (self.fused and refused(error)):
+            if not (self.fused and is_emission_failure(error)):
                 raise
         self.fused = False
         return self._run(point, directions)

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from wolf import validation
 from wolf.engine import scan
-from wolf.engine.measurements import clean
+from wolf.engine.measurements import preprocess
 from wolf.execution import validate
 from wolf.execution.xla_batching import bound_programs, bounded
 from wolf.fitting import student_score as scores
@@ -150,7 +150,7 @@ def tune(
 @bounded
 @partial(jax.jit, static_argnames="update_first")
 def _scores(model: Model, candidates: Any, ys: Array, us: Array | None, update_first: bool) -> Array:
-    count = jax.vmap(clean)(ys).num_observed
+    count = jax.vmap(preprocess)(ys).num_observed
 
     def one(method: Any) -> Array:
         _, (nis, log_density) = scan.run_filter(model, method, ys, us, save=_predicted, update_first=update_first)

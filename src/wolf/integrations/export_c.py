@@ -121,7 +121,7 @@ def export_c(
     inputs = model.B.shape[-1] if isinstance(model, LinearModel) and model.takes_inputs else None
     try:
         given = flatten_model([adapted], chosen, dtype, update_first, inputs, FieldRecorder(tuple(report)))
-        step = trace(given.kind, given.parameters()[0])
+        step = trace(given.signature, given.parameters()[0])
     except native.UNSUPPORTED as error:
         raise ValueError(f"this filter cannot be written as C: {error}") from error
     source = CSource(step, name, dtype, inputs, validate.package_version())

@@ -1,12 +1,12 @@
-"""A step as native code: translated from JAX's record of it, compiled by LLVM, run without JAX.
+"""A compiler from the jaxpr of one filter step to machine code, run without JAX; see README.md in this folder.
 
-`execute.batch_run` runs series, `execute.single_step` one measurement at a time.
+`execute.batch_run` runs whole series, `execute.single_step` one measurement at a time.
 """
 
+from wolf.native.execute.batch_run import reweight_leave_one_out as reweight_leave_one_out
 from wolf.native.execute.batch_run import run_many as run_many
 from wolf.native.execute.batch_run import run_one as run_one
-from wolf.native.execute.batch_run import walk_back as walk_back
-from wolf.native.execute.batch_run import weigh_again as weigh_again
+from wolf.native.execute.batch_run import run_smoother as run_smoother
 from wolf.native.execute.executable import NativeProgram as NativeProgram
 from wolf.native.execute.executable import UnsupportedModelError as UnsupportedModelError
 from wolf.native.execute.executable import run_rows as run_rows
@@ -15,4 +15,4 @@ from wolf.native.frontend.node_arrays import UnsupportedOperationError as Unsupp
 from wolf.native.frontend.signature import LooSpec as LooSpec
 from wolf.native.frontend.signature import SmootherSpec as SmootherSpec
 
-UNSUPPORTED = (UnsupportedModelError, UnsupportedOperationError)  # what says that a run is not for native code
+UNSUPPORTED = (UnsupportedModelError, UnsupportedOperationError)  # errors by which a run is left to XLA

@@ -1,1 +1,1 @@
-"""Arithmetic that knows nothing of filtering: small matrices, configs as pytrees, one-kernel loops."""
+"""Arithmetic that is independent of filtering: small matrices, configs as pytrees, loops as one kernel."""

@@ -1,4 +1,4 @@
-"""What older versions of JAX call otherwise, or do not have: the only place that knows of versions."""
+"""Differences between versions of JAX; no other module depends on the version."""
 
 import inspect
 from typing import Any
@@ -11,10 +11,10 @@ if hasattr(jax, "enable_x64"):  # JAX 0.8 and later
 else:
     from jax.experimental import enable_x64  # type: ignore[attr-defined, no-redef]  # noqa: F401
 
-# Since JAX 0.7 a value can be tagged; before, only all operations inside a context, which is not what we mean.
+# Since JAX 0.7 a single value can be tagged; older versions tag all operations inside a context.
 CAN_TAG = "x" in inspect.signature(xla_metadata.set_xla_metadata).parameters
 
 
 def tag(value: Any, **metadata: str) -> Any:
-    """Tag what makes a value with metadata for XLA; ask `CAN_TAG` first."""
+    """Attach metadata for XLA to the operation that makes a value; check `CAN_TAG` first."""
     return xla_metadata.set_xla_metadata(value, **metadata)

@@ -1,18 +1,18 @@
-"""Several small arrays as one: handing each to a compiled program takes a microsecond, as long as its arithmetic."""
+"""Pack several small arrays into one: each argument of a compiled program takes a microsecond."""
 
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-SMALL = 1024  # numbers in all; larger arrays are quicker handed over as they are than copied
+MAX_PACKED_ENTRIES = 1024  # entries in all; larger arrays are passed faster than they are copied
 
 
 class Packing(NamedTuple):
-    """Which arrays go together, and how to take them apart.
+    """Which arrays are packed together, and how they are unpacked.
 
     Attributes:
         shapes: of all arrays.
-        together: which of them are laid one after the other into one vector, the first that is handed over.
+        together: which arrays are concatenated into one vector, the first argument that is passed.
     """
 
     shapes: tuple[tuple[int, ...], ...]
@@ -20,7 +20,7 @@ class Packing(NamedTuple):
 
     @classmethod
     def of(cls, arrays: Sequence[Any], dtype: str) -> "Packing":
-        """Put arrays of one dtype together, if they are small.
+        """Choose the arrays of one dtype to pack together, if they are small.
 
         Example:
             >>> import numpy as np
@@ -31,7 +31,7 @@ class Packing(NamedTuple):
             >>> [part.shape for part in packing.unpack(packing.pack(parts, np))]
             [(2,), (2, 2), ()]
         """
-        small = sum(array.size for array in arrays) <= SMALL
+        small = sum(array.size for array in arrays) <= MAX_PACKED_ENTRIES
         together = tuple(small and array.dtype == dtype for array in arrays)
         if sum(together) < 2:
             together = (False,) * len(together)
@@ -39,17 +39,17 @@ class Packing(NamedTuple):
 
     @property
     def handed(self) -> int:
-        """Number of arrays that are handed over."""
+        """Number of arrays that are passed after packing."""
         return self.together.count(False) + (True in self.together)
 
     def pack(self, arrays: Sequence[Any], xp: Any) -> list[Any]:
-        """Lay out; `xp` is NumPy or jax.numpy."""
+        """Pack arrays; `xp` is NumPy or jax.numpy."""
         joined = [array for array, joins in zip(arrays, self.together, strict=True) if joins]
         alone = [array for array, joins in zip(arrays, self.together, strict=True) if not joins]
         return [xp.concatenate([xp.ravel(array) for array in joined]), *alone] if joined else alone
 
     def unpack(self, packed: Sequence[Any]) -> list[Any]:
-        """Take apart again."""
+        """Restore the arrays from their packed form."""
         whole: Any = packed[0] if any(self.together) else None
         alone = iter(packed[1:] if any(self.together) else packed)
         arrays: list[Any] = []

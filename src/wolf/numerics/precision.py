@@ -1,4 +1,4 @@
-"""Float64 without touching the user's JAX settings: NumPy outside, our own context inside, keys from seeds."""
+"""Float64 without changing the user's JAX settings: NumPy outside, a local context inside, keys from seeds."""
 
 from typing import Any
 
@@ -11,13 +11,13 @@ from wolf.runtime import compilation_cache, fork_guard
 
 
 def precision(dtype: str) -> Any:
-    """Compute in float64 inside this context, on this thread only, without touching the user's settings."""
-    fork_guard.check()  # every run comes by here
+    """Create a context that computes in a precision, on this thread only, without changing the user's settings."""
+    fork_guard.check()  # every run enters this context
     return _Float64() if dtype == "float64" else compilation_cache.CachedCompilation()
 
 
 class _Float64(compilation_cache.CachedCompilation):
-    """The context: double precision, and programs that were compiled before."""
+    """The context for float64, which also enables the compilation cache."""
 
     __slots__ = ("_double",)
 
@@ -32,18 +32,18 @@ class _Float64(compilation_cache.CachedCompilation):
 
 
 def to_dtype(array: Any, dtype: str) -> Any:
-    """Cast an array, or pass None on."""
-    with np.errstate(over="ignore"):  # too large for float32 is infinite, and treated as such
+    """Cast an array; None stays None."""
+    with np.errstate(over="ignore"):  # numbers too large for float32 become infinite, and are treated as outliers
         return None if array is None else array.astype(dtype)
 
 
 def to_numpy(tree: Any) -> Any:
-    """Turn every leaf into a NumPy array: a float64 JAX array would be cut to float32 outside our context."""
+    """Convert every leaf to a NumPy array: a float64 JAX array would be cut to float32 outside the context."""
     return jax.tree.map(np.asarray, tree)
 
 
 def as_key(key: Any) -> Any:
-    """Turn a seed into a JAX key."""
+    """Convert a seed to a JAX key."""
     fork_guard.check()
     validation.key(key)
     return jax.random.key(key) if isinstance(key, int | np.integer) else key

@@ -1,11 +1,11 @@
-"""Frozen configs that JAX can look into.
+"""Frozen configs that are JAX pytrees.
 
-`@pytree` turns a class into a frozen dataclass whose fields are leaves, so that a new value of `c`, `Q` or `R`
-never recompiles. A field marked `static()` is part of the structure instead (a name, a flag, a shape). A field
-marked `function()` holds a callable: a plain function is structure, a callable pytree keeps its parameters as leaves.
+`@pytree` turns a class into a frozen dataclass whose fields are leaves, so that a new value of `c`, `Q` or `R` never
+recompiles. A field marked `static()` is part of the structure instead (a name, a flag, a shape). A field marked
+`function()` holds a callable: a plain function is structure, a callable pytree keeps its parameters as leaves.
 
-JAX rebuilds such objects inside every trace. `__post_init__` runs only for people, not for those rebuilds, so it is
-the place for checks.
+JAX rebuilds such objects inside every trace. `__post_init__` runs only when a user constructs an object, not for those
+rebuilds, and is therefore the place for checks.
 """
 
 import dataclasses
@@ -19,18 +19,18 @@ _REGISTRY: dict[str, type] = {}
 
 
 def static(**kwargs: Any) -> Any:
-    """Declare a field that belongs to the structure: hashable, compared by value, a new one recompiles."""
+    """Declare a field that is part of the structure: hashable, compared by value; a new value recompiles."""
     return dataclasses.field(metadata={"kind": "static"}, **kwargs)
 
 
 def function(**kwargs: Any) -> Any:
-    """Declare a field that holds a callable, either a plain function or a callable pytree."""
+    """Declare a field that holds a callable: a plain function or a callable pytree."""
     return dataclasses.field(metadata={"kind": "function"}, **kwargs)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(static, function, dataclasses.field))
 def pytree(cls: Any) -> Any:
-    """Make a frozen, printable, comparable dataclass that is a pytree.
+    """Turn a class into a frozen, printable, comparable dataclass that is a pytree.
 
     Example:
         >>> @pytree
@@ -63,7 +63,7 @@ def pytree(cls: Any) -> Any:
         return tuple(children), (tuple(values[name] for name in fixed), tuple(plain))
 
     def unflatten(aux: tuple, children: Any) -> Any:
-        obj: Any = object.__new__(cls)  # not through __init__: inside a trace there is nothing to check
+        obj: Any = object.__new__(cls)  # not through __init__: traced values cannot be checked
         values = vars(obj)
         values.update(zip(names, children, strict=True))
         values.update(zip(fixed, aux[0], strict=True))
@@ -78,7 +78,7 @@ def pytree(cls: Any) -> Any:
 
 
 def plain_functions(tree: Any) -> list[Callable]:
-    """List the plain functions that a config holds as structure."""
+    """List the plain functions that are part of a config's structure."""
     found: list[Callable] = []
     if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
         for field in dataclasses.fields(tree):
@@ -91,12 +91,12 @@ def plain_functions(tree: Any) -> list[Callable]:
 
 
 def cast(tree: Any, dtype: Any) -> Any:
-    """Turn every leaf into a NumPy array of one dtype, so that 4, 4.5 and np.float64(5) compile once."""
+    """Convert every leaf to a NumPy array of one dtype, so that 4, 4.5 and np.float64(5) share a compiled program."""
     return jax.tree.map(lambda leaf: np.asarray(leaf, dtype), tree)
 
 
 def to_dict(obj: Any) -> Any:
-    """Describe a config as JSON values. A class from outside the package is refused by `from_dict`.
+    """Describe a config as JSON values. Classes from outside the package are rejected by `from_dict`.
 
     Example:
         >>> from wolf.inference.weights import IMQ
@@ -112,11 +112,11 @@ def to_dict(obj: Any) -> Any:
         return np.asarray(obj).tolist() if np.ndim(obj) == 0 else {"array": np.asarray(obj).tolist()}
     if obj is None or isinstance(obj, str | int | float | bool):
         return obj
-    return {"class": getattr(obj, "__qualname__", type(obj).__qualname__)}  # by name only, for `from_dict` to refuse
+    return {"class": getattr(obj, "__qualname__", type(obj).__qualname__)}  # by name only; `from_dict` rejects it
 
 
 def from_dict(described: Any) -> Any:
-    """Rebuild what `to_dict` described, from the package's own classes only."""
+    """Rebuild a config from the description of `to_dict`; only classes of this package are accepted."""
     if isinstance(described, dict) and "array" in described:
         return np.asarray(described["array"])
     if isinstance(described, dict):
@@ -147,5 +147,5 @@ def _equal(self: Any, other: Any) -> bool:
 
 
 def _hash(self: Any) -> int:
-    """Hash the structure alone: equal configs have equal structure, and leaves may be arrays."""
+    """Hash the structure alone: equal configs have equal structures, and leaves may be arrays."""
     return hash(jax.tree.structure(self))

@@ -1,28 +1,28 @@
-"""Medians and maxima of a window that runs over a series, as `scipy.ndimage` has them.
+"""Running medians and maxima, equal to those of `scipy.ndimage`.
 
-To import that takes a third of a second, longer than to filter a small file, so short series do without it.
+Importing that takes a third of a second, longer than filtering a small file, so short series are handled by NumPy.
 """
 
 from typing import Literal
 
 import numpy as np
 
-FEW = 2_000_000  # values in all windows together, up to which NumPy takes less time than the import
+MAX_VALUES_FOR_NUMPY = 2_000_000  # values in all windows together up to which NumPy is faster than the import
 
 
 def running_median(values: np.ndarray, size: int, beyond: Literal["nearest", "reflect"]) -> np.ndarray:
-    """Give the median of the `size` values around each.
+    """Compute the median of the `size` values around each value.
 
     Args:
         values: (T,), finite.
         size: odd.
-        beyond: what lies beyond the ends: the last value again and again, or the series backwards.
+        beyond: boundary condition: the last value repeated ("nearest") or the series reflected ("reflect").
 
     Example:
         >>> running_median(np.array([1.0, 9.0, 2.0, 3.0]), 3, "nearest").tolist()
         [1.0, 2.0, 3.0, 3.0]
     """
-    if values.size * size > FEW:
+    if values.size * size > MAX_VALUES_FOR_NUMPY:
         from scipy.ndimage import median_filter
 
         return np.asarray(median_filter(values, size, mode=beyond))
@@ -32,13 +32,13 @@ def running_median(values: np.ndarray, size: int, beyond: Literal["nearest", "re
 
 
 def running_maximum(values: np.ndarray, size: int) -> np.ndarray:
-    """Give the largest of the `size` values around each; of an even number, one more before than after it.
+    """Compute the maximum of the `size` values around each; an even window has one value more before than after.
 
     Example:
         >>> running_maximum(np.array([1.0, 9.0, 2.0, 3.0]), 2).tolist()
         [1.0, 9.0, 9.0, 3.0]
     """
-    if values.size * size > FEW:
+    if values.size * size > MAX_VALUES_FOR_NUMPY:
         from scipy.ndimage import maximum_filter1d
 
         return np.asarray(maximum_filter1d(values, size))

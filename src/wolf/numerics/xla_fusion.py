@@ -1,10 +1,11 @@
 """Compile a whole loop into one CPU kernel.
 
-XLA's CPU runtime starts every fusion of a loop body as a kernel of its own, at about 40 ns each, which is most of the
+XLA's CPU runtime starts every fusion of a loop body as a separate kernel, at about 40 ns each, which is most of the
 time of a small Kalman step. XLA can emit a called computation as one kernel instead, and does so by itself for tiny
-loops. Tagging our call the same way makes a filter of a few states 6-8 times faster, with the same bits (a sine or a
-dot in a user's function may differ in its last one), and quicker to compile. Where an operation has no place in such a
-kernel (a sort, a LAPACK call), the machine is not a CPU, or JAX is older than 0.7, the loop is compiled as usual.
+loops. Tagging the call in the same way makes a filter of a few states 6-8 times faster, with the same bits (a sine or a
+dot product in a user's function may differ in the last bit), and faster to compile. If an operation cannot be emitted
+in such a kernel (a sort, a LAPACK call), the device is not a CPU, or JAX is older than 0.7, the loop is compiled as
+usual.
 """
 
 import math
@@ -15,10 +16,10 @@ import jax
 
 from wolf.numerics import jax_compat
 
-LARGEST = 4096  # entries of an intermediate array in the loop; more deserve kernels of their own
-LONGEST_DOT = 6  # side of a dot's operands; XLA hands larger ones to a library, which the kernel cannot call
+MAX_ARRAY_ENTRIES = 4096  # entries of an intermediate array in the loop; larger arrays deserve kernels of their own
+MAX_DOT_SIDE = 6  # side of a dot's operands; XLA calls a library for larger ones, which a kernel cannot do
 
-# What the kernel emitter was seen to compile (tests/unit/numerics/test_xla_fusion.py runs the likely ones).
+# Primitives that the kernel emitter compiled in tests (tests/unit/numerics/test_xla_fusion.py runs the likely ones).
 EMITTED = frozenset(
     """
     abs acos acosh add add_any and argmax argmin asin asinh atan atan2 atanh bessel_i0e bessel_i1e
@@ -32,7 +33,7 @@ EMITTED = frozenset(
     """.split()  # noqa: SIM905
 )
 
-# What becomes a call of LAPACK, of a library that shares its work out, or back into Python.
+# Primitives that call LAPACK, a multithreaded library, or Python.
 LIBRARY_CALLS = frozenset(
     """
     cholesky cholesky_update eig eigh ffi_call fft geqrf hessenberg householder_product io_callback lu ormqr
@@ -42,44 +43,44 @@ LIBRARY_CALLS = frozenset(
 
 
 def one_kernel(fn: Callable, *args: Any) -> Any:
-    """Call a function, compiled into one kernel if it can be.
+    """Call a function, compiled into one kernel where possible.
 
     Args:
-        fn: of pytrees of arrays; its loop runs on small arrays.
-        *args: for it.
+        fn: a function of pytrees of arrays; its loop runs on small arrays.
+        *args: its arguments.
 
     Example:
         >>> import jax.numpy as jnp
         >>> float(one_kernel(lambda x: jax.lax.fori_loop(0, 3, lambda i, x: 2 * x, x), jnp.ones(())))
         8.0
     """
-    from jax.extend.core import jaxpr_as_fun  # here: it brings a fifth of what importing wolf would cost
+    from jax.extend.core import jaxpr_as_fun  # imported here: it takes a fifth of the time to import wolf
 
     if jax.default_backend() != "cpu" or not jax_compat.CAN_TAG:
         return fn(*args)
     program, shapes = jax.make_jaxpr(fn, return_shape=True)(*args)
-    if not all(_fits(equation) for equation in _body_equations(program.jaxpr)):
+    if not all(_is_emittable(equation) for equation in _body_equations(program.jaxpr)):
         return fn(*args)
     first, *others = jax.jit(jaxpr_as_fun(program))(*jax.tree.leaves(args))
     first = jax_compat.tag(first, xla_cpu_small_call="true", inlineable="false")
     return jax.tree.unflatten(jax.tree.structure(shapes), [first, *others])
 
 
-def shares_out(program: Any) -> bool:
-    """Say whether a program hands parts of its work to XLA's pool of threads, and waits for them inside the pool.
+def uses_thread_pool(program: Any) -> bool:
+    """Return whether a program distributes work over XLA's thread pool and waits for it inside the pool.
 
-    A library call with a batch of matrices does. Two such programs at once take all threads of a small pool for
-    waiting, and wait for good.
+    A library call with a batch of matrices does. Two such programs at once can occupy all threads of a small pool with
+    waiting, and deadlock.
 
     Args:
         program: a jaxpr.
     """
     calls = (equation for equation in _body_equations(program) if equation.primitive.name in LIBRARY_CALLS)
-    return any(_batch(call) > 1 for call in calls)
+    return any(_batch_size(call) > 1 for call in calls)
 
 
-def largest_factor(program: Any) -> int:
-    """Say how many rows the largest matrix has that LAPACK factorises or solves with; 0 if there is none.
+def largest_factorized_size(program: Any) -> int:
+    """Return the number of rows of the largest matrix that LAPACK factorises or solves with; 0 if there is none.
 
     Args:
         program: a jaxpr.
@@ -89,38 +90,38 @@ def largest_factor(program: Any) -> int:
     return max((max(shape[-2:]) for shape in shapes if len(shape) > 1), default=0)
 
 
-def _batch(call: Any) -> float:
+def _batch_size(call: Any) -> float:
     shapes = [var.aval.shape for var in call.invars if hasattr(var.aval, "shape")]
-    if call.primitive.name in ("fft", "ffi_call", "io_callback", "pure_callback"):  # what is inside is not known
+    if call.primitive.name in ("fft", "ffi_call", "io_callback", "pure_callback"):  # its contents are unknown
         return math.inf
     return max((math.prod(shape[:-2]) for shape in shapes), default=1)
 
 
-def _fits(equation: Any) -> bool:
+def _is_emittable(equation: Any) -> bool:
     if equation.primitive.name == "dot_general":
-        return all(side <= LONGEST_DOT for var in equation.invars for side in var.aval.shape)
+        return all(side <= MAX_DOT_SIDE for var in equation.invars for side in var.aval.shape)
     return equation.primitive.name in EMITTED and all(
-        getattr(var.aval, "size", 1) <= LARGEST for var in equation.outvars
+        getattr(var.aval, "size", 1) <= MAX_ARRAY_ENTRIES for var in equation.outvars
     )
 
 
 def _body_equations(program: Any) -> Iterator[Any]:
-    """Walk what a loop does, down through the calls in it; the loop itself may carry large arrays."""
+    """Iterate over the equations of a loop body and of the calls in it; the loop itself may carry large arrays."""
     for equation in program.eqns:
-        inner = [p for value in equation.params.values() for p in _programs(value)]
+        inner = [p for value in equation.params.values() for p in _inner_programs(value)]
         if not inner or equation.primitive.name not in EMITTED:
             yield equation
         for each in inner:
             yield from _body_equations(each)
 
 
-def _programs(value: Any) -> Iterator[Any]:
+def _inner_programs(value: Any) -> Iterator[Any]:
     for item in value if isinstance(value, tuple | list) else [value]:
         item = getattr(item, "jaxpr", item)
         if hasattr(item, "eqns"):
             yield item
 
 
-def refused(error: jax.errors.JaxRuntimeError) -> bool:
-    """Say whether an error means that XLA could not emit the kernel after all."""
+def is_emission_failure(error: jax.errors.JaxRuntimeError) -> bool:
+    """Return whether an error means that XLA could not emit the kernel."""
     return any(word in str(error) for word in ("UNIMPLEMENTED", "materialize symbols"))

@@ -128,7 +128,7 @@ class FixedLag:
         columns = (np.stack(column)[None] for column in zip(*rows, strict=True))
         means, covs, before, before_covs, scales = (np.asarray(column, self.online.dtype) for column in columns)
         beliefs, start = (Gaussian(means, covs), Gaussian(before, before_covs)), now - len(rows) + 1
-        found = native.walk_back(self._native, *beliefs, None, None, start, scales, self.online.update_first)
+        found = native.run_smoother(self._native, *beliefs, None, None, start, scales, self.online.update_first)
         mean, cov = found.mean[0, 0], found.cov[0, 0]
         return (mean, cov) if np.isfinite(cov).all() else None
 

@@ -24,7 +24,7 @@ from wolf.numerics.linalg import few_operations_mode
 from wolf.numerics.packing import Packing
 from wolf.numerics.precision import precision
 from wolf.numerics.pytree import cast
-from wolf.numerics.xla_fusion import one_kernel, refused
+from wolf.numerics.xla_fusion import is_emission_failure, one_kernel
 from wolf.online.step_info import Layout, StepReport, StepReportRecorder, make_layout, pack
 from wolf.statespace import LinearModel, Model, ParameterModel, StateSpaceModel, time_axes
 
@@ -204,7 +204,7 @@ def _compile_step(
         try:
             return fused(*flat)
         except jax.errors.JaxRuntimeError as error:
-            if not refused(error):
+            if not is_emission_failure(error):
                 raise
             return plain(*flat)
 
@@ -332,7 +332,7 @@ class NativeStepper:
     def _reuse(self, key: Any, fields: Matrices) -> native.SingleStep | None:
         """Write values into code that was compiled before; None if there is none, or if it refuses them."""
         single = self._others.get(key)
-        return single if single is not None and single.overwrite(fields) and single.renew() else None
+        return single if single is not None and single.overwrite(fields) and single.reprepare() else None
 
     def _compile(self, matrices: Matrices, general: frozenset[str]) -> native.SingleStep:
         t = int(self.state.t) if self._varies else 0

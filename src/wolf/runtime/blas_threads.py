@@ -1,8 +1,8 @@
 """LAPACK on one thread while XLA calls it from the steps of a filter.
 
-XLA takes LAPACK from SciPy, whose library shares even a system of 30 equations out over all cores. What that takes is
-longer than the work, and between two calls the other threads wait by turning in circles: a filter of 64 states took
-1.6 times as long, and kept two cores busy with it.
+XLA calls the LAPACK of SciPy, which distributes even a system of 30 equations over all cores. The overhead exceeds the
+work, and between two calls the other threads busy-wait: a filter of 64 states took 1.6 times as long, and kept two
+cores busy.
 """
 
 import threading
@@ -11,35 +11,35 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-LARGEST = 512  # rows up to which one thread is quicker, on two cores by far
+MAX_SIZE = 512  # rows up to which one thread is faster, by far on two cores
 
 
-_held = threading.Lock()  # by the run that has set the number of threads
+_limiting_run = threading.Lock()  # held by the run that has limited the number of threads
 
 
 @contextmanager
 def one_thread(size: int) -> Iterator[None]:
-    """Keep the factorisations of matrices that are not large on the thread that asks for them.
+    """Limit LAPACK to one thread, unless its matrices are large.
 
-    The setting is one for the whole process. Who comes first sets it, and puts it back as it was; runs beside that take
-    it as it is, so that it never is put back by somebody who found it changed.
+    The setting is process-wide. The first run sets and restores it; concurrent runs leave it alone, so that a limited
+    value is never taken for the original one.
 
     Args:
-        size: rows of the largest of them.
+        size: rows of the largest matrix that is factorised.
     """
-    if size > LARGEST or not _held.acquire(blocking=False):
+    if size > MAX_SIZE or not _limiting_run.acquire(blocking=False):
         yield
         return
     try:
         with _libraries().limit(limits=1):
             yield
     finally:
-        _held.release()
+        _limiting_run.release()
 
 
 @cache
 def _libraries() -> Any:
-    """Find the libraries; XLA would load SciPy's at the first call, and it has to be there to be found."""
+    """Find the loaded BLAS libraries. XLA loads SciPy's at its first call; it is loaded here to be found."""
     import scipy.linalg.cython_lapack  # noqa: F401
     from threadpoolctl import ThreadpoolController
 

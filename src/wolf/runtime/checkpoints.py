@@ -1,4 +1,4 @@
-"""Files that outlive a crash: numbers and text in `.npz`, never code, written whole or not at all."""
+"""Files that survive a crash: numbers and text in `.npz`, never code, written atomically."""
 
 import io
 import json
@@ -21,14 +21,14 @@ HEADER_FIELDS = ("dtype", "fingerprints", "method", "python")  # what the header
 
 
 def write(path: Path, header: dict[str, Any], arrays: dict[str, Any]) -> None:
-    """Write numbers and a header of JSON values to an `.npz` file, whole or not at all."""
+    """Write arrays and a header of JSON values to an `.npz` file, atomically."""
     packed = pack(header, arrays)
     with atomic(path) as file:
         file.write(packed)  # in one piece, without a copy
 
 
 def pack(header: dict[str, Any], arrays: dict[str, Any]) -> memoryview:
-    """Lay numbers and a header out as the bytes of an `.npz` file."""
+    """Serialize arrays and a header to the bytes of an `.npz` file."""
     text = np.frombuffer(json.dumps(header, default=repr).encode(), np.uint8)
     whole = {"header": text} | {name: np.asarray(array) for name, array in arrays.items()}
     buffer = io.BytesIO()
@@ -79,14 +79,14 @@ def check_identity(where: Any, header: dict[str, Any], model: Any, method: Any) 
     kind = "all" if header["python"] == mine["python"] else "names"
     for name, prints in mine["fingerprints"].items():
         if prints[kind] != header["fingerprints"][name][kind]:
-            raise ValueError(f"{where} was saved with another {name}; load it with the {name} that it was made with")
+            raise ValueError(f"{where} was saved with another {name}; load it with the {name} it was saved with")
 
 
 @contextmanager
 def atomic(path: Path) -> Iterator[BinaryIO]:
-    """Open a file beside the target, flush it to disk and rename it: a reader sees the old file or the whole new one.
+    """Open a temporary file beside the target, flush it to disk and rename it: readers see the old file or the new one.
 
-    A link stays a link, and what it points to is replaced. A pipe or a device is written to as it is.
+    A symbolic link is kept, and the file it points to is replaced. A pipe or a device is written to directly.
 
     Args:
         path: of the target.
@@ -116,11 +116,11 @@ def atomic(path: Path) -> Iterator[BinaryIO]:
 
 
 def hold(path: Path, refusal: str) -> int | None:
-    """Keep other processes out, as long as this one lives or until the handle is closed; only POSIX has such locks.
+    """Lock a file against other processes until this one ends or the handle is closed; POSIX only.
 
     Args:
-        path: of the file that stands for the right.
-        refusal: what to say if another process has it.
+        path: of the lock file.
+        refusal: message of the error if another process holds the lock.
     """
     try:
         import fcntl
@@ -137,7 +137,7 @@ def hold(path: Path, refusal: str) -> int | None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, and those above it, if it is not there; refuse a file in its place."""
+    """Create a folder and its parents if they do not exist; raise if a file has the name."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
@@ -145,7 +145,7 @@ def make_folder(folder: Path) -> None:
 
 
 def is_special(path: str | Path) -> bool:
-    """Say whether a path leads to a pipe, a device or a socket: nothing that can be replaced or read twice.
+    """Return whether a path is a pipe, a device or a socket, which cannot be replaced or read twice.
 
     Example:
         >>> is_special("nowhere"), is_special(os.devnull)
@@ -159,7 +159,7 @@ def is_special(path: str | Path) -> bool:
 
 
 def flush_folder(folder: Path) -> None:
-    """Put the new name on disk too; only POSIX lets a folder be opened for it."""
+    """Flush a folder's entries to disk, so that a new file name survives a crash; only POSIX can open folders."""
     if os.name == "posix":
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -173,27 +173,27 @@ def _checksum(arrays: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def read(path: Path, kind: str, version: int, fields: tuple[str, ...]) -> tuple[dict, dict[str, np.ndarray]]:
-    """Read what `write` wrote, or say what the file is instead."""
+    """Read a file of `write`; raise an error that says what the file is instead."""
     return _read(path, path.open, kind, version, fields)
 
 
 def unpack(
     name: str, data: Any, kind: str, version: int, fields: tuple[str, ...]
 ) -> tuple[dict, dict[str, np.ndarray]]:
-    """Read what `pack` laid out, or say what it is instead."""
+    """Deserialize the bytes of `pack`; raise an error that says what they are instead."""
     return _read(name, lambda _: io.BytesIO(data), kind, version, fields)
 
 
 def _arrays(opened: Any) -> dict[str, np.ndarray]:
-    """Read the arrays of an `.npz` file; NumPy's own words for what is none tell people to allow code."""
+    """Read the arrays of an `.npz` file. NumPy's own error message for other files suggests to allow pickled code."""
     if opened.read(len(ZIP)) != ZIP:
-        raise ValueError("it does not begin as an .npz file")
+        raise ValueError("it does not begin like an .npz file")
     opened.seek(0)
     try:
         with np.load(opened, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
     except ValueError as error:
-        raise ValueError("something in it is no array of numbers") from error
+        raise ValueError("it contains something other than arrays of numbers") from error
 
 
 def _read(
@@ -214,7 +214,7 @@ def _read(
             f"{path} has format {header.get('format')} {header.get('version')}; this wolf reads {kind} {version}"
         )
     if not sound:
-        raise ValueError(f"{path} is damaged: what it holds is not what was written; use an older copy")
+        raise ValueError(f"{path} is damaged: its checksum does not match its contents; use an older copy")
     absent = [field for field in fields if field not in header]
     if absent:
         raise ValueError(f"{path} is damaged: its header lacks {', '.join(absent)}")

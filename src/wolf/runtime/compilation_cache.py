@@ -1,9 +1,9 @@
-"""Programs that were compiled before: kept in a folder of the user's, for the next process.
+"""Disk cache of compiled programs, shared by the processes of a user.
 
-Compiling takes most of the time of a first run, and the same program is compiled by every process. JAX can keep what it
-compiled; here it does so for our own programs, inside our context alone, and the user's settings are as they were
-afterwards. A user who has chosen a folder for JAX keeps to that one. What is in the folder is run as it is, so it
-belongs to the user, and nobody else may enter it.
+Compilation takes most of the time of a first run, and every process would compile the same programs. JAX can cache
+compiled programs on disk; here it does so for the programs of wolf only, inside wolf's own context, and the user's
+settings are restored afterwards. If the user has set a cache folder for JAX, that one is used. Files in the folder are
+executed, so it must belong to the user and be closed to others.
 """
 
 import hashlib
@@ -17,22 +17,22 @@ from typing import Any
 
 import jax
 
-SWITCH = "WOLF_CACHE"  # "off", or a folder to use
+ENV_VARIABLE = "WOLF_CACHE"  # "off", or a folder to use
 OFF = ("off", "0", "no", "false")
-LARGEST = 256 * 2**20  # bytes; what was not used for longest goes first
-SPARED = 0.75  # of them, so that not every process has to clear up
+MAX_BYTES = 256 * 2**20  # the least recently used files are deleted first
+KEPT_SHARE = 0.75  # share of MAX_BYTES kept when files are deleted, so that not every process has to
 
 
 class CachedCompilation:
-    """A context in which JAX keeps what it compiles, on this thread only.
+    """A context in which JAX caches compiled programs on disk, on this thread only.
 
-    It costs two microseconds, since every run comes by here.
+    Entering and leaving takes two microseconds; every run does.
     """
 
     __slots__ = ("_before",)
 
     def __enter__(self) -> None:
-        """Lay our settings over those of JAX, unless the user has some."""
+        """Set wolf's cache folder on this thread, unless the user has set one."""
         self._before: tuple[Any, ...] | None = None
         where = folder()
         if where is None:
@@ -42,7 +42,7 @@ class CachedCompilation:
             self._before = place.swap_local(where), least_seconds.swap_local(0.0)
 
     def __exit__(self, *raised: Any) -> None:
-        """Take them back, and let JAX forget our folder if it has opened it."""
+        """Restore the settings, and make JAX close the folder if it has opened it."""
         if self._before is not None:
             place, least_seconds, _, keeper = _jax()
             place.set_local(self._before[0])
@@ -53,27 +53,27 @@ class CachedCompilation:
 
 @cache
 def folder() -> str | None:
-    """Find the folder, make it and clear it up; None where there is none, or it is not safe to run what is in it.
+    """Return the cache folder, created and trimmed to its size limit; None if caching is off or the folder is unsafe.
 
-    Programs are made for one kind of processor and one version of the compiler, and each pair has a folder of its own.
+    Programs depend on the processor and the version of the compiler; each combination has a subfolder of its own.
     """
-    chosen = os.environ.get(SWITCH, "")
+    chosen = os.environ.get(ENV_VARIABLE, "")
     if chosen.lower() in OFF or _jax() is None:
         return None
     base = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "wolf"
     place = base / f"jax-{jax.__version__}-{_processor()}"
     try:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not _private(base) or not _private(place):
+        if not _is_private(base) or not _is_private(place):
             return None
-        _clear_up(base)
-    except (OSError, RuntimeError):  # a full disk, no home, a file in its place: then without
+        _evict(base)
+    except (OSError, RuntimeError):  # a full disk, no home, a file of that name: no cache
         return None
     return str(place)
 
 
-def _private(path: Path) -> bool:
-    """Say whether a folder is the user's own and nobody else can write to it."""
+def _is_private(path: Path) -> bool:
+    """Return whether a folder belongs to the user and others cannot enter it."""
     found = path.stat()
     if os.name != "posix":
         return True
@@ -84,38 +84,38 @@ def _private(path: Path) -> bool:
     return True
 
 
-def _clear_up(base: Path) -> None:
-    """Remove what was not used for longest, once there is too much: other versions and processors as well."""
+def _evict(base: Path) -> None:
+    """Delete the least recently used files above the size limit, those of other versions and processors included."""
     files = []
-    for place in os.scandir(base):  # every process comes by here: a tenth of what `Path.rglob` takes
+    for place in os.scandir(base):  # every process does this: a tenth of the time of `Path.rglob`
         if place.name.startswith("jax-") and place.is_dir():
             files += [(entry.path, entry.stat()) for entry in os.scandir(place) if entry.is_file()]
     total = sum(found.st_size for _, found in files)
-    if total <= LARGEST:
+    if total <= MAX_BYTES:
         return
     for path, found in sorted(files, key=lambda pair: max(pair[1].st_atime, pair[1].st_mtime)):
-        with suppress(OSError):  # another process was quicker
+        with suppress(OSError):  # deleted by another process meanwhile
             os.unlink(path)
         total -= found.st_size
-        if total <= SPARED * LARGEST:
+        if total <= KEPT_SHARE * MAX_BYTES:
             return
 
 
 def _processor() -> str:
-    """Name a kind of processor: a program made for another one may end the process."""
-    told = platform.machine()
+    """Return a hash of the processor model: a program compiled for another one may crash the process."""
+    description = platform.machine()
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith(("flags", "Features", "model name")):
-                told += line
-            elif not line:  # the first one speaks for all
+                description += line
+            elif not line:  # all processors are assumed alike
                 break
-    return hashlib.sha256(told.encode()).hexdigest()[:12]
+    return hashlib.sha256(description.encode()).hexdigest()[:12]
 
 
 @cache
 def _jax() -> Any:
-    """Find JAX's settings, which a thread can have for itself, and what keeps programs; None in a JAX without them."""
+    """Return JAX's thread-local settings of the cache, and its module; None if this version of JAX lacks them."""
     try:
         from jax._src import compilation_cache, config
 

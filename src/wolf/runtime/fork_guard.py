@@ -1,34 +1,34 @@
-"""Children made by `fork`: they have JAX's memory and none of its threads, so a run in one would wait for good."""
+"""Guard against use after `fork`: a child has JAX's memory but none of its threads, so its runs would deadlock."""
 
 import os
 import sys
 
-_started = False  # JAX's threads, in the parent, when it forked
-_lost = False  # they are, in this process
+_had_threads = False  # whether JAX's threads existed in the parent when it forked
+_lost = False  # whether this process was forked while they existed
 
 
 def check() -> None:
-    """Refuse to run in a child made by `fork` after JAX was used; one made before, or by "spawn", is sound.
+    """Raise in a child forked after JAX was used; children forked earlier or started by "spawn" are unaffected.
 
     Raises:
-        RuntimeError: what happened, and what to do.
+        RuntimeError: the process was forked after JAX was used.
     """
     if _lost:
         raise RuntimeError(
-            "this process was made by fork after JAX was used, and wolf would hang in it: use the start method "
+            "this process was forked after JAX was used, so wolf would deadlock in it; use the start method "
             '"spawn", as multiprocessing.get_context("spawn")'
         )
 
 
 def _before() -> None:
-    global _started  # asked in the parent: in the child a lock of JAX may be held by nobody
+    global _had_threads  # set in the parent: in the child a lock of JAX may be held by a thread that does not exist
     bridge = sys.modules.get("jax._src.xla_bridge")
-    _started = bool(getattr(bridge, "backends_are_initialized", bool)())
+    _had_threads = bool(getattr(bridge, "backends_are_initialized", bool)())
 
 
 def _in_child() -> None:
     global _lost
-    _lost = _lost or _started
+    _lost = _lost or _had_threads
 
 
 if hasattr(os, "register_at_fork"):  # Windows has no fork

@@ -1,9 +1,9 @@
-"""A short text that tells two values apart: numbers, configs, and functions by their code.
+"""Fingerprints: short hashes of numbers, configs, and functions by their code.
 
-Numbers count by value, whatever holds them (4, 4.0 and a NumPy float64 are one), sequences by what is in them. A
-function is its name, its code with all constants, its defaults, what it has closed over, and the numbers and functions
-of its module that it uses. What cannot be looked into (a builtin, an extension type) is its name; so is the code of
-wolf itself, which another version may write in other words.
+Numbers are hashed by value, whatever type holds them (4, 4.0 and a NumPy float64 are equal), sequences by their items.
+A function is hashed by its name, its code with all constants, its defaults, its closure, and the numbers and functions
+of its module that it uses. Objects that cannot be inspected (builtins, extension types) are hashed by name; so is code
+of wolf itself, which may be written differently in another version.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ def fingerprint(value: Any, code: bool = True) -> str:
 
     Args:
         value: numbers, arrays, text, configs, functions, and containers of them.
-        code: look into functions; otherwise they are told apart by their names and the values that they hold.
+        code: hash the code of functions; otherwise only their names and the values that they hold.
 
     Example:
         >>> fingerprint([1, 2]) == fingerprint((1.0, np.float64(2.0)))
@@ -36,7 +36,7 @@ def fingerprint(value: Any, code: bool = True) -> str:
     """
     digest = sha256()
     for part in _parts(value, code, set()):
-        digest.update(len(part).to_bytes(8, "little"))  # "ab", "c" is not "a", "bc"
+        digest.update(len(part).to_bytes(8, "little"))  # length first: "ab", "c" differs from "a", "bc"
         digest.update(part)
     return digest.hexdigest()
 
@@ -58,7 +58,7 @@ def _parts(value: Any, code: bool, seen: set[int]) -> Iterator[bytes | memoryvie
         yield f"sequence {len(value)}".encode()
         for item in value:
             yield from _parts(item, code, seen)
-    elif id(value) not in seen:  # a function may call itself, and an object hold itself
+    elif id(value) not in seen:  # functions may be recursive, and objects may contain themselves
         yield from _object_parts(value, code, seen | {id(value)})
 
 
@@ -72,7 +72,7 @@ def _number_parts(value: Any) -> Iterator[bytes | memoryview]:
     if array.dtype.hasobject:
         yield repr(array.tolist()).encode()
     else:
-        yield np.ascontiguousarray(array).reshape(-1).view(np.uint8).data  # as it lies there: states are large
+        yield np.ascontiguousarray(array).reshape(-1).view(np.uint8).data  # a view without a copy: states are large
 
 
 def _object_parts(value: Any, code: bool, seen: set[int]) -> Iterator[bytes | memoryview]:
@@ -86,7 +86,7 @@ def _object_parts(value: Any, code: bool, seen: set[int]) -> Iterator[bytes | me
         inside = _function_inside(value, code)
     elif isinstance(value, types.CodeType):
         inside = [value.co_code, value.co_consts, value.co_names, value.co_freevars]
-    elif hasattr(value, "__wrapped__"):  # jax.jit and its like
+    elif hasattr(value, "__wrapped__"):  # jax.jit and similar wrappers
         inside = [value.__wrapped__]
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         inside = [[field.name, getattr(value, field.name)] for field in dataclasses.fields(value)]
@@ -95,7 +95,8 @@ def _object_parts(value: Any, code: bool, seen: set[int]) -> Iterator[bytes | me
             [jax.tree.leaves(value)] if not jax.tree_util.all_leaves([value]) else [getattr(value, "__dict__", None)]
         )
     called = inspect.getattr_static(type(value), "__call__", None)
-    if isinstance(called, types.FunctionType) and not _ours(called):  # a callable object does what its class says
+    # The behaviour of a callable object is defined by its class.
+    if isinstance(called, types.FunctionType) and not _is_wolf_code(called):
         inside.append(called)
     for part in inside:
         yield from _parts(part, code, seen)
@@ -106,24 +107,24 @@ def _function_inside(fn: types.FunctionType, code: bool) -> list[Any]:
     for cell in fn.__closure__ or ():
         try:
             cells.append(cell.cell_contents)
-        except ValueError:  # not filled yet
+        except ValueError:  # not assigned yet
             cells.append(None)
-    used = {name: fn.__globals__[name] for name in sorted(_names(fn.__code__)) if name in fn.__globals__}
-    own = {name: value for name, value in used.items() if isinstance(value, NUMBERS) or _of_module(value, fn)}
-    return [fn.__code__ if code and not _ours(fn) else None, fn.__defaults__, fn.__kwdefaults__, cells, own]
+    used = {name: fn.__globals__[name] for name in sorted(_global_names(fn.__code__)) if name in fn.__globals__}
+    own = {name: value for name, value in used.items() if isinstance(value, NUMBERS) or _is_same_module(value, fn)}
+    return [fn.__code__ if code and not _is_wolf_code(fn) else None, fn.__defaults__, fn.__kwdefaults__, cells, own]
 
 
-def _of_module(value: Any, fn: types.FunctionType) -> bool:
+def _is_same_module(value: Any, fn: types.FunctionType) -> bool:
     return isinstance(value, types.FunctionType) and value.__module__ == fn.__module__
 
 
-def _ours(fn: types.FunctionType) -> bool:
+def _is_wolf_code(fn: types.FunctionType) -> bool:
     return fn.__module__.startswith("wolf.")
 
 
-def _names(code: types.CodeType) -> set[str]:
+def _global_names(code: types.CodeType) -> set[str]:
     inner = [each for each in code.co_consts if isinstance(each, types.CodeType)]
-    return set(code.co_names).union(*map(_names, inner))
+    return set(code.co_names).union(*map(_global_names, inner))
 
 
 def _name(value: Any) -> str:

@@ -1,8 +1,8 @@
-"""How the command ends: by Ctrl-C at once with exit code 130, without a traceback and without half a file.
+"""Exit of the command: Ctrl-C ends it at once with exit code 130, without a traceback or partly written files.
 
-`import wolf` itself takes a second, so this is asked for before all else, and only by a process that is the command: a
-program that imports `wolf` keeps its own way with signals. Nothing is raised, because an exception can come up where
-nobody may catch it: in an import of C code, in a callback, at the end of the interpreter.
+Importing wolf takes a second, so the handler is installed before everything else, and only in a process that is the
+command: a program that imports `wolf` keeps its own signal handling. No exception is raised, because one may occur
+where nothing catches it: in an import of C code, in a callback, at interpreter shutdown.
 """
 
 import atexit
@@ -13,16 +13,16 @@ import threading
 from contextlib import suppress
 from typing import Any
 
-CODE = 130  # what a shell says of a program that Ctrl-C ended: 128 and the number of the signal
+SIGINT_EXIT_CODE = 130  # what shells report for a program ended by Ctrl-C: 128 and the signal number
 
-unfinished: set[str] = set()  # files that are being written
+unfinished: set[str] = set()  # temporary files that are being written
 
 
 def is_command(program: str, words: list[str]) -> bool:
-    """Say whether a process is `wolf` or `python -m wolf`.
+    """Return whether a process is `wolf` or `python -m wolf`.
 
     Args:
-        program: as `sys.argv[0]`: "-m" as long as Python looks for the module to run.
+        program: as `sys.argv[0]`; "-m" while Python is still locating the module.
         words: as `sys.orig_argv`.
 
     Example:
@@ -36,27 +36,27 @@ def is_command(program: str, words: list[str]) -> bool:
     return os.path.basename(program).lower().removesuffix(".exe") == "wolf"
 
 
-def end_quietly() -> None:
-    """From now on let Ctrl-C end the process; where somebody has chosen something else, leave it."""
+def exit_on_sigint() -> None:
+    """Exit the process on Ctrl-C, unless another handler than Python's default is installed."""
     usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if usual and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, _end)
 
 
-def leave(code: Any) -> None:
-    """End the process of the command at once, with all that is to be done before; return if it is not that process.
+def exit_process(code: Any) -> None:
+    """End the process of the command at once, after flushing its output; return without effect in any other process.
 
-    Python takes a third of a second to take down what JAX has set up, object by object, and nobody waits for that. What
-    was printed is handed over, what was asked for at the end (`atexit`) is done. Where that fails, or other threads are
-    at work, the usual way is taken.
+    Normal interpreter shutdown takes a third of a second to free the objects of JAX one by one. This function flushes
+    the output, runs the `atexit` handlers and exits. Where flushing fails, or other threads are running, it returns and
+    the normal shutdown follows.
 
     Args:
-        code: as of `SystemExit`.
+        code: exit code, as in `SystemExit`.
     """
     busy = any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread())
     if busy or not _is_program() or not (code is None or isinstance(code, int)):
         return
-    with suppress(OSError, ValueError):  # a full disk or a closed pipe: Python says so by itself
+    with suppress(OSError, ValueError):  # on a full disk or a closed pipe the normal exit reports the error
         sys.stdout.flush()
         sys.stderr.flush()
         atexit._run_exitfuncs()
@@ -66,7 +66,7 @@ def leave(code: Any) -> None:
 
 
 def _is_program() -> bool:
-    """Say whether the program of this process is `wolf` or `python -m wolf`, however its arguments were changed."""
+    """Return whether this process is `wolf` or `python -m wolf`, however `sys.argv` was changed."""
     program = sys.modules.get("__main__")
     spec, file = getattr(program, "__spec__", None), getattr(program, "__file__", None) or ""
     return getattr(spec, "name", None) == "wolf.__main__" or os.path.basename(file) == "wolf"
@@ -76,8 +76,8 @@ def _end(number: int, frame: Any) -> None:
     for path in list(unfinished):
         with suppress(OSError):
             os.unlink(path)
-    os._exit(CODE)
+    os._exit(SIGINT_EXIT_CODE)
 
 
 if is_command(sys.argv[0] if sys.argv else "", sys.orig_argv):
-    end_quietly()
+    exit_on_sigint()

@@ -346,7 +346,7 @@ def check_process(name: str, process: Any) -> None:
 
 def coloured(key: Array, cov: Array) -> Array:
     """Draw noise with a given covariance."""
-    return linalg.colour(cov, jax.random.normal(key, cov.shape[-1:], cov.dtype))
+    return linalg.apply_cov_root(cov, jax.random.normal(key, cov.shape[-1:], cov.dtype))
 
 
 def _events(key: Array, prob: Any, like: Array) -> Array:

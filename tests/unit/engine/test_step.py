@@ -10,7 +10,7 @@ import pytest
 
 import wolf
 from wolf.engine import scan
-from wolf.engine.measurements import clean, is_unusable
+from wolf.engine.measurements import is_unusable, preprocess
 
 ROOT = Path(wolf.__file__).parent
 CALLERS = ("engine", "inference")  # the driver; filters and noise models that wrap others
@@ -37,7 +37,7 @@ def test_only_the_driver_and_wrappers_call_filters():
 
 
 def test_check_of_callers_finds_a_body_and_passes_the_rest():
-    body = "state, info = method.update(now, method.predict(now, state, None, None), clean(y), None, None)"
+    body = "state, info = method.update(now, method.predict(now, state, None, None), preprocess(y), None, None)"
     unpacked = "ahead = plain.predict(*rows)"
     fine = "from wolf.engine import scan\nvalues.update(more)\nmodel.predict(X, return_std=True)\nscan.predict(a, b, c)"
     assert list(calls_of_filters(body)) == [1, 1]
@@ -66,4 +66,4 @@ def test_is_wild_agrees_for_numpy_jax_and_the_driver(x64, dtype):
     expected = [False, False, False, False, True, True, True, False]
     assert is_unusable(values).tolist() == is_unusable(jnp.asarray(values)).tolist() == expected
     assert is_unusable(values.astype("float64"), dtype).tolist() == expected
-    np.testing.assert_array_equal(clean(jnp.asarray(values)).observed, ~(np.array(expected) | np.isnan(values)))
+    np.testing.assert_array_equal(preprocess(jnp.asarray(values)).observed, ~(np.array(expected) | np.isnan(values)))

@@ -23,7 +23,7 @@ def noisy(seed=0, count=600):
 def test_the_settled_gain_solves_the_riccati_equation(level, slope):
     dynamics, row = np.array([[1.0, 1.0], [0.0, 1.0]]), np.array([1.0, 0.0])
     noise = np.diag([10.0**level, 10.0**slope])
-    found = steady_state.settle(dynamics, row, noise[None], np.ones(1))
+    found = steady_state.steady_state_gain(dynamics, row, noise[None], np.ones(1))
     cov = solve_discrete_are(dynamics.T, row[:, None], noise, np.eye(1))
     np.testing.assert_allclose(found.variance[0], cov[0, 0] + 1, rtol=1e-6)
     np.testing.assert_allclose(found.gain[0], cov @ row / (cov[0, 0] + 1), rtol=1e-6)
@@ -33,8 +33,8 @@ def test_the_walk_is_the_kalman_filter_once_it_has_settled():
     ys = np.cumsum(0.3 * noisy()) + noisy(1)
     model = wolf.models.local_level(0.09, 1.0)
     expected = wolf.filter(model, ys, method="KF").residuals[:, 0]
-    found = steady_state.settle(np.eye(1), np.ones(1), np.array([[[0.09]]]), np.ones(1))
-    errors = steady_state.walk(ys, np.eye(1), np.ones(1), found.gain, np.zeros(1), np.full(1, np.inf))[:, 0]
+    found = steady_state.steady_state_gain(np.eye(1), np.ones(1), np.array([[[0.09]]]), np.ones(1))
+    errors = steady_state.one_step_errors(ys, np.eye(1), np.ones(1), found.gain, np.zeros(1), np.full(1, np.inf))[:, 0]
     np.testing.assert_allclose(errors[300:], expected[300:], atol=1e-9)
 
 

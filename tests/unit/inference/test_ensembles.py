@@ -8,7 +8,7 @@ from scipy.linalg import sqrtm
 from scipy.optimize import linear_sum_assignment
 
 import wolf
-from wolf.engine.measurements import clean
+from wolf.engine.measurements import preprocess
 from wolf.inference import ensembles
 from wolf.inference.ensembles.observation_ensemble import innovation_scores, look
 from wolf.numerics.jax_compat import enable_x64
@@ -53,7 +53,7 @@ def one_step(model, method, y, key=0):
     with enable_x64(True):
         model, method = cast(model, np.float64), cast(method, np.float64)
         state = method.init(model, jax.random.key(key))
-        after, info = update(method, model.at(0), state, clean(jnp.asarray(y)), jax.random.key(key))
+        after, info = update(method, model.at(0), state, preprocess(jnp.asarray(y)), jax.random.key(key))
         return jax.tree.map(np.asarray, (state, after, info))
 
 
@@ -107,9 +107,9 @@ def test_both_solution_spaces_are_the_textbook_update(name, members, x64):
     """Naive NumPy with explicit inverses, 12 observations, weights between 0 and 1."""
     analysis = EXACT.get(name, ensembles.DEnKF())
     model, states, y, weight = deviations(6, 12, 1, members)
-    sight = look(model, states, clean(jnp.asarray(y)), None) if name != "EnSRF" else None
+    sight = look(model, states, preprocess(jnp.asarray(y)), None) if name != "EnSRF" else None
     if sight is None:
-        sight = look(wolf.statespace.with_variances(model).at(0), states, clean(jnp.asarray(y)), None)
+        sight = look(wolf.statespace.with_variances(model).at(0), states, preprocess(jnp.asarray(y)), None)
     mean = states.mean(0)
     draws = jax.random.normal(jax.random.key(2), (members, 12))
     got = analysis(mean, states - mean, sight, jnp.asarray(weight), draws, jax.random.key(1), None)
@@ -132,7 +132,7 @@ def test_both_solution_spaces_are_the_textbook_update(name, members, x64):
 def test_own_weights_for_each_member_are_own_gains(members, x64):
     model, states, y, _ = deviations(4, 12, 3, members)
     weights = np.random.default_rng(4).uniform(0, 1, (members, 12))
-    sight = look(model, states, clean(jnp.asarray(y)), None)
+    sight = look(model, states, preprocess(jnp.asarray(y)), None)
     mean, draws = states.mean(0), jax.random.normal(jax.random.key(2), (members, 12))
     key, args = jax.random.key(1), (states.mean(0), states - states.mean(0), sight)
     got = ensembles.Stochastic()(*args, jnp.asarray(weights), draws, key, None)
@@ -148,7 +148,7 @@ def test_likelihood_and_nis_are_those_of_a_dense_gaussian(members, x64):
 
     model, states, y, _ = deviations(6, 12, 5, members)
     y[4] = np.nan
-    sight = look(model, states, clean(jnp.asarray(y)), None)
+    sight = look(model, states, preprocess(jnp.asarray(y)), None)
     keep = ~np.isnan(y)
     predicted = np.asarray(states) @ model.H.T
     S = (np.cov(predicted.T) + model.R)[np.ix_(keep, keep)]
@@ -167,7 +167,7 @@ def test_a_pooled_weight_needs_no_dense_matrix(weight, x64):
     model, states, y, _ = deviations(6, 12, 6, 5)
     y[2] = np.nan
     for noise in (model, wolf.statespace.with_variances(model)):
-        sight = look(noise.at(0), states, clean(jnp.asarray(y)), None)
+        sight = look(noise.at(0), states, preprocess(jnp.asarray(y)), None)
         seen = jnp.asarray(~np.isnan(y), float)
         S = sight.deviations.T @ sight.deviations / 4 + sight.noise.matrix()
         dense = weight(sight.residual, sight.noise.matrix(), S, seen)

@@ -165,7 +165,7 @@ def test_single_precision():
 def test_a_covariance_is_kept_as_one_half_and_dead_parts_are_dropped():
     suited = validate.adapt_model(TRACK, wolf.KF(), None)
     whole, lean = (
-        trace(flatten_model([suited], wolf.KF(), "float64", False, None, save).kind) for save in ("all", "final")
+        trace(flatten_model([suited], wolf.KF(), "float64", False, None, save).signature) for save in ("all", "final")
     )
     numbers = [place for place in whole.layout.state if place.kind == "f"]
     assert [place.offset for place in numbers] == list(range(4 + 10))
@@ -176,7 +176,7 @@ def test_what_is_symmetric_stays_so_behind_a_branch():
     """Slopes of the covariance: a jump, which is a branch, sets all of them to zero."""
     kind = flatten_model(
         [validate.adapt_model(TRACK, wolf.Adaptive(), None)], wolf.Adaptive(), "float64", False, None, "all"
-    ).kind
+    ).signature
     state = trace(kind).state
     assert [shape for shape, half in zip(state.shapes, state.halves, strict=True) if half] == [(4, 4), (4, 4)]
 
@@ -190,7 +190,7 @@ def test_a_state_goes_into_its_vectors_and_comes_back(name):
     )[0].code
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(out.final)]
     numbers, counts = code.pack(leaves)
-    assert (numbers.shape[1], counts.shape[1]) == code.widths
+    assert (numbers.shape[1], counts.shape[1]) == code.state_sizes
     assert numbers.flags.c_contiguous  # the code goes from row to row
     for found, leaf in zip(jax.tree.leaves(code.unpack(numbers, counts)), leaves, strict=True):
         np.testing.assert_array_equal(found, leaf)
@@ -198,7 +198,9 @@ def test_a_state_goes_into_its_vectors_and_comes_back(name):
 
 def test_models_of_one_pattern_share_their_code():
     kinds = {
-        flatten_model([wolf.models.constant_velocity(2, dt, q, 1.0)], wolf.KF(), "float64", False, None, "all").kind
+        flatten_model(
+            [wolf.models.constant_velocity(2, dt, q, 1.0)], wolf.KF(), "float64", False, None, "all"
+        ).signature
         for dt, q in ((0.1, 0.3), (0.2, 0.4))
     }
     assert len(kinds) == 1
@@ -206,7 +208,7 @@ def test_models_of_one_pattern_share_their_code():
 
 def test_no_fast_math_is_asked_for():
     suited = validate.adapt_model(TRACK, wolf.Learned(), None)
-    step = trace(flatten_model([suited], wolf.Learned(), "float64", False, None, "all").kind)
+    step = trace(flatten_model([suited], wolf.Learned(), "float64", False, None, "all").signature)
     text = write_run(step.graph, step.layout, 8, "run")
     assert not any(word in text for word in (" fast ", " nnan ", " contract ", " reassoc ", "fmuladd"))
 
@@ -287,8 +289,8 @@ def test_kinds_that_keep_what_a_function_of_wolf_says_are_kept(tmp_path, monkeyp
 
     monkeypatch.setattr(disk_cache, "_folder", lambda: tmp_path)
     savers = (record_jump_evidence, lambda state, info: {}, "all", lambda state, info: None)
-    kinds = [flatten_model([TRACK], wolf.KF(), "float64", False, None, save).kind for save in savers]
-    places = [disk_cache.place_of(kind, "run") for kind in kinds]
+    kinds = [flatten_model([TRACK], wolf.KF(), "float64", False, None, save).signature for save in savers]
+    places = [disk_cache.cache_key(kind, "run") for kind in kinds]
     assert places[1] is places[3] is None
     assert len({places[0], places[2], None}) == 3
 
@@ -306,8 +308,8 @@ def test_methods_that_differ_in_a_static_field_have_code_of_their_own(methods, t
     from wolf.native.execute import disk_cache
 
     monkeypatch.setattr(disk_cache, "_folder", lambda: tmp_path)
-    kinds = [flatten_model([TRACK], method, "float64", False, None, "all").kind for method in methods]
-    places = [disk_cache.place_of(kind, "run") for kind in kinds]
+    kinds = [flatten_model([TRACK], method, "float64", False, None, "all").signature for method in methods]
+    places = [disk_cache.cache_key(kind, "run") for kind in kinds]
     assert None not in places
     assert places[0] != places[1]
     ys = np.random.default_rng(0).normal(0.0, 5.0, (20, 2))
@@ -322,10 +324,10 @@ def test_code_is_kept_for_the_next_process_and_a_damaged_file_is_made_anew(tmp_p
     monkeypatch.setattr(disk_cache, "_folder", lambda: tmp_path)
     made = []
     for _ in range(2):
-        assert disk_cache.remembered("a", lambda: made.append(1) or b"code") == b"code"
+        assert disk_cache.get_or_compile("a", lambda: made.append(1) or b"code") == b"code"
     assert len(made) == 1
     (tmp_path / "a.o").write_bytes(b"x" * 40)
-    assert disk_cache.remembered("a", lambda: made.append(1) or b"code") == b"code"
+    assert disk_cache.get_or_compile("a", lambda: made.append(1) or b"code") == b"code"
     assert len(made) == 2
 
 
@@ -333,8 +335,8 @@ def test_kinds_with_functions_of_ones_own_are_not_kept(tmp_path, monkeypatch):
     from wolf.native.execute import disk_cache
 
     monkeypatch.setattr(disk_cache, "_folder", lambda: tmp_path)
-    kinds = [flatten_model([model], wolf.EKF(), "float64", False, None, "all").kind for model in (TRACK, PENDULUM)]
-    assert [disk_cache.place_of(kind, "run") is None for kind in kinds] == [False, True]
+    kinds = [flatten_model([model], wolf.EKF(), "float64", False, None, "all").signature for model in (TRACK, PENDULUM)]
+    assert [disk_cache.cache_key(kind, "run") is None for kind in kinds] == [False, True]
 
 
 def full(states, seed=5):

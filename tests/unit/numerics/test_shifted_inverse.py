@@ -9,7 +9,8 @@ import pytest
 from tests import oracle
 
 from wolf.native.execute import llvm_jit
-from wolf.native.kernels.shifted_inverse_loops import Averages, Inverses, Scatter, function
+from wolf.native.kernels.shifted_inverse_llvm import function
+from wolf.native.kernels.shifted_inverse_loops import Averages, Inverses, Scatter
 from wolf.numerics.linalg.shifted_inverse import shift
 
 SIZES = (4, 10)  # written out, and as loops

@@ -18,7 +18,7 @@ from wolf.engine.forecast import run_forecast
 from wolf.engine.smoother import run_smoother
 from wolf.execution import xla_batching
 from wolf.execution.xla_batching import stretch
-from wolf.numerics.xla_fusion import largest_factor, shares_out
+from wolf.numerics.xla_fusion import largest_factorized_size, uses_thread_pool
 from wolf.runtime import blas_threads
 
 SOURCE = Path(wolf.__file__).parents[1]
@@ -73,11 +73,11 @@ def test_a_batch_of_matrices_is_seen_wherever_it_is(operation):
     def loop(x):
         return jax.lax.scan(lambda carry, _: (carry, operation(x)), 0, None, length=3)
 
-    assert shares_out(jax.make_jaxpr(loop)(jnp.ones((2, 3, 3))).jaxpr)
-    assert shares_out(jax.make_jaxpr(jax.jit(jax.vmap(loop)))(jnp.ones((2, 3, 3))).jaxpr)
+    assert uses_thread_pool(jax.make_jaxpr(loop)(jnp.ones((2, 3, 3))).jaxpr)
+    assert uses_thread_pool(jax.make_jaxpr(jax.jit(jax.vmap(loop)))(jnp.ones((2, 3, 3))).jaxpr)
     if operation is not jnp.fft.fft:
-        assert not shares_out(jax.make_jaxpr(loop)(jnp.ones((3, 3))).jaxpr)
-    assert not shares_out(jax.make_jaxpr(lambda x: x @ x)(jnp.ones((2, 3, 3))).jaxpr)
+        assert not uses_thread_pool(jax.make_jaxpr(loop)(jnp.ones((3, 3))).jaxpr)
+    assert not uses_thread_pool(jax.make_jaxpr(lambda x: x @ x)(jnp.ones((2, 3, 3))).jaxpr)
 
 
 def test_lapack_has_one_thread_during_a_run_and_is_as_it_was_afterwards():
@@ -90,7 +90,10 @@ def test_lapack_has_one_thread_during_a_run_and_is_as_it_was_afterwards():
 
     before = threads()
     loop = jax.make_jaxpr(lambda x: jax.lax.fori_loop(0, 3, lambda _, x: jnp.linalg.cholesky(x), x))
-    assert (largest_factor(loop(jnp.eye(4)).jaxpr), largest_factor(jax.make_jaxpr(jnp.sin)(1.0).jaxpr)) == (4, 0)
+    assert (
+        largest_factorized_size(loop(jnp.eye(4)).jaxpr),
+        largest_factorized_size(jax.make_jaxpr(jnp.sin)(1.0).jaxpr),
+    ) == (4, 0)
     with ThreadPoolExecutor(1) as pool:
         with blas_threads.one_thread(4):
             assert threads() == pool.submit(beside).result() == {1}

@@ -44,7 +44,7 @@ class Responses:
     def __init__(self, model: Any) -> None:
         self.dynamics = np.eye(model.state_dim) if model.F is None else np.asarray(model.F)
         self.rows = np.asarray(model.H)
-        cov = steady_state.settled_cov(self.dynamics, self.rows, np.asarray(model.Q), np.asarray(model.R))
+        cov = steady_state.steady_state_cov(self.dynamics, self.rows, np.asarray(model.Q), np.asarray(model.R))
         innovation = self.rows @ cov @ self.rows.T + np.asarray(model.R)
         self.gain = np.linalg.solve(innovation, self.rows @ cov).T
         self.whitener = np.linalg.inv(np.linalg.cholesky(innovation))

@@ -81,9 +81,9 @@ def shape_of(model: LinearModel, longest: int) -> FaultShape:
     """
     row, noise = np.asarray(model.H)[0], np.asarray(model.R)[0]
     dynamics = np.eye(len(row)) if model.F is None else np.asarray(model.F)
-    settled = steady_state.settle(dynamics, row, np.asarray(model.Q)[None], noise)
+    settled = steady_state.steady_state_gain(dynamics, row, np.asarray(model.Q)[None], noise)
     far = np.full(1, np.inf)
-    errors = steady_state.walk(np.ones(REACH), dynamics, row, settled.gain, np.zeros(len(row)), far)[:, 0]
+    errors = steady_state.one_step_errors(np.ones(REACH), dynamics, row, settled.gain, np.zeros(len(row)), far)[:, 0]
     step = errors / np.sqrt(settled.variance[0])
     later = np.zeros((longest, REACH))
     for length in range(1, longest + 1):

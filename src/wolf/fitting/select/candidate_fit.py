@@ -84,7 +84,8 @@ class _Walker:
             [np.asarray(built(**(dict.fromkeys(ones, 0.0) | {each: 1.0, "obs_var": 1.0})).Q) for each in self.names]
         )
         self.starts = [
-            steady_state.first_state(column[: max(warm, 3 * size)], self.dynamics, self.row) for column in columns
+            steady_state.estimate_initial_state(column[: max(warm, 3 * size)], self.dynamics, self.row)
+            for column in columns
         ]
 
     def _nothing(self) -> Any:
@@ -95,12 +96,12 @@ class _Walker:
 
     def errors(self, ratios: np.ndarray, rows: slice, cut: np.ndarray) -> np.ndarray:
         """Walk with the ratios (B, K); one-step errors (rows, columns, B)."""
-        settled = steady_state.settle(
+        settled = steady_state.steady_state_gain(
             self.dynamics, self.row, np.tensordot(ratios, self.shares, 1), np.ones(len(ratios))
         )
         self.variance = settled.variance
         walked = [
-            steady_state.walk(column[rows], self.dynamics, self.row, settled.gain, start, cut)
+            steady_state.one_step_errors(column[rows], self.dynamics, self.row, settled.gain, start, cut)
             for column, start in zip(self.columns, self.starts, strict=True)
         ]
         return np.stack(walked, axis=1)
@@ -136,7 +137,9 @@ def try_out(name: str, columns: np.ndarray, warm: int, cut: float) -> CandidateF
     for share in FINER:
         moves = np.array(list(itertools.product((-1, 0, 1), repeat=len(axes)))) * share * steps
         points = np.clip(point + moves, lows, highs)
-        found, errors = walker.score(10.0**points, np.full(len(points), steady_state.CUT * scale), slice(0, size))
+        found, errors = walker.score(
+            10.0**points, np.full(len(points), steady_state.CLIP_DEVIATIONS * scale), slice(0, size)
+        )
         best = int(np.argmax(found.total))
         point, scale = points[best], float(found.scale[best])
     ratios = dict(zip(walker.names, (10.0**point).tolist(), strict=True))

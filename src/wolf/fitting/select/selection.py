@@ -196,7 +196,7 @@ def _clock(times: Any, count: int) -> tuple[np.ndarray | None, float | None]:
         raise ValueError(f"times must be one for each of the {count} rows, in order, none missing; got {stamps.shape}")
     steps = np.diff(stamps)
     unit = float(np.median(steps[steps > 0])) if np.any(steps > 0) else 1.0
-    counted = calendar_months.count(stamps) if dated and count > 1 else None
+    counted = calendar_months.months_since_first(stamps) if dated and count > 1 else None
     if counted is not None:
         unit, stamps = float(np.median(np.diff(counted))) * calendar_months.MONTH, counted * calendar_months.MONTH
         steps = np.diff(stamps)

@@ -1,1 +1,1 @@
-"""From the graph to LLVM IR or C."""
+"""From the graph to LLVM assembly or C."""

@@ -11,10 +11,10 @@ from wolf.native.ir.graph import STEP
 
 
 class CSource:
-    """Writes the two files of a filter in C.
+    """Writer of the two C files of a filter.
 
     Args:
-        step: traced with the model's numbers as a part of the code.
+        step: traced with the model's numbers as constants.
         name: prefix of all names.
         dtype: precision.
         inputs: number of inputs, or None.
@@ -30,7 +30,7 @@ class CSource:
         self.members = self._members()
 
     def _fixed(self) -> dict[int, Any]:
-        """Find the numbers of the state that stay what they are at the start: constants of the code."""
+        """Find the numbers of the state that keep their initial value: constants of the code."""
         layout, mean = self.step.layout, self._mean_leaf()
         same = [i for i, place in enumerate(layout.state) if layout.next_state[i] == place.node]
         return {i: self._start_value(i) for i in same if layout.state[i].leaf != mean}
@@ -42,7 +42,7 @@ class CSource:
         return graph.value(layout.kept[first + place.entry])
 
     def _needed_places(self) -> list[int]:
-        """Find the numbers of the state that anything depends on; a clock that nobody reads is left out."""
+        """Find the numbers of the state that anything depends on; an unused clock is omitted."""
         layout, graph = self.step.layout, self.step.graph
         mean = self._mean_leaf()
         keep = {i for i, place in enumerate(layout.state) if place.leaf == mean}
@@ -63,7 +63,7 @@ class CSource:
         """Name each number of the state: the member of the struct, and its index there."""
         marks = jax.tree.unflatten(self.step.state.structure, range(len(self.step.state.shapes)))
         paths = jax.tree_util.tree_flatten_with_path(marks)[0]
-        names = ["_".join(_word(key) for key in path) for path, _ in paths]
+        names = ["_".join(_key_name(key) for key in path) for path, _ in paths]
         names = [name.removeprefix("belief_").removeprefix("memory_") for name in names]
         counts: dict[str, int] = {}
         members = {}
@@ -76,13 +76,13 @@ class CSource:
 
     @property
     def state_bytes(self) -> int:
-        """Size of the struct, whose counts come last: a compiler fills it up to whole numbers behind them."""
+        """Size of the struct. Counts come last, and compilers pad the struct to whole numbers behind them."""
         kinds = [self.step.layout.state[i].kind for i in self.places]
         size = sum(self.dtype.itemsize if kind == "f" else 4 for kind in kinds)
         return -(-size // self.dtype.itemsize) * self.dtype.itemsize
 
     def library(self) -> tuple[str, ...]:
-        """List what is called of math.h."""
+        """List the functions of math.h that are called."""
         writer = self._writer()
         writer.block(STEP, self._alive(), set())
         return tuple(sorted(writer.library))
@@ -116,7 +116,7 @@ class CSource:
             f"    {self.number if kinds[name] == 'f' else 'int32_t'} {name}[{size}];"
             for name, size in sorted(self.sizes.items(), key=lambda each: kinds[each[0]] != "f")
         ]
-        fields = [f"    {self._type(output)} {name}{_brackets(output)};" for name, output in self._report()]
+        fields = [f"    {self._type(output)} {name}{_brackets(output)};" for name, output in self._report_fields()]
         arguments = self._arguments()
         return f"""#ifndef {guard}
 #define {guard}
@@ -135,7 +135,7 @@ typedef struct {{
 /* What one step tells. A weight is w in [0, 1]; an outlier is 0 or 1. */
 typedef struct {{
 {_lines(fields) if fields else "    char nothing;"}
-}} {self.name}_report;
+}} {self.name}_report_fields;
 
 /* Start at the prior. */
 void {self.name}_init({self.name}_state *state);
@@ -153,15 +153,15 @@ void {self.name}_step({arguments});
     def _arguments(self) -> str:
         inputs = "".join(f"const {self.number} {name}[{self.inputs}], " for name in self._inputs())
         size = self.step.obs_dim
-        return f"{self.name}_state *state, const {self.number} y[{size}], {inputs}{self.name}_report *report"
+        return f"{self.name}_state *state, const {self.number} y[{size}], {inputs}{self.name}_report_fields *report"
 
     def _inputs(self) -> list[str]:
-        """List the inputs of a step that are read: u, and the one before it where the prior is updated first."""
+        """List the inputs that a step reads: u, and the previous one if the prior is updated first."""
         nodes = (self.step.graph.nodes[number] for number in self._alive())
         groups = {self.step.layout.slots[node.args[0]].group for node in nodes if node.op == "input"}
         return [name for name in ("u", "u_before") if name in groups]
 
-    def _report(self) -> list[tuple[str, Any]]:
+    def _report_fields(self) -> list[tuple[str, Any]]:
         names = jax.tree.unflatten(self.step.saved, self.step.layout.outputs)
         return list(names.items())
 
@@ -215,12 +215,12 @@ void {self.name}_step({arguments});
             for i in self.places
             for m, k in [self.members[i]]
         ]
-        results, told = iter(layout.results), []
-        for name, output in self._report():
+        results, stores_to_report = iter(layout.results), []
+        for name, output in self._report_fields():
             for k in range(output.size):
                 place = f"[{k}]" if output.shape else ""
-                told.append(f"        report->{name}{place} = {writer.name(next(results))};")
-        body = [*reads, *writer.lines, *stores, "    if (report != NULL) {", *told, "    }"]
+                stores_to_report.append(f"        report->{name}{place} = {writer.name(next(results))};")
+        body = [*reads, *writer.lines, *stores, "    if (report != NULL) {", *stores_to_report, "    }"]
         return f"void {self.name}_step({self._arguments()}) {{\n{_lines(body)}\n}}\n"
 
     def _kind(self, i: int) -> str:
@@ -243,7 +243,7 @@ void {self.name}_step({arguments});
 
 int main(void) {{
     {self.name}_state state;
-    {self.name}_report report;
+    {self.name}_report_fields report;
     {self.number} worst = 0;
     {self.name}_init(&state);
     for (int t = 0; t < {len(ys)}; t++) {{
@@ -263,7 +263,7 @@ int main(void) {{
 """
 
 
-def _word(key: Any) -> str:
+def _key_name(key: Any) -> str:
     return str(getattr(key, "name", getattr(key, "idx", getattr(key, "key", key))))
 
 

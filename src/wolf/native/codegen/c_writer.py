@@ -1,7 +1,7 @@
-"""A graph of numbers as C99: no allocation, no loops, no globals, nothing of the library but a few functions of math.h.
+"""A graph as C99: no allocation, no loops, no globals, nothing of the library but a few functions of math.h.
 
-One line a node. The rules of `graph.py` hold: no contraction, no reordering, NaN and infinity mean what they mean, so a
-compiler that is told otherwise is refused.
+One line per node. The rules of `graph.py` hold: no contraction, no reordering, NaN and infinity keep their meaning; the
+code does not compile under options that break them.
 """
 
 import numpy as np
@@ -17,11 +17,11 @@ TYPES = {"i": "int32_t", "b": "int"}
 
 
 class CWriter:
-    """Writes nodes as statements.
+    """Writer of nodes as C statements.
 
     Args:
         graph: of the step.
-        inputs: for each input that is read, how C calls it.
+        inputs: C expression of each input that is read.
     """
 
     def __init__(self, graph: Graph, inputs: dict[int, str]):
@@ -32,14 +32,14 @@ class CWriter:
         self.library: set[str] = set()
 
     def name(self, number: int) -> str:
-        """Give what a node is called, or its value."""
+        """Return the C name of a node, or its value."""
         node = self.graph.nodes[number]
         if node.op == "const":
             return self.literal(node.value, node.kind)
         return self.inputs[number] if node.op == "input" else f"v{number}"
 
     def literal(self, value: float, kind: str) -> str:
-        """Write a known number."""
+        """Format a constant."""
         if kind != "f":
             return str(int(value))
         if not np.isfinite(value):
@@ -49,11 +49,11 @@ class CWriter:
         return f"({text})" if value < 0 else text
 
     def type_of(self, number: int) -> str:
-        """Give the type of a node."""
+        """Return the C type of a node."""
         return TYPES.get(self.graph.nodes[number].kind, self.number)
 
     def block(self, block: int, alive: set[int], done: set[int], indent: str = "    ") -> None:
-        """Write the nodes of one block that are needed, in their order."""
+        """Write the needed nodes of one block, in their order."""
         for number in sorted(n for n in alive if self.graph.nodes[n].block == block):
             node = self.graph.nodes[number]
             if node.op == "phi":
@@ -77,19 +77,19 @@ class CWriter:
         self.lines.append(indent + "}")
 
     def expression(self, number: int) -> str:
-        """Write one operation."""
+        """Format one operation."""
         node = self.graph.nodes[number]
         args = [self.name(arg) for arg in node.args]
         op, of = node.op, self.graph.nodes[node.args[-1]].kind
         if op in ("add", "mul") and of == "b":
             return f"{args[0]} {'||' if op == 'add' else '&&'} {args[1]}"
-        if op in ("add", "sub", "mul") and of == "i":  # wraps around, which a signed sum may not
+        if op in ("add", "sub", "mul") and of == "i":  # unsigned arithmetic wraps around; signed overflow is undefined
             return f"(int32_t)((uint32_t){args[0]} {OPERATORS[op]} (uint32_t){args[1]})"
         if op in OPERATORS:
             return f"{args[0]} {OPERATORS[op]} {args[1]}"
         if op == "select":
             return f"{args[0]} ? {args[2]} : {args[1]}"
-        if op in ("max", "min"):  # NaN wins, which fmax would drop
+        if op in ("max", "min"):  # NaN propagates, unlike in fmax
             a, b = args
             first = f"({a} {'>' if op == 'max' else '<'} {b})" + (f" || ({a} != {a})" if of == "f" else "")
             return f"({first}) ? {a} : {b}"
@@ -109,7 +109,7 @@ class CWriter:
 
 
 def array(name: str, values: np.ndarray, writer: CWriter) -> str:
-    """Write a table of numbers."""
+    """Format a table of numbers."""
     flat = [writer.literal(float(value), "f") for value in values.ravel()]
     lines = [", ".join(flat[i : i + 8]) for i in range(0, len(flat), 8)]
     body = ",\n    ".join(lines)

@@ -1,7 +1,7 @@
-"""Many numbers on their way from one place in memory to another: a loop over a table of places.
+"""Copies of many numbers between places in memory: a loop over a table of places.
 
-A line to load each number and one to store it are most of the code of a large step, and most of the time to compile it.
-What comes from memory and goes to memory needs neither.
+One instruction to load each number and one to store it are most of the code of a large step, and most of the time to
+compile it. Numbers copied from memory to memory need neither.
 """
 
 import hashlib
@@ -11,52 +11,52 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from wolf.native.codegen.llvm_writer import Writer
 
-FEWEST = 200  # numbers of one array from which a loop pays: with fewer, those in registers stay there
-RUN = 8  # numbers side by side that are moved at once
+MIN_NUMBERS = 200  # numbers of an array from which a loop is faster: fewer stay in registers
+RUN_LENGTH = 8  # contiguous numbers that are copied at once
 
 
 class Home(NamedTuple):
-    """Where a number lies in memory: so many numbers behind an address."""
+    """Location of a number in memory: an offset in numbers behind an address."""
 
     base: str
     place: int
 
 
 def move(out: "Writer", target: str, pairs: Iterable[tuple[int, Home]]) -> None:
-    """Move numbers to their places behind an address, from wherever they lie.
+    """Copy numbers to places behind an address, from wherever they are in memory.
 
     Args:
-        out: what is written.
-        target: the address.
-        pairs: for each number its place there, and where it lies.
+        out: the writer.
+        target: the destination address.
+        pairs: destination offset and source location of each number.
     """
     by_base: dict[str, list[tuple[int, int]]] = {}
     for place, home in pairs:
         by_base.setdefault(home.base, []).append((place, home.place))
     for base, found in by_base.items():
-        runs, singles = _runs(found) if out.lanes == 1 else ([], found)
-        for count, table in ((RUN, runs), (1, singles)):
+        runs, singles = _contiguous_runs(found) if out.lanes == 1 else ([], found)
+        for count, table in ((RUN_LENGTH, runs), (1, singles)):
             if table:
                 _call(out, target, base, count, table)
 
 
-def _runs(pairs: list[tuple[int, int]]) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Find numbers that are side by side here and there: where such runs begin, and what is left."""
+def _contiguous_runs(pairs: list[tuple[int, int]]) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Find runs of numbers that are contiguous at both ends; return their beginnings, and the other numbers."""
     runs, singles, first = [], [], 0
     while first < len(pairs):
-        some = pairs[first : first + RUN]
-        (to, origin), count = some[0], len(some)
-        if count == RUN and some == [(to + i, origin + i) for i in range(RUN)]:
-            runs.append(some[0])
-            first += RUN
+        candidates = pairs[first : first + RUN_LENGTH]
+        (to, origin), count = candidates[0], len(candidates)
+        if count == RUN_LENGTH and candidates == [(to + i, origin + i) for i in range(RUN_LENGTH)]:
+            runs.append(candidates[0])
+            first += RUN_LENGTH
         else:
-            singles.append(some[0])
+            singles.append(candidates[0])
             first += 1
     return runs, singles
 
 
 def _call(out: "Writer", target: str, base: str, count: int, table: list[tuple[int, int]]) -> None:
-    """Write the call, and what it needs: the table, and the loop over it."""
+    """Write the call, its table, and the loop over the table."""
     entries = ", ".join(f"i32 {number}" for pair in table for number in pair)
     name = f"@places_{hashlib.sha256(entries.encode()).hexdigest()[:16]}"
     out.used.add(f"{name} = private constant [{2 * len(table)} x i32] [{entries}]")
@@ -65,7 +65,7 @@ def _call(out: "Writer", target: str, base: str, count: int, table: list[tuple[i
 
 
 def _function(number: str, one: str, count: int) -> str:
-    """Write the loop that moves so many numbers, or registers of them, at a time."""
+    """Write the loop that copies as many numbers, or registers, at a time."""
     unit = one if count == 1 else f"<{count} x {number}>"
     return f"""define internal void @move_{count}(ptr %to, ptr %from, ptr noalias %table, i64 %count) noinline {{
 entry:

@@ -1,37 +1,37 @@
-"""The state on its way from one step to the next: in registers, or in memory where it has very many numbers."""
+"""The state carried from step to step: in registers, or in memory if it has very many numbers."""
 
 from wolf.native.codegen import copy_tables, simd_lanes
 from wolf.native.codegen.copy_tables import Home
 from wolf.native.codegen.llvm_writer import Writer
 from wolf.native.ir.layout import Layout, Place
 
-MANY = 300  # numbers of a state that are no longer kept in registers: no processor has so many
+MIN_NUMBERS_IN_MEMORY = 300  # numbers from which a state is kept in memory: no processor has so many registers
 
 
 class LoopState:
-    """What a step takes over from the one before.
+    """The loop-carried state of the step loop.
 
     Args:
-        out: what is written.
-        layout: where the numbers of the state are.
+        out: the writer.
+        layout: offsets of the numbers of the state.
         alive: nodes that are needed.
-        state: where each lane has its numbers.
-        counts: where each lane has its counts.
+        state: address of each lane's numbers.
+        counts: address of each lane's counts.
     """
 
     def __init__(self, out: Writer, layout: Layout, alive: set[int], state: list[str], counts: list[str]):
         self.out, self.layout, self.alive = out, layout, alive
         self.pointers = {"f": (state, out.number), "i": (counts, "i32"), "b": (counts, "i32")}
         both = list(zip(layout.state, layout.next_state, strict=True))
-        large = sum(place.kind == "f" for place in layout.state) >= MANY
+        large = sum(place.kind == "f" for place in layout.state) >= MIN_NUMBERS_IN_MEMORY
         self.stored = [(place, after) for place, after in both if large and place.kind == "f"]
         self.passed = [(place, after) for place, after in both if not (large and place.kind == "f")]
         self.phis: list[str] = []
-        self.now = self.next = ""  # addresses of what is stored, each number once
+        self.now = self.next = ""  # addresses of the part in memory, before and after the step
 
     def load(self) -> list[str]:
-        """Load where each lane's series stands; give the names of what stays in registers."""
-        self._bring()
+        """Load each lane's state; return the names of the part in registers."""
+        self._load_memory_part()
         found: dict[tuple[str, int], str] = {}
         for kind, (pointers, memory) in self.pointers.items():
             offsets = [place.offset for place, _ in self.passed if place.kind == kind]
@@ -39,34 +39,34 @@ class LoopState:
             found |= {(kind, offset): value for offset, value in loaded.items()}
         return [found[place.kind, place.offset] for place, _ in self.passed]
 
-    def _bring(self) -> None:
+    def _load_memory_part(self) -> None:
         if not self.stored:
             return
         out, (pointers, _) = self.out, self.pointers["f"]
-        source = pointers[0] if out.lanes == 1 else simd_lanes.bring(out, pointers, self._reach)
+        source = pointers[0] if out.lanes == 1 else simd_lanes.gather_lanes(out, pointers, self._num_offsets)
         self.now, self.next = (out.matrix(1, len(self.stored)) for _ in range(2))
         copy_tables.move(out, self.now, [(i, Home(source, place.offset)) for i, (place, _) in enumerate(self.stored)])
         out.homes |= {place.node: Home(self.now, i) for i, (place, _) in enumerate(self.stored)}
 
     @property
-    def _reach(self) -> int:
+    def _num_offsets(self) -> int:
         return 1 + max(place.offset for place, _ in self.stored)
 
-    def take(self, before: list[str], entering: str) -> None:
-        """Begin a step: what is in registers comes from before the first, or from the one before."""
+    def begin_step(self, before: list[str], entering: str) -> None:
+        """Begin a step: the part in registers is a phi of its initial value and that of the previous step."""
         for i, ((place, _), value) in enumerate(zip(self.passed, before, strict=True)):
             kind = self.out.types[place.kind]
             self.phis.append(self.out.define(f"phi {kind} [ {value}, %{entering} ], [ @NEXT{i}@, %@LATCH@ ]"))
             if place.node in self.alive:
                 self.out.names[place.node] = self.phis[-1]
 
-    def put(self) -> None:
-        """Put what is stored beside what it was: results of this step may still ask for both."""
+    def store_next(self) -> None:
+        """Store the new part in memory beside the old one: results of this step may still read both."""
         if self.stored:
             self.out.fill(self.next, [after for _, after in self.stored], range(len(self.stored)))
 
     def advance(self, end: str | None) -> list[str]:
-        """Take over the new state, except where a series has ended; give the names of what is in registers."""
+        """Replace the state where a series continues; return the names of the part in registers."""
         out, new = self.out, [self.out.name(after) for _, after in self.passed]
         if end is None:
             if self.stored:
@@ -77,7 +77,7 @@ class LoopState:
         alive = out.define(f"icmp slt {out.wide('i64')} {out.splat('%t', 'i64')}, {end}")
         if self.stored:
             truth = out.types["b"]
-            out.used.add(_chooser(out.types["f"], truth))
+            out.used.add(_select_function(out.types["f"], truth))
             out.add(f"call void @keep(ptr {self.now}, ptr {self.next}, {truth} {alive}, i64 {len(self.stored)})")
         kinds = [out.types[place.kind] for place, _ in self.passed]
         return [
@@ -86,26 +86,26 @@ class LoopState:
         ]
 
     def store(self) -> None:
-        """Store where each lane's series stands."""
-        self._hand_back()
+        """Store each lane's state."""
+        self._store_memory_part()
         both: list[tuple[Place, str]] = [(place, phi) for (place, _), phi in zip(self.passed, self.phis, strict=True)]
         for kind, (pointers, memory) in self.pointers.items():
             values = {place.offset: value for place, value in both if place.kind == kind}
             simd_lanes.store(self.out, pointers, values, kind, memory)
 
-    def _hand_back(self) -> None:
+    def _store_memory_part(self) -> None:
         if not self.stored:
             return
         out, (pointers, _) = self.out, self.pointers["f"]
-        target = pointers[0] if out.lanes == 1 else out.matrix(1, self._reach)
+        target = pointers[0] if out.lanes == 1 else out.matrix(1, self._num_offsets)
         pairs = [(place.offset, Home(self.now, i)) for i, (place, _) in enumerate(self.stored)]
         copy_tables.move(out, target, sorted(pairs))
         if out.lanes > 1:
-            simd_lanes.take(out, pointers, target, self._reach)
+            simd_lanes.scatter_lanes(out, pointers, target, self._num_offsets)
 
 
-def _chooser(one: str, truth: str) -> str:
-    """Write the function that takes new numbers over where a series goes on."""
+def _select_function(one: str, truth: str) -> str:
+    """Write the function that replaces numbers where a series continues."""
     return f"""define internal void @keep(ptr noalias %now, ptr noalias %next, {truth} %alive, i64 %count) noinline {{
 entry:
   br label %again

@@ -1,61 +1,63 @@
-"""Numbers of several series on their way between memory, where each has its own, and registers of all of them."""
+"""Transfer of numbers between the memory of each series and registers that hold several series."""
 
 from collections.abc import Iterable
 
 from wolf.native.codegen.llvm_writer import Writer
 
-LONG = 12  # numbers of a lane from which they are moved by a loop: a line for each takes LLVM long to compile
+MIN_NUMBERS_FOR_LOOP = 12  # per lane; LLVM takes long to compile one instruction for each
 
 
 def load(out: Writer, pointers: list[str], offsets: Iterable[int], kind: str, memory: str) -> dict[int, str]:
-    """Load numbers of each lane; from one pointer, the same for all.
+    """Load numbers of each lane; from a single pointer, the same number for all lanes.
 
     Args:
-        out: what is written.
+        out: the writer.
         pointers: of each lane, or one.
-        offsets: which numbers.
+        offsets: offsets of the numbers.
         kind: of number.
-        memory: type that they have in memory.
+        memory: their type in memory.
 
     Returns:
-        The name of each, by offset.
+        The name of each number, by offset.
     """
     wanted = sorted(set(offsets))
-    if kind != "f" or len(pointers) == 1 or len(wanted) <= LONG:
+    if kind != "f" or len(pointers) == 1 or len(wanted) <= MIN_NUMBERS_FOR_LOOP:
         return {offset: _load_one(out, pointers, offset, memory, kind) for offset in wanted}
-    near = bring(out, pointers, wanted[-1] + 1)
-    places = {offset: out.define(f"getelementptr {out.types['f']}, ptr {near}, i64 {offset}") for offset in wanted}
+    interleaved = gather_lanes(out, pointers, wanted[-1] + 1)
+    places = {
+        offset: out.define(f"getelementptr {out.types['f']}, ptr {interleaved}, i64 {offset}") for offset in wanted
+    }
     return {offset: out.define(f"load {out.types['f']}, ptr {place}, align 8") for offset, place in places.items()}
 
 
-def bring(out: Writer, pointers: list[str], count: int) -> str:
-    """Put the first numbers of each lane into memory of all of them, and say where that is.
+def gather_lanes(out: Writer, pointers: list[str], count: int) -> str:
+    """Copy the first numbers of each lane to interleaved memory, and return its address.
 
     Args:
-        out: what is written.
+        out: the writer.
         pointers: of each lane, or one for all.
-        count: of numbers.
+        count: how many numbers.
     """
-    near = out.matrix(1, count)
-    out.used.add(_mover(out.number, out.lanes, together=True))
+    interleaved = out.matrix(1, count)
+    out.used.add(_copy_function(out.number, out.lanes, together=True))
     for lane, pointer in enumerate(pointers * (out.lanes // len(pointers))):
-        at = out.define(f"getelementptr {out.number}, ptr {near}, i64 {lane}")
+        at = out.define(f"getelementptr {out.number}, ptr {interleaved}, i64 {lane}")
         out.add(f"call void @gather(ptr {at}, ptr {pointer}, i64 {count})")
-    return near
+    return interleaved
 
 
-def take(out: Writer, pointers: list[str], near: str, count: int) -> None:
-    """Put numbers that lie in memory of all lanes where each has its own.
+def scatter_lanes(out: Writer, pointers: list[str], interleaved: str, count: int) -> None:
+    """Copy interleaved numbers to the memory of each lane.
 
     Args:
-        out: what is written.
+        out: the writer.
         pointers: of each lane.
-        near: where those of all lanes lie.
-        count: of numbers.
+        interleaved: address of the interleaved numbers.
+        count: how many numbers.
     """
-    out.used.add(_mover(out.number, out.lanes, together=False))
+    out.used.add(_copy_function(out.number, out.lanes, together=False))
     for lane, pointer in enumerate(pointers):
-        at = out.define(f"getelementptr {out.number}, ptr {near}, i64 {lane}")
+        at = out.define(f"getelementptr {out.number}, ptr {interleaved}, i64 {lane}")
         out.add(f"call void @scatter(ptr {at}, ptr {pointer}, i64 {count})")
 
 
@@ -63,22 +65,22 @@ def store(out: Writer, pointers: list[str], values: dict[int, str], kind: str, m
     """Store numbers of each lane.
 
     Args:
-        out: what is written.
+        out: the writer.
         pointers: of each lane.
         values: names of the numbers, by offset.
         kind: of number.
-        memory: type that they have in memory.
+        memory: their type in memory.
     """
     count = len(values)
-    if kind != "f" or len(pointers) == 1 or count <= LONG or set(values) != set(range(count)):
+    if kind != "f" or len(pointers) == 1 or count <= MIN_NUMBERS_FOR_LOOP or set(values) != set(range(count)):
         for offset, value in values.items():
             _store_one(out, pointers, offset, value, kind, memory)
         return
-    near = out.matrix(1, count)
+    interleaved = out.matrix(1, count)
     for offset, value in values.items():
-        place = out.define(f"getelementptr {out.types['f']}, ptr {near}, i64 {offset}")
+        place = out.define(f"getelementptr {out.types['f']}, ptr {interleaved}, i64 {offset}")
         out.add(f"store {out.types['f']} {value}, ptr {place}, align 8")
-    take(out, pointers, near, count)
+    scatter_lanes(out, pointers, interleaved, count)
 
 
 def _load_one(out: Writer, pointers: list[str], offset: int, memory: str, kind: str) -> str:
@@ -110,10 +112,10 @@ def _store_one(out: Writer, pointers: list[str], offset: int, value: str, kind: 
         out.add(f"store {memory} {one}, ptr {at}")
 
 
-def _mover(number: str, lanes: int, together: bool) -> str:
-    """Write the function that moves the numbers of one lane to where those of all lanes lie, or back from there.
+def _copy_function(number: str, lanes: int, together: bool) -> str:
+    """Write the function that copies the numbers of one lane to or from interleaved memory.
 
-    `%near` is where this lane begins among all of them, `%own` is where it has its numbers to itself.
+    `%near` is the first number of this lane in interleaved memory, `%own` its memory of its own.
     """
     name, source, target = ("gather", "%mine", "%among") if together else ("scatter", "%among", "%mine")
     return f"""define internal void @{name}(ptr noalias %near, ptr noalias %own, i64 %count) {{

@@ -1,29 +1,29 @@
-"""The functions around a step, in LLVM's language: one that runs once for a model, one over series and steps."""
+"""The LLVM functions around a step: one that runs once per model, one that loops over series and steps."""
 
 from itertools import islice
 
 from wolf.native.codegen import copy_tables, simd_lanes
 from wolf.native.codegen.copy_tables import Home
-from wolf.native.codegen.llvm_writer import TOGETHER, Writer
+from wolf.native.codegen.llvm_writer import VECTORIZED, Writer
 from wolf.native.codegen.loop_carried_state import LoopState
 from wolf.native.execute.llvm_jit import is_small
 from wolf.native.ir.graph import ONCE, STEP, Graph
 from wolf.native.ir.layout import Layout
 from wolf.native.kernels.matmul import Dense
 
-MANY = 500  # numbers of a model from which the compiler does not keep them in registers
+MIN_NUMBERS_IN_MEMORY = 500  # numbers of a model from which they are read from memory instead of kept in registers
 
-# What the table of addresses begins with, three numbers each; the last two are for `calls.py`: where the code is and
-# where the report goes, sizes in bytes and the place of the number that says whether a new model is sound.
+# First entries of the table of addresses, three numbers each; the last two are for `fastcall.py`: addresses of the code
+# and place of the report, sizes in bytes and the place of the flag that new numbers are certainly valid.
 HEAD = ("states", "counts", "rows", "model", "lengths", "code", "sizes")
 
 
 def write_once(graph: Graph, layout: Layout, name: str = "prepare") -> str:
-    """Write the function that makes, once for a model, what its steps use.
+    """Write the function that computes, once per model, what its steps use.
 
     Args:
         graph: of the step.
-        layout: which nodes those are, and where they are kept.
+        layout: the nodes to compute, and where they are stored.
         name: of the function, `(ptr given, ptr kept)`.
     """
     writer = Writer(graph, 1)
@@ -45,12 +45,12 @@ def write_once(graph: Graph, layout: Layout, name: str = "prepare") -> str:
     writer.add("ret void")
     body = "\n".join(writer.lines)
     opening = f"define void @{name}(ptr %given, ptr %kept) {{"
-    once = [*sorted(writer.used), opening, "entry:", *writer.room, body, "}"]
+    once = [*sorted(writer.used), opening, "entry:", *writer.allocations, body, "}"]
     return "\n".join([*once, _for_each(name)])
 
 
 def _for_each(name: str) -> str:
-    """Write the function that does the same for many models, `(ptr given, i64 step, ptr kept, i64 step, i64 count)`."""
+    """Write the function that does so for many models, `(ptr given, i64 step, ptr kept, i64 step, i64 count)`."""
     return f"""define void @{name}_each(ptr %given, i64 %from, ptr %kept, i64 %to, i64 %count) {{
 entry:
   br label %check
@@ -72,11 +72,11 @@ end:
 
 
 def write_run(graph: Graph, layout: Layout, width: int, name: str) -> str:
-    """Write the function that filters: for each series (as many at once as there are lanes), for each step.
+    """Write the filter function: for each series (as many at once as there are lanes), for each step.
 
     Args:
         graph: of the step.
-        layout: where inputs come from and results go.
+        layout: locations of inputs and results.
         width: lanes, 1 or several.
         name: of the function, `(i64 first, i64 last, i64 steps, ptr table)`: series from `first` up to `last`, and
             the table of addresses and strides that `layout` describes.
@@ -85,18 +85,18 @@ def write_run(graph: Graph, layout: Layout, width: int, name: str) -> str:
 
 
 def _by_level(graph: Graph, numbers: list[int]) -> list[int]:
-    """Put nodes into an order in which as few long operations as can be come before others of their kind."""
+    """Order nodes such that few vectorised operations precede others of their kind."""
     levels: dict[int, int] = {}
     for number in numbers:
         node = graph.nodes[number]
         args = () if node.op in ("input", "phi") else node.args[:1] if node.op == "part" else node.args
-        found = [levels[arg] + (graph.nodes[arg].op in TOGETHER) for arg in args if arg in levels]
+        found = [levels[arg] + (graph.nodes[arg].op in VECTORIZED) for arg in args if arg in levels]
         levels[number] = max(found, default=0)
-    return sorted(numbers, key=lambda n: (levels[n], graph.nodes[n].op if graph.nodes[n].op in TOGETHER else "", n))
+    return sorted(numbers, key=lambda n: (levels[n], graph.nodes[n].op if graph.nodes[n].op in VECTORIZED else "", n))
 
 
 class _Run:
-    """Writes the two loops around a step."""
+    """Writer of the two loops around a step."""
 
     def __init__(self, graph: Graph, layout: Layout, width: int):
         self.graph, self.layout, self.lanes = graph, layout, width
@@ -104,7 +104,18 @@ class _Run:
         self.alive = graph.needed([*layout.results, *layout.next_state])
 
     def write(self, name: str) -> str:
-        """Write all of it."""
+        """Write the function."""
+        self._begin_series()
+        carried = LoopState(self.out, self.layout, self.alive, self.state, self.counts)
+        text = self._step_loop(carried)
+        tail = self._end_series(carried)
+        arguments = "i64 %first, i64 %last, i64 %steps, ptr noalias %table"
+        opening = f"define void @{name}({arguments}){self._vector_attributes(text)} {{"
+        head = ["entry:", *self.out.allocations, "  br label %series"]
+        return "\n".join([*sorted(self.out.used), opening, *head, text, tail, "}"])
+
+    def _begin_series(self) -> None:
+        """Write the head of the loop over series, and what is loaded once per series."""
         out = self.out
         out.start("series")
         out.add("%s = phi i64 [ %first, %entry ], [ %s.next, %done ]")
@@ -113,21 +124,24 @@ class _Run:
         out.start("begin")
         self._addresses()
         self._load_model()
-        self._hold_model()
-        carried = LoopState(out, self.layout, self.alive, self.state, self.counts)
+        self._store_model_matrices()
+
+    def _step_loop(self, carried: LoopState) -> str:
+        """Write the loop over steps, and return all text so far with its forward references resolved."""
+        out = self.out
         before = carried.load()
         end = self._lengths()
         out.add("br label %step")
         entering = out.label
         out.start("step")
         out.add(f"%t = phi i64 [ 0, %{entering} ], [ %t.next, %@LATCH@ ]")
-        carried.take(before, entering)
+        carried.begin_step(before, entering)
         more = out.define("icmp slt i64 %t, %steps")
         out.add(f"br i1 {more}, label %body, label %finish")
         out.start("body")
         self._load_rows()
         self._write_step()
-        carried.put()
+        carried.store_next()
         self._store_results()
         after = carried.advance(end)
         out.add("%t.next = add i64 %t, 1")
@@ -136,7 +150,11 @@ class _Run:
         text = "\n".join(out.lines)
         for place, value in enumerate(after):
             text = text.replace(f"@NEXT{place}@", value)
-        text = text.replace("@LATCH@", latch)
+        return text.replace("@LATCH@", latch)
+
+    def _end_series(self, carried: LoopState) -> str:
+        """Return the text of the end of the loop over series."""
+        out = self.out
         out.lines = []
         out.start("finish")
         carried.store()
@@ -146,13 +164,10 @@ class _Run:
         out.add("br label %series")
         out.start("end")
         out.add("ret void")
-        tail = "\n".join(out.lines)
-        opening = f"define void @{name}(i64 %first, i64 %last, i64 %steps, ptr noalias %table){self._width(text)} {{"
-        head = ["entry:", *out.room, "  br label %series"]
-        return "\n".join([*sorted(out.used), opening, *head, text, tail, "}"])
+        return "\n".join(out.lines)
 
     def _write_step(self) -> None:
-        """Write what the next state is made of, then what is only reported, in which long operations come together."""
+        """Write the nodes of the next state, then those only reported, in which vectorised operations are grouped."""
         nodes, done = self.graph.nodes, set[int]()
         ends = list(self.layout.next_state)
         for number in self.alive:
@@ -164,8 +179,8 @@ class _Run:
         rest = sorted(n for n in self.alive - first if nodes[n].block == STEP)
         self.out.write(_by_level(self.graph, rest), self.alive, done)
 
-    def _width(self, text: str) -> str:
-        """Ask for registers of four numbers in what LLVM finds to be alike: eight are rarely found, and cost more."""
+    def _vector_attributes(self, text: str) -> str:
+        """Return LLVM attributes for registers of four numbers: eight similar ones are rarely found, and cost more."""
         return ' "prefer-vector-width"="256" "min-legal-vector-width"="0"' if self.lanes == 1 and is_small(text) else ""
 
     def _entry(self, place: int) -> str:
@@ -173,7 +188,7 @@ class _Run:
         return self.out.define(f"load i64, ptr {at}")
 
     def _addresses(self) -> None:
-        """Find where each lane's state, model, rows and results lie."""
+        """Compute the addresses of each lane's state, model, rows and results."""
         out, layout = self.out, self.layout
         series = [out.define(f"add i64 %s, {lane}") for lane in range(self.lanes)]
         self.series = series
@@ -203,11 +218,11 @@ class _Run:
         return pointers
 
     def _load_model(self) -> None:
-        """Load what was made once for the model; outside of the steps, for the compiler to keep what it can."""
+        """Load the numbers computed once per model, before the steps, so that LLVM keeps them where it can."""
         out = self.out
         wanted = {offset: number for offset, number in enumerate(self.layout.kept) if number in self.alive}
-        if len(wanted) >= MANY:  # more than registers can keep: they are read where they lie
-            base = self.model[0] if self.lanes == 1 else simd_lanes.bring(out, self.model, max(wanted) + 1)
+        if len(wanted) >= MIN_NUMBERS_IN_MEMORY:  # more than there are registers: read from memory where needed
+            base = self.model[0] if self.lanes == 1 else simd_lanes.gather_lanes(out, self.model, max(wanted) + 1)
             out.homes |= {n: Home(base, offset) for offset, n in wanted.items() if self.graph.nodes[n].kind == "f"}
             wanted = {offset: n for offset, n in wanted.items() if self.graph.nodes[n].kind != "f"}
         for offset, value in simd_lanes.load(out, self.model, wanted, "f", out.number).items():
@@ -219,8 +234,8 @@ class _Run:
                 value = out.define(f"fptosi {out.types['f']} {value} to {out.types['i']}")
             out.names[number] = value
 
-    def _hold_model(self) -> None:
-        """Put matrices that are the same in all steps where loops read them, before the first."""
+    def _store_model_matrices(self) -> None:
+        """Store matrices that are constant over steps for the kernels, before the first step."""
         for number in sorted(self.alive):
             node = self.graph.nodes[number]
             if node.op == "dense" and node.block != ONCE and isinstance(node.value, Dense):
@@ -262,7 +277,7 @@ class _Run:
         for group, output in enumerate(self.layout.outputs):
             here = self._at_step(self.outs[group], len(self.layout.groups) + group)
             numbers = list(islice(results, output.size))
-            if output.kind == "f" and len(numbers) >= copy_tables.FEWEST:
+            if output.kind == "f" and len(numbers) >= copy_tables.MIN_NUMBERS:
                 self._store_many(here, numbers)
                 continue
             memory = {"f": self.out.number, "i": output.memory, "b": "i8"}[output.kind]
@@ -273,6 +288,6 @@ class _Run:
         if self.lanes == 1:
             self.out.fill(here[0], numbers, range(len(numbers)), lasts=False)
             return
-        near = self.out.matrix(1, len(numbers))
-        self.out.fill(near, numbers, range(len(numbers)), lasts=False)
-        simd_lanes.take(self.out, here, near, len(numbers))
+        interleaved = self.out.matrix(1, len(numbers))
+        self.out.fill(interleaved, numbers, range(len(numbers)), lasts=False)
+        simd_lanes.scatter_lanes(self.out, here, interleaved, len(numbers))

@@ -1,4 +1,4 @@
-"""Whole series through native code: what `backend.parallel` does by XLA."""
+"""Runs of whole series in native code, the counterpart of `wolf.execution.xla_batching`."""
 
 import os
 from typing import Any
@@ -10,7 +10,7 @@ from wolf.beliefs import Gaussian
 from wolf.native.execute.executable import LANES, NativeProgram, run_rows
 from wolf.native.frontend.loo_step import BELIEFS
 
-ROWS_PER_THREAD = 5_000  # series times steps that are worth a thread
+ROWS_PER_THREAD = 5_000  # series times steps from which a further thread is worth its start
 
 
 def run_one(
@@ -19,21 +19,21 @@ def run_one(
     """Filter one series.
 
     Args:
-        ready: model and method.
+        ready: compiled model and method.
         ys: (T, M), in the precision of the run.
         us: inputs, (T, U).
-        state: where to go on from; default: the prior.
-        u_before: the input before the first of these.
+        state: the state to continue from; default: the prior.
+        u_before: the input before the first row.
 
     Returns:
-        The final state, and what was kept of each step.
+        The final state, and the recorded values of each step.
     """
     if state is None:
         numbers, counts = ready.start(1)
     else:
         numbers, counts = ready.code.pack([np.asarray(leaf)[None] for leaf in jax.tree.leaves(state)])
     start = 0 if state is None else int(state.t)
-    rows = _rows(ready, ys[None], None if us is None else us[None], u_before, start)
+    rows = _step_inputs(ready, ys[None], None if us is None else us[None], u_before, start)
     saved = run_rows(ready.code, ready.kept, numbers, counts, rows)
     return ready.code.unpack(numbers[0], counts[0]), jax.tree.map(lambda array: array[0], saved)
 
@@ -47,29 +47,29 @@ def run_many(
     state: Any = None,
     u_before: np.ndarray | None = None,
 ) -> tuple[Any, Any]:
-    """Filter many series, eight in a register, on several threads.
+    """Filter many series, eight per register, on several threads.
 
     Args:
-        ready: model or models, and method.
+        ready: compiled model or models, and method.
         ys: (B, T, M), in the precision of the run.
         us: inputs, (B, T, U) or (T, U).
-        lengths: (B,), how many of its steps each series has.
-        threads: at most so many; default: one for each core.
-        state: where each goes on from, (B, ...); default: the prior.
-        u_before: the input before the first of these, (B, U).
+        lengths: (B,), the number of rows of each series.
+        threads: maximum number of threads; default: one per core.
+        state: the states to continue from, (B, ...); default: the prior.
+        u_before: the inputs before the first rows, (B, U).
 
     Returns:
-        The final states, and what was kept of each step, with the series axis first.
+        The final states, and the recorded values of each step, with the series axis first.
     """
     numbers, counts = ready.start(len(ys)) if state is None else ready.code.pack(jax.tree.leaves(state))
     start = 0 if state is None else state.t if np.ptp(state.t) else int(state.t[0])
-    rows = _rows(ready, ys, us, None if u_before is None else u_before[:, None], start)
-    busy = _busy(threads, ys.shape[0] * ys.shape[1])
+    rows = _step_inputs(ready, ys, us, None if u_before is None else u_before[:, None], start)
+    busy = _num_threads(threads, ys.shape[0] * ys.shape[1])
     saved = run_rows(ready.code, ready.kept, numbers, counts, rows, lengths=lengths, threads=busy)
     return ready.code.unpack(numbers, counts), saved
 
 
-def walk_back(
+def run_smoother(
     ready: NativeProgram,
     filtered: Gaussian,
     predicted: Gaussian,
@@ -79,13 +79,14 @@ def walk_back(
     scales: np.ndarray | None = None,
     update_first: bool = False,
 ) -> Gaussian:
-    """Smooth many series: the rows in reverse order, by strides below zero.
+    """Smooth many series: the rows are read in reverse order, by negative strides.
 
-    Takes what `backend.smoothing.run_smoothers` takes, with one start for all, in the precision of the run.
+    The arguments are those of `wolf.engine.smoother.run_smoothers`, with one start for all, in the precision of the
+    run.
 
     Returns:
-        Smoothed means and covariances, (B, T, ...). Where a prediction has no spread in some direction they may be
-        NaN, from there back to the first step.
+        Smoothed means and covariances, (B, T, ...). Where a prediction is singular they may be NaN, from there back to
+        the first step.
     """
     steps = filtered.mean.shape[1] - 1
     filtered, predicted = (Gaussian(*map(np.ascontiguousarray, each)) for each in (filtered, predicted))
@@ -95,21 +96,21 @@ def walk_back(
         new[:, -1] = old[:, -1]
     rows = {"mean": filtered.mean[:, :-1], "cov": filtered.cov[:, :-1]}
     rows |= {"ahead_mean": predicted.mean[:, 1:], "ahead_cov": predicted.cov[:, 1:]}
-    # The dynamics that lead from t to t + 1 are indexed by where they start or by where they end.
+    # The dynamics from t to t + 1 are indexed by their start or by their end.
     leads = np.arange(steps) + (0 if update_first else 1)
     rows |= {} if us is None else {"u": np.take(us, leads, -2)}
     rows |= {} if scales is None else {"scale": np.ascontiguousarray(scales)[:, 1:]}
     if lengths is not None:
-        rows["goes_on"] = (np.arange(steps) < lengths[:, None] - 1).astype(filtered.mean.dtype)
-    rows |= {f"now{i}": _take_rows(leaf, start + leads) for i, leaf in enumerate(ready.given.rows())}
+        rows["continues"] = (np.arange(steps) < lengths[:, None] - 1).astype(filtered.mean.dtype)
+    rows |= {f"now{i}": _select_rows(leaf, start + leads) for i, leaf in enumerate(ready.given.rows())}
     rows = {name: np.flip(array, array.ndim - 1 - ready.code.row_axes[name]) for name, array in rows.items()}
     outputs = [np.flip(each[:, :-1], 1) for each in smoothed]
-    busy = _busy(None, steps * len(filtered.mean))
+    busy = _num_threads(None, steps * len(filtered.mean))
     run_rows(ready.code, ready.kept, numbers, counts, rows, threads=busy, outputs=outputs)
     return smoothed
 
 
-def weigh_again(
+def reweight_leave_one_out(
     ready: NativeProgram,
     memory: Any,
     ys: np.ndarray,
@@ -117,9 +118,9 @@ def weigh_again(
     beliefs: tuple[Gaussian, Gaussian, Gaussian],
     us: np.ndarray | None,
 ) -> np.ndarray:
-    """Weigh all measurements of a series, eight in a register.
+    """Compute the leave-one-out weights of all measurements of a series, eight per register.
 
-    Takes what `backend.reweighing.weigh_again` takes, in the precision of the run.
+    The arguments are those of `wolf.engine.loo_reweighting.reweight_leave_one_out`, in the precision of the run.
 
     Returns:
         W for each, (T, M, M).
@@ -129,7 +130,7 @@ def weigh_again(
     for name, belief in zip(BELIEFS, beliefs, strict=True):
         rows |= {f"{name}_mean": belief.mean, f"{name}_cov": belief.cov}
     rows |= {f"now{i}": leaf[0] for i, leaf in enumerate(ready.given.rows())}
-    index = np.minimum(np.arange(-(-count // LANES) * LANES), count - 1)  # whole registers
+    index = np.minimum(np.arange(-(-count // LANES) * LANES), count - 1)  # padded to whole registers
     rows = {name: np.take(array, index, 0, mode="clip")[:, None] for name, array in rows.items()}
     for i, leaf in enumerate(jax.tree.leaves(memory)):
         flat = np.ascontiguousarray(leaf, ready.code.dtype).reshape(1, 1, -1)
@@ -137,16 +138,16 @@ def weigh_again(
     return run_rows(ready.code, ready.kept, *ready.start(len(index)), rows)[:count, 0]  # type: ignore[no-any-return]
 
 
-def _busy(threads: int | None, rows: int) -> int:
-    """Say how many threads to use: one for each core, if there is enough for each to do."""
+def _num_threads(threads: int | None, rows: int) -> int:
+    """Choose the number of threads: one per core, if each has enough to do."""
     wanted = (os.cpu_count() or 1) if threads is None else threads
     return max(1, min(wanted, rows // ROWS_PER_THREAD))
 
 
-def _rows(
+def _step_inputs(
     ready: NativeProgram, ys: np.ndarray, us: np.ndarray | None, u_before: np.ndarray | None, start: int | np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Lay out what each step reads: measurement, inputs, and what varies in time from `start` on, a number or (B,)."""
+    """Collect what each step reads: measurement, inputs, and what varies in time from `start` on, a number or (B,)."""
     steps = ys.shape[1]
     rows = {"y": np.ascontiguousarray(ys)}
     if us is not None:
@@ -155,12 +156,12 @@ def _rows(
         rows |= {"u": np.ascontiguousarray(us), "u_before": np.ascontiguousarray(before)}
     clock = np.arange(steps) + (start[:, None] if isinstance(start, np.ndarray) else start)
     for i, leaf in enumerate(ready.given.rows()):
-        rows |= {f"now{i}": _take_rows(leaf, clock), f"before{i}": _take_rows(leaf, np.maximum(clock - 1, 0))}
+        rows |= {f"now{i}": _select_rows(leaf, clock), f"before{i}": _select_rows(leaf, np.maximum(clock - 1, 0))}
     return rows
 
 
-def _take_rows(leaf: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """Take rows of what varies in time, (models, T, ...); without the first axis if there is one model for all."""
+def _select_rows(leaf: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """Select rows of a time-varying array, (models, T, ...); without the first axis if one model serves all."""
     if len(leaf) == 1:
         return np.take(leaf[0], steps, 0, mode="clip")
     if steps.ndim == 1:

@@ -1,8 +1,7 @@
-"""Machine code that was made before, kept for the next process in the folder of `numerics.compiled`.
+"""Disk cache of machine code, in the folder of `wolf.runtime.compilation_cache`.
 
-A kind of model and method is found again by all that its code depends on: structure, shapes, pattern of zeros, and the
-versions of everything that takes part. What holds a person's own functions is not kept: they have no name that tells
-one from another.
+An entry is identified by everything that the code depends on: structure, shapes, pattern of zeros, and the versions of
+all components. Code with a user's own functions is not stored: they have no name that identifies them.
 """
 
 import dataclasses
@@ -21,59 +20,58 @@ import jax
 import numpy as np
 
 from wolf.native.frontend.signature import Signature
+from wolf.native.frontend.trace import StepFacts
 from wolf.numerics.pytree import plain_functions
 from wolf.runtime import compilation_cache
 
+HASH_BYTES = 32  # of SHA-256, at the beginning of each file
 
-def place_of(kind: Signature, part: str) -> str | None:
-    """Name the file of a part of a kind's code; None if it is not to be kept."""
-    known = _name_of(kind)
+
+def cache_key(signature: Signature, part: str) -> str | None:
+    """Return the file name of a part of a signature's code; None if it is not to be stored."""
+    known = _description(signature)
     return None if known is None else hashlib.sha256(f"{known} {part}".encode()).hexdigest()
 
 
-def remembered(place: str | None, make: Callable[[], bytes]) -> bytes:
-    """Give code that was made before, or make it and keep it."""
-    folder = None if place is None else _folder()
+def get_or_compile(key: str | None, make: Callable[[], bytes]) -> bytes:
+    """Return stored code, or compile and store it."""
+    folder = None if key is None else _folder()
     if folder is None:
         return make()
-    path = folder / f"{place}.o"
-    with suppress(OSError):
-        found = path.read_bytes()
-        check, code = found[:32], found[32:]
-        if hashlib.sha256(code).digest() == check:  # a file that is damaged is as good as none
-            return code
-    code = make()
-    _write(path, hashlib.sha256(code).digest() + code)
+    path = folder / f"{key}.o"
+    code = _read_checked(path)
+    if code is None:
+        code = make()
+        _write_checked(path, code)
     return code
 
 
-def remember(place: str | None, facts: Any) -> None:
-    """Keep what running a step needs to know of it."""
-    folder = None if place is None else _folder()
+def store_metadata(key: str | None, facts: StepFacts) -> None:
+    """Store the properties of a step that running it needs."""
+    folder = None if key is None else _folder()
     if folder is not None:
         state = facts.state._replace(structure=_template(facts.state.structure))
         kept = dataclasses.replace(facts, state=state, saved=_template(facts.saved))
         with suppress(pickle.PicklingError, AttributeError, TypeError):
-            code = pickle.dumps(kept)
-            _write(folder / f"{place}.facts", hashlib.sha256(code).digest() + code)
+            _write_checked(folder / f"{key}.facts", pickle.dumps(kept))
 
 
-def recalled(place: str | None) -> Any:
-    """Give what was kept of a step, or None."""
-    folder = None if place is None else _folder()
+def load_metadata(key: str | None) -> StepFacts | None:
+    """Return the stored properties of a step, or None."""
+    folder = None if key is None else _folder()
     if folder is None:
         return None
-    with suppress(OSError, pickle.UnpicklingError, AttributeError, ImportError, EOFError):
-        found = (folder / f"{place}.facts").read_bytes()
-        if hashlib.sha256(found[32:]).digest() == found[:32]:
-            facts = pickle.loads(found[32:])  # the folder is the user's alone, and holds code that is run anyway
+    content = _read_checked(folder / f"{key}.facts")
+    with suppress(pickle.UnpicklingError, AttributeError, ImportError, EOFError):
+        if content is not None:
+            facts: StepFacts = pickle.loads(content)  # the folder is private, and its code runs anyway
             state = facts.state._replace(structure=jax.tree.structure(facts.state.structure))
             return dataclasses.replace(facts, state=state, saved=jax.tree.structure(facts.saved))
     return None
 
 
 def _template(structure: Any) -> Any:
-    """Give a pytree of this structure: JAX's own description cannot be written down."""
+    """Return a pytree of this structure: JAX's own description of a structure cannot be pickled."""
     return jax.tree.unflatten(structure, range(structure.num_leaves))
 
 
@@ -95,14 +93,14 @@ def _versions() -> str:
 
 @cache
 def _sources() -> str:
-    """Tell one state of wolf's own source from another: an edited file must not meet code of the old one."""
+    """Hash the sizes and times of wolf's source files: edited code must not use code compiled from old sources."""
     root = str(Path(__file__).parents[2])
     stamps = sorted((path.removeprefix(root), size, time) for path, size, time in _stamps(root))
     return hashlib.sha256(repr(stamps).encode()).hexdigest()
 
 
 def _stamps(folder: str) -> Iterator[tuple[str, int, int]]:
-    """List the Python files below a folder with their sizes and times; every process does, so not by `Path.rglob`."""
+    """List the Python files below a folder with sizes and times; every process does, so not by `Path.rglob`."""
     for entry in os.scandir(folder):
         if entry.is_dir():
             yield from _stamps(entry.path)
@@ -111,28 +109,30 @@ def _stamps(folder: str) -> Iterator[tuple[str, int, int]]:
             yield entry.path, found.st_size, found.st_mtime_ns
 
 
-def _name_of(kind: Signature) -> str | None:
-    return None if _folder() is None else _describe(kind)
+def _description(signature: Signature) -> str | None:
+    return None if _folder() is None else _describe(signature)
 
 
-@lru_cache(maxsize=1024)  # by the kind, not by its hash: in JAX's no static field counts, such as a weight's metric
-def _describe(kind: Signature) -> str | None:
-    """Write down a kind; None where that does not tell it from others."""
-    model, method = jax.tree.unflatten(kind.structure, [np.float64(0)] * kind.structure.num_leaves)
-    save = _saver_name(kind.save)
-    if save is None or plain_functions(model) or plain_functions(method) or _foreign(kind.structure):
+# Keyed by equality, not by hash: JAX ignores static fields in hashes, such as a weight's metric.
+@lru_cache(maxsize=1024)
+def _describe(signature: Signature) -> str | None:
+    """Describe a signature by a unique text; None where that is impossible."""
+    model, method = jax.tree.unflatten(signature.structure, [np.float64(0)] * signature.structure.num_leaves)
+    save = _recorder_name(signature.save)
+    if save is None or plain_functions(model) or plain_functions(method) or _is_foreign(signature.structure):
         return None
-    told = [
-        str(kind.structure),
+    parts = [
+        str(signature.structure),
         save,
-        repr([getattr(kind, name) for name in ("shapes", "varying", "pattern", "dtype")]),
+        repr([getattr(signature, name) for name in ("shapes", "varying", "pattern", "dtype")]),
     ]
-    told += [repr((kind.update_first, kind.inputs, kind.general, kind.back)), str(kind.state), _versions()]
-    return hashlib.sha256("\n".join(told).encode()).hexdigest()
+    parts += [repr((signature.update_first, signature.inputs, signature.general, signature.back))]
+    parts += [str(signature.state), _versions()]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def _saver_name(save: Any) -> str | None:
-    """Name what is kept of each step; None for what is not wolf's own, or has no name."""
+def _recorder_name(save: Any) -> str | None:
+    """Name a recorder; None for one that is not part of wolf, or has no name."""
     if isinstance(save, str):
         return save
     if inspect.isfunction(save):
@@ -143,18 +143,27 @@ def _saver_name(save: Any) -> str | None:
     return repr(save) if dataclasses.is_dataclass(save) else type(save).__qualname__
 
 
-def _foreign(structure: Any) -> bool:
-    """Say whether there is anything in a structure that is not wolf's own, or shows an address."""
+def _is_foreign(structure: Any) -> bool:
+    """Return whether a structure contains anything that is not part of wolf, or an address."""
     text = str(structure)
     return " at 0x" in text or "<function" in text or "<lambda>" in text
 
 
-def _write(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all; a disk that is full is no reason to fail."""
-    beside = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+def _read_checked(path: Path) -> bytes | None:
+    """Read a file that begins with the hash of its content; None if it is missing or damaged."""
+    with suppress(OSError):
+        found = path.read_bytes()
+        if hashlib.sha256(found[HASH_BYTES:]).digest() == found[:HASH_BYTES]:
+            return found[HASH_BYTES:]
+    return None
+
+
+def _write_checked(path: Path, content: bytes) -> None:
+    """Write a file with its hash, atomically; a full disk is no reason to fail."""
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     with suppress(OSError):
         try:
-            beside.write_bytes(content)
-            os.replace(beside, path)
+            temporary.write_bytes(hashlib.sha256(content).digest() + content)
+            os.replace(temporary, path)
         finally:
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)

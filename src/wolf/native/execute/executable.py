@@ -1,4 +1,4 @@
-"""Compiled steps, kept by kind; models made ready for them; series run through them."""
+"""Compiled steps, cached by signature; models prepared for them; the loop over series."""
 
 import ctypes
 import dataclasses
@@ -21,34 +21,34 @@ from wolf.native.frontend.node_arrays import UnsupportedOperationError
 from wolf.native.frontend.signature import Arguments, Signature
 from wolf.native.frontend.trace import StepFacts, StepGraph, row_shapes, trace
 from wolf.native.ir.graph import TooLargeError
-from wolf.native.ir.layout import entries, spread_out
+from wolf.native.ir.layout import entries, full_index
 
-LARGEST = 40_000  # operations of a step; above that XLA compiles in far less time, and its loops catch up
-LANES = 8  # series in one register: 512 bits of double precision
-KEPT = 256  # compiled kinds; each takes some ten kilobytes
+MAX_OPERATIONS = 40_000  # operations of a step; above that XLA compiles much faster, and its loops are about as fast
+LANES = 8  # series per register: 512 bits of double precision
+MAX_CACHED_STEPS = 256  # compiled signatures, of some ten kilobytes each
 
 _lock = threading.RLock()
 _steps: OrderedDict[Signature, "Compiled | str"] = OrderedDict()
 
 
 class UnsupportedModelError(Exception):
-    """Native code is not for this run; says why."""
+    """Native code does not suit this run; the message gives the reason."""
 
 
 class Compiled:
-    """A step as machine code, for all models of one kind.
+    """A step as machine code, for all models of one signature.
 
-    It is traced only if something of it is not there yet from another process.
+    It is traced only if a part of its code is not on disk yet.
 
     Args:
         kind: of model and method.
-        facts: what running it needs to know.
-        step: as it was traced, if it was.
+        facts: properties that running it needs.
+        step: the traced step, if it was traced.
     """
 
-    def __init__(self, kind: Signature, facts: StepFacts, step: StepGraph | None):
-        self.kind, self.facts, self._step = kind, facts, step
-        self.dtype = np.dtype(kind.dtype)
+    def __init__(self, signature: Signature, facts: StepFacts, step: StepGraph | None):
+        self.signature, self.facts, self._step = signature, facts, step
+        self.dtype = np.dtype(signature.dtype)
         self.num_kept = facts.num_kept
         self._runs: dict[tuple, Any] = {}
         self._loaded: dict[str, llvm_jit.JitModule] = {}
@@ -57,21 +57,21 @@ class Compiled:
     def step(self) -> StepGraph:
         """The graph of a step."""
         if self._step is None:
-            self._step = trace(self.kind)
+            self._step = trace(self.signature)
         return self._step
 
     def address(self, part: str, write: Callable[[str], str]) -> int:
-        """Give the address of one of the functions, compiled or found when it is first asked for.
+        """Return the address of one of the functions, compiled or loaded at its first use.
 
         Args:
             part: name of the function.
-            write: makes its text, of the name that it gets.
+            write: writes its LLVM text, given its name.
         """
         with _lock:
             if part not in self._loaded:
-                place = disk_cache.place_of(self.kind, part)
-                name = f"wolf_{next(_names)}" if place is None else f"wolf_{place[:40]}"
-                code = disk_cache.remembered(place, lambda: llvm_jit.compile(write(name)))
+                key = disk_cache.cache_key(self.signature, part)
+                name = f"wolf_{next(_names)}" if key is None else f"wolf_{key[:40]}"
+                code = disk_cache.get_or_compile(key, lambda: llvm_jit.compile(write(name)))
                 self._loaded[part] = llvm_jit.load(code, name)
             return self._loaded[part].address
 
@@ -80,9 +80,9 @@ class Compiled:
         return llvm_jit.function(self.preparing, ctypes.c_void_p, ctypes.c_void_p)
 
     def _each(self, part: str) -> Any:
-        """Give the function that does for many models what is done once for each."""
+        """Return the function that prepares many models in one call."""
         kinds = (ctypes.c_void_p, ctypes.c_int64) * 2
-        return llvm_jit.function(self._loaded[part].beside("_each"), *kinds, ctypes.c_int64)
+        return llvm_jit.function(self._loaded[part].address_with_suffix("_each"), *kinds, ctypes.c_int64)
 
     @cached_property
     def _prepare_each(self) -> Any:
@@ -90,7 +90,7 @@ class Compiled:
 
     @property
     def preparing(self) -> int:
-        """Address of what makes, once for a model, what its steps use."""
+        """Address of the function that computes, once per model, what its steps use."""
         return self.address("prepare", lambda name: write_once(self.step.graph, self.step.layout, name))
 
     @cached_property
@@ -99,19 +99,19 @@ class Compiled:
 
     @cached_property
     def call(self) -> Any:
-        """One step of one series as a quick function of Python; see `calls.fastcall`."""
+        """One step of one series as a fast Python function; see `fastcall.py`."""
         return fastcall("double" if self.dtype.itemsize == 8 else "float")
 
     def prepare(self, parameters: np.ndarray, kept: np.ndarray) -> None:
-        """Make what all steps of a model use."""
+        """Compute what all steps of a model use."""
         self._prepare(parameters.ctypes.data, kept.ctypes.data)
 
     def prepare_each(self, parameters: np.ndarray, kept: np.ndarray) -> None:
-        """Make what all steps of each model use, a row for each."""
+        """Compute what all steps of each model use, a row per model."""
         _for_rows(self._prepare_each, parameters, kept)
 
-    def begin(self, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Make the states that models start from: their numbers and their counts, one row for each."""
+    def initial_states(self, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Compute the initial states of models: their numbers and their counts, one row per model."""
         whole = np.empty((len(parameters), self.facts.num_start), self.dtype)
         _for_rows(self._start_each, parameters, whole)
         ends, dtypes = self._ends, self.facts.state.dtypes
@@ -122,7 +122,7 @@ class Compiled:
         return [0, *itertools.accumulate(map(_size, self.facts.state.shapes))]
 
     def pack(self, leaves: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Put the leaves of states, one state a row, into a matrix of numbers and one of counts."""
+        """Pack the leaves of states, one state per row, into a matrix of numbers and one of counts."""
         count, built = len(leaves[0]), self.facts.state
         flat = [
             leaf.reshape(count, _size(shape))[:, entries(shape, half)]
@@ -131,27 +131,27 @@ class Compiled:
         numbers = [leaf for leaf in flat if leaf.dtype.kind == "f"]
         counts = [leaf for leaf in flat if leaf.dtype.kind != "f"]
         empty = [np.zeros((count, 0))]
-        # Row by row, as the code reads them: NumPy may hand out columns where it has picked some.
+        # Row by row, as the code reads them: fancy indexing may return column order.
         return (
             np.concatenate(numbers or empty, axis=1).astype(self.dtype, "C", copy=False),
             np.concatenate(counts or empty, axis=1).astype(np.int32, "C", copy=False),
         )
 
     def unpack(self, numbers: np.ndarray, counts: np.ndarray) -> Any:
-        """Take a state out of its vectors, or many out of their rows."""
+        """Unpack a state from its vectors, or many from their rows."""
         at, leaves = {"f": 0, "i": 0}, []
         for shape, dtype, half in zip(*self.facts.state[1:], strict=True):
             kind = "f" if dtype.kind == "f" else "i"
             source, size = numbers if kind == "f" else counts, len(entries(shape, half))
             part = source[..., at[kind] : at[kind] + size]
             at[kind] += size
-            whole = part[..., spread_out(shape)] if half else part.reshape((*source.shape[:-1], *shape))
+            whole = part[..., full_index(shape)] if half else part.reshape((*source.shape[:-1], *shape))
             leaves.append(whole.astype(dtype, copy=not half))
         return jax.tree.unflatten(self.facts.state.structure, leaves)
 
     @cached_property
-    def widths(self) -> tuple[int, int]:
-        """How many numbers and how many counts a state has."""
+    def state_sizes(self) -> tuple[int, int]:
+        """Numbers and counts of a state."""
         sizes = [
             (len(entries(shape, half)), dtype.kind) for shape, dtype, half in zip(*self.facts.state[1:], strict=True)
         ]
@@ -159,13 +159,13 @@ class Compiled:
 
     @cached_property
     def row_axes(self) -> dict[str, int]:
-        """How many axes a row has, of each array that has a row for each step."""
-        own = {name: len(shape) for name, shape in row_shapes(self.kind).items()}
-        shapes = [s for s, varies in zip(self.kind.shapes, self.kind.varying, strict=True) if varies]
+        """Number of axes of a row, for each array that has a row per step."""
+        own = {name: len(shape) for name, shape in row_shapes(self.signature).items()}
+        shapes = [s for s, varies in zip(self.signature.shapes, self.signature.varying, strict=True) if varies]
         return own | {f"{when}{i}": len(s) for i, s in enumerate(shapes) for when in ("now", "before")}
 
     def run(self, lanes: int, own_model: bool, ragged: bool) -> Any:
-        """Give the function over series and steps."""
+        """Return the function over series and steps."""
         key = (lanes, own_model, ragged)
         with _lock:
             if key not in self._runs:
@@ -173,7 +173,7 @@ class Compiled:
             return self._runs[key]
 
     def running(self, lanes: int, own_model: bool, ragged: bool) -> int:
-        """Give the address of the function over series and steps."""
+        """Return the address of the function over series and steps."""
 
         def write(name: str) -> str:
             layout = dataclasses.replace(self.step.layout, own_model=own_model, ragged=ragged)
@@ -182,43 +182,41 @@ class Compiled:
         return self.address(f"run-{lanes}-{own_model:d}-{ragged:d}", write)
 
 
-def compiled(kind: Signature, most: float = LARGEST) -> Compiled:
-    """Give the machine code of a kind; what of it is needed is compiled at its first use.
+def compiled(signature: Signature, most: float = MAX_OPERATIONS) -> Compiled:
+    """Return the machine code of a signature; its parts are compiled at their first use.
 
     Args:
-        kind: of model and method.
-        most: operations that a step may have.
+        signature: of model and method.
+        most: maximum number of operations of a step.
 
     Raises:
         UnsupportedModelError: where the step is not for straight-line code.
     """
     with _lock:
-        found = _steps.get(kind)
+        found = _steps.get(signature)
         if found is None:
-            found = _steps[kind] = _translated(kind)
-            if len(_steps) > KEPT:
+            found = _steps[signature] = _trace_or_reason(signature)
+            if len(_steps) > MAX_CACHED_STEPS:
                 _steps.popitem(last=False)
-        _steps.move_to_end(kind)
+        _steps.move_to_end(signature)
     if isinstance(found, str):
         raise UnsupportedModelError(found)
     if found.facts.operations > most:
-        raise UnsupportedModelError(
-            f"a step takes {found.facts.operations} operations, and above {most} XLA is quicker"
-        )
+        raise UnsupportedModelError(f"a step takes {found.facts.operations} operations, and above {most} XLA is faster")
     return found
 
 
-def _translated(kind: Signature) -> Compiled | str:
-    place = disk_cache.place_of(kind, "facts")
-    facts = disk_cache.recalled(place)
+def _trace_or_reason(signature: Signature) -> Compiled | str:
+    key = disk_cache.cache_key(signature, "facts")
+    facts = disk_cache.load_metadata(key)
     if facts is not None:
-        return Compiled(kind, facts, None)
+        return Compiled(signature, facts, None)
     try:
-        step = trace(kind)
+        step = trace(signature)
     except (UnsupportedOperationError, TooLargeError) as error:
         return str(error)
-    disk_cache.remember(place, step.facts)
-    return Compiled(kind, step.facts, step)
+    disk_cache.store_metadata(key, step.facts)
+    return Compiled(signature, step.facts, step)
 
 
 _names = itertools.count()
@@ -233,29 +231,29 @@ def _size(shape: tuple[int, ...]) -> int:
 
 
 class NativeProgram:
-    """Models and a method, ready to run: what is made of them once, and the states that they start from.
+    """Compiled code with the numbers of its models, and their initial states.
 
     Args:
         given: from `flatten_model`.
-        most: operations that a step may have.
-        parameters: `given.parameters()` of each model, (models, P), if they are known by other means.
+        most: maximum number of operations of a step.
+        parameters: `given.parameters()`, (models, P), if they are known already.
     """
 
-    def __init__(self, given: Arguments, most: float = LARGEST, parameters: np.ndarray | None = None):
+    def __init__(self, given: Arguments, most: float = MAX_OPERATIONS, parameters: np.ndarray | None = None):
         self.given = given
-        self.code = compiled(given.kind, most)
+        self.code = compiled(given.signature, most)
         self.parameters = given.parameters() if parameters is None else parameters
         self.kept = np.empty((len(self.parameters), max(1, self.code.num_kept)), self.code.dtype)
         self.code.prepare_each(self.parameters, self.kept)
 
-    def keeping(self, save: Hashable) -> "Callable[[], NativeProgram]":
-        """Say how to get the same models ready for a run that keeps something else of each step."""
-        given = Arguments(dataclasses.replace(self.given.kind, save=save), self.given.leaves)
+    def with_recorder(self, save: Hashable) -> "Callable[[], NativeProgram]":
+        """Return a function that prepares the same models for a run with another recorder."""
+        given = Arguments(dataclasses.replace(self.given.signature, save=save), self.given.leaves)
         return lambda: NativeProgram(given, math.inf)
 
     def start(self, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Give the states at the prior, for as many series: their numbers and their counts, one row for each."""
-        numbers, counts = self.code.begin(self.parameters)
+        """Return the states at the prior, one per series: their numbers and their counts, one row each."""
+        numbers, counts = self.code.initial_states(self.parameters)
         rows = np.zeros(count, int) if len(numbers) == 1 else slice(None)
         return numbers[rows], counts[rows]
 
@@ -276,17 +274,17 @@ def run_rows(
 
     Args:
         code: the step.
-        kept: what was made once of the model, (1, K), or of each series' own, (B, K).
-        numbers: of the states, (B, ...), taken to where the series end.
-        counts: of the states, (B, ...), likewise.
-        rows: for each array that has a row for each step, (B, T, ...), or (T, ...) for all series.
-        index: for each series which state (and own model) is its own; default: those in order.
-        lengths: for each series its number of steps; default: all of them.
-        threads: how many series may be taken at once, beside those in one register.
-        outputs: where to put what is kept, (B, T, ...) each, of any strides between series and steps.
+        kept: what was computed once for the model, (1, K), or for each series' own model, (B, K).
+        numbers: of the states, (B, ...), updated in place.
+        counts: of the states, (B, ...), updated in place.
+        rows: the arrays with a row per step, (B, T, ...), or (T, ...) for all series.
+        index: row of the state (and own model) of each series; default: in order.
+        lengths: number of steps of each series; default: all.
+        threads: number of threads.
+        outputs: arrays to write the results to, (B, T, ...) each, with any strides of series and steps.
 
     Returns:
-        What was kept of each step, (B, T, ...), as a pytree.
+        The recorded values of each step, (B, T, ...), as a pytree.
     """
     series, steps = rows[code.facts.groups[0]].shape[:2]
     index = np.arange(series) if index is None else np.ascontiguousarray(index, np.int64)
@@ -296,7 +294,7 @@ def run_rows(
     table = make_table(code, kept, numbers, counts, rows, outputs, index, lengths)
     own, ragged = len(kept) > 1, lengths is not None
     whole = series - series % LANES
-    tasks = [(LANES, a, b) for a, b in _shares(whole // LANES, threads)]
+    tasks = [(LANES, a, b) for a, b in _tasks(whole // LANES, threads)]
     calls = [(code.run(lanes, own, ragged), LANES * a, LANES * b) for lanes, a, b in tasks]
     if whole < series:
         calls.append((code.run(1, own, ragged), whole, series))
@@ -310,8 +308,8 @@ def run_rows(
     return jax.tree.unflatten(code.facts.saved, outputs)
 
 
-def _shares(blocks: int, threads: int) -> list[tuple[int, int]]:
-    """Share blocks of series out, a few to each thread, so that none waits long for the last."""
+def _tasks(blocks: int, threads: int) -> list[tuple[int, int]]:
+    """Divide blocks of series into a few tasks per thread, so that no thread waits long for the last."""
     parts = min(blocks, 4 * threads if threads > 1 else 1)
     if parts < 2:
         return [(0, blocks)] * parts
@@ -329,11 +327,11 @@ def make_table(
     index: np.ndarray,
     lengths: np.ndarray | None,
 ) -> np.ndarray:
-    """Put addresses, strides between series and strides between steps into the table that the code reads."""
+    """Write addresses, strides between series and strides between steps to the table that the code reads."""
     given = (numbers.shape[1], counts.shape[1])
-    if given != code.widths:  # or the code would write behind their ends
+    if given != code.state_sizes:  # otherwise the code would write out of bounds
         raise ValueError(
-            f"a state of this filter has (numbers, counts) = {code.widths}; got {given}: another filter's?"
+            f"a state of this filter has (numbers, counts) = {code.state_sizes}; got {given}: another filter's?"
         )
     head = {
         "states": (numbers.ctypes.data, numbers.strides[0], 0),

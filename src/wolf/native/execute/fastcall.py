@@ -1,8 +1,8 @@
-"""A compiled step as a function of Python that costs a third of a microsecond to call.
+"""A compiled step as a Python function with a call overhead of a third of a microsecond.
 
-A call through ctypes or cffi takes longer than a Kalman step. So the step gets a small function around it in the form
-that the interpreter itself calls ("fastcall"): it takes the addresses of NumPy's arrays by the buffer protocol, all of
-it part of Python's stable interface since 3.11.
+A call through ctypes or cffi takes longer than a Kalman step. Therefore a small wrapper is compiled in the form that
+the interpreter itself calls ("fastcall"): it reads the addresses of NumPy arrays through the buffer protocol.
+Everything it uses is part of Python's stable interface since 3.11.
 """
 
 import ctypes
@@ -16,7 +16,7 @@ from wolf.native.execute import disk_cache, llvm_jit
 FASTCALL = 0x0080
 READ, WRITE = 0, 1  # PyBUF_SIMPLE, PyBUF_WRITABLE
 
-# A Py_buffer: address, owner, length in bytes, then seven fields that are not needed here.
+# Fields of a Py_buffer: address, owner, length in bytes, then seven that are not needed here.
 WRAPPER = """
 %buffer = type {{ ptr, ptr, i64, i64, i32, i32, ptr, ptr, ptr, ptr, ptr }}
 declare i32 @PyObject_GetBuffer(ptr, ptr, i32)
@@ -113,26 +113,26 @@ class _MethodDef(ctypes.Structure):
     )
 
 
-_kept: list[Any] = []  # the interpreter points into these for ever
+_referenced: list[Any] = []  # never freed: the interpreter holds pointers to these
 
 
 @cache
 def fastcall(number: str) -> Any:
-    """Make the function `(table, y, report)`, or with a fourth argument the address of a model's new numbers.
+    """Compile the function `(table, y, report)`, or with a fourth argument the address of a model's new numbers.
 
-    It answers False, and has done nothing, where y or the report have another size than the step's, or where the new
-    numbers are not surely a model's. Where the code is and how large things are it reads in the table.
+    It returns False without effect if y or the report have another size than the step's, or if the new numbers are not
+    certainly valid. It reads the addresses of the code and the sizes from the table.
 
     Args:
-        number: LLVM's type of the run's numbers.
+        number: LLVM type of the run's numbers.
     """
     name = f"wolf_call_{number}"
     places = {field: 3 * HEAD.index(field) for field in ("model", "code", "sizes")} | {"y": 3 * len(HEAD)}
     text = WRAPPER.format(name=name, number=number, read=READ, write=WRITE, **places)
-    code = disk_cache.remembered(hashlib.sha256(text.encode()).hexdigest(), lambda: llvm_jit.compile(text))
+    code = disk_cache.get_or_compile(hashlib.sha256(text.encode()).hexdigest(), lambda: llvm_jit.compile(text))
     loaded = llvm_jit.load(code, name)
     method = _MethodDef(name.encode(), loaded.address, FASTCALL, None)
-    _kept.append((method, loaded))
+    _referenced.append((method, loaded))
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
     return make(ctypes.addressof(method), None, None)

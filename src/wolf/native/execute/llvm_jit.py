@@ -1,4 +1,4 @@
-"""LLVM inside this process: text in, functions out."""
+"""LLVM in this process: LLVM text in, functions out."""
 
 import ctypes
 import sys
@@ -10,52 +10,52 @@ from typing import Any, NamedTuple
 
 from wolf.runtime.gc_pause import gc_paused
 
-SPEED = 2  # level of optimisation; 3 takes longer and brings nothing for straight-line code
-QUICK = 1  # of large modules: the same code in three quarters of the time
-# Lines up to which a module is optimised before it becomes machine code, for a tenth of a millisecond each or two. What
-# is translated has no double or dead parts; the gain is a third of the time where one series has many alike numbers, as
-# sizes of the noise, and little for products of matrices.
-FEW_LINES, FEW_WITH_SIZES = 4_500, 10_000
-MANY_SIZES = "@shifted_"  # a function that such a module calls
-FIRST = 1  # level of that optimisation; 2 takes a third longer and finds no more
-# Lines from which instructions are left in their order: putting them in a better one takes half of all the time to
-# compile, and what goes through memory in any case gains nothing. From 10,000 to 25,000 lines it gains a tenth.
-MANY_LINES = 30_000
-NEWEST_TRIED = 22  # LLVM ends the process where it does not know an option
-OLDEST = (17, 0, 0)  # the first LLVM without pointers to types; llvmlite 0.45 has a newer one
+OPTIMIZATION_LEVEL = 2  # optimisation level; 3 takes longer and gains nothing for straight-line code
+LARGE_MODULE_LEVEL = 1  # level for large modules: the same code in three quarters of the time
+# Lines up to which a module is optimised before code generation, for 0.1 ms per line or two. Translated code has no
+# duplicate or dead parts; the gain is a third of the run time where one series has many similar numbers, such as
+# scale-mixture components, and little for matrix products.
+MAX_OPTIMIZED_LINES, MAX_OPTIMIZED_LINES_OF_MIXTURES = 4_500, 10_000
+MIXTURE_MARKER = "@shifted_"  # called by modules with scale-mixture components
+PASS_LEVEL = 1  # level of that optimisation; 2 takes a third longer and finds no more
+# Lines from which instructions are not rescheduled: scheduling takes half of the compilation time, and code that mostly
+# accesses memory gains nothing. From 10,000 to 25,000 lines it gains a tenth.
+MIN_UNSCHEDULED_LINES = 30_000
+NEWEST_TESTED_LLVM = 22  # LLVM exits the process on unknown options, so newer versions do without
+OLDEST_LLVM = (17, 0, 0)  # the first LLVM with opaque pointers; llvmlite 0.45 has a newer one
 
 _lock = threading.Lock()
 
 
 def compile(text: str) -> bytes:
-    """Compile a module into an object file.
+    """Compile a module to an object file.
 
     Args:
-        text: in LLVM's language.
+        text: LLVM assembly.
     """
     import llvmlite.binding as llvm
 
     with _lock:
         small = is_small(text)
-        target = _target(SPEED if small else QUICK)
+        target = _target(OPTIMIZATION_LEVEL if small else LARGE_MODULE_LEVEL)
         module = llvm.parse_assembly(text)
         module.triple, module.data_layout = llvm.get_process_triple(), str(target.target_data)
         module.verify()
         if small:
-            tuning = llvm.create_pipeline_tuning_options(speed_level=min(FIRST, SPEED))
-            tuning.slp_vectorization = True  # alike and independent: four in a register, each with the bits it had
+            tuning = llvm.create_pipeline_tuning_options(speed_level=min(PASS_LEVEL, OPTIMIZATION_LEVEL))
+            tuning.slp_vectorization = True  # packs independent equal operations into registers, with unchanged bits
             builder = llvm.create_pass_builder(target, tuning)
             builder.getModulePassManager().run(module, builder)
-        with _in_order() if text.count("\n") >= MANY_LINES else nullcontext():
+        with _without_scheduling() if text.count("\n") >= MIN_UNSCHEDULED_LINES else nullcontext():
             return target.emit_object(module)
 
 
 @contextmanager
-def _in_order() -> Iterator[None]:
-    """Leave instructions in their order for a while; the option is one of the whole process."""
+def _without_scheduling() -> Iterator[None]:
+    """Disable instruction scheduling temporarily; the option is process-wide."""
     import llvmlite.binding as llvm
 
-    known = llvm.llvm_version_info[0] <= NEWEST_TRIED
+    known = llvm.llvm_version_info[0] <= NEWEST_TESTED_LLVM
     try:
         if known:
             llvm.set_option("wolf", "-enable-misched=false")
@@ -66,24 +66,24 @@ def _in_order() -> Iterator[None]:
 
 
 def is_small(text: str) -> bool:
-    """Say whether optimising is worth its time."""
-    return text.count("\n") <= (FEW_WITH_SIZES if MANY_SIZES in text else FEW_LINES)
+    """Return whether optimising a module is worth its time."""
+    return text.count("\n") <= (MAX_OPTIMIZED_LINES_OF_MIXTURES if MIXTURE_MARKER in text else MAX_OPTIMIZED_LINES)
 
 
 class JitModule(NamedTuple):
-    """A function in memory: where it is, and what holds it there; it goes when nobody keeps this any more."""
+    """A function in memory: its address, and the engine that owns it; it is freed with the last reference."""
 
     address: int
     backend: Any
     name: str
 
-    def beside(self, suffix: str) -> int:
-        """Give the address of another function of the same module, whose name goes on like this."""
+    def address_with_suffix(self, suffix: str) -> int:
+        """Return the address of another function of the module, whose name has this suffix."""
         return int(self.backend.get_function_address(self.name + suffix))
 
 
 def load(code: bytes, name: str) -> JitModule:
-    """Load an object file, and find a function in it.
+    """Load an object file, and look a function up in it.
 
     Args:
         code: from `compile`, here or on a machine with the same processor.
@@ -99,13 +99,13 @@ def load(code: bytes, name: str) -> JitModule:
 
 
 def processor() -> str:
-    """Name the processor that code is made for."""
+    """Return the name of the processor that code is compiled for."""
     _, name, features = _host()
-    return f"{name} {features} {SPEED}"
+    return f"{name} {features} {OPTIMIZATION_LEVEL}"
 
 
 def available() -> str | None:
-    """Say why there is no compiler, or None if there is one."""
+    """Return why there is no compiler, or None if there is one."""
     try:
         with nullcontext() if "llvmlite.binding" in sys.modules else gc_paused():
             import llvmlite.binding as llvm
@@ -113,13 +113,13 @@ def available() -> str | None:
         return "llvmlite is not installed: pip install llvmlite"
     except OSError as error:
         return f"llvmlite cannot be loaded: {error}"
-    if llvm.llvm_version_info < OLDEST:
+    if llvm.llvm_version_info < OLDEST_LLVM:
         return "llvmlite is too old: pip install 'llvmlite>=0.45'"
     return None
 
 
 def function(address: int, *kinds: Any) -> Any:
-    """Make a function without a result callable; other threads go on while it runs."""
+    """Wrap the address of a function without a result; it runs without Python's global lock."""
     return ctypes.CFUNCTYPE(None, *kinds)(address)
 
 
@@ -132,7 +132,7 @@ def _host() -> tuple[Any, str, str]:
     return llvm.Target.from_default_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
-def _target(speed: int = SPEED) -> Any:
-    """Describe this machine to the compiler."""
+def _target(speed: int = OPTIMIZATION_LEVEL) -> Any:
+    """Create a description of this machine for the compiler."""
     target, name, features = _host()
     return target.create_target_machine(cpu=name, features=features, opt=speed)

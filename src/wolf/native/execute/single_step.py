@@ -1,4 +1,4 @@
-"""One series, one measurement at a time."""
+"""Steps of a single series, one measurement at a time."""
 
 from collections.abc import Hashable, Sequence
 from typing import Any
@@ -11,17 +11,17 @@ from wolf.native.frontend.signature import Arguments, flatten_model
 
 
 class SingleStep:
-    """A model and a method whose state is advanced in place, step by step.
+    """A compiled model and method whose state is advanced in place, step by step.
 
     Args:
-        model: in the form that suits the method.
+        model: adapted to the method.
         method: a filter.
         dtype: precision.
-        update_first: order of a step.
+        update_first: order of prediction and update.
         inputs: number of inputs, or None.
-        save: what a step reports, as one vector.
-        general: fields of the model that `overwrite` will replace.
-        state: how the state is built, if it is another model's.
+        save: the recorder; its result is one vector.
+        general: fields of the model that `overwrite` replaces.
+        state: layout of the state, if it is that of another model.
     """
 
     def __init__(
@@ -45,18 +45,19 @@ class SingleStep:
 
     @property
     def varies(self) -> bool:
-        """Whether the model has arrays with a row for each step."""
+        """Whether the model has arrays with a row per step."""
         return bool(self._varying)
 
     def attach(self, numbers: np.ndarray, counts: np.ndarray) -> None:
-        """Say where the state is that is to be advanced: its numbers and its counts, (1, ...) each."""
+        """Set the state to advance: its numbers and its counts, (1, ...) each."""
         code, dtype = self.ready.code, numbers.dtype
         rows = {"y": np.zeros((1, code.facts.obs_dim), dtype), "u": self._us[0][None], "u_before": self._us[1][None]}
         rows |= {f"now{i}": array for i, array in enumerate(self._varying)}
         rows |= {f"before{i}": array for i, array in enumerate(self._varying)}
         nothing = [np.zeros((1, 1, self.report_size), dtype)]
         index = np.zeros(1, np.int64)
-        self._held = (numbers, counts, rows, index, nothing)  # the table has their addresses
+        # The table holds only addresses; these references keep the arrays alive.
+        self._referenced = (numbers, counts, rows, index, nothing)
         self.table = make_table(code, self.ready.kept, numbers, counts, rows, nothing, index, None)
         place = 3 * HEAD.index("code")
         self.table[place : place + 2] = code.running(1, False, False), code.preparing
@@ -66,12 +67,12 @@ class SingleStep:
         self.parameters = self.ready.parameters.ctypes.data
 
     def advance(self, y: np.ndarray, us: Sequence[np.ndarray], report: np.ndarray, t: int = 0) -> None:
-        """Take in one measurement.
+        """Process one measurement.
 
         Args:
             y: (M,), contiguous, in the precision of the run.
-            us: input of this step and of the one before, if the model takes them.
-            report: filled with what the step tells.
+            us: inputs of this step and of the previous one, if the model has inputs.
+            report: filled with the recorded values of the step.
             t: number of the step, for models that vary in time.
         """
         for mine, given in zip(self._us, us, strict=False):
@@ -82,20 +83,20 @@ class SingleStep:
             raise ValueError(f"a measurement of {len(y)} coordinates does not fit this model")
 
     def overwrite(self, values: dict[str, Any]) -> bool:
-        """Put other values into fields of the model; False if one is no array of numbers of the same shape."""
+        """Replace the values of model fields; return False if one is not an array of numbers of the same shape."""
         for name, value in values.items():
             if getattr(value, "shape", None) != self.fields[name].shape or value.dtype.kind != "f":
                 return False
             self.fields[name][...] = value
         return True
 
-    def renew(self) -> bool:
-        """Make once more what is made once for a model; False if it is not plain that the new values are sound."""
+    def reprepare(self) -> bool:
+        """Recompute what is computed once per model; return False if the new values are not certainly valid."""
         self.ready.code.prepare(self.ready.parameters[0], self.ready.kept[0])
         return bool(self.ready.kept[0, -1])
 
     def _move_to(self, t: int) -> None:
-        """Point at the rows of this step."""
+        """Set the addresses of time-varying rows to those of a step."""
         groups = self.ready.code.facts.groups
         for i, array in enumerate(self._varying):
             for name, row in ((f"now{i}", t), (f"before{i}", max(t - 1, 0))):
@@ -105,10 +106,10 @@ class SingleStep:
 
 
 def _fields(given: Arguments, parameters: np.ndarray) -> dict[str, np.ndarray]:
-    """Find where in the parameters the entries of general fields are."""
+    """Find the entries of general fields in the parameters."""
     found, at = {}, 0
-    names = dict(given.kind.general)
-    for i, (shape, count) in enumerate(zip(given.kind.shapes, given.counts(), strict=True)):
+    names = dict(given.signature.general)
+    for i, (shape, count) in enumerate(zip(given.signature.shapes, given.counts(), strict=True)):
         if i in names:
             found[names[i]] = parameters[at : at + count].reshape(shape)
         at += count

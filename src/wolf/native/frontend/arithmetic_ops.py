@@ -1,18 +1,18 @@
-"""Arithmetic, entry by entry."""
+"""Translation of elementwise primitives."""
 
 from collections.abc import Callable
 
 from wolf.native.frontend import derived_ops
-from wolf.native.frontend.node_arrays import kind_of
+from wolf.native.frontend.node_arrays import number_kind
 from wolf.native.ir.graph import Graph, Kind
 
 
-def _plain(op: str, kind: Kind | None = None) -> Callable[..., int]:
+def _same_op(op: str, kind: Kind | None = None) -> Callable[..., int]:
     return lambda graph, params, *args: graph.apply(op, *args, kind=kind)
 
 
 def _convert(graph: Graph, params: dict, x: int) -> int:
-    new, old = kind_of(params["new_dtype"]), graph.nodes[x].kind
+    new, old = number_kind(params["new_dtype"]), graph.nodes[x].kind
     return x if new == old else graph.apply(f"to_{new}", x, kind=new)
 
 
@@ -44,19 +44,21 @@ def _select(graph: Graph, params: dict, which: int, *cases: int) -> int:
     return chosen
 
 
-def _truth(op: str) -> Callable[..., int]:
-    return _plain(op, "b")
+def _comparison(op: str) -> Callable[..., int]:
+    return _same_op(op, "b")
 
 
-ELEMENTWISE: dict[str, Callable[..., int]] = {
-    **{op: _plain(op) for op in ("add", "sub", "mul", "div", "rem", "neg", "abs", "sqrt", "exp", "log", "max", "min")},
-    **{op: _plain(op) for op in ("and", "or", "xor", "floor", "ceil", "sin", "cos", "tan", "tanh", "atan2")},
-    **{op: _plain(op) for op in ("log1p", "expm1", "erf", "erfc", "lgamma", "sinh", "cosh", "asin", "acos", "atan")},
-    **{op: _truth(op) for op in ("lt", "le", "gt", "ge", "eq", "ne")},
+ELEMENTWISE_OPS: dict[str, Callable[..., int]] = {
+    **{
+        op: _same_op(op) for op in ("add", "sub", "mul", "div", "rem", "neg", "abs", "sqrt", "exp", "log", "max", "min")
+    },
+    **{op: _same_op(op) for op in ("and", "or", "xor", "floor", "ceil", "sin", "cos", "tan", "tanh", "atan2")},
+    **{op: _same_op(op) for op in ("log1p", "expm1", "erf", "erfc", "lgamma", "sinh", "cosh", "asin", "acos", "atan")},
+    **{op: _comparison(op) for op in ("lt", "le", "gt", "ge", "eq", "ne")},
     "pow": _pow,
-    "add_any": _plain("add"),
-    "not": _plain("not"),
-    "is_finite": _plain("finite", "b"),
+    "add_any": _same_op("add"),
+    "not": _same_op("not"),
+    "is_finite": _same_op("finite", "b"),
     "convert_element_type": _convert,
     "integer_pow": _integer_pow,
     "square": lambda graph, params, x: graph.apply("mul", x, x),

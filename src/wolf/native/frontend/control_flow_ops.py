@@ -1,4 +1,4 @@
-"""What has a structure of its own: products, choices, loops, indices, triangular solves."""
+"""Translation of structured primitives: products, branches, loops, indexing, factorisations, triangular solves."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -9,23 +9,23 @@ import jax
 import numpy as np
 
 from wolf.native.frontend import derived_ops
-from wolf.native.frontend.node_arrays import Ids, UnsupportedOperationError, each, fold, known, values_of
+from wolf.native.frontend.node_arrays import Ids, UnsupportedOperationError, constants, each, fold, values_of
 from wolf.native.ir.graph import Graph
 from wolf.native.kernels import cholesky, matmul
 
-Inside = Callable[[Graph, Any, Sequence[Ids]], list[Ids]]  # translates a program inside of this one
-LONGEST_LOOP = 200  # steps of a loop inside a step, written out one after the other
+TranslateInner = Callable[[Graph, Any, Sequence[Ids]], list[Ids]]  # translates an inner program
+MAX_LOOP_ITERATIONS = 200  # iterations of a loop translate_inner a step, which is unrolled
 
 
 def _by_position(inputs: list[Ids], primitive: Any, params: dict, known_inputs: list[np.ndarray]) -> np.ndarray:
-    """Let JAX move positions instead of values."""
+    """Move node numbers as JAX moves values: the primitive is applied to an array of positions."""
     positions = np.arange(inputs[0].size, dtype=np.int32).reshape(inputs[0].shape)
     moved = np.asarray(primitive.bind(positions, *known_inputs, **params))
     return inputs[0].ravel()[moved]
 
 
-def _quotient(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> list[Ids]:
-    """Divide; many numbers by one are multiplied by its inverse, as XLA does it."""
+def _quotient(graph: Graph, equation: Any, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
+    """Divide; an array divided by a scalar is multiplied by its inverse, as in XLA."""
     a, b = inputs
     shape = equation.outvars[0].aval.shape
     if b.size == 1 and math.prod(shape) > 1 and graph.nodes[int(b.ravel()[0])].kind == "f":
@@ -34,7 +34,7 @@ def _quotient(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) ->
     return [each(lambda x, y: graph.apply("div", x, y), [a, b], shape)]
 
 
-def _dot(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> list[Ids]:
+def _dot(graph: Graph, equation: Any, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
     (left, right), (left_batch, right_batch) = equation.params["dimension_numbers"]
     a, b = inputs
     rows = [axis for axis in range(a.ndim) if axis not in (*left, *left_batch)]
@@ -48,7 +48,7 @@ def _dot(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> list
 
 
 def _product(graph: Graph, a: Ids, b: Ids) -> Ids:
-    """Multiply a matrix by another one that was turned around; by a vector as a row, whose numbers lie side by side."""
+    """Multiply a matrix by a transposed one; a vector is multiplied as a row, whose entries are contiguous."""
     if len(b) == 1 < len(a):
         return _product(graph, b, a).T
     if matmul.is_faster(graph, a, b.T, "product"):
@@ -63,7 +63,7 @@ def _inner(graph: Graph, row: list[int], column: list[int]) -> int:
     return fold(graph, "add", [graph.apply("mul", x, y) for x, y in zip(row, column, strict=True)])
 
 
-def _cond(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> list[Ids]:
+def _cond(graph: Graph, equation: Any, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
     index, *operands = inputs
     branches = equation.params["branches"]
     if len(branches) != 2:
@@ -74,45 +74,45 @@ def _cond(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> lis
     shapes = [var.aval.shape for var in equation.outvars]
 
     def run(branch: Any) -> list[int]:
-        return [number for ids in inside(graph, branch, operands) for number in ids.ravel().tolist()]
+        return [number for ids in translate_inner(graph, branch, operands) for number in ids.ravel().tolist()]
 
     chosen = graph.choose(which, [partial(run, branch) for branch in branches])
     ends = np.cumsum([0, *map(math.prod, shapes)])
     return [np.array(chosen[a:b], np.int64).reshape(s) for a, b, s in zip(ends, ends[1:], shapes, strict=False)]
 
 
-def _scan(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> list[Ids]:
+def _scan(graph: Graph, equation: Any, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
     params = equation.params
     length, fixed, carried = params["length"], params["num_consts"], params["num_carry"]
-    if length > LONGEST_LOOP:
-        raise UnsupportedOperationError(f"a loop of {length} steps inside a step")
+    if length > MAX_LOOP_ITERATIONS:
+        raise UnsupportedOperationError(f"a loop of {length} steps translate_inner a step")
     constants, carry, rows = inputs[:fixed], inputs[fixed : fixed + carried], inputs[fixed + carried :]
     kept: list[list[Ids]] = []
     for i in reversed(range(length)) if params["reverse"] else range(length):
-        results = inside(graph, params["jaxpr"], [*constants, *carry, *(row[i] for row in rows)])
+        results = translate_inner(graph, params["jaxpr"], [*constants, *carry, *(row[i] for row in rows)])
         carry = results[:carried]
         kept.append(results[carried:])
     kept = kept[::-1] if params["reverse"] else kept
     return [*carry, *(np.stack(column) for column in zip(*kept, strict=True))]
 
 
-def _while(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> list[Ids]:
+def _while(graph: Graph, equation: Any, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
     params = equation.params
     a, b = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
     carry = inputs[b:]
-    for _ in range(LONGEST_LOOP):
-        (goes_on,) = inside(graph, params["cond_jaxpr"], [*inputs[:a], *carry])
-        known_end = graph.value(int(goes_on.ravel()[0]))
-        if known_end is None:
+    for _ in range(MAX_LOOP_ITERATIONS):
+        (continues,) = translate_inner(graph, params["cond_jaxpr"], [*inputs[:a], *carry])
+        continues_value = graph.value(int(continues.ravel()[0]))
+        if continues_value is None:
             raise UnsupportedOperationError("a loop whose length depends on the data")
-        if not known_end:
+        if not continues_value:
             return list(carry)
-        carry = inside(graph, params["body_jaxpr"], [*inputs[a:b], *carry])
-    raise UnsupportedOperationError("a long loop inside a step")
+        carry = translate_inner(graph, params["body_jaxpr"], [*inputs[a:b], *carry])
+    raise UnsupportedOperationError("a long loop translate_inner a step")
 
 
-def _indexed(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> list[Ids]:
-    """Gather, slice or take at indices that are known."""
+def _indexed(graph: Graph, equation: Any, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
+    """Gather, slice or take at constant indices."""
     indices = [values_of(graph, ids, var.aval.dtype) for ids, var in zip(inputs[1:], equation.invars[1:], strict=True)]
     if any(value is None for value in indices):
         raise UnsupportedOperationError("an index that depends on the data")
@@ -122,8 +122,8 @@ def _indexed(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> 
     return [_by_position(inputs, equation.primitive, params, [i for i in indices if i is not None])]
 
 
-def _put(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> list[Ids]:
-    """Put an array into another one at indices that are known."""
+def _update_slice(graph: Graph, equation: Any, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
+    """Write an array into another one at constant indices."""
     target, new, *at = inputs
     indices = [values_of(graph, ids, np.int32) for ids in at]
     if any(value is None for value in indices):
@@ -134,14 +134,14 @@ def _put(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> list
     return [result]
 
 
-def _scatter(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> list[Ids]:
-    """Write to, or add to, entries at indices that are known."""
+def _scatter(graph: Graph, equation: Any, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
+    """Write to, or add to, entries at constant indices."""
     target, indices, updates = inputs
     where = values_of(graph, indices, np.int32)
     if where is None:
         raise UnsupportedOperationError("an index that depends on the data")
     name = equation.primitive.name
-    # Let JAX say which update lands where: one update after the other, marked by its number.
+    # JAX determines which update affects which entry: updates are applied one by one, marked by their number.
     marks = np.arange(1, updates.size + 1, dtype=np.float32).reshape(updates.shape)
     result = np.array(target).ravel()
     for number, entry in enumerate(updates.ravel().tolist(), 1):
@@ -161,8 +161,8 @@ def _adding(equation: Any) -> dict:
     return {**like.params, **{name: equation.params[name] for name in own}}
 
 
-def _several(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> list[Ids]:
-    """Cut one array into several."""
+def _split(graph: Graph, equation: Any, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
+    """Split one array into several."""
     params, (ids,) = equation.params, inputs
     axis = params.get("axis", 0)
     if equation.primitive.name == "unstack":
@@ -170,14 +170,14 @@ def _several(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> 
     return np.split(ids, np.cumsum(params["sizes"])[:-1], axis)
 
 
-def _iota(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> list[Ids]:
+def _iota(graph: Graph, equation: Any, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
     out, along = equation.outvars[0].aval, equation.params["dimension"]
     shape = [1] * len(out.shape)
     shape[along] = out.shape[along]
-    return [known(graph, np.broadcast_to(np.arange(out.shape[along], dtype=out.dtype).reshape(shape), out.shape))]
+    return [constants(graph, np.broadcast_to(np.arange(out.shape[along], dtype=out.dtype).reshape(shape), out.shape))]
 
 
-def _cumulative(op: str, graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> list[Ids]:
+def _cumulative(op: str, graph: Graph, equation: Any, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
     ids, axis = inputs[0], equation.params["axis"]
     rows = np.moveaxis(ids, axis, -1).copy()
     rows = rows[..., ::-1] if equation.params["reverse"] else rows
@@ -188,25 +188,25 @@ def _cumulative(op: str, graph: Graph, equation: Any, inputs: list[Ids], inside:
     return [np.moveaxis(rows, -1, axis)]
 
 
-def _cholesky(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> list[Ids]:
+def _cholesky(graph: Graph, equation: Any, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
     (ids,) = inputs
-    if graph.loops and ids.ndim == 2 and len(ids) >= cholesky.FEWEST and matmul.full(graph, ids):
+    if graph.loops and ids.ndim == 2 and len(ids) >= cholesky.MIN_ROWS and matmul.is_full(graph, ids):
         return [cholesky.translate(graph, ids)]
     return [derived_ops.per_matrix(partial(derived_ops.cholesky, graph), ids)]
 
 
-def _triangular(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> list[Ids]:
+def _triangular(graph: Graph, equation: Any, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
     return [derived_ops.triangular_solve(graph, inputs[0], inputs[1], equation.params)]
 
 
-def _platform(graph: Graph, equation: Any, inputs: list[Ids], inside: Inside) -> list[Ids]:
-    """Say which of the platforms it is: the processor."""
+def _platform(graph: Graph, equation: Any, inputs: list[Ids], translate_inner: TranslateInner) -> list[Ids]:
+    """Choose the branch of the CPU among platforms."""
     platforms = equation.params["platforms"]
     index = next((i for i, names in enumerate(platforms) if names is None or "cpu" in names), 0)
-    return [known(graph, np.int32(index))]
+    return [constants(graph, np.int32(index))]
 
 
-STRUCTURED: dict[str, Callable[[Graph, Any, list[Ids], Inside], list[Ids]]] = {
+STRUCTURED_OPS: dict[str, Callable[[Graph, Any, list[Ids], TranslateInner], list[Ids]]] = {
     "div": _quotient,
     "dot_general": _dot,
     "cond": _cond,
@@ -214,12 +214,12 @@ STRUCTURED: dict[str, Callable[[Graph, Any, list[Ids], Inside], list[Ids]]] = {
     "while": _while,
     "gather": _indexed,
     "dynamic_slice": _indexed,
-    "dynamic_update_slice": _put,
+    "dynamic_update_slice": _update_slice,
     "scatter": _scatter,
     "scatter_add": _scatter,
     "scatter-add": _scatter,
-    "split": _several,
-    "unstack": _several,
+    "split": _split,
+    "unstack": _split,
     "iota": _iota,
     "cumsum": partial(_cumulative, "add"),
     "cumprod": partial(_cumulative, "mul"),

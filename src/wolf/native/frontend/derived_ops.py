@@ -1,4 +1,4 @@
-"""Functions that straight-line code makes of simpler ones."""
+"""Functions composed of simpler operations."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,11 +8,11 @@ import numpy as np
 from wolf.native.ir.graph import Graph
 from wolf.native.kernels import matmul
 
-SHIFTS = 8  # the series of digamma is good to 1e-16 from here on
+NUM_RECURRENCES = 8  # recurrences after which the asymptotic series of digamma is accurate to 1e-16
 
 
 def sign(graph: Graph, x: int) -> int:
-    """Give -1, 0 or 1; NaN stays."""
+    """Compute -1, 0 or 1; NaN stays."""
     kind = graph.nodes[x].kind
     zero, one, minus = (graph.constant(value, kind) for value in (0, 1, -1))
     above = graph.apply("gt", x, zero, kind="b")
@@ -28,12 +28,12 @@ def logistic(graph: Graph, x: int) -> int:
 
 
 def digamma(graph: Graph, x: int) -> int:
-    """Compute the derivative of log Γ for x > 0: up by ψ(x) = ψ(x + 1) - 1/x, then the asymptotic series.
+    """Compute the derivative of log Γ for x > 0: shifted up by ψ(x) = ψ(x + 1) - 1/x, then the asymptotic series.
 
     Abramowitz & Stegun (1964), 6.3.5 and 6.3.18.
     """
     one, total = graph.constant(1, "f"), graph.constant(0, "f")
-    for _ in range(SHIFTS):
+    for _ in range(NUM_RECURRENCES):
         total = graph.apply("add", total, graph.apply("div", one, x))
         x = graph.apply("add", x, one)
     inverse = graph.apply("div", one, x)
@@ -48,13 +48,13 @@ def digamma(graph: Graph, x: int) -> int:
 
 
 def per_matrix(make: Callable[[list[list[int]]], list[list[int]]], ids: np.ndarray) -> np.ndarray:
-    """Apply a function of one matrix to each of a batch."""
+    """Apply a function of one matrix to each matrix of a batch."""
     flat = ids.reshape(-1, *ids.shape[-2:])
     return np.array([make(matrix.tolist()) for matrix in flat], np.int64).reshape(ids.shape)
 
 
 def cholesky(graph: Graph, a: list[list[int]]) -> list[list[int]]:
-    """Factorise; where a pivot is not positive everything is NaN, as LAPACK's callers in JAX have it."""
+    """Compute a Cholesky factor; where a pivot is not positive all of it is NaN, as in JAX."""
     lower, fine = _factorise(graph, a)
     zero, nothing = graph.constant(0, "f"), graph.constant(float("nan"), "f")
     return [
@@ -63,8 +63,8 @@ def cholesky(graph: Graph, a: list[list[int]]) -> list[list[int]]:
     ]
 
 
-def definite(graph: Graph, a: list[list[int]]) -> int:
-    """Say whether all pivots of a symmetric matrix are positive."""
+def is_positive_definite(graph: Graph, a: list[list[int]]) -> int:
+    """Compute whether all pivots of a symmetric matrix are positive."""
     return _factorise(graph, a)[1]
 
 
@@ -73,11 +73,11 @@ def _factorise(graph: Graph, a: list[list[int]]) -> tuple[list[list[int]], int]:
     lower = [[zero] * size for _ in range(size)]
     fine = graph.constant(True, "b")
     for j in range(size):
-        pivot = _less(graph, a[j][j], [(lower[j][k], lower[j][k]) for k in range(j)])
+        pivot = _subtract_products(graph, a[j][j], [(lower[j][k], lower[j][k]) for k in range(j)])
         fine = graph.apply("and", fine, graph.apply("gt", pivot, zero, kind="b"))
         lower[j][j] = graph.apply("sqrt", pivot)
         for i in range(j + 1, size):
-            rest = _less(graph, a[i][j], [(lower[i][k], lower[j][k]) for k in range(j)])
+            rest = _subtract_products(graph, a[i][j], [(lower[i][k], lower[j][k]) for k in range(j)])
             lower[i][j] = graph.apply("div", rest, lower[j][j])
     return lower, fine
 
@@ -87,16 +87,16 @@ def triangular_solve(graph: Graph, a: np.ndarray, b: np.ndarray, params: dict[st
     batch, rows, columns = b.shape[:-2], *b.shape[-2:]
     left, right = a.reshape(-1, *a.shape[-2:]), b.reshape(-1, rows, columns)
     solved = []
-    for matrix, given in zip(left, right, strict=True):
-        lower, turned = params["lower"], params["transpose_a"]
-        matrix, lower = (matrix.T, not lower) if turned else (matrix, lower)
+    for matrix, rhs in zip(left, right, strict=True):
+        lower, transposed = params["lower"], params["transpose_a"]
+        matrix, lower = (matrix.T, not lower) if transposed else (matrix, lower)
         if not params["left_side"]:  # X A = B is Aᵀ Xᵀ = Bᵀ
-            matrix, lower, given = matrix.T, not lower, given.T
+            matrix, lower, rhs = matrix.T, not lower, rhs.T
         unit, op = params["unit_diagonal"], "lower" if lower else "upper"
-        if not unit and matmul.is_faster(graph, matrix, given, op):
-            result = graph.dense(matmul.Dense(op, len(matrix), len(matrix), given.shape[1]), matrix, given)
+        if not unit and matmul.is_faster(graph, matrix, rhs, op):
+            result = graph.dense(matmul.Dense(op, len(matrix), len(matrix), rhs.shape[1]), matrix, rhs)
         else:
-            vectors = [_substitute(graph, matrix.tolist(), column, lower, unit) for column in given.T.tolist()]
+            vectors = [_substitute(graph, matrix.tolist(), column, lower, unit) for column in rhs.T.tolist()]
             result = np.array(vectors, np.int64).T
         solved.append(result if params["left_side"] else result.T)
     return np.array(solved, np.int64).reshape(*batch, rows, columns)
@@ -108,12 +108,12 @@ def _substitute(graph: Graph, a: list[list[int]], b: list[int], lower: bool, uni
     x = [0] * size
     for i in order:
         before = range(i) if lower else range(i + 1, size)
-        rest = _less(graph, b[i], [(a[i][k], x[k]) for k in before])
+        rest = _subtract_products(graph, b[i], [(a[i][k], x[k]) for k in before])
         x[i] = rest if unit else graph.apply("div", rest, a[i][i])
     return x
 
 
-def _less(graph: Graph, value: int, pairs: list[tuple[int, int]]) -> int:
+def _subtract_products(graph: Graph, value: int, pairs: list[tuple[int, int]]) -> int:
     for a, b in pairs:
         value = graph.apply("sub", value, graph.apply("mul", a, b))
     return value

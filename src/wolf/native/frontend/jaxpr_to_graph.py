@@ -1,9 +1,9 @@
-"""From JAX's record of a function (a jaxpr) to a graph of numbers. The algebra stays where it is: in JAX.
+"""Translation of a jaxpr to a graph of scalar operations. The algebra itself is written once, in JAX.
 
-Every array becomes an array of node numbers; moving numbers about (transpose, slice, gather with known indices) moves
-node numbers, arithmetic makes nodes, loops of a known length are written out, `lax.cond` becomes a branch. What has no
-place in straight-line code (random numbers, sorting, indices that depend on data, LAPACK of numbers that are not known
-beforehand) is `UnsupportedOperationError`, and the caller runs the function by XLA instead.
+Every array becomes an array of node numbers. Primitives that move entries (transpose, slice, gather with constant
+indices) move node numbers, arithmetic creates nodes, loops of constant length are unrolled, `lax.cond` becomes a
+branch. Primitives without a form as straight-line code (random numbers, sorting, data-dependent indices, LAPACK of
+unknown numbers) raise `UnsupportedOperationError`, and the caller runs the function by XLA instead.
 """
 
 from collections.abc import Sequence
@@ -12,16 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from wolf.native.frontend.arithmetic_ops import ELEMENTWISE
-from wolf.native.frontend.control_flow_ops import STRUCTURED
-from wolf.native.frontend.node_arrays import Ids, UnsupportedOperationError, each, known, reduce, values_of
-from wolf.native.frontend.shape_ops import MOVED
+from wolf.native.frontend.arithmetic_ops import ELEMENTWISE_OPS
+from wolf.native.frontend.control_flow_ops import STRUCTURED_OPS
+from wolf.native.frontend.node_arrays import Ids, UnsupportedOperationError, constants, each, reduce, values_of
+from wolf.native.frontend.shape_ops import SHAPE_OPS
 from wolf.native.ir.graph import Graph
-from wolf.native.kernels import shifted_inverse_loops
+from wolf.native.kernels import shifted_inverse_loops as _registered  # noqa: F401
+from wolf.native.kernels.registry import translation_of
 from wolf.numerics.jax_compat import enable_x64
+from wolf.numerics.native_kernel import kernel_key
 
-SAME = frozenset(("stop_gradient", "copy", "copy_p", "optimization_barrier", "name", "reduce_precision"))
-INNER = {
+IDENTITIES = frozenset(("stop_gradient", "copy", "copy_p", "optimization_barrier", "name", "reduce_precision"))
+INNER_PROGRAM_PARAMS = {
     "pjit": "jaxpr",
     "jit": "jaxpr",
     "closed_call": "call_jaxpr",
@@ -32,7 +34,7 @@ INNER = {
     "remat": "jaxpr",
     "remat2": "jaxpr",
 }
-REDUCED = {
+REDUCTIONS = {
     "reduce_sum": "add",
     "reduce_prod": "mul",
     "reduce_max": "max",
@@ -44,25 +46,25 @@ REDUCED = {
 
 
 def translate(graph: Graph, program: Any, inputs: Sequence[Ids]) -> list[Ids]:
-    """Put what a program does into a graph.
+    """Add a program to a graph.
 
     Args:
-        graph: that nodes go into.
+        graph: the graph to extend.
         program: a closed jaxpr.
-        inputs: the nodes of its arguments.
+        inputs: node numbers of the arguments.
 
     Returns:
-        The nodes of its results.
+        The node numbers of the results.
     """
-    constants = [known(graph, value) for value in program.consts]
-    return _run(graph, program.jaxpr, [*constants, *inputs])
+    literals = [constants(graph, value) for value in program.consts]
+    return _run(graph, program.jaxpr, [*literals, *inputs])
 
 
 def _run(graph: Graph, jaxpr: Any, arguments: Sequence[Ids]) -> list[Ids]:
     values: dict[Any, Ids] = dict(zip([*jaxpr.constvars, *jaxpr.invars], arguments, strict=True))
 
     def read(var: Any) -> Ids:
-        return known(graph, np.asarray(var.val, var.aval.dtype)) if hasattr(var, "val") else values[var]
+        return constants(graph, np.asarray(var.val, var.aval.dtype)) if hasattr(var, "val") else values[var]
 
     for equation in jaxpr.eqns:
         results = _apply(graph, equation, [read(var) for var in equation.invars])
@@ -73,36 +75,33 @@ def _run(graph: Graph, jaxpr: Any, arguments: Sequence[Ids]) -> list[Ids]:
 def _apply(graph: Graph, equation: Any, inputs: list[Ids]) -> list[Ids]:
     name, params = equation.primitive.name, equation.params
     out = equation.outvars[0].aval
-    if name in INNER:
-        looped = (
-            shifted_inverse_loops.translate(graph, params["name"], inputs)
-            if params.get("name") in shifted_inverse_loops.NAMES
-            else None
-        )
-        if looped is not None:
-            return looped
-        inner = params[INNER[name]]
+    if name in INNER_PROGRAM_PARAMS:
+        key = kernel_key(params.get("name"))
+        results = None if key is None else translation_of(key)(graph, inputs)
+        if results is not None:
+            return results
+        inner = params[INNER_PROGRAM_PARAMS[name]]
         return translate(graph, inner, inputs) if hasattr(inner, "consts") else _run(graph, inner, inputs)
-    if name in SAME:
+    if name in IDENTITIES:
         return list(inputs)
-    if name in STRUCTURED:
-        return STRUCTURED[name](graph, equation, inputs, translate)
+    if name in STRUCTURED_OPS:
+        return STRUCTURED_OPS[name](graph, equation, inputs, translate)
     if any(ids.size and graph.nodes[int(ids.flat[0])].kind == "m" for ids in inputs):
-        raise UnsupportedOperationError(f"{name} of numbers that a loop keeps to itself")
-    if name in MOVED:
-        return [np.asarray(MOVED[name](inputs, params, out)).reshape(out.shape)]
-    if name in ELEMENTWISE:
-        return [each(partial(ELEMENTWISE[name], graph, params), inputs, out.shape)]
-    if name in REDUCED:
-        return [reduce(graph, REDUCED[name], inputs[0], params["axes"], out.shape)]
-    return _bound(graph, equation, inputs)
+        raise UnsupportedOperationError(f"{name} of the inner values of a kernel")
+    if name in SHAPE_OPS:
+        return [np.asarray(SHAPE_OPS[name](inputs, params, out)).reshape(out.shape)]
+    if name in ELEMENTWISE_OPS:
+        return [each(partial(ELEMENTWISE_OPS[name], graph, params), inputs, out.shape)]
+    if name in REDUCTIONS:
+        return [reduce(graph, REDUCTIONS[name], inputs[0], params["axes"], out.shape)]
+    return _evaluate(graph, equation, inputs)
 
 
-def _bound(graph: Graph, equation: Any, inputs: list[Ids]) -> list[Ids]:
-    """Let JAX itself run what needs no translating, because all its numbers are known."""
+def _evaluate(graph: Graph, equation: Any, inputs: list[Ids]) -> list[Ids]:
+    """Evaluate a primitive by JAX, where all its arguments are constants."""
     values = [values_of(graph, ids, var.aval.dtype) for ids, var in zip(inputs, equation.invars, strict=True)]
     if any(value is None for value in values):
         raise UnsupportedOperationError(f"{equation.primitive.name} has no form as straight-line code")
-    with enable_x64(True):  # an older JAX would cut what it is given to float32
+    with enable_x64(True):  # an older JAX would cut the arguments to float32
         results = equation.primitive.bind(*values, **equation.params)
-    return [known(graph, one) for one in (results if equation.primitive.multiple_results else [results])]
+    return [constants(graph, one) for one in (results if equation.primitive.multiple_results else [results])]

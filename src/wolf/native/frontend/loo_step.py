@@ -1,4 +1,4 @@
-"""Measurements weighed once more, by all others (`backend.reweighing`), as native code: rows that need no order."""
+"""Leave-one-out reweighting of one measurement (`wolf.engine.loo_reweighting`) as native code; rows are independent."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,25 +13,25 @@ from wolf.native.frontend.signature import LooSpec, Signature
 BELIEFS = ("before", "after", "whole")  # predicted, filtered, smoothed
 
 
-def row_shapes(kind: Signature, model: Any) -> dict[str, tuple[int, ...]]:
-    """Give the shape of a row of each array that is read; what a rule knew in the end is the same in all of them."""
-    assert isinstance(kind.back, LooSpec)
+def row_shapes(signature: Signature, model: Any) -> dict[str, tuple[int, ...]]:
+    """Return the shape of a row of each array that is read; the final memory of the noise model is the same in all."""
+    assert isinstance(signature.back, LooSpec)
     size, measured = model.state_dim, model.obs_dim
     shapes: dict[str, tuple[int, ...]] = {"y": (measured,), "change": (measured,)}
     for name in BELIEFS:
         shapes |= {f"{name}_mean": (size,), f"{name}_cov": (size, size)}
-    shapes |= {f"memory{i}": (int(np.prod(shape, dtype=int)),) for i, shape in enumerate(kind.back.shapes)}
-    return shapes | ({} if kind.inputs is None else {"u": (kind.inputs,)})
+    shapes |= {f"memory{i}": (int(np.prod(shape, dtype=int)),) for i, shape in enumerate(signature.back.shapes)}
+    return shapes | ({} if signature.inputs is None else {"u": (signature.inputs,)})
 
 
-def stepping(kind: Signature) -> Callable:
-    """Make it a function of flat arguments: leaves of the model twice, a state that stays, rows."""
-    size, back = len(kind.shapes), kind.back
+def make_step(signature: Signature) -> Callable:
+    """Make the function to trace, of flat arguments: leaves of the model twice, an unchanged state, rows."""
+    size, back = len(signature.shapes), signature.back
     assert isinstance(back, LooSpec)
 
     def step(*flat: Any) -> Any:
-        model, (moments, rule) = jax.tree.unflatten(kind.structure, flat[size : 2 * size])
-        given = dict(zip(row_shapes(kind, model), flat[2 * size + 2 :], strict=True))
+        model, (moments, rule) = jax.tree.unflatten(signature.structure, flat[size : 2 * size])
+        given = dict(zip(row_shapes(signature, model), flat[2 * size + 2 :], strict=True))
         leaves = [given[f"memory{i}"].reshape(shape) for i, shape in enumerate(back.shapes)]
         beliefs = tuple(Gaussian(given[f"{name}_mean"], given[f"{name}_cov"]) for name in BELIEFS)
         memory = jax.tree.unflatten(back.memory, leaves)

@@ -1,4 +1,4 @@
-"""Arrays of node numbers: what stands for an array while a program is translated."""
+"""Arrays of node numbers, which stand for the arrays of a program while it is translated."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -8,23 +8,23 @@ import numpy as np
 
 from wolf.native.ir.graph import Graph, Kind
 
-Ids = np.ndarray  # of node numbers, in the shape of the array that they stand for
+Ids = np.ndarray  # node numbers, in the shape of the array
 
 
 class UnsupportedOperationError(Exception):
-    """A function cannot be written as straight-line code; says why."""
+    """A function has no form as straight-line code; the message gives the reason."""
 
 
-def known(graph: Graph, value: Any) -> Ids:
-    """Make nodes of numbers that are known."""
+def constants(graph: Graph, value: Any) -> Ids:
+    """Create constant nodes."""
     array = np.asarray(value)
-    kind = kind_of(array.dtype)
+    kind = number_kind(array.dtype)
     ids = [graph.constant(entry, kind) for entry in array.ravel().tolist()]
     return np.array(ids, np.int64).reshape(array.shape)
 
 
-def kind_of(dtype: Any) -> Kind:
-    """Say which kind of number stands for a dtype."""
+def number_kind(dtype: Any) -> Kind:
+    """Return the kind of number that represents a dtype."""
     dtype = np.dtype(dtype) if not hasattr(dtype, "kind") else dtype
     if dtype.kind not in "fib":
         raise UnsupportedOperationError(f"numbers of type {dtype}")
@@ -32,7 +32,7 @@ def kind_of(dtype: Any) -> Kind:
 
 
 def values_of(graph: Graph, ids: Ids, dtype: Any) -> np.ndarray | None:
-    """Give the values of nodes, if all of them are known."""
+    """Return the values of nodes; None if one is not a constant."""
     found = [graph.value(number) for number in ids.ravel().tolist()]
     if any(value is None for value in found):
         return None
@@ -40,20 +40,20 @@ def values_of(graph: Graph, ids: Ids, dtype: Any) -> np.ndarray | None:
 
 
 def each(make: Callable[..., int], inputs: list[Ids], shape: tuple[int, ...]) -> Ids:
-    """Make a node of each entry."""
+    """Create one node per entry."""
     spread = [np.broadcast_to(ids, shape).ravel().tolist() for ids in inputs]
     return np.array([make(*entry) for entry in zip(*spread, strict=True)], np.int64).reshape(shape)
 
 
 def reduce(graph: Graph, op: str, ids: Ids, axes: Sequence[int], shape: tuple[int, ...]) -> Ids:
-    """Combine the entries along some axes."""
+    """Reduce the entries along some axes."""
     rest = [axis for axis in range(ids.ndim) if axis not in axes]
     rows = ids.transpose(*rest, *axes).reshape(math.prod(shape), -1).tolist()
     return np.array([fold(graph, op, row) for row in rows], np.int64).reshape(shape)
 
 
 def fold(graph: Graph, op: str, row: Sequence[int]) -> int:
-    """Combine numbers one after the other."""
+    """Combine numbers sequentially, from left to right."""
     whole = row[0]
     for number in row[1:]:
         whole = graph.apply(op, whole, number)

@@ -1,4 +1,4 @@
-"""What only moves numbers about, done to node numbers."""
+"""Translation of primitives that only move entries: applied to node numbers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ def _pad(inputs: list[Ids], params: dict, out: Any) -> Ids:
     padded = np.full(out.shape, filler.item(), np.int64)
     config = params["padding_config"]
     if any(low < 0 or high < 0 for low, high, _ in config):
-        raise UnsupportedOperationError("padding by less than nothing")
+        raise UnsupportedOperationError("negative padding")
     where = tuple(
         slice(low, low + (size - 1) * (inside + 1) + 1 if size else low, inside + 1)
         for size, (low, _, inside) in zip(ids.shape, config, strict=True)
@@ -35,7 +35,7 @@ def _slice(inputs: list[Ids], params: dict, out: Any) -> Ids:
     return inputs[0][tuple(slice(*cut) for cut in cuts)]
 
 
-MOVED: dict[str, Callable[[list[Ids], dict, Any], Ids]] = {
+SHAPE_OPS: dict[str, Callable[[list[Ids], dict, Any], Ids]] = {
     "broadcast_in_dim": _broadcast,
     "reshape": lambda inputs, params, out: inputs[0].reshape(out.shape),
     "squeeze": lambda inputs, params, out: inputs[0].reshape(out.shape),

@@ -1,4 +1,4 @@
-"""One step of a filter as a graph with a layout, traced once for a kind of model and method."""
+"""Tracing of one filter step to a graph and a layout, once per signature."""
 
 import dataclasses
 from collections.abc import Callable
@@ -10,34 +10,34 @@ import numpy as np
 
 from wolf.beliefs import Gaussian
 from wolf.engine import scan
-from wolf.engine.recorders import SAVERS
+from wolf.engine.recorders import RECORDERS
 from wolf.native.frontend import derived_ops, loo_step, smoother_step
 from wolf.native.frontend.jaxpr_to_graph import translate
-from wolf.native.frontend.node_arrays import UnsupportedOperationError, kind_of
+from wolf.native.frontend.node_arrays import UnsupportedOperationError, number_kind
 from wolf.native.frontend.signature import LooSpec, Signature, count_values, num_parameters
 from wolf.native.ir.graph import ONCE, STEP, Graph
-from wolf.native.ir.layout import Layout, Output, Place, Slot, StateShape, entries, spread_out
+from wolf.native.ir.layout import Layout, Output, Place, Slot, StateShape, entries, full_index
 from wolf.numerics.linalg import scalar_code_mode
 from wolf.numerics.precision import precision
 
-MOST_ENTRIES = 500_000  # numbers that a step makes, most of which may be folded
+MAX_ENTRIES = 500_000  # array entries that a step computes, before folding
 COVARIANCES = ("Q", "R", "dynamics_cov", "obs_cov")
 
 
 @dataclasses.dataclass
 class StepFacts:
-    """What running a step needs to know of it, and what can be kept without its graph.
+    """The properties of a step that running it needs; they are stored without its graph.
 
     Attributes:
-        state: how the state is built.
-        saved: structure of what is kept of each step.
-        outputs: the arrays that a step gives out.
-        groups: names of the arrays that have a row for each step.
-        num_kept: how many numbers are made once for a model.
-        num_start: how many make up the state that a model starts from.
-        operations: how many a step takes.
+        state: layout of the state.
+        saved: pytree structure of the recorded values.
+        outputs: the recorded arrays.
+        groups: names of the arrays that have a row per step.
+        num_kept: how many numbers are computed once per model.
+        num_start: how many numbers make up the initial state of a model.
+        operations: number of operations of a step.
         obs_dim: number of coordinates of a measurement.
-        described: what a saver with a method `describe` said about the first step that it saw.
+        described: what a recorder with a method `describe` returned for the first step.
     """
 
     state: StateShape
@@ -57,13 +57,13 @@ class StepGraph:
 
     Attributes:
         graph: its operations.
-        layout: where its numbers come from and go to.
-        state: how the state is built.
-        saved: structure of what is kept of each step.
-        operations: how many a step takes.
-        start: graph and layout of what makes the state that a model starts from.
+        layout: where its numbers are read from and written to.
+        state: layout of the state.
+        saved: pytree structure of the recorded values.
+        operations: number of operations of a step.
+        start: graph and layout of the initial state of a model.
         obs_dim: number of coordinates of a measurement.
-        described: what a saver with a method `describe` said about the first step that it saw.
+        described: what a recorder with a method `describe` returned for the first step.
     """
 
     graph: Graph
@@ -77,103 +77,114 @@ class StepGraph:
 
     @property
     def facts(self) -> StepFacts:
-        """What is left without the graph."""
+        """The properties of the step without its graph."""
         sizes = (len(self.layout.kept), len(self.start[1].kept), self.operations, self.obs_dim)
         return StepFacts(self.state, self.saved, self.layout.outputs, self.layout.groups, *sizes, self.described)
 
 
-def trace(kind: Signature, values: np.ndarray | None = None) -> StepGraph:
-    """Trace one step of a kind of model and method into a graph.
+def trace(signature: Signature, values: np.ndarray | None = None) -> StepGraph:
+    """Trace one step of a signature to a graph.
 
     Args:
-        kind: from `flatten_model`.
-        values: of the model's numbers, if they are to be a part of the code.
+        signature: from `flatten_model`.
+        values: of the model's numbers, if they become constants of the code.
     """
-    rows = row_shapes(kind)
-    with precision(kind.dtype), scalar_code_mode():
-        start_program, start_shapes = jax.make_jaxpr(_starting(kind), return_shape=True)(*_abstract(kind))
+    rows = row_shapes(signature)
+    with precision(signature.dtype), scalar_code_mode():
+        start_program, start_shapes = jax.make_jaxpr(_make_start(signature), return_shape=True)(*_abstract(signature))
         shapes, structure = jax.tree.flatten(start_shapes)
-        if kind.state is not None:
-            structure = kind.state.structure
-            shapes = [jax.ShapeDtypeStruct(*each) for each in zip(kind.state.shapes, kind.state.dtypes, strict=True)]
-        said: list[Any] = []
-        other = loo_step if isinstance(kind.back, LooSpec) else smoother_step
-        stepping = _stepping(kind, structure, said) if kind.back is None else other.stepping(kind)
-        step_program, (_, saved) = jax.make_jaxpr(stepping, return_shape=True)(
-            *_abstract(kind), *_abstract(kind), *shapes, *(jax.ShapeDtypeStruct(s, kind.dtype) for s in rows.values())
+        if signature.state is not None:
+            structure = signature.state.structure
+            shapes = [
+                jax.ShapeDtypeStruct(*each) for each in zip(signature.state.shapes, signature.state.dtypes, strict=True)
+            ]
+        descriptions: list[Any] = []
+        other_step = loo_step if isinstance(signature.back, LooSpec) else smoother_step
+        step = (
+            _make_step(signature, structure, descriptions)
+            if signature.back is None
+            else other_step.make_step(signature)
         )
-    if (entries := _entries(step_program.jaxpr)) > MOST_ENTRIES:
-        raise UnsupportedOperationError(f"a step makes {entries} numbers, before any is folded")
-    start, begins = _place_start(kind, start_program, values)
-    symmetric = [_may_be_symmetric(start[0], each) for each in begins] if kind.state is None else kind.state.halves
-    step = _place(kind, step_program, structure, shapes, saved, values, list(symmetric))
-    step.described = said[0] if said else None
+        step_program, (_, saved) = jax.make_jaxpr(step, return_shape=True)(
+            *_abstract(signature),
+            *_abstract(signature),
+            *shapes,
+            *(jax.ShapeDtypeStruct(s, signature.dtype) for s in rows.values()),
+        )
+    if (entries := _count_entries(step_program.jaxpr)) > MAX_ENTRIES:
+        raise UnsupportedOperationError(f"a step makes {entries} numbers, before folding")
+    start, begins = _translate_start(signature, start_program, values)
+    symmetric = (
+        [_may_be_symmetric(start[0], each) for each in begins] if signature.state is None else signature.state.halves
+    )
+    step = _translate_step(signature, step_program, structure, shapes, saved, values, list(symmetric))
+    step.described = descriptions[0] if descriptions else None
     step.obs_dim = next(iter(rows.values()))[0]
     step.start = start
     return step
 
 
-def _entries(program: Any) -> int:
-    """Count the numbers that a program makes, loops once: a glance before each is looked at."""
+def _count_entries(program: Any) -> int:
+    """Count the array entries that a program computes, loops once: a cheap size check before translation."""
     total = 0
     for equation in program.eqns:
         total += sum(getattr(var.aval, "size", 1) for var in equation.outvars)
         for value in equation.params.values():
             for inner in value if isinstance(value, tuple | list) else (value,):
                 inner = getattr(inner, "jaxpr", inner)
-                total += _entries(inner) if hasattr(inner, "eqns") else 0
+                total += _count_entries(inner) if hasattr(inner, "eqns") else 0
     return total
 
 
-def _abstract(kind: Signature) -> list[Any]:
-    return [jax.ShapeDtypeStruct(shape, kind.dtype) for shape in kind.shapes]
+def _abstract(signature: Signature) -> list[Any]:
+    return [jax.ShapeDtypeStruct(shape, signature.dtype) for shape in signature.shapes]
 
 
-def row_shapes(kind: Signature) -> dict[str, tuple[int, ...]]:
-    """Give the shape of a row of each array that a step reads, those of the model apart."""
-    model, _ = jax.tree.unflatten(kind.structure, _abstract(kind))
-    if kind.back is not None:
-        return (loo_step if isinstance(kind.back, LooSpec) else smoother_step).row_shapes(kind, model)
+def row_shapes(signature: Signature) -> dict[str, tuple[int, ...]]:
+    """Return the shape of a row of each array that a step reads, without those of the model."""
+    model, _ = jax.tree.unflatten(signature.structure, _abstract(signature))
+    if signature.back is not None:
+        return (loo_step if isinstance(signature.back, LooSpec) else smoother_step).row_shapes(signature, model)
     shapes: dict[str, tuple[int, ...]] = {"y": (model.obs_dim,)}
-    return shapes if kind.inputs is None else shapes | {"u": (kind.inputs,), "u_before": (kind.inputs,)}
+    return shapes if signature.inputs is None else shapes | {"u": (signature.inputs,), "u_before": (signature.inputs,)}
 
 
-def _starting(kind: Signature) -> Callable:
+def _make_start(signature: Signature) -> Callable:
     def start(*leaves: Any) -> Any:
-        model, method = jax.tree.unflatten(kind.structure, leaves)
-        if kind.back is not None:  # where a walk back starts from is no part of the model; this has its shapes
+        model, method = jax.tree.unflatten(signature.structure, leaves)
+        if signature.back is not None:  # the smoother starts from a belief outside the model; this one has its shapes
             return Gaussian(*map(jnp.asarray, model.prior))
         return scan.init(model, method, None)
 
     return start
 
 
-def _stepping(kind: Signature, structure: Any, said: list[Any]) -> Callable:
-    """Make the step as a function of flat arguments: leaves that lead to it, leaves of it, state, y, u, u before."""
-    keep: Any = SAVERS[kind.save] if isinstance(kind.save, str) else kind.save
+def _make_step(signature: Signature, structure: Any, descriptions: list[Any]) -> Callable:
+    """Make the step a function of flat arguments: leaves before and after the transition, state, y, u, u before."""
+    keep: Any = RECORDERS[signature.save] if isinstance(signature.save, str) else signature.save
     describe = getattr(keep, "describe", None)
-    size = len(kind.shapes)
+    size = len(signature.shapes)
 
     def step(*flat: Any) -> Any:
-        before, _ = jax.tree.unflatten(kind.structure, flat[:size])
-        now, method = jax.tree.unflatten(kind.structure, flat[size : 2 * size])
+        before, _ = jax.tree.unflatten(signature.structure, flat[:size])
+        now, method = jax.tree.unflatten(signature.structure, flat[size : 2 * size])
         state = jax.tree.unflatten(structure, flat[2 * size : 2 * size + structure.num_leaves])
         y, *us = flat[2 * size + structure.num_leaves :]
         u, u_before = us if us else (None, None)
-        ahead = scan.predict(before, method, state, u, update_first=kind.update_first, u_before=u_before)
+        ahead = scan.predict(before, method, state, u, update_first=signature.update_first, u_before=u_before)
         new, info = scan.update(now, method, ahead, y, u)
         if describe is not None:
-            said.append(describe(info))
+            descriptions.append(describe(info))
         return new, keep(new, info)
 
     return step
 
 
 class Slots:
-    """The inputs of a graph, each once.
+    """The inputs of a graph, each one once.
 
     Args:
-        values: of the model's numbers, if they are to be a part of the code.
+        values: of the model's numbers, if they become constants of the code.
     """
 
     def __init__(self, values: np.ndarray | None = None) -> None:
@@ -181,28 +192,28 @@ class Slots:
         self.values = values
 
     def input(self, graph: Graph, slot: Slot, kind: str = "f", block: int = STEP) -> int:
-        """Give the node of an input."""
+        """Return the node of an input."""
         if slot.group == "model" and self.values is not None:
             return graph.constant(self.values[slot.offset], kind)
         return graph.input(self.numbers.setdefault(slot, len(self.numbers)), kind, block)
 
     def listed(self) -> list[Slot]:
-        """List them by number."""
+        """List the inputs by number."""
         return list(self.numbers)
 
 
-def _leaf_nodes(graph: Graph, kind: Signature, slots: Slots, rows: str | None) -> list[np.ndarray]:
-    """Make nodes of all leaves: constants, numbers of the model, and numbers of a row.
+def _leaf_nodes(graph: Graph, signature: Signature, slots: Slots, rows: str | None) -> list[np.ndarray]:
+    """Create the nodes of all leaves: constants, numbers of the model, and numbers of a row.
 
     Args:
-        graph: that nodes go into.
-        kind: of model and method.
-        slots: of the inputs.
-        rows: what the arrays of rows are called; None takes the first row as a part of the model, after all others.
+        graph: the graph to extend.
+        signature: of model and method.
+        slots: inputs of the graph.
+        rows: name prefix of the arrays of rows; None reads the first row as part of the model, after all else.
     """
     nodes, at, row = [], 0, 0
-    behind = num_parameters(kind)
-    for shape, pattern, varies in zip(kind.shapes, kind.pattern, kind.varying, strict=True):
+    behind = num_parameters(signature)
+    for shape, pattern, varies in zip(signature.shapes, signature.pattern, signature.varying, strict=True):
         size = int(np.prod(shape, dtype=int))
         if varies and rows is not None:
             codes = np.frombuffer(pattern, np.int16).tolist()
@@ -226,15 +237,15 @@ def _leaf_nodes(graph: Graph, kind: Signature, slots: Slots, rows: str | None) -
 
 
 def _may_be_symmetric(graph: Graph, ids: np.ndarray) -> bool:
-    """Say whether an array is square, and no two numbers in it that are known make it lopsided."""
+    """Return whether an array is square and no two constants in it break the symmetry."""
     if ids.ndim != 2 or ids.shape[0] != ids.shape[1] or len(ids) < 2:
         return False
     pairs = [(graph.nodes[a], graph.nodes[b]) for a, b in zip(ids.ravel(), ids.T.ravel(), strict=True) if a != b]
     return not any(a.op == b.op == "const" for a, b in pairs)
 
 
-def _place(
-    kind: Signature,
+def _translate_step(
+    signature: Signature,
     program: Any,
     structure: Any,
     shapes: list[Any],
@@ -242,45 +253,46 @@ def _place(
     values: np.ndarray | None,
     symmetric: list[bool],
 ) -> StepGraph:
-    """Translate the step, with both halves of every square array of the state as one number where that holds.
+    """Translate the step; both halves of a square array of the state are one number where it stays symmetric.
 
-    Another model's state has them as that one had: what is not symmetric to the last bit then is so but for rounding.
+    The state of another model has the same halves as the one it was made for: what is not symmetric to the last bit is
+    so up to rounding.
     """
     while True:
-        graph, slots = Graph(kind.dtype, loops=values is None), Slots(values)
-        leads = "before" if kind.update_first else "now"
-        leaves = [*_leaf_nodes(graph, kind, slots, leads), *_leaf_nodes(graph, kind, slots, "now")]
+        graph, slots = Graph(signature.dtype, loops=values is None), Slots(values)
+        leads = "before" if signature.update_first else "now"
+        leaves = [*_leaf_nodes(graph, signature, slots, leads), *_leaf_nodes(graph, signature, slots, "now")]
         state, places = _state_nodes(graph, slots, shapes, symmetric)
-        rows = [_row_nodes(graph, slots, name, shape) for name, shape in row_shapes(kind).items()]
+        rows = [_row_nodes(graph, slots, name, shape) for name, shape in row_shapes(signature).items()]
         results = translate(graph, program, [*leaves, *state, *rows])
         new, saving = results[: len(shapes)], results[len(shapes) :]
         still = [s and bool(np.array_equal(n, n.T)) for s, n in zip(symmetric, new, strict=True)]
-        if kind.state is not None or still == symmetric:
+        if signature.state is not None or still == symmetric:
             break
         symmetric = still
-    next_state = [int(number) for ids, s in zip(new, symmetric, strict=True) for number in _once(ids, s)]
-    outputs = [_output(leaf, kind.dtype) for leaf in jax.tree.leaves(saved)]
+    next_state = [int(number) for ids, s in zip(new, symmetric, strict=True) for number in _stored_entries(ids, s)]
+    outputs = [_output(leaf, signature.dtype) for leaf in jax.tree.leaves(saved)]
     wanted = [number for ids in saving for number in ids.ravel().tolist()]
     alive = graph.needed([*next_state, *wanted])
-    operations = _operations(graph, alive)
-    groups = [*row_shapes(kind), *_varying_groups(kind)]
-    kept = _kept(graph, alive, [*next_state, *wanted])
+    operations = _count_operations(graph, alive)
+    groups = [*row_shapes(signature), *_varying_groups(signature)]
+    kept = _used_once_nodes(graph, alive, [*next_state, *wanted])
     fixed = [
-        (i, name) for i, name in kind.general if not kind.varying[i]
-    ]  # a row of its own is checked by who sends it
+        (i, name) for i, name in signature.general if not signature.varying[i]
+    ]  # rows of time-varying arrays are checked by the caller
     if fixed:
         covariances = [name in COVARIANCES for _, name in fixed]
-        kept = [*kept, _surely_fine(graph, [leaves[i] for i, _ in fixed], covariances)]
+        kept = [*kept, _certainly_valid(graph, [leaves[i] for i, _ in fixed], covariances)]
     layout = Layout(slots.listed(), groups, kept, places, next_state, outputs, wanted)
     dtypes = tuple(np.dtype(each.dtype) for each in shapes)
     built = StateShape(structure, tuple(each.shape for each in shapes), dtypes, tuple(symmetric))
     return StepGraph(graph, layout, built, jax.tree.structure(saved), operations, (graph, layout))
 
 
-def _operations(graph: Graph, alive: set[int]) -> int:
-    """Count the lines of a step; a number that a loop takes or gives is half of one.
+def _count_operations(graph: Graph, alive: set[int]) -> int:
+    """Count the operations of a step; a number that a kernel reads or returns is half of one.
 
-    What one loop gives and another takes is moved by tables, without a line.
+    Numbers that are passed from one kernel to another are moved by tables, without instructions of their own.
     """
     lines, moved = 0, set[int]()
     for number in alive:
@@ -295,16 +307,16 @@ def _operations(graph: Graph, alive: set[int]) -> int:
 
 
 def _row_nodes(graph: Graph, slots: Slots, name: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Make the nodes of a row; of a covariance the lower half is read, for both."""
+    """Create the nodes of a row; the lower half of a covariance is read for both halves."""
     at = np.arange(int(np.prod(shape, dtype=int))).reshape(shape)
     at = np.maximum(at, at.T) if len(shape) == 2 else at
     return np.array([slots.input(graph, Slot(name, int(i))) for i in at.ravel()], np.int64).reshape(shape)
 
 
-def _surely_fine(graph: Graph, leaves: list[np.ndarray], covariances: list[bool]) -> int:
-    """Say whether new values can be told to be sound at a glance: finite, and covariances with positive pivots.
+def _certainly_valid(graph: Graph, leaves: list[np.ndarray], covariances: list[bool]) -> int:
+    """Compute whether new values are certainly valid: finite, and covariances with positive pivots.
 
-    What is not surely fine is looked at by the checks that every model gets, and may pass them.
+    Values that are not certainly valid go through the usual checks of a model, and may pass them.
     """
     fine = graph.constant(True, "b")
     for leaf, covariance in zip(leaves, covariances, strict=True):
@@ -313,25 +325,25 @@ def _surely_fine(graph: Graph, leaves: list[np.ndarray], covariances: list[bool]
         if covariance:
             for a, b in zip(leaf.ravel().tolist(), leaf.T.ravel().tolist(), strict=True):
                 fine = graph.apply("and", fine, graph.apply("eq", a, b, kind="b"))
-            fine = graph.apply("and", fine, derived_ops.definite(graph, leaf.tolist()))
+            fine = graph.apply("and", fine, derived_ops.is_positive_definite(graph, leaf.tolist()))
     return fine
 
 
 def _output(leaf: Any, dtype: str) -> Output:
-    kind = kind_of(leaf.dtype)
+    kind = number_kind(leaf.dtype)
     if kind == "f" and leaf.dtype != dtype:
         raise UnsupportedOperationError(f"results of type {leaf.dtype} in a run in {dtype}")
     return Output(leaf.shape, np.dtype(leaf.dtype), kind)
 
 
-def _varying_groups(kind: Signature) -> list[str]:
-    count = sum(kind.varying)
+def _varying_groups(signature: Signature) -> list[str]:
+    count = sum(signature.varying)
     now = [f"now{i}" for i in range(count)]
-    return now + ([f"before{i}" for i in range(count)] if kind.update_first else [])
+    return now + ([f"before{i}" for i in range(count)] if signature.update_first else [])
 
 
-def _kept(graph: Graph, alive: set[int], results: list[int]) -> list[int]:
-    """List what steps use, or give as it is, of what is made once for a model."""
+def _used_once_nodes(graph: Graph, alive: set[int], results: list[int]) -> list[int]:
+    """List the numbers computed once per model that steps use, or return unchanged."""
     used = set(results)
     for number in alive:
         node = graph.nodes[number]
@@ -345,7 +357,7 @@ def _kept(graph: Graph, alive: set[int], results: list[int]) -> list[int]:
     return sorted(n for n in used if graph.nodes[n].block == ONCE and graph.nodes[n].op != "const")
 
 
-def _once(ids: np.ndarray, symmetric: bool) -> np.ndarray:
+def _stored_entries(ids: np.ndarray, symmetric: bool) -> np.ndarray:
     return np.asarray(ids.ravel()[entries(ids.shape, symmetric)])
 
 
@@ -355,7 +367,7 @@ def _state_nodes(
     nodes, places = [], []
     at = {"states": 0, "counts": 0}
     for leaf, (shape, half) in enumerate(zip(shapes, symmetric, strict=True)):
-        kind = kind_of(shape.dtype)
+        kind = number_kind(shape.dtype)
         where = "states" if kind == "f" else "counts"
         mine = entries(shape.shape, half).tolist()
         ids = [slots.input(graph, Slot(where, at[where] + i), kind) for i in range(len(mine))]
@@ -364,13 +376,15 @@ def _state_nodes(
         ]
         at[where] += len(mine)
         whole = np.array(ids, np.int64)
-        nodes.append(whole[spread_out(shape.shape)] if half else whole.reshape(shape.shape))
+        nodes.append(whole[full_index(shape.shape)] if half else whole.reshape(shape.shape))
     return nodes, places
 
 
-def _place_start(kind: Signature, program: Any, values: np.ndarray | None) -> tuple[tuple[Graph, Layout], list[Any]]:
-    """Translate what a model starts from, all of which is made once; and give the nodes of each of its arrays."""
-    graph, slots = Graph(kind.dtype, loops=values is None), Slots(values)
-    results = translate(graph, program, _leaf_nodes(graph, kind, slots, None))
+def _translate_start(
+    signature: Signature, program: Any, values: np.ndarray | None
+) -> tuple[tuple[Graph, Layout], list[Any]]:
+    """Translate the initial state of a model, all of which is computed once; return the nodes of its arrays too."""
+    graph, slots = Graph(signature.dtype, loops=values is None), Slots(values)
+    results = translate(graph, program, _leaf_nodes(graph, signature, slots, None))
     nodes = [int(number) for ids in results for number in ids.ravel()]
     return (graph, Layout(slots.listed(), [], nodes, [], [], [], [])), results

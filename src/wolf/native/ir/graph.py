@@ -1,9 +1,8 @@
-"""A step as a graph of numbers: every entry of every array is a node, equal nodes are one, what is known is folded.
+"""The intermediate representation: a graph of scalar operations, with shared subexpressions and folded constants.
 
-Floating-point rules: nothing is reassociated and nothing is contracted, so that a graph has the bits of the operations
-that it was made of, with three exceptions. `0 * x` and `0 / x` are 0 and `x + 0` is x (they differ where x is NaN,
-infinite or zero: states are finite, a measurement is cleaned before it is used, and what is divided by is a pivot), and
-sums and products do not know the order of their two terms.
+Floating-point rules: nothing is reassociated or contracted, so that a graph has the bits of the operations it was made
+of, with three exceptions. `0 * x` and `0 / x` are 0 and `x + 0` is x (they differ where x is NaN, infinite or zero:
+states are finite, measurements are preprocessed, and divisors are pivots), and sums and products are commutative.
 """
 
 import dataclasses
@@ -15,28 +14,28 @@ import numpy as np
 
 from wolf.native.kernels.matmul import Dense
 
-MOST = 70_000  # nodes, dead ones included, at which translating is given up: a long loop would be written out
+MAX_NODES = 70_000  # nodes, dead ones included, above which translation is abandoned: a long loop would be unrolled
 
 Kind = str  # "f" a number of the run's precision, "i" a 32-bit integer, "b" a truth value
 
-COMMUTES = frozenset(("add", "mul", "max", "min", "eq", "ne", "and", "or", "xor"))
+COMMUTATIVE = frozenset(("add", "mul", "max", "min", "eq", "ne", "and", "or", "xor"))
 
 
 class TooLargeError(Exception):
-    """The graph has grown beyond what straight-line code is good for."""
+    """The graph is larger than is useful as straight-line code."""
 
 
 class Node(NamedTuple):
     """One number.
 
     Attributes:
-        op: what makes it: an operation, "const", "input", "phi" (what a branch comes to), "dense" (a loop over
-            matrices) or "part" (a number that such a loop makes).
-        args: numbers of the nodes it is made of; for an input its slot, for a phi (branch, place), for a part (loop,
+        op: the operation that computes it, or "const", "input", "phi" (the result of a branch), "dense" (a kernel over
+            matrices) or "part" (a number that a kernel computes).
+        args: numbers of the operand nodes; for an input its slot, for a phi (branch, place), for a part (kernel,
             place).
-        kind: of number; "m" for what a loop makes.
-        value: of a constant; of a loop its shape.
-        block: where it is computed: 0 once for a model, 1 in every step, above that inside a branch.
+        kind: of number; "m" for the memory of a kernel.
+        value: of a constant; of a kernel its shape.
+        block: where it is computed: 0 once per model, 1 in every step, above that inside a branch.
     """
 
     op: str
@@ -48,13 +47,13 @@ class Node(NamedTuple):
 
 @dataclasses.dataclass
 class Branch:
-    """A choice between two blocks of nodes, of which one is run.
+    """A choice between two blocks of nodes, one of which runs.
 
     Attributes:
-        chosen: node that decides; true takes the second block.
+        chosen: the node that decides; true selects the second block.
         blocks: numbers of the blocks for false and true.
-        results: for each place the pair of nodes that it may come to.
-        parent: block that the choice stands in.
+        results: for each place the pair of nodes that it may be.
+        parent: block that contains the choice.
     """
 
     chosen: int
@@ -67,11 +66,11 @@ ONCE, STEP = 0, 1
 
 
 class Graph:
-    """Nodes in an order in which they can be computed.
+    """Nodes in topological order.
 
     Args:
         dtype: precision of the run.
-        loops: whether products of full matrices may be loops.
+        loops: whether products of full matrices may become kernels.
     """
 
     def __init__(self, dtype: str, loops: bool = True):
@@ -84,37 +83,37 @@ class Graph:
         self._block = STEP
 
     def constant(self, value: Any, kind: Kind) -> int:
-        """Give the node of a known number; constants belong to no step."""
+        """Return the node of a constant; constants belong to no block."""
         value = self.rounded(value, kind)
         name = (value.hex() if value == value else "nan") if kind == "f" else value
         return self._make(("const", (name,), kind), Node("const", (), kind, value, ONCE))
 
     def rounded(self, value: Any, kind: Kind) -> Any:
-        """Turn a number into a Python one that the run's precision can hold."""
+        """Convert a number to a Python one, rounded to the precision of the run."""
         if kind == "f":
             return float(self.dtype.type(value))
         return bool(value) if kind == "b" else int(np.int32(value))
 
     def input(self, slot: int, kind: Kind, block: int = STEP) -> int:
-        """Give the node of a number that comes from outside: once for a model, or at every step."""
+        """Return the node of an input: read once per model, or at every step."""
         return self._make(("input", (slot,), kind), Node("input", (slot,), kind, None, block))
 
     def apply(self, op: str, *args: int, kind: Kind | None = None) -> int:
-        """Give the node of an operation, folded and shared where that is possible."""
+        """Return the node of an operation, folded and shared where possible."""
         kind = self.nodes[args[-1]].kind if kind is None else kind
-        if op in COMMUTES and args[0] > args[1]:
+        if op in COMMUTATIVE and args[0] > args[1]:
             args = (args[1], args[0])
         simple = simplify(self, op, args, kind)
         if simple is not None:
             return simple
-        # A constant belongs nowhere, so what is made of the model alone is made once, even inside a branch.
-        block = max((self._lowest(arg) for arg in args), default=ONCE)
+        # Constants belong to no block, so operations on the model alone run once, even inside a branch.
+        block = max((self._block_of(arg) for arg in args), default=ONCE)
         block = ONCE if block == ONCE else self._block
         return self._make((op, args, kind), Node(op, args, kind, None, block))
 
     def dense(self, shape: Dense, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Give the nodes of a product of matrices, or of a triangular solution, that is computed by a loop."""
-        left, right = self._whole(a), self._whole(b)
+        """Return the nodes of a matrix product, or of a triangular solution, that is computed by a kernel."""
+        left, right = self._kernel_of(a), self._kernel_of(b)
         shape = shape._replace(left=left is not None, right=right is not None)
         args = (
             *(a.ravel().tolist() if left is None else [left]),
@@ -128,8 +127,8 @@ class Graph:
         self._parts[loop] = np.array(parts, np.int64).reshape(shape.rows, shape.columns)
         return self._parts[loop]
 
-    def _whole(self, ids: np.ndarray) -> int | None:
-        """Give the loop that a matrix is the result of, if it is all of it and is made anew in each step."""
+    def _kernel_of(self, ids: np.ndarray) -> int | None:
+        """Return the kernel whose entire result a matrix is, if it runs in each step; else None."""
         first = self.nodes[int(ids.flat[0])] if ids.size else None
         if first is None or first.op != "part" or first.block == ONCE:
             return None
@@ -137,13 +136,13 @@ class Graph:
         return loop if loop in self._parts and np.array_equal(self._parts[loop], ids) else None
 
     def loop(self, shape: Any, args: tuple[int, ...], places: Sequence[int]) -> tuple[int, np.ndarray]:
-        """Give the node of a loop of another kind, and those of its parts; their places are in its own memory."""
+        """Return the node of another kernel, and those of its parts, whose places are in the kernel's own memory."""
         loop = self._make(("dense", (shape, args), "m"), Node("dense", args, "m", shape, self._block))
         block = self.nodes[loop].block
         parts = [self._make(("part", (loop, i), "f"), Node("part", (loop, i), "f", None, block)) for i in places]
         return loop, np.array(parts, np.int64)
 
-    def _lowest(self, arg: int) -> int:
+    def _block_of(self, arg: int) -> int:
         return self.nodes[arg].block
 
     def _make(self, key: tuple, node: Node) -> int:
@@ -154,8 +153,8 @@ class Graph:
             if found is not None:
                 return found
             search = self.parents[search]
-        if len(self.nodes) >= MOST:
-            raise TooLargeError(f"more than {MOST} operations")
+        if len(self.nodes) >= MAX_NODES:
+            raise TooLargeError(f"more than {MAX_NODES} operations")
         self.nodes.append(node)
         self._known[at][key] = len(self.nodes) - 1
         return len(self.nodes) - 1
@@ -165,7 +164,7 @@ class Graph:
 
         Args:
             chosen: node of a truth value.
-            branches: two functions without arguments, for false and true, that return as many nodes.
+            branches: two functions without arguments, for false and true, that return equally many nodes.
         """
         known = self.nodes[chosen]
         if known.op == "const":
@@ -181,7 +180,7 @@ class Graph:
         pairs = list(zip(*results, strict=True))
         self.branches.append(Branch(chosen, (blocks[0], blocks[1]), pairs, parent))
         where, first = len(self.branches) - 1, dict[tuple[int, int], int]()
-        # Alike on both sides is one number: both halves of a symmetric array stay so behind a branch.
+        # Equal pairs are one number: both halves of a symmetric array stay equal behind a branch.
         places = [first.setdefault(pair, place) for place, pair in enumerate(pairs)]
         return [a if a == b else self._phi(where, place, a) for place, (a, b) in zip(places, pairs, strict=True)]
 
@@ -191,7 +190,7 @@ class Graph:
         )
 
     def needed(self, roots: Iterable[int]) -> set[int]:
-        """Find the nodes that these are made of, themselves included."""
+        """Find the nodes that these depend on, themselves included."""
         alive: set[int] = set()
         waiting = list(roots)
         while waiting:
@@ -210,15 +209,15 @@ class Graph:
         return alive
 
     def value(self, number: int) -> Any:
-        """Give the value of a constant, or None."""
+        """Return the value of a constant, or None."""
         node = self.nodes[number]
         return node.value if node.op == "const" else None
 
 
 def simplify(graph: Graph, op: str, args: tuple[int, ...], kind: Kind) -> int | None:
-    """Fold what is known: constants, a sum with 0, a product with 0 or 1, a choice that is none."""
+    """Fold constants, a sum with 0, a product with 0 or 1, and a choice between equal numbers."""
     values = [graph.value(arg) for arg in args]
-    if all(value is not None for value in values) and op in FOLDED:
+    if all(value is not None for value in values) and op in CONSTANT_FOLDS:
         return graph.constant(_fold(graph, op, args, values), kind)
     if op == "select":
         return _simplify_select(graph, args, values)
@@ -276,10 +275,10 @@ def _fold(graph: Graph, op: str, args: tuple[int, ...], values: list[Any]) -> An
     kinds = [graph.nodes[arg].kind for arg in args]
     types = {"f": graph.dtype.type, "i": np.int32, "b": np.bool_}
     with np.errstate(all="ignore"):
-        return FOLDED[op](*(types[kind](value) for kind, value in zip(kinds, values, strict=True)))
+        return CONSTANT_FOLDS[op](*(types[kind](value) for kind, value in zip(kinds, values, strict=True)))
 
 
-FOLDED: dict[str, Any] = {
+CONSTANT_FOLDS: dict[str, Any] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,

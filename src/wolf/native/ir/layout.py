@@ -1,4 +1,4 @@
-"""Where the numbers of a compiled step come from and go to."""
+"""The layout of a compiled step: where its numbers are read from and written to."""
 
 import dataclasses
 from functools import lru_cache
@@ -8,16 +8,16 @@ import numpy as np
 
 
 class Slot(NamedTuple):
-    """A number that comes from outside: which array it is in, and its place there."""
+    """An input number: the array that contains it, and its offset there."""
 
     group: str
     offset: int
 
 
 class Place(NamedTuple):
-    """A number of the state: its node, its kind, where it lies, and which entry of which leaf it is.
+    """A number of the state: its node, its kind, its offset, and which entry of which leaf it is.
 
-    Both halves of a covariance that stays symmetric are one number, that of the lower one.
+    Both halves of a covariance that stays symmetric are one number, that of the lower half.
     """
 
     node: int
@@ -28,13 +28,13 @@ class Place(NamedTuple):
 
 
 class StateShape(NamedTuple):
-    """How the state of a kind is built, and how it lies in its vectors of numbers and of counts.
+    """Structure of the state of a signature, and its layout in a vector of numbers and one of counts.
 
     Attributes:
         structure: of its pytree.
         shapes: of the leaves.
         dtypes: of the leaves.
-        halves: of which leaves, square and symmetric, only the lower half lies there.
+        halves: of which square, symmetric leaves only the lower half is stored.
     """
 
     structure: Any
@@ -44,7 +44,7 @@ class StateShape(NamedTuple):
 
 
 class Output(NamedTuple):
-    """An array that a step gives out: its shape, its type in memory, its kind of number."""
+    """An array that a step returns: its shape, its type in memory, its kind of number."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
@@ -57,20 +57,20 @@ class Output(NamedTuple):
 
     @property
     def memory(self) -> str:
-        """LLVM's name of an integer of this type."""
+        """LLVM integer type of this size."""
         return f"i{8 * self.dtype.itemsize}"
 
 
 @lru_cache(maxsize=256)
 def entries(shape: tuple[int, ...], half: bool) -> np.ndarray:
-    """List the entries of a leaf that lie in a vector, by their places in the flat leaf."""
+    """List the stored entries of a leaf, by their positions in the flattened leaf."""
     whole = np.arange(int(np.prod(shape, dtype=int)))
     return whole.reshape(shape)[np.tril_indices(shape[0])] if half else whole
 
 
 @lru_cache(maxsize=256)
-def spread_out(shape: tuple[int, ...]) -> np.ndarray:
-    """Say for each entry of a symmetric leaf which of `entries` it is, as an array of this shape."""
+def full_index(shape: tuple[int, ...]) -> np.ndarray:
+    """Compute the index into the stored `entries` for each entry of a symmetric leaf, in the shape of the leaf."""
     found = np.empty(shape, np.intp)
     rows, columns = np.tril_indices(shape[0])
     found[rows, columns] = found[columns, rows] = np.arange(len(rows))
@@ -79,15 +79,15 @@ def spread_out(shape: tuple[int, ...]) -> np.ndarray:
 
 @dataclasses.dataclass
 class Layout:
-    """Where everything is.
+    """Where the inputs and results of a graph are in memory.
 
     Attributes:
-        slots: for each input of the graph where it is.
-        groups: names of the arrays that have a row for each step.
-        kept: nodes that are made once for a model and kept for its steps.
+        slots: for each input of the graph its location.
+        groups: names of the arrays that have a row per step.
+        kept: nodes that are computed once per model and stored for its steps.
         state: the numbers of the state.
-        next_state: the nodes that they become.
-        outputs: the arrays that a step gives out.
+        next_state: the nodes of the state after the step.
+        outputs: the arrays that a step returns.
         results: the nodes of their entries, one array after the other.
         own_model: whether each series has a model of its own.
         ragged: whether series end at different steps.

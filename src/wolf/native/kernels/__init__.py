@@ -1,1 +1,1 @@
-"""Dense linear algebra as loops: products, factors, inverses."""
+"""Hand-written kernels: loops over memory instead of one instruction per number."""

@@ -1,6 +1,6 @@
-"""The Cholesky factor of a full matrix as a loop, row by row of Lᵀ: with one series eight of its numbers at a time.
+"""The Cholesky factor of a full matrix as a loop, row by row of Lᵀ, eight numbers at a time for a single series.
 
-Each number is what straight-line code makes of it, bit for bit: products are taken off in the same order.
+Each number has the bits of straight-line code: products are subtracted in the same order.
 """
 
 from typing import Any, NamedTuple
@@ -8,33 +8,33 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wolf.native.kernels import matmul
-from wolf.native.kernels.vector_builder import Code, Operand, Registers
+from wolf.native.kernels.vector_builder import KernelWriter, Operand, Registers
 
-FEWEST = 9  # rows from which it pays
+MIN_ROWS = 9  # rows from which the loop is faster
 
 
 class Factor(NamedTuple):
-    """Lᵀ, of so many rows; what is left of its diagonal is of no use."""
+    """The kernel of Lᵀ; below its diagonal the result is undefined."""
 
     size: int
 
     @property
     def moved(self) -> int:
-        """Numbers that are put into memory and taken out, each by a line of its own."""
+        """Numbers that are stored to and loaded from memory, by one instruction each."""
         return self.size * self.size + self.size * (self.size + 1) // 2
 
     @property
     def name(self) -> str:
-        """What its function is called."""
+        """Name of its function."""
         return f"factor_{self.size}"
 
     def place(self, part: int, lanes: int) -> int:
-        """Say where in memory a number of Lᵀ is."""
+        """Return the offset of an entry of Lᵀ in memory."""
         return part // self.size * matmul.stride(self.size, lanes) + part % self.size
 
 
 def translate(graph: Any, ids: np.ndarray) -> np.ndarray:
-    """Put the factor of a matrix into a graph; of the matrix the lower half is read.
+    """Add the factor of a matrix to a graph; the lower half of the matrix is read.
 
     Args:
         graph: of the step.
@@ -50,14 +50,14 @@ def translate(graph: Any, ids: np.ndarray) -> np.ndarray:
 
 
 def function(shape: Factor, number: str, lanes: int) -> list[str]:
-    """Write the function, `(ptr a, ptr c)`, and what it calls.
+    """Write the function, `(ptr a, ptr c)`, and its declarations.
 
     Args:
         shape: of the matrix.
-        number: LLVM's name of a number.
-        lanes: series in one register.
+        number: LLVM type of a number.
+        lanes: series per register.
     """
-    code = Code(shape.size, matmul.WIDTH, number, lanes)
+    code = KernelWriter(shape.size, matmul.WIDTH, number, lanes)
     code.unrolled = False
     if lanes == 1:
         code.wide(matmul.WIDTH)
@@ -67,23 +67,26 @@ def function(shape: Factor, number: str, lanes: int) -> list[str]:
     return [*code.used, "\n".join([head, "entry:", *code.lines, "  ret void", "}"])]
 
 
-def _write(code: Code, size: int, row: int, units: int) -> None:
-    """Write it, with so many numbers and registers to a row."""
+def _write(code: KernelWriter, size: int, row: int, units: int) -> None:
+    """Write the body, with `row` numbers and `units` registers per row."""
 
     def one_row(j: Operand) -> None:
         first, at = code.integer("mul", j, row), code.integer("mul", j, units)
         diagonal = code.integer("add", first, j)
         pivot = code.repeat(
-            0, j, lambda k, rest: code.less(rest, *[_number(code, k, row, j)] * 2), code.number_at("%a", diagonal)
+            0,
+            j,
+            lambda k, rest: code.subtract_product(rest, *[_number(code, k, row, j)] * 2),
+            code.number_at("%a", diagonal),
         )
         root = code.roots(pivot)
 
         def one_unit(u: Operand) -> None:
-            def less(k: Operand, rest: Registers) -> Registers:
+            def subtract(k: Operand, rest: Registers) -> Registers:
                 there = code.integer("add", code.integer("mul", k, units), u)
-                return code.less(rest, _number(code, k, row, j), code.unit_at("%c", there))
+                return code.subtract_product(rest, _number(code, k, row, j), code.unit_at("%c", there))
 
-            rest = code.repeat(0, j, less, code.unit_at("%a", code.integer("add", at, u)))
+            rest = code.repeat(0, j, subtract, code.unit_at("%a", code.integer("add", at, u)))
             code.put_unit("%c", code.integer("add", at, u), code.apply("fdiv", rest, root))
 
         begin = j if code.lanes > 1 else code.integer("lshr", j, matmul.WIDTH.bit_length() - 1)
@@ -91,22 +94,22 @@ def _write(code: Code, size: int, row: int, units: int) -> None:
         code.put_number("%c", diagonal, root)
 
     code.each(0, size, one_row)
-    _spoil(code, size, row, units)
+    _propagate_failure(code, size, row, units)
 
 
-def _number(code: Code, k: Operand, row: int, j: Operand) -> Registers:
+def _number(code: KernelWriter, k: Operand, row: int, j: Operand) -> Registers:
     return code.number_at("%c", code.integer("add", code.integer("mul", k, row), j))
 
 
-def _spoil(code: Code, size: int, row: int, units: int) -> None:
-    """Make everything NaN where a pivot was not positive, by adding 0 or NaN."""
+def _propagate_failure(code: KernelWriter, size: int, row: int, units: int) -> None:
+    """Make all entries NaN if a pivot is not positive, by adding 0 or NaN."""
 
-    def worse(j: Operand, worst: Registers) -> Registers:
-        return code.unless_positive(code.number_at("%c", code.integer("mul", j, row + 1)), worst)
+    def accumulate(j: Operand, failure: Registers) -> Registers:
+        return code.unless_positive(code.number_at("%c", code.integer("mul", j, row + 1)), failure)
 
-    worst = code.repeat(0, size, worse, code.known(0.0)[:1])
+    failure = code.repeat(0, size, accumulate, code.constant(0.0)[:1])
 
     def add(u: Operand) -> None:
-        code.put_unit("%c", u, code.apply("fadd", code.unit_at("%c", u), worst))
+        code.put_unit("%c", u, code.apply("fadd", code.unit_at("%c", u), failure))
 
     code.each(0, size * units, add)

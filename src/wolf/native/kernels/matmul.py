@@ -1,4 +1,4 @@
-"""Products and triangular solves of matrices that are full: loops over memory instead of a line for each number.
+"""Products and triangular solves of full matrices: loops over memory instead of one instruction per number.
 
 A product of two full 16 x 16 matrices is 8,000 operations as straight-line code, and 1,000 over registers of eight. The
 terms of each sum are added in the same order, one by one, so the bits are the same. Where a matrix has zeros, or is
@@ -13,20 +13,20 @@ import numpy as np
 if TYPE_CHECKING:
     from wolf.native.ir.graph import Graph
 
-WIDTH = 8  # numbers in a register
-FEWEST = 200  # products of two numbers from which a loop pays
-GAIN = 0.6  # of the time of straight-line code, at most
+WIDTH = 8  # numbers per register
+MIN_PRODUCTS = 200  # multiplications from which a loop is faster
+MAX_RELATIVE_COST = 0.6  # maximum cost of a loop relative to straight-line code
 
 
 class Dense(NamedTuple):
-    """A product (n, m) x (m, p), or the solution of a triangular system (n, n) with right-hand sides (n, p).
+    """The kernel of a product (n, m) x (m, p), or of a triangular system (n, n) with right-hand sides (n, p).
 
     Attributes:
         op: "product", "lower" or "upper".
         rows: n.
         inner: m.
         columns: p.
-        left: whether the left matrix is what another loop made, where that left it.
+        left: whether the left matrix is the result of another kernel, in that kernel's memory.
         right: likewise the right one.
     """
 
@@ -39,23 +39,23 @@ class Dense(NamedTuple):
 
     @property
     def products(self) -> int:
-        """Products of two numbers."""
+        """Number of multiplications."""
         whole = self.rows * self.inner * self.columns
         return whole if self.op == "product" else whole // 2
 
     @property
     def moved(self) -> int:
-        """Numbers that are put into memory and taken out, each by a line of its own."""
+        """Numbers that are stored to and loaded from memory, by one instruction each."""
         given = (0 if self.left else self.rows * self.inner) + (0 if self.right else self.inner * self.columns)
         return given + self.rows * self.columns
 
     @property
     def cost(self) -> int:
-        """Operations on registers, and numbers that are moved."""
+        """Operations on registers plus numbers that are stored or loaded."""
         return 2 * self.products // self.columns * math.ceil(self.columns / WIDTH) + self.moved
 
     def place(self, part: int, lanes: int) -> int:
-        """Say where in memory a number of the result is."""
+        """Return the offset of an entry of the result in memory."""
         return part // self.columns * stride(self.columns, lanes) + part % self.columns
 
     def operands(self, args: tuple[int, ...]) -> list[tuple[tuple[int, ...], int, int]]:
@@ -66,12 +66,12 @@ class Dense(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What its function is called."""
+        """Name of its function."""
         return f"{self.op}_{self.rows}_{self.inner}_{self.columns}"
 
 
 def is_faster(graph: "Graph", a: np.ndarray, b: np.ndarray, op: str) -> bool:
-    """Say whether a loop is quicker than one line for each product that is not known to be zero.
+    """Return whether a loop is faster than one instruction for each product that is not known to be zero.
 
     Args:
         graph: of the step.
@@ -79,19 +79,19 @@ def is_faster(graph: "Graph", a: np.ndarray, b: np.ndarray, op: str) -> bool:
         b: nodes of the right matrix.
         op: as in `Dense`.
     """
-    # A full matrix that a vector is multiplied by is in memory for another product, as a rule.
+    # A full matrix that multiplies a vector is usually in memory for another product.
     shape = Dense(op, a.shape[0], a.shape[1], b.shape[1], right=op == "product" and len(a) == 1)
-    if not graph.loops or shape.products < FEWEST:
+    if not graph.loops or shape.products < MIN_PRODUCTS:
         return False
     left, right = (_not_zero(graph, each).astype(int) for each in (a, b))
     lines = (left @ right).sum() if op == "product" else left.sum(0) @ right.any(1) * b.shape[1]
-    return bool(shape.cost < GAIN * 2 * lines)
+    return bool(shape.cost < MAX_RELATIVE_COST * 2 * lines)
 
 
-def full(graph: "Graph", ids: np.ndarray) -> bool:
-    """Say whether hardly any number of a matrix is known to be zero, and it is made anew in each step."""
+def is_full(graph: "Graph", ids: np.ndarray) -> bool:
+    """Return whether few entries of a matrix are known to be zero, and it changes in each step."""
     made_once = all(graph.nodes[number].block == 0 for number in ids.ravel().tolist())
-    return not made_once and bool(_not_zero(graph, ids).mean() > GAIN)
+    return not made_once and bool(_not_zero(graph, ids).mean() > MAX_RELATIVE_COST)
 
 
 def _not_zero(graph: "Graph", ids: np.ndarray) -> np.ndarray:
@@ -99,7 +99,7 @@ def _not_zero(graph: "Graph", ids: np.ndarray) -> np.ndarray:
 
 
 def stride(columns: int, lanes: int) -> int:
-    """Give the numbers from one row to the next: of one series, a whole number of registers."""
+    """Return the distance between rows in numbers; for a single series a whole number of registers."""
     return WIDTH * math.ceil(columns / WIDTH) if lanes == 1 else columns
 
 
@@ -108,14 +108,14 @@ def function(shape: Dense, number: str, lanes: int) -> str:
 
     Args:
         shape: what it computes.
-        number: LLVM's name of a number.
-        lanes: series in one register.
+        number: LLVM type of a number.
+        lanes: series per register.
     """
     return (_Product if shape.op == "product" else _Solution)(shape, number, lanes).text()
 
 
 class _Loop:
-    """What both functions share: rows of units, each a register, and numbers of the left matrix in all its places."""
+    """Base of both functions: rows of registers, and numbers of the left matrix broadcast to a register."""
 
     def __init__(self, shape: Dense, number: str, lanes: int):
         self.shape, self.number, self.lanes = shape, number, lanes
@@ -129,12 +129,12 @@ class _Loop:
         return name
 
     def load(self, base: str, offset: int) -> str:
-        """Load a unit."""
+        """Load a register."""
         at = self.define(f"getelementptr {self.unit}, ptr {base}, i64 {offset}")
         return self.define(f"load {self.unit}, ptr {at}, align 8")
 
     def spread(self, base: str, offset: int) -> str:
-        """Load a number of the left matrix, for all places of a register."""
+        """Load a number of the left matrix, broadcast to a register."""
         if self.lanes > 1:
             return self.load(base, offset)
         at = self.define(f"getelementptr {self.number}, ptr {base}, i64 {offset}")
@@ -151,7 +151,7 @@ class _Loop:
         return self.define(f"{op} {self.unit} {a}, {b}")
 
     def repeat(self, count: int, bases: dict[str, int]) -> None:
-        """Begin a loop whose addresses move on by some bytes each time."""
+        """Begin a loop whose addresses advance by some bytes per iteration."""
         self.lines += ["  br label %again", "again:", "  %i = phi i64 [ 0, %entry ], [ %next, %again ]"]
         for base, step in bases.items():
             self.lines.append(f"  %{base}.by = mul i64 %i, {step}")
@@ -174,18 +174,18 @@ class _Loop:
 
     @property
     def width(self) -> int:
-        """Bytes of a unit."""
+        """Bytes of a register."""
         return self.size * (WIDTH if self.lanes == 1 else 1)
 
 
 class _Product(_Loop):
-    """A few rows at a time, so that what is read of the right matrix serves all of them."""
+    """A few rows at a time, so that each load of the right matrix serves all of them."""
 
-    AT_ONCE = 16  # sums that are kept in registers
+    NUM_AT_ONCE = 16  # sums kept in registers
 
     def text(self) -> str:
-        columns = min(self.units, self.AT_ONCE // 2)
-        rows = min(self.shape.rows, max(2, self.AT_ONCE // columns), 4)
+        columns = min(self.units, self.NUM_AT_ONCE // 2)
+        rows = min(self.shape.rows, max(2, self.NUM_AT_ONCE // columns), 4)
         times, left = divmod(self.shape.rows, rows)
         step = stride(self.shape.inner, self.lanes) * self.size
         self.repeat(times, {"a": rows * step, "c": rows * self.units * self.width})
@@ -212,16 +212,16 @@ class _Product(_Loop):
 
 
 class _Solution(_Loop):
-    """A few columns of units at a time, each substituted from the first row to the last or back."""
+    """A few columns of registers at a time, each substituted from the first row to the last or back."""
 
-    AT_ONCE = 2
+    NUM_AT_ONCE = 2
 
     def text(self) -> str:
-        times, left = divmod(self.units, self.AT_ONCE)
+        times, left = divmod(self.units, self.NUM_AT_ONCE)
         if times:
-            move = self.AT_ONCE * self.width
+            move = self.NUM_AT_ONCE * self.width
             self.repeat(times, {"b": move, "c": move})
-            self._columns("%b.at", "%c.at", range(self.AT_ONCE))
+            self._columns("%b.at", "%c.at", range(self.NUM_AT_ONCE))
             self.lines += self.end
         if left:
             self._columns("%b", "%c", range(self.units - left, self.units))

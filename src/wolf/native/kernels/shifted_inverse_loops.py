@@ -1,23 +1,22 @@
-"""The inverses of A + s I for several s at once, as loops: `wolf.numerics.linalg.shifted_inverse` has the algebra.
+"""Kernels of the inverses of A + s I for several s: their shapes, and how they are added to a graph.
 
-With one series a register holds four shifts, with several it holds one shift of each series. The bits are the same:
-sums over shifts go by fours in both.
+The algebra is in `wolf.numerics.linalg.shifted_inverse`, the LLVM functions in `shifted_inverse_llvm`.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from wolf.native.kernels.vector_builder import FOUR, Code, Operand, Registers
+from wolf.native.ir.graph import Graph
+from wolf.native.kernels.registry import implements
+from wolf.native.kernels.vector_builder import NUM_LANES
 
-FEWEST = 3  # rows from which it pays: below there are closed forms
-
-NAMES = frozenset(("shifted_inverses", "weighted_inverses", "scattered_pulls"))
+MIN_ROWS = 3  # rows from which a loop is faster than straight-line code
 
 
 class Inverses(NamedTuple):
-    """What `shifted_inverses` makes; its parts are the pulls, the distances and the pivots, in this order.
+    """The kernel of `shifted_inverses`; its parts are the solutions, the distances and the pivots, in this order.
 
     Attributes:
         size: M.
@@ -29,35 +28,35 @@ class Inverses(NamedTuple):
 
     @property
     def moved(self) -> int:
-        """Numbers that are put into memory and taken out, each by a line of its own."""
+        """Numbers that are stored to and loaded from memory, by one instruction each."""
         return self.size * self.size + (2 * self.size + 2) * self.shifts
 
     @property
     def name(self) -> str:
-        """What its function is called."""
+        """Name of its function."""
         return f"shifted_{self.size}_{self.shifts}"
 
     @property
     def entries(self) -> int:
-        """Entries of the lower half, which comes first in memory; then half, pulls, pivots and distances."""
+        """Entries of the lower half, which comes first in memory; then half, solutions, pivots and distances."""
         return self.size * (self.size + 1) // 2
 
     @property
     def room(self) -> int:
-        """Numbers that all of it takes."""
+        """Numbers in its memory."""
         return (self.entries + 3 * self.size + 1) * self.shifts
 
     def place(self, part: int, lanes: int) -> int:
-        """Say where in memory a part is."""
+        """Return the offset of a part in memory."""
         return part
 
     @property
     def pulls(self) -> int:
-        """Entry that the pulls begin with."""
+        """Entry at which the solutions begin."""
         return self.entries + self.size
 
     def parts(self, count: int) -> list[int]:
-        """List where the parts are, for so many shifts as there really are."""
+        """List the offsets of the parts, for the actual number of shifts."""
         rows = [self.pulls + i for i in range(self.size)]
         rows += [self.entries + 3 * self.size]
         rows += [self.entries + 2 * self.size + i for i in range(self.size)]
@@ -65,7 +64,7 @@ class Inverses(NamedTuple):
 
 
 class Averages(NamedTuple):
-    """What `weighted_inverses` makes of it: the lower half of their sum.
+    """The kernel of `weighted_inverses`: the lower half of the sum.
 
     Attributes:
         size: M.
@@ -77,26 +76,26 @@ class Averages(NamedTuple):
 
     @property
     def moved(self) -> int:
-        """Numbers that are put into memory and taken out, each by a line of its own."""
+        """Numbers that are stored to and loaded from memory, by one instruction each."""
         return self.shifts + self.room
 
     @property
     def name(self) -> str:
-        """What its function is called."""
+        """Name of its function."""
         return f"weighted_{self.size}_{self.shifts}"
 
     @property
     def room(self) -> int:
-        """Numbers that all of it takes."""
+        """Numbers in its memory."""
         return self.size * (self.size + 1) // 2
 
     def place(self, part: int, lanes: int) -> int:
-        """Say where in memory a part is."""
+        """Return the offset of a part in memory."""
         return part
 
 
 class Scatter(NamedTuple):
-    """What `scattered_pulls` makes of it: the lower half of a covariance; the means come behind it in memory.
+    """The kernel of `scattered_pulls`: the lower half of a covariance, followed by the means in memory.
 
     Attributes:
         size: M.
@@ -108,12 +107,12 @@ class Scatter(NamedTuple):
 
     @property
     def moved(self) -> int:
-        """Numbers that are put into memory and taken out, each by a line of its own."""
+        """Numbers that are stored to and loaded from memory, by one instruction each."""
         return self.shifts + self.entries
 
     @property
     def name(self) -> str:
-        """What its function is called."""
+        """Name of its function."""
         return f"scattered_{self.size}_{self.shifts}"
 
     @property
@@ -123,300 +122,95 @@ class Scatter(NamedTuple):
 
     @property
     def room(self) -> int:
-        """Numbers that all of it takes."""
+        """Numbers in its memory."""
         return self.entries + self.size
 
     def place(self, part: int, lanes: int) -> int:
-        """Say where in memory a part is."""
+        """Return the offset of a part in memory."""
         return part
 
 
-def translate(graph: Any, name: str, inputs: list[np.ndarray]) -> list[np.ndarray] | None:
-    """Put one of the three functions into a graph as a loop; None where it is too small for one.
+@implements("shifted_inverses")
+def translate_inverses(graph: Graph, inputs: Sequence[np.ndarray]) -> list[np.ndarray] | None:
+    """Add the inverses of A + s I for all shifts to a graph as one loop.
 
     Args:
         graph: of the step.
-        name: of the function.
-        inputs: the nodes of its arguments.
+        inputs: node numbers of A, (M, M), the shifts, (K,), and the right-hand side b, (M,).
+
+    Returns:
+        Node numbers of what `ShiftedInverses` holds. Those of the inverses are the loop itself: their entries stay in
+        its memory, for `translate_average`. None for few rows.
     """
-    first, second = inputs[:2]
-    size, count = len(first), second.size
-    if not graph.loops or size < FEWEST:
+    matrix, shifts, rhs = inputs
+    size, count = len(matrix), shifts.size
+    if not graph.loops or size < MIN_ROWS:
         return None
-    whole = -(-count // FOUR) * FOUR
-    if name == "shifted_inverses":
-        shape, ones = Inverses(size, whole), [graph.constant(1.0, "f")] * (whole - count)
-        lower = np.tril(first) + np.triu(first.T, 1)
-        args = (*lower.ravel().tolist(), *second.tolist(), *ones, *inputs[2].tolist())
-        loop, parts = graph.loop(shape, args, shape.parts(count))
-        pulls, distances, pivots = np.split(parts, [size * count, (size + 1) * count])
-        opaque = np.full((size, size, count), loop, np.int64)
-        return [opaque, pulls.reshape(size, count), distances, pivots.reshape(size, count)]
-    loop = int(first.flat[0])
-    if name == "scattered_pulls":
-        loop = int(graph.nodes[loop].args[0]) if graph.nodes[loop].op == "part" else loop
-    if not isinstance(graph.nodes[loop].value, Inverses):
+    padded = _padded(count)
+    shape, ones = Inverses(size, padded), [graph.constant(1.0, "f")] * (padded - count)
+    lower = np.tril(matrix) + np.triu(matrix.T, 1)
+    args = (*lower.ravel().tolist(), *shifts.tolist(), *ones, *rhs.tolist())
+    loop, parts = graph.loop(shape, args, shape.parts(count))
+    solutions, distances, pivots = np.split(parts, [size * count, (size + 1) * count])
+    opaque = np.full((size, size, count), loop, np.int64)
+    return [opaque, solutions.reshape(size, count), distances, pivots.reshape(size, count)]
+
+
+@implements("weighted_inverses")
+def translate_average(graph: Graph, inputs: Sequence[np.ndarray]) -> list[np.ndarray] | None:
+    """Add a weighted sum of inverses to a graph as one loop.
+
+    Args:
+        graph: of the step.
+        inputs: node numbers of the inverses, (M, M, K), and of the weights, (K,).
+
+    Returns:
+        Node numbers of the sum, (M, M); None where no loop made the inverses.
+    """
+    inverses, weights = inputs
+    args = _weighted_args(graph, inverses, int(inverses.flat[0]), weights)
+    if args is None:
         return None
-    zeros = [graph.constant(0.0, "f")] * (whole - count)
-    args = (loop, *second.tolist(), *zeros)
-    if name == "scattered_pulls":
-        scatter = Scatter(size, whole)
-        return [_both_halves(graph.loop(scatter, (*args, int(inputs[2])), list(range(scatter.entries)))[1], size)]
-    average = Averages(size, whole)
-    return [_both_halves(graph.loop(average, args, list(range(average.room)))[1], size)]
+    average = Averages(len(inverses), _padded(weights.size))
+    return [_both_halves(graph.loop(average, args, list(range(average.room)))[1], len(inverses))]
+
+
+@implements("scattered_pulls")
+def translate_scatter(graph: Graph, inputs: Sequence[np.ndarray]) -> list[np.ndarray] | None:
+    """Add the covariance of weighted solutions to a graph as one loop.
+
+    Args:
+        graph: of the step.
+        inputs: node numbers of the solutions, (M, K), of their weights, (K,), and of the weight of zero.
+
+    Returns:
+        Node numbers of the covariance, (M, M); None where no loop made the solutions.
+    """
+    solutions, weights, zero = inputs
+    first = int(solutions.flat[0])
+    loop = int(graph.nodes[first].args[0]) if graph.nodes[first].op == "part" else first
+    args = _weighted_args(graph, solutions, loop, weights)
+    if args is None:
+        return None
+    scatter = Scatter(len(solutions), _padded(weights.size))
+    return [_both_halves(graph.loop(scatter, (*args, int(zero)), list(range(scatter.entries)))[1], len(solutions))]
+
+
+def _padded(count: int) -> int:
+    """Round the number of shifts up to whole registers."""
+    return -(-count // NUM_LANES) * NUM_LANES
+
+
+def _weighted_args(graph: Graph, source: np.ndarray, loop: int, weights: np.ndarray) -> tuple[int, ...] | None:
+    """Return the arguments of a loop over the results of another one; None if that one did not make them."""
+    if not graph.loops or len(source) < MIN_ROWS or not isinstance(graph.nodes[loop].value, Inverses):
+        return None
+    zeros = [graph.constant(0.0, "f")] * (_padded(weights.size) - weights.size)
+    return (loop, *weights.tolist(), *zeros)
 
 
 def _both_halves(parts: np.ndarray, size: int) -> np.ndarray:
-    """Make a symmetric matrix of its lower half."""
+    """Expand the lower half of a symmetric matrix."""
     rows, columns = np.indices((size, size))
     rows, columns = np.maximum(rows, columns), np.minimum(rows, columns)
     return parts[rows * (rows + 1) // 2 + columns]
-
-
-def function(shape: Inverses | Averages | Scatter, number: str, lanes: int) -> list[str]:
-    """Write the function and what it calls: `(ptr a, ptr s, ptr b, ptr c)`, or `(ptr shifted, ptr weights, ptr c)`.
-
-    That of the scatter takes the share of a zero as well, `(ptr shifted, ptr weights, ptr lost, ptr c)`.
-
-    Args:
-        shape: what it computes.
-        number: LLVM's name of a number.
-        lanes: series in one register.
-    """
-    code = Code(shape.size, shape.shifts, number, lanes)
-    if isinstance(shape, Inverses):
-        _Writing(code, shape).write()
-        arguments = "ptr noalias %a, ptr noalias %s, ptr noalias %b, ptr noalias %c"
-    elif isinstance(shape, Scatter):
-        _write_scatter(code, shape)
-        arguments = "ptr noalias %a, ptr noalias %w, ptr noalias %l, ptr noalias %c"
-    else:
-        _write_average(code, shape)
-        arguments = "ptr noalias %a, ptr noalias %w, ptr noalias %c"
-    head = f"define internal void @{shape.name}({arguments}) noinline {{"
-    return [*code.used, "\n".join([head, "entry:", *code.lines, "  ret void", "}"])]
-
-
-class _Writing:
-    """Writes `shifted_inverses`, in place: a factor, its inverse, and what that is squared."""
-
-    def __init__(self, code: Code, shape: Inverses):
-        self.code, self.shape = code, shape
-        self.half, self.pulls, self.pivots = (shape.entries + i * shape.size for i in range(3))
-        self.distances = shape.entries + 3 * shape.size
-        self.held: dict[Operand, Registers] = {}
-
-    def write(self) -> None:
-        """Write it, for all shifts or four by four."""
-        code = self.code
-        if code.lanes == 1:
-            self._all()
-            return
-
-        def some(i: Operand) -> None:
-            code.unrolled = was
-            code.group, self.held = code.integer("mul", i, FOUR), {}
-            self._all()
-
-        was, code.unrolled = code.unrolled, False  # this loop is one in any case
-        code.each(0, code.count // FOUR, some)
-        code.unrolled = was
-
-    def _all(self) -> None:
-        self._factorise()
-        self._pull()
-        self._invert()
-        self._square()
-        if self.code.unrolled:
-            for entry, values in self.held.items():
-                if not self.half <= int(entry) < self.pulls:
-                    self.code.store("%c", entry, values)
-
-    def _get(self, entry: Operand) -> Registers:
-        return self.held[entry] if self.code.unrolled else self.code.load("%c", entry)
-
-    def _put(self, entry: Operand, values: Registers) -> None:
-        if self.code.unrolled:
-            self.held[entry] = values
-        else:
-            self.code.store("%c", entry, values)
-
-    def _at(self, i: Operand, j: Operand) -> Operand:
-        """Number the entries of the lower half row by row: i (i + 1) / 2 + j."""
-        code = self.code
-        row = code.integer("lshr", code.integer("mul", i, code.integer("add", i, 1)), 1)
-        return code.integer("add", row, j)
-
-    def _of(self, base: int, i: Operand) -> Operand:
-        return self.code.integer("add", base, i)
-
-    def _factorise(self) -> None:
-        code, size = self.code, self.shape.size
-        code.each(0, size, self._row)
-        first = self._get(self.half)
-        squares = code.repeat(
-            1,
-            size,
-            lambda k, whole: code.more(whole, *[self._get(self._of(self.half, k))] * 2),
-            code.apply("fmul", first, first),
-        )
-        self._put(self.distances, squares)
-
-    def _row(self, i: Operand) -> None:
-        code = self.code
-        row = code.integer("mul", i, self.shape.size)
-
-        def entry(j: Operand) -> None:
-            left = code.repeat(
-                0,
-                j,
-                lambda k, whole: code.less(whole, self._get(self._at(i, k)), self._get(self._at(j, k))),
-                code.spread("%a", code.integer("add", row, j)),
-            )
-            self._put(self._at(i, j), code.apply("fmul", left, self._get(self._of(self.pivots, j))))
-
-        code.each(0, i, entry)
-        whole = code.apply("fadd", code.spread("%a", code.integer("add", row, i)), code.load("%s", 0))
-        left = code.repeat(0, i, lambda k, rest: code.less(rest, *[self._get(self._at(i, k))] * 2), whole)
-        floor = float(np.finfo(np.float64 if code.number == "double" else np.float32).eps)
-        pivot = code.inverse_root(left, code.apply("fmul", code.known(floor), whole))
-        self._put(self._of(self.pivots, i), pivot)
-        rest = code.repeat(
-            0,
-            i,
-            lambda k, rest: code.less(rest, self._get(self._at(i, k)), self._get(self._of(self.half, k))),
-            code.spread("%b", i),
-        )
-        self._put(self._of(self.half, i), code.apply("fmul", rest, pivot))
-
-    def _pull(self) -> None:
-        code, size = self.code, self.shape.size
-
-        def one(i: Operand) -> None:
-            rest = code.repeat(
-                code.integer("add", i, 1),
-                size,
-                lambda k, rest: code.less(rest, self._get(self._at(k, i)), self._get(self._of(self.pulls, k))),
-                self._get(self._of(self.half, i)),
-            )
-            self._put(self._of(self.pulls, i), code.apply("fmul", rest, self._get(self._of(self.pivots, i))))
-
-        code.back(0, size, one)
-
-    def _invert(self) -> None:
-        """Put X over L, the last column first and each from its last row up."""
-        code, size = self.code, self.shape.size
-
-        def column(j: Operand) -> None:
-            pivot = self._get(self._of(self.pivots, j))
-            self._put(self._at(j, j), pivot)
-            below = code.integer("add", j, 1)
-
-            def entry(i: Operand) -> None:
-                first = code.apply("fmul", self._get(self._at(i, below)), self._get(self._at(below, j)))
-                whole = code.repeat(
-                    code.integer("add", j, 2),
-                    code.integer("add", i, 1),
-                    lambda k, whole: code.more(whole, self._get(self._at(i, k)), self._get(self._at(k, j))),
-                    first,
-                )
-                self._put(self._at(i, j), code.apply("fneg", code.apply("fmul", whole, pivot)))
-
-            code.back(below, size, entry)
-
-        code.back(0, size, column)
-
-    def _square(self) -> None:
-        """Put Xᵀ X over X, row by row: what a row needs is in it or below."""
-        code, size = self.code, self.shape.size
-
-        def row(i: Operand) -> None:
-            def entry(j: Operand) -> None:
-                whole = code.repeat(
-                    code.integer("add", i, 1),
-                    size,
-                    lambda k, whole: code.more(whole, self._get(self._at(k, i)), self._get(self._at(k, j))),
-                    code.apply("fmul", self._get(self._at(i, i)), self._get(self._at(i, j))),
-                )
-                self._put(self._at(i, j), whole)
-
-            code.each(0, code.integer("add", i, 1), entry)
-
-        code.each(0, size, row)
-
-
-def _write_average(code: Code, shape: Averages) -> None:
-    code.unrolled = False
-
-    def entry(i: Operand) -> None:
-        _put(code, i, _sum(code, lambda: code.apply("fmul", code.load("%a", i), code.load("%w", 0))))
-
-    code.each(0, shape.room, entry)
-
-
-def _write_scatter(code: Code, shape: Scatter) -> None:
-    """Write Σ γ (u - ū)(u - ū)ᵀ + γ₀ ū ūᵀ, with ū = Σ γ u."""
-    code.unrolled = code.unrolled and code.lanes == 1
-    pulls = Inverses(shape.size, shape.shifts).pulls
-
-    def pull(i: Operand) -> Registers:
-        return code.load("%a", code.integer("add", pulls, i))
-
-    def mean(i: Operand) -> Registers:
-        return code.spread("%c", code.integer("add", shape.entries, i))
-
-    def around(i: Operand) -> Registers:
-        return code.apply("fsub", pull(i), mean(i))
-
-    def average(i: Operand) -> None:
-        weighted = _sum(code, lambda: code.apply("fmul", pull(i), code.load("%w", 0)))
-        _put(code, code.integer("add", shape.entries, i), weighted)
-
-    def row(i: Operand) -> None:
-        start = code.integer("lshr", code.integer("mul", i, code.integer("add", i, 1)), 1)
-        held = code.apply("fmul", code.load("%w", 0), around(i)) if code.lanes == 1 else None
-
-        def entry(j: Operand) -> None:
-            def product() -> Registers:
-                weighted = code.apply("fmul", code.load("%w", 0), around(i)) if held is None else held
-                return code.apply("fmul", weighted, around(j))
-
-            whole = _sum(code, product)
-            means = code.define(f"fmul {code.one} {_get(code, '%c', mine)}, {_get(code, '%c', other(j))}")
-            zero = code.define(f"fmul {code.one} {_get(code, '%l', 0)}, {means}")
-            _put(code, code.integer("add", start, j), code.define(f"fadd {code.one} {whole}, {zero}"))
-
-        def other(j: Operand) -> Operand:
-            return code.integer("add", shape.entries, j)
-
-        mine = other(i)
-        code.each(0, code.integer("add", i, 1), entry)
-
-    code.each(0, shape.size, average)
-    code.each(0, shape.size, row)
-
-
-def _sum(code: Code, product: Callable[[], Registers]) -> str:
-    """Add numbers up over all shifts, by fours."""
-    if code.lanes == 1:
-        first, *others = product()
-        for value in others:
-            first = code.define(f"fadd {code.unit} {first}, {value}")
-        return code.total([first])
-    code.group = 0
-
-    def four(g: Operand, sums: Registers) -> Registers:
-        code.group = code.integer("mul", g, FOUR)
-        return code.apply("fadd", sums, product())
-
-    return code.total(code.repeat(1, code.count // FOUR, four, product()))
-
-
-def _get(code: Code, base: str, offset: Operand) -> str:
-    at = code.define(f"getelementptr {code.one}, ptr {base}, i64 {offset}")
-    return code.define(f"load {code.one}, ptr {at}, align 8")
-
-
-def _put(code: Code, offset: Operand, value: str) -> None:
-    at = code.define(f"getelementptr {code.one}, ptr %c, i64 {offset}")
-    code.lines.append(f"  store {code.one} {value}, ptr {at}, align 8")

@@ -1,48 +1,49 @@
-"""Lines of a function in LLVM's language over numbers that lie side by side, a few registers each; with loops.
+"""Writer of LLVM functions over numbers side by side, in a few registers each, with loops.
 
-With one series a register holds four of them, with several it holds one of each series. Short loops are written out.
+With one series a register holds four numbers of it, with several it holds one number of each series. Short loops are
+unrolled.
 """
 
 from collections.abc import Callable
 
 import numpy as np
 
-FOUR = 4  # numbers side by side
-UNROLLED = 8  # rows up to which there is a line for each operation
+NUM_LANES = 4  # numbers per register of one series
+MAX_UNROLLED_ROWS = 8  # rows up to which loops are unrolled
 
-Operand = int | str  # a number that is known, or LLVM's name of one
+Operand = int | str  # a known number, or the LLVM name of one
 Registers = list[str]
 
 
-class Code:
-    """Writes lines.
+class KernelWriter:
+    """Writer of the lines of a function.
 
     Args:
         size: rows of the matrices.
         count: numbers side by side, a multiple of four.
-        number: LLVM's name of a number.
-        lanes: series in one register.
+        number: LLVM type of a number.
+        lanes: series per register.
     """
 
     def __init__(self, size: int, count: int, number: str, lanes: int):
         self.size, self.count, self.number, self.lanes = size, count, number, lanes
-        self.unit = f"<{FOUR if lanes == 1 else lanes} x {number}>"
-        self.one = number if lanes == 1 else self.unit  # a number in memory
-        self.units = count // FOUR if lanes == 1 else FOUR
-        self.unrolled = size <= UNROLLED
+        self.unit = f"<{NUM_LANES if lanes == 1 else lanes} x {number}>"
+        self.one = number if lanes == 1 else self.unit  # type of a number in memory
+        self.units = count // NUM_LANES if lanes == 1 else NUM_LANES
+        self.unrolled = size <= MAX_UNROLLED_ROWS
         self.lines: list[str] = []
         self.used: set[str] = set()
         self.label, self.fresh = "entry", 0
-        self.group: Operand = 0  # which four, if a register holds but one
+        self.group: Operand = 0  # offset of the current four numbers, if a register holds only one
 
     def define(self, text: str) -> str:
-        """Write an instruction, and give the name of its result."""
+        """Write an instruction, and return the name of its result."""
         self.fresh += 1
         self.lines.append(f"  %v{self.fresh} = {text}")
         return f"%v{self.fresh}"
 
     def integer(self, op: str, a: Operand, b: Operand) -> Operand:
-        """Compute with whole numbers, at once where they are known."""
+        """Compute with integers, at once where both are constant."""
         if isinstance(a, int) and isinstance(b, int):
             return {"add": a + b, "sub": a - b, "mul": a * b, "lshr": a >> b}[op]
         return self.define(f"{op} i64 {a}, {b}")
@@ -50,7 +51,7 @@ class Code:
     def repeat(
         self, first: Operand, last: Operand, body: Callable[[Operand, Registers], Registers], carried: Registers
     ) -> Registers:
-        """Go through numbers from `first` up to `last`, and hand registers on."""
+        """Write a loop from `first` up to `last` that carries registers."""
         if self.unrolled and isinstance(first, int) and isinstance(last, int):
             for i in range(first, last):
                 carried = body(i, carried)
@@ -60,8 +61,8 @@ class Code:
         at = len(self.lines)
         index, phis = f"%{name}.i", [f"%{name}.c{n}" for n in range(len(carried))]
         self.lines += [""] * (3 + len(carried))  # the head, written when the end of the loop is known
-        more = self.define(f"icmp slt i64 {index}, {last}")
-        self.lines += [f"  br i1 {more}, label %{name}.body, label %{name}.end", f"{name}.body:"]
+        continues = self.define(f"icmp slt i64 {index}, {last}")
+        self.lines += [f"  br i1 {continues}, label %{name}.body, label %{name}.end", f"{name}.body:"]
         self.label = f"{name}.body"
         after = body(index, phis)
         self.lines += [f"  %{name}.next = add i64 {index}, 1", f"  br label %{name}", f"{name}.end:"]
@@ -78,7 +79,7 @@ class Code:
         return phis
 
     def each(self, first: Operand, last: Operand, body: Callable[[Operand], None]) -> None:
-        """Go through numbers from `first` up to `last`."""
+        """Write a loop from `first` up to `last`."""
 
         def run(i: Operand, _: Registers) -> Registers:
             body(i)
@@ -87,7 +88,7 @@ class Code:
         self.repeat(first, last, run, [])
 
     def back(self, first: Operand, last: Operand, body: Callable[[Operand], None]) -> None:
-        """Go through the same numbers from the last to the first."""
+        """Write the same loop from the last to the first."""
         end = self.integer("add", self.integer("sub", last, 1), first)
         self.each(first, last, lambda i: body(self.integer("sub", end, i)))
 
@@ -95,7 +96,7 @@ class Code:
         at = self.integer("mul", entry, self.count)
         if self.lanes > 1:
             at = self.integer("add", at, self.group)
-        at = self.integer("add", at, unit * FOUR if self.lanes == 1 else unit)
+        at = self.integer("add", at, unit * NUM_LANES if self.lanes == 1 else unit)
         return self.define(f"getelementptr {self.one}, ptr {base}, i64 {at}")
 
     def load(self, base: str, entry: Operand) -> Registers:
@@ -109,66 +110,66 @@ class Code:
             self.lines.append(f"  store {self.unit} {value}, ptr {self._place(base, entry, unit)}, align 8")
 
     def spread(self, base: str, offset: Operand) -> Registers:
-        """Load a number that is the same for all."""
+        """Load a number and broadcast it."""
         at = self.define(f"getelementptr {self.one}, ptr {base}, i64 {offset}")
         value = self.define(f"load {self.one}, ptr {at}, align 8")
         return [self.splat(value) if self.lanes == 1 else value] * self.units
 
     def splat(self, value: str) -> str:
-        """Put one number into all places of a register."""
+        """Broadcast a number to all places of a register."""
         first = self.define(f"insertelement {self.unit} poison, {self.number} {value}, i32 0")
         zeros = self.unit.replace(self.number, "i32")
         return self.define(f"shufflevector {self.unit} {first}, {self.unit} poison, {zeros} zeroinitializer")
 
-    def known(self, value: float) -> Registers:
-        """Write a number that is known."""
+    def constant(self, value: float) -> Registers:
+        """Broadcast a constant."""
         return [self.splat("0x" + np.array(value, ">f8").tobytes().hex().upper())] * self.units
 
     def apply(self, op: str, *values: Registers) -> Registers:
-        """Write one instruction for each register."""
+        """Write one instruction per register."""
         return [self.define(f"{op} {self.unit} {', '.join(each)}") for each in zip(*values, strict=True)]
 
-    def less(self, whole: Registers, a: Registers, b: Registers) -> Registers:
+    def subtract_product(self, whole: Registers, a: Registers, b: Registers) -> Registers:
         """Subtract a product."""
         return self.apply("fsub", whole, self.apply("fmul", a, b))
 
-    def more(self, whole: Registers, a: Registers, b: Registers) -> Registers:
+    def add_product(self, whole: Registers, a: Registers, b: Registers) -> Registers:
         """Add a product."""
         return self.apply("fadd", whole, self.apply("fmul", a, b))
 
     def wide(self, count: int) -> None:
-        """Let a register hold so many numbers of one series, and an entry be one register."""
+        """Set the register width to that many numbers of one series, and an entry to one register."""
         self.unit, self.units = f"<{count} x {self.number}>", 1
 
     def number_at(self, base: str, offset: Operand) -> Registers:
-        """Load one number, for all places of a register."""
+        """Load one number, broadcast to a register."""
         return self.spread(base, offset)[:1]
 
     def put_number(self, base: str, offset: Operand, values: Registers) -> None:
-        """Store the number that is in all places of a register."""
+        """Store the number that a register holds in all places."""
         value = self.define(f"extractelement {self.unit} {values[0]}, i32 0") if self.lanes == 1 else values[0]
         at = self.define(f"getelementptr {self.one}, ptr {base}, i64 {offset}")
         self.lines.append(f"  store {self.one} {value}, ptr {at}, align 8")
 
     def unit_at(self, base: str, offset: Operand) -> Registers:
-        """Load a register, given how many of them come before it."""
+        """Load a register, given how many registers precede it."""
         at = self.define(f"getelementptr {self.unit}, ptr {base}, i64 {offset}")
         return [self.define(f"load {self.unit}, ptr {at}, align 8")]
 
     def put_unit(self, base: str, offset: Operand, values: Registers) -> None:
-        """Store a register, given how many of them come before it."""
+        """Store a register, given how many registers precede it."""
         at = self.define(f"getelementptr {self.unit}, ptr {base}, i64 {offset}")
         self.lines.append(f"  store {self.unit} {values[0]}, ptr {at}, align 8")
 
     def roots(self, values: Registers) -> Registers:
-        """Take square roots."""
+        """Compute square roots."""
         suffix = f"v{self.unit[1:].split()[0]}{'f64' if self.number == 'double' else 'f32'}"
         self.used.add(f"declare {self.unit} @llvm.sqrt.{suffix}({self.unit})")
         return [self.define(f"call {self.unit} @llvm.sqrt.{suffix}({self.unit} {value})") for value in values]
 
     def unless_positive(self, values: Registers, others: Registers) -> Registers:
-        """Give NaN in all places of what is not positive, and the others elsewhere."""
-        truth, zero, nothing = self.unit.replace(self.number, "i1"), self.known(0.0)[0], self.known(np.nan)[0]
+        """Select NaN where a number is not positive, and the other numbers elsewhere."""
+        truth, zero, nothing = self.unit.replace(self.number, "i1"), self.constant(0.0)[0], self.constant(np.nan)[0]
         fine = self.define(f"fcmp ogt {self.unit} {values[0]}, {zero}")
         return [self.define(f"select {truth} {fine}, {self.unit} {others[0]}, {self.unit} {nothing}")]
 
@@ -178,10 +179,10 @@ class Code:
         for value, low in zip(values, least, strict=True):
             below = self.define(f"fcmp olt {self.unit} {value}, {low}")
             kept.append(self.define(f"select {truth} {below}, {self.unit} {low}, {self.unit} {value}"))
-        return self.apply("fdiv", self.known(1.0), self.roots(kept))
+        return self.apply("fdiv", self.constant(1.0), self.roots(kept))
 
     def total(self, values: Registers) -> str:
-        """Add up in four places, and these crosswise."""
+        """Sum over shifts: four partial sums, added crosswise."""
         if self.lanes == 1:
             whole, pair = values[0], f"<2 x {self.number}>"
             shuffle = f"shufflevector {self.unit} {whole}, {self.unit} poison, <2 x i32>"

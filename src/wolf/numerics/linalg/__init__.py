@@ -1,9 +1,9 @@
-"""Small positive definite algebra that XLA can fuse: `products`, `factors` and what is `orthogonal`, in one place."""
+"""Linear algebra of small positive definite matrices that XLA can fuse: `matmul`, `cholesky`, `qr`, `whitening`."""
 
 from wolf.numerics.linalg.cholesky import Cholesky as Cholesky
+from wolf.numerics.linalg.cholesky import apply_cov_root as apply_cov_root
 from wolf.numerics.linalg.cholesky import back_solve_psd as back_solve_psd
 from wolf.numerics.linalg.cholesky import cholesky as cholesky
-from wolf.numerics.linalg.cholesky import colour as colour
 from wolf.numerics.linalg.cholesky import from_lower as from_lower
 from wolf.numerics.linalg.cholesky import psd_root as psd_root
 from wolf.numerics.linalg.cholesky import psd_solve as psd_solve

@@ -1,4 +1,4 @@
-"""Cholesky factors, roots and solutions of positive definite and semi-definite matrices; sizes as in `products`."""
+"""Cholesky factors, square roots and solutions of positive (semi-)definite matrices; sizes as in `matmul`."""
 
 import operator
 from functools import reduce
@@ -22,13 +22,13 @@ from wolf.numerics.linalg.matmul import (
     sum_leading,
 )
 
-LOOPED = 400  # products of two numbers, times two, from which a solution may be a loop
+MIN_OPERATIONS_FOR_LOOP = 400  # twice the number of multiplications above which a solution may be a loop
 
 
 class Cholesky:
-    """A lower triangular L with `L Lᵀ = a`, and what one does with it.
+    """A lower triangular L with `L Lᵀ = a`, and solutions, determinant and product by it.
 
-    Lives inside a trace only. Small factors are kept as separate entries, so that solving with them stays fused.
+    It exists inside a trace only. Small factors are kept as separate entries, so that solving with them stays fused.
     """
 
     def __init__(self, lower: Any, source: Array | None = None):
@@ -47,8 +47,8 @@ class Cholesky:
 
     def half(self, b: Array) -> Array:
         """Compute `L⁻¹ b` for a vector or a matrix b."""
-        if not self.entries or self._wide(b):
-            return _solve_triangular(self.matrix(), b, turned=False)
+        if not self.entries or self._is_loop_candidate(b):
+            return _solve_triangular(self.matrix(), b, transposed=False)
         rows: list[Array] = []
         for i in range(self.size):
             rest = b[i]
@@ -57,9 +57,14 @@ class Cholesky:
             rows.append(rest / self.lower[i][i])
         return jnp.stack(rows)
 
-    def _wide(self, b: Array) -> bool:
-        """Say whether straight-line code is to see this as the solution of a system: it may be a loop then."""
-        return mode.scalar_code and b.ndim == 2 and self.size**2 * b.shape[1] >= LOOPED and self.lower[0][0].ndim == 0
+    def _is_loop_candidate(self, b: Array) -> bool:
+        """Return whether straight-line code is given the solution as a triangular solve, which may be a loop."""
+        return (
+            mode.scalar_code
+            and b.ndim == 2
+            and self.size**2 * b.shape[1] >= MIN_OPERATIONS_FOR_LOOP
+            and self.lower[0][0].ndim == 0
+        )
 
     def solve(self, b: Array) -> Array:
         """Compute `a⁻¹ b` for a vector or a matrix b."""
@@ -67,8 +72,8 @@ class Cholesky:
 
     def back(self, b: Array) -> Array:
         """Compute `L⁻ᵀ b` for a vector or a matrix b."""
-        if not self.entries or self._wide(b):
-            return _solve_triangular(self.matrix(), b, turned=True)
+        if not self.entries or self._is_loop_candidate(b):
+            return _solve_triangular(self.matrix(), b, transposed=True)
         rows: list[Array] = [b[0]] * self.size
         for i in reversed(range(self.size)):
             rest = b[i]
@@ -78,7 +83,7 @@ class Cholesky:
         return jnp.stack(rows)
 
     def diagonal(self) -> Array:
-        """Take the diagonal of L."""
+        """Extract the diagonal of L."""
         return jnp.stack([self.lower[i][i] for i in range(self.size)]) if self.entries else diagonal(self.lower)
 
     def log_det(self) -> Array:
@@ -86,7 +91,7 @@ class Cholesky:
         return 2.0 * sum_leading(jnp.log(self.diagonal()))
 
     def product(self) -> Array:
-        """Give back `a`: the matrix that was factorised, or L Lᵀ."""
+        """Return `a`: the matrix that was factorised, or L Lᵀ."""
         return gram(self.matrix()) if self.source is None else self.source
 
     def matrix(self) -> Array:
@@ -98,20 +103,20 @@ class Cholesky:
         return stack([[self.lower[i][j] if j <= i else zero for j in rows] for i in rows])
 
 
-def _solve_triangular(lower: Array, b: Array, turned: bool) -> Array:
-    """Compute `L⁻¹ b`, or `L⁻ᵀ b` if it is turned.
+def _solve_triangular(lower: Array, b: Array, transposed: bool) -> Array:
+    """Compute `L⁻¹ b`, or `L⁻ᵀ b` if `transposed`.
 
-    LAPACK has matrices by columns, XLA by rows: a matrix b is solved from the right as its transpose, which is where it
-    lies already, so that nothing is moved.
+    LAPACK stores matrices by columns, XLA by rows: a matrix b is solved from the right as its transpose, which has the
+    memory layout of b, so that nothing is copied.
     """
     if mode.scalar_code or b.ndim == 1:
-        return jax.scipy.linalg.solve_triangular(lower, b, lower=True, trans=int(turned))
-    solved = jax.lax.linalg.triangular_solve(lower, b.T, left_side=False, lower=True, transpose_a=not turned)
+        return jax.scipy.linalg.solve_triangular(lower, b, lower=True, trans=int(transposed))
+    solved = jax.lax.linalg.triangular_solve(lower, b.T, left_side=False, lower=True, transpose_a=not transposed)
     return solved.T  # type: ignore[no-any-return]
 
 
 def cholesky(a: Array) -> Cholesky:
-    """Factorise a positive definite matrix.
+    """Compute the Cholesky factor of a positive definite matrix.
 
     Example:
         >>> cholesky(jnp.array([[4.0, 0.0], [0.0, 9.0]])).diagonal().tolist()
@@ -123,7 +128,7 @@ def cholesky(a: Array) -> Cholesky:
     lower: list[list[Array]] = [[a[0, 0]] * size for _ in range(size)]
     floor = jnp.finfo(a.dtype).eps
     for j in range(size):
-        # The floor acts only where rounding has eaten the pivot, as between two sensors that say the same.
+        # The floor acts only where rounding has consumed the pivot, as between two sensors with equal readings.
         pivot = a[j, j] if j == 0 else jnp.maximum(a[j, j] - sum(lower[j][k] ** 2 for k in range(j)), floor * a[j, j])
         lower[j][j] = jnp.sqrt(pivot)
         for i in range(j + 1, size):
@@ -132,7 +137,7 @@ def cholesky(a: Array) -> Cholesky:
 
 
 def from_lower(lower: Array) -> Cholesky:
-    """Use a known lower triangular array as a factor."""
+    """Wrap a known lower triangular array as a factor."""
     size = lower.shape[0]
     if lower.ndim == 2 and size > SMALL:
         return Cholesky(lower)
@@ -140,14 +145,14 @@ def from_lower(lower: Array) -> Cholesky:
 
 
 def psd_root(a: Array) -> Array:
-    """Find a lower triangular root of a positive *semi*-definite matrix: a vanishing pivot gives a zero column."""
+    """Compute a lower triangular root of a positive *semi*-definite matrix: a vanishing pivot gives a zero column."""
     size = a.shape[0]
     if a.ndim == 2 and size > SMALL:
-        units = _units(a)
+        units = _coordinate_scales(a)
         values, vectors = jnp.linalg.eigh(a / outer(units, units))
         root = vectors * safe_sqrt(jnp.maximum(values, 0.0))[None, :]
         lower = jnp.linalg.qr(root.T, mode="r").T
-        signs = jnp.where(jnp.diagonal(lower) < 0, -1.0, 1.0).astype(a.dtype)  # LAPACK leaves them to chance
+        signs = jnp.where(jnp.diagonal(lower) < 0, -1.0, 1.0).astype(a.dtype)  # the signs of LAPACK are arbitrary
         return units[:, None] * lower * signs[None, :]
     columns = []
     rest = a
@@ -157,15 +162,15 @@ def psd_root(a: Array) -> Array:
     return jnp.stack(columns, axis=1)
 
 
-def colour(cov: Array, white: Array) -> Array:
-    """Give standard normal numbers a covariance (D, D), or variances (D,).
+def apply_cov_root(cov: Array, white: Array) -> Array:
+    """Multiply white noise by a root of a covariance (D, D), or by standard deviations for variances (D,).
 
     Args:
         cov: positive semi-definite, or variances of at least 0.
-        white: (D,).
+        white: standard normal numbers, (D,).
 
     Example:
-        >>> colour(jnp.array([4.0, 0.0]), jnp.ones(2)).tolist()
+        >>> apply_cov_root(jnp.array([4.0, 0.0]), jnp.ones(2)).tolist()
         [2.0, 0.0]
     """
     return safe_sqrt(cov) * white if cov.ndim == 1 else matvec(psd_root(cov), white)
@@ -174,22 +179,23 @@ def colour(cov: Array, white: Array) -> Array:
 def psd_solve(a: Array, b: Array) -> Array:
     """Solve `a x = b` for a positive semi-definite a and b in its range.
 
-    Where a is singular this is one of its generalised inverses; the products that a smoother forms do not depend
-    on which one. A large matrix is decomposed into eigenvectors only where a Cholesky factor has a pivot that may be
-    nothing but rounding: that takes several times longer.
+    For a singular a the result is that of one of its generalised inverses; the products that a smoother forms do not
+    depend on which one. A large matrix is decomposed into eigenvectors only where a pivot of its Cholesky factor may be
+    rounding error: that takes several times longer.
     """
     if a.ndim > 2 or a.shape[0] <= (UNROLLED if mode.scalar_code else SMALL):
         return _psd_solve_entries(a, b)
     lower = jax.lax.linalg.cholesky(a, symmetrize_input=not mode.scalar_code)
     pivots = jnp.diagonal(lower) ** 2
-    sound = (pivots > jnp.finfo(a.dtype).eps ** 0.75 * jnp.diagonal(a)).all()  # false for NaN, the sign of a failure
-    if mode.scalar_code:  # who runs it sees NaN, and runs it by XLA
+    # A failed factorisation is NaN, for which the comparison is false.
+    sound = (pivots > jnp.finfo(a.dtype).eps ** 0.75 * jnp.diagonal(a)).all()
+    if mode.scalar_code:  # the caller detects NaN and falls back to XLA
         return jnp.where(sound, Cholesky(lower).solve(b), jnp.nan)
     return jax.lax.cond(sound, lambda: Cholesky(lower).solve(b), lambda: _solve_by_eigenvectors(a, b))
 
 
 def _solve_by_eigenvectors(a: Array, b: Array) -> Array:
-    units = _units(a)
+    units = _coordinate_scales(a)
     values, vectors = jnp.linalg.eigh(a / outer(units, units))
     floor = a.shape[0] * jnp.finfo(a.dtype).eps * values[-1]
     inverse = jnp.where(values > floor, 1.0 / jnp.where(values > floor, values, 1.0), 0.0)
@@ -197,9 +203,9 @@ def _solve_by_eigenvectors(a: Array, b: Array) -> Array:
 
 
 def _psd_solve_entries(a: Array, b: Array) -> Array:
-    """Solve with separate entries, as `Cholesky` does; a direction without spread has a zero column and no share.
+    """Solve with separate entries, as `Cholesky` does; a direction without variance has a zero column and no share.
 
-    A pivot is floored, not replaced where it is zero: compiled twice, it may round to zero in one place only.
+    A pivot is floored, not replaced where it is zero: compiled twice, it may round to zero in one program only.
     """
     size = a.shape[0]
     lower: list[list[Array]] = [[a[0, 0]] * size for _ in range(size)]
@@ -218,15 +224,16 @@ def _psd_solve_entries(a: Array, b: Array) -> Array:
 
 
 def back_solve_psd(lower: Array, b: Array) -> Array:
-    """Compute `L⁻ᵀ b` for a root L from `psd_root`, with nothing in the directions that it lacks."""
-    factor, alive = _living(lower)
+    """Compute `L⁻ᵀ b` for a root L from `psd_root`, with zeros in the directions without variance."""
+    factor, alive = _with_nonzero_pivots(lower)
     return factor.back(b * alive[:, None])
 
 
-def _living(lower: Array) -> tuple[Cholesky, Array]:
-    """Give dead directions a pivot, and say which are alive: with a zero right-hand side their share is zero.
+def _with_nonzero_pivots(lower: Array) -> tuple[Cholesky, Array]:
+    """Floor the pivots of directions without variance, and return a mask of the other directions.
 
-    The pivot is floored, not replaced where it is zero: compiled twice, it may round to zero in one place only.
+    With a zero right-hand side the share of such a direction is zero. The pivot is floored, not replaced where it is
+    zero: compiled twice, it may round to zero in one program only.
     """
     size = lower.shape[0]
     rows = safe_sqrt((lower**2).sum(1))
@@ -246,7 +253,7 @@ def _pivot(rest: Array, original: Array, j: int) -> tuple[Array, Array]:
     return column, rest - outer(column, column)
 
 
-def _units(a: Array) -> Array:
-    """Take the scale of each coordinate, so that what is small in one unit is not lost beside another."""
+def _coordinate_scales(a: Array) -> Array:
+    """Compute the scale of each coordinate, so that a coordinate in small units is not lost beside another."""
     scales = safe_sqrt(diagonal(a))
     return jnp.where(scales > 0, scales, 1.0)

@@ -1,7 +1,7 @@
 """Products of small matrices that XLA can fuse.
 
-Every function takes coordinates on the *first* axes; whatever trails is a batch (many series). There are three
-ways to compute the same thing, chosen by shape alone:
+Every function takes coordinates on the *first* axes; trailing axes are a batch (many series). Three implementations
+compute the same result, chosen by shape alone:
 
 - one series, small sizes: broadcast, multiply, sum. A single `dot` or LAPACK call in a small scan body breaks the
   fusion of the step and costs 3-5x;
@@ -21,65 +21,63 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-SMALL = 8  # up to this size a step is fused; above, LAPACK wins
-TERMS = 4 * SMALL**3  # of a product that is still written as broadcast, multiply, sum
-UNROLLED = 6  # up to this size entries are unrolled; above, compiling them takes too long
-REGISTER = 4  # numbers that are added at once
-ROWS_UNROLLED = 24  # Gram-Schmidt over more rows than this becomes a loop
+SMALL = 8  # up to this size a step is fused; above it LAPACK is faster
+TERMS = 4 * SMALL**3  # terms of a product up to which it is written as broadcast, multiply, sum
+UNROLLED = 6  # up to this size entries are unrolled; above it they take too long to compile
+REGISTER = 4  # numbers that a SIMD instruction adds
+ROWS_UNROLLED = 24  # rows above which Gram-Schmidt is a loop
 
 
 def library_matmul(size: int) -> bool:
-    """Say whether matrices of this size are for `dot` and LAPACK: what is asked for twice is computed twice then."""
+    """Return whether matrices of this size are multiplied by `dot` and LAPACK, which XLA does not deduplicate."""
     return size > SMALL and not mode.scalar_code
 
 
 def array_namespace(a: Any) -> Any:
-    """Choose NumPy for what is NumPy's and JAX for all else: outside of our context JAX cuts float64 to float32."""
+    """Choose NumPy for NumPy arrays, else jax.numpy: outside our context JAX cuts float64 to float32."""
     return np if isinstance(a, np.ndarray | np.generic) else jnp
 
 
 def transpose(a: Array) -> Array:
-    """Swap the two coordinate axes, whatever trails."""
+    """Swap the two coordinate axes; trailing axes stay."""
     return jnp.swapaxes(a, 0, 1)
 
 
 def symmetrise(a: Array) -> Array:
-    """Average a matrix with its transpose; a small one takes its lower half for both, which is as good and cheaper."""
+    """Average a matrix with its transpose; a small one uses its lower half for both, which is equivalent and faster."""
     if a.shape[0] > SMALL and not mode.scalar_code:
         return 0.5 * (a + transpose(a))
     return jnp.where(_lift(np.tri(a.shape[0], dtype=bool), a.ndim - 2), a, transpose(a))
 
 
-def eye(size: int, array_namespace: Array) -> Array:
-    """Make an identity matrix with the dtype of `array_namespace` and as many trailing axes."""
-    # A constant, not the comparison that jnp.eye is: small programs run without a thread of their own.
-    identity = (
-        np.eye(size, dtype=array_namespace.dtype) if size <= SMALL else jnp.eye(size, dtype=array_namespace.dtype)
-    )
-    return jnp.asarray(_lift(identity, array_namespace.ndim - 2))
+def eye(size: int, like: Array) -> Array:
+    """Create an identity matrix with the dtype of `like` and as many trailing axes."""
+    # A constant, not a comparison as in jnp.eye: small programs run on the calling thread.
+    identity = np.eye(size, dtype=like.dtype) if size <= SMALL else jnp.eye(size, dtype=like.dtype)
+    return jnp.asarray(_lift(identity, like.ndim - 2))
 
 
 def diagonal(a: Any) -> Any:
-    """Take the diagonal over the two coordinate axes."""
+    """Extract the diagonal of the two coordinate axes."""
     if isinstance(a, np.ndarray) or a.shape[0] > (ROWS_UNROLLED if mode.scalar_code else SMALL):
         return array_namespace(a).moveaxis(array_namespace(a).diagonal(a, axis1=0, axis2=1), -1, 0)
     return jnp.stack([a[i, i] for i in range(a.shape[0])])
 
 
 def outer(x: Array, y: Array) -> Array:
-    """Multiply two vectors into a matrix."""
+    """Compute the outer product of two vectors."""
     return x[:, None] * y[None, :]
 
 
 def sum_leading(x: Array) -> Array:
-    """Add up over the first axis. A small one is unrolled: a reduction would be a kernel of its own in the loop."""
+    """Sum over the first axis. A short axis is unrolled: a reduction would be a separate kernel in the loop."""
     return reduce(operator.add, x) if x.shape[0] <= SMALL else x.sum(0)
 
 
 def pairwise_sum(x: Any) -> Any:
-    """Add up over the last axis, half on half: one after the other would wait for each sum, and use one lane of many.
+    """Sum over the last axis by halves: a sequential sum would wait for each addition, and use one SIMD lane.
 
-    Twelve are added as three registers of four: halves of six and three fill none.
+    Twelve terms are added as three registers of four: halves of six and three fill none.
 
     Example:
         >>> float(pairwise_sum(jnp.arange(13.0)))
@@ -96,12 +94,12 @@ def pairwise_sum(x: Any) -> Any:
 
 
 def max_leading(x: Array) -> Array:
-    """Take the maximum over the first axis, unrolled like `sum_leading`."""
+    """Compute the maximum over the first axis, unrolled like `sum_leading`."""
     return reduce(jnp.maximum, x) if x.shape[0] <= SMALL else x.max(0)
 
 
 def all_leading(x: Array) -> Array:
-    """Say whether all are true over the first axis, unrolled like `sum_leading`."""
+    """Return whether all entries along the first axis are true, unrolled like `sum_leading`."""
     return reduce(jnp.logical_and, x) if x.shape[0] <= SMALL else x.all(0)
 
 
@@ -120,7 +118,7 @@ def matmul(a: Array, b: Array) -> Array:
 
 
 def matvec(a: Array, x: Array) -> Array:
-    """Multiply a matrix and a vector."""
+    """Multiply a matrix by a vector."""
     if a.ndim == 2 and x.ndim == 1:
         return (a * x[None, :]).sum(1) if _fusible(*a.shape, 1) else a @ x
     return matmul(a, x[:, None])[:, 0]
@@ -137,7 +135,7 @@ def sandwich(a: Array, p: Array) -> Array:
 
 
 def matmul_symmetric(a: Array, b: Array, add: Array | None = None) -> Array:
-    """Compute `a b + add`, known to be symmetric, and make it exactly so."""
+    """Compute `a b + add` for a symmetric result, and make it exactly symmetric."""
     size = a.shape[0]
     if not mode.few_operations or a.ndim > 2 or not _in_line(*a.shape, size):
         product = matmul(a, b)
@@ -155,8 +153,8 @@ def matmul_symmetric(a: Array, b: Array, add: Array | None = None) -> Array:
 def few_operations_mode() -> Iterator[None]:
     """Trace with fewer operations instead of faster ones, with the same bits.
 
-    XLA runs a program of less than 1,000 operations where it is called, and hands a larger one to a thread, which takes
-    longer than a small step does. In a loop the gathers that save them would cost more than they save.
+    XLA runs a program of less than 1,000 operations on the calling thread, and a larger one on another thread, which
+    takes longer than a small step. In a loop the gathers that save operations would cost more than they save.
     """
     before, mode.few_operations = mode.few_operations, True
     try:
@@ -167,7 +165,7 @@ def few_operations_mode() -> Iterator[None]:
 
 @contextmanager
 def scalar_code_mode() -> Iterator[None]:
-    """Trace what will be written as straight-line code: few operations, products as such, no eigenvectors."""
+    """Trace a program for straight-line code: few operations, products as such, no eigenvectors."""
     before, mode.scalar_code = mode.scalar_code, True
     try:
         with few_operations_mode():
@@ -185,10 +183,10 @@ mode = _Mode()
 
 
 def downdate(a: Array, rows: Array) -> Array:
-    """Subtract `rowsᵀ rows` from a symmetric matrix, and keep it exactly so.
+    """Subtract `rowsᵀ rows` from a symmetric matrix, and keep it exactly symmetric.
 
-    Few rows are taken off entry by entry: one pass over a large matrix, and both halves round alike. In straight-line
-    code a product is a loop.
+    Few rows are subtracted one by one: one pass over a large matrix, and both halves round alike. In straight-line code
+    a product is a loop.
 
     Example:
         >>> downdate(jnp.eye(2), jnp.array([[0.5, 0.5]])).tolist()
@@ -202,30 +200,30 @@ def downdate(a: Array, rows: Array) -> Array:
 
 
 def safe_sqrt(x: Array) -> Array:
-    """Take a square root whose gradient at 0 is 0 instead of infinite."""
+    """Compute a square root whose gradient at 0 is 0 instead of infinite."""
     return jnp.where(x > 0, jnp.sqrt(jnp.where(x > 0, x, 1.0)), 0.0)
 
 
 def _fusible(*sizes: int) -> bool:
-    """Say whether a product is small: at most one long side (the points of a sigma-point rule), few terms."""
+    """Return whether a product is small: at most one long side (the points of a sigma-point rule), few terms."""
     return sum(size > SMALL for size in sizes) <= 1 and math.prod(sizes) <= TERMS
 
 
 def _in_line(*sizes: int) -> bool:
-    """Say whether a product is written out; in straight-line code who writes it decides, knowing the zeros."""
+    """Return whether a product is traced entry by entry; in scalar code the translator decides, knowing the zeros."""
     return _fusible(*sizes) and not mode.scalar_code
 
 
 def _entry(a: Array, b: Array, i: int, j: int) -> Array:
-    # Index straight to the number: a row that two entries share would be written to memory first.
-    sum_leading = a[i, 0] * b[0, j]
+    # Index to the scalar directly: a row shared by two entries would be written to memory first.
+    total = a[i, 0] * b[0, j]
     for k in range(1, a.shape[1]):
-        sum_leading = sum_leading + a[i, k] * b[k, j]
-    return sum_leading
+        total = total + a[i, k] * b[k, j]
+    return total
 
 
 def stack(entries: list[list[Array]]) -> Array:
-    """Put entries that were computed one by one together."""
+    """Assemble a matrix from separate entries."""
     return jnp.stack([jnp.stack(row) for row in entries])
 
 

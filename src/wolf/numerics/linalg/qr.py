@@ -1,4 +1,4 @@
-"""Orthogonal rows: the LQ factorisation that square-root filters go by; sizes as in `products`."""
+"""LQ factorisation, used by square-root filters; sizes as in `matmul`."""
 
 import jax
 import jax.numpy as jnp
@@ -8,10 +8,10 @@ from wolf.numerics.linalg.matmul import ROWS_UNROLLED, safe_sqrt, transpose
 
 
 def lq(rows: Array) -> Array:
-    """Find the lower triangular X with `X Xᵀ = rows rowsᵀ`, never forming that product.
+    """Compute the lower triangular X with `X Xᵀ = rows rowsᵀ`, without forming that product.
 
-    Modified Gram-Schmidt in row order. With the measurement rows first it kept 1e-15 where Householder
-    reflections lost 1e-4 (prior 1e10 against noise 1e-14): each row is only ever reduced by rows before it.
+    Modified Gram-Schmidt in row order. With the measurement rows first it kept 1e-15 where Householder reflections lost
+    1e-4 (prior 1e10 against noise 1e-14): each row is only reduced by rows before it.
 
     Args:
         rows: shape (n, k), n <= k after padding.
@@ -27,7 +27,7 @@ def lq(rows: Array) -> Array:
 
 
 def lq_loop(rows: Array) -> Array:
-    """Do what `lq` does in a loop: slower, and a small program, for what is rarely run."""
+    """Compute `lq` in a loop: slower, but a small program, for code that rarely runs."""
 
     def body(rows: Array, i: Array) -> tuple[Array, Array]:
         column, rows = _orthogonalise(rows, i)

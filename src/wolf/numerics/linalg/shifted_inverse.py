@@ -1,24 +1,24 @@
-"""The inverses of A + s I for several s at once: what noise of several possible sizes needs.
+"""The inverses of A + s I for several s at once, as needed by noise that is a scale mixture.
 
-One Cholesky factor L of each, X = L⁻¹ from it, and Xᵀ X, with a division for each pivot only. Native code knows the
-three functions below by their names (`wolf.native.kernels.shifted_inverse_loops`), and runs them as loops over
-registers in which the shifts lie side by side.
+For each shift one Cholesky factor L, X = L⁻¹, and Xᵀ X, with one division per pivot. Native code has kernels for the
+three functions below (`wolf.native.kernels.shifted_inverse_loops`): loops over registers that hold the shifts side by
+side.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from wolf.numerics.linalg.matmul import SMALL, eye, matmul_symmetric, mode, outer, pairwise_sum, transpose
+from wolf.numerics.linalg.matmul import SMALL, eye, matmul_symmetric, outer, pairwise_sum, transpose
+from wolf.numerics.native_kernel import native_kernel
 
-EIGHT = 8  # factors of a product that no precision overflows in
+MAX_FACTORS = 8  # factors of a product that overflows in no precision
 
 
 class ShiftedInverses(NamedTuple):
-    """What comes of A + s_k I, k = 1 ... K.
+    """Solutions with A + s_k I, k = 1 ... K.
 
     Attributes:
         inverse: (A + s_k I)⁻¹, (M, M, K).
@@ -33,23 +33,23 @@ class ShiftedInverses(NamedTuple):
     pivots: Array
 
     def heights(self, counted: Array | None = None) -> Array:
-        """Give the roots of |A + s_K I| / |A + s_k I|, (K,), for shifts that increase: none is below 1.
+        """Compute the roots of |A + s_K I| / |A + s_k I|, (K,), for increasing shifts: none is below 1.
 
         Args:
-            counted: which coordinates of a diagonal block count, (M,), 1 or 0; None: all of them.
+            counted: mask of the coordinates of a diagonal block that are included, (M,), 1 or 0; None: all of them.
         """
         ratios = self.pivots * (1.0 / self.pivots[:, -1])[:, None]
         ratios = ratios if counted is None else jnp.where(counted[:, None] > 0, ratios, 1.0)
-        parts = [_product(ratios[i : i + EIGHT]) for i in range(0, len(ratios), EIGHT)]
+        parts = [_product(ratios[i : i + MAX_FACTORS]) for i in range(0, len(ratios), MAX_FACTORS)]
         return parts[0] if len(parts) == 1 else jnp.exp(sum(map(jnp.log, parts)))
 
     def average(self, weights: Array) -> Array:
-        """Add the inverses up, each with its weight, (M, M)."""
-        return _named(weighted_inverses)(self.inverse, weights)
+        """Compute the weighted sum of the inverses, (M, M)."""
+        return _average_kernel(self.inverse, weights)
 
     def scatter(self, weights: Array, zero: Array) -> Array:
-        """Give the covariance of the pulls, each with its weight, (K,), and of a zero with another, (M, M)."""
-        return _named(scattered_pulls)(self.pulls, weights, zero)
+        """Compute the covariance of the solutions, weighted by (K,), and of a zero with its own weight, (M, M)."""
+        return _scatter_kernel(self.pulls, weights, zero)
 
 
 def shift(a: Array, shifts: Array, b: Array) -> ShiftedInverses:
@@ -64,36 +64,36 @@ def shift(a: Array, shifts: Array, b: Array) -> ShiftedInverses:
         >>> shift(jnp.eye(1), jnp.array([1.0, 3.0]), jnp.ones(1)).distances.round(3).tolist()
         [0.5, 0.25]
     """
-    return ShiftedInverses(*_named(shifted_inverses)(a, shifts, b))
+    return ShiftedInverses(*_inverses_kernel(a, shifts, b))
 
 
 def shifted_inverses(a: Array, shifts: Array, b: Array) -> tuple[Array, Array, Array, Array]:
-    """Compute what `ShiftedInverses` holds."""
+    """Compute the fields of `ShiftedInverses`."""
     if len(b) > SMALL:
-        return _in_batches(a, shifts, b)
+        return _batched_inverses(a, shifts, b)
     size, floor = len(b), jnp.finfo(a.dtype).eps
     lower: list[list[Any]] = [[None] * size for _ in range(size)]
     pivots: list[Any] = []
     half: list[Any] = []
     for i in range(size):
         for j in range(i):
-            lower[i][j] = _less(a[i, j], [(lower[i][k], lower[j][k]) for k in range(j)]) * pivots[j]
+            lower[i][j] = _subtract_products(a[i, j], [(lower[i][k], lower[j][k]) for k in range(j)]) * pivots[j]
         whole = a[i, i] + shifts
-        # The floor acts only where rounding has eaten the pivot, as between two sensors that say the same.
-        left = jnp.maximum(_less(whole, [(entry, entry) for entry in lower[i][:i]]), floor * whole)
+        # The floor acts only where rounding has consumed the pivot, as between two sensors with equal readings.
+        left = jnp.maximum(_subtract_products(whole, [(entry, entry) for entry in lower[i][:i]]), floor * whole)
         pivots.append(1.0 / jnp.sqrt(left))
-        half.append(_less(b[i], list(zip(lower[i][:i], half, strict=True))) * pivots[i])
+        half.append(_subtract_products(b[i], list(zip(lower[i][:i], half, strict=True))) * pivots[i])
     pulls = list(half)
     for i in reversed(range(size)):
-        pulls[i] = _less(half[i], [(lower[k][i], pulls[k]) for k in range(i + 1, size)]) * pivots[i]
-    distances = _more([(x, x) for x in half])
+        pulls[i] = _subtract_products(half[i], [(lower[k][i], pulls[k]) for k in range(i + 1, size)]) * pivots[i]
+    distances = _sum_products([(x, x) for x in half])
     inverse = _gram(_inverted(lower, pivots))
     entries = [jnp.stack([inverse[max(i, j)][min(i, j)] for j in range(size)]) for i in range(size)]
     return jnp.stack(entries), jnp.stack(pulls), distances, jnp.stack(pivots)
 
 
 def weighted_inverses(inverse: Array, weights: Array) -> Array:
-    """Add matrices up, (M, M, K), each with its weight, (K,)."""
+    """Sum matrices (M, M, K) with weights (K,)."""
     return pairwise_sum(inverse * weights)  # type: ignore[no-any-return]
 
 
@@ -104,8 +104,8 @@ def scattered_pulls(pulls: Array, weights: Array, zero: Array) -> Array:
     return matmul_symmetric(weights * around, transpose(around)) + zero * outer(mean, mean)
 
 
-def _in_batches(a: Array, shifts: Array, b: Array) -> tuple[Array, Array, Array, Array]:
-    """Do the same for what is too large for a line each."""
+def _batched_inverses(a: Array, shifts: Array, b: Array) -> tuple[Array, Array, Array, Array]:
+    """Compute `shifted_inverses` by LAPACK, for matrices that are too large to unroll."""
     identity = jnp.broadcast_to(eye(len(b), a), (len(shifts), *a.shape))
     lower = jax.lax.linalg.cholesky(a + shifts[:, None, None] * identity)
     turned = jax.lax.linalg.triangular_solve(lower, identity, left_side=True, lower=True)
@@ -116,29 +116,32 @@ def _in_batches(a: Array, shifts: Array, b: Array) -> tuple[Array, Array, Array,
 
 
 def _inverted(lower: list[list[Any]], pivots: list[Any]) -> list[list[Any]]:
-    """Invert a lower triangle: X L = I."""
+    """Invert a lower triangular matrix: X L = I."""
     size = len(pivots)
     found = [[None] * size for _ in range(size)]
     for j in reversed(range(size)):
         found[j][j] = pivots[j]
         for i in range(j + 1, size):
-            found[i][j] = -(_more([(found[i][k], lower[k][j]) for k in range(j + 1, i + 1)]) * pivots[j])
+            found[i][j] = -(_sum_products([(found[i][k], lower[k][j]) for k in range(j + 1, i + 1)]) * pivots[j])
     return found
 
 
 def _gram(turned: list[list[Any]]) -> list[list[Any]]:
-    """Multiply Xᵀ X, the lower half."""
+    """Compute the lower half of Xᵀ X."""
     size = len(turned)
-    return [[_more([(turned[k][i], turned[k][j]) for k in range(i, size)]) for j in range(i + 1)] for i in range(size)]
+    return [
+        [_sum_products([(turned[k][i], turned[k][j]) for k in range(i, size)]) for j in range(i + 1)]
+        for i in range(size)
+    ]
 
 
-def _less(start: Any, pairs: list[tuple[Any, Any]]) -> Any:
+def _subtract_products(start: Any, pairs: list[tuple[Any, Any]]) -> Any:
     for a, b in pairs:
         start = start - a * b
     return start
 
 
-def _more(pairs: list[tuple[Any, Any]]) -> Any:
+def _sum_products(pairs: list[tuple[Any, Any]]) -> Any:
     whole = pairs[0][0] * pairs[0][1]
     for a, b in pairs[1:]:
         whole = whole + a * b
@@ -152,6 +155,6 @@ def _product(rows: Array) -> Array:
     return whole
 
 
-def _named(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Leave the name of a function in the record of a trace, where native code looks for it."""
-    return jax.jit(function) if mode.scalar_code else function
+_inverses_kernel = native_kernel("shifted_inverses")(shifted_inverses)
+_average_kernel = native_kernel("weighted_inverses")(weighted_inverses)
+_scatter_kernel = native_kernel("scattered_pulls")(scattered_pulls)

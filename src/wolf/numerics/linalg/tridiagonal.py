@@ -1,4 +1,4 @@
-"""The inverses of A + s I for many s by one reduction A = Q T Qᵀ to three diagonals, instead of eigenvectors.
+"""The inverses of A + s I for many s by one reduction A = Q T Qᵀ to tridiagonal form, instead of eigenvectors.
 
 LAPACK reduces a matrix of 26 rows and forms Q in less than a third of the time that eigenvectors take. With a and b the
 diagonals of T, Tᵢᵢ + s = aᵢ + s, the rest is recursions over the rows, for all s at once:
@@ -7,8 +7,8 @@ diagonals of T, Tᵢᵢ + s = aᵢ + s, the rest is recursions over the rows, fo
     yᵢ = cᵢ - rᵢ yᵢ₋₁,  uᵢ = yᵢ / pᵢ - rᵢ₊₁ uᵢ₊₁     c = Qᵀ z, u = (T + s I)⁻¹ c, zᵀ (A + s I)⁻¹ z = Σ y² / p
     Xᵢᵢ = 1 / pᵢ + rᵢ₊₁² Xᵢ₊₁ᵢ₊₁,  Xᵢⱼ = -rᵢ₊₁ Xᵢ₊₁ⱼ    X = (T + s I)⁻¹, above its diagonal
 
-No term of a pivot or of Xᵢᵢ cancels what matters: p is at least s, and Xᵢᵢ is a sum of what is positive. Each recursion
-is a loop that XLA compiles into one kernel.
+No pivot and no Xᵢᵢ suffers harmful cancellation: p is at least s, and Xᵢᵢ is a sum of positive terms. Each recursion is
+a loop that XLA compiles into one kernel.
 """
 
 import operator
@@ -23,8 +23,8 @@ from wolf.numerics import jax_compat
 from wolf.numerics.linalg.matmul import library_matmul, sandwich
 from wolf.numerics.xla_fusion import one_kernel
 
-FEWEST = 14  # rows from which a step takes less time than by eigenvectors
-MOST = 90  # rows up to which it does: at 100 both take as long, at 256 eigenvectors two thirds of the time
+MIN_ROWS = 14  # rows from which a step is faster than by eigenvectors
+MAX_ROWS = 90  # rows up to which it is faster: at 100 both take as long, at 256 eigenvectors two thirds of the time
 
 
 class TridiagonalForm(NamedTuple):
@@ -45,36 +45,36 @@ class TridiagonalForm(NamedTuple):
     turned_pulls: Array
 
     def distances(self) -> Array:
-        """Give zᵀ (A + s_k I)⁻¹ z, (K,)."""
+        """Compute zᵀ (A + s_k I)⁻¹ z, (K,)."""
         return (self.halves**2 / self.pivots).sum(0)
 
     def log_dets(self) -> Array:
-        """Give log |A + s_k I|, (K,)."""
+        """Compute log |A + s_k I|, (K,)."""
         return jnp.log(self.pivots).sum(0)
 
     def pulls(self) -> Array:
-        """Give (A + s_k I)⁻¹ z, (M, K)."""
+        """Compute (A + s_k I)⁻¹ z, (M, K)."""
         return self.turn @ self.turned_pulls
 
     def averages(self, first: Array, second: Array) -> tuple[Array, Array]:
-        """Add the (T + s_k I)⁻¹ up with two sets of weights, (K,): in the coordinates of T, (M, M) each."""
-        lists = one_kernel(_add_up, self.pivots, self.ratios, first, second)
+        """Compute two weighted sums of the (T + s_k I)⁻¹, in the coordinates of T, (M, M) each."""
+        lists = one_kernel(_weighted_sums, self.pivots, self.ratios, first, second)
         one, other = (jnp.triu(rows) + jnp.triu(rows, 1).T for rows in lists)
         return one, other
 
     def back(self, a: Array) -> Array:
-        """Turn a symmetric matrix from the coordinates of T into those of A."""
+        """Transform a symmetric matrix from the coordinates of T to those of A."""
         return sandwich(self.turn, a)
 
 
 def is_faster(size: int) -> bool:
-    """Say whether matrices of this size are better reduced than decomposed."""
+    """Return whether matrices of this size are faster by reduction than by eigenvectors."""
     quick = jax_compat.CAN_TAG and jax.default_backend() == "cpu"
-    return quick and library_matmul(size) and FEWEST <= size <= MOST
+    return quick and library_matmul(size) and MIN_ROWS <= size <= MAX_ROWS
 
 
 def reduce_shifted(a: Array, shifts: Array, b: Array) -> TridiagonalForm:
-    """Reduce a positive semi-definite matrix, and solve for multiples of the identity added to it.
+    """Reduce a positive semi-definite matrix, and solve with multiples of the identity added to it.
 
     There is no gradient: LAPACK's reduction has none.
 
@@ -96,12 +96,12 @@ def reduce_shifted(a: Array, shifts: Array, b: Array) -> TridiagonalForm:
 
 
 def _solve(main: Array, beside: Array, turned: Array, shifts: Array) -> tuple[Array, Array, Array, Array]:
-    """Go down the rows, and up again."""
+    """Eliminate down the rows, and substitute back up."""
 
     def down(last: tuple[Array, Array], row: tuple) -> tuple[tuple[Array, Array], tuple[Array, Array, Array]]:
         (pivot, half), (a, b, c) = last, row
         ratio = b / pivot
-        # What is left of T + s I is at least s; rounding may not make it less.
+        # The remainder of T + s I is at least s; rounding must not make it less.
         pivot, half = jnp.maximum(a + shifts - b * ratio, shifts), c - ratio * half
         return (pivot, half), (pivot, ratio, half)
 
@@ -117,8 +117,8 @@ def _solve(main: Array, beside: Array, turned: Array, shifts: Array) -> tuple[Ar
     return pivots, ratios, halves, pulls
 
 
-def _add_up(pivots: Array, ratios: Array, first: Array, second: Array) -> tuple[Array, Array]:
-    """Go up the rows of all inverses, and add up each with its weights; what is below the diagonal means nothing."""
+def _weighted_sums(pivots: Array, ratios: Array, first: Array, second: Array) -> tuple[Array, Array]:
+    """Compute the rows of all inverses upwards, and sum them with both weights; below the diagonal is undefined."""
     size, count = pivots.shape
     places = jnp.arange(size)
 
@@ -126,7 +126,7 @@ def _add_up(pivots: Array, ratios: Array, first: Array, second: Array) -> tuple[
         (entries, corner), (pivot, ratio, place) = last, row
         corner = 1.0 / pivot + ratio**2 * corner
         entries = jnp.where((places == place)[None], corner[:, None], -ratio[:, None] * entries)
-        # Term by term: a sum over an axis would wait for each addition, and these go in registers along the row.
+        # Term by term: a reduction over an axis would wait for each addition; these use SIMD lanes along the row.
         one, other = (reduce(operator.add, map(operator.mul, weights, entries)) for weights in (first, second))
         return (entries, corner), (one, other)
 

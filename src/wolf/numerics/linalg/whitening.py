@@ -1,8 +1,8 @@
-"""Coordinates in which a covariance is the identity, for matrices that are handed to LAPACK.
+"""Coordinates in which a covariance is the identity, for matrices that are passed to LAPACK.
 
 With R = L Lᵀ and X = L⁻¹ another covariance S becomes G = X S Xᵀ. Most R are diagonal, also where a part of the
-measurement is missing: X is then diagonal too, and a factor, a substitution and two products are a few multiplications.
-Whether R is diagonal is seen at each step, by its numbers.
+measurement is missing: X is then diagonal too, and a factorisation, a substitution and two products reduce to a few
+multiplications. Whether R is diagonal is tested in each step, by its entries.
 """
 
 import jax
@@ -15,7 +15,7 @@ from wolf.numerics.linalg.matmul import diagonal, eye, outer, sandwich, symmetri
 
 @jax.custom_jvp
 def whiten_both(cov: Array, spread: Array) -> tuple[Array, Array]:
-    """Give X and G.
+    """Compute X and G.
 
     Args:
         cov: R, (M, M), positive definite.
@@ -42,7 +42,7 @@ def whiten_both(cov: Array, spread: Array) -> tuple[Array, Array]:
 
 @whiten_both.defjvp
 def _differentiate(given: tuple, moved: tuple) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-    """Move X and G with R and S, whichever way they were found: an R that is diagonal may not stay so.
+    """Compute the tangents of X and G from those of R and S, valid in both branches: a diagonal R may not stay so.
 
     With Φ the lower half of X dR Xᵀ, and half of its diagonal, dL = L Φ and dX = -Φ X.
     """
