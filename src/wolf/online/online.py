@@ -341,10 +341,12 @@ class Online:
         )
         checkpoints.check_identity(path, header, model, online.method)
         expected = jax.tree.leaves(online.state)
-        leaves = [arrays.get(f"state_{i}") for i in range(len(expected))]
-        for mine, saved in zip(expected, leaves, strict=True):
+        leaves: list[np.ndarray] = []
+        for i, mine in enumerate(expected):
+            saved = arrays.get(f"state_{i}")
             if saved is None or mine.shape != saved.shape or mine.dtype != saved.dtype:
                 raise ValueError(f"{path} holds a state of another shape, or is damaged; expected {mine.shape}")
+            leaves.append(saved)
         online._stepper.set_state(leaves)
         online._u_before = arrays.get("u_before")
         return online

@@ -12,12 +12,14 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
+from numpy.typing import ArrayLike
 
 from wolf import native
 from wolf.engine import scan
 from wolf.execution import backend_selection, validate
 from wolf.execution.backend_selection import Backend, BackendChoice, Reason
-from wolf.interfaces import Dtype, Filter
+from wolf.interfaces import Dtype, Filter, State
 from wolf.numerics.linalg import few_operations_mode
 from wolf.numerics.packing import Packing
 from wolf.numerics.precision import precision
@@ -25,6 +27,9 @@ from wolf.numerics.pytree import cast
 from wolf.numerics.xla_fusion import is_emission_failure, one_kernel
 from wolf.online.step_info import Layout, StepReport, StepReportRecorder, make_layout, pack
 from wolf.statespace import LinearModel, Model, ParameterModel, StateSpaceModel, time_axes
+
+Matrices = dict[str, Any]  # arguments of `Online.step` for one step, and the functions of a sensor
+Snapshot = Sequence[np.ndarray]  # a state in the layout of a stepper
 
 RECORDER = StepReportRecorder()
 COV_FIELDS = {"R": "obs_cov", "Q": "dynamics_cov"}  # matrices of a step -> fields of a model of functions
@@ -46,22 +51,22 @@ class Stepper(Protocol):
     layout: Layout
 
     @property
-    def state(self) -> Any:
+    def state(self) -> State:
         """Copy of the state of the filter."""
 
-    def set_state(self, leaves: Sequence[Any]) -> None:
+    def set_state(self, leaves: Sequence[ArrayLike]) -> None:
         """Replace the state by the leaves of another one of the same shapes."""
 
-    def snapshot(self) -> Any:
+    def snapshot(self) -> Snapshot:
         """Copy the state in the stepper's own layout, which costs less than `state`."""
 
-    def restore(self, snapshot: Any) -> None:
+    def restore(self, snapshot: Snapshot) -> None:
         """Replace the state by a snapshot."""
 
-    def unpack(self, snapshot: Any) -> Any:
+    def unpack(self, snapshot: Snapshot) -> State:
         """Convert a snapshot to a state."""
 
-    def step(self, value: np.ndarray, us: Sequence[np.ndarray], matrices: dict[str, Any]) -> StepReport:
+    def step(self, value: np.ndarray, us: Sequence[np.ndarray], matrices: Matrices) -> StepReport:
         """Advance by one measurement, with the matrices given for this step."""
 
     def step_fast(self, y: np.ndarray, R: Any, H: Any, F: Any, Q: Any) -> StepReport | None:
@@ -69,7 +74,7 @@ class Stepper(Protocol):
 
 
 def make_stepper(
-    backend: str, model: Model, adapted: Any, method: Filter, key: Any, update_first: bool, dtype: Dtype
+    backend: str, model: Model, adapted: Model, method: Filter, key: Array | None, update_first: bool, dtype: Dtype
 ) -> tuple[Stepper, BackendChoice]:
     """Choose a stepper.
 
@@ -101,39 +106,41 @@ class XlaStepper:
     call: Callable[[int, np.ndarray, np.ndarray], bool] | None = None
     table = report_size = 0
 
-    def __init__(self, model: Model, adapted: Any, method: Filter, key: Any, update_first: bool, dtype: Dtype):
+    def __init__(
+        self, model: Model, adapted: Model, method: Filter, key: Array | None, update_first: bool, dtype: Dtype
+    ):
         self.model, self.method, self.key, self.update_first, self.dtype = model, method, key, update_first, dtype
         self.layout: Layout = {}
         with precision(dtype):
             state = scan.init(cast(adapted, dtype), cast(method, dtype), key)
             leaves, self._structure = jax.tree.flatten(jax.tree.map(np.asarray, state))
         self._packing = Packing.of(leaves, dtype)
-        self._packed = self._packing.pack(leaves, np)
+        self._packed: Snapshot = self._packing.pack(leaves, np)
         self._usual = self._prepare(adapted)
 
     @property
-    def state(self) -> Any:
+    def state(self) -> State:
         """Copy of the state of the filter."""
         return self.unpack(self._packed)
 
-    def set_state(self, leaves: Sequence[Any]) -> None:
+    def set_state(self, leaves: Sequence[ArrayLike]) -> None:
         """Replace the state by the leaves of another one of the same shapes."""
         self._packed = self._packing.pack([np.asarray(leaf) for leaf in leaves], np)
 
-    def snapshot(self) -> Any:
+    def snapshot(self) -> Snapshot:
         """Return the packed state, whose arrays are never changed in place."""
         return self._packed
 
-    def restore(self, snapshot: Any) -> None:
+    def restore(self, snapshot: Snapshot) -> None:
         """Replace the state by a snapshot."""
         self._packed = snapshot
 
-    def unpack(self, snapshot: Any) -> Any:
+    def unpack(self, snapshot: Snapshot) -> State:
         """Convert a snapshot to a state."""
         leaves = self._packing.unpack([np.asarray(leaf) for leaf in snapshot])
         return jax.tree.unflatten(self._structure, leaves)
 
-    def step(self, value: np.ndarray, us: Sequence[np.ndarray], matrices: dict[str, Any]) -> StepReport:
+    def step(self, value: np.ndarray, us: Sequence[np.ndarray], matrices: Matrices) -> StepReport:
         """Advance by one measurement, with the matrices given for this step."""
         prepared = self._usual
         if matrices:
@@ -149,7 +156,7 @@ class XlaStepper:
         """Return None: matrices of a step are always validated."""
         return None
 
-    def _prepare(self, model: Any) -> tuple[Any, tuple, Layout]:
+    def _prepare(self, model: Model) -> tuple[Any, tuple, Layout]:
         """Flatten the model and the method once: to traverse them at each step would cost more than the step."""
         with precision(self.dtype):
             leaves, structure = jax.tree.flatten((cast(model, self.dtype), cast(self.method, self.dtype)))
@@ -180,7 +187,7 @@ def _compile_step(
     layout: Layout = {}
     num_params, num_state = packing.handed, state_packing.handed
 
-    def advance(*flat: Any) -> tuple:
+    def advance(*flat: Array) -> tuple:
         model, method = jax.tree.unflatten(structure, packing.unpack(flat[:num_params]))
         state = jax.tree.unflatten(state_structure, state_packing.unpack(flat[num_params : num_params + num_state]))
         y, *extras = flat[num_params + num_state :]
@@ -193,7 +200,7 @@ def _compile_step(
 
     plain, fused = jax.jit(advance), jax.jit(partial(one_kernel, advance))
 
-    def fused_or_plain(*flat: Any) -> tuple:
+    def fused_or_plain(*flat: Array) -> tuple:
         try:
             return fused(*flat)
         except jax.errors.JaxRuntimeError as error:
@@ -207,7 +214,7 @@ def _compile_step(
 class NativeStepper:
     """Stepper by native code, in place; its arguments are those of `make_stepper`."""
 
-    def __init__(self, model: Model, adapted: Any, method: Filter, update_first: bool, dtype: Dtype):
+    def __init__(self, model: Model, adapted: Model, method: Filter, update_first: bool, dtype: Dtype):
         self.model, self.method, self.update_first = model, method, update_first
         self._inputs = model.B.shape[-1] if isinstance(model, LinearModel) and model.takes_inputs else None
         if model.takes_inputs and self._inputs is None:
@@ -225,28 +232,28 @@ class NativeStepper:
         self.call, self.table, self.report_size = self._usual.call, self._usual.address, self._usual.report_size
 
     @property
-    def state(self) -> Any:
+    def state(self) -> State:
         """Copy of the state of the filter."""
         return self.unpack((self._numbers, self._counts))
 
-    def set_state(self, leaves: Sequence[Any]) -> None:
+    def set_state(self, leaves: Sequence[ArrayLike]) -> None:
         """Replace the state by the leaves of another one of the same shapes."""
         self.restore(self._usual.ready.code.pack([np.asarray(leaf)[None] for leaf in leaves]))
 
-    def snapshot(self) -> Any:
+    def snapshot(self) -> Snapshot:
         """Copy the state in the layout of the code."""
         return self._numbers.copy(), self._counts.copy()
 
-    def restore(self, snapshot: Any) -> None:
+    def restore(self, snapshot: Snapshot) -> None:
         """Replace the state by a snapshot."""
         self._numbers[:], self._counts[:] = snapshot
 
-    def unpack(self, snapshot: Any) -> Any:
+    def unpack(self, snapshot: Snapshot) -> State:
         """Convert a snapshot to a state."""
         numbers, counts = snapshot
         return self._usual.ready.code.unpack(numbers[0], counts[0])
 
-    def step(self, value: np.ndarray, us: Sequence[np.ndarray], matrices: dict[str, Any]) -> StepReport:
+    def step(self, value: np.ndarray, us: Sequence[np.ndarray], matrices: Matrices) -> StepReport:
         """Advance by one measurement, with the matrices given for this step."""
         single = self._with_matrices(matrices) if matrices else self._usual
         report = np.empty(single.report_size, value.dtype)
@@ -279,7 +286,7 @@ class NativeStepper:
         done = single.call(single.address, y, report, single.parameters)
         return StepReport(report, single.ready.code.facts.described) if done else None
 
-    def _with_matrices(self, matrices: dict[str, Any]) -> native.SingleStep:
+    def _with_matrices(self, matrices: Matrices) -> native.SingleStep:
         """Find or compile the code for a model with other matrices, and write these into it.
 
         Code is kept by the names of the given matrices. New values are written into it if it accepts them as those of
@@ -300,7 +307,7 @@ class NativeStepper:
             self._fast[tuple(name in matrices for name in "RHFQ")] = (single, slots)
         return single
 
-    def _with_function(self, matrices: dict[str, Any]) -> native.SingleStep:
+    def _with_function(self, matrices: Matrices) -> native.SingleStep:
         """Find or compile the code for a model with another observation function, and write the matrices into it.
 
         F is the only leaf of the dynamics then (`_with_observation`), so the slot of one is that of the other; so is
@@ -322,12 +329,12 @@ class NativeStepper:
             self._others[key] = single
         return single
 
-    def _reuse(self, key: Any, fields: dict[str, Any]) -> native.SingleStep | None:
+    def _reuse(self, key: Any, fields: Matrices) -> native.SingleStep | None:
         """Write values into code that was compiled before; None if there is none, or if it refuses them."""
         single = self._others.get(key)
         return single if single is not None and single.overwrite(fields) and single.reprepare() else None
 
-    def _compile(self, matrices: dict[str, Any], general: frozenset[str]) -> native.SingleStep:
+    def _compile(self, matrices: Matrices, general: frozenset[str]) -> native.SingleStep:
         t = int(self.state.t) if self._varies else 0
         model = overridden_model(self.model, self.method, t, self.update_first, matrices)
         state = self._usual.ready.code.facts.state
@@ -348,14 +355,14 @@ def time_step(model: Model) -> float | None:
     return float(values["dt"]) if "dt" in values else None
 
 
-def overridden_model(model: Model, method: Filter, t: int, update_first: bool, matrices: dict[str, Any]) -> Any:
+def overridden_model(model: Model, method: Filter, t: int, update_first: bool, matrices: Matrices) -> Model:
     """Make the model of one step, with other matrices, adapted to the method."""
     changed = override(model, t, update_first, matrices)
     validate.resolve_method(method, changed)
     return validate.adapt_model(changed, method, 0)
 
 
-def override(model: Model, t: int, update_first: bool, matrices: dict[str, Any]) -> Model:
+def override(model: Model, t: int, update_first: bool, matrices: Matrices) -> Model:
     """Copy a model with other matrices at one step, validated like any model.
 
     Args:
@@ -386,7 +393,7 @@ def override(model: Model, t: int, update_first: bool, matrices: dict[str, Any])
     return type(model)(**(fields | {names.get(name, name): value for name, value in matrices.items()}))
 
 
-def _with_observation(model: Model, t: int, update_first: bool, matrices: dict[str, Any]) -> Model:
+def _with_observation(model: Model, t: int, update_first: bool, matrices: Matrices) -> Model:
     """Copy a model with another observation function at one step."""
     new = {name: matrices[name] for name in ("observe", "residual")} | {"obs_cov": matrices["R"]}
     transition = {name: value for name, value in matrices.items() if name in ("F", "Q", "dt")}
