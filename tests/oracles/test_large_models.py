@@ -1,4 +1,4 @@
-"""Large dense models: the default against its moments evaluated directly, and the same bits wherever numbers lie."""
+"""Large dense models: the default against a direct evaluation of its moments, and bits that do not depend on layout."""
 
 from collections import OrderedDict
 
@@ -15,13 +15,13 @@ NORMAL_99 = 2.3263478740408408
 
 
 def large(states):
-    """Draw a system of which half is measured; its noise is far from singular, so that no square roots are taken."""
+    """Generate a system with half of its states measured; R is far from singular, so that no square roots are used."""
     system = oracle.random_system(3, states=states, measured=states // 2)
     return system | {"R": np.eye(states // 2) + 0.1 * system["R"]}
 
 
 def rows(system, steps=12):
-    """Simulate, with holes, a row that is missing, an outlier, and values that nobody can use."""
+    """Simulate measurements with missing entries, a missing row, an outlier, and unusable values."""
     rng = np.random.default_rng(1)
     roots = {name: np.linalg.cholesky(system[name]) for name in ("Q", "R")}
     x, ys = system["mean"], []
@@ -35,9 +35,9 @@ def rows(system, steps=12):
 
 
 def evaluate(system, ys, strength=10.0, width=0.5, forgetting=0.998):
-    """Filter by the inverse of each H P Hᵀ + s R, of those coordinates alone that were measured.
+    """Filter by the inverse of each H P Hᵀ + s R, for the measured coordinates alone.
 
-    A row with a value that cannot be squared is left out, as one that is missing is.
+    A row with a value that cannot be squared is skipped, like a missing one.
     """
     mean, cov = system["mean"], system["cov"]
     bell = np.exp(-0.5 * (np.log(SCALES) / width) ** 2) + FLOOR
@@ -54,7 +54,7 @@ def evaluate(system, ys, strength=10.0, width=0.5, forgetting=0.998):
             halves = np.array([0.5 * error @ inverse @ error for inverse in inverses])
             size = there.sum()
             limit = size * (1 - 2 / (9 * size) + NORMAL_99 * (2 / (9 * size)) ** 0.5) ** 3
-            logs = np.array([*(logs - halves), logs[-1] - 0.5 * limit])  # the last: beyond all sizes
+            logs = np.array([*(logs - halves), logs[-1] - 0.5 * limit])  # the last: beyond all components
             shares = np.exp(logs - logs.max())
             shares /= shares.sum()
             pulls = np.array([*(inverse @ error for inverse in inverses), np.zeros(size)])
@@ -105,7 +105,7 @@ def test_many_states_in_single_precision():
 
 @pytest.mark.parametrize("states", [33, 40, 50])
 def test_the_default_runs_by_native_code_as_long_as_the_kalman_filter_does(states):
-    """By their numbers of operations, which is what decides; nothing is compiled."""
+    """Decided by the number of operations; nothing is compiled."""
     from wolf.native.execute.executable import MAX_OPERATIONS
     from wolf.native.frontend.signature import flatten_model
     from wolf.native.frontend.trace import trace
@@ -119,8 +119,8 @@ def test_the_default_runs_by_native_code_as_long_as_the_kalman_filter_does(state
 
 @pytest.mark.parametrize("name", ["KF", pytest.param("Learned", marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)])
-def test_bits_do_not_depend_on_where_numbers_lie(name, dtype, monkeypatch):
-    """One series and eight at once, of different lengths, with a model for all and one for each."""
+def test_bits_do_not_depend_on_layout(name, dtype, monkeypatch):
+    """One series and eight at once, of different lengths, with a shared model and with one for each."""
     from wolf.execution import prepared
     from wolf.native.codegen import copy_tables, loop_carried_state, step_loop
     from wolf.native.execute import disk_cache, executable
@@ -139,7 +139,11 @@ def test_bits_do_not_depend_on_where_numbers_lie(name, dtype, monkeypatch):
     monkeypatch.setattr(disk_cache, "_folder", lambda: None)
     monkeypatch.setattr(executable, "_steps", OrderedDict())
     monkeypatch.setattr(prepared, "_cache", {})
-    for module, limit in ((copy_tables, "FEWEST"), (loop_carried_state, "MANY"), (step_loop, "MANY")):
+    for module, limit in (
+        (copy_tables, "MIN_NUMBERS"),
+        (loop_carried_state, "MIN_NUMBERS_IN_MEMORY"),
+        (step_loop, "MIN_NUMBERS_IN_MEMORY"),
+    ):
         monkeypatch.setattr(module, limit, 1)
     for one, other in zip(usual, everything(), strict=True):
         for field in ("means", "covs", "weights", "log_liks", "predicted_covs", "nis"):

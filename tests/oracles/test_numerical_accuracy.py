@@ -98,7 +98,7 @@ def test_single_precision_square_root_is_near_double(condition):
 
 
 def naive(model, ys):
-    """Filter with a scalar weight of IMQ type in the S metric, in plain NumPy."""
+    """Filter with a scalar IMQ weight in the S metric, in plain NumPy."""
     m, P, means = model.mean, model.cov, []
     for y in ys:
         m, P = model.F @ m, model.F @ P @ model.F.T + model.Q
@@ -151,7 +151,7 @@ def root_and_solve(a, b):
 
 
 def lead(a, batch):
-    """Put the batch axis where NumPy wants it."""
+    """Move the batch axis to the front, as NumPy expects it."""
     return np.moveaxis(np.asarray(a), -1, 0) if batch else np.asarray(a)
 
 
@@ -229,8 +229,8 @@ def test_roots_of_singular_matrices_have_finite_gradients(fn, x64):
         assert np.isfinite(slope(matrix)).all()
 
 
-def test_a_pivot_that_rounding_has_eaten_has_a_floor(x64):
-    factor = linalg.cholesky(jnp.full((3, 3), 4.0))  # three sensors that say the same, and no noise to be seen
+def test_a_pivot_consumed_by_rounding_has_a_floor(x64):
+    factor = linalg.cholesky(jnp.full((3, 3), 4.0))  # three sensors with equal readings, and negligible noise
     assert np.isfinite(factor.log_det())
     assert np.isfinite(factor.half(jnp.array([1.0, 2.0, 3.0]))).all()
 

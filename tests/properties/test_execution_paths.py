@@ -1,4 +1,4 @@
-"""However the measurements come (at once, in chunks, one by one, many series together), the answer is the same."""
+"""All execution paths agree: at once, in chunks, one by one, many series together."""
 
 import io
 import os
@@ -45,7 +45,7 @@ def pendulum(observe=look, scale=1.0):
 
 @pytest.fixture
 def varying():
-    """A model whose every matrix changes in time, and that takes inputs."""
+    """Create a model whose every matrix varies in time, and that has inputs."""
     return wolf.LinearModel(**oracle.random_system(1, states=2, steps=STEPS, controls=1))
 
 
@@ -208,7 +208,7 @@ def test_many_large_series_agree_with_one(own):
 
 @pytest.mark.parametrize("own", [False, True], ids=["one model", "own models"])
 def test_threads_share_the_series_out_without_a_trace(own):
-    """An odd number of series on two threads: one thread gets a blank, which must not show."""
+    """An odd number of series on two threads: one thread gets a padding series, which must not show."""
     count, steps = 131, 6
     models = [wolf.LinearModel(**oracle.random_system(seed, states=2, controls=1)) for seed in range(count)]
     models = models if own else models[0]
@@ -234,7 +234,7 @@ def test_run_many_has_the_series_last(varying, us, x64):
 @pytest.mark.parametrize("update_first", [False, True], ids=["predict first", "update first"])
 @pytest.mark.parametrize("names", ["R", "H", "FQ", "FHQR"])
 def test_online_overrides_equal_a_time_varying_model(names, update_first, varying, ys, us):
-    """The matrices given at a step are used in that step: F and Q to come to it, H and R to measure in it."""
+    """Matrices given at a step apply to that step: F and Q in its prediction, H and R in its update."""
     usual = {name: getattr(varying, name)[0] if name in names else getattr(varying, name) for name in "FHQRB"}
     online = wolf.Online(wolf.LinearModel(**usual, mean=varying.mean, cov=varying.cov), update_first=update_first)
     out = wolf.filter(varying, ys, inputs=us, update_first=update_first)
@@ -307,7 +307,7 @@ def saved(tracking, tmp_path):
 
 
 def rewrite(path, **changes):
-    """Write a saved filter again with other arrays; None leaves one out."""
+    """Rewrite a saved filter with other arrays; None removes one."""
     with np.load(path) as file:
         arrays = {name: file[name] for name in file.files} | changes
     np.savez(path, **{name: value for name, value in arrays.items() if value is not None})
@@ -397,7 +397,7 @@ def test_save_reaches_the_disk_before_it_takes_the_name(saved, tracking, monkeyp
 
 
 class Trap:
-    """Something that acts when it is unpickled."""
+    """An object that acts when it is unpickled."""
 
     def __init__(self, path):
         self.path = path

@@ -1,4 +1,4 @@
-"""The first call of a process: what is imported for it, what it costs, and what is kept for the next process."""
+"""The first call of a process: what it imports, what it costs, and what is cached for the next process."""
 
 import ast
 import gc
@@ -24,7 +24,7 @@ FILTER += "print(wolf.filter(m, np.arange(50.0), backend='xla').means.sum().hex(
 
 
 def python(code, **environment):
-    """Run a program of its own; return what it printed and the CPU seconds that it took."""
+    """Run a separate program; return its output and the CPU seconds that it took."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     run = subprocess.run(
         [sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True
@@ -35,7 +35,7 @@ def python(code, **environment):
 
 
 def command(*words, **environment):
-    """Run the command `wolf` in a process that says which modules it has."""
+    """Run the command `wolf` in a process that reports its imported modules."""
     code = f"""
 import sys
 sys.argv = ["wolf", *{words!r}]
@@ -131,7 +131,7 @@ def test_small_file_is_filtered_without_scipy(tmp_path):
 
 
 @pytest.mark.parametrize(("word", "code"), [("models", 0), ("nonsense", 2)])
-def test_command_does_all_that_is_asked_for_at_its_end(word, code, tmp_path):
+def test_command_runs_exit_handlers(word, code, tmp_path):
     (tmp_path / "wolf").write_text(
         f"import atexit; atexit.register(print, 'done'); from wolf.cli import main; main([{word!r}])"
     )
@@ -149,7 +149,7 @@ def test_command_waits_for_threads_that_are_at_work(tmp_path):
     assert run.stdout.splitlines()[-1] == "worked"
 
 
-def test_other_programs_end_as_they_always_do():
+def test_other_programs_keep_their_normal_exit():
     assert signals.exit_process(0) is None
 
 
@@ -168,7 +168,7 @@ def test_imports_leave_the_collector_as_it_was():
         gc.enable()
 
 
-def test_what_somebody_froze_stays_frozen():
+def test_frozen_objects_stay_frozen():
     gc.freeze()
     try:
         frozen = gc.get_freeze_count()
@@ -187,7 +187,7 @@ def folder(tmp_path, monkeypatch):
     compilation_cache.folder.cache_clear()
 
 
-def test_programs_are_kept_inside_the_context_alone(folder):
+def test_programs_are_cached_inside_the_context_only(folder):
     settings = dict(jax.config.values)
     jax.jit(lambda x: x - 41)(np.ones(3))
     with precision("float64"):
@@ -211,26 +211,26 @@ def test_folder_of_the_user_is_used_instead(folder, tmp_path_factory):
 
 
 @pytest.mark.parametrize("word", ["off", "0", "OFF"])
-def test_nothing_is_kept_when_switched_off(word, folder, monkeypatch):
+def test_nothing_is_cached_when_switched_off(word, folder, monkeypatch):
     monkeypatch.setenv(compilation_cache.ENV_VARIABLE, word)
     assert compilation_cache.folder() is None
     with precision("float64"):
         assert jax.config.jax_compilation_cache_dir is None
 
 
-def test_folder_that_cannot_be_had_is_done_without(folder, monkeypatch):
+def test_unusable_folder_disables_the_cache(folder, monkeypatch):
     (folder / "file").write_text("")
     monkeypatch.setenv(compilation_cache.ENV_VARIABLE, str(folder / "file"))
     assert compilation_cache.folder() is None
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="owners are a matter of POSIX")
-def test_folder_of_somebody_else_is_not_used(folder, monkeypatch):
+def test_folder_of_another_user_is_not_used(folder, monkeypatch):
     monkeypatch.setattr(os, "getuid", lambda: 4242)
     assert compilation_cache.folder() is None
 
 
-def test_oldest_programs_go_when_there_are_too_many(folder, monkeypatch):
+def test_least_recently_used_programs_are_evicted(folder, monkeypatch):
     monkeypatch.setattr(compilation_cache, "MAX_BYTES", 1000)
     place = Path(compilation_cache.folder())
     for age in range(20):

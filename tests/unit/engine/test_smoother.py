@@ -1,4 +1,4 @@
-"""The smoother solves the whole path by weighted least squares; a forecast is a filter that sees nothing."""
+"""The smoother equals weighted least squares over the whole path; a forecast equals filtering missing values."""
 
 import jax
 import jax.numpy as jnp
@@ -72,7 +72,7 @@ def test_smoother_is_exact_without_noise_in_some_directions(seed, rank, prior_ra
 
 @pytest.mark.parametrize("states", [3, 9])
 def test_compiled_solve_with_a_singular_matrix_is_exact(states, x64, rng):
-    """A pivot on the edge between zero and rounding may not be zero in one part of the program only."""
+    """A pivot at rounding level may be zero in one part of the program only."""
     solve = jax.jit(linalg.psd_solve)
     for _ in range(2000):
         root = rng.normal(size=(states, states - 1))
@@ -94,7 +94,7 @@ def test_large_smoother_is_exact_where_a_difference_is_and_where_it_is_not(chang
     model, ys = wolf.LinearModel(**system), oracle.random_data(5, STEPS, missing=0.2)
     smoothed = wolf.smooth(model, wolf.filter(model, ys, method="KF", backend="xla"))
     assert (np.linalg.eigvalsh(smoothed.covs) > -1e-13).all()
-    if "R" not in change:  # least squares over the whole path are not exact beside an exact sensor
+    if "R" not in change:  # weighted least squares is inaccurate beside an exact sensor
         means, covs = oracle.batch(system, ys)
         assert_close(1e-8, means=(smoothed.means, means), covs=(smoothed.covs, covs))
 
@@ -110,7 +110,7 @@ def test_constant_state_is_smoothed_to_the_last_estimate(states):
 
 @pytest.mark.parametrize("states", [4, 10])
 def test_smoother_does_not_depend_on_units(states):
-    """Kilometres for half of the states, micrometres for the others: only rounding may change."""
+    """Half of the states in kilometres, the others in micrometres: only rounding may change."""
     system, units = oracle.random_system(6, states=states), np.where(np.arange(states) % 2, 1e6, 1e-3)
     ys = oracle.random_data(7, STEPS)
     models = [wolf.LinearModel(**each) for each in (system, oracle.in_units(system, units))]
@@ -161,7 +161,7 @@ AHEAD = 5
 
 
 def check_forecast(model, ys, us=None, **options):
-    """Compare with filtering on, by a method that learns nothing about the noise."""
+    """Compare with continued filtering, by a method that estimates nothing about the noise."""
     options |= {"method": "WoLF"}
     seen, future = (None, None) if us is None else (us[: len(ys)], us[len(ys) :])
     forecast = wolf.forecast(model, wolf.filter(model, ys, inputs=seen, **options), AHEAD, inputs=future)
@@ -207,7 +207,7 @@ def test_nonlinear_forecast_equals_filtering_what_is_missing(update_first):
 
 @pytest.mark.parametrize("own", [True, False], ids=["own inputs", "shared inputs"])
 def test_series_that_end_early_are_forecast_from_their_own_last_input(own):
-    """With `update_first` the input of the last step moves the state into the first step ahead."""
+    """With `update_first` the input of the last step drives the transition to the first forecast."""
     model = wolf.LinearModel(**oracle.random_system(10, controls=2))
     rng = np.random.default_rng(5)
     ys, ahead = [rng.normal(size=(steps, model.obs_dim)) for steps in (9, 4)], rng.normal(size=(3, 2))

@@ -1,4 +1,4 @@
-"""The driver: the only place that calls a filter, in halves or whole steps, and what it calls wild."""
+"""The driver: the only caller of filters, in halves or whole steps; unusable measurements."""
 
 import ast
 from pathlib import Path

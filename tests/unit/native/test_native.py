@@ -1,4 +1,4 @@
-"""Native code: the same filter as by XLA, the same bits however measurements come, a reason where it is not used."""
+"""Native code: agrees with XLA, has the same bits on every execution path, and reports why it is not used."""
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +26,7 @@ SAVED = ("means", "covs", "predicted_means", "predicted_covs", "weights", "log_l
 
 
 def nasty(seed, shape):
-    """Measurements with everything that may come: holes, infinities, what is too large to square, a jump."""
+    """Generate measurements with missing, infinite and unsquarable values, and a jump."""
     rng = np.random.default_rng(seed)
     ys = np.cumsum(rng.normal(size=shape), -2) + 3 * rng.normal(size=shape)
     ys[rng.random(shape) < 0.1] += 100
@@ -62,7 +62,7 @@ GAUSSIAN = [name for name in wolf.methods.names() if not wolf.methods.make(name)
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", GAUSSIAN)
 def test_every_method_is_the_same_filter_by_native_code_and_by_xla(name):
-    """RSTKF and IMM are chaotic after 1e150, so they are spared that."""
+    """RSTKF and IMM are chaotic after 1e150, so they do not get such values."""
     ys = np.where(np.abs(YS) > 1e20, 50.0, YS) if name in ("RSTKF", "IMM") else YS
     expected = wolf.filter(TRACK, ys, method=name, backend="xla")
     out = wolf.filter(TRACK, ys, method=name, backend="native")
@@ -88,7 +88,7 @@ def test_functions_are_the_same_by_native_code_and_by_xla(linearization):
 
 
 @pytest.mark.parametrize("name", ["KF", "WoLF", "WoLF-TMD"])
-def test_bits_are_those_of_jax_run_one_operation_at_a_time(name, x64):
+def test_bits_are_those_of_jax_without_compilation(name, x64):
     method = validate.resolve_method(name, TRACK)
     state, means, ys = wolf.init(TRACK, method), [], YS[:6]
     with jax.disable_jit():
@@ -102,7 +102,7 @@ def test_bits_are_those_of_jax_run_one_operation_at_a_time(name, x64):
 
 @pytest.mark.parametrize("model", [TRACK, PENDULUM], ids=["track", "pendulum"])
 @pytest.mark.parametrize("name", ["WoLF", None], ids=["WoLF", "default"])
-def test_however_measurements_come_the_bits_are_the_same(model, name):
+def test_bits_do_not_depend_on_the_execution_path(model, name):
     ys = nasty(2, (9, STEPS, 2))
     many = wolf.filter_many(model, ys, method=name, backend="native")
     for i in (0, 7, 8):
@@ -140,7 +140,7 @@ def test_series_of_different_lengths_and_models_of_their_own():
             np.testing.assert_array_equal(mine, alone)
 
 
-def test_matrices_for_one_step_are_those_of_another_model():
+def test_matrices_of_one_step_equal_those_of_another_model():
     online, other = (wolf.Online(TRACK, "WoLF", backend=engine) for engine in ("native", "xla"))
     rng = np.random.default_rng(4)
     for y in YS[12:24]:
@@ -148,7 +148,7 @@ def test_matrices_for_one_step_are_those_of_another_model():
         given = {"R": root @ root.T + np.eye(2), "F": np.eye(4) + 0.1 * rng.normal(size=(4, 4))}
         for filter in (online, other):
             filter.step(y, **given)
-            filter.step(y, Q=np.zeros((4, 4)))  # sound, though no pivot is positive
+            filter.step(y, Q=np.zeros((4, 4)))  # valid, though no pivot is positive
         np.testing.assert_allclose(online.mean, other.mean, rtol=1e-9)
     before = online.mean
     with pytest.raises(ValueError, match="R must be positive definite"):
@@ -172,8 +172,8 @@ def test_a_covariance_is_kept_as_one_half_and_dead_parts_are_dropped():
     assert lean.operations < whole.operations
 
 
-def test_what_is_symmetric_stays_so_behind_a_branch():
-    """Slopes of the covariance: a jump, which is a branch, sets all of them to zero."""
+def test_symmetric_state_stays_symmetric_behind_a_branch():
+    """A jump, which is a branch, sets all sensitivities of the covariance to zero."""
     kind = flatten_model(
         [validate.adapt_model(TRACK, wolf.Adaptive(), None)], wolf.Adaptive(), "float64", False, None, "all"
     ).signature
@@ -182,7 +182,7 @@ def test_what_is_symmetric_stays_so_behind_a_branch():
 
 
 @pytest.mark.parametrize("name", ["KF", "Adaptive"])
-def test_a_state_goes_into_its_vectors_and_comes_back(name):
+def test_state_is_packed_and_unpacked(name):
     out = wolf.filter_many(TRACK, nasty(3, (3, STEPS, 2)), method=name)
     method = wolf.methods.make(name)
     code = backend_selection.compile_filter(
@@ -196,7 +196,7 @@ def test_a_state_goes_into_its_vectors_and_comes_back(name):
         np.testing.assert_array_equal(found, leaf)
 
 
-def test_models_of_one_pattern_share_their_code():
+def test_models_of_one_signature_share_code():
     kinds = {
         flatten_model(
             [wolf.models.constant_velocity(2, dt, q, 1.0)], wolf.KF(), "float64", False, None, "all"
@@ -206,7 +206,7 @@ def test_models_of_one_pattern_share_their_code():
     assert len(kinds) == 1
 
 
-def test_no_fast_math_is_asked_for():
+def test_generated_code_has_no_fast_math_flags():
     suited = validate.adapt_model(TRACK, wolf.Learned(), None)
     step = trace(flatten_model([suited], wolf.Learned(), "float64", False, None, "all").signature)
     text = write_run(step.graph, step.layout, 8, "run")
@@ -221,7 +221,7 @@ def test_no_fast_math_is_asked_for():
         (TRACK, {"backend": "xla"}, "requested"),
     ],
 )
-def test_what_is_not_native_says_why(model, options, reason):
+def test_fallback_to_xla_reports_its_reason(model, options, reason):
     out = wolf.filter(model, np.zeros((3, model.obs_dim)), save="means", **options)
     assert reason in out.backend_reason
     if "backend" not in options:
@@ -229,7 +229,7 @@ def test_what_is_not_native_says_why(model, options, reason):
             wolf.filter(model, np.zeros((3, model.obs_dim)), backend="native", **options)
 
 
-def test_an_engine_that_is_none_is_explained():
+def test_unknown_backend_is_an_error():
     with pytest.raises(ValueError, match="backend must be one of"):
         wolf.filter(TRACK, YS, backend="gpu")
 
@@ -239,7 +239,7 @@ def test_without_llvm_the_run_goes_by_xla(monkeypatch):
     assert wolf.filter(TRACK, YS[:3], save="means").backend_reason == "llvmlite is not installed"
 
 
-def test_with_an_llvm_that_is_too_old_the_run_goes_by_xla(monkeypatch):
+def test_with_old_llvm_the_run_falls_back_to_xla(monkeypatch):
     monkeypatch.setattr("llvmlite.binding.llvm_version_info", (15, 0, 7))
     assert wolf.filter(TRACK, YS[:3], save="means").backend_reason.startswith("llvmlite is too old: pip install")
 
@@ -249,13 +249,13 @@ def test_elementary_functions_are_those_of_numpy(a, b):
     out = ELEMENTARY(np.array([a, b]))
     with np.errstate(all="ignore"):
         for got, x in zip(out, (a, b), strict=True):
-            if not 0 < abs(x) < 1e-300:  # XLA takes such numbers for zero, and nothing is promised
+            if not 0 < abs(x) < 1e-300:  # XLA flushes such numbers to zero, and nothing is promised
                 power = 0.0 if x < LOWEST else np.exp(x)
                 np.testing.assert_allclose(got, [power, np.log(x)], rtol=4e-16 * 2)
 
 
 def _elementary():
-    """Make exp and log of a vector by the code generator alone."""
+    """Compile exp and log of a vector by the code generator alone."""
     import ctypes
 
     from wolf.native.codegen.step_loop import write_once
@@ -283,7 +283,7 @@ def _elementary():
 ELEMENTARY = _elementary()
 
 
-def test_kinds_that_keep_what_a_function_of_wolf_says_are_kept(tmp_path, monkeypatch):
+def test_code_with_a_recorder_of_wolf_is_stored(tmp_path, monkeypatch):
     from wolf.engine.jump_backdating import record_jump_evidence
     from wolf.native.execute import disk_cache
 
@@ -303,8 +303,8 @@ def test_kinds_that_keep_what_a_function_of_wolf_says_are_kept(tmp_path, monkeyp
         [wolf.methods.make("KF", form=form) for form in ("joseph", "sqrt")],
     ],
 )
-def test_methods_that_differ_in_a_static_field_have_code_of_their_own(methods, tmp_path, monkeypatch):
-    """JAX gives their structures one hash."""
+def test_static_fields_are_part_of_the_cache_key(methods, tmp_path, monkeypatch):
+    """JAX gives their structures the same hash."""
     from wolf.native.execute import disk_cache
 
     monkeypatch.setattr(disk_cache, "_folder", lambda: tmp_path)
@@ -318,7 +318,7 @@ def test_methods_that_differ_in_a_static_field_have_code_of_their_own(methods, t
         np.testing.assert_allclose(native, xla, rtol=1e-9)
 
 
-def test_code_is_kept_for_the_next_process_and_a_damaged_file_is_made_anew(tmp_path, monkeypatch):
+def test_stored_code_is_reused_and_a_damaged_file_recompiled(tmp_path, monkeypatch):
     from wolf.native.execute import disk_cache
 
     monkeypatch.setattr(disk_cache, "_folder", lambda: tmp_path)
@@ -331,7 +331,7 @@ def test_code_is_kept_for_the_next_process_and_a_damaged_file_is_made_anew(tmp_p
     assert len(made) == 2
 
 
-def test_kinds_with_functions_of_ones_own_are_not_kept(tmp_path, monkeypatch):
+def test_code_with_user_functions_is_not_stored(tmp_path, monkeypatch):
     from wolf.native.execute import disk_cache
 
     monkeypatch.setattr(disk_cache, "_folder", lambda: tmp_path)
@@ -344,8 +344,8 @@ def full(states, seed=5):
 
 
 @pytest.mark.parametrize("op", ["product", "lower", "upper"])
-def test_loops_over_matrices_have_the_bits_of_straight_lines(op):
-    """Of every shape: rows that fill no register, and more or fewer than are taken at once."""
+def test_matrix_kernels_have_the_bits_of_straight_line_code(op):
+    """For rows that do not fill a register, and for more or fewer than are processed at once."""
     rng = np.random.default_rng(0)
     for n, p in ((7, 9), (10, 10), (17, 6)):
         a, b = rng.normal(size=(n, n)) + 4 * np.eye(n), rng.normal(size=(n, p))
@@ -362,7 +362,7 @@ def test_loops_over_matrices_have_the_bits_of_straight_lines(op):
 
 
 def evaluate(program, values, loops):
-    """Run a program by native code; say whether there was a loop in it."""
+    """Run a program by native code; also return whether it contains a kernel."""
     import ctypes
 
     from wolf.native.codegen.step_loop import write_once
@@ -433,8 +433,8 @@ def test_a_walk_back_that_needs_eigenvectors_goes_by_xla():
     oracle.assert_close(1e-8, means=(smoothed.means, means), covs=(smoothed.covs, covs))
 
 
-def test_what_is_made_later_has_the_bits_of_what_is_kept_at_once():
-    """Series of different lengths, with holes; the caller's array is overwritten in between."""
+def test_lazy_arrays_have_the_bits_of_eager_ones():
+    """Series of different lengths, with missing values; the caller's array is overwritten in between."""
     series = [nasty(i, (STEPS, 2))[: STEPS - i] for i in range(9)]
     given = [np.array(ys) for ys in series]
     out = wolf.filter_many(TRACK, given)
@@ -452,7 +452,7 @@ def test_what_is_made_later_has_the_bits_of_what_is_kept_at_once():
     assert not out.saved.pending
 
 
-def test_what_is_made_later_is_a_dictionary_to_everybody():
+def test_lazy_arrays_behave_like_a_dictionary():
     import copy
     import pickle
 
@@ -477,7 +477,7 @@ def test_what_is_made_later_is_a_dictionary_to_everybody():
     assert (len(frame), "residual_0" in frame) == (2 * STEPS, True)
 
 
-def test_a_model_that_was_written_into_is_another_one():
+def test_modified_model_is_not_served_from_the_cache():
     model = wolf.LinearModel(**{name: np.array(part) for name, part in oracle.random_system(2).items()})
     before = wolf.filter(model, YS[12:]).means
     np.testing.assert_array_equal(wolf.filter(model, YS[12:]).means, before)

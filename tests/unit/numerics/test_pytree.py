@@ -1,4 +1,4 @@
-"""Configs: frozen, compared by value, seen by JAX, written to a file and read again."""
+"""Configs: frozen, compared by value, pytrees for JAX, written to a file and read back."""
 
 import dataclasses
 import json
@@ -52,7 +52,7 @@ def test_plain_function_is_structure_and_callable_pytree_keeps_its_leaves():
     assert jax.tree.map(lambda x: 2 * x, partial).shape(3.0) == 30.0
 
 
-def test_checks_run_for_people_and_not_inside_traces():
+def test_checks_run_at_construction_and_not_inside_traces():
     gain = Gain(1.0)
     CHECKED.clear()
     jax.jit(lambda g: g.value)(gain)

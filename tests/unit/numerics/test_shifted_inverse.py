@@ -1,4 +1,4 @@
-"""The inverses of A + s I for many s: by JAX, and by the loops of native code, one series or eight at a time."""
+"""The inverses of A + s I for many s: by JAX, and by native kernels, one series or eight at a time."""
 
 import ctypes
 
@@ -13,7 +13,7 @@ from wolf.native.kernels.shifted_inverse_llvm import function
 from wolf.native.kernels.shifted_inverse_loops import Averages, Inverses, Scatter
 from wolf.numerics.linalg.shifted_inverse import shift
 
-SIZES = (4, 10)  # written out, and as loops
+SIZES = (4, 10)  # unrolled, and as loops
 SHIFTS = np.geomspace(0.03, 1e4, 12)
 
 
@@ -35,7 +35,7 @@ def test_shifted_inverses_are_those_of_numpy(size, rng, x64):
 
 
 def scatter(pulls, weights):
-    """Compute the covariance of the pulls, (K, M), beside a zero that is one time in ten."""
+    """Compute the covariance of the solutions, (K, M), with a zero of weight 0.1."""
     return np.cov(np.vstack([pulls, 0 * pulls[:1]]).T, aweights=np.append(0.9 * weights, 0.1), ddof=0)
 
 
@@ -69,7 +69,7 @@ _code = {}
 
 
 def by_loops(a, shifts, b, weights, lanes):
-    """Give the parts of the inverses, of their average, and the scatter of the pulls, of as many series as lanes."""
+    """Compute the parts of the inverses, their average, and the scatter of the solutions, per lane."""
     shape, average, apart = (kind(len(a), 12) for kind in (Inverses, Averages, Scatter))
     if (len(a), lanes) not in _code:
         texts = {line for each in (shape, average, apart) for line in function(each, "double", lanes)}
@@ -91,7 +91,7 @@ def by_loops(a, shifts, b, weights, lanes):
 
 @pytest.mark.parametrize("size", [9, 18])
 def test_native_factors_have_the_same_bits_for_one_series_and_for_eight(size, rng):
-    """Eight matrices, of which the last two are not definite: theirs is NaN."""
+    """Of eight matrices the last two are not positive definite: their factors are NaN."""
     from wolf.native.kernels import cholesky, matmul
 
     shape = cholesky.Factor(size)

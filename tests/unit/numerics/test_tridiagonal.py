@@ -1,4 +1,4 @@
-"""Many inverses by one reduction to three diagonals: against SciPy, of many at once, and through gradients."""
+"""Many inverses by one tridiagonal reduction: against SciPy, batched, and through gradients."""
 
 import jax
 import jax.numpy as jnp
@@ -38,7 +38,7 @@ def test_a_reduction_has_the_inverses_of_scipy(kind):
     inverses = [(vectors / (np.maximum(values, 0.0) + s)) @ vectors.T for s in SCALES]
     expected = [[b @ x @ b for x in inverses], [x @ b for x in inverses]]
     expected.append([np.log(np.maximum(values, 0.0) + s).sum() for s in SCALES])
-    # What is 1e12 wide has eigenvalues to 1e-4, beside sizes of 0.03: so do eigenvectors.
+    # A covariance of 1e12 has eigenvalues to 1e-4, beside components of 0.03: so do eigenvectors.
     tolerance = 1e-12 if kind != "huge" else 1e-3
     for mine, theirs in zip(one_by_one, expected, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=tolerance, atol=tolerance * np.abs(theirs).max())
@@ -63,7 +63,7 @@ def test_a_reduction_in_single_precision_and_of_many():
 
 
 def test_gradients_flow_through_a_large_default():
-    """Of R off its diagonal too, where it is diagonal; against differences of the score."""
+    """Also with respect to off-diagonal entries of R, where it is diagonal; against finite differences."""
     system = oracle.random_system(5, states=20, measured=18)
     system["R"] = np.eye(18)
     ys = np.random.default_rng(0).normal(size=(6, 18))
@@ -76,7 +76,7 @@ def test_gradients_flow_through_a_large_default():
         return saved["weighted_log_liks"].sum() + saved["means"].sum() + saved["weights"].sum()
 
     with precision("float64"):
-        assert tridiagonal.is_faster(18)  # or it would not be what is tested
+        assert tridiagonal.is_faster(18)  # otherwise the reduction would not be tested
         found, small = jax.jit(jax.grad(score))(jnp.zeros(2)), 1e-5
         run = jax.jit(score)
         expected = [float(run(step) - run(-step)) / (2 * small) for step in small * jnp.eye(2)]

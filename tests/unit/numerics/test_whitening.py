@@ -1,4 +1,4 @@
-"""White coordinates: values and derivatives are those of a Cholesky factor, whether R is diagonal or not."""
+"""Whitened coordinates: values and derivatives equal those of a Cholesky factor, whether R is diagonal or not."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Fusion: the fast path gives the same bits, is really taken, and steps aside for what it cannot do."""
+"""Fusion: the fast path has the same bits, is taken where possible, and is skipped where it cannot be."""
 
 from functools import partial
 
@@ -32,11 +32,11 @@ def functions(dynamics, observe):
 
 TRACK = wolf.models.constant_velocity(dims=2, dt=0.1, dynamics_var=0.1, obs_var=10.0)
 RADAR = functions(move, range_bearing)
-BITS = ("KF", "WoLF-PerCoordinate", "UKF")  # of which the compiler that users have is asked, too: moments and weights
+BITS = ("KF", "WoLF-PerCoordinate", "UKF")  # also checked with the default compiler: linearizations and weights
 
 
 def tier(name):
-    """Say in which tier a row is."""
+    """Return the tier of a row."""
     return pytest.mark.bits if name in BITS else () if name in QUICK else pytest.mark.slow
 
 
@@ -57,7 +57,7 @@ def ys(rng):
 
 
 def compile_fused(model, method, ys):
-    """Compile once; give the text and the results."""
+    """Compile once; return the text and the results."""
     compiled = wolf.run_filter.lower(model, method, ys, fused=True).compile()
     return compiled.as_text(), compiled(model, method, ys)
 
@@ -79,7 +79,7 @@ def test_fused_loop_on_a_linear_model_has_the_same_bits(name, ys):
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", RIVALS)
 def test_fused_loop_of_a_rival_has_the_same_numbers(name, ys):
-    """Its inner iterations are a loop in the loop, in the same kernel."""
+    """Its inner iterations are a loop inside the loop, in the same kernel."""
     assert_fused_with_the_same_numbers(TRACK, name, ys)
 
 
@@ -89,7 +89,7 @@ def test_fused_loop_on_a_nonlinear_model_has_the_same_numbers(name, ys):
 
 
 def everything(x):
-    """Use what models are likely to use."""
+    """Call the functions that models are likely to use."""
     smooth = [jnp.sin, jnp.cos, jnp.tanh, jnp.arctan, jnp.exp, jax.nn.sigmoid, jax.nn.softplus, jax.scipy.special.erf]
     powers = [x[0] ** 2, x[0] ** 3, jnp.abs(x[1]) ** 1.5, jnp.sqrt(1 + x[0] ** 2), jnp.log1p(x[0] ** 2), jnp.cbrt(x[0])]
     steps = [jnp.where(x[0] > 1, x[0], x[1]), jnp.clip(x[0], -1, 1), jnp.maximum(x[0], x[1]), jnp.mod(x[1], 7.0)]

@@ -1,4 +1,4 @@
-"""A saved filter goes on only with what it was saved with, and a damaged file is refused."""
+"""A saved filter continues only with what it was saved with, and a damaged file is rejected."""
 
 import functools
 import sys
@@ -49,7 +49,7 @@ def model_of(dynamics):
 
 @pytest.fixture
 def saved(tmp_path):
-    """Save a filter of a model after two steps, and give the path."""
+    """Save a filter of a model after two steps, and return the path."""
 
     def save(model, method=None, **options):
         online = wolf.Online(model, method, **options)

@@ -1,4 +1,4 @@
-"""What a process may do to a run: threads, forks, and too much asked of its memory."""
+"""What a process may do to a run: threads, forks, and excessive memory requests."""
 
 import copy
 import dataclasses
@@ -25,7 +25,7 @@ SOURCE = Path(wolf.__file__).parents[1]
 
 
 def run_python(program, seconds=600):
-    """Run a program in a process of its own, and give what it printed; one that hangs fails."""
+    """Run a program in a separate process, and return its output; one that hangs fails."""
     code = f"import sys; sys.path.insert(0, {str(SOURCE)!r})\n" + textwrap.dedent(program)
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], timeout=seconds, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -124,17 +124,17 @@ CALLS = {
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="only POSIX forks")
-def test_a_child_made_by_fork_is_told_to_be_spawned():
+def test_a_run_in_a_forked_child_raises():
     lines = [f"tell({name!r}, lambda: {text})" for name, text in CALLS.items()]
     program = f"""
 import os, sys, wolf
 model, ys = wolf.models.local_level(1.0, 1.0), [1.0, 2.0] * 4
-if os.fork() == 0:  # before any use a child is sound
+if os.fork() == 0:  # a child forked before any use works
     wolf.filter(model, ys, save="final")
     os._exit(0)
 assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
 out, online = wolf.filter(model, ys), wolf.Online(model)
-wolf.filter(model, ys, backend="xla")  # starts JAX's threads, which native code does without
+wolf.filter(model, ys, backend="xla")  # starts JAX's threads, which native code does not need
 def tell(name, call):
     try:
         call()
@@ -142,7 +142,7 @@ def tell(name, call):
         print(name if '"spawn"' in str(error) and "\\n" not in str(error) else repr(error))
 if os.fork() == 0:
     {"; ".join(lines)}
-    assert online.step(1.0).weight > 0  # native code has no threads to miss
+    assert online.step(1.0).weight > 0  # native code has no threads to lose
     sys.stdout.flush()
     os._exit(0)
 assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
@@ -152,7 +152,7 @@ wolf.filter(model, ys)
 
 
 @pytest.mark.parametrize("count", [10**9, 10**12, 10**30])
-def test_what_would_fill_the_memory_is_refused_before_it_is_allocated(count):
+def test_excessive_memory_requests_raise_before_allocation(count):
     model = wolf.models.constant_velocity(1, 1.0, 1.0, 1.0)
     out = wolf.filter(model, np.zeros(3))
     calls = {
