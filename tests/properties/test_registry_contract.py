@@ -1,7 +1,7 @@
-"""The contract: what every row of `methods.py` must do, whatever it is.
+"""Contract of every row of the registry.
 
-A compilation costs more than everything else here, so tests share programs: `keep` is one function object, all runs
-have one shape, and what tracing alone can tell is asked by `jax.eval_shape`.
+Compilation dominates the cost, so tests share programs: `keep` is one function object, all runs have one shape, and
+properties of the trace alone are checked by `jax.eval_shape`.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -19,17 +19,17 @@ from wolf.numerics.jax_compat import enable_x64
 from wolf.numerics.pytree import cast, from_dict, to_dict
 
 # Ensembles have a contract of their own: tests/unit/inference/test_ensembles.py.
-NAMES = [name for name in wolf.methods.names() if not isinstance(wolf.methods.make(name), wolf.EnsembleFilter)]
+NAMES = [row.name for row in wolf.methods.rows() if row.family != "ensemble"]
 STEPS = 12
-DRAWN = {name for name in NAMES if wolf.methods.make(name).requirements.key}
-PLAIN = {"KF", "EKF", "IEKF", "UKF", "CKF", "GHKF"}  # a gross error moves them as far as it likes
-BOUNDED = {"OGD", "PF", "IMM"}  # not robust, but a step cannot move them far
+DRAWN = {row.name for row in wolf.methods.rows() if row.requirements.key} & set(NAMES)
+PLAIN = {row.name for row in wolf.methods.rows("kalman")}  # unbounded influence of a gross error
+BOUNDED = {"OGD", "PF", "IMM"}  # not robust, but the effect of one step is bounded
 SIZES_TRAIL = {
     "ADF",
     "ADF-Student",
     "Learned",
     "Adaptive",
-}  # the sizes of the noise are an axis after the coordinates, broadcast on purpose
+}  # the scale-mixture components are an axis after the coordinates, broadcast on purpose
 OPTIONS = ("c", "dof", "alpha", "scaling", "threshold", "bandwidth", "learning_rate", "shape", "beta", "strength")
 OPTIONS += ("q_uncertainty",)
 each_method = pytest.mark.parametrize("name", NAMES)
@@ -131,7 +131,7 @@ def test_a_jitted_vmapped_scan_of_steps_is_the_filter(name, tracking, ys, x64):
     def run(method, ys):
         return jax.lax.scan(partial(wolf.step, tracking, method), wolf.init(tracking, method), ys)
 
-    one, other = (hyper(name, c).suited(tracking) for c in (2.0, 5.0))  # in the form that the door would take
+    one, other = (hyper(name, c).suited(tracking) for c in (2.0, 5.0))  # in the form of the public API
     both = jax.tree.map(lambda *leaves: np.stack(leaves), one, other)
     state, info = run(both, data)
     for i, c in enumerate((2.0, 5.0)):
@@ -189,9 +189,9 @@ def test_pure_layer_keeps_the_dtype_and_promotes_nothing(name, series, dtype, tr
 
 @each_row
 def test_one_series_is_broadcast_nowhere_by_accident(name, tracking, ys, x64):
-    """Of many series the trailing axis is broadcast on purpose, so there this cannot be asked."""
+    """With many series the trailing axis is broadcast on purpose, so this holds for one series only."""
     if name in SIZES_TRAIL:
-        pytest.skip("sizes are broadcast on purpose")
+        pytest.skip("scale-mixture components are broadcast on purpose")
     with jax.numpy_rank_promotion("raise"):
         final, _ = jax.eval_shape(wolf.run_filter, *jax.tree.map(jnp.asarray, (tracking, hyper(name), ys)))
     assert final.t.shape == ()
