@@ -684,7 +684,7 @@ def hash_changes(record: Recorder) -> None:
     ys = np.random.default_rng(6).normal(size=120) + np.repeat([0.0, 9.0, -4.0], 40)
     ys[20], ys[60] = np.nan, 50.0
     record.take("whole", partial(wolf.changepoints, level, ys))
-    record.take("longest", partial(wolf.changepoints, level, ys, longest=60, chance=0.05))
+    record.take("longest", partial(wolf.changepoints, level, ys, max_length=60, hazard=0.05))
 
 
 def faulty_series(fault: str) -> np.ndarray:
