@@ -91,7 +91,7 @@ OPTIMISER_HOMES = ("wolf.native.execute.llvm_jit", "wolf.native.machine")  # whe
 OPTIMISER_LEVEL = "SPEED"
 
 # Names of methods, models and engines that have changed since a file was written: now -> then.
-LABELS: dict[str, str] = {}
+LABELS: dict[str, str] = {"accepted jump": "won vote"}  # an entry of certificates
 
 CORE = (
     *("KF", "EKF", "UKF", "WoLF", "WoLF-IMQ", "WoLF-TMD", "WoLF-PerCoordinate"),
@@ -169,7 +169,7 @@ def names_in(value: Any) -> Iterator[str]:
         for name in fields:
             each = getattr(value, name)
             if name in NAME_FIELDS and isinstance(each, str):
-                yield each
+                yield LABELS.get(each, each)
             elif not isinstance(each, str):
                 yield from names_in(each)
 
