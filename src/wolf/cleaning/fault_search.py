@@ -10,11 +10,12 @@ import numpy as np
 
 from wolf.cleaning.smoother_pass import Build, SmootherPass, sweep
 from wolf.diagnostics.faults import boundaries, local_scale, offsets, step_scan
-from wolf.diagnostics.faults.stuck_values import counts_in, run_ends, stuck_rows, suspicious_values
+from wolf.diagnostics.faults.stuck_values import stuck_rows, suspicious_values
 from wolf.engine import steady_state
 from wolf.fitting.select import interpolated_rows, quantization
 from wolf.numerics.robust import MAD_TO_STD
 from wolf.numerics.rolling import running_median
+from wolf.numerics.runs import counts_in, run_ends
 
 KINDS = ("", "spike", "burst", "stuck", "dropout", "drift", "shift", "gap")
 ROUNDS = 8  # of looking for faults

@@ -125,7 +125,7 @@ def whiteness(out: Filtered, lags: int = 20) -> np.ndarray:
     if validation.count("lags", lags) >= len(out):
         raise ValueError(f"lags must be below {len(out)}, the steps of the series; got {lags!r}")
     if out.num_series is not None:
-        raise ValueError("out must be one series; got several, select one, e.g. out[0]")
+        raise ValueError("out must be one series, such as out[0]; got several")
     scales = np.sqrt(np.diagonal(out.innovation_covs, axis1=-2, axis2=-1))
     residuals = out.residuals / scales
     observed = np.isfinite(residuals)

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 import wolf
 from wolf.cleaning import Options, clean
 from wolf.cli import main
-from wolf.diagnostics.faults.stuck_values import longest_by_chance, run_ends, stuck_rows
+from wolf.diagnostics.faults.stuck_values import longest_by_chance, stuck_rows
 from wolf.fitting.select import interpolated_rows, quantization
+from wolf.numerics.runs import run_ends
 
 HOURS = np.arange(1_500)
 

@@ -298,8 +298,8 @@ def test_recovery_is_ten_usual_steps_in_a_row():
         ({"trials": -1}, "trials must be"),
         ({"steps": 5}, "steps must be"),
         ({"jumps": {"odd": [1.0, 2.0]}}, r"shape \(1,\)"),
-        ({"jumps": [1.0]}, "directions of the state by name"),
-        ({"ys": np.full(20, np.nan)}, "all its measurements"),
+        ({"jumps": [1.0]}, "must map names to directions"),
+        ({"ys": np.full(20, np.nan)}, "without missing coordinates"),
         ({"key": "zero"}, "key must be"),
     ],
 )
@@ -310,7 +310,7 @@ def test_mistakes_are_told(arguments, words, level):
 
 def test_posterior_without_uncertainty_is_told():
     still = wolf.LinearModel(None, np.eye(2), np.zeros((2, 2)), np.eye(2), np.zeros(2), np.diag([1.0, 0.0]))
-    with pytest.raises(ValueError, match="direction without uncertainty"):
+    with pytest.raises(ValueError, match="covariance is singular"):
         wolf.certify(still, ys=np.zeros((5, 2)), trials=0)
 
 

@@ -179,7 +179,7 @@ def test_table_and_frame():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda model, ys: [1.0], "wolf.filter returned"),
+        (lambda model, ys: [1.0], "result of wolf.filter"),
         (lambda model, ys: wolf.filter(model, ys, save="means"), "save="),
         (lambda model, ys: wolf.filter(model, ys)[10:20], "slice"),
         (lambda model, ys: wolf.filter_many(model, ys[None]), "one series"),

@@ -68,8 +68,8 @@ def after_equal_errors(
         count: number of measurements.
 
     Returns:
-        Shifts after each measurement, in standard deviations of the clean posterior, and whether it was accepted as a jump,
-        (N, count) each.
+        Shifts after each measurement, in standard deviations of the clean posterior, and whether it was accepted as a
+        jump, (N, count) each.
     """
 
     def simulate(error: Array) -> tuple[Array, Array]:
