@@ -17,7 +17,7 @@ from tests.attack import odd
 
 import wolf
 from wolf import models
-from wolf.fitting.initial_values import guesses
+from wolf.fitting.initial_values import first_guesses
 
 LEVEL = models.local_level(level_var=0.1, obs_var=1.0)
 PLANE = models.constant_velocity(dims=2, dt=1.0, dynamics_var=0.1, obs_var=1.0)
@@ -271,10 +271,13 @@ def test_whole_numbers_of_numpy_count():
 
 
 def test_what_a_partial_says_is_held_not_fitted():
-    assert list(guesses(partial(models.local_level, obs_var=1.0), YS, {})) == ["level_var"]
-    assert list(guesses(partial(models.local_level, obs_var=1.0), YS, {"obs_var": 2.0})) == ["level_var", "obs_var"]
+    assert list(first_guesses(partial(models.local_level, obs_var=1.0), YS, {})) == ["level_var"]
+    assert list(first_guesses(partial(models.local_level, obs_var=1.0), YS, {"obs_var": 2.0})) == [
+        "level_var",
+        "obs_var",
+    ]
     with pytest.raises(ValueError, match="no parameters to fit"):
-        guesses(partial(models.local_level, level_var=0.1, obs_var=1.0), YS, {})
+        first_guesses(partial(models.local_level, level_var=0.1, obs_var=1.0), YS, {})
 
 
 def test_frame_with_numbers_for_names_says_which_it_has():

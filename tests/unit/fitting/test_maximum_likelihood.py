@@ -233,7 +233,7 @@ def test_functions_made_inside_a_builder_are_refused():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"ys": np.full(50, 3.0)}, "a constant has no noise"),
+        ({"ys": np.full(50, 3.0)}, "a constant series has no noise"),
         ({"ys": np.full(50, np.nan)}, "fewer than two"),
         ({"ys": [1.0]}, "fewer than two"),
         ({"ys": [1.0, 2.0, 1.5]}, "at least 4 values"),
@@ -245,8 +245,8 @@ def test_functions_made_inside_a_builder_are_refused():
         ({"ys": np.arange(50.0), "bounds": {"obs_var": (2.0, 1.0)}}, "pair"),
         ({"ys": np.arange(50.0), "bounds": {"q": (1.0, 2.0)}}, "parameters are"),
         ({"ys": np.arange(50.0), "hold": {"q": 1.0}}, "hold names q, which the builder does not take"),
-        ({"ys": np.arange(50.0), "hold": {"obs_var": 1.0}, "start": {"obs_var": 2.0}}, "both be held"),
-        ({"ys": np.arange(50.0), "hold": {"obs_var": 1.0, "level_var": 1.0}}, "all are held"),
+        ({"ys": np.arange(50.0), "hold": {"obs_var": 1.0}, "start": {"obs_var": 2.0}}, "both hold and start"),
+        ({"ys": np.arange(50.0), "hold": {"obs_var": 1.0, "level_var": 1.0}}, "all of them are held"),
         ({"ys": np.arange(50.0), "hold": "obs_var"}, "hold"),
         ({"ys": np.arange(50.0), "method": 3}, "method"),
     ],
