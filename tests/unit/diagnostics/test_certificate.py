@@ -263,7 +263,7 @@ def test_picture_shows_the_curves(gate, level):
     assert isinstance(figure, matplotlib.figure.Figure)
     assert len(figure.axes) == 3
     assert len(wolf.certify(level, "KF", ys=np.zeros(10), trials=0).plot().axes) == 1
-    with pytest.raises(ValueError, match=r"wolf\.certify returned"):
+    with pytest.raises(ValueError, match=r"result of wolf\.certify"):
         wolf.plots.certificate([1.0])
 
 

@@ -340,7 +340,7 @@ def test_fitting_many_without_native_code_goes_one_by_one(monkeypatch):
 
 @pytest.mark.parametrize(
     ("ys", "words"),
-    [([1.0, 2.0, 3.0], "One series is for wolf.fit"), ([np.arange(30.0), np.ones(30)], "series 1: all values are 1")],
+    [([1.0, 2.0, 3.0], "Use wolf.fit for one series"), ([np.arange(30.0), np.ones(30)], "series 1: all values are 1")],
 )
 def test_fitting_many_says_which_series_is_wrong(ys, words):
     with pytest.raises(ValueError, match=words):

@@ -117,7 +117,7 @@ def test_a_long_series_is_chosen_on_a_sample_and_says_so():
         ({"ys": np.arange(5.0)}, "at least 12 values"),
         ({"ys": noisy(), "candidates": "local-level"}, "list of names"),
         ({"ys": noisy(), "candidates": ["lokal-level"]}, "no model is called"),
-        ({"ys": noisy(), "candidates": ["local-level"], "times": np.zeros(3)}, "one for each of the 600 rows"),
+        ({"ys": noisy(), "candidates": ["local-level"], "times": np.zeros(3)}, "one entry for each of the 600 rows"),
         ({"ys": np.ones(50)}, "constant"),
         ({"ys": np.zeros((2, 3, 4))}, "shape"),
     ],

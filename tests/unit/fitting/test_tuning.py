@@ -66,7 +66,7 @@ def test_every_threshold_has_a_range_to_start_from(problem, name):
         ({"method": "WoLF-XX"}, "no method"),
         ({"method": 3}, "name"),
         ({"low": 3.0, "high": 1.0}, "order"),
-        ({"ys": np.full((5, 2), np.nan)}, "all are missing"),
+        ({"ys": np.full((5, 2), np.nan)}, "all values are missing"),
         ({"name": "q", "low": 1.0, "high": 2.0}, "options"),
     ],
 )

@@ -144,7 +144,7 @@ def test_a_fit_finds_how_long_errors_last_under_outliers_and_a_wrong_r(model, me
     found = wolf.fit_ar1_noise(model.scaled(1.0, 3.0), ys, restarts=0)
     assert found.parameters["phi"] == pytest.approx(memory, abs=0.1)
     assert found.parameters["share"] == pytest.approx(0.9, abs=0.15)
-    assert found.parameters["noise"] == pytest.approx(1 / 3, rel=0.3)
+    assert found.parameters["noise_scale"] == pytest.approx(1 / 3, rel=0.3)
     assert found.model.state_dim == truth.state_dim
 
 
