@@ -84,10 +84,10 @@ def _score_and_derivatives(
         return student_score.log_two_part(log_density, nis, count, share, widen).sum()
 
     value, gradient = jax.value_and_grad(score, (0, 1, 2, 3))(nis, log_density, noise.share, noise.widen)
-    slope = (
+    derivative = (
         gradient[0] @ derivatives[0]
         + gradient[1] @ derivatives[1]
         + gradient[2] * noise_directions.share
         + gradient[3] * noise_directions.widen
     )
-    return value, slope
+    return value, derivative

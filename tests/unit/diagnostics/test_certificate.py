@@ -239,7 +239,7 @@ def test_same_seed_same_certificate(level, gate):
     assert again.to_json() == gate.to_json()
 
 
-def test_table_says_how_everything_is_known(gate):
+def test_table_states_the_basis_of_every_entry(gate):
     lines = repr(gate).splitlines()
     assert all(any(how in line for line in lines) for how in ("exact", "simulated"))
     assert "24 trials of 120 steps" in lines[-1]
@@ -303,12 +303,12 @@ def test_recovery_is_ten_usual_steps_in_a_row():
         ({"key": "zero"}, "key must be"),
     ],
 )
-def test_mistakes_are_told(arguments, words, level):
+def test_invalid_arguments_raise(arguments, words, level):
     with pytest.raises(ValueError, match=words):
         wolf.certify(level, **arguments)
 
 
-def test_posterior_without_uncertainty_is_told():
+def test_singular_posterior_raises():
     still = wolf.LinearModel(None, np.eye(2), np.zeros((2, 2)), np.eye(2), np.zeros(2), np.diag([1.0, 0.0]))
     with pytest.raises(ValueError, match="covariance is singular"):
         wolf.certify(still, ys=np.zeros((5, 2)), trials=0)

@@ -1,4 +1,4 @@
-"""What happened to a series: answers of a settled filter, what chance explains, and one known fault in each series."""
+"""Causes: fault signatures of a steady-state filter, likelihood ratios of white noise, one known fault per series."""
 
 from pathlib import Path
 
@@ -37,7 +37,7 @@ def kinds_in(model, ys, method="Learned"):
 
 
 @pytest.mark.parametrize("pattern", [Pattern("run", 30), Pattern("step", 0), Pattern("ramp", 40), Pattern("slope", 40)])
-def test_answers_are_what_a_filter_makes_of_a_fault(bench, pattern):
+def test_signatures_are_the_innovations_of_a_faulty_series(bench, pattern):
     model = bench.models()["tracking"]
     fault = np.zeros(STEPS)
     rising = np.arange(1, pattern.length + 1) / max(pattern.length, 1)
@@ -51,7 +51,7 @@ def test_answers_are_what_a_filter_makes_of_a_fault(bench, pattern):
     np.testing.assert_allclose(seen, signatures.signature(pattern, 200)[:, :, 1], atol=1e-6)
 
 
-def test_a_jump_is_answered_as_by_a_filter_that_starts_elsewhere(bench):
+def test_signature_of_a_jump_is_that_of_a_wrong_initial_state(bench):
     model = bench.models()["trend"]
     signatures = FaultSignatures(model)
     state, seen = np.array([1.0, 0.5]), []
@@ -62,8 +62,8 @@ def test_a_jump_is_answered_as_by_a_filter_that_starts_elsewhere(bench):
 
 
 @pytest.mark.parametrize("name", ["level", "trend", "tracking"])
-def test_chance_explains_as_much_as_its_degrees_of_freedom(bench, name):
-    """Of white errors every pattern explains χ²: its mean is the number of its sizes."""
+def test_likelihood_ratio_of_white_noise_equals_its_degrees_of_freedom(bench, name):
+    """The statistic of every pattern is χ² for white noise: its mean is the number of its components."""
     model = bench.models()[name]
     signatures = FaultSignatures(model)
     scan = GlrScan(np.random.default_rng(0).normal(size=(20_000, model.obs_dim)), signatures)
@@ -150,7 +150,7 @@ def test_a_sensor_that_trembles_around_one_value_is_stuck(bench):
     assert (cause.kind, cause.first, cause.last) == ("stuck", 150, 199)
 
 
-def test_noise_that_shrinks_is_told():
+def test_smaller_noise_is_detected():
     errors = np.random.default_rng(0).normal(size=(STEPS, 1))
     errors[150:250] *= 0.1
     (one,) = find_variance_changes(errors, np.ones(STEPS, bool))
@@ -177,7 +177,7 @@ def bench_models():
     return explain, explain.models()["level"]
 
 
-def test_models_without_fixed_matrices_are_told_by_their_findings():
+def test_causes_of_models_without_fixed_matrices_come_from_findings():
     """An angle has no fixed matrices; outliers and jumps are named from what was refused."""
     model = wolf.StateSpaceModel(
         lambda x: x, lambda x: x + 0.01 * x**3, [[0.05]], [[1.0]], wolf.Gaussian(np.zeros(1), np.eye(1))

@@ -1,4 +1,4 @@
-"""The search of `wolf.fit` beside scipy's, and scores of many points beside the filter differentiated by JAX."""
+"""The optimiser of `wolf.fit` against scipy's, and batched scores against the filter differentiated by JAX."""
 
 import numpy as np
 import pytest
