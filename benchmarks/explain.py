@@ -24,7 +24,7 @@ import numpy as np
 from timing import write_page
 
 import wolf
-from wolf.diagnostics.faults.signatures import Pattern, Responses
+from wolf.diagnostics.faults.signatures import FaultSignatures, Pattern
 
 STEPS = 400
 MARGIN = 100  # steps before a fault, and at least as many after it
@@ -143,11 +143,11 @@ def reachable(model, length, size):
     Errors that differ by d deviations are told apart with probability Φ(d / 2), by the likelihood ratio; whoever is
     right more often about drifts is less often right about shifts.
     """
-    answers, steps = Responses(model), STEPS - MARGIN
+    signatures, steps = FaultSignatures(model), STEPS - MARGIN
     push = size * np.sqrt(np.diag(model.R)) * np.eye(1, model.obs_dim)[0]
-    drift = (answers.of(Pattern("ramp", length), steps) @ push).ravel()
+    drift = (signatures.signature(Pattern("ramp", length), steps) @ push).ravel()
     shift = np.zeros((steps, model.obs_dim))
-    shift[length:] = answers.of(Pattern("step", 0), steps - length) @ push
+    shift[length:] = signatures.signature(Pattern("step", 0), steps - length) @ push
     shift = shift.ravel()
     apart = np.linalg.norm(drift - shift * (shift @ drift) / (shift @ shift))
     return 0.5 * (1.0 + erf(apart / 2.0 / np.sqrt(2.0)))

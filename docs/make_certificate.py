@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 import wolf
-from wolf.diagnostics.certificate.certificate import neat
+from wolf.diagnostics.certificate.certificate import format_number
 from wolf.plots import style
 
 IMAGES = Path(__file__).parent / "images"
@@ -37,8 +37,10 @@ def short(certificate, name):
         return "unbounded"
     if name.endswith("jump"):
         held = entry.details["deviations"] >= 1000.0
-        return f"{'all' if held else neat(entry.details['deviations'], 2) + ' sd'}, {entry.details['steps']:.0f}"
-    return f"{neat(100 * entry.value)} %" if entry.unit == "share" else neat(entry.value)
+        return (
+            f"{'all' if held else format_number(entry.details['deviations'], 2) + ' sd'}, {entry.details['steps']:.0f}"
+        )
+    return f"{format_number(100 * entry.value)} %" if entry.unit == "share" else format_number(entry.value)
 
 
 def compare(model):
@@ -64,7 +66,7 @@ def attack_all(model):
             for method in METHODS:
                 found[method] = wolf.attack(model, method, ys, count, size=size)
             each = [found[method] for method in METHODS]
-            cells = " | ".join(f"{neat(one.damage.max())} / {neat(one.total, 2)}" for one in each)
+            cells = " | ".join(f"{format_number(one.damage.max())} / {format_number(one.total, 2)}" for one in each)
             print(f"| {count}, {size:g} sd | {cells} |", flush=True)
         if count == 4:
             draw_attack({method: found[method] for method in ("WoLF", "WoLF-TMD")})

@@ -66,19 +66,19 @@ for name, error in errors.items():
     print(f"{name:<8} {error:.2f}")
 
 # %% [markdown]
-# Each piece can be filtered and smoothed by itself; `filter_many` takes all of them at once.
+# Each segment can be filtered and smoothed by itself; `filter_many` takes all of them at once.
 
 # %%
 readings, changes = series[0]
 found = wolf.changepoints(model, readings)
-pieces = wolf.smooth(wolf.filter_many(model, [readings[first:end] for first, end in found.pieces]))
+segment_results = wolf.smooth(wolf.filter_many(model, [readings[first:end] for first, end in found.segments]))
 
 # %%
 figure, (top, bottom) = plt.subplots(2, 1, figsize=(9, 4.6), sharex=True, height_ratios=(3, 1), layout="constrained")
 top.plot(readings, ".", ms=3, color=style.DOTS, label="reading")
-for number, (first, end) in enumerate(found.pieces):
-    label = {"label": "level of each piece"} if number == 0 else {}
-    top.plot(range(first, end), pieces.means[number, : end - first, 0], color=style.ROBUST, lw=2, **label)
+for number, (first, end) in enumerate(found.segments):
+    label = {"label": "level of each segment"} if number == 0 else {}
+    top.plot(range(first, end), segment_results.means[number, : end - first, 0], color=style.ROBUST, lw=2, **label)
 middle = np.median(readings)
 shown = (middle - 40, middle + 40)
 top.vlines(changes, *shown, color=style.QUIET, lw=0.8, ls=":", zorder=0, label="true change")

@@ -91,7 +91,7 @@ OPTIMISER_HOMES = ("wolf.native.execute.llvm_jit", "wolf.native.machine")  # whe
 OPTIMISER_LEVEL = "OPTIMIZATION_LEVEL"
 
 # Names of methods, models and engines that have changed since a file was written: now -> then.
-LABELS: dict[str, str] = {}
+LABELS: dict[str, str] = {"accepted jump": "won vote"}  # an entry of certificates
 
 CORE = (
     *("KF", "EKF", "UKF", "WoLF", "WoLF-IMQ", "WoLF-TMD", "WoLF-PerCoordinate"),
@@ -169,7 +169,7 @@ def names_in(value: Any) -> Iterator[str]:
         for name in fields:
             each = getattr(value, name)
             if name in NAME_FIELDS and isinstance(each, str):
-                yield each
+                yield LABELS.get(each, each)
             elif not isinstance(each, str):
                 yield from names_in(each)
 
@@ -684,7 +684,7 @@ def hash_changes(record: Recorder) -> None:
     ys = np.random.default_rng(6).normal(size=120) + np.repeat([0.0, 9.0, -4.0], 40)
     ys[20], ys[60] = np.nan, 50.0
     record.take("whole", partial(wolf.changepoints, level, ys))
-    record.take("longest", partial(wolf.changepoints, level, ys, longest=60, chance=0.05))
+    record.take("longest", partial(wolf.changepoints, level, ys, max_length=60, hazard=0.05))
 
 
 def faulty_series(fault: str) -> np.ndarray:

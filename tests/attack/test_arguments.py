@@ -17,7 +17,7 @@ from tests.attack import invalid_values as invalid
 
 import wolf
 from wolf import models
-from wolf.fitting.initial_values import guesses
+from wolf.fitting.initial_values import first_guesses
 
 LEVEL = models.local_level(level_var=0.1, obs_var=1.0)
 PLANE = models.constant_velocity(dims=2, dt=1.0, dynamics_var=0.1, obs_var=1.0)
@@ -273,10 +273,13 @@ def test_integers_of_numpy_are_accepted():
 
 
 def test_arguments_of_a_partial_are_fixed_and_not_fitted():
-    assert list(guesses(partial(models.local_level, obs_var=1.0), YS, {})) == ["level_var"]
-    assert list(guesses(partial(models.local_level, obs_var=1.0), YS, {"obs_var": 2.0})) == ["level_var", "obs_var"]
+    assert list(first_guesses(partial(models.local_level, obs_var=1.0), YS, {})) == ["level_var"]
+    assert list(first_guesses(partial(models.local_level, obs_var=1.0), YS, {"obs_var": 2.0})) == [
+        "level_var",
+        "obs_var",
+    ]
     with pytest.raises(ValueError, match="no parameters to fit"):
-        guesses(partial(models.local_level, level_var=0.1, obs_var=1.0), YS, {})
+        first_guesses(partial(models.local_level, level_var=0.1, obs_var=1.0), YS, {})
 
 
 def test_an_absent_column_of_a_frame_with_numeric_names_lists_the_columns():

@@ -110,7 +110,14 @@ def test_public_functions_are_not_hidden_by_modules():
     for name in ("filter", "filter_many", "smooth", "forecast", "Online", "WoLF", "KF", "IMQ", "LinearModel"):
         assert callable(getattr(wolf, name))
     assert callable(wolf.report)
-    for name in ("certify", "attack", "explain"):  # imported on first use
-        assert callable(getattr(wolf, name))
-        assert getattr(wolf, name) is getattr(wolf.diagnostics, name)  # not the folder of that name
+    for name in ("certify", "attack", "explain"):  # brought in when they are asked for
+        assert callable(getattr(wolf, name))  # the function, not the package with that name
     assert not any((ROOT / f"{name}.py").exists() for name in ("filter", "smooth", "forecast", "fit", "step"))
+
+
+def test_explain_imports_no_other_diagnostics_and_no_fitting():
+    """`wolf.explain` must not load attacks, certificates or the optimiser."""
+    unrelated = ("wolf.diagnostics.attack", "wolf.diagnostics.certificate", "wolf.fitting", "wolf.cleaning")
+    for path in sorted((ROOT / "diagnostics" / "faults").glob("*.py")):
+        assert not [name for name in unrelated if name in path.read_text()], path.name
+    assert not list(imports_of(ROOT / "diagnostics" / "__init__.py"))

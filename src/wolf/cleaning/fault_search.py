@@ -10,10 +10,12 @@ import numpy as np
 
 from wolf.cleaning.smoother_pass import Build, SmootherPass, sweep
 from wolf.diagnostics.faults import boundaries, local_scale, offsets, step_scan
-from wolf.diagnostics.faults.stuck_values import counts_in, run_ends, stuck_rows, suspicious_values
+from wolf.diagnostics.faults.stuck_values import stuck_rows, suspicious_values
 from wolf.engine import steady_state
 from wolf.fitting.select import interpolated_rows, quantization
+from wolf.numerics.robust import MAD_TO_STD
 from wolf.numerics.rolling import running_median
+from wolf.numerics.runs import counts_in, run_ends
 
 KINDS = ("", "spike", "burst", "stuck", "dropout", "drift", "shift", "gap")
 ROUNDS = 8  # of looking for faults
@@ -267,7 +269,7 @@ def _without_gross(values: np.ndarray) -> np.ndarray:
     if not len(known):
         return values.copy()
     apart = np.abs(values[known] - running_median(values[known], WINDOW, "nearest"))
-    usual = step_scan.MAD * float(np.median(apart[apart > 0])) if np.any(apart > 0) else np.inf
+    usual = MAD_TO_STD * float(np.median(apart[apart > 0])) if np.any(apart > 0) else np.inf
     kept = values.copy()
     kept[known[apart > GROSS * usual]] = np.nan
     return kept

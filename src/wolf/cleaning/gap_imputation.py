@@ -14,7 +14,7 @@ from wolf.cleaning import ar_imputation
 from wolf.cleaning.smoother_pass import Build, SmootherPass, sweep
 from wolf.cleaning.stacking import stacked
 from wolf.diagnostics.faults.local_scale import season_of
-from wolf.diagnostics.faults.stuck_values import runs_of
+from wolf.numerics.runs import runs_of
 
 SHORTEST = 6  # rows of a gap in which models differ
 EVERY = 3  # lengths of a gap from one that is cut out to the next

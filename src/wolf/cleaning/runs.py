@@ -15,7 +15,6 @@ from wolf.cleaning import retrospective
 from wolf.cleaning.options import Future, Options
 from wolf.cleaning.sampling import stamps_ahead
 from wolf.diagnostics.faults.sentinel_values import without_codes
-from wolf.diagnostics.faults.stuck_values import runs_of
 from wolf.engine import scan
 from wolf.execution import xla_batching
 from wolf.fitting.initial_values import DYNAMICS_SHARE, OBS_SHARE
@@ -25,6 +24,7 @@ from wolf.models.structural import Sum
 from wolf.numerics import linalg
 from wolf.numerics.precision import as_key, precision, to_numpy
 from wolf.numerics.pytree import cast
+from wolf.numerics.runs import runs_of
 from wolf.results import Filtered
 from wolf.runtime import malloc_trim
 from wolf.statespace import LinearModel

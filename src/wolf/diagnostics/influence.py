@@ -1,8 +1,8 @@
-"""How far one bad measurement can move a posterior: the posterior influence function (PIF).
+"""Posterior influence function (PIF): effect of one contaminated measurement on the posterior.
 
 Duran-Martin et al. (2024, section 3.3): `KL(contaminated ‖ clean)` between the posteriors after the last measurement,
-as a function of what was added to it. It grows without bound for the Kalman filter, and is bounded for every weight
-with `sup w ‖y‖ < ∞`.
+as a function of the error added to it. It is unbounded for the Kalman filter, and bounded for every weight with
+`sup w ‖y‖ < ∞`.
 """
 
 from typing import Any
@@ -32,14 +32,14 @@ def pif(
     *,
     dtype: Dtype = "float64",
 ) -> np.ndarray:
-    """Map the influence of an error in the last measurement.
+    """Compute the influence of an error in the last measurement on the posterior.
 
     Args:
-        model: as in `wolf.filter`.
-        method: as in `wolf.filter`.
+        model: state space model, as in `wolf.filter`.
+        method: filtering method, as in `wolf.filter`.
         ys: clean measurements, (T, M).
-        contaminations: errors ε added to the last one, (..., M); a grid of any shape.
-        dtype: "float64" or "float32".
+        contaminations: errors ε added to the last measurement, (..., M); a grid of any shape.
+        dtype: precision, "float64" or "float32".
 
     Returns:
         `KL(p(x | y_T + ε) ‖ p(x | y_T))`, (...).
@@ -53,7 +53,7 @@ def pif(
     method = validate.resolve_method(method, model)
     validate.check_options(dtype, "final")
     if model.takes_inputs:
-        raise ValueError("pif takes models without inputs")
+        raise ValueError("pif does not support models with inputs; got a model that takes inputs")
     validate.adapt_model(model, method, None)
     validate.check_functions(model, None)
     array = validation.measurements(ys, model.obs_dim)
@@ -97,7 +97,7 @@ def wasserstein2(first: ArrayLike, second: ArrayLike) -> float:
     for name, array in (("first", a), ("second", b)):
         if array.ndim != 2 or a.shape != b.shape or not array.size or not np.all(np.isfinite(array)):
             shapes = f"got {a.shape} for first, {b.shape} for second"
-            raise ValueError(f"{name} must be finite members, with first and second of one shape (N, D); {shapes}")
+            raise ValueError(f"{name} must be finite members, with the same shape for both (N, D); {shapes}")
     costs = ((a[:, None] - b[None]) ** 2).sum(-1)
     return float(np.sqrt(costs[linear_sum_assignment(costs)].mean()))
 
@@ -105,24 +105,24 @@ def wasserstein2(first: ArrayLike, second: ArrayLike) -> float:
 def weight_map(
     weight: WeightFunction, obs_cov: ArrayLike, innovation_cov: ArrayLike, residuals: ArrayLike
 ) -> np.ndarray:
-    """Evaluate a weight over a grid of residuals, for pictures.
+    """Evaluate a weight function on a grid of residuals, for plots.
 
     Args:
-        weight: from `wolf.weights`.
-        obs_cov: R, (M, M).
-        innovation_cov: S, (M, M).
-        residuals: (..., M).
+        weight: weight function from `wolf.weights`.
+        obs_cov: measurement noise covariance R, (M, M).
+        innovation_cov: innovation covariance S, (M, M).
+        residuals: grid of residuals, (..., M).
     """
     validation.weight(weight)
     grid = validation.number_array("residuals", residuals)
     if not grid.ndim or not grid.size:
         raise ValueError(f"residuals must have shape (..., M); got {grid.shape}")
-    given = []
+    covariances = []
     for name, cov in (("obs_cov", obs_cov), ("innovation_cov", innovation_cov)):
-        given.append(validation.number_array(name, cov))
-        validation.covariance(name, given[-1], grid.shape[-1], definite=True)
+        covariances.append(validation.number_array(name, cov))
+        validation.covariance(name, covariances[-1], grid.shape[-1], definite=True)
     with precision("float64"):
-        covs = [jnp.asarray(cov) for cov in given]
+        covs = [jnp.asarray(cov) for cov in covariances]
         flat = jnp.asarray(grid.reshape(-1, grid.shape[-1]))
         values = jax.vmap(lambda e: weight(e, *covs))(flat)
         return np.asarray(values).reshape(grid.shape[:-1] + values.shape[1:])

@@ -1,7 +1,7 @@
-"""How good an estimate is: against a known truth, and against its own claims.
+"""Accuracy and calibration of estimates: against a known truth, and against the reported covariances.
 
-Arrays are (T, D) and (T, D, D), or with leading axes for trials; results are per state where that makes sense. What is
-missing (NaN) does not count.
+Arrays are (T, D) and (T, D, D), or have leading axes for trials; results are per state where that is meaningful.
+Missing values (NaN) are ignored.
 """
 
 from typing import Any, NamedTuple
@@ -13,12 +13,12 @@ from wolf.results import Filtered
 
 
 class Band(NamedTuple):
-    """A statistic with the interval in which it lies if the model is right.
+    """A statistic with the interval that contains it with the given probability if the model is correct.
 
     Attributes:
-        value: of the statistic.
-        lower: lower end.
-        upper: upper end.
+        value: value of the statistic.
+        lower: lower end of the interval.
+        upper: upper end of the interval.
     """
 
     value: float
@@ -27,7 +27,7 @@ class Band(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Whether the value lies in its interval."""
+        """Whether the value is inside its interval."""
         return self.lower <= self.value <= self.upper
 
 
@@ -42,17 +42,17 @@ def rmse(means: np.ndarray, truth: np.ndarray) -> np.ndarray:
 
 
 def rmedse(means: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """Compute the root *median* squared error of each state: what outliers in the truth cannot move."""
+    """Compute the root *median* squared error of each state, which is insensitive to outliers in the truth."""
     return np.sqrt(np.nanmedian(_errors(means, truth) ** 2, axis=-2))
 
 
 def j_score(means: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """Compute `J_T`, the root of the summed squared errors, as Duran-Martin et al. (2024, section 5.1) define it."""
+    """Compute `J_T`, the root of the summed squared errors, as defined by Duran-Martin et al. (2024, section 5.1)."""
     return np.sqrt(np.nansum(_errors(means, truth) ** 2, axis=-2))
 
 
 def coverage(means: np.ndarray, covs: np.ndarray, truth: np.ndarray, level: float = 0.95) -> np.ndarray:
-    """Count how often the interval of each state holds the truth; near `level` if the covariances are honest."""
+    """Compute how often the interval of each state contains the truth; near `level` if covariances are calibrated."""
     from scipy.special import ndtri
 
     errors, covs = _errors_and_covs(means, covs, truth)
@@ -75,27 +75,27 @@ def crps(means: np.ndarray, covs: np.ndarray, truth: np.ndarray) -> np.ndarray:
 
 
 def log_score(means: np.ndarray, covs: np.ndarray, truth: np.ndarray) -> float | np.ndarray:
-    """Average the log density of the truth under the beliefs; larger is better."""
+    """Average the log density of the truth under the estimated Gaussians; larger is better."""
     squared, log_det = _mahalanobis(means, covs, truth)
     return np.nanmean(-0.5 * (squared + log_det + np.shape(means)[-1] * np.log(2 * np.pi)), axis=-1)
 
 
 def nees(means: np.ndarray, covs: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """Compute the normalised estimation error squared of each step: χ² with D degrees of freedom if honest."""
+    """Compute the normalised estimation error squared of each step: χ² with D degrees of freedom if calibrated."""
     return _mahalanobis(means, covs, truth)[0]
 
 
 def nees_band(means: np.ndarray, covs: np.ndarray, truth: np.ndarray, level: float = 0.95) -> Band:
     """Average the NEES over steps and trials, with its χ² interval.
 
-    The interval takes the steps as independent; within one series they are not, so use it over many trials.
+    The interval assumes independent steps; the steps of one series are dependent, so use it over many trials.
     """
     values = nees(means, covs, truth)
     return _chi2_band(values, np.full(values.shape, np.shape(means)[-1]), level)
 
 
 def nis_band(out: Filtered, level: float = 0.95) -> Band:
-    """Average the normalised innovation squared of a run, with its χ² interval; coordinates that came count.
+    """Average the normalised innovation squared of a run, with its χ² interval; missing coordinates are not counted.
 
     Example:
         >>> import wolf
@@ -117,7 +117,7 @@ def whiteness(out: Filtered, lags: int = 20) -> np.ndarray:
         lags: number of lags.
 
     Returns:
-        The p-value for each measured coordinate: a small one says that the model misses something.
+        The p-value for each measured coordinate; a small p-value indicates a misspecified model.
     """
     from scipy.special import gammaincc
 
@@ -125,12 +125,12 @@ def whiteness(out: Filtered, lags: int = 20) -> np.ndarray:
     if validation.count("lags", lags) >= len(out):
         raise ValueError(f"lags must be below {len(out)}, the steps of the series; got {lags!r}")
     if out.num_series is not None:
-        raise ValueError("out must be one series; pick one of many, as out[0]")
+        raise ValueError("out must be one series, such as out[0]; got several")
     scales = np.sqrt(np.diagonal(out.innovation_covs, axis1=-2, axis2=-1))
     residuals = out.residuals / scales
-    seen = np.isfinite(residuals)
-    centred = np.where(seen, residuals - np.mean(residuals, axis=0, where=seen), 0.0)
-    counts = seen.sum(0)
+    observed = np.isfinite(residuals)
+    centred = np.where(observed, residuals - np.mean(residuals, axis=0, where=observed), 0.0)
+    counts = observed.sum(0)
     power = (centred**2).sum(0)
     statistic = np.zeros(residuals.shape[1])
     for lag in range(1, lags + 1):
@@ -162,38 +162,38 @@ def _mahalanobis(means: np.ndarray, covs: np.ndarray, truth: np.ndarray) -> tupl
 
 
 def _errors(means: Any, truth: Any) -> np.ndarray:
-    """Subtract, once both are seen to be (..., T, D)."""
+    """Subtract the truth from the means, after checking that both have shape (..., T, D)."""
     arrays = {"means": validation.number_array("means", means), "truth": validation.number_array("truth", truth)}
     for name, array in arrays.items():
         if array.ndim < 2 or not array.size:
             raise ValueError(f"{name} must have shape (T, D), or leading axes before it; got {array.shape}")
     shapes = [array.shape for array in arrays.values()]
     if any(a != b and 1 not in (a, b) for a, b in zip(*(shape[::-1] for shape in shapes), strict=False)):
-        raise ValueError(f"means and truth must have one shape; got {shapes[0]} and {shapes[1]}")
+        raise ValueError(f"means and truth must have the same shape; got {shapes[0]} and {shapes[1]}")
     return arrays["means"] - arrays["truth"]
 
 
 def _errors_and_covs(means: Any, covs: Any, truth: Any) -> tuple[np.ndarray, np.ndarray]:
-    errors, read = _errors(means, truth), validation.number_array("covs", covs)
+    errors, array = _errors(means, truth), validation.number_array("covs", covs)
     tail = (*errors.shape[-2:], errors.shape[-1])
-    if read.shape[-3:] != tail:
-        raise ValueError(f"covs must have shape {tail}, or leading axes before it; got {read.shape}")
-    return errors, read
+    if array.shape[-3:] != tail:
+        raise ValueError(f"covs must have shape {tail}, or leading axes before it; got {array.shape}")
+    return errors, array
 
 
 def _members(members: Any, truth: Any) -> tuple[np.ndarray, np.ndarray]:
-    read, true = validation.number_array("members", members), validation.number_array("truth", truth)
-    if read.ndim < 2 or not read.size:
-        raise ValueError(f"members must have shape (..., N, D); got {read.shape}")
-    if true.shape != read.shape[:-2] + read.shape[-1:]:
-        wanted = read.shape[:-2] + read.shape[-1:]
-        raise ValueError(f"truth must have shape {wanted} beside members {read.shape}; got {true.shape}")
-    return read, true
+    array, truths = validation.number_array("members", members), validation.number_array("truth", truth)
+    if array.ndim < 2 or not array.size:
+        raise ValueError(f"members must have shape (..., N, D); got {array.shape}")
+    if truths.shape != array.shape[:-2] + array.shape[-1:]:
+        wanted = array.shape[:-2] + array.shape[-1:]
+        raise ValueError(f"truth must have shape {wanted} to match members {array.shape}; got {truths.shape}")
+    return array, truths
 
 
 def _check_result(out: Any) -> None:
     if not isinstance(out, Filtered):
-        raise ValueError(f"out must be what wolf.filter returned; got {validation.short_repr(out)}")
+        raise ValueError(f"out must be a result of wolf.filter; got {validation.short_repr(out)}")
 
 
 def _deviations(covs: np.ndarray) -> np.ndarray:
@@ -201,9 +201,9 @@ def _deviations(covs: np.ndarray) -> np.ndarray:
 
 
 def ensemble_crps(members: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """Compute the continuous ranked probability score of members at each time and state; smaller is better.
+    """Compute the continuous ranked probability score of an ensemble at each time and state; smaller is better.
 
-    Gneiting & Raftery (2007): `mean |x_i - y| - mean |x_i - x_j| / 2`, by sorting.
+    Gneiting & Raftery (2007): `mean |x_i - y| - mean |x_i - x_j| / 2`, computed by sorting.
 
     Args:
         members: (..., N, D).
@@ -225,14 +225,14 @@ def ensemble_crps(members: np.ndarray, truth: np.ndarray) -> np.ndarray:
 
 
 def rank_histogram(members: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """Count where the truth falls among the members: flat if members and truth are alike (Hamill 2001).
+    """Count the ranks of the truth among the members: uniform if both have the same distribution (Hamill 2001).
 
     Args:
         members: (..., N, D).
         truth: (..., D).
 
     Returns:
-        Counts of the N + 1 places, from below all members to above all.
+        Counts of the N + 1 ranks, from below all members to above all members.
     """
     members, truth = _members(members, truth)
     below = (members < truth[..., None, :]).sum(-2)

@@ -18,7 +18,6 @@ import numpy as np
 MAX_DOUBLINGS = 40  # at most; each doubles the number of steps that the covariance has converged over
 CONVERGENCE_TOLERANCE = 1e-10  # relative change of a converged covariance
 CLIP_DEVIATIONS = 3.0  # standard deviations at which an error is clipped
-MAD = 1.4826  # from a median absolute deviation to the standard deviation of a Gaussian
 RIDGE = 1e-6  # relative to the largest column's square; keeps the equations of the initial state solvable
 NUM_REWEIGHTINGS = 5  # iterations of reweighting, for the initial state
 
@@ -136,7 +135,7 @@ def estimate_initial_state(values: np.ndarray, dynamics: np.ndarray, row: np.nda
         ridge = RIDGE * max(np.diag(square).max(initial=0.0), 1e-300) * np.eye(len(row))
         found = np.linalg.solve(square + ridge, weighted @ (values - middle))
         error = np.abs(values - middle - design @ found)
-        scale = CLIP_DEVIATIONS * MAD * max(float(np.median(error)) if error.size else 0.0, 1e-300)
+        scale = CLIP_DEVIATIONS * MAD_TO_STD * max(float(np.median(error)) if error.size else 0.0, 1e-300)
         weight = np.minimum(1.0, scale / np.maximum(error, 1e-300))
     found[int(np.argmax(row != 0))] += middle  # the first measured state carries the level
     return found

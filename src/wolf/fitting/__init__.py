@@ -1,9 +1,9 @@
-"""Noise levels and other parameters from the data: `wolf.fit(builder, ys)`.
+"""Maximum likelihood for noise variances and other parameters: `wolf.fit(builder, ys)`.
 
-The score is what matters. A Gaussian likelihood takes outliers for noise; the weighted likelihood of a robust filter is
-degenerate, since refusing everything costs nothing; a Student-t likelihood is not consistent for R. Here the predictive
-density has two parts, a Gaussian and a wide one whose share and width are fitted too
-(`wolf.noise.ContaminatedGaussian`), so that good data decide about the parameters.
+The choice of the score matters. A Gaussian likelihood attributes outliers to the noise; the weighted likelihood of a
+robust filter is degenerate, since rejecting all measurements costs nothing; a Student-t likelihood is not consistent
+for R. The score used here is a contaminated Gaussian, a mixture of a Gaussian and a wide one whose share and width are
+fitted too (`wolf.noise.ContaminatedGaussian`), so that good measurements determine the parameters.
 """
 
 from wolf.fitting.many_series import fit_many as fit_many

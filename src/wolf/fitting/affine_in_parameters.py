@@ -1,4 +1,4 @@
-"""Arrays that are sums of numbers times fixed arrays, as those of a model with unknown variances are."""
+"""Models whose arrays are affine in the parameters, as those with unknown variances are."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,66 +6,72 @@ from typing import Any
 import jax
 import numpy as np
 
-TINY = 1e-12  # of an entry; less than that beside it is rounding
-ELSEWHERE = (0.4, 1.7)  # times the start, where the sum is compared with what it stands for
-CLOSE = 1e-9  # relative, for that comparison
+ZERO_TOLERANCE = 1e-12  # relative size of an entry that is a rounding error
+CHECK_FACTORS = (0.4, 1.7)  # range of factors on the start at which the affine form is compared with the original
+RELATIVE_TOLERANCE = 1e-9  # relative tolerance of that comparison
 
 
 class AffineArrays:
-    """A pytree of arrays, each a fixed part and a sum of numbers times slopes; found once, by doubling each number.
+    """Pytree of arrays that are affine in the parameters; the coefficients are found by doubling each parameter.
 
     Args:
-        make: numbers (K,) -> pytree of arrays.
-        start: numbers (K,) to begin with.
+        make: function from parameters (K,) to a pytree of arrays.
+        start: parameters (K,) at which the coefficients are determined.
+
+    Raises:
+        ValueError: if the arrays are not affine.
 
     Example:
         >>> affine = AffineArrays(lambda x: {"Q": x[0] * np.eye(2) + 1.0}, np.array([3.0]))
-        >>> affine.at(np.array([0.5]))["Q"].tolist(), affine.along(np.array([10.0]))["Q"].tolist()
+        >>> affine.at(np.array([0.5]))["Q"].tolist(), affine.directional(np.array([10.0]))["Q"].tolist()
         ([[1.5, 1.0], [1.0, 1.5]], [[[10.0, 0.0], [0.0, 10.0]]])
     """
 
     def __init__(self, make: Callable[[np.ndarray], Any], start: np.ndarray):
         self.make = make
-        here, self.structure = jax.tree.flatten(make(start))
-        moves = np.where(start == 0.0, 1.0, start)
-        moved = np.array([_flat(jax.tree.leaves(make(start + step))) for step in np.diag(moves)])
-        whole = _flat(here)
-        slopes = (moved - whole) / moves[:, None]
-        fixed = whole - start @ slopes
-        fixed = np.where(np.abs(fixed) <= TINY * np.abs(whole), 0.0, fixed)
-        ends = np.cumsum([np.size(leaf) for leaf in here])[:-1]
-        pairs = zip(here, np.split(fixed, ends), np.split(slopes, ends, axis=1), strict=True)
-        self.fixed, self.slopes = [], []
-        for leaf, still, moving in pairs:
-            self.fixed.append(still.reshape(np.shape(leaf)))
-            self.slopes.append(moving.reshape(len(start), *np.shape(leaf)))
-        self.moving = [bool(slopes.any()) for slopes in self.slopes]
-        elsewhere = start * np.linspace(*ELSEWHERE, len(start))
-        if not self.holds(elsewhere):
+        base_leaves, self.structure = jax.tree.flatten(make(start))
+        steps = np.where(start == 0.0, 1.0, start)
+        shifted = np.array([_flat(jax.tree.leaves(make(start + step))) for step in np.diag(steps)])
+        base = _flat(base_leaves)
+        coefficients = (shifted - base) / steps[:, None]
+        fixed = base - start @ coefficients
+        fixed = np.where(np.abs(fixed) <= ZERO_TOLERANCE * np.abs(base), 0.0, fixed)
+        ends = np.cumsum([np.size(leaf) for leaf in base_leaves])[:-1]
+        pairs = zip(base_leaves, np.split(fixed, ends), np.split(coefficients, ends, axis=1), strict=True)
+        self.fixed, self.coefficients = [], []
+        for leaf, constant, coefficient in pairs:
+            self.fixed.append(constant.reshape(np.shape(leaf)))
+            self.coefficients.append(coefficient.reshape(len(start), *np.shape(leaf)))
+        self.varies = [bool(each.any()) for each in self.coefficients]
+        check_point = start * np.linspace(*CHECK_FACTORS, len(start))
+        if not self.holds(check_point):
             raise ValueError(
-                "affine=True is for models whose arrays are sums of parameters times fixed arrays; not here"
+                "affine=True needs a model whose arrays are affine in the parameters; this one is not: omit it"
             )
 
     def holds(self, numbers: np.ndarray) -> bool:
-        """Say whether the sums are what they stand for, at some numbers (K,)."""
+        """Return whether the affine form equals the original arrays at the given parameters, (K,)."""
         pairs = zip(jax.tree.leaves(self.make(numbers)), self.leaves(numbers), strict=True)
-        return all(bool(np.all(np.abs(leaf - ours) <= CLOSE * np.abs(ours))) for leaf, ours in pairs)
+        return all(
+            bool(np.all(np.abs(leaf - affine_leaf) <= RELATIVE_TOLERANCE * np.abs(affine_leaf)))
+            for leaf, affine_leaf in pairs
+        )
 
     def at(self, numbers: np.ndarray) -> Any:
-        """Put numbers (K,) in; of many, (B, K), what moves has a leading axis."""
+        """Evaluate the pytree at parameters (K,); for many, (B, K), varying arrays have a leading axis."""
         return jax.tree.unflatten(self.structure, self.leaves(numbers))
 
     def leaves(self, numbers: np.ndarray) -> list[Any]:
-        """Give the arrays of `at` alone."""
-        parts = zip(self.moving, self.fixed, self.slopes, strict=True)
-        return [fixed + np.tensordot(numbers, slopes, 1) if moves else fixed for moves, fixed, slopes in parts]
+        """Evaluate the arrays of `at` without the tree structure."""
+        terms = zip(self.varies, self.fixed, self.coefficients, strict=True)
+        return [fixed + np.tensordot(numbers, each, 1) if varies else fixed for varies, fixed, each in terms]
 
-    def along(self, speeds: np.ndarray) -> Any:
-        """Say how the arrays move when each number does so alone, at its speed; a leading axis counts the numbers."""
+    def directional(self, rates: np.ndarray) -> Any:
+        """Compute the derivatives of the arrays by each parameter, times its rate; a leading axis counts parameters."""
         leaves = []
-        for moves, slopes in zip(self.moving, self.slopes, strict=True):
-            scale = speeds.reshape(-1, *(1,) * (slopes.ndim - 1))
-            leaves.append(scale * slopes if moves else slopes)
+        for varies, coefficients in zip(self.varies, self.coefficients, strict=True):
+            scale = rates.reshape(-1, *(1,) * (coefficients.ndim - 1))
+            leaves.append(scale * coefficients if varies else coefficients)
         return jax.tree.unflatten(self.structure, leaves)
 
 

@@ -1,4 +1,4 @@
-"""What a fit is given, checked: a builder's first model, the filter to score with, the series."""
+"""Validation of the arguments of a fit: the builder's first model, the filter that scores, the series."""
 
 import dataclasses
 from collections.abc import Callable
@@ -14,30 +14,32 @@ from wolf.statespace import Model
 
 
 def build(builder: Callable[..., Any], values: dict[str, float]) -> Any:
-    """Build the first model, and say so where the builder is at fault."""
+    """Build the first model; raise an error that names the builder if it fails."""
     try:
         model = builder(**values)
     except ValueError:
         raise
     except Exception as error:
         words = f"{type(error).__name__}: {error}"
-        raise ValueError(f"the builder failed at {values}; call it like this to see why. It says {words}") from error
+        raise ValueError(
+            f"the builder failed at {values}; call it with these values to see why. Error: {words}"
+        ) from error
     if not isinstance(model, Model):
         kind = type(model).__name__
-        raise ValueError(f"builder must return a model, as wolf.models.local_level does; it returned {kind}")
+        raise ValueError(f"builder must return a model, as wolf.models.local_level does; got {kind}")
     return model
 
 
-def base(method: Any, model: Any) -> GaussianFilter:
-    """Find the filter whose noise rule the score replaces."""
+def base_filter(method: Any, model: Any) -> GaussianFilter:
+    """Return the filter whose noise model is replaced by that of the score."""
     method = GaussianFilter() if method is None else validate.resolve_method(method, model)
     if not isinstance(method, GaussianFilter):
-        raise ValueError(f"fit runs on Gaussian filters, such as EKF or UKF; got {type(method).__name__}")
+        raise ValueError(f"fit needs a Gaussian filter, such as EKF or UKF; got {type(method).__name__}")
     return dataclasses.replace(method, noise=GaussianFilter().noise)
 
 
-def series(ys: Any, size: int) -> np.ndarray:
-    """Turn one series or many into (B, T, M)."""
+def as_series(ys: Any, size: int) -> np.ndarray:
+    """Convert one series or many to an array (B, T, M)."""
     if is_many(ys):
         return validation.many_measurements(ys, size)[0]
     array = validation.number_array("ys", ys)

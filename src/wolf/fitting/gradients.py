@@ -1,7 +1,7 @@
-"""The score of a model and its slope, in one pass through the filter.
+"""Score of a model and its gradient, in one pass through the filter, by forward-mode differentiation.
 
-Derivatives ride along beside the state (forward mode): one for each parameter, no memory of the past, and the whole
-loop is still one kernel for a small model.
+One directional derivative per parameter is propagated beside the state: no stored past, and the whole loop is still one
+kernel for a small model.
 """
 
 from functools import partial
@@ -20,7 +20,7 @@ from wolf.numerics.xla_fusion import one_kernel
 
 @bounded
 @partial(jax.jit, static_argnames=("two_part", "update_first", "fused"))
-def score_and_slope(
+def score_and_gradient(
     point: tuple[Any, Any],
     directions: tuple[Any, Any],
     ys: Array,
@@ -30,33 +30,33 @@ def score_and_slope(
     update_first: bool = False,
     fused: bool = False,
 ) -> tuple[Array, Array]:
-    """Add the score up over all rows of all series, with its slope along each direction.
+    """Compute the score over all rows of all series, and its derivative along each direction.
 
     Args:
         point: model and method.
-        directions: how their leaves move with each free number; a leading axis counts those.
-        ys: (B, T, M).
-        inputs: (T, U).
-        two_part: score by the two parts of the method's noise rule; by the Gaussian density otherwise.
-        update_first: order of the steps.
+        directions: derivatives of their leaves by each free parameter, along a leading axis.
+        ys: measurements, (B, T, M).
+        inputs: inputs, (T, U).
+        two_part: score by the contaminated Gaussian of the method's noise model; otherwise by the Gaussian density.
+        update_first: order of update and prediction.
         fused: compile the loop as one kernel.
     """
     before = None if inputs is None else jnp.concatenate([inputs[:1], inputs[:-1]])
 
-    def one(series: Array) -> tuple[Array, Array]:
+    def score_series(series: Array) -> tuple[Array, Array]:
         arguments = (point, directions, (series, inputs, before))
-        walk = partial(_walk, update_first=update_first)
-        told, slopes = one_kernel(walk, *arguments) if fused else walk(*arguments)
-        return _total(point[1].noise, directions[1].noise, told, slopes, series, two_part)
+        run = partial(_run, update_first=update_first)
+        outputs, derivatives = one_kernel(run, *arguments) if fused else run(*arguments)
+        return _score_and_derivatives(point[1].noise, directions[1].noise, outputs, derivatives, series, two_part)
 
     if len(ys) == 1:
-        return one(ys[0])
-    values, slopes = jax.lax.map(one, ys)
-    return values.sum(0), slopes.sum(0)
+        return score_series(ys[0])
+    values, derivatives = jax.lax.map(score_series, ys)
+    return values.sum(0), derivatives.sum(0)
 
 
-def _walk(point: tuple[Any, Any], directions: tuple[Any, Any], rows: tuple, update_first: bool) -> tuple[Any, Any]:
-    """Run the filter; return NIS and log-density of each row, (T,), and how they move, (T, directions)."""
+def _run(point: tuple[Any, Any], directions: tuple[Any, Any], rows: tuple, update_first: bool) -> tuple[Any, Any]:
+    """Run the filter; return NIS and log density of each row, (T,), and their derivatives, (T, directions)."""
 
     def residuals(model: Any, method: Any) -> tuple[Array, Array]:
         def body(state: Any, row: tuple) -> tuple[Any, tuple[Array, Array]]:
@@ -66,21 +66,28 @@ def _walk(point: tuple[Any, Any], directions: tuple[Any, Any], rows: tuple, upda
 
         return jax.lax.scan(body, method.init(model, None), rows)[1]
 
-    def along(direction: tuple[Any, Any]) -> tuple[Any, Any]:
+    def directional(direction: tuple[Any, Any]) -> tuple[Any, Any]:
         return jax.jvp(residuals, point, direction)
 
-    return jax.vmap(along, out_axes=(None, 1))(directions)
+    return jax.vmap(directional, out_axes=(None, 1))(directions)
 
 
-def _total(noise: Any, moves: Any, told: Any, slopes: Any, series: Array, two_part: bool) -> tuple[Array, Array]:
-    nis, log_density = told
+def _score_and_derivatives(
+    noise: Any, noise_directions: Any, outputs: Any, derivatives: Any, series: Array, two_part: bool
+) -> tuple[Array, Array]:
+    nis, log_density = outputs
     if not two_part:
-        return log_density.sum(), slopes[1].sum(0)
+        return log_density.sum(), derivatives[1].sum(0)
     count = jax.vmap(preprocess)(series).num_observed
 
     def score(nis: Array, log_density: Array, share: Array, widen: Array) -> Array:
         return student_score.log_two_part(log_density, nis, count, share, widen).sum()
 
     value, gradient = jax.value_and_grad(score, (0, 1, 2, 3))(nis, log_density, noise.share, noise.widen)
-    slope = gradient[0] @ slopes[0] + gradient[1] @ slopes[1] + gradient[2] * moves.share + gradient[3] * moves.widen
-    return value, slope
+    derivative = (
+        gradient[0] @ derivatives[0]
+        + gradient[1] @ derivatives[1]
+        + gradient[2] * noise_directions.share
+        + gradient[3] * noise_directions.widen
+    )
+    return value, derivative

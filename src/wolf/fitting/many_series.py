@@ -1,4 +1,4 @@
-"""Many series, each with parameters of its own, in one search: all of them ask, and are answered together."""
+"""Fits of many series, each with its own parameters, in lock-step: queries of all searches are evaluated together."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -8,11 +8,11 @@ from numpy.typing import ArrayLike
 
 from wolf import native, validation
 from wolf.execution.xla_batching import bound_programs
-from wolf.fitting.batched_objective import Batch
-from wolf.fitting.finite_differences import around, differences
-from wolf.fitting.maximum_likelihood import Score, check_options, first_transform, holding
+from wolf.fitting.batched_objective import BatchedScore
+from wolf.fitting.finite_differences import differentiate, stencil
+from wolf.fitting.maximum_likelihood import Score, check_options, first_transform, hold_parameters
 from wolf.fitting.objective import Objective
-from wolf.fitting.optimizer import Told, TwoSidedTest, drive
+from wolf.fitting.optimizer import Query, Response, run_search
 from wolf.fitting.result import Fit
 from wolf.fitting.transforms import Bounds
 from wolf.interfaces import Filter
@@ -32,15 +32,15 @@ def fit_many(
     seed: int = 0,
     update_first: bool = False,
 ) -> list[Fit]:
-    """Find parameters for each of many series: what `wolf.fit` finds for each, in one search for all of them.
+    """Fit the parameters of each of many series, as `wolf.fit` does for one, in one search for all of them.
 
     Args:
         builder: as in `wolf.fit`. If its parameters are variances, native code scores all series at once; otherwise
             they are fitted one after the other.
-        ys: (series, T, M), or (series, T) if one thing is measured; or a list of arrays of different lengths.
-        start: as in `wolf.fit`, for all of them; what is not given is guessed from each series.
+        ys: (series, T, M), or (series, T) if M = 1; or a list of arrays of different lengths.
+        start: as in `wolf.fit`, for all series; other first guesses are estimated from each series.
         bounds: as in `wolf.fit`.
-        hold: as in `wolf.fit`, for all of them.
+        hold: as in `wolf.fit`, for all series.
         score: as in `wolf.fit`.
         method: as in `wolf.fit`.
         restarts: as in `wolf.fit`.
@@ -59,90 +59,93 @@ def fit_many(
         >>> len(fits), out.num_series
         (3, 3)
     """
-    given, limits = check_options(builder, start, bounds, score, restarts, seed, update_first, False)
-    builder = holding(builder, hold, given)
-    series = [validation.number_array(f"series {i}", each) for i, each in enumerate(_each(ys))]
+    first_guesses, limits = check_options(builder, start, bounds, score, restarts, seed, update_first, False)
+    builder = hold_parameters(builder, hold, first_guesses)
+    series = [validation.number_array(f"series {i}", each) for i, each in enumerate(_split_series(ys))]
     bound_programs()
-    problems: list[Objective] = []
-    for i, one in enumerate(series):
+    objectives: list[Objective] = []
+    for i, values in enumerate(series):
         try:
-            transform = first_transform(builder, one, given, limits)
-            like = problems[0] if problems else None
-            options = (None, method, score == "two-part", update_first, False, like)
-            problems.append(Objective(builder, transform, one, *options))
+            transform = first_transform(builder, values, first_guesses, limits)
+            template = objectives[0] if objectives else None
+            options = (None, method, score == "two-part", update_first, False, template)
+            objectives.append(Objective(builder, transform, values, *options))
         except ValueError as error:
             raise ValueError(f"series {i}: {error}") from error
-    together = _Together(problems, seed)
-    return together.solve([problem.questions(1 + restarts, seed) for problem in problems])
+    solver = LockstepSolver(objectives, seed)
+    return solver.solve([objective.search(1 + restarts, seed) for objective in objectives])
 
 
-def _each(ys: Any) -> list[Any]:
-    """Take many series apart, and refuse what is one series or none."""
+def _split_series(ys: Any) -> list[Any]:
+    """Split an argument into its series; reject a single series."""
     several = isinstance(ys, list | tuple) and len(ys) > 0 and np.ndim(ys[0]) > 0
     if not several and np.ndim(ys) not in (2, 3):
         raise ValueError(
             f"ys must be many series, (series, T, M) or (series, T), or a list of arrays; "
             f"got {validation.short_repr(ys)}. "
-            "One series is for wolf.fit"
+            "Use wolf.fit for one series"
         )
     return list(ys)
 
 
-class _Together:
-    """Answers the questions of many problems by one run of native code.
+class LockstepSolver:
+    """Evaluates the queries of many searches by one run of native code.
 
     Args:
-        problems: of one builder.
-        seed: of their random starts.
+        objectives: objectives with the same builder.
+        seed: seed of their random starts.
     """
 
-    def __init__(self, problems: list[Objective], seed: int):
-        self.problems = problems
+    def __init__(self, objectives: list[Objective], seed: int):
+        self.objectives = objectives
         self.batch = self._batch(seed)
-        for problem in problems:
-            problem.batch = self.batch
+        for objective in objectives:
+            objective.batch = self.batch
 
-    def _batch(self, seed: int) -> Batch | None:
-        first = self.problems[0]
+    def _batch(self, seed: int) -> BatchedScore | None:
+        first = self.objectives[0]
         if first.affine is None:
             return None
-        steps = max(problem.ys.shape[1] for problem in self.problems)
-        rows = np.full((len(self.problems), steps, first.ys.shape[2]), np.nan)
-        for row, problem in zip(rows, self.problems, strict=True):
-            row[: problem.ys.shape[1]] = problem.ys[0]
-        generic = first.all_numbers(np.array(first.tries(seed)))
+        steps = max(objective.ys.shape[1] for objective in self.objectives)
+        rows = np.full((len(self.objectives), steps, first.ys.shape[2]), np.nan)
+        for row, objective in zip(rows, self.objectives, strict=True):
+            row[: objective.ys.shape[1]] = objective.ys[0]
+        generic = first.all_numbers(np.array(first.initial_points(seed)))
         try:
-            return Batch(first.affine, generic, rows, None, first.two_part, first.update_first)
+            return BatchedScore(first.affine, generic, rows, None, first.two_part, first.update_first)
         except native.UNSUPPORTED:
             return None
 
-    def solve(self, questions: list[Any]) -> list[Fit]:
-        """Let all go on until each has its result."""
+    def solve(self, searches: list[Any]) -> list[Fit]:
+        """Run all searches until each has its result."""
         if self.batch is None:
-            return [drive(each, problem.answer) for each, problem in zip(questions, self.problems, strict=True)]
-        results: list[Any] = [None] * len(questions)
-        asked = {i: next(each) for i, each in enumerate(questions)}
-        while asked:
-            told, asked = self._answer(asked), {}
-            for i, answer in told.items():
+            return [
+                run_search(each, objective.evaluate) for each, objective in zip(searches, self.objectives, strict=True)
+            ]
+        results: list[Any] = [None] * len(searches)
+        queries = {i: next(each) for i, each in enumerate(searches)}
+        while queries:
+            responses, queries = self._evaluate(queries), {}
+            for i, response in responses.items():
                 try:
-                    asked[i] = questions[i].send(answer)
+                    queries[i] = searches[i].send(response)
                 except StopIteration as end:
                     results[i] = end.value
         return results
 
-    def _answer(self, asked: dict[int, TwoSidedTest]) -> dict[int, Told]:
-        """Evaluate all points of all problems; those that turned out to be no sums answer for themselves."""
+    def _evaluate(self, queries: dict[int, Query]) -> dict[int, Response]:
+        """Evaluate all queries together; objectives that turned out not to be affine evaluate their own."""
         assert self.batch is not None
-        alone = {i for i in asked if self.problems[i].batch is None}
-        points = {i: around(*each) for i, each in asked.items() if i not in alone}
-        told: dict[int, Told] = {i: self.problems[i].answer(asked[i]) for i in alone}
+        separate = {i for i in queries if self.objectives[i].batch is None}
+        points = {i: stencil(*each) for i, each in queries.items() if i not in separate}
+        responses: dict[int, Response] = {i: self.objectives[i].evaluate(queries[i]) for i in separate}
         if not points:
-            return told
-        numbers = self.problems[0].all_numbers(np.concatenate(list(points.values())))
-        which = np.repeat(list(points), [len(some) for some in points.values()])
-        scores, at = self.batch.scores_of(numbers, which), 0
-        for i, some in points.items():
-            own = slice(at, at + len(some))
-            told[i], at = differences(self.problems[i].as_losses(scores[own], numbers[own]), *asked[i]), own.stop
-        return told
+            return responses
+        numbers = self.objectives[0].all_numbers(np.concatenate(list(points.values())))
+        series_index = np.repeat(list(points), [len(group) for group in points.values()])
+        scores, position = self.batch.scores_by_series(numbers, series_index), 0
+        for i, group in points.items():
+            own = slice(position, position + len(group))
+            losses = self.objectives[i].as_losses(scores[own], numbers[own])
+            responses[i], position = differentiate(losses, *queries[i]), own.stop
+        return responses

@@ -1,4 +1,4 @@
-"""How long errors last, from the data: a memory of the noise, fitted with the levels of R and Q."""
+"""AR(1) measurement noise: its coefficient fitted together with the scale factors of R and Q."""
 
 from typing import Any
 
@@ -12,8 +12,8 @@ from wolf.interfaces import Filter
 from wolf.models import with_ar1_noise
 from wolf.statespace import LinearModel, StateSpaceModel
 
-LEVELS = {"noise": 1.0, "dynamics": 1.0}
-LASTING = {"memory": 0.9, "share": 0.9}
+SCALE_STARTS = {"noise_scale": 1.0, "dynamics_scale": 1.0}
+AUTOCORRELATION_STARTS = {"phi": 0.9, "share": 0.9}
 
 
 def fit_ar1_noise(
@@ -25,20 +25,20 @@ def fit_ar1_noise(
     restarts: int = 2,
     seed: int = 0,
 ) -> Fit:
-    """Find how long errors last, outliers aside: a memory for `wolf.models.with_ar1_noise`, and what goes with it.
+    """Fit the AR(1) coefficient of the measurement noise, robust to outliers, for `wolf.models.with_ar1_noise`.
 
-    A level of R or Q that is off looks like errors that last, so all four are found together: `memory` and `share` (of
-    the noise that has it), and the factors `noise` on R and `dynamics` on Q. If the data do not speak for a memory, by
-    Schwarz's criterion, the fit has none of the first two, and its model no states for them. What is known is held by
-    `wolf.fit` with a builder of your own.
+    Wrong scale factors of R or Q resemble autocorrelated noise, so all four parameters are fitted together: `phi` and
+    `share` (of the noise variance that is autocorrelated), and the factors `noise_scale` on R and `dynamics_scale` on
+    Q. If the data do not favour autocorrelation, by Schwarz's criterion, the fit has neither `phi` nor `share`, and its
+    model no states for them. Known parameters can be held by `wolf.fit` with a custom builder.
 
     Args:
-        model: linear or not, with noise that has no memory.
-        ys: measurements as in `wolf.fit`; some hundred of one sensor, or several series.
-        inputs: of `wolf.fit`.
-        method: of `wolf.fit`.
-        restarts: of `wolf.fit`.
-        seed: of `wolf.fit`.
+        model: linear or nonlinear model with white measurement noise.
+        ys: measurements as in `wolf.fit`; a few hundred of one sensor, or several series.
+        inputs: as in `wolf.fit`.
+        method: as in `wolf.fit`.
+        restarts: as in `wolf.fit`.
+        seed: as in `wolf.fit`.
 
     Returns:
         A `Fit`; its `model` is ready for `wolf.filter`. Its first states are those of `model`.
@@ -48,23 +48,33 @@ def fit_ar1_noise(
         >>> level = wolf.models.local_level(level_var=0.01, obs_var=1.0)
         >>> ys = wolf.simulate.trajectory(wolf.models.with_ar1_noise(level, 0.8), 500, key=1).measurements
         >>> found = wolf.fit_ar1_noise(level, ys)
-        >>> round(found.parameters["memory"], 1)
+        >>> round(found.parameters["phi"], 1)
         0.8
-        >>> ys = wolf.simulate.trajectory(level, 500, key=1).measurements  # errors that are new each time
+        >>> ys = wolf.simulate.trajectory(level, 500, key=1).measurements  # white noise
         >>> list(wolf.fit_ar1_noise(level, ys).parameters)
-        ['noise', 'dynamics']
+        ['noise_scale', 'dynamics_scale']
     """
     if not isinstance(model, LinearModel | StateSpaceModel):
         raise ValueError(f"model must be a LinearModel or a StateSpaceModel; got {validation.short_repr(model)}")
 
-    def lasting(memory: Any, share: Any, noise: Any, dynamics: Any) -> LinearModel | StateSpaceModel:
-        return with_ar1_noise(model.scaled(dynamics, noise), memory, share)
+    def autocorrelated(phi: Any, share: Any, noise_scale: Any, dynamics_scale: Any) -> LinearModel | StateSpaceModel:
+        return with_ar1_noise(model.scaled(dynamics_scale, noise_scale), phi, share)
 
-    def new(noise: Any, dynamics: Any) -> LinearModel | StateSpaceModel:
-        return model.scaled(dynamics, noise)
+    def white(noise_scale: Any, dynamics_scale: Any) -> LinearModel | StateSpaceModel:
+        return model.scaled(dynamics_scale, noise_scale)
 
     options: dict[str, Any] = {"inputs": inputs, "method": method, "restarts": restarts, "seed": seed}
-    without = fit(new, ys, start=LEVELS, **options)
-    found = fit(lasting, ys, start=LASTING | LEVELS, bounds=dict.fromkeys(LASTING, (0.0, 1.0)), **options)
-    price = 0.5 * len(LASTING) * np.log(found.count)  # Schwarz 1978
-    return found if found.score - price > without.score else without
+    without_autocorrelation = fit(white, ys, start=SCALE_STARTS, **options)
+    with_autocorrelation = fit(
+        autocorrelated,
+        ys,
+        start=AUTOCORRELATION_STARTS | SCALE_STARTS,
+        bounds=dict.fromkeys(AUTOCORRELATION_STARTS, (0.0, 1.0)),
+        **options,
+    )
+    penalty = 0.5 * len(AUTOCORRELATION_STARTS) * np.log(with_autocorrelation.count)  # Schwarz 1978
+    return (
+        with_autocorrelation
+        if with_autocorrelation.score - penalty > without_autocorrelation.score
+        else without_autocorrelation
+    )

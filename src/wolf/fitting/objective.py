@@ -1,4 +1,4 @@
-"""What a search asks about: the score as a function of free numbers, and what becomes of its best point."""
+"""Objective of a fit: the score as a function of free parameters, and the result at its best point."""
 
 import dataclasses
 from collections.abc import Callable, Generator
@@ -11,13 +11,13 @@ from wolf import native, validation
 from wolf.execution import validate
 from wolf.fitting import fit_inputs
 from wolf.fitting.affine_in_parameters import AffineArrays
-from wolf.fitting.batched_objective import Batch
+from wolf.fitting.batched_objective import BatchedScore
 from wolf.fitting.diffuse_prior import DiffusePrior, prior_variances
-from wolf.fitting.finite_differences import FAILED, around, differences
-from wolf.fitting.gradients import score_and_slope
+from wolf.fitting.finite_differences import FAILED_LOSS, differentiate, stencil
+from wolf.fitting.gradients import score_and_gradient
 from wolf.fitting.initial_values import largest_step
-from wolf.fitting.optimizer import Told, TwoSidedTest, asking
-from wolf.fitting.result import SHARE, Fit, Start
+from wolf.fitting.optimizer import Query, Response, search
+from wolf.fitting.result import OUTLIER_SHARE_RANGE, Fit, Start
 from wolf.fitting.transforms import Transform, sigmoid
 from wolf.inference.noise import ContaminatedGaussian
 from wolf.numerics.linalg import SMALL
@@ -25,28 +25,29 @@ from wolf.numerics.precision import precision
 from wolf.numerics.pytree import cast
 from wolf.numerics.xla_fusion import is_emission_failure
 
-WIDEN = (9.0, 1e12)  # an outlier's residual is at least three times as wide as a good one
-SHARE_START, WIDEN_START = 0.03, (20.0, 1e4)  # where a search begins; up to the largest step where that is larger
-SCOUTS = 20  # random starts that are tried before the best are followed
-STEP = 1e-5  # in a free number, for derivatives of the builder: their error is about the square of it
-HESSIAN_STEP = 1e-3  # for differences of slopes, which are good to ten digits
-LITTLE = 1e-4  # of a log density: it falls by a half where the errors of estimates are
-LARGEST = 1e140  # of a usual measurement; its square times a thousand steps is still a number
+OUTLIER_WIDEN_RANGE = (9.0, 1e12)  # variance ratio of outliers: residuals at least three times as large as good ones
+SHARE_START = 0.03  # starting value of the share of outliers
+WIDEN_START = (20.0, 1e4)  # range of starting values of their widening, extended up to the largest step
+NUM_RANDOM_STARTS = 20  # random starts that are evaluated before the best are followed
+BUILDER_STEP = 1e-5  # step of a free parameter for derivatives of the builder, whose error is about its square
+HESSIAN_STEP = 1e-3  # step for differences of gradients, which are accurate to ten digits
+GAIN_TOLERANCE = 1e-4  # tolerance of the log density, which decreases by 1/2 at one standard error
+MAX_MEASUREMENT = 1e140  # largest typical measurement: its square times a thousand steps is finite
 
 
 class Objective:
-    """The score as a function of free numbers: those of the parameters, then of the share and width of outliers.
+    """Score as a function of free parameters: those of the builder, then the share and width of outliers.
 
     Args:
         builder: as in `fit`.
-        transform: of the parameters.
+        transform: transform of the parameters.
         ys: as in `fit`.
         inputs: as in `fit`.
         method: as in `fit`.
-        two_part: whether the share and the width of outliers are fitted.
+        two_part: whether the share and width of outliers are fitted.
         update_first: as in `fit`.
         affine: as in `fit`.
-        like: another problem of the same builder, whose sums are taken over.
+        template: objective with the same builder, whose affine form is reused.
     """
 
     def __init__(
@@ -59,103 +60,109 @@ class Objective:
         two_part: bool,
         update_first: bool,
         affine: bool = False,
-        like: "Objective | None" = None,
+        template: "Objective | None" = None,
     ):
         self.builder, self.transform, self.two_part, self.update_first = builder, transform, two_part, update_first
         self.size = len(transform.names)
-        begun = transform.natural(transform.start)
-        first = fit_inputs.build(builder, begun)
-        self.method = fit_inputs.base(method, first)
-        self.last = self.first = begun, first, cast(first, "float64")
+        start_values = transform.natural(transform.start)
+        first = fit_inputs.build(builder, start_values)
+        self.method = fit_inputs.base_filter(method, first)
+        self.last = self.first = start_values, first, cast(first, "float64")
         self.structure = jax.tree.structure(self.last[2])
-        self.ys = fit_inputs.series(ys, first.obs_dim)
-        sizes = np.abs(self.ys[np.isfinite(self.ys)])
-        if sizes.size and np.median(sizes) > LARGEST:  # a few that large are outliers like any other
-            raise ValueError(f"ys holds numbers above {LARGEST:g}, whose squares overflow; divide them first")
+        self.ys = fit_inputs.as_series(ys, first.obs_dim)
+        magnitudes = np.abs(self.ys[np.isfinite(self.ys)])
+        if magnitudes.size and np.median(magnitudes) > MAX_MEASUREMENT:  # single ones are outliers like any other
+            raise ValueError(f"ys has values above {MAX_MEASUREMENT:g}, whose squares overflow; rescale them")
         self.inputs = validation.inputs(inputs, self.ys.shape[1], first)
         validate.check_functions(first, self.inputs)
         validate.check_time_axes(first, self.ys.shape[1], update_first, "fit")
         self.count = int(np.isfinite(self.ys).any(-1).sum())
         if self.count < self.size + 2:
-            need = f"{self.size} parameters take at least {self.size + 2} values to fit"
+            need = f"{self.size} parameters need at least {self.size + 2} values"
             raise ValueError(f"ys is too short: {need}; got {self.count}")
         self.fused = max(first.state_dim, first.obs_dim) <= SMALL and len(self.ys) == 1 and self.ys.shape[1] > 1
-        edges: list[tuple[float | None, float | None]] = [(_logit(SHARE[0]), _logit(SHARE[1]))]
-        edges.append((np.log(WIDEN[0]), np.log(WIDEN[1])))
-        self.limits = transform.limits + (edges if two_part else [])
-        begin = np.array([*transform.natural(transform.start).values(), SHARE_START, WIDEN_START[0]])
+        outlier_limits: list[tuple[float | None, float | None]] = [
+            (_logit(OUTLIER_SHARE_RANGE[0]), _logit(OUTLIER_SHARE_RANGE[1]))
+        ]
+        outlier_limits.append((np.log(OUTLIER_WIDEN_RANGE[0]), np.log(OUTLIER_WIDEN_RANGE[1])))
+        self.limits = transform.limits + (outlier_limits if two_part else [])
+        start_numbers = np.array([*transform.natural(transform.start).values(), SHARE_START, WIDEN_START[0]])
         self.affine: AffineArrays | None = (
-            self._sums(begin if two_part else begin[: self.size], affine) if like is None else like.affine
+            self._find_affine(start_numbers if two_part else start_numbers[: self.size], affine)
+            if template is None
+            else template.affine
         )
-        self.batch: Batch | None = None
-        self.vague = DiffusePrior(first, self.ys)
+        self.batch: BatchedScore | None = None
+        self.diffuse = DiffusePrior(first, self.ys)
         if self.affine is not None:
             size = len(self.limits)
-            widths = prior_variances(self.affine.at(np.zeros(size))[0])
-            self.widths = widths, prior_variances(self.affine.along(np.ones(size))[0])
+            variances = prior_variances(self.affine.at(np.zeros(size))[0])
+            self.prior_variance_terms = variances, prior_variances(self.affine.directional(np.ones(size))[0])
 
-    def _sums(self, begin: np.ndarray, affine: bool) -> AffineArrays | None:
-        """Find out whether the model's arrays are sums of the parameters times fixed arrays, or be told so."""
+    def _find_affine(self, start_numbers: np.ndarray, affine: bool) -> AffineArrays | None:
+        """Determine whether the model's arrays are affine in the parameters; raise an error if that was requested."""
         if affine:
-            return AffineArrays(self._point, begin)
+            return AffineArrays(self._point, start_numbers)
         if any(kind != "positive" for kind in self.transform.bounds.values()):
             return None
         try:
-            return AffineArrays(self._point, begin)
-        except Exception:  # also where the builder does not take a number that nobody asked for
+            return AffineArrays(self._point, start_numbers)
+        except Exception:  # also if the builder rejects the values that are tried here
             return None
 
-    def _make_batch(self, tried: list[np.ndarray]) -> None:
-        """Get ready to score many points at once, if native code can: XLA is for all else."""
+    def _prepare_batch(self, candidates: list[np.ndarray]) -> None:
+        """Prepare native code for many points at once, if it supports the model; XLA is used otherwise."""
         if self.affine is None:
             return
         try:
             options = (self.ys, self.inputs, self.two_part, self.update_first)
-            self.batch = Batch(self.affine, self.all_numbers(np.array(tried)), *options)
+            self.batch = BatchedScore(self.affine, self.all_numbers(np.array(candidates)), *options)
         except native.UNSUPPORTED:
             self.batch = None
 
-    def tries(self, seed: int) -> list[np.ndarray]:
-        """Give the first guess and others around it: there are local optima."""
+    def initial_points(self, seed: int) -> list[np.ndarray]:
+        """Return the first guess and random points around it, since there are local optima."""
         rng = np.random.default_rng(seed)
-        tried = self.transform.random_starts(SCOUTS, rng)
+        candidates = self.transform.random_starts(NUM_RANDOM_STARTS, rng)
         if self.two_part:
-            top = np.clip(largest_step(self.ys), WIDEN_START[1], WIDEN[1])
-            wide = rng.uniform(np.log(WIDEN_START[0]), np.log(top), len(tried))
-            tried = [np.concatenate([x, [_logit(SHARE_START), w]]) for x, w in zip(tried, wide, strict=True)]
-        return tried
+            max_widen = np.clip(largest_step(self.ys), WIDEN_START[1], OUTLIER_WIDEN_RANGE[1])
+            log_widen = rng.uniform(np.log(WIDEN_START[0]), np.log(max_widen), len(candidates))
+            candidates = [
+                np.concatenate([x, [_logit(SHARE_START), w]]) for x, w in zip(candidates, log_widen, strict=True)
+            ]
+        return candidates
 
-    def questions(self, count: int, seed: int) -> Generator[TwoSidedTest, Told, Fit]:
-        """Ask for the score at random starts once each, and then all the way down from the best of them.
+    def search(self, count: int, seed: int) -> Generator[Query, Response, Fit]:
+        """Evaluate random starts once each, then minimise from the best of them; yields queries for the caller.
 
         Args:
-            count: how many starts are followed.
-            seed: of the random starts.
+            count: number of starts that are followed.
+            seed: seed of the random starts.
         """
-        tried = self.tries(seed)
+        candidates = self.initial_points(seed)
         if self.batch is None:
-            self._make_batch(tried)
-        losses = (yield np.array(tried), 0)[0]
-        starts = [tried[i] for i in np.argsort(losses, kind="stable")[:count]]
+            self._prepare_batch(candidates)
+        losses = (yield np.array(candidates), 0)[0]
+        starts = [candidates[i] for i in np.argsort(losses, kind="stable")[:count]]
         return (yield from self._solve(starts))
 
-    def answer(self, asked: TwoSidedTest) -> Told:
-        """Evaluate minus the score of a row at some points, and its derivatives if they are wanted."""
-        points, order = asked
+    def evaluate(self, query: Query) -> Response:
+        """Compute minus the score per row at some points, with derivatives up to the requested order."""
+        points, order = query
         if self.batch is not None:
-            return differences(self._losses(around(points, order)), points, order)
-        return (*self._slopes(points), None) if order else (self._losses(points), None, None)
+            return differentiate(self._evaluate_losses(stencil(points, order)), points, order)
+        return (*self._evaluate_gradients(points), None) if order else (self._evaluate_losses(points), None, None)
 
-    def _solve(self, starts: list[np.ndarray]) -> Generator[TwoSidedTest, Told, Fit]:
-        """Search from every start, and take the best.
+    def _solve(self, starts: list[np.ndarray]) -> Generator[Query, Response, Fit]:
+        """Minimise from every start, and return the best result as a fit.
 
-        Where arrays were found to be sums they are compared with what the builder makes of the result.
+        If the arrays were found to be affine, they are compared with what the builder returns at the result.
         """
-        found = yield from asking(starts, self.limits, LITTLE / self.count)
-        found.sort(key=lambda result: result.fun)
-        best = found[0]
-        if not best.fun < FAILED:
-            raise ValueError("the score is not finite at any start; give other first guesses, as start=")
+        results = yield from search(starts, self.limits, GAIN_TOLERANCE / self.count)
+        results.sort(key=lambda result: result.fun)
+        best = results[0]
+        if not best.fun < FAILED_LOSS:
+            raise ValueError("the score is not finite at any start; pass other first guesses, start=")
         values = self.transform.natural(best.x[: self.size])
         if self.affine is not None and not self.affine.holds(self.numbers(best.x)):
             self.affine = self.batch = None
@@ -163,85 +170,85 @@ class Objective:
         return Fit(
             parameters=values,
             errors=(yield from self._errors(best.x)),
-            model=self._built(values)[0],
+            model=self._build(values)[0],
             outlier_share=sigmoid(best.x[-2]) if self.two_part else None,
             outlier_widen=float(np.exp(best.x[-1])) if self.two_part else None,
-            score=self._total(best),
+            score=self._total_score(best),
             count=self.count,
-            starts=tuple(self._describe(result) for result in found),
+            starts=tuple(self._describe(result) for result in results),
         )
 
     def loss(self, free: np.ndarray) -> tuple[float, np.ndarray]:
-        """Evaluate minus the score of a row, and its slope."""
-        values, slopes = self._slopes(free[None])
-        return float(values[0]), slopes[0]
+        """Compute minus the score per row, and its gradient."""
+        values, gradients = self._evaluate_gradients(free[None])
+        return float(values[0]), gradients[0]
 
-    def _slopes(self, frees: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Evaluate minus the score of a row at some points, (P, K), and its slopes there."""
+    def _evaluate_gradients(self, frees: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Compute minus the score per row at some points, (P, K), and its gradients."""
         if self.batch is None:
             pairs = [self._differentiate(free) for free in frees]
-            return np.array([value for value, _ in pairs]), np.array([slope for _, slope in pairs])
-        return differences(self._losses(around(frees, 1)), frees, 1)[:2]
+            return np.array([value for value, _ in pairs]), np.array([gradient for _, gradient in pairs])
+        return differentiate(self._evaluate_losses(stencil(frees, 1)), frees, 1)[:2]
 
-    def _losses(self, frees: np.ndarray) -> np.ndarray:
-        """Evaluate minus the score of a row at some points, (P, K)."""
+    def _evaluate_losses(self, frees: np.ndarray) -> np.ndarray:
+        """Compute minus the score per row at some points, (P, K)."""
         if self.batch is None:
-            return np.array([self._score(free) for free in frees])
+            return np.array([self._evaluate_loss(free) for free in frees])
         numbers = self.all_numbers(frees)
         return self.as_losses(self.batch.scores(numbers), numbers)
 
     def as_losses(self, scores: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-        """Turn scores into minus that of a row, and what is no number into something to turn back from."""
-        fixed, slopes = self.widths
-        scores = scores + self.vague.cost(fixed + numbers @ slopes)
-        return np.where(np.isfinite(scores), -scores / self.count, FAILED)
+        """Convert scores to minus the score per row; non-finite scores to a large loss."""
+        fixed, gradients = self.prior_variance_terms
+        scores = scores + self.diffuse.cost(fixed + numbers @ gradients)
+        return np.where(np.isfinite(scores), -scores / self.count, FAILED_LOSS)
 
     def _differentiate(self, free: np.ndarray) -> tuple[float, np.ndarray]:
-        """Evaluate minus the score of a row and its slope by differentiating the filter."""
-        point = self._at(free)
+        """Compute minus the score per row and its gradient by differentiating the filter."""
+        point = self._point_at(free)
         directions = self._directions(free, point)
-        value, slope = self._run(point, directions)
-        widths = prior_variances(point[0])
-        value += float(self.vague.cost(widths))
-        slope = slope + self.vague.slope(widths, prior_variances(directions[0]))
-        if not (np.isfinite(value) and np.all(np.isfinite(slope))):
-            return FAILED, np.zeros(len(free))
-        return -float(value) / self.count, -slope / self.count
+        value, gradient = self._run(point, directions)
+        variances = prior_variances(point[0])
+        value += float(self.diffuse.cost(variances))
+        gradient = gradient + self.diffuse.gradient(variances, prior_variances(directions[0]))
+        if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
+            return FAILED_LOSS, np.zeros(len(free))
+        return -float(value) / self.count, -gradient / self.count
 
-    def _score(self, free: np.ndarray) -> float:
-        """Evaluate minus the score of a row alone, by the same program with no directions to go in."""
-        point = self._at(free)
-        still = jax.tree.map(lambda leaf: np.zeros((len(free), *leaf.shape)), point)
-        value = self._run(point, still)[0] + float(self.vague.cost(prior_variances(point[0])))
-        return -value / self.count if np.isfinite(value) else FAILED
+    def _evaluate_loss(self, free: np.ndarray) -> float:
+        """Compute minus the score per row without a gradient, by the same program with zero directions."""
+        point = self._point_at(free)
+        no_directions = jax.tree.map(lambda leaf: np.zeros((len(free), *leaf.shape)), point)
+        value = self._run(point, no_directions)[0] + float(self.diffuse.cost(prior_variances(point[0])))
+        return -value / self.count if np.isfinite(value) else FAILED_LOSS
 
-    def _at(self, free: np.ndarray) -> tuple[Any, Any]:
-        """Turn free numbers into model and method."""
+    def _point_at(self, free: np.ndarray) -> tuple[Any, Any]:
+        """Return the model and method at free parameters."""
         numbers = self.numbers(free)
         return self._point(numbers) if self.affine is None else self.affine.at(numbers)
 
     def _directions(self, free: np.ndarray, point: tuple[Any, Any]) -> tuple[Any, Any]:
-        """Say how model and method move with each free number."""
+        """Compute the derivatives of model and method by each free parameter."""
         if self.affine is not None:
             parts = [sigmoid(free[-2]) * sigmoid(-free[-2]), np.exp(free[-1])] if self.two_part else []
-            return self.affine.along(np.concatenate([self.transform.slopes(free[: self.size]), parts]))
+            return self.affine.directional(np.concatenate([self.transform.derivatives(free[: self.size]), parts]))
         model, method = point
-        slopes = []
-        for k, step in enumerate(STEP * np.eye(len(free))):
+        gradients = []
+        for k, step in enumerate(BUILDER_STEP * np.eye(len(free))):
             ends = [
                 (self._model(numbers) if k < self.size else model, method if k < self.size else self._method(numbers))
                 for numbers in (self.numbers(free + step), self.numbers(free - step))
             ]
-            slopes.append(jax.tree.map(lambda up, down: (up - down) / (2 * STEP), *ends))
-        return jax.tree.map(lambda *leaves: np.stack(leaves), *slopes)
+            gradients.append(jax.tree.map(lambda up, down: (up - down) / (2 * BUILDER_STEP), *ends))
+        return jax.tree.map(lambda *leaves: np.stack(leaves), *gradients)
 
     def numbers(self, free: np.ndarray) -> np.ndarray:
-        """Turn free numbers into natural ones: the parameters, then share and width of outliers."""
+        """Convert free parameters to natural ones: the builder's, then share and width of outliers."""
         parts = [sigmoid(free[-2]), np.exp(free[-1])] if self.two_part else []
         return np.array([*self.transform.natural(free[: self.size]).values(), *parts])
 
     def all_numbers(self, frees: np.ndarray) -> np.ndarray:
-        """Turn the free numbers of many points, (P, K), into natural ones."""
+        """Convert the free parameters of many points, (P, K), to natural ones."""
         natural = self.transform.natural_all(frees[:, : self.size])
         if not self.two_part:
             return natural
@@ -252,21 +259,21 @@ class Objective:
         return self._model(numbers), self._method(numbers)
 
     def _model(self, numbers: np.ndarray) -> Any:
-        return self._built(dict(zip(self.transform.names, numbers[: self.size].tolist(), strict=True)))[1]
+        return self._build(dict(zip(self.transform.names, numbers[: self.size].tolist(), strict=True)))[1]
 
-    def _built(self, named: dict[str, float]) -> tuple[Any, Any]:
-        """Call the builder, unless these were its first or last numbers; give its model, also in double precision."""
-        for known in (self.last, self.first):
-            if known[0] == named:
-                return known[1:]
-        built = self.builder(**named)
+    def _build(self, values: dict[str, float]) -> tuple[Any, Any]:
+        """Call the builder, unless the values are its first or last; return its model, also in double precision."""
+        for cached in (self.last, self.first):
+            if cached[0] == values:
+                return cached[1:]
+        built = self.builder(**values)
         model = cast(built, "float64")
         if not jax.tree.structure(model) == self.structure:  # type: ignore[operator]
             raise ValueError(
-                "the builder returned another structure when it was called again. Define the functions of a nonlinear "
-                "model once, outside the builder, and give them their parameters by jax.tree_util.Partial(f, value)"
+                "the builder returned a different pytree structure when it was called again. Define the functions of a "
+                "nonlinear model once, outside the builder, and bind parameters by jax.tree_util.Partial(f, value)"
             )
-        self.last = named, built, model
+        self.last = values, built, model
         return built, model
 
     def _method(self, numbers: np.ndarray) -> Any:
@@ -277,44 +284,44 @@ class Objective:
         options = {"two_part": self.two_part, "update_first": self.update_first, "fused": self.fused}
         try:
             with precision("float64"):
-                value, slope = score_and_slope(point, directions, self.ys, self.inputs, **options)
-                return float(value), np.asarray(slope)
+                value, gradient = score_and_gradient(point, directions, self.ys, self.inputs, **options)
+                return float(value), np.asarray(gradient)
         except jax.errors.JaxRuntimeError as error:
             if not (self.fused and is_emission_failure(error)):
                 raise
         self.fused = False
         return self._run(point, directions)
 
-    def _errors(self, free: np.ndarray) -> Generator[TwoSidedTest, Told, dict[str, float]]:
-        """Turn the curvature of the score into standard errors; a number at its limit has none."""
+    def _errors(self, free: np.ndarray) -> Generator[Query, Response, dict[str, float]]:
+        """Compute standard errors from the curvature of the score; NaN for a parameter at its limit."""
         lows, highs = (np.array([np.nan if x is None else x for x in ends]) for ends in zip(*self.limits, strict=True))
         outside = (free < lows + HESSIAN_STEP) | (free > highs - HESSIAN_STEP)
-        inside = np.flatnonzero(~outside)
-        if not len(inside):  # as on a constant series, whose variances go to zero
+        free_indices = np.flatnonzero(~outside)
+        if not len(free_indices):  # as on a constant series, whose variances go to zero
             return dict.fromkeys(self.transform.names, float("nan"))
-        steps = HESSIAN_STEP * np.eye(len(free))[inside]
-        slopes = np.asarray((yield np.concatenate([free + steps, free - steps]), 1)[1])[:, inside]
-        curvature = self.count * (slopes[: len(inside)] - slopes[len(inside) :]) / (2 * HESSIAN_STEP)
+        steps = HESSIAN_STEP * np.eye(len(free))[free_indices]
+        gradients = np.asarray((yield np.concatenate([free + steps, free - steps]), 1)[1])[:, free_indices]
+        curvature = self.count * (gradients[: len(free_indices)] - gradients[len(free_indices) :]) / (2 * HESSIAN_STEP)
         deviations = np.full(len(free), np.nan)
         try:
             variances = np.diagonal(np.linalg.inv(0.5 * (curvature + curvature.T)))
-        except np.linalg.LinAlgError:  # flat: the data do not tell
-            variances = np.full(len(inside), np.nan)
-        deviations[inside] = np.sqrt(np.where(variances > 0, variances, np.nan))
-        errors = self.transform.slopes(free[: self.size]) * deviations[: self.size]
+        except np.linalg.LinAlgError:  # singular: not identified by the data
+            variances = np.full(len(free_indices), np.nan)
+        deviations[free_indices] = np.sqrt(np.where(variances > 0, variances, np.nan))
+        errors = self.transform.derivatives(free[: self.size]) * deviations[: self.size]
         return dict(zip(self.transform.names, errors.tolist(), strict=True))
 
-    def _total(self, result: Any) -> float:
-        """Give the score of all rows: what a vague prior costs is a part of it, for the model that is handed out."""
+    def _total_score(self, result: Any) -> float:
+        """Return the score of all rows without the correction for a diffuse prior, as of the returned model."""
         if self.affine is None:
-            widths = prior_variances(self._at(result.x)[0])
+            variances = prior_variances(self._point_at(result.x)[0])
         else:
-            widths = self.widths[0] + self.numbers(result.x) @ self.widths[1]
-        return -float(result.fun) * self.count - float(self.vague.cost(widths))
+            variances = self.prior_variance_terms[0] + self.numbers(result.x) @ self.prior_variance_terms[1]
+        return -float(result.fun) * self.count - float(self.diffuse.cost(variances))
 
     def _describe(self, result: Any) -> Start:
         values = self.transform.natural(result.x[: self.size])
-        return Start(self._total(result), bool(result.success), int(result.nfev), str(result.message), values)
+        return Start(self._total_score(result), bool(result.success), int(result.nfev), str(result.message), values)
 
 
 def _logit(probability: float) -> float:

@@ -1,4 +1,4 @@
-"""What a fit hands out: the parameters, how sure they are, and how the search went."""
+"""Result of a fit: parameters with standard errors, and the course of the search."""
 
 import dataclasses
 from typing import Any, NamedTuple
@@ -8,19 +8,22 @@ import numpy as np
 from wolf.results import count
 from wolf.results.views import html
 
-SHARE = (1e-4, 0.5)  # outliers are a minority; below one in ten thousand there are none to speak of
-AGREE = 1e-4  # difference in score per measured row below which two starts found the same optimum
+OUTLIER_SHARE_RANGE = (
+    1e-4,
+    0.5,
+)  # outliers are a minority; a share below one in ten thousand is not distinguishable from none
+SAME_SCORE = 1e-4  # difference in score per measured row below which two starts found the same optimum
 
 
 class Start(NamedTuple):
-    """What one start of the search came to.
+    """Result of one start of the search.
 
     Attributes:
         score: log predictive density of all measurements.
-        converged: whether the search ended by itself.
-        evaluations: of the score and its slope.
-        message: of the optimiser.
-        parameters: where it ended.
+        converged: whether the search converged.
+        evaluations: number of evaluations of the score with its gradient.
+        message: message of the optimiser.
+        parameters: parameters at its end.
     """
 
     score: float
@@ -32,17 +35,17 @@ class Start(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Fit:
-    """What was fitted, and how well.
+    """Fitted parameters, their standard errors and the fitted model.
 
     Attributes:
-        parameters: by name, in their natural units.
-        errors: standard errors of the parameters; NaN at the edge of what a parameter may be.
-        model: built with them, ready for `wolf.filter`.
+        parameters: parameters by name, in their natural units.
+        errors: standard errors of the parameters; NaN at a limit.
+        model: model with these parameters, ready for `wolf.filter`.
         outlier_share: fitted share of outliers; None for the Gaussian score.
         outlier_widen: fitted variance of an outlier's residual over that of a good one; None for the Gaussian score.
         score: log predictive density of all measurements.
         count: rows with a measurement.
-        starts: what each start of the search came to, the best first.
+        starts: results of the starts of the search, the best first.
     """
 
     parameters: dict[str, float]
@@ -56,43 +59,47 @@ class Fit:
 
     @property
     def converged(self) -> bool:
-        """Whether the best start ended by itself."""
+        """Whether the best start converged."""
         return self.starts[0].converged
 
     @property
     def agreeing(self) -> int:
         """Number of starts that found the best score."""
-        return sum(start.score > self.score - AGREE * self.count for start in self.starts)
+        return sum(start.score > self.score - SAME_SCORE * self.count for start in self.starts)
 
     def plot(self) -> Any:
-        """Draw the parameters with their errors, and where each start ended; a `matplotlib.figure.Figure`."""
+        """Draw the parameters with their errors, and the end of each start, as a `matplotlib.figure.Figure`."""
         from wolf.plots.fit_plot import fit
 
         return fit(self)
 
     def __repr__(self) -> str:
-        """Tell the parameters, their errors and how the search went."""
+        """Return the parameters, their errors and the course of the search as text."""
         width = max(len(name) for name in [*self.parameters, "outliers"]) + 2
-        return "\n".join([self._title(), *(f"  {name:<{width}}{words}" for name, words in self._told())])
+        return "\n".join([self._title(), *(f"  {name:<{width}}{text}" for name, text in self._rows())])
 
     def _repr_html_(self) -> str:
-        """Tell the same in a notebook."""
-        return html.page(self._title(), self._told())
+        """Return the same as an HTML table for notebooks."""
+        return html.page(self._title(), self._rows())
 
     def _title(self) -> str:
         return f"Fit: {'converged' if self.converged else 'NOT converged: ' + self.starts[0].message}"
 
-    def _told(self) -> list[tuple[str, str]]:
-        """List what there is to tell, by name."""
+    def _rows(self) -> list[tuple[str, str]]:
+        """List names and values of the table."""
         rows = []
         for name, value in self.parameters.items():
             error = "" if np.isnan(self.errors[name]) else f" ± {self.errors[name]:.2g}"
             rows.append((name, f"{value:.4g}{error}"))
         if self.outlier_share is not None:
-            rows.append(("outliers", self._outliers()))
-        counts = f"{self.agreeing} of {count(len(self.starts), 'start')} found it"
-        return [*rows, ("score", f"{self.score / self.count:.4f} for each of {self.count} rows; {counts}")]
+            rows.append(("outliers", self._outlier_text()))
+        counts = f"{self.agreeing} of {count(len(self.starts), 'start')} reached it"
+        return [*rows, ("score", f"{self.score / self.count:.4f} per row, {self.count} rows; {counts}")]
 
-    def _outliers(self) -> str:
+    def _outlier_text(self) -> str:
         share, widen = self.outlier_share or 0.0, self.outlier_widen or 1.0
-        return "none" if share <= 1.01 * SHARE[0] else f"{share:.1%} of the rows, {widen**0.5:.3g} times as wide"
+        return (
+            "none"
+            if share <= 1.01 * OUTLIER_SHARE_RANGE[0]
+            else f"{share:.1%} of the rows, {widen**0.5:.3g} times as large"
+        )

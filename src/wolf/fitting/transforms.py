@@ -1,4 +1,4 @@
-"""Parameters by name, and the free numbers that an optimiser may move without limits being broken."""
+"""Transforms between named parameters and free ones, which an optimiser may vary within simple limits."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -9,18 +9,18 @@ from wolf import validation
 
 Bounds = Literal["positive", "real"] | tuple[float, float]
 
-REACH = 1e10  # factor by which a positive parameter may move away from its start, either way
-EDGE = 1e-6  # share of an interval that a search leaves free at either end
-SPREAD = 2.0  # deviation of the free numbers of a random start
+MAX_FACTOR = 1e10  # factor by which a positive parameter may differ from its start, either way
+INTERVAL_MARGIN = 1e-6  # share of an interval at either end that is excluded
+RANDOM_START_STD = 2.0  # standard deviation of the free parameters of a random start
 
 
 class Transform:
-    """Turn named numbers into free ones and back: logarithms, log-odds of an interval, or the numbers as they are.
+    """Transform named parameters to free ones and back: logarithms, log-odds of an interval, or the identity.
 
     Args:
         start: first guesses by name.
-        bounds: by name; "positive" where there is none. A pair of numbers, "positive" or "real".
-        other: first guesses by another reckoning, which are tried too where they are far from the others.
+        bounds: bounds by name, "positive" by default: "positive", "real" or a pair of numbers.
+        alternative: alternative first guesses, which are tried too if they are far from the others.
 
     Example:
         >>> transform = Transform({"var": 1.0, "phi": 0.5}, {"phi": (-1.0, 1.0)})
@@ -29,50 +29,50 @@ class Transform:
     """
 
     def __init__(
-        self, start: Mapping[str, float], bounds: Mapping[str, Bounds], other: Mapping[str, float] | None = None
+        self, start: Mapping[str, float], bounds: Mapping[str, Bounds], alternative: Mapping[str, float] | None = None
     ):
         unknown = [name for name in bounds if name not in start]
         if unknown:
             names = ", ".join(map(str, unknown))
-            raise ValueError(f"bounds are given for {names}; the parameters are {', '.join(start)}")
+            raise ValueError(f"bounds has unknown names {names}; the parameters are {', '.join(start)}")
         self.names = list(start)
         self.bounds = {name: bounds.get(name, "positive") for name in self.names}
         for name in self.names:
             _check(name, start[name], self.bounds[name])
         self.start = np.array([_free(start[name], self.bounds[name]) for name in self.names])
-        self.other = np.array([_free((other or start)[name], self.bounds[name]) for name in self.names])
+        self.alternative = np.array([_free((alternative or start)[name], self.bounds[name]) for name in self.names])
 
     @property
     def limits(self) -> list[tuple[float | None, float | None]]:
-        """Limits of the free numbers."""
-        reach, edge = np.log(REACH), np.log(EDGE)
+        """Limits of the free parameters."""
+        log_factor, logit_margin = np.log(MAX_FACTOR), np.log(INTERVAL_MARGIN)
         limits: list[tuple[float | None, float | None]] = []
-        for name, begin in zip(self.names, self.start, strict=True):
+        for name, start_value in zip(self.names, self.start, strict=True):
             kind = self.bounds[name]
             if kind == "positive":
-                limits.append((begin - reach, begin + reach))
+                limits.append((start_value - log_factor, start_value + log_factor))
             else:
-                limits.append((None, None) if kind == "real" else (edge, -edge))
+                limits.append((None, None) if kind == "real" else (logit_margin, -logit_margin))
         return limits
 
     def natural(self, free: np.ndarray) -> dict[str, float]:
-        """Turn free numbers into parameters."""
+        """Convert free parameters to natural ones."""
         return {name: _natural(x, self.bounds[name]) for name, x in zip(self.names, free, strict=True)}
 
     def natural_all(self, frees: np.ndarray) -> np.ndarray:
-        """Turn the free numbers of many points, (P, K), into parameters, (P, K)."""
+        """Convert the free parameters of many points, (P, K), to natural ones, (P, K)."""
         columns = [_natural_all(x, self.bounds[name]) for name, x in zip(self.names, frees.T, strict=True)]
         return np.stack(columns, axis=1)
 
-    def slopes(self, free: np.ndarray) -> np.ndarray:
-        """Differentiate each parameter by its free number."""
-        return np.array([_slope(x, self.bounds[name]) for name, x in zip(self.names, free, strict=True)])
+    def derivatives(self, free: np.ndarray) -> np.ndarray:
+        """Compute the derivative of each natural parameter by its free parameter."""
+        return np.array([_derivative(x, self.bounds[name]) for name, x in zip(self.names, free, strict=True)])
 
     def random_starts(self, count: int, rng: np.random.Generator) -> list[np.ndarray]:
-        """Give the first guess, and others around it."""
+        """Return the first guess, and random points around it."""
         lows, highs = (np.array([np.nan if x is None else x for x in ends]) for ends in zip(*self.limits, strict=True))
-        others = [self.start + SPREAD * rng.normal(size=len(self.start)) for _ in range(count)]
-        others += [self.other] if np.any(np.abs(self.other - self.start) > SPREAD) else []
+        others = [self.start + RANDOM_START_STD * rng.normal(size=len(self.start)) for _ in range(count)]
+        others += [self.alternative] if np.any(np.abs(self.alternative - self.start) > RANDOM_START_STD) else []
         return [self.start, *(np.fmax(np.fmin(x, highs), lows) for x in others)]
 
 
@@ -86,8 +86,8 @@ def _check(name: str, value: Any, bounds: Any) -> None:
         return
     pair = isinstance(bounds, tuple | list) and len(bounds) == 2
     if not pair or not validation.number(f"the bounds of {name}", bounds[0]) < validation.number(name, bounds[1]):
-        words = validation.short_repr(bounds)
-        raise ValueError(f'the bounds of {name} must be "positive", "real" or a pair (low, high); got {words}')
+        got = validation.short_repr(bounds)
+        raise ValueError(f'the bounds of {name} must be "positive", "real" or a pair (low, high); got {got}')
     if not bounds[0] < value < bounds[1]:
         raise ValueError(f"{name} must start between {bounds[0]} and {bounds[1]}; got {value!r}")
 
@@ -117,7 +117,7 @@ def _natural_all(free: np.ndarray, bounds: Any) -> np.ndarray:
     return np.asarray(bounds[0] + (bounds[1] - bounds[0]) / (1.0 + np.exp(-free)))
 
 
-def _slope(free: float, bounds: Any) -> float:
+def _derivative(free: float, bounds: Any) -> float:
     if bounds == "positive":
         return float(np.exp(free))
     if bounds == "real":
@@ -126,5 +126,5 @@ def _slope(free: float, bounds: Any) -> float:
 
 
 def sigmoid(x: float) -> float:
-    """Turn log-odds into a probability."""
+    """Convert log-odds to a probability."""
     return float(1.0 / (1.0 + np.exp(-x)))

@@ -6,10 +6,10 @@ import numpy as np
 
 from wolf import validation
 from wolf.beliefs import Gaussian
+from wolf.numerics.robust import MAD_TO_STD
 
 NUM_FIRST_VALUES = 15  # from which the initial level is estimated
 PRIOR_WIDTH = 3.0  # standard deviation of the initial level, in standard deviations of those values
-MAD_TO_STD = 1.4826  # from the median absolute deviation to the standard deviation of a Gaussian
 
 
 def diffuse_prior(size: int, variance: float, mean: Any = 0.0) -> Gaussian:

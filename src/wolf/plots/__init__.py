@@ -1,4 +1,4 @@
-"""Pictures of results. Nothing here runs a filter, and nobody's matplotlib settings change.
+"""Figures of results. No function runs a filter, and matplotlib's global settings are not changed.
 
 Every function returns a `matplotlib.figure.Figure`: `wolf.plots.series(out, ys).savefig("series.png")`. matplotlib is
 the extra `plot`.
@@ -16,4 +16,4 @@ from wolf.plots.noise_scales import levels as levels
 from wolf.plots.series_plot import series as series
 from wolf.plots.tracking import paths as paths
 
-track = paths  # the name under which people look for it
+track = paths  # an alias with the usual term

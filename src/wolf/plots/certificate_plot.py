@@ -1,4 +1,4 @@
-"""A certificate in one picture: the worst error, the way back after a jump, the error under outliers."""
+"""Figure of a certificate: worst single error, recovery after a jump, error under outliers."""
 
 from typing import Any
 
@@ -6,24 +6,24 @@ import numpy as np
 
 from wolf.plots import style
 
-CEILING = 30.0  # error ratio beyond which a curve only says "lost"
+MAX_ERROR_RATIO = 30.0  # error ratio at which the axis ends; larger errors count as divergence
 
 
-def certificate(certified: Any) -> Any:
-    """Draw what `wolf.certify` found.
+def certificate(result: Any) -> Any:
+    """Draw a certificate.
 
-    Left, the influence of one error by its size, in the worst direction, with that of a Kalman filter; then, if they
-    were simulated, the steps back from a jump of the state, and the error under gross outliers.
+    Left, the influence of one error in the worst direction as a function of its size, and that of a Kalman filter;
+    then, if they were simulated, the recovery times after a jump of the state, and the error under gross outliers.
 
     Args:
-        certified: from `wolf.certify`.
+        result: result of `wolf.certify`.
 
     Returns:
         The `matplotlib.figure.Figure`.
     """
-    if not hasattr(certified, "curves") or isinstance(certified, type):
-        raise ValueError(f"certificate draws what wolf.certify returned; got {type(certified).__name__}")
-    curves = certified.curves
+    if not hasattr(result, "curves") or isinstance(result, type):
+        raise ValueError(f"certificate needs a result of wolf.certify; got {type(result).__name__}")
+    curves = result.curves
     draws = [_influence] + ([_jumps] if curves.get("jumps") else []) + ([_breakdown] if "breakdown" in curves else [])
     figure = style.new_figure(0.5 + 4.0 * len(draws), 3.9, dpi=120)
     for ax, draw in zip(np.ravel(figure.subplots(1, len(draws))), draws, strict=True):
@@ -54,32 +54,38 @@ def _influence(ax: Any, curves: dict[str, Any]) -> None:
 
 def _jumps(ax: Any, curves: dict[str, Any]) -> None:
     colors = (style.ROBUST, *style.CYCLE[2:])
-    lost = False
+    any_lost = False
     for color, (name, (sizes, steps, largest)) in zip(colors, curves["jumps"].items(), strict=False):
         back = sizes <= largest
         ax.plot(sizes[back], steps[back], color=color, lw=2, marker="o", ms=3, label=name)
         if largest < sizes[-1]:
             ax.axvline(largest, color=color, lw=1.2, ls="--", zorder=2)
-            lost = True
-    if lost:
-        ax.plot([], [], color=style.QUIET, lw=1.2, ls="--", label="lost beyond")
+            any_lost = True
+    if any_lost:
+        ax.plot([], [], color=style.QUIET, lw=1.2, ls="--", label="no recovery beyond")
     ax.set(xscale="log", ylim=(0, None))
     ax.margins(y=0.15)
     ax.set_xlabel("jump of the state, in sd of the prediction")
-    ax.set_ylabel("steps until 95 % of trials are back")
+    ax.set_ylabel("steps until 95 % of trials recover")
     ax.set_title("After a jump", loc="left", size=11, color=style.INK)
 
 
 def _breakdown(ax: Any, curves: dict[str, Any]) -> None:
     shares, ratios, largest = curves["breakdown"]
-    ax.plot(100 * shares, np.minimum(ratios, 2 * CEILING), color=style.ROBUST, lw=2, label="error, times the clean one")
+    ax.plot(
+        100 * shares,
+        np.minimum(ratios, 2 * MAX_ERROR_RATIO),
+        color=style.ROBUST,
+        lw=2,
+        label="error, relative to clean data",
+    )
     if largest < shares[-1]:
         ax.axvline(
             100 * largest, color=style.ROBUST, lw=1.2, ls="--", zorder=2, label=f"breaks down at {100 * largest:.2g} %"
         )
-    ax.set(yscale="log", ylim=(0.8, CEILING))
+    ax.set(yscale="log", ylim=(0.8, MAX_ERROR_RATIO))
     ax.set_yticks([1, 3, 10, 30], ["1", "3", "10", "30"])
     ax.minorticks_off()
     ax.set_xlabel("gross outliers, in %")
-    ax.set_ylabel("95 % of trials stay below")
+    ax.set_ylabel("95 % quantile of trials")
     ax.set_title("Under gross outliers", loc="left", size=11, color=style.INK)

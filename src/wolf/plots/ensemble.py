@@ -1,4 +1,4 @@
-"""Pictures of twin experiments: fields in space and time, errors with outliers marked, rank histograms."""
+"""Figures of twin experiments: fields in space and time, errors with outliers marked, rank histograms."""
 
 from typing import Any
 
@@ -8,35 +8,35 @@ from wolf import validation
 from wolf.plots import style
 from wolf.simulate.twin_experiment import Twin
 
-MOST_MARKS = 400  # outlier steps that are still drawn one by one
+MAX_OUTLIER_MARKS = 400  # outlier steps that are drawn individually
 
 
 def hovmoller(twin: Any, *, start: int = 0, stop: int | None = None, dt: float = 1.0) -> Any:
-    """Draw truth, analysis and error of a ring of states in space and time; outlier steps are ticks below.
+    """Draw truth, analysis and error of a ring of states in space and time, with marks at outlier steps.
 
     Args:
-        twin: from `wolf.twin.run`.
-        start: first step shown.
-        stop: step before which to stop; the end without.
-        dt: time of a step, for the axis.
+        twin: result of `wolf.twin.run`.
+        start: first step.
+        stop: step after the last; the end by default.
+        dt: duration of a step, for the axis.
 
     Returns:
         The `matplotlib.figure.Figure`.
     """
     _check("twin", twin)
-    here = style.steps_of(start, stop)
-    truth, means = twin.truth[here].T, twin.means[here].T
-    struck = np.flatnonzero(twin.outliers[here])
+    shown_steps = style.steps_of(start, stop)
+    truth, means = twin.truth[shown_steps].T, twin.means[shown_steps].T
+    outlier_steps = np.flatnonzero(twin.outliers[shown_steps])
     times = dt * (np.arange(truth.shape[1] + 1) + start)
     figure = style.new_figure(9.0, 6.6, dpi=120)
     axes = figure.subplots(3, 1, sharex=True)
-    reach = np.percentile(np.abs(truth - truth.mean()), 99.5)
-    low, high = truth.mean() - reach, truth.mean() + reach
-    wrong = max(float(np.percentile(np.abs(means - truth), 99.5)), 1e-12)
+    half_range = np.percentile(np.abs(truth - truth.mean()), 99.5)
+    low, high = truth.mean() - half_range, truth.mean() + half_range
+    max_error = max(float(np.percentile(np.abs(means - truth), 99.5)), 1e-12)
     panels = (
         ("truth", truth, "viridis", low, high),
         ("analysis", means, "viridis", low, high),
-        ("analysis − truth", means - truth, "RdBu_r", -wrong, wrong),
+        ("analysis − truth", means - truth, "RdBu_r", -max_error, max_error),
     )
     for ax, (name, field, colours, bottom, top) in zip(axes, panels, strict=True):
         edges = np.arange(field.shape[0] + 1) - 0.5
@@ -47,11 +47,17 @@ def hovmoller(twin: Any, *, start: int = 0, stop: int | None = None, dt: float =
         bar = figure.colorbar(mesh, ax=ax, pad=0.01, extend="both")
         bar.outline.set_visible(False)
         bar.ax.tick_params(colors=style.QUIET, labelsize=8)
-    if struck.size:
-        level = np.full(struck.size, -0.07)
+    if outlier_steps.size:
+        level = np.full(outlier_steps.size, -0.07)
         transform = axes[-1].get_xaxis_transform()
         axes[-1].scatter(
-            dt * (struck + start + 0.5), level, s=18, marker="^", color=style.KALMAN, transform=transform, clip_on=False
+            dt * (outlier_steps + start + 0.5),
+            level,
+            s=18,
+            marker="^",
+            color=style.KALMAN,
+            transform=transform,
+            clip_on=False,
         )
         axes[-1].set_title("▲ a measurement was an outlier", loc="right", size=9, color=style.KALMAN)
         axes[-1].tick_params(axis="x", pad=8)
@@ -60,13 +66,13 @@ def hovmoller(twin: Any, *, start: int = 0, stop: int | None = None, dt: float =
 
 
 def errors(twins: dict[str, Any] | Any, *, start: int = 0, stop: int | None = None, dt: float = 1.0) -> Any:
-    """Draw the error of one or several runs in time, with steps that had outliers marked.
+    """Draw the error of one or several runs over time, with marks at outlier steps.
 
     Args:
-        twins: from `wolf.twin.run`; several by name, on the same data.
-        start: first step shown.
-        stop: step before which to stop; the end without.
-        dt: time of a step, for the axis.
+        twins: result of `wolf.twin.run`; several by name, on the same data.
+        start: first step.
+        stop: step after the last; the end by default.
+        dt: duration of a step, for the axis.
 
     Returns:
         The `matplotlib.figure.Figure`.
@@ -74,22 +80,22 @@ def errors(twins: dict[str, Any] | Any, *, start: int = 0, stop: int | None = No
     runs = twins if isinstance(twins, dict) and twins else {"RMSE": twins}
     for run in runs.values():
         _check("twins", run)
-    here = style.steps_of(start, stop)
+    shown_steps = style.steps_of(start, stop)
     first = next(iter(runs.values()))
-    times = dt * (np.arange(len(first.rmse[here])) + start)
-    struck = np.flatnonzero(first.outliers[here])
+    times = dt * (np.arange(len(first.rmse[shown_steps])) + start)
+    outlier_steps = np.flatnonzero(first.outliers[shown_steps])
     figure = style.new_figure(9.0, 3.6, dpi=120)
     ax = figure.add_subplot()
-    if 0 < struck.size <= MOST_MARKS:
-        ax.vlines(times[struck], 0, 1, transform=ax.get_xaxis_transform(), color=style.TRUTH, lw=0.8, zorder=1)
+    if 0 < outlier_steps.size <= MAX_OUTLIER_MARKS:
+        ax.vlines(times[outlier_steps], 0, 1, transform=ax.get_xaxis_transform(), color=style.TRUTH, lw=0.8, zorder=1)
         ax.plot([], [], color=style.TRUTH, lw=2, label="a measurement was an outlier")
     colours = style.CYCLE if len(runs) > 1 else (style.ROBUST,)
     for i, (name, run) in enumerate(runs.items()):
         colour = colours[i % len(colours)]
         average = run.scores["rmse"]
-        ax.plot(times, run.rmse[here], color=colour, lw=1.3, label=f"{name}, mean {average:.3g}", zorder=3)
+        ax.plot(times, run.rmse[shown_steps], color=colour, lw=1.3, label=f"{name}, mean {average:.3g}", zorder=3)
         if len(runs) == 1:
-            ax.plot(times, run.spread[here], color=style.QUIET, lw=1.1, ls="--", label="spread", zorder=2)
+            ax.plot(times, run.spread[shown_steps], color=style.QUIET, lw=1.1, ls="--", label="spread", zorder=2)
     style.dress(ax)
     ax.set_yscale("log")
     ax.margins(x=0.01)
@@ -100,17 +106,17 @@ def errors(twins: dict[str, Any] | Any, *, start: int = 0, stop: int | None = No
 
 
 def rank_histogram(twin: Any) -> Any:
-    """Draw where the truth falls among the members: flat if the ensemble is honest, a valley if it is too sure.
+    """Draw the ranks of the truth among the members: flat if calibrated, U-shaped if the ensemble is overconfident.
 
     Args:
-        twin: from `wolf.twin.run`, by a filter with members.
+        twin: result of `wolf.twin.run` with an ensemble method.
 
     Returns:
         The `matplotlib.figure.Figure`.
     """
     _check("twin", twin)
     if twin.ranks is None:
-        raise ValueError("this filter has no members, so the truth has no rank among them; use an ensemble method")
+        raise ValueError("twin has no ranks, because the filter has no members; use an ensemble method")
     shares = twin.ranks / twin.ranks.sum() * len(twin.ranks)
     figure = style.new_figure(6.0, 3.2, dpi=120)
     ax = figure.add_subplot()
@@ -125,4 +131,4 @@ def rank_histogram(twin: Any) -> Any:
 
 def _check(name: str, twin: Any) -> None:
     if not isinstance(twin, Twin):
-        raise ValueError(f"{name} must be what wolf.twin.run returned; got {validation.short_repr(twin)}")
+        raise ValueError(f"{name} must be a result of wolf.twin.run; got {validation.short_repr(twin)}")

@@ -1,31 +1,31 @@
-"""A fit in one picture: every parameter with its error, and where the starts of the search came to."""
+"""Figure of a fit: every parameter with its standard error, and the end of each start."""
 
 from typing import Any
 
 import numpy as np
 
-from wolf.fitting.initial_values import VARIANCES
+from wolf.fitting.initial_values import VARIANCE_SUFFIXES
 from wolf.fitting.result import Fit
 from wolf.plots import style
 
-ROOM = 2.0  # of the axis, in widths of the interval; starts that ended farther away are marked at its edge
+AXIS_WIDTHS = 2.0  # half-width of the axis, in widths of the interval; starts that ended outside are marked at its edge
 
 
-def fit(found: Fit) -> Any:
-    """Draw what `wolf.fit` found: each parameter with two standard errors, and a ring where each start ended.
+def fit(result: Fit) -> Any:
+    """Draw a fit: each parameter with two standard errors, and a ring at the end of each start.
 
     Args:
-        found: from `wolf.fit`.
+        result: result of `wolf.fit`.
 
     Returns:
         The `matplotlib.figure.Figure`.
     """
-    if not isinstance(found, Fit):
-        raise ValueError(f"found must be what wolf.fit returned; got {type(found).__name__}")
-    size = len(found.parameters)
+    if not isinstance(result, Fit):
+        raise ValueError(f"result must be a result of wolf.fit; got {type(result).__name__}")
+    size = len(result.parameters)
     figure = style.new_figure(9.0, 0.6 + 0.8 * size, dpi=120)
-    for ax, name in zip(np.ravel(figure.subplots(size, 1)), found.parameters, strict=True):
-        _draw(ax, found, name)
+    for ax, name in zip(np.ravel(figure.subplots(size, 1)), result.parameters, strict=True):
+        _draw(ax, result, name)
         style.dress(ax, grid="x")
         ax.spines["left"].set_visible(False)
         ax.set_yticks([0.0], [name])
@@ -36,18 +36,18 @@ def fit(found: Fit) -> Any:
     return figure
 
 
-def _draw(ax: Any, found: Fit, name: str) -> None:
-    value, error = found.parameters[name], found.errors[name]
+def _draw(ax: Any, result: Fit, name: str) -> None:
+    value, error = result.parameters[name], result.errors[name]
     half = 2.0 * error if np.isfinite(error) and error > 0 else 0.25 * abs(value) or 1.0
-    low, high = value - ROOM * half, value + ROOM * half
-    low = max(low, 0.0) if name.endswith(VARIANCES) else low
-    ends = np.array([start.parameters.get(name, np.nan) for start in found.starts])
+    low, high = value - AXIS_WIDTHS * half, value + AXIS_WIDTHS * half
+    low = max(low, 0.0) if name.endswith(VARIANCE_SUFFIXES) else low
+    ends = np.array([start.parameters.get(name, np.nan) for start in result.starts])
     inside = (ends >= low) & (ends <= high)
     ax.scatter(ends[inside], np.zeros(inside.sum()), s=90, facecolor="none", edgecolor=style.DOTS, zorder=3,
-               label="a start of the search ended here")  # fmt: skip
-    for beyond, marker, place in ((ends < low, "<", low), (ends > high, ">", high)):
-        if beyond.any():
-            ax.scatter([place], [0.0], s=20, marker=marker, color=style.INK, lw=0, zorder=6, clip_on=False)
+               label="end of a start of the search")  # fmt: skip
+    for outside, marker, edge in ((ends < low, "<", low), (ends > high, ">", high)):
+        if outside.any():
+            ax.scatter([edge], [0.0], s=20, marker=marker, color=style.INK, lw=0, zorder=6, clip_on=False)
     if np.isfinite(error):
         ax.plot([max(value - half, low), value + half], [0.0, 0.0], color=style.ROBUST, lw=4, alpha=0.35, zorder=4,
                 solid_capstyle="butt", label="± 2 standard errors")  # fmt: skip

@@ -1,4 +1,4 @@
-"""What was learned about the noise, over time: the levels of R and of Q."""
+"""Figure of the estimated scale factors of R and Q over time."""
 
 from typing import Any
 
@@ -11,35 +11,35 @@ from wolf.results import Filtered, Smoothed
 
 
 def levels(out: Filtered | Smoothed, ax: Any = None, *, times: Any = None) -> Any:
-    """Draw the levels that a method has learned: the size of ordinary noise over R, and the factor on Q.
+    """Draw the estimated scale factors over time: of R for regular noise, and of Q.
 
-    Where R and Q are right both lie at 1. Beyond a factor of ten, in the grey, the model should be mended. What is not
-    learned is left out: the factor on Q where Q is 0 or `q_uncertainty` is, and for parameters.
+    Both are 1 if R and Q are correct. Beyond a factor of ten, the grey area, the model should be corrected. Factors
+    that are not estimated are omitted: that of Q if Q is 0 or `q_uncertainty` is, and for parameter models.
 
     Args:
-        out: one series, by a method that learns levels: "Adaptive".
-        ax: axes to draw on; a new figure without.
-        times: (T,), for the horizontal axis; 0, 1, ... without.
+        out: one series, by a method that estimates scale factors: "Adaptive".
+        ax: axes to draw on; a new figure by default.
+        times: values of the horizontal axis, (T,); 0, 1, ... by default.
 
     Returns:
         The `matplotlib.figure.Figure`.
     """
     filtered = out.filtered if isinstance(out, Smoothed) else out
     if not isinstance(filtered, Filtered) or filtered.num_series is not None:
-        raise ValueError("out must be one series, from wolf.filter or wolf.smooth; pick one of many, as out[0]")
+        raise ValueError("out must be one series from wolf.filter or wolf.smooth, such as out[0] of many")
     paths = paths_of(filtered)
     if not paths:
         kept = isinstance(filtered.saved, dict) and "noise_scales" in filtered.saved
         why = "learned: no measurement could be used" if kept else "kept; filter with method='Adaptive' and save='all'"
         raise ValueError(f"no levels were {why}")
     times = style.times_of(times, len(filtered))
-    fresh = ax is None
-    figure = style.new_figure(9.0, 2.6, dpi=120) if fresh else style.figure_of(ax)
-    ax = figure.add_subplot() if fresh else ax
+    is_new = ax is None
+    figure = style.new_figure(9.0, 2.6, dpi=120) if is_new else style.figure_of(ax)
+    ax = figure.add_subplot() if is_new else ax
     for (name, path), color in zip(paths.items(), (style.ROBUST, style.KALMAN, *style.CYCLE[2:] * 9), strict=False):
         ax.plot(times, path, color=color, lw=1.5, label=name)
-    everything = np.concatenate([*paths.values(), [1.0 / 3.0, 3.0]])
-    low, high = 0.8 * float(everything.min()), 1.25 * float(everything.max())
+    all_values = np.concatenate([*paths.values(), [1.0 / 3.0, 3.0]])
+    low, high = 0.8 * float(all_values.min()), 1.25 * float(all_values.max())
     ax.set_yscale("log")
     for edge, end in (
         (FAR_OFF_FACTOR, max(high, FAR_OFF_FACTOR)),
@@ -51,7 +51,7 @@ def levels(out: Filtered | Smoothed, ax: Any = None, *, times: Any = None) -> An
     style.dress(ax)
     ax.margins(x=0.01)
     ax.set_ylabel("times R, times Q" if "dynamics, times Q" in paths else "times R")
-    if fresh:
+    if is_new:
         ax.set_xlabel(style.title_of(times))
         figure.legend(loc="outside upper left", ncols=6, frameon=False, fontsize=9, labelcolor=style.INK)
     else:
@@ -60,35 +60,35 @@ def levels(out: Filtered | Smoothed, ax: Any = None, *, times: Any = None) -> An
 
 
 def paths_of(out: Filtered) -> dict[str, np.ndarray]:
-    """List the levels that were learned and kept, (T,) each, by name; nothing of methods that learn none."""
+    """Return the estimated scale factors that were saved, (T,) each, by name; empty for other methods."""
     saved = out.saved if isinstance(out.saved, dict) else {}
-    law = _law_of(out) if "noise_scales" in saved else None
-    if "noise_scales" not in saved or (law is not None and law.measured == 0):
+    estimate = _noise_estimate(out) if "noise_scales" in saved else None
+    if "noise_scales" not in saved or (estimate is not None and estimate.measured == 0):
         return {}
-    found = _noise_paths(np.asarray(saved["noise_scales"]), out.method.noise)
-    if "dynamics_scales" in saved and (law is None or law.tells_dynamics):
-        found["dynamics, times Q"] = np.asarray(saved["dynamics_scales"])
-    return found
+    paths = _noise_paths(np.asarray(saved["noise_scales"]), out.method.noise)
+    if "dynamics_scales" in saved and (estimate is None or estimate.tells_dynamics):
+        paths["dynamics, times Q"] = np.asarray(saved["dynamics_scales"])
+    return paths
 
 
 def _noise_paths(scales: np.ndarray, rule: Any) -> dict[str, np.ndarray]:
-    """Give the level of each sensor: one for all, or by the first of its coordinates, which have the same.
+    """Return the scale factor of R of each sensor, or the common one; coordinates of one sensor share it.
 
     Args:
-        scales: (T,) or (T, M).
-        rule: of the method.
+        scales: scale factors, (T,) or (T, M).
+        rule: noise model of the method.
     """
     columns = scales if scales.ndim == 2 else scales[:, None]
     rows = rule.sensor_slices(columns.shape[1])
-    firsts = [int(some[0]) for some in rows] if len(rows) > 1 else list(range(columns.shape[1]))
+    firsts = [int(group[0]) for group in rows] if len(rows) > 1 else list(range(columns.shape[1]))
     if len(firsts) == 1:
         return {"noise, times R": columns[:, 0]}
     numbers = rule.sensor_numbers(len(firsts))
     return {f"noise of sensor {n}, times R": columns[:, j] for n, j in zip(numbers, firsts, strict=True)}
 
 
-def _law_of(out: Filtered) -> NoiseEstimate | None:
-    """Give what was learned, by the first of several sensors, which share q; None of a rule that tells no law."""
+def _noise_estimate(out: Filtered) -> NoiseEstimate | None:
+    """Return the noise estimate, of the first of several sensors, which share that of Q; None without one."""
     try:
         learned = out.learned_noise
     except ValueError:

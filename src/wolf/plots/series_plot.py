@@ -1,4 +1,4 @@
-"""One state in time: estimate, uncertainty, and what was made of every measurement."""
+"""Figure of one state over time: estimate, uncertainty, and measurements with outliers."""
 
 from typing import Any
 
@@ -23,18 +23,19 @@ def series(
 ) -> Any:
     """Draw one state with a band of two standard deviations.
 
-    Measurements are dots, refused ones (w² < 1/2) crosses, missing ones ticks at the foot. The vertical range is that
-    of the estimate: what lies beyond is marked at the edge and counted, so one wild value does not flatten the rest.
+    Measurements are dots, rejected ones (w² < 1/2) crosses, missing ones ticks at the bottom. The vertical range is
+    that of the estimate: values outside are marked at the edge and counted, so that extreme values do not flatten the
+    rest.
 
     Args:
         out: one series, from `wolf.filter` or `wolf.smooth`.
-        ys: the measurements, (T, M), or (T,) for those of this state.
-        truth: states, (T, D), or (T,) for this one.
-        coordinate: which state.
-        ax: axes to draw on; a new figure without.
-        times: (T,), for the horizontal axis; 0, 1, ... without.
-        label: for a legend.
-        color: of the estimate.
+        ys: measurements, (T, M), or (T,) for those of this state.
+        truth: true states, (T, D), or (T,) for this one.
+        coordinate: index of the state.
+        ax: axes to draw on; a new figure by default.
+        times: values of the horizontal axis, (T,); 0, 1, ... by default.
+        label: label of the estimate in the legend.
+        color: colour of the estimate.
 
     Returns:
         The `matplotlib.figure.Figure`.
@@ -43,9 +44,9 @@ def series(
     _check(filtered, coordinate)
     means, deviations = out.means[:, coordinate], np.sqrt(out.covs[:, coordinate, coordinate])
     times = style.times_of(times, len(means))
-    fresh = ax is None
-    figure = style.new_figure(9.0, 3.6, dpi=120) if fresh else style.figure_of(ax)
-    ax = figure.add_subplot() if fresh else ax
+    is_new = ax is None
+    figure = style.new_figure(9.0, 3.6, dpi=120) if is_new else style.figure_of(ax)
+    ax = figure.add_subplot() if is_new else ax
 
     shown = [means]
     if truth is not None:
@@ -59,15 +60,18 @@ def series(
         values, outliers = _measured(filtered, ys, coordinate)
         _check_length("ys", values, times)
         shown.append(values[~outliers])
-    usual = 2 * style.BAND * np.median(deviations)  # a band that is wide for a moment does not set the scale either
-    shown += [means - np.minimum(style.BAND * deviations, usual), means + np.minimum(style.BAND * deviations, usual)]
+    max_band = 2 * style.BAND * np.median(deviations)  # a band that is wide for a few steps does not set the scale
+    shown += [
+        means - np.minimum(style.BAND * deviations, max_band),
+        means + np.minimum(style.BAND * deviations, max_band),
+    ]
     low, high = style.limits(*shown)
 
     band(ax, times, means, deviations, color, label or "estimate, ± 2 standard deviations")
     if ys is not None:
         draw_measurements(ax, times, values, outliers, low, high)
     ax.set_ylim(low, high)
-    if fresh:
+    if is_new:
         style.dress(ax)
         ax.margins(x=0.01)
         ax.set_xlabel(style.title_of(times))
@@ -79,14 +83,14 @@ def series(
 def with_measurements(
     out: Filtered | Smoothed, coordinate: int = 0, with_levels: bool | None = None, **options: Any
 ) -> Any:
-    """Draw one state as `series` does, with its measurements where one reads it and dates where they are known.
+    """Draw one state as `series` does, with its measurements if one reads it directly, and dates if they are known.
 
     Args:
         out: one series.
-        coordinate: which state.
-        with_levels: whether to draw the learned levels of R and Q below; None to do so where Q was learned and no axes
-            are given.
-        **options: of `series`.
+        coordinate: index of the state.
+        with_levels: whether to draw the estimated scale factors of R and Q below; by default if that of Q was estimated
+            and no axes are given.
+        **options: options of `series`.
     """
     filtered = out.filtered if isinstance(out, Smoothed) else out
     _check(filtered, coordinate)
@@ -97,7 +101,7 @@ def with_measurements(
         try:
             _column(filtered.model, coordinate, filtered.model.obs_dim)
             options["ys"] = filtered.ys
-        except ValueError:  # a velocity, say: seen by its effect only
+        except ValueError:  # e.g. a velocity, which is measured indirectly
             options["ys"] = None
     if with_levels is None:
         with_levels = "ax" not in options and "dynamics, times Q" in paths_of(filtered)
@@ -105,9 +109,9 @@ def with_measurements(
 
 
 def _with_levels(out: Filtered | Smoothed, coordinate: int, options: dict[str, Any]) -> Any:
-    """Draw the state above, and the levels that were learned below."""
+    """Draw the state, and below it the estimated scale factors."""
     if "ax" in options:
-        raise ValueError("levels need axes of their own: give no ax, or draw them with wolf.plots.levels(out, ax)")
+        raise ValueError("with_levels needs a new figure: omit ax, or use wolf.plots.levels(out, ax)")
     figure = style.new_figure(9.0, 5.4, dpi=120)
     top, below = figure.subplots(2, 1, sharex=True, height_ratios=[2.2, 1.0])
     series(out, coordinate=coordinate, ax=top, **options)
@@ -130,22 +134,24 @@ def band(ax: Any, times: np.ndarray, means: np.ndarray, deviations: np.ndarray, 
 def draw_measurements(
     ax: Any, times: np.ndarray, values: np.ndarray, outliers: np.ndarray, low: float, high: float
 ) -> None:
-    """Draw the measurements between `low` and `high` by what was made of them, and mark those beyond."""
+    """Draw the measurements between `low` and `high`, with outliers, and mark those outside."""
     missing = np.isnan(values)
     inside = (values >= low) & (values <= high)
-    good, bad = inside & ~outliers, inside & outliers
-    ax.scatter(times[good], values[good], s=9, color=style.DOTS, lw=0, label="measurement", zorder=3)
+    accepted, rejected = inside & ~outliers, inside & outliers
+    ax.scatter(times[accepted], values[accepted], s=9, color=style.DOTS, lw=0, label="measurement", zorder=3)
     if outliers.any():
-        ax.scatter(times[bad], values[bad], s=26, marker="x", color=style.INK, lw=1.2, label="outlier", zorder=6)
+        ax.scatter(
+            times[rejected], values[rejected], s=26, marker="x", color=style.INK, lw=1.2, label="outlier", zorder=6
+        )
     if missing.any():
-        foot = np.full(missing.sum(), low)
-        ax.scatter(times[missing], foot, s=40, marker="|", color=style.QUIET, lw=1, label="missing", zorder=6)
+        bottom_values = np.full(missing.sum(), low)
+        ax.scatter(times[missing], bottom_values, s=40, marker="|", color=style.QUIET, lw=1, label="missing", zorder=6)
     outside = style.edge_marks(ax, times, np.where(missing, 0.5 * (low + high), values), low, high, style.INK)
     style.remark_outside(ax, outside)
 
 
 def _measured(out: Filtered, ys: Any, coordinate: int) -> tuple[np.ndarray, np.ndarray]:
-    """Find the measurements of one state, and which of them the filter refused."""
+    """Return the measurements of one state, and which of them were rejected."""
     values = validation.number_array("ys", ys)
     if values.ndim not in (1, 2) or (values.ndim == 2 and values.shape[1] != out.model.obs_dim):
         raise ValueError(f"ys must have shape (T, {out.model.obs_dim}), or (T,); got {values.shape}")
@@ -157,24 +163,22 @@ def _measured(out: Filtered, ys: Any, coordinate: int) -> tuple[np.ndarray, np.n
 
 
 def _column(model: Any, coordinate: int, size: int) -> int:
-    """Find the measurement that reads a state as it is."""
+    """Find the measurement that equals a state plus noise."""
     if size == 1 and not model.linear:
         return 0
     if model.linear:
         matrices = model.H if model.H.ndim == 3 else model.H[None]
-        reads = np.flatnonzero((matrices[:, :, coordinate] == 1.0).all(axis=0))
-        if reads.size:
-            return int(reads[0])
-    raise ValueError(
-        f"no measurement reads state {coordinate} as it is; give the values to show as ys (T,), or leave ys out"
-    )
+        direct = np.flatnonzero((matrices[:, :, coordinate] == 1.0).all(axis=0))
+        if direct.size:
+            return int(direct[0])
+    raise ValueError(f"no measurement reads state {coordinate} directly; pass its values as ys (T,), or omit ys")
 
 
 def _check(out: Filtered, coordinate: int) -> None:
     if not isinstance(out, Filtered):
-        raise ValueError(f"out must be what wolf.filter or wolf.smooth returned; got {type(out).__name__}")
+        raise ValueError(f"out must be a result of wolf.filter or wolf.smooth; got {type(out).__name__}")
     if out.num_series is not None:
-        raise ValueError("out must be one series, and these are many; pick one, as out[0]")
+        raise ValueError("out must be one series; pick one of many, e.g. out[0]")
     size = out.means.shape[-1]
     if validation.integer("coordinate", coordinate) >= size:
         raise ValueError(f"coordinate must be between 0 and {size - 1}; got {coordinate}")

@@ -1,4 +1,4 @@
-"""What every picture shares: colours that colour-blind people can tell apart, quiet axes, and room for wild values."""
+"""Style shared by all figures: colours for colour-blind readers, reduced axes, and robust axis limits."""
 
 from datetime import date
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 
 from wolf import validation
 
-# Okabe & Ito (2008) for what is compared; greys for everything else.
+# Okabe & Ito (2008) for compared methods; greys for everything else.
 INK = "#20262d"
 QUIET = "#68727d"
 GRID = "#e4e7ea"
@@ -18,20 +18,20 @@ KALMAN = "#d55e00"
 CYCLE = (KALMAN, ROBUST, "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # the baseline first
 
 BAND = 2.0  # half-width of a band, in standard deviations
-MARGIN = 0.08  # of the range of what must be seen, on both sides
+MARGIN = 0.08  # share of the range of the values that is added on both sides
 
 MISSING_MATPLOTLIB = (
-    'Pictures need matplotlib: pip install "wolf-filter[plot]" (in a clone of wolf: pip install ".[plot]")'
+    'Figures need matplotlib: pip install "wolf-filter[plot]" (in a clone of wolf: pip install ".[plot]")'
 )
 
 
 def new_figure(width: float, height: float, **options: Any) -> Any:
-    """Make a figure that needs no display and that pyplot does not know.
+    """Make a figure that needs no display and is not registered with pyplot.
 
     Args:
-        width: in inches.
-        height: in inches.
-        **options: of `matplotlib.figure.Figure`.
+        width: width in inches.
+        height: height in inches.
+        **options: options of `matplotlib.figure.Figure`.
     """
     try:
         from matplotlib.figure import Figure
@@ -41,16 +41,14 @@ def new_figure(width: float, height: float, **options: Any) -> Any:
 
 
 def figure_of(ax: Any) -> Any:
-    """Find the figure of axes that were given."""
+    """Return the figure of axes."""
     if not hasattr(ax, "figure") or not hasattr(ax, "plot"):
-        raise ValueError(
-            f"ax must be axes of matplotlib, as figure.add_subplot() makes; got {validation.short_repr(ax)}"
-        )
+        raise ValueError(f"ax must be matplotlib axes, as from figure.add_subplot(); got {validation.short_repr(ax)}")
     return ax.figure
 
 
 def times_of(times: Any, size: int) -> np.ndarray:
-    """Read the horizontal axis, numbers or dates; 0, 1, ... without."""
+    """Convert the horizontal axis to an array of numbers or dates; 0, 1, ... by default."""
     if times is None:
         return np.arange(size)
     read = np.asarray(times)
@@ -62,18 +60,18 @@ def times_of(times: Any, size: int) -> np.ndarray:
 
 
 def title_of(times: np.ndarray) -> str:
-    """Name the horizontal axis: whole numbers count steps."""
+    """Return the title of the horizontal axis: integers count steps."""
     return "step" if times.dtype.kind == "i" else "time"
 
 
 def steps_of(start: Any, stop: Any) -> slice:
-    """Read which steps to show."""
+    """Return the slice of steps that are shown."""
     first = validation.integer("start", start)
     return slice(first, None if stop is None else validation.integer("stop", stop, least=first + 1))
 
 
 def dress(ax: Any, *, grid: str | None = "y") -> None:
-    """Make axes quiet: two spines, a faint grid, small grey numbers."""
+    """Format axes: two spines, a light grid, small grey numbers."""
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     for side in ("left", "bottom"):
@@ -87,13 +85,13 @@ def dress(ax: Any, *, grid: str | None = "y") -> None:
 
 
 def remark_outside(ax: Any, count: int) -> None:
-    """Write above the axes how many measurements they do not show."""
+    """Write above the axes how many measurements are outside."""
     if count:
         ax.set_title(f"{count} measurement{'s' if count > 1 else ''} beyond the axes", loc="right", size=9, color=QUIET)
 
 
 def limits(*values: Any, margin: float = MARGIN) -> tuple[float, float]:
-    """Find a range that shows these values, with a margin; what is not finite does not count.
+    """Compute a range that contains the finite values, with a margin.
 
     Example:
         >>> low, high = limits([0.0, 1.0], [2.0, np.nan])
@@ -110,7 +108,7 @@ def limits(*values: Any, margin: float = MARGIN) -> tuple[float, float]:
 
 
 def edge_marks(ax: Any, times: np.ndarray, values: np.ndarray, low: float, high: float, color: str) -> int:
-    """Mark values beyond the vertical range by triangles at its edge that point to them; return how many."""
+    """Mark values outside the vertical range by triangles at its edge; return their number."""
     inside = 0.02 * (high - low)
     above, below = values > high, values < low
     for beyond, marker, level in ((above, "^", high - inside), (below, "v", low + inside)):

@@ -1,4 +1,4 @@
-"""Tracks in the plane, and two filters compared on them."""
+"""Figures of tracks in the plane, and of two filters compared on them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -10,15 +10,15 @@ from wolf.plots import style
 from wolf.plots.series_plot import band
 from wolf.results import Filtered
 
-STRETCH = 150  # steps of a run that a comparison shows in detail
-ERRORS = 5.0  # noise deviations that its axis of errors holds on either side
-MAP_MARGIN = 0.15  # of the range of a path, on both sides
-NEAR = 100.0  # widths of a path beyond which a measurement is not drawn at all
-VISIBLE = 0.01  # share of the width of a map that an error must have to be seen on it
+DETAIL_STEPS = 150  # steps of a run that a comparison shows in detail
+MAX_ERROR_STDS = 5.0  # range of the axis of errors, in noise standard deviations to either side
+MAP_MARGIN = 0.15  # share of the range of a path that is added on both sides
+MAX_DISTANCE_WIDTHS = 100.0  # widths of a path beyond which a measurement is not drawn
+MIN_VISIBLE_SHARE = 0.01  # share of the width of a map that makes an error visible
 
 
 class Track(NamedTuple):
-    """One simulated run and what two filters made of it.
+    """One simulated run, and the estimates of two filters.
 
     Attributes:
         title: what is wrong with the data.
@@ -49,16 +49,16 @@ def paths(
 ) -> Any:
     """Draw estimated tracks in the plane of two states.
 
-    The range is that of the truth (or of the last estimate); how many measurements lie beyond it is written above.
+    The range is that of the truth (or of the last estimate); the number of measurements outside is written above.
 
     Args:
         outs: a result of `wolf.filter`, or several by name, `{"KF": ..., "WoLF": ...}`.
         ys: measurements of these two states, (T, 2).
-        truth: states, (T, D).
-        coordinates: the two states.
-        ax: axes to draw on; a new figure without.
-        outliers: (T,) bool, which measurements to cross; those that the last result refused without.
-        colors: one for each result; default: the baseline first.
+        truth: true states, (T, D).
+        coordinates: indices of the two states.
+        ax: axes to draw on; a new figure by default.
+        outliers: measurements drawn as crosses, (T,) of bool; by default those rejected by the last result.
+        colors: one colour per result; by default the baseline first.
 
     Returns:
         The `matplotlib.figure.Figure`.
@@ -66,7 +66,7 @@ def paths(
     named = dict(outs) if isinstance(outs, Mapping) and outs else {"estimate": outs}
     for out in named.values():
         if not isinstance(out, Filtered) or out.num_series is not None:
-            raise ValueError("outs must be one series from wolf.filter, or a dict of such by name")
+            raise ValueError("outs must be one series from wolf.filter, or a dict of series by name")
     last = list(named.values())[-1]
     pick = _two_states(coordinates, last.means.shape[1])
     known = last.means if truth is None else validation.number_array("truth", truth)
@@ -107,21 +107,23 @@ def paths(
 
 
 def _two_states(coordinates: Any, size: int) -> list[int]:
-    """Read which two states to draw."""
+    """Validate the indices of the two states."""
     if not isinstance(coordinates, tuple | list) or len(coordinates) != 2:
-        raise ValueError(f"coordinates must be two states, as (0, 1); got {validation.short_repr(coordinates)}")
+        raise ValueError(
+            f"coordinates must be indices of two states, such as (0, 1); got {validation.short_repr(coordinates)}"
+        )
     return [validation.integer("each of coordinates", each, most=size - 1) for each in coordinates]
 
 
 def settle_maps(maps: Sequence[tuple[Any, np.ndarray]]) -> None:
-    """Choose limits that fill maps at equal scales, once the rest of their figure is laid out.
+    """Set limits that fill maps at equal scales, after the rest of the figure has been laid out.
 
     Args:
         maps: axes, and the path that they must hold, (T, 2).
     """
     for ax, _ in maps:
         ax.set_aspect("auto")
-    for _ in range(2):  # new limits have other tick labels, and those move the axes a little
+    for _ in range(2):  # new limits change the tick labels, which move the axes slightly
         maps[0][0].figure.figure.draw_without_rendering()
         for ax, frame in maps:
             low, high = _equal_limits(ax, frame)
@@ -136,26 +138,26 @@ def count_outside(ax: Any, ys: np.ndarray) -> int:
 
 
 def _drawable(ys: np.ndarray, frame: np.ndarray) -> np.ndarray:
-    """Tell what can come near a map from what can only overflow its transforms."""
+    """Return which values are near enough to a map not to overflow its transforms."""
     ranges = np.array([style.limits(values) for values in frame.T])
-    return (np.abs(ys - ranges.mean(axis=1)) < NEAR * np.ptp(ranges, axis=1).max()).all(axis=1)
+    return (np.abs(ys - ranges.mean(axis=1)) < MAX_DISTANCE_WIDTHS * np.ptp(ranges, axis=1).max()).all(axis=1)
 
 
 def _equal_limits(ax: Any, frame: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     box = ax.get_window_extent()
     ranges = np.array([style.limits(values, margin=MAP_MARGIN) for values in frame.T])
     sizes = np.array([box.width, box.height])
-    half = 0.5 * sizes * np.max(np.ptp(ranges, axis=1) / sizes)  # times units in a pixel
+    half = 0.5 * sizes * np.max(np.ptp(ranges, axis=1) / sizes)  # times units per pixel
     return ranges.mean(axis=1) - half, ranges.mean(axis=1) + half
 
 
 def comparison(tracks: Sequence[Track], heading: str, remark: str, noise_sd: float) -> Any:
-    """Draw two filters on the same runs: the map, the error of a stretch with 2σ bands, and the weights behind it.
+    """Draw two filters on the same runs: the map, the error of an interval with 2σ bands, and the weights.
 
     Args:
-        tracks: one column for each.
-        heading: what the picture shows.
-        remark: a line below the heading.
+        tracks: runs, one column each.
+        heading: title of the figure.
+        remark: subtitle of the figure.
         noise_sd: standard deviation of a measurement; sets the scale of the errors.
 
     Returns:
@@ -201,10 +203,10 @@ def _draw_heading(head: Any, heading: str, remark: str) -> None:
 
 
 def _draw_column(axes: Any, track: Track, noise_sd: float) -> tuple[Any, Track, slice]:
-    """Draw one run; return its map, and which part of the run that shows."""
+    """Draw one run; return its map, and the part of the run that is shown."""
     plane, errors, weights = axes
-    gross = np.linalg.norm(track.ys - track.truth[:, :2], axis=1) > ERRORS * noise_sd
-    stretch = busiest(gross, STRETCH)
+    gross = np.linalg.norm(track.ys - track.truth[:, :2], axis=1) > MAX_ERROR_STDS * noise_sd
+    stretch = busiest(gross, DETAIL_STEPS)
     mapped = _mapped(track, stretch)
     _draw_map(plane, track, mapped)
     times = np.arange(stretch.start, stretch.stop)
@@ -218,9 +220,11 @@ def _draw_column(axes: Any, track: Track, noise_sd: float) -> tuple[Any, Track, 
 
 
 def _mapped(track: Track, stretch: slice) -> slice:
-    """Map the whole run if the Kalman filter's error can be seen at that scale, else the stretch."""
+    """Draw the map of the whole run if the Kalman filter's error is visible at that scale, else of the interval."""
     error = np.sqrt(np.mean((track.kalman.means - track.truth)[:, :2] ** 2))
-    return slice(0, len(track.truth)) if error > VISIBLE * np.ptp(track.truth[:, :2], axis=0).max() else stretch
+    return (
+        slice(0, len(track.truth)) if error > MIN_VISIBLE_SHARE * np.ptp(track.truth[:, :2], axis=0).max() else stretch
+    )
 
 
 def _draw_map(ax: Any, track: Track, mapped: slice) -> None:
@@ -244,7 +248,7 @@ def _describe_map(ax: Any, track: Track, mapped: slice) -> None:
 
 
 def _draw_errors(ax: Any, times: np.ndarray, span: slice, track: Track, noise_sd: float) -> None:
-    reach = ERRORS * noise_sd
+    reach = MAX_ERROR_STDS * noise_sd
     truth = track.truth[span, 0]
     ax.axhline(0, color=style.TRUTH, lw=4, zorder=1)
     for out, color in ((track.kalman, style.KALMAN), (track.robust, style.ROBUST)):
@@ -272,7 +276,7 @@ def _draw_weights(ax: Any, times: np.ndarray, span: slice, track: Track) -> None
 
 
 def _write(ax: Any, height: float, pieces: Sequence[tuple[str, str]]) -> None:
-    """Write a line above the axes in several colours."""
+    """Write a line of text in several colours above the axes."""
     from matplotlib.offsetbox import AnnotationBbox, HPacker, TextArea
 
     texts: list[Any] = [TextArea(words, textprops={"color": color, "size": 9.5}) for words, color in pieces]
@@ -292,7 +296,7 @@ def _error(means: np.ndarray, truth: np.ndarray) -> float:
 
 
 def busiest(flags: np.ndarray, length: int) -> slice:
-    """Find the stretch of a run with the most flags; the earliest if there are several.
+    """Find the interval of a run with the most flags; the earliest if there are several.
 
     Example:
         >>> busiest(np.array([0, 0, 1, 0, 1, 1, 0], bool), 3)

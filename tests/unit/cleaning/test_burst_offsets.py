@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from wolf.cleaning import Options, clean, gap_imputation, runs
 from wolf.cleaning.smoother_pass import sweep
 from wolf.diagnostics.faults import boundaries, offsets
-from wolf.diagnostics.faults.stuck_values import runs_of
 from wolf.models.registry import parse
+from wolf.numerics.runs import runs_of
 
 STEPS, FIRST, STOP = 250, 100, 112
 WANDERS = {"level_var": 1.0, "obs_var": 0.1}
@@ -119,7 +119,7 @@ def test_what_leaving_rows_out_explains_is_that_of_a_regression():
     alike = np.correlate(impulse, impulse, "full")[3:]
     normal = np.concatenate([alike, np.zeros(30)])[np.abs(rows[:, None] - rows)]
     told = np.array([impulse @ errors[row : row + 4] for row in rows])
-    assert boundaries.explained(told, normal) == pytest.approx(0.5 * (errors @ errors - left @ left))
+    assert boundaries.log_likelihood_gain(told, normal) == pytest.approx(0.5 * (errors @ errors - left @ left))
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 import wolf
 from wolf.cleaning import Options, clean
 from wolf.cli import main
-from wolf.diagnostics.faults.stuck_values import longest_by_chance, run_ends, stuck_rows
+from wolf.diagnostics.faults.stuck_values import longest_by_chance, stuck_rows
 from wolf.fitting.select import interpolated_rows, quantization
+from wolf.numerics.runs import run_ends
 
 HOURS = np.arange(1_500)
 
@@ -131,7 +132,7 @@ def test_filled_in_readings_have_hardly_a_fault_and_it_is_told():
     rows = np.arange(1_500)
     values = np.interp(rows, rows[::3], np.cumsum(rng.standard_t(3, 500)))
     assert in_hindsight(values).outlier.mean() <= 0.005
-    assert "only every third reading tells something" in wolf.choose(values).verdict
+    assert "only every third reading is a measurement" in wolf.choose(values).verdict
     damaged = values.copy()
     damaged[[300, 700, 1_101]] += 40.0
     assert np.flatnonzero(in_hindsight(damaged).outlier).tolist() == [300, 700, 1_101]
@@ -141,7 +142,7 @@ def test_filled_in_readings_have_hardly_a_fault_and_it_is_told():
     ("column", "words"),
     [
         (np.round(slow(5)), "pressure: readings are rounded to 1"),
-        (np.interp(HOURS, HOURS[::2], slow(6)[::2]), "pressure: only every second reading tells something"),
+        (np.interp(HOURS, HOURS[::2], slow(6)[::2]), "pressure: only every second reading is a measurement"),
         (slow(7), None),
     ],
 )
@@ -150,4 +151,4 @@ def test_look_tells_what_readings_are_worth(column, words, tmp_path):
     path.write_text("pressure\n" + "\n".join(f"{value!r}" for value in column.tolist()))
     told = CliRunner().invoke(main, ["look", str(path)]).output
     assert "pressure" in told
-    assert (words in told) if words else ("readings are rounded" not in told and "tells something" not in told)
+    assert (words in told) if words else ("readings are rounded" not in told and "is a measurement" not in told)

@@ -137,7 +137,7 @@ def test_the_statistic_of_a_run_is_largest_where_it_is(length, first, size):
     step = np.concatenate([shape.step, np.zeros(600)])
     errors[first:] += size * step[: 600 - first]
     errors[first + length :] -= size * step[: 600 - first - length]
-    limits = step_scan.Limits(np.full(31, 5.0), np.full(len(shape.ramps), 5.0))
+    limits = step_scan.DetectionThresholds(np.full(31, 5.0), np.full(len(shape.ramps), 5.0))
     found = step_scan.find(errors, np.ones(600, bool), shape, limits)
     assert (found.first[0], found.length[0]) == (first, length)
     assert found.size[0] == pytest.approx(size, rel=0.05)

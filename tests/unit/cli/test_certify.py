@@ -28,7 +28,7 @@ def test_table_json_and_picture_are_written(tmp_path):
     result = invoke(*LEVEL, *QUICK, "--method", "WoLF-TMD:c=9,metric=S", "--out", files[0], "--plot", files[1])
     assert result.exit_code == 0, result.output
     assert all(name in result.output for name in ("influence", "efficiency", "position jump", "breakdown", "exact"))
-    assert json.loads(files[0].read_text())["entries"]["influence"]["how"] == "exact"
+    assert json.loads(files[0].read_text())["entries"]["influence"]["basis"] == "exact"
     assert files[1].read_bytes().startswith(b"\x89PNG")
 
 

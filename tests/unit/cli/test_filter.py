@@ -85,7 +85,7 @@ def test_summary_says_what_was_done(folder, values):
   time          time, every 60 s
   missing       3 of 200 values
   outliers      \d+ flagged \(\d\.\d%\)
-  model         local-level, a level that wanders: .*
+  model         local-level, a random-walk level: .*
                 smoothed, judged in hindsight
   noise fitted  level_var 0\.\d+, obs_var \d\.\d+
   wrote         readings-clean\.csv

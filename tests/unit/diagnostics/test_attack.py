@@ -131,6 +131,6 @@ def test_steps_without_measurements_are_not_attacked(model, ys):
         ({"ys": np.zeros((4, 2))}, "ys must have shape"),
     ],
 )
-def test_mistakes_are_told(arguments, words, model, ys):
+def test_invalid_arguments_raise(arguments, words, model, ys):
     with pytest.raises(ValueError, match=words):
         wolf.attack(**({"model": model, "method": "WoLF", "ys": ys} | arguments))

@@ -54,13 +54,13 @@ def random_influence(model, method, ys, radius, seed=0, count=MANY):
     """The largest influence of many random errors in the last measurement, half of them near the worst radius."""
     rng = np.random.default_rng(seed)
     size = model.obs_dim
-    directions = rng.normal(size=(count, size))
-    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    jump_directions = rng.normal(size=(count, size))
+    jump_directions /= np.linalg.norm(jump_directions, axis=1, keepdims=True)
     far = 10.0 ** rng.uniform(-2, 8, count)
     near = radius * np.exp(0.3 * rng.normal(size=count))
     radii = np.where(np.arange(count) % 2 == 0, far, near)
     cov = wolf.filter(model, ys, method=method).innovation_covs[-1]
-    errors = radii[:, None] * directions @ np.linalg.cholesky(cov).T
+    errors = radii[:, None] * jump_directions @ np.linalg.cholesky(cov).T
     return wolf.influence.pif(model, method, ys, errors).max()
 
 
@@ -73,7 +73,7 @@ def test_hard_gate_has_its_closed_form(gate):
     np.testing.assert_allclose(gate["influence"].details["radius"], np.sqrt(GATE), rtol=1e-6)
     kept = OBS_VAR / (variance + OBS_VAR)  # beyond the gate the prediction stays: KL(N(0, P) ‖ N(0, P kept))
     np.testing.assert_allclose(gate["far influence"].value, 0.5 * (1 / kept - 1 + np.log(kept)), rtol=1e-6)
-    assert gate["influence"].how == "exact"
+    assert gate["influence"].basis == "exact"
     np.testing.assert_allclose(gate["step efficiency"].value, stats.chi2(3).cdf(GATE), rtol=1e-12)
 
 
@@ -134,7 +134,7 @@ def test_supremum_is_never_exceeded_and_reached_within_a_percent(method, skewed,
     """Worst directions are solved for, in whichever metric the weight has; the clean residual is not zero here."""
     ys = np.concatenate([np.full((39, 2), np.nan), skewed_ys[-1:]])
     entry = wolf.certify(skewed, method, ys=ys, trials=0)["influence"]
-    assert entry.how == "exact"
+    assert entry.basis == "exact"
     radius = entry.details["radius"] if np.isfinite(entry.details["radius"]) else 1e6
     largest = random_influence(skewed, method, ys, radius)
     assert largest <= entry.value * (1 + 1e-9)
@@ -146,7 +146,7 @@ def test_searched_supremum_is_never_exceeded(name, skewed, skewed_ys):
     """Rules whose weight is no function of one radius: the search must find what random errors find, and more."""
     ys = np.where(np.arange(3)[:, None] < 2, np.nan, skewed_ys[:3])
     entry = wolf.certify(skewed, name, ys=ys, trials=0)["influence"]
-    assert entry.how == "searched"
+    assert entry.basis == "searched"
     largest = random_influence(skewed, name, ys, entry.details["radius"])
     assert 0.95 * entry.value <= largest <= entry.value * (1 + 1e-9)
 
@@ -176,7 +176,7 @@ def test_farthest_point_is_the_best_of_all_directions():
     cases = [(rng.normal(size=(3, 2)), scale * rng.normal(size=3)) for scale in (0.0, 0.1, 1.0, 10.0) for _ in range(5)]
     cases += [(np.diag([2.0, 1.0]), np.array([0.0, 0.1])), (np.eye(2), np.zeros(2)), (np.zeros((2, 2)), np.ones(2))]
     for maps, target in cases:
-        z, value = worst_direction.farthest(maps, target)
+        z, value = worst_direction.maximise_distance(maps, target)
         best = ((maps @ circle - target[:, None]) ** 2).sum(0).max()
         np.testing.assert_allclose(np.linalg.norm(z), 1.0, rtol=1e-12)
         np.testing.assert_allclose(value, best, rtol=1e-6)
@@ -184,8 +184,8 @@ def test_farthest_point_is_the_best_of_all_directions():
 
 def test_false_alarms_of_a_gate_are_those_of_its_law(gate):
     entry = gate["false alarms"]
-    assert entry.how == "simulated"
-    assert entry.trials == 24 * monte_carlo.LEVELS
+    assert entry.basis == "simulated"
+    assert entry.trials == 24 * monte_carlo.NUM_LEVELS
     assert abs(entry.value - stats.chi2(1).sf(GATE)) < 4 * entry.error
 
 
@@ -208,7 +208,7 @@ def test_simulated_entries_do_not_depend_on_units(level, gate):
 def test_kalman_filter_recovers_from_every_jump_and_bears_no_outliers(level, gate):
     found = wolf.certify(level, "KF", trials=24, steps=120)
     assert found["efficiency"].value == 1.0
-    assert found["position jump"].details["deviations"] == monte_carlo.JUMPS[-1]
+    assert found["position jump"].details["deviations"] == monte_carlo.JUMP_SIZES[-1]
     assert found["position jump"].details["steps"] < 120
     assert found["breakdown"].value < 0.01 < 0.2 < gate["breakdown"].value
 
@@ -239,7 +239,7 @@ def test_same_seed_same_certificate(level, gate):
     assert again.to_json() == gate.to_json()
 
 
-def test_table_says_how_everything_is_known(gate):
+def test_table_states_the_basis_of_every_entry(gate):
     lines = repr(gate).splitlines()
     assert all(any(how in line for line in lines) for how in ("exact", "simulated"))
     assert "24 trials of 120 steps" in lines[-1]
@@ -263,7 +263,7 @@ def test_picture_shows_the_curves(gate, level):
     assert isinstance(figure, matplotlib.figure.Figure)
     assert len(figure.axes) == 3
     assert len(wolf.certify(level, "KF", ys=np.zeros(10), trials=0).plot().axes) == 1
-    with pytest.raises(ValueError, match=r"wolf\.certify returned"):
+    with pytest.raises(ValueError, match=r"result of wolf\.certify"):
         wolf.plots.certificate([1.0])
 
 
@@ -271,7 +271,7 @@ def test_nonlinear_models_are_certified(x64):
     prior = wolf.Gaussian(np.array([10.0, 10.0]), np.eye(2))
     model = wolf.StateSpaceModel(None, jax.numpy.sinh, 0.01 * np.eye(2), np.eye(2), prior)
     found = wolf.certify(model, "WoLF-UKF", ys=np.sinh([[10.1, 9.9], [10.0, 9.8]]), trials=0)
-    assert found["influence"].how == "exact"  # given the view of the observation function, the update is linear
+    assert found["influence"].basis == "exact"  # given the view of the observation function, the update is linear
     assert found["influence"].bounded
 
 
@@ -298,19 +298,19 @@ def test_recovery_is_ten_usual_steps_in_a_row():
         ({"trials": -1}, "trials must be"),
         ({"steps": 5}, "steps must be"),
         ({"jumps": {"odd": [1.0, 2.0]}}, r"shape \(1,\)"),
-        ({"jumps": [1.0]}, "directions of the state by name"),
-        ({"ys": np.full(20, np.nan)}, "all its measurements"),
+        ({"jumps": [1.0]}, "must map names to directions"),
+        ({"ys": np.full(20, np.nan)}, "without missing coordinates"),
         ({"key": "zero"}, "key must be"),
     ],
 )
-def test_mistakes_are_told(arguments, words, level):
+def test_invalid_arguments_raise(arguments, words, level):
     with pytest.raises(ValueError, match=words):
         wolf.certify(level, **arguments)
 
 
-def test_posterior_without_uncertainty_is_told():
+def test_singular_posterior_raises():
     still = wolf.LinearModel(None, np.eye(2), np.zeros((2, 2)), np.eye(2), np.zeros(2), np.diag([1.0, 0.0]))
-    with pytest.raises(ValueError, match="direction without uncertainty"):
+    with pytest.raises(ValueError, match="covariance is singular"):
         wolf.certify(still, ys=np.zeros((5, 2)), trials=0)
 
 
@@ -338,20 +338,20 @@ def test_every_gaussian_method_is_certified(name, level):
         assert not found.bounded
 
 
-def test_what_a_won_vote_does_is_said_and_is_what_the_filter_does():
-    """Of errors that agree the certificate says that they are followed; a filter without votes has no such line."""
+def test_accepted_jump_entry_equals_what_the_filter_does():
+    """Consistent errors are accepted as a jump; a filter without a jump test has no such entry."""
     level = wolf.models.local_level(level_var=0.1, obs_var=1.0)
     ys = np.zeros(40)
     certificate = wolf.certify(level, "Learned", ys=ys, trials=0)
-    entry = certificate["won vote"]
+    entry = certificate["accepted jump"]
     assert not entry.bounded
     assert certificate["influence"].bounded
     out = wolf.filter(level, ys, method="Learned")
-    lied = np.append(ys[:-1], np.full(5, 1000.0 * np.sqrt(out.innovation_covs[-1, 0, 0])))
-    hit = wolf.filter(level, lied, method="Learned")
+    contaminated = np.append(ys[:-1], np.full(5, 1000.0 * np.sqrt(out.innovation_covs[-1, 0, 0])))
+    hit = wolf.filter(level, contaminated, method="Learned")
     moved = hit.means[-1, 0] / np.sqrt(out.covs[-1, 0, 0])
     assert entry.details["shifts"][-1] == pytest.approx(moved, rel=0.02)
-    assert "won vote" not in wolf.certify(level, "WoLF", ys=ys, trials=0).entries
+    assert "accepted jump" not in wolf.certify(level, "WoLF", ys=ys, trials=0).entries
 
 
 @pytest.fixture(scope="module")
@@ -369,7 +369,7 @@ def test_influence_on_the_default_is_bounded_at_every_step_and_nearly_reached(de
     assert shift.bounded
     assert certificate["far influence"].bounded
     rng, count = np.random.default_rng(0), 2000
-    worst = int(influence.words.rsplit("step ")[1])
+    worst = int(influence.description.rsplit("step ")[1])
     steps = np.where(np.arange(count) % 2 == 0, worst, rng.integers(0, len(ys), count))
     clean = wolf.filter(level, ys, method="Adaptive")
     near = influence.details["radius"] * np.exp(0.1 * rng.normal(size=count))
@@ -388,14 +388,14 @@ def test_influence_on_the_default_is_bounded_at_every_step_and_nearly_reached(de
     assert divergence.max() >= 0.98 * influence.value
 
 
-def test_a_vote_of_the_default_is_won_by_as_many_errors_as_its_certificate_says(default, level):
+def test_default_accepts_a_jump_after_as_many_errors_as_its_certificate_states(default, level):
     ys, certificate = default
-    entry = certificate["won vote"]
+    entry = certificate["accepted jump"]
     assert not entry.bounded
     count = entry.details["errors"]
     assert f"{count} equal errors in a row" in repr(certificate)
-    lied = np.concatenate([ys, np.full((count, 1), 1e4)])
-    inflations = wolf.filter(level, lied, method="Adaptive").inflations
+    contaminated = np.concatenate([ys, np.full((count, 1), 1e4)])
+    inflations = wolf.filter(level, contaminated, method="Adaptive").inflations
     assert (inflations[:-1] == 1.0).all()
     assert inflations[-1] > 1.0
 

@@ -1,4 +1,4 @@
-"""Changepoints: sums over all cuts are those of all cuts one by one, and outliers are no changes."""
+"""Changepoints: the recursions equal sums over all segmentations, and outliers are not changes."""
 
 from itertools import combinations, pairwise
 
@@ -16,33 +16,33 @@ LEVEL = wolf.models.local_level(DRIFT, NOISE, prior=wolf.Gaussian([0.0], [[WIDE]
 STEPS = 60
 
 
-def log_piece(ys):
-    """Evaluate the density of a piece from its dense covariance."""
+def log_segment(ys):
+    """Compute the log density of a segment from its dense covariance."""
     steps = np.arange(1, len(ys) + 1)
     cov = WIDE + DRIFT * np.minimum.outer(steps, steps) + NOISE * np.eye(len(ys))
     return multivariate_normal(np.zeros(len(ys)), cov).logpdf(ys)
 
 
-def by_hand(ys, chance, shortest):
-    """Go through all ways to cut a short series."""
+def all_segmentations(ys, hazard, min_length):
+    """List all segmentations of a short series with their log probabilities."""
     steps, cuts, scores = len(ys), [], []
     for number in range(steps):
         for cut in combinations(range(1, steps), number):
             ends = [0, *cut, steps]
             sizes = np.diff(ends)
-            if np.any(sizes[:-1] < shortest):
+            if np.any(sizes[:-1] < min_length):
                 continue
-            lengths = np.log(chance) * number + np.log1p(-chance) * np.sum(np.maximum(sizes - shortest, 0))
+            lengths = np.log(hazard) * number + np.log1p(-hazard) * np.sum(np.maximum(sizes - min_length, 0))
             cuts.append(cut)
-            scores.append(lengths + sum(log_piece(ys[a:b]) for a, b in pairwise(ends)))
+            scores.append(lengths + sum(log_segment(ys[a:b]) for a, b in pairwise(ends)))
     return cuts, np.array(scores)
 
 
-@pytest.mark.parametrize(("chance", "shortest"), [(0.1, 1), (0.3, 2), (0.05, 4)])
-def test_sums_and_the_best_are_those_of_all_cuts(chance, shortest):
+@pytest.mark.parametrize(("hazard", "min_length"), [(0.1, 1), (0.3, 2), (0.05, 4)])
+def test_recursions_equal_sums_over_all_segmentations(hazard, min_length):
     ys = np.random.default_rng(2).normal(size=9) + np.repeat([0.0, 6.0, -5.0], 3)
-    cuts, scores = by_hand(ys, chance, shortest)
-    found = wolf.changepoints(LEVEL, ys, chance=chance, shortest=shortest, outliers=0.0)
+    cuts, scores = all_segmentations(ys, hazard, min_length)
+    found = wolf.changepoints(LEVEL, ys, hazard=hazard, min_length=min_length, outliers=0.0)
     total = logsumexp(scores)
     np.testing.assert_allclose(found.log_evidence, total, rtol=1e-10)
     assert tuple(found.at) == cuts[int(np.argmax(scores))]
@@ -53,17 +53,17 @@ def test_sums_and_the_best_are_those_of_all_cuts(chance, shortest):
 
 def test_without_a_chance_of_change_the_evidence_is_the_likelihood_of_the_filter():
     ys = np.random.default_rng(0).normal(size=STEPS)
-    found = wolf.changepoints(LEVEL, ys, chance=1e-12, outliers=0.0)
+    found = wolf.changepoints(LEVEL, ys, hazard=1e-12, outliers=0.0)
     assert found.at.size == 0
-    assert found.pieces == [(0, STEPS)]
+    assert found.segments == [(0, STEPS)]
     np.testing.assert_allclose(found.log_evidence, wolf.filter(LEVEL, ys, method="KF").log_likelihood, rtol=1e-9)
 
 
 def test_on_data_of_the_model_as_many_changes_are_expected_as_there_are():
-    rng, chance, shortest = np.random.default_rng(5), 0.05, 5
+    rng, hazard, min_length = np.random.default_rng(5), 0.05, 5
     expected, there, spread = 0.0, 0, 0.0
     for _ in range(30):
-        firsts = np.cumsum(shortest - 1 + rng.geometric(chance, size=STEPS))
+        firsts = np.cumsum(min_length - 1 + rng.geometric(hazard, size=STEPS))
         firsts = firsts[firsts < STEPS]
         starts = np.isin(np.arange(STEPS), [0, *firsts])
         level, ys = 0.0, np.empty(STEPS)
@@ -71,7 +71,7 @@ def test_on_data_of_the_model_as_many_changes_are_expected_as_there_are():
             level = rng.normal(0, np.sqrt(WIDE)) if starts[t] else level
             level += rng.normal(0, np.sqrt(DRIFT))
             ys[t] = level + rng.normal(0, np.sqrt(NOISE))
-        found = wolf.changepoints(LEVEL, ys, chance=chance, shortest=shortest, outliers=0.0)
+        found = wolf.changepoints(LEVEL, ys, hazard=hazard, min_length=min_length, outliers=0.0)
         expected, there = expected + found.probabilities.sum(), there + len(firsts)
         spread += np.sum(found.probabilities * (1.0 - found.probabilities))
     # given the data, the number of changes has this mean and, if they hardly depend on each other, this variance
@@ -83,30 +83,30 @@ def test_one_value_is_no_change_however_far_it_is_off(far, which):
     ys = np.random.default_rng(1).normal(size=STEPS) + np.where(np.arange(STEPS) < 30, 0.0, 12.0)
     ys[which] = far
     (change,) = wolf.changepoints(LEVEL, ys).at
-    assert abs(change - 30) <= 1  # nobody knows whether a value beside a change, and off, was of this side or that
+    assert abs(change - 30) <= 1  # an outlier next to a change may belong to either side
 
 
-def test_longest_bounds_pieces_and_gaps_say_nothing():
+def test_max_length_bounds_segments_and_gaps_carry_no_information():
     ys = np.where(np.arange(STEPS) < 30, 0.0, 12.0) + np.random.default_rng(3).normal(size=STEPS)
     ys[10:20] = np.nan
     assert wolf.changepoints(LEVEL, ys).at.tolist() == [30]
-    bounded = wolf.changepoints(LEVEL, ys, longest=25)
-    assert max(last - first for first, last in bounded.pieces) <= 25
+    bounded = wolf.changepoints(LEVEL, ys, max_length=25)
+    assert max(last - first for first, last in bounded.segments) <= 25
     assert 30 in bounded.at
 
 
-def test_changes_are_told_in_a_line():
+def test_repr_lists_changes_in_one_line():
     one = wolf.Changepoints(np.array([2]), np.array([0.0, 0.1, 0.9, 0.0]), -5.0)
-    assert repr(one) == "Changes: 1 change in 4 steps at 2 (90%)"
+    assert repr(one) == "Changepoints: 1 change in 4 steps at 2 (90%)"
 
 
-def test_what_cannot_be_is_refused_in_words():
+def test_invalid_arguments_raise():
     varying = wolf.LinearModel(np.eye(1), np.eye(1), np.ones((5, 1, 1)), np.eye(1), [0.0], np.eye(1))
     with pytest.raises(ValueError, match="Q vary with time"):
         wolf.changepoints(varying, np.zeros(5))
-    with pytest.raises(ValueError, match="chance"):
-        wolf.changepoints(LEVEL, np.zeros(5), chance=1.5)
-    with pytest.raises(ValueError, match="longest= at most 400"):
+    with pytest.raises(ValueError, match="hazard"):
+        wolf.changepoints(LEVEL, np.zeros(5), hazard=1.5)
+    with pytest.raises(ValueError, match="max_length= of at most 400"):
         wolf.changepoints(LEVEL, np.zeros(10_000))
-    with pytest.raises(ValueError, match="longest"):
-        wolf.changepoints(LEVEL, np.zeros(9), longest=3)
+    with pytest.raises(ValueError, match="max_length"):
+        wolf.changepoints(LEVEL, np.zeros(9), max_length=3)

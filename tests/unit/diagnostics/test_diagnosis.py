@@ -1,4 +1,4 @@
-"""What happened to a series: answers of a settled filter, what chance explains, and one known fault in each series."""
+"""Causes: fault signatures of a steady-state filter, likelihood ratios of white noise, one known fault per series."""
 
 from pathlib import Path
 
@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 
 import wolf
 from wolf.diagnostics.faults import edge_pairing
-from wolf.diagnostics.faults.edge_pairing import Hit, repaired
-from wolf.diagnostics.faults.glr_scan import Spot, Sums, limits, patterns
-from wolf.diagnostics.faults.greedy_search import STEP, Search
+from wolf.diagnostics.faults.edge_pairing import DetectedFault, repair_pairs
+from wolf.diagnostics.faults.glr_scan import Candidate, GlrScan, detection_thresholds, search_patterns
+from wolf.diagnostics.faults.greedy_search import GreedySearch
+from wolf.diagnostics.faults.peak_refinement import PERMANENT_STEP
 from wolf.diagnostics.faults.result import CAUSES
-from wolf.diagnostics.faults.signatures import Pattern, Responses
-from wolf.diagnostics.faults.variance_changes import changes
+from wolf.diagnostics.faults.signatures import FaultSignatures, Pattern
+from wolf.diagnostics.faults.variance_changes import find_variance_changes
 
 pytestmark = pytest.mark.thorough  # what tests/unit/diagnostics/test_explain.py touches too
 
@@ -36,7 +37,7 @@ def kinds_in(model, ys, method="Learned"):
 
 
 @pytest.mark.parametrize("pattern", [Pattern("run", 30), Pattern("step", 0), Pattern("ramp", 40), Pattern("slope", 40)])
-def test_answers_are_what_a_filter_makes_of_a_fault(bench, pattern):
+def test_signatures_are_the_innovations_of_a_faulty_series(bench, pattern):
     model = bench.models()["tracking"]
     fault = np.zeros(STEPS)
     rising = np.arange(1, pattern.length + 1) / max(pattern.length, 1)
@@ -45,33 +46,33 @@ def test_answers_are_what_a_filter_makes_of_a_fault(bench, pattern):
         fault[200 + pattern.length :] = 1.0
     ys = np.stack([np.zeros(STEPS), fault], axis=1)
     residuals = [wolf.filter(model, each, method="KF").residuals for each in (ys, 0 * ys)]
-    answers = Responses(model)
-    seen = (residuals[0] - residuals[1])[200:] @ answers.whitener.T
-    np.testing.assert_allclose(seen, answers.of(pattern, 200)[:, :, 1], atol=1e-6)
+    signatures = FaultSignatures(model)
+    seen = (residuals[0] - residuals[1])[200:] @ signatures.whitener.T
+    np.testing.assert_allclose(seen, signatures.signature(pattern, 200)[:, :, 1], atol=1e-6)
 
 
-def test_a_jump_is_answered_as_by_a_filter_that_starts_elsewhere(bench):
+def test_signature_of_a_jump_is_that_of_a_wrong_initial_state(bench):
     model = bench.models()["trend"]
-    answers = Responses(model)
+    signatures = FaultSignatures(model)
     state, seen = np.array([1.0, 0.5]), []
     for _ in range(50):  # a filter that predicts 0, of a state that is elsewhere: x <- F (x - K H x)
-        seen.append(answers.whitener @ model.H @ state)
-        state = model.F @ (state - answers.gain @ (model.H @ state))
-    np.testing.assert_allclose(answers.of(Pattern("jump", 0), 50) @ [1.0, 0.5], np.array(seen), atol=1e-12)
+        seen.append(signatures.whitener @ model.H @ state)
+        state = model.F @ (state - signatures.gain @ (model.H @ state))
+    np.testing.assert_allclose(signatures.signature(Pattern("jump", 0), 50) @ [1.0, 0.5], np.array(seen), atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["level", "trend", "tracking"])
-def test_chance_explains_as_much_as_its_degrees_of_freedom(bench, name):
-    """Of white errors every pattern explains χ²: its mean is the number of its sizes."""
+def test_likelihood_ratio_of_white_noise_equals_its_degrees_of_freedom(bench, name):
+    """The statistic of every pattern is χ² for white noise: its mean is the number of its components."""
     model = bench.models()[name]
-    answers = Responses(model)
-    sums = Sums(np.random.default_rng(0).normal(size=(20_000, model.obs_dim)), answers)
+    signatures = FaultSignatures(model)
+    scan = GlrScan(np.random.default_rng(0).normal(size=(20_000, model.obs_dim)), signatures)
     for pattern in (Pattern("jump", 0), Pattern("step", 0), Pattern("run", 1), Pattern("run", 25), Pattern("ramp", 32)):
-        _, together = sums.explained(pattern, slice(0, 19_000))
+        _, together = scan.likelihood_ratios(pattern, slice(0, 19_000))
         degrees = model.state_dim if pattern.family == "jump" else model.obs_dim
         assert np.mean(together) == pytest.approx(degrees, rel=0.25)
-    top = max(sums.scores(pattern, slice(0, 19_000)).max() for pattern in patterns(19_000))
-    assert top < 0.0 < limits(20_000, 1, 1)["alone"]
+    top = max(scan.scores(pattern, slice(0, 19_000)).max() for pattern in search_patterns(19_000))
+    assert top < 0.0 < detection_thresholds(20_000, 1, 1)["alone"]
 
 
 @pytest.mark.parametrize(
@@ -149,10 +150,10 @@ def test_a_sensor_that_trembles_around_one_value_is_stuck(bench):
     assert (cause.kind, cause.first, cause.last) == ("stuck", 150, 199)
 
 
-def test_noise_that_shrinks_is_told():
+def test_smaller_noise_is_detected():
     errors = np.random.default_rng(0).normal(size=(STEPS, 1))
     errors[150:250] *= 0.1
-    (one,) = changes(errors, np.ones(STEPS, bool))
+    (one,) = find_variance_changes(errors, np.ones(STEPS, bool))
     assert abs(one.first - 150) < 10
     assert abs(one.stop - 250) < 10
     assert one.factor < 0.1
@@ -176,7 +177,7 @@ def bench_models():
     return explain, explain.models()["level"]
 
 
-def test_models_without_fixed_matrices_are_told_by_their_findings():
+def test_causes_of_models_without_fixed_matrices_come_from_findings():
     """An angle has no fixed matrices; outliers and jumps are named from what was refused."""
     model = wolf.StateSpaceModel(
         lambda x: x, lambda x: x + 0.01 * x**3, [[0.05]], [[1.0]], wolf.Gaussian(np.zeros(1), np.eye(1))
@@ -203,37 +204,54 @@ def test_edges_of_like_size_are_read_as_the_shortest_faults(bench_models, size, 
     run, sign = (edges[1:], -1.0) if late else (edges[:2], 1.0)
     other = edges[0] if late else edges[2]
     wrong = [
-        Hit(Spot(9.0, edges[0], Pattern("run", gaps[0]), 0), np.array([size])),
-        Hit(Spot(9.0, edges[2], Pattern("step", 0), 0), np.array([size])),
+        DetectedFault(Candidate(9.0, edges[0], Pattern("run", gaps[0]), 0), np.array([size])),
+        DetectedFault(Candidate(9.0, edges[2], Pattern("step", 0), 0), np.array([size])),
     ]
     if not late:  # the long run first
         wrong = [
-            Hit(Spot(9.0, edges[0], Pattern("step", 0), 0), np.array([size])),
-            Hit(Spot(9.0, edges[1], Pattern("run", gaps[1]), 0), np.array([-size])),
+            DetectedFault(Candidate(9.0, edges[0], Pattern("step", 0), 0), np.array([size])),
+            DetectedFault(Candidate(9.0, edges[1], Pattern("run", gaps[1]), 0), np.array([-size])),
         ]
-    gone, found = repaired(np.zeros((STEPS, 1)), Responses(model), wrong)
-    assert {id(hit) for hit in gone} == {id(hit) for hit in wrong}
-    told = {hit.spot.pattern.family: (hit.spot.step, hit.spot.pattern.length, hit.size[0]) for hit in found}
+    gone, found = repair_pairs(np.zeros((STEPS, 1)), FaultSignatures(model), wrong)
+    assert {id(fault) for fault in gone} == {id(fault) for fault in wrong}
+    told = {
+        fault.candidate.pattern.family: (fault.candidate.step, fault.candidate.pattern.length, fault.size[0])
+        for fault in found
+    }
     assert told["run"] == (run[0], run[1] - run[0], pytest.approx(sign * size))
     assert told["step"] == (other, 0, pytest.approx(size))
 
 
 def test_two_steps_that_cancel_are_one_run(bench_models):
     _, model = bench_models
-    steps = [Hit(Spot(9.0, at, STEP, 0), np.array([size])) for at, size in ((100, 8.0), (150, -8.0))]
-    _, (found,) = repaired(np.zeros((STEPS, 1)), Responses(model), steps)
-    assert (found.spot.step, found.spot.pattern, found.size[0]) == (100, Pattern("run", 50), pytest.approx(8.0))
+    steps = [
+        DetectedFault(Candidate(9.0, at, PERMANENT_STEP, 0), np.array([size])) for at, size in ((100, 8.0), (150, -8.0))
+    ]
+    _, (found,) = repair_pairs(np.zeros((STEPS, 1)), FaultSignatures(model), steps)
+    assert (found.candidate.step, found.candidate.pattern, found.size[0]) == (
+        100,
+        Pattern("run", 50),
+        pytest.approx(8.0),
+    )
     steps[1] = steps[1]._replace(size=np.array([-14.0]))
-    assert repaired(np.zeros((STEPS, 1)), Responses(model), steps) == ([], [])
+    assert repair_pairs(np.zeros((STEPS, 1)), FaultSignatures(model), steps) == ([], [])
 
 
 def test_edges_that_are_too_many_are_left_as_they_are(bench_models):
     _, model = bench_models
-    steps = [Hit(Spot(9.0, 20 * k, STEP, 0), np.array([8.0 * (-1) ** k])) for k in range(2 * edge_pairing.MOST)]
-    wrong, _ = repaired(np.zeros((STEPS, 1)), Responses(model), steps)
-    assert {hit.spot.step for hit in wrong} <= {hit.spot.step for hit in steps[-edge_pairing.MOST :]}
-    drifts = [Hit(Spot(9.0, 20 * k, Pattern("ramp", 200), 0), np.array([8.0])) for k in range(2 * edge_pairing.MOST)]
-    assert all(len(group) <= edge_pairing.MOST for group in edge_pairing.beside_drifts(drifts))
+    steps = [
+        DetectedFault(Candidate(9.0, 20 * k, PERMANENT_STEP, 0), np.array([8.0 * (-1) ** k]))
+        for k in range(2 * edge_pairing.MAX_LASTING_FAULTS)
+    ]
+    wrong, _ = repair_pairs(np.zeros((STEPS, 1)), FaultSignatures(model), steps)
+    assert {fault.candidate.step for fault in wrong} <= {
+        fault.candidate.step for fault in steps[-edge_pairing.MAX_LASTING_FAULTS :]
+    }
+    drifts = [
+        DetectedFault(Candidate(9.0, 20 * k, Pattern("ramp", 200), 0), np.array([8.0]))
+        for k in range(2 * edge_pairing.MAX_LASTING_FAULTS)
+    ]
+    assert all(len(group) <= edge_pairing.MAX_LASTING_FAULTS for group in edge_pairing.faults_near_drifts(drifts))
 
 
 @pytest.mark.parametrize("name", ["level", "trend", "tracking"])
@@ -254,14 +272,16 @@ def test_what_was_found_and_what_is_left_are_the_errors(bench_models, seed, name
     """However often faults are put back and looked at anew: five of them, drifts beside shifts."""
     bench, _ = bench_models
     model, rng = bench.models()[name], np.random.default_rng(seed)
-    answers = Responses(model)
+    signatures = FaultSignatures(model)
     errors = rng.normal(size=(STEPS, model.obs_dim))
     for first in (40, 110, 180, 250, 320):
         pattern = Pattern(*[("ramp", 60), ("step", 0), ("run", 40), ("slope", 50)][rng.integers(4)])
-        errors[first:] += answers.of(pattern, STEPS - first) @ rng.uniform(-60.0, 60.0, model.obs_dim)
-    found = Search(errors, answers)
-    back = found.rest.copy()
-    for hit in found.hits:
-        back[hit.spot.step :] += answers.of(hit.spot.pattern, STEPS - hit.spot.step) @ hit.size
-    assert found.hits
+        errors[first:] += signatures.signature(pattern, STEPS - first) @ rng.uniform(-60.0, 60.0, model.obs_dim)
+    found = GreedySearch(errors, signatures)
+    back = found.residual.copy()
+    for fault in found.faults:
+        back[fault.candidate.step :] += (
+            signatures.signature(fault.candidate.pattern, STEPS - fault.candidate.step) @ fault.size
+        )
+    assert found.faults
     np.testing.assert_allclose(back, errors, atol=1e-4)

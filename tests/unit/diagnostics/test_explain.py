@@ -1,4 +1,4 @@
-"""Explanations: series with one known cause each, and how often it is found; what the evidence says; mistakes."""
+"""Explanations: series with one known cause each, how often it is found, its evidence, and invalid arguments."""
 
 from collections import Counter
 
@@ -88,7 +88,7 @@ def test_one_faulty_sensor_of_three_is_named():
     assert not any(kind == "jump" for _, kind in kinds)
 
 
-def test_jump_says_where_the_state_went():
+def test_jump_reports_the_shift_of_the_state():
     model = level_model()
     ys, _ = faulty(model, "jump", 3)
     first = next(finding for finding in wolf.explain(wolf.filter(model, ys)) if finding.kind == "jump")
@@ -179,7 +179,7 @@ def test_table_and_frame():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda model, ys: [1.0], "wolf.filter returned"),
+        (lambda model, ys: [1.0], "result of wolf.filter"),
         (lambda model, ys: wolf.filter(model, ys, save="means"), "save="),
         (lambda model, ys: wolf.filter(model, ys)[10:20], "slice"),
         (lambda model, ys: wolf.filter_many(model, ys[None]), "one series"),
@@ -187,7 +187,7 @@ def test_table_and_frame():
         (lambda model, ys: list(wolf.filter_chunks(model, [ys[:20], ys[20:40]], save="all"))[1], "later chunk"),
     ],
 )
-def test_mistakes_are_told(make, words):
+def test_invalid_arguments_raise(make, words):
     model = level_model()
     ys, _ = faulty(model, "outlier", 0)
     with pytest.raises(ValueError, match=words):
@@ -196,8 +196,8 @@ def test_mistakes_are_told(make, words):
 
 @pytest.mark.parametrize("method", ["Learned", "Adaptive"])
 @pytest.mark.parametrize("cause", ["outlier", "jump", "frozen", "biased"])
-def test_causes_are_found_where_refused_measurements_vote(cause, method):
-    """A jump is named where its vote began, a burst that came back is none, a frozen value may look right for long."""
+def test_causes_are_found_by_methods_with_a_jump_test(cause, method):
+    """A jump is reported at its first step, a burst that returns is not a jump, a stuck value may be accepted."""
     model, right = track_model(), 0
     for seed in range(20, 26):
         ys, where = faulty(model, "stuck" if cause == "frozen" else cause, seed)

@@ -108,6 +108,6 @@ def test_weight_maps_have_the_shape_of_their_grid():
 @pytest.mark.parametrize(
     ("contaminations", "words"), [(np.zeros((3, 3)), r"\(\.\.\., 2\)"), ("far", "array of numbers")]
 )
-def test_bad_contaminations_are_told(contaminations, words, tracking, dirty):
+def test_invalid_contaminations_raise(contaminations, words, tracking, dirty):
     with pytest.raises(ValueError, match=words):
         wolf.influence.pif(tracking, "KF", dirty.measurements, contaminations)

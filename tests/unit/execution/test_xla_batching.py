@@ -14,7 +14,7 @@ from tests.properties.test_execution_paths import pendulum
 import wolf
 from wolf.engine import scan
 from wolf.execution import xla_batching
-from wolf.fitting.gradients import score_and_slope
+from wolf.fitting.gradients import score_and_gradient
 
 pytestmark = pytest.mark.thorough  # a part that the quick tests touch elsewhere
 
@@ -122,7 +122,7 @@ def test_programs_of_other_doors_are_forgotten_too(door, monkeypatch, rng):
     monkeypatch.setattr(xla_batching, "MOST_PROGRAMS", 0)
     xla_batching.bound_programs()
     assert sum(each._cache_size() for each in xla_batching._kept) == 0
-    assert score_and_slope in xla_batching._kept
+    assert score_and_gradient in xla_batching._kept
 
 
 def grow(kind, count):

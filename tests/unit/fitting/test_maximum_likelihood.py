@@ -1,4 +1,4 @@
-"""Fitting: noise levels come out right whatever the outliers, slopes are slopes, errors are errors."""
+"""Fitting: variances are recovered under outliers, gradients are derivatives, standard errors are calibrated."""
 
 import jax
 import jax.numpy as jnp
@@ -93,7 +93,7 @@ def test_a_vague_prior_does_not_draw_the_fit_away_from_the_diffuse_likelihood(rn
 
 
 @pytest.mark.parametrize("affine", [False, True])
-def test_slope_is_the_derivative_of_the_score(affine):
+def test_gradient_is_the_derivative_of_the_score(affine):
     transform = Transform({"level_var": 0.3, "obs_var": 2.0}, {})
     problem = Objective(level_model, transform, readings(0.1, 1, 200), None, None, True, False, affine)
     free = np.array([-1.0, 0.5, -2.0, 3.0])
@@ -116,7 +116,7 @@ def test_rounding_is_not_taken_for_a_part_of_a_sum():
     np.testing.assert_allclose(affine.at(np.array([1e-5, 1e-6])), [1e-5 + 1e-6 / 3, 1e-14], rtol=1e-9)
 
 
-def test_what_is_no_sum_of_its_parameters_is_refused():
+def test_model_that_is_not_affine_is_rejected():
     with pytest.raises(ValueError, match="affine=True"):
         wolf.fit(lambda sd: static_level(sd**2), np.arange(50.0) % 7, start={"sd": 1.0}, affine=True)
 
@@ -177,7 +177,7 @@ def test_uneven_times_are_fitted_by_the_continuous_model(rng):
     assert found.parameters["var_rate"] == pytest.approx(0.1, abs=3 * found.errors["var_rate"])
 
 
-def test_a_search_begins_where_it_is_told():
+def test_search_starts_at_the_given_values():
     told = {"rate": 0.3, "obs_var": 2.0, "shift": -4.0}
     transform = Transform(told, {"rate": (-1.0, 1.0), "shift": "real"})
     assert transform.natural(transform.start) == pytest.approx(told)
@@ -194,7 +194,7 @@ def test_what_is_held_is_not_fitted():
     assert many.parameters["level_var"] == pytest.approx(alone.parameters["level_var"], rel=1e-3)
 
 
-def test_a_steep_slope_is_not_taken_for_noise():
+def test_steep_trend_does_not_inflate_the_noise():
     """Outliers that are small beside the step of every row are found, where the model has a slope."""
     trend = wolf.models.local_trend(0.01, 1e-4, 1.0, wolf.Gaussian([0.0, 500.0], np.eye(2)))
     ys = wolf.simulate.trajectory(trend, 300, 0, wolf.simulate.Additive(0.1, -30.0, 30.0)).measurements
@@ -222,7 +222,7 @@ def see(x):
     return x
 
 
-def test_functions_made_inside_a_builder_are_refused():
+def test_functions_defined_inside_a_builder_are_rejected():
     def build(rate):
         return wolf.StateSpaceModel(lambda x: rate * x, see, [[0.1]], [[0.1]], wolf.Gaussian([1.0], [[1.0]]))
 
@@ -233,7 +233,7 @@ def test_functions_made_inside_a_builder_are_refused():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"ys": np.full(50, 3.0)}, "a constant has no noise"),
+        ({"ys": np.full(50, 3.0)}, "a constant series has no noise"),
         ({"ys": np.full(50, np.nan)}, "fewer than two"),
         ({"ys": [1.0]}, "fewer than two"),
         ({"ys": [1.0, 2.0, 1.5]}, "at least 4 values"),
@@ -245,13 +245,13 @@ def test_functions_made_inside_a_builder_are_refused():
         ({"ys": np.arange(50.0), "bounds": {"obs_var": (2.0, 1.0)}}, "pair"),
         ({"ys": np.arange(50.0), "bounds": {"q": (1.0, 2.0)}}, "parameters are"),
         ({"ys": np.arange(50.0), "hold": {"q": 1.0}}, "hold names q, which the builder does not take"),
-        ({"ys": np.arange(50.0), "hold": {"obs_var": 1.0}, "start": {"obs_var": 2.0}}, "both be held"),
-        ({"ys": np.arange(50.0), "hold": {"obs_var": 1.0, "level_var": 1.0}}, "all are held"),
+        ({"ys": np.arange(50.0), "hold": {"obs_var": 1.0}, "start": {"obs_var": 2.0}}, "both hold and start"),
+        ({"ys": np.arange(50.0), "hold": {"obs_var": 1.0, "level_var": 1.0}}, "all of them are held"),
         ({"ys": np.arange(50.0), "hold": "obs_var"}, "hold"),
         ({"ys": np.arange(50.0), "method": 3}, "method"),
     ],
 )
-def test_mistakes_are_told(arguments, words):
+def test_invalid_arguments_raise(arguments, words):
     with pytest.raises(ValueError, match=words):
         wolf.fit(level_model, **arguments)
 
@@ -340,9 +340,9 @@ def test_fitting_many_without_native_code_goes_one_by_one(monkeypatch):
 
 @pytest.mark.parametrize(
     ("ys", "words"),
-    [([1.0, 2.0, 3.0], "One series is for wolf.fit"), ([np.arange(30.0), np.ones(30)], "series 1: all values are 1")],
+    [([1.0, 2.0, 3.0], "Use wolf.fit for one series"), ([np.arange(30.0), np.ones(30)], "series 1: all values are 1")],
 )
-def test_fitting_many_says_which_series_is_wrong(ys, words):
+def test_fit_many_names_the_invalid_series(ys, words):
     with pytest.raises(ValueError, match=words):
         wolf.fit_many(level_model, ys)
 

@@ -1,4 +1,4 @@
-"""The search of `wolf.fit` beside scipy's, and scores of many points beside the filter differentiated by JAX."""
+"""The optimiser of `wolf.fit` against scipy's, and batched scores against the filter differentiated by JAX."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from scipy import optimize
 
 import wolf
 from wolf.fitting.objective import Objective
-from wolf.fitting.optimizer import asking, descend, drive
+from wolf.fitting.optimizer import minimize, run_search, search
 from wolf.fitting.transforms import Transform
 
 
@@ -30,14 +30,14 @@ def test_minimum_in_a_box_is_that_of_scipy(seed, size):
     exact = optimize.minimize(
         lambda x: [part[0] for part in bowl(x[None])], starts[0], jac=True, bounds=limits, options={"ftol": 1e-14}
     )
-    for found in descend(lambda x: bowl(x)[0], bowl, starts, limits):
+    for found in minimize(lambda x: bowl(x)[0], bowl, starts, limits):
         assert found.success
         assert found.fun <= exact.fun + 1e-7 * max(1.0, abs(exact.fun))
 
 
 @pytest.mark.parametrize("size", [2, 4])
 def test_bent_valley_is_followed_to_its_end(size):
-    (found,) = descend(lambda x: rosenbrock(x)[0], rosenbrock, [np.full(size, -1.5)], [(None, None)] * size)
+    (found,) = minimize(lambda x: rosenbrock(x)[0], rosenbrock, [np.full(size, -1.5)], [(None, None)] * size)
     assert found.success
     np.testing.assert_allclose(found.x, 1.0, atol=1e-3)
 
@@ -53,7 +53,7 @@ def test_minimum_with_curvature_in_a_box_is_that_of_scipy(seed, size):
     limits = [(float(low), float(low + width)) for low, width in rng.uniform([-2.0, 0.2], [0.5, 2.0], (size, 2))]
     lows, highs = np.array(limits).T
     start = rng.uniform(lows, highs)
-    (found,) = drive(asking([start], limits), curved_rosenbrock)
+    (found,) = run_search(search([start], limits), curved_rosenbrock)
     exact = optimize.minimize(
         optimize.rosen, found.x, jac=optimize.rosen_der, bounds=limits, method="L-BFGS-B", options={"ftol": 1e-14}
     )
@@ -64,8 +64,8 @@ def test_minimum_with_curvature_in_a_box_is_that_of_scipy(seed, size):
 
 def test_curvature_saves_most_of_the_steps():
     starts, limits = [np.full(4, -1.5)], [(None, None)] * 4
-    (newton,) = drive(asking(starts, limits), curved_rosenbrock)
-    (learned,) = descend(lambda x: rosenbrock(x)[0], rosenbrock, starts, limits)
+    (newton,) = run_search(search(starts, limits), curved_rosenbrock)
+    (learned,) = minimize(lambda x: rosenbrock(x)[0], rosenbrock, starts, limits)
     np.testing.assert_allclose(newton.x, 1.0, atol=1e-4)
     assert newton.nfev < 0.7 * learned.nfev
 
@@ -79,7 +79,7 @@ def test_a_search_that_cannot_come_down_gives_up():
         bend = np.where(first, 2.0, np.exp(-np.maximum(x, 0.0)))
         return value, slope[:, None], bend[:, None, None]
 
-    deep, shallow = drive(asking([np.array([-3.0]), np.array([2.0])], [(None, None)]), two_valleys)
+    deep, shallow = run_search(search([np.array([-3.0]), np.array([2.0])], [(None, None)]), two_valleys)
     assert deep.success
     assert deep.fun == pytest.approx(-2.0)
     assert not shallow.success
@@ -93,7 +93,7 @@ def test_search_steps_back_from_where_there_is_no_value():
             inside[:, None], 1.0 / (3.0 - np.minimum(x, 2.999)) + 2 * x, 0.0
         )
 
-    (found,) = descend(lambda x: walled(x)[0], walled, [np.array([2.9])], [(None, None)])
+    (found,) = minimize(lambda x: walled(x)[0], walled, [np.array([2.9])], [(None, None)])
     assert found.success
     assert abs(float(walled(found.x[None])[1][0, 0])) < 1e-4
 
@@ -110,7 +110,7 @@ def test_scores_of_many_points_are_those_of_the_filter(two_part):
     ys[0, 7], ys[1, 20], ys[0, 30] = np.nan, 1e300, 90.0
     transform = Transform({"level_var": 1.0, "season_var": 0.1, "obs_var": 1.0}, {})
     problem = Objective(seasonal, transform, ys, None, None, two_part, False)
-    next(problem.questions(1, 0))
+    next(problem.search(1, 0))
     assert problem.batch is not None
     free = np.concatenate([transform.start + 0.3, [-3.0, 4.0]]) if two_part else transform.start + 0.3
     value, slope = problem.loss(free)

@@ -1,4 +1,4 @@
-"""A model chosen from the data: the settled gain against its equation, seasons that are there, simpler on ties."""
+"""Model selection: the steady-state gain against its equation, known seasons, simpler models on ties."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def noisy(seed=0, count=600):
 
 @settings(max_examples=20, deadline=None)
 @given(st.floats(-4, 3), st.floats(-5, 1))
-def test_the_settled_gain_solves_the_riccati_equation(level, slope):
+def test_steady_state_gain_solves_the_riccati_equation(level, slope):
     dynamics, row = np.array([[1.0, 1.0], [0.0, 1.0]]), np.array([1.0, 0.0])
     noise = np.diag([10.0**level, 10.0**slope])
     found = steady_state.steady_state_gain(dynamics, row, noise[None], np.ones(1))
@@ -105,7 +105,7 @@ def test_coordinates_of_a_moving_point_are_a_track():
     assert choice.model.obs_dim == 2
 
 
-def test_a_long_series_is_chosen_on_a_sample_and_says_so():
+def test_long_series_uses_a_sample_and_reports_it():
     choice = wolf.choose(np.cumsum(noisy(0, 9000)), candidates=["local-level"])
     assert choice.rows == (2452, 6548)
     assert "chosen on rows 2,453 to 6,548 of 9,000" in choice.verdict
@@ -117,12 +117,12 @@ def test_a_long_series_is_chosen_on_a_sample_and_says_so():
         ({"ys": np.arange(5.0)}, "at least 12 values"),
         ({"ys": noisy(), "candidates": "local-level"}, "list of names"),
         ({"ys": noisy(), "candidates": ["lokal-level"]}, "no model is called"),
-        ({"ys": noisy(), "candidates": ["local-level"], "times": np.zeros(3)}, "one for each of the 600 rows"),
+        ({"ys": noisy(), "candidates": ["local-level"], "times": np.zeros(3)}, "one entry for each of the 600 rows"),
         ({"ys": np.ones(50)}, "constant"),
         ({"ys": np.zeros((2, 3, 4))}, "shape"),
     ],
 )
-def test_mistakes_are_told(arguments, words):
+def test_invalid_arguments_raise(arguments, words):
     with pytest.raises(ValueError, match=words):
         wolf.choose(**arguments)
 

@@ -1,4 +1,4 @@
-"""Tuning without the truth: as good as with it, and mistakes are told."""
+"""Tuning without the truth is as good as with it; invalid arguments raise."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ def problem():
     return model, made.states, made.measurements
 
 
-def test_tuned_threshold_is_nearly_as_good_as_the_best_in_hindsight(problem):
+def test_tuned_threshold_is_nearly_as_good_as_the_best_in_retrospect(problem):
     model, states, ys = problem
     tuned = wolf.tune(model, ys, "WoLF-MD", metric="S")
 
@@ -66,11 +66,11 @@ def test_every_threshold_has_a_range_to_start_from(problem, name):
         ({"method": "WoLF-XX"}, "no method"),
         ({"method": 3}, "name"),
         ({"low": 3.0, "high": 1.0}, "order"),
-        ({"ys": np.full((5, 2), np.nan)}, "all are missing"),
+        ({"ys": np.full((5, 2), np.nan)}, "all values are missing"),
         ({"name": "q", "low": 1.0, "high": 2.0}, "options"),
     ],
 )
-def test_mistakes_are_told(problem, arguments, words):
+def test_invalid_arguments_raise(problem, arguments, words):
     model, _, ys = problem
     with pytest.raises(ValueError, match=words):
         wolf.tune(model, **({"ys": ys[:20]} | arguments))

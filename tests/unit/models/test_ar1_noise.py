@@ -144,9 +144,9 @@ def test_a_fit_finds_how_long_errors_last_under_outliers_and_a_wrong_r(model, me
     outliers = wolf.simulate.Additive(0.05, -50.0, 50.0)
     ys = wolf.simulate.trajectory(truth, 600, key=4, outliers=outliers).measurements
     found = wolf.fit_ar1_noise(model.scaled(1.0, 3.0), ys, restarts=0)
-    assert found.parameters["memory"] == pytest.approx(memory, abs=0.1)
+    assert found.parameters["phi"] == pytest.approx(memory, abs=0.1)
     assert found.parameters["share"] == pytest.approx(0.9, abs=0.15)
-    assert found.parameters["noise"] == pytest.approx(1 / 3, rel=0.3)
+    assert found.parameters["noise_scale"] == pytest.approx(1 / 3, rel=0.3)
     assert found.model.state_dim == truth.state_dim
 
 
@@ -156,7 +156,7 @@ def test_a_fit_finds_no_memory_where_there_is_none(model):
     for key in range(2):
         ys = wolf.simulate.trajectory(model, 300, key, outliers=outliers).measurements
         found = wolf.fit_ar1_noise(model, ys, restarts=0)
-        assert list(found.parameters) == ["noise", "dynamics"]
+        assert list(found.parameters) == ["noise_scale", "dynamics_scale"]
         assert found.model.state_dim == model.state_dim
 
 

@@ -1,4 +1,4 @@
-"""The pictures under their short names, `wolf.plot.series` and its like: they draw what they are given."""
+"""Figures under their short names, such as `wolf.plot.series`: they draw the given values."""
 
 import matplotlib.figure
 import numpy as np
@@ -64,6 +64,6 @@ def test_influence_curves_are_the_numbers_given():
         (lambda out: wolf.plot.influence(np.zeros(3), np.zeros(4)), "one for each error"),
     ],
 )
-def test_mistakes_are_told(out, draw, words):
+def test_invalid_arguments_raise(out, draw, words):
     with pytest.raises(ValueError, match=words):
         draw(out)

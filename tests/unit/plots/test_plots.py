@@ -1,4 +1,4 @@
-"""Pictures hold what they should, and leave everything else alone."""
+"""Figures contain the given data, and have no side effects."""
 
 import io
 import subprocess
@@ -111,7 +111,7 @@ def test_series_shows_outliers_coordinate_by_coordinate():
         ({"out": np.zeros(3)}, "wolf.filter"),
     ],
 )
-def test_series_says_what_is_wrong(level, change, words):
+def test_invalid_series_arguments_raise(level, change, words):
     with pytest.raises(ValueError, match=words):
         wolf.plots.series(**({"out": level[3]} | change))
 

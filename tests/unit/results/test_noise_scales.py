@@ -28,7 +28,7 @@ def test_a_plot_has_levels_below_where_q_was_learned(learned):
     assert len(learned.plot().axes) == 2
     assert len(learned.plot(with_levels=False).axes) == 1
     assert len(wolf.filter(MODEL, YS, method="WoLF").plot().axes) == 1
-    with pytest.raises(ValueError, match="axes of their own"):
+    with pytest.raises(ValueError, match="needs a new figure"):
         learned.plot(with_levels=True, ax=learned.plot().axes[0])
 
 

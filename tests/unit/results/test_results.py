@@ -361,7 +361,9 @@ def test_notebooks_show_what_was_smoothed_and_what_is_ahead(one, many):
 
 def test_notebooks_show_fits_and_certificates_escaped():
     level = wolf.models.local_level(0.1, 1.0)
-    entry = wolf.diagnostics.certificate.certificate.Entry("influence", 1.5, "sd", "exact", "worst < 2 & bounded")
+    entry = wolf.diagnostics.certificate.certificate.CertificateEntry(
+        "influence", 1.5, "sd", "exact", "worst < 2 & bounded"
+    )
     certificate = wolf.Certificate({"influence": entry}, level, wolf.KF(), ("About <it>", "more"), ("left out",), {})
     text = certificate._repr_html_()
     assert "worst &lt; 2 &amp; bounded" in text

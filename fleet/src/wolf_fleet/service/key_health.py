@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from wolf.diagnostics.faults.stuck_values import HABIT, RARE, SHORTEST_STUCK
+from wolf.diagnostics.faults.stuck_values import MAX_CHANCE_RUNS, MIN_LENGTH_RATIO, MIN_STUCK_REPEATS
 from wolf.online.bank import key_index, keyed_rows
 from wolf_fleet.service.recent_rows import RowView
 
@@ -104,8 +104,8 @@ class KeyHealth:
         """Find keys whose present run of one value is longer than chance and their history explain, (K,) of bool."""
         # Probability of a repeat, from the number of runs: robust to a single long run.
         chance = np.minimum(self.runs / np.maximum(self.rows - self.repeats, 1), 1.0)
-        rare = self.rows * chance**self.run <= RARE
-        return (self.run >= SHORTEST_STUCK) & rare & (self.run >= HABIT * self.longest)
+        rare = self.rows * chance**self.run <= MAX_CHANCE_RUNS
+        return (self.run >= MIN_STUCK_REPEATS) & rare & (self.run >= MIN_LENGTH_RATIO * self.longest)
 
     def silent(self, now: float, since: float) -> np.ndarray:
         """Find keys without a row for several usual intervals, (K,) of bool.

@@ -9,7 +9,7 @@ import numpy as np
 from wolf.beliefs import Gaussian
 from wolf.cli.commands import filter
 from wolf.cli.figures import save
-from wolf.diagnostics import certify
+from wolf.diagnostics.certificate import certify
 from wolf.models import registry
 from wolf.statespace import LinearModel
 

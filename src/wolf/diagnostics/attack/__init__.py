@@ -1,4 +1,4 @@
-"""Attack a filter: the few wrong measurements that hurt it most."""
+"""Adversarial attack: the few measurement errors that damage a filter most."""
 
 from wolf.diagnostics.attack.relaxed_gates import SoftGate as SoftGate
 from wolf.diagnostics.attack.relaxed_gates import soften as soften

@@ -1,4 +1,4 @@
-"""Soft gates in the place of hard ones, which have no useful gradient."""
+"""Differentiable relaxations of hard gates, whose gradients are zero almost everywhere."""
 
 from typing import Any
 
@@ -14,12 +14,12 @@ from wolf.numerics.pytree import pytree, static
 
 @pytree
 class SoftGate(weights.Weight):
-    """A gate that closes gradually: `w² = 1 / (1 + exp((d² - c) / (softness c)))`.
+    """Gate with a gradual transition: `w² = 1 / (1 + exp((d² - c) / (softness c)))`.
 
     Args:
-        c: squared distance at which w² is one half. None is calibrated, as for the hard gate.
-        softness: width of the change, as a share of c.
-        metric: "R" or "S".
+        c: squared distance at which w² is one half; None selects the calibrated value of the hard gate.
+        softness: width of the transition, as a share of c.
+        metric: covariance that measures the distance, "R" or "S".
     """
 
     c: Any
@@ -27,7 +27,7 @@ class SoftGate(weights.Weight):
     metric: Metric = static(default="R")
 
     def __call__(self, residual: Array, obs_cov: Array, innovation_cov: Any, observed: Array | None = None) -> Array:
-        """Weigh by distance."""
+        """Compute the weight from the Mahalanobis distance."""
         family: Any = weights.MahalanobisThreshold
         c = calibration.threshold(family, residual.shape[0], weights.EFFICIENCY) if self.c is None else self.c
         imq = weights.MahalanobisIMQ(c=1.0, metric=self.metric)(residual, obs_cov, innovation_cov, observed)
@@ -36,7 +36,7 @@ class SoftGate(weights.Weight):
 
 
 def soften(method: Any, softness: float) -> Any:
-    """Put soft gates in the place of hard ones, wherever in a method they are.
+    """Replace every hard gate of a method by a soft gate.
 
     Example:
         >>> from wolf import methods
@@ -47,7 +47,7 @@ def soften(method: Any, softness: float) -> Any:
     def is_gate(value: Any) -> bool:
         return isinstance(value, weights.MahalanobisThreshold)
 
-    def change(value: Any) -> Any:
+    def replace(value: Any) -> Any:
         return SoftGate(value.c, softness, value.metric) if is_gate(value) else value
 
-    return jax.tree.map(change, method, is_leaf=is_gate)
+    return jax.tree.map(replace, method, is_leaf=is_gate)

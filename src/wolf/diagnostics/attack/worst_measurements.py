@@ -1,10 +1,10 @@
-"""Attack a filter: the few wrong measurements that hurt it most.
+"""Adversarial attack: the few measurement errors that damage a filter most.
 
-A certificate bounds what one error does in one step; errors that work together over many steps are found by search.
-Times are chosen greedily, and as bursts; sizes and directions by ascent along the gradient through the whole filter,
-from many starts at once; then all of it by small random changes. A hard gate has no useful gradient, so its place is
-taken by a soft one that is hardened step by step. Damage is always that of the real filter, so what is found is a lower
-bound of the worst.
+A certificate bounds the effect of one error in one step; the joint effect of errors over many steps is found by search.
+Times are chosen greedily and as bursts; sizes and directions by gradient ascent through the whole filter, from many
+starts in parallel; then all of them are refined by small random changes. A hard gate has no useful gradient, so it is
+replaced by a soft gate that is hardened step by step. The damage is always evaluated with the original method, so the
+result is a lower bound of the worst case.
 """
 
 import dataclasses
@@ -14,27 +14,33 @@ import jax
 import numpy as np
 
 from wolf import validation
-from wolf.diagnostics.attack.adversarial_search import ascend, damages, polish, run_clean, starts
+from wolf.diagnostics.attack.adversarial_search import (
+    gradient_ascent,
+    initial_contaminations,
+    random_search,
+    run_clean,
+    squared_distances,
+)
 from wolf.execution import validate
 from wolf.numerics.precision import as_key, precision
 from wolf.numerics.pytree import cast
 from wolf.results import count, describe_method
 from wolf.statespace import Model
 
-LARGEST = 1e3  # size of errors by default, in standard deviations of the predicted measurement
+DEFAULT_SIZE_LIMIT = 1e3  # default limit of the size of errors, in standard deviations of the predicted measurement
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Attack:
-    """The worst contamination that was found.
+    """Worst contamination found by the search.
 
     Attributes:
-        ys: measurements with the errors in them, (T, M).
-        times: steps that were contaminated, increasing, (k,).
-        errors: what was added there, (k, M).
-        sizes: of the errors, in standard deviations of the predicted measurement, (k,).
+        ys: contaminated measurements, (T, M).
+        times: contaminated steps, increasing, (k,).
+        errors: errors added at these steps, (k, M).
+        sizes: norms of the errors, in standard deviations of the predicted measurement, (k,).
         damage: distance of the mean from that of the clean run at each step, in posterior standard deviations, (T,).
-        method: that was attacked.
+        method: attacked method.
         limit: largest size that was allowed.
     """
 
@@ -48,11 +54,11 @@ class Attack:
 
     @property
     def total(self) -> float:
-        """Root of the mean squared damage: what the search maximises."""
+        """Root mean square of the damage: the objective of the search."""
         return float(np.sqrt(np.mean(self.damage**2)))
 
     def __repr__(self) -> str:
-        """Tell where, how large and with what effect."""
+        """Return the times, sizes and damage of the errors as text."""
         errors, length = count(len(self.times), "error"), count(len(self.damage), "step")
         steps = ", ".join(map(str, self.times[:10])) + (", ..." if len(self.times) > 10 else "")
         sizes = ", ".join(f"{size:.3g}" for size in self.sizes[:10]) + (", ..." if len(self.sizes) > 10 else "")
@@ -76,19 +82,19 @@ def attack(
     key: Any = 0,
     restarts: int = 16,
 ) -> Attack:
-    """Search for the few errors in a series that hurt a filter most.
+    """Search for the few measurement errors in a series that damage a filter most.
 
     Args:
-        model: as in `wolf.filter`, without inputs.
-        method: as in `wolf.filter`; any Gaussian filter.
+        model: state space model as in `wolf.filter`, without inputs.
+        method: any Gaussian filter, as in `wolf.filter`.
         ys: clean measurements, (T, M).
-        num_outliers: how many steps may be contaminated.
-        size: largest error, in standard deviations of the predicted measurement; default: 1000.
+        num_outliers: number of contaminated steps.
+        size: largest size of an error, in standard deviations of the predicted measurement; default: 1000.
         key: seed or JAX key.
-        restarts: number of starts that climb side by side.
+        restarts: number of starts of the search, run in parallel.
 
     Returns:
-        An `Attack`; its damage is that of the method as it is.
+        An `Attack`; its damage is evaluated with the given method, without relaxation.
 
     Example:
         >>> import wolf
@@ -99,31 +105,33 @@ def attack(
         100
     """
     validation.key(key, needed=True)
-    array, method = _check(model, method, ys, num_outliers, size, restarts)
-    limit = LARGEST if size is None else float(size)
-    places = np.flatnonzero(np.isfinite(array).any(axis=1))
+    array, method = _check_arguments(model, method, ys, num_outliers, size, restarts)
+    limit = DEFAULT_SIZE_LIMIT if size is None else float(size)
+    usable_steps = np.flatnonzero(np.isfinite(array).any(axis=1))
     with precision("float64"):
-        engine = (cast(validate.adapt_model(model, method, None), np.float64), cast(method, np.float64))
-        baseline = run_clean(*engine, array)
+        target = (cast(validate.adapt_model(model, method, None), np.float64), cast(method, np.float64))
+        baseline = run_clean(*target, array)
         rng = np.random.default_rng(np.asarray(jax.random.bits(as_key(key), (4,), np.uint32)))
-        first = starts(engine, baseline, places, num_outliers, limit, restarts, rng)
-        climbed = ascend(engine, baseline, *first, limit)
-        times, points = polish(engine, baseline, places, *climbed, limit, rng)
+        first = initial_contaminations(target, baseline, usable_steps, num_outliers, limit, restarts, rng)
+        ascended = gradient_ascent(target, baseline, *first, limit)
+        times, points = random_search(target, baseline, usable_steps, *ascended, limit, rng)
         order = np.argsort(times)
         times, points = times[order], points[order]
-        damage = np.sqrt(damages(engine, baseline, times[None], points[None])[0])
+        damage = np.sqrt(squared_distances(target, baseline, times[None], points[None])[0])
     errors = np.einsum("kij,kj->ki", np.asarray(baseline.innovation_roots)[times], points)
     dirty = array.copy()
     dirty[times] += errors
     return Attack(dirty, times, errors, np.linalg.norm(points, axis=1), damage, method, limit)
 
 
-def _check(model: Model, method: Any, ys: Any, count: int, size: Any, restarts: int) -> tuple[np.ndarray, Any]:
+def _check_arguments(
+    model: Model, method: Any, ys: Any, count: int, size: Any, restarts: int
+) -> tuple[np.ndarray, Any]:
     method = validate.resolve_method(method, model)
     if method.requirements.key:
-        raise ValueError(f"attack takes Gaussian filters; {type(method).__name__} draws random numbers")
+        raise ValueError(f"attack needs a Gaussian filter; {type(method).__name__} draws random numbers")
     if model.takes_inputs:
-        raise ValueError("attack takes models without inputs")
+        raise ValueError("attack does not support models with inputs; got a model that takes inputs")
     validate.check_functions(model, None)
     array = validation.measurements(ys, model.obs_dim)
     validate.check_time_axes(model, len(array), False, "attack")
@@ -136,5 +144,5 @@ def _check(model: Model, method: Any, ys: Any, count: int, size: Any, restarts: 
         validation.positive_number("size", size)
     if jax.eval_shape(lambda: method.init(model, None).cov) is None:
         name = type(method).__name__
-        raise ValueError(f"attack takes Gaussian filters, with a mean and a covariance; got {name}")
+        raise ValueError(f"attack needs a Gaussian filter, with a mean and a covariance; got {name}")
     return array, method

@@ -1,32 +1,33 @@
-"""What the searches for the worst error share: what they find, and how influence is put together."""
+"""Types and formulas shared by the searches for the worst error."""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-FAR = (1e10, 1e12)  # radii that show whether influence is bounded
-GROWTH = 0.05  # power of the radius from which influence counts as growing
-POINTS = 600  # residuals of one call, for each measured coordinate
+FAR_RADII = (1e10, 1e12)  # radii, in standard deviations, at which boundedness is tested
+MIN_GROWTH_POWER = 0.05  # power of the radius above which the influence counts as unbounded
+RESIDUALS_PER_COORDINATE = 600  # residuals of one call, for each measured coordinate
 
-# Residuals (S, N, M) -> shifts of the mean (S, N, D), and what the covariance adds (S, N).
-Measure = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+# Residuals (S, N, M) -> shifts of the mean (S, N, D), and the contribution of the covariance (S, N).
+PosteriorChange = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 class WorstError(NamedTuple):
-    """Influence and shift at their worst, in one situation.
+    """Largest influence and shift of one error, at one operating point.
 
     Attributes:
         influence: supremum of the KL divergence, in nats; infinite if it grows without bound.
         shift: supremum of the shift of the mean, in posterior standard deviations.
-        error: added to the clean measurement where the influence is largest, (M,); infinite in the limit.
+        error: error with the largest influence, (M,); infinite if the supremum is a limit.
         radius: distance of that measurement from its prediction, in standard deviations.
-        shift_error: where the shift is largest, (M,).
+        shift_error: error with the largest shift, (M,).
         shift_radius: distance of that measurement.
         far: influence in the limit of huge errors.
-        power: of the radius with which the influence grows far away; about 0 if bounded, 2 for a Kalman filter.
+        power: growth of the influence for huge errors as a power of the radius; about 0 if bounded, 2 for a Kalman
+            filter.
         exact: whether worst directions were solved for.
-        radii: of the curve, (N,).
+        radii: radii of the curve, (N,).
         curve: largest influence at each radius, (N,).
     """
 
@@ -44,7 +45,7 @@ class WorstError(NamedTuple):
 
 
 class InfluenceBounds(NamedTuple):
-    """What residuals do: `residuals` (S, N, M), `shift` of the mean (S, N), `influence` (S, N)."""
+    """Influence of residuals (S, N, M): the shift of the mean (S, N) and the divergence `influence` (S, N)."""
 
     residuals: np.ndarray
     shift: np.ndarray
@@ -52,14 +53,14 @@ class InfluenceBounds(NamedTuple):
 
 
 def influence(shift: np.ndarray, spread: np.ndarray) -> np.ndarray:
-    """Put the divergence together from the length of the shift and what the covariance adds."""
+    """Compute the divergence from the length of the shift and the contribution of the covariance."""
     return np.where(np.isfinite(shift), 0.5 * shift**2 + np.maximum(spread, 0.0), np.inf)
 
 
 def growth(near: float, far: float) -> float:
-    """Measure how influence grows between the two far radii."""
-    tiny = 1e-6  # nats; below that there is nothing but rounding
-    return float(np.log(max(far, tiny) / max(near, tiny)) / np.log(FAR[1] / FAR[0])) if far > tiny else 0.0
+    """Estimate the power with which the influence grows between the two far radii."""
+    tiny = 1e-6  # nats; smaller values are rounding errors
+    return float(np.log(max(far, tiny) / max(near, tiny)) / np.log(FAR_RADII[1] / FAR_RADII[0])) if far > tiny else 0.0
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:

@@ -1,8 +1,8 @@
-"""What errors do that agree with each other, to a filter that lets refused measurements vote.
+"""Effect of consistent errors on a filter that accepts jumps after consecutive consistent rejections.
 
-The influence of one error is bounded, also of the one that comes last: but if as many as the patience have said the
-same before, the last of them wins a vote, and the filter goes where they say. That is what a vote is for, and a true
-jump can be told from it only by what comes later.
+The influence of a single error is bounded. But if as many consecutive errors as the patience agree with each other, the
+jump test accepts them and the filter follows. This is the purpose of the test: only later measurements distinguish
+consistent errors from a true jump.
 """
 
 from functools import partial
@@ -13,70 +13,76 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from wolf.diagnostics.certificate.certificate import Entry, neat
+from wolf.diagnostics.certificate.certificate import CertificateEntry, format_number
 from wolf.diagnostics.certificate.operating_point import OperatingPoint
 from wolf.engine import scan
 from wolf.inference.noise.divergence_recovery import MAX_JUMP_DEVIATIONS, MAX_PATIENCE_GROWTH, JumpRecovery
 from wolf.numerics import linalg
 from wolf.statespace import Model
 
-SIZES = (10.0, 100.0, 1000.0)  # of the errors, in standard deviations of the predicted measurement
+ERROR_SIZES = (10.0, 100.0, 1000.0)  # sizes of the errors, in standard deviations of the predicted measurement
 
 
-def won_vote(model: Model, method: Any, situation: OperatingPoint, innovation_cov: np.ndarray) -> list[Entry]:
-    """Write down what as many equal errors do as win a vote; nothing for a method without votes.
+def accepted_jump_entry(
+    model: Model, method: Any, point: OperatingPoint, innovation_cov: np.ndarray
+) -> list[CertificateEntry]:
+    """Make the entry about equal errors that are accepted as a jump; no entry for a method without a jump test.
 
     Args:
-        model: any.
+        model: any model.
         method: a Gaussian filter.
-        situation: where the first of them comes.
-        innovation_cov: S there, (M, M).
+        point: operating point at the first of the errors.
+        innovation_cov: innovation covariance S there, (M, M).
     """
     rule = method.noise
     if not isinstance(rule, JumpRecovery):
         return []
-    ways = np.linalg.cholesky(innovation_cov).T
-    errors = np.concatenate([size * ways for size in SIZES])
-    most = int(np.ceil(np.max(rule.patience) * (MAX_PATIENCE_GROWTH if rule.grows else 1.0)))
-    shifts, won = map(np.asarray, after_equal_errors(model, method, situation, errors, count=most))
-    count = 1 + int(np.where(won.any(axis=1), won.argmax(axis=1), -1).max())
+    directions = np.linalg.cholesky(innovation_cov).T
+    errors = np.concatenate([size * directions for size in ERROR_SIZES])
+    max_errors = int(np.ceil(np.max(rule.patience) * (MAX_PATIENCE_GROWTH if rule.grows else 1.0)))
+    shifts, accepted = map(np.asarray, after_equal_errors(model, method, point, errors, count=max_errors))
+    count = 1 + int(np.where(accepted.any(axis=1), accepted.argmax(axis=1), -1).max())
     if count == 0:
         return []
-    largest = shifts[:, :count].max(axis=1).reshape(len(SIZES), -1).max(axis=1)
-    told = ", ".join(f"{neat(shift)} at {neat(size)} sd" for size, shift in zip(SIZES, largest, strict=True))
-    words = f"{count} equal errors in a row are followed up to {neat(MAX_JUMP_DEVIATIONS)} sd; the mean moves by {told}"
-    details = {"errors": count, "sizes": list(SIZES), "shifts": largest.tolist()}
-    return [Entry("won vote", np.inf, "sd", "searched", words, details=details)]
+    largest = shifts[:, :count].max(axis=1).reshape(len(ERROR_SIZES), -1).max(axis=1)
+    shift_text = ", ".join(
+        f"{format_number(shift)} at {format_number(size)} sd" for size, shift in zip(ERROR_SIZES, largest, strict=True)
+    )
+    limit = f"up to {format_number(MAX_JUMP_DEVIATIONS)} sd"
+    description = f"{count} equal errors in a row are accepted as a jump of {limit}; the mean shifts by {shift_text}"
+    details = {"errors": count, "sizes": list(ERROR_SIZES), "shifts": largest.tolist()}
+    return [CertificateEntry("accepted jump", np.inf, "sd", "searched", description, details=details)]
 
 
 @partial(jax.jit, static_argnames=("count",))
 def after_equal_errors(
-    model: Model, method: Any, situation: OperatingPoint, errors: Array, *, count: int
+    model: Model, method: Any, point: OperatingPoint, errors: Array, *, count: int
 ) -> tuple[Array, Array]:
-    """Add an error to each of several measurements that are otherwise as predicted, and measure how far the mean goes.
+    """Compute the shift of the mean when several measurements equal their predictions plus the same error.
 
     Args:
-        model: any.
+        model: any model.
         method: a Gaussian filter.
-        situation: one.
-        errors: ε, (N, M).
-        count: how many measurements.
+        point: operating point at the first measurement.
+        errors: errors ε, (N, M).
+        count: number of measurements.
 
     Returns:
-        Shifts after each, in standard deviations of the clean posterior, and whether it won a vote, (N, count).
+        Shifts after each measurement, in standard deviations of the clean posterior, and whether it was accepted as a
+        jump, (N, count) each.
     """
 
-    def lead(error: Array) -> tuple[Array, Array]:
+    def simulate(error: Array) -> tuple[Array, Array]:
         def body(states: tuple[Any, Any], _: None) -> tuple[tuple[Any, Any], tuple[Array, Array]]:
-            clean, lied = states
-            _, info = scan.update(model, method, clean, jnp.zeros_like(situation.y))
-            y = -info.residual  # what is predicted
+            clean, contaminated = states
+            _, info = scan.update(model, method, clean, jnp.zeros_like(point.y))
+            y = -info.residual  # the predicted measurement
             clean = scan.update(model, method, clean, y)[0]
-            lied, info = scan.update(model, method, lied, y + error)
-            shift = linalg.cholesky(clean.cov).half(lied.mean - clean.mean)
-            ahead = scan.predict(model, method, clean), scan.predict(model, method, lied)
-            return ahead, (jnp.sqrt(linalg.sum_leading(shift**2)), info.inflation > 1.0)
+            contaminated, info = scan.update(model, method, contaminated, y + error)
+            shift = linalg.cholesky(clean.cov).half(contaminated.mean - clean.mean)
+            predicted = scan.predict(model, method, clean), scan.predict(model, method, contaminated)
+            return predicted, (jnp.sqrt(linalg.sum_leading(shift**2)), info.inflation > 1.0)
 
-        return jax.lax.scan(body, (situation.state, situation.state), None, length=count)[1]
+        return jax.lax.scan(body, (point.state, point.state), None, length=count)[1]
 
-    return jax.vmap(lead)(jnp.asarray(errors, situation.y.dtype))
+    return jax.vmap(simulate)(jnp.asarray(errors, point.y.dtype))

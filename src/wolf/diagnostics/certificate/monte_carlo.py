@@ -1,7 +1,7 @@
-"""What simulated trials say: efficiency and false alarms on clean data, lock-out after a jump, breakdown by outliers.
+"""Monte Carlo entries of a certificate: efficiency and false alarms, recovery from jumps, breakdown under outliers.
 
-Errors are squared distances in the metric of the steady posterior of the same filter without weights, so that nothing
-depends on units, and a method cannot excuse an error by a wide covariance of its own.
+Errors are squared distances in the metric of the steady-state posterior of the same filter without weights, so that
+they do not depend on units, nor on the method's own covariance.
 """
 
 from collections.abc import Callable
@@ -14,30 +14,32 @@ import numpy as np
 from wolf.diagnostics.certificate.monte_carlo_trials import Scale, Trials, run_trials, start_trials
 from wolf.statespace import Model
 
-LEVELS = 16  # sizes of jumps, or shares of outliers, that are tried at once
-JUMPS = np.geomspace(0.03, 1000.0, LEVELS)  # in standard deviations of the predicted measurement
-SHARES = np.array([0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8])
-MOST = 0.95  # share of the trials that must come through
-IN_A_ROW = 10  # steps with a usual error that make a recovery
-USUAL, MARGIN = 0.999, 1.5  # quantile of clean errors, and what an error may exceed it by
-BROKEN = 3.0  # times the clean error
-NO_SPREAD = 1e-14  # ratio of the extreme eigenvalues of a covariance that is singular but for rounding
-SETTLED, CHUNKS = 1e-6, 10  # relative change that counts as steady, and how many runs to wait for it
+NUM_LEVELS = 16  # sizes of jumps, or shares of outliers, that are simulated in one batch
+JUMP_SIZES = np.geomspace(0.03, 1000.0, NUM_LEVELS)  # in standard deviations of the predicted measurement
+OUTLIER_SHARES = np.array([0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8])
+MIN_PASSING_SHARE = 0.95  # share of the trials that must pass for a level to count as survived
+RECOVERY_STEPS = 10  # consecutive steps with a usual error that count as a recovery
+CLEAN_ERROR_QUANTILE = 0.999  # quantile of clean errors up to which an error is usual ...
+CLEAN_ERROR_MARGIN = 1.5  # ... times this factor
+MAX_ERROR_RATIO = 3.0  # ratio to the clean error above which a trial counts as broken down
+MIN_EIGENVALUE_RATIO = 1e-14  # smallest over largest eigenvalue below which a covariance is singular up to rounding
+STEADY_TOLERANCE = 1e-6  # largest relative change of the covariance at steady state
+MAX_CHUNKS = 10  # runs after which the search for the steady state stops
 
 
 class SteadyState(NamedTuple):
-    """Trials at steady state, from which every question starts.
+    """Trials at steady state, the common start of all simulations.
 
     Attributes:
-        model: cast to float64.
-        method: cast to float64.
-        scale: what errors are measured in.
-        states: of the filter, with a leading trial axis.
-        truths: (B, D).
+        model: model, cast to float64.
+        method: method, cast to float64.
+        scale: units of errors.
+        states: states of the filter, with a leading trial axis.
+        truths: true states, (B, D).
         plain: states of the filter without weights.
-        settled: whether that filter's covariance had become steady.
-        key: of what comes next.
-        steps: of one run.
+        converged: whether the covariance of that filter reached its steady state.
+        key: random key of the simulations that follow.
+        steps: steps of one run.
     """
 
     model: Model
@@ -46,13 +48,23 @@ class SteadyState(NamedTuple):
     states: Any
     truths: Any
     plain: Any
-    settled: bool
+    converged: bool
     key: Any
     steps: int
 
 
 class CleanDataEfficiency(NamedTuple):
-    """Clean data: efficiency and alarms with standard errors, the squared error that is usual, lost trials of all."""
+    """Results on clean data.
+
+    Attributes:
+        efficiency: mean squared error of the filter without weights over that of the method.
+        efficiency_error: its standard error.
+        alarms: share of measurements that are flagged as outliers.
+        alarms_error: its standard error.
+        usual: largest squared error that counts as usual.
+        lost: number of diverged trials.
+        trials: number of trials.
+    """
 
     efficiency: float
     efficiency_error: float
@@ -67,11 +79,11 @@ class Jump(NamedTuple):
     """Recovery from jumps of the state.
 
     Attributes:
-        direction: of a jump that moves the prediction by one standard deviation, (D,).
-        sizes: that were tried, increasing, in standard deviations of the predicted measurement.
-        recovered: share of the trials that recovered from each.
-        steps: within which 95 % of the trials recovered; infinite where fewer did.
-        largest: size below which all were survived.
+        direction: jump that moves the prediction by one standard deviation, (D,).
+        sizes: simulated sizes, increasing, in standard deviations of the predicted measurement.
+        recovered: share of the trials that recovered from each size.
+        steps: steps within which 95 % of the trials recovered; infinite where fewer did.
+        largest: size up to which all levels passed.
     """
 
     direction: np.ndarray
@@ -82,149 +94,162 @@ class Jump(NamedTuple):
 
 
 class Breakdown(NamedTuple):
-    """Error under gross outliers: `shares` that were tried, `ratios` that 95 % stay below, and the `largest` borne."""
+    """Error under gross outliers.
+
+    Attributes:
+        shares: simulated shares of outliers, increasing.
+        ratios: 95 % quantile of the ratio to the clean error at each share.
+        largest: share up to which all levels passed.
+    """
 
     shares: np.ndarray
     ratios: np.ndarray
     largest: float
 
 
-def settle(model: Model, method: Any, plain: Any, key: Any, trials: int, steps: int) -> SteadyState:
+def run_to_steady_state(model: Model, method: Any, plain: Any, key: Any, trials: int, steps: int) -> SteadyState:
     """Run clean trials from the prior until the covariance of the filter without weights is steady."""
-    count = LEVELS * max(trials, 1)
+    count = NUM_LEVELS * max(trials, 1)
     run_key, next_key = jax.random.split(key)
     states, truths = start_trials(model, method, count)
-    others, _ = start_trials(model, plain, count)
+    reference_states, _ = start_trials(model, plain, count)
     none = jnp.zeros(count)
     scale = Scale(jnp.eye(model.obs_dim), jnp.eye(model.state_dim))
-    before, settled, other_truths = None, False, truths
-    for i in range(CHUNKS):
+    before, converged, reference_truths = None, False, truths
+    for i in range(MAX_CHUNKS):
         keys = jax.random.split(jax.random.fold_in(run_key, i), count)
-        base = run_trials(model, plain, scale, others, other_truths, keys, none, steps)
-        mine = run_trials(model, method, scale, states, truths, keys, none, steps)
-        states, truths, others, other_truths = mine.states, mine.truths, base.states, base.truths
-        cov = np.median(base.covs, axis=0)
-        settled = before is not None and bool(np.abs(cov - before).max() <= SETTLED * np.abs(cov).max())
+        reference = run_trials(model, plain, scale, reference_states, reference_truths, keys, none, steps)
+        own = run_trials(model, method, scale, states, truths, keys, none, steps)
+        states, truths, reference_states, reference_truths = own.states, own.truths, reference.states, reference.truths
+        cov = np.median(reference.covs, axis=0)
+        converged = before is not None and bool(np.abs(cov - before).max() <= STEADY_TOLERANCE * np.abs(cov).max())
         before = cov
-        if settled:
+        if converged:
             break
-    check_spread(base.covs.mean(axis=0))
-    scale = Scale(scale.innovation_root, np.linalg.cholesky(base.covs.mean(axis=0)))
-    return SteadyState(model, method, scale, states, truths, others, settled, next_key, steps)
+    check_positive_definite(reference.covs.mean(axis=0))
+    scale = Scale(scale.innovation_root, np.linalg.cholesky(reference.covs.mean(axis=0)))
+    return SteadyState(model, method, scale, states, truths, reference_states, converged, next_key, steps)
 
 
-def check_spread(covs: np.ndarray) -> None:
-    """Check that a belief has spread in every direction, (..., D, D)."""
+def check_positive_definite(covs: np.ndarray) -> None:
+    """Raise an error if a covariance is singular, (..., D, D)."""
     values = np.linalg.eigvalsh(covs)
-    if not np.all(np.isfinite(values)) or not np.all(values[..., 0] > NO_SPREAD * values[..., -1]):
+    if not np.all(np.isfinite(values)) or not np.all(values[..., 0] > MIN_EIGENVALUE_RATIO * values[..., -1]):
         raise ValueError(
-            "the posterior has a direction without uncertainty, where every shift is infinite in its units: "
-            "give the dynamics some noise, or the prior some spread"
+            "the posterior covariance is singular, so shifts in posterior standard deviations are infinite: "
+            "add dynamics noise or increase the prior covariance"
         )
 
 
-def on_clean_data(steady: SteadyState, plain: Any) -> CleanDataEfficiency:
-    """Compare with the filter without weights on the same clean data."""
+def simulate_clean_data(steady: SteadyState, plain: Any) -> CleanDataEfficiency:
+    """Compare the method with the filter without weights on the same clean data."""
     count = len(steady.truths)
     run = (steady.truths, jax.random.split(steady.key, count), jnp.zeros(count), steady.steps)
-    mine = run_trials(steady.model, steady.method, steady.scale, steady.states, *run)
-    base = run_trials(steady.model, plain, steady.scale, steady.plain, *run)
-    errors, best = mine.distances.mean(1), base.distances.mean(1)
+    own = run_trials(steady.model, steady.method, steady.scale, steady.states, *run)
+    reference = run_trials(steady.model, plain, steady.scale, steady.plain, *run)
+    errors, best = own.distances.mean(1), reference.distances.mean(1)
     ratio = best.mean() / errors.mean()
-    spread = np.std(best - ratio * errors, ddof=1) / errors.mean() / np.sqrt(count)  # of a ratio, by its linear part
-    alarms = mine.alarms.mean(1)
-    usual = MARGIN**2 * float(np.quantile(base.distances, USUAL))
+    ratio_error = np.std(best - ratio * errors, ddof=1) / errors.mean() / np.sqrt(count)  # delta method for a ratio
+    alarms = own.alarms.mean(1)
+    usual = CLEAN_ERROR_MARGIN**2 * float(np.quantile(reference.distances, CLEAN_ERROR_QUANTILE))
     alarm_error = np.std(alarms, ddof=1) / np.sqrt(count)
-    lost = int(np.sum(errors > BROKEN**2 * best.mean()))
+    lost = int(np.sum(errors > MAX_ERROR_RATIO**2 * best.mean()))
     return CleanDataEfficiency(
-        float(ratio), float(spread), float(alarms.mean()), float(alarm_error), usual, lost, count
+        float(ratio), float(ratio_error), float(alarms.mean()), float(alarm_error), usual, lost, count
     )
 
 
-def after_jump(steady: SteadyState, direction: np.ndarray, usual: float) -> Jump:
-    """Find the largest jump of the state from which nearly all trials recover.
+def simulate_jumps(steady: SteadyState, direction: np.ndarray, usual: float) -> Jump:
+    """Find the largest jump of the state from which at least 95 % of the trials recover.
 
-    Sizes are tried on a geometric grid, then on a finer one between the last that was survived and the first that was
-    not.
+    Sizes are tested on a geometric grid, then on a finer grid between the last size that passed and the first that
+    failed.
 
     Args:
         steady: trials at steady state.
         direction: jump that moves the prediction by one standard deviation.
-        usual: squared error that counts as usual.
+        usual: largest squared error that counts as usual.
     """
 
     def try_sizes(sizes: np.ndarray) -> np.ndarray:
-        found = _run_levels(steady, sizes[:, None] * direction, np.zeros(LEVELS))
-        return steps_to_recover(found.distances, usual).reshape(LEVELS, -1)
+        trials_run = _run_levels(steady, sizes[:, None] * direction, np.zeros(NUM_LEVELS))
+        return steps_to_recover(trials_run.distances, usual).reshape(NUM_LEVELS, -1)
 
-    sizes, taken, largest = _bracket(try_sizes, JUMPS, lambda part: np.mean(np.isfinite(part), axis=1) >= MOST)
-    recovered = np.mean(np.isfinite(taken), axis=1)
-    steps = np.quantile(taken, MOST, axis=1, method="higher")
+    sizes, recovery_steps, largest = _bracket(
+        try_sizes, JUMP_SIZES, lambda part: np.mean(np.isfinite(part), axis=1) >= MIN_PASSING_SHARE
+    )
+    recovered = np.mean(np.isfinite(recovery_steps), axis=1)
+    steps = np.quantile(recovery_steps, MIN_PASSING_SHARE, axis=1, method="higher")
     return Jump(direction, sizes, recovered, steps, largest)
 
 
-def under_outliers(steady: SteadyState) -> Breakdown:
-    """Find the share of gross outliers from which on some trials have several times the clean error."""
-    clean = float(steady.scale.posterior_root.shape[0])  # expectation of the squared error of an exact filter
+def simulate_outliers(steady: SteadyState) -> Breakdown:
+    """Find the share of gross outliers above which more than 5 % of the trials exceed the tolerated error."""
+    clean = float(steady.scale.posterior_root.shape[0])  # expected squared error of an exact filter
 
     def try_shares(shares: np.ndarray) -> np.ndarray:
-        found = _run_levels(steady, np.zeros((LEVELS, 1)), shares)
-        return np.sqrt(found.distances.mean(1) / clean).reshape(LEVELS, -1)
+        trials_run = _run_levels(steady, np.zeros((NUM_LEVELS, 1)), shares)
+        return np.sqrt(trials_run.distances.mean(1) / clean).reshape(NUM_LEVELS, -1)
 
-    shares, ratios, largest = _bracket(try_shares, SHARES, lambda part: np.mean(part <= BROKEN, axis=1) >= MOST)
-    return Breakdown(shares, np.quantile(ratios, MOST, axis=1, method="higher"), largest)
+    shares, ratios, largest = _bracket(
+        try_shares, OUTLIER_SHARES, lambda part: np.mean(part <= MAX_ERROR_RATIO, axis=1) >= MIN_PASSING_SHARE
+    )
+    return Breakdown(shares, np.quantile(ratios, MIN_PASSING_SHARE, axis=1, method="higher"), largest)
 
 
 def steps_to_recover(distances: np.ndarray, usual: float) -> np.ndarray:
-    """Count the steps until the error has been usual for ten steps in a row; infinite if it never was.
+    """Count the steps until the error is usual for ten consecutive steps; infinite if it never is.
 
     Args:
         distances: squared errors, (B, T).
-        usual: largest that counts as usual.
+        usual: largest squared error that counts as usual.
 
     Example:
         >>> steps_to_recover(np.array([[9.0] * 3 + [1.0] * 10, [9.0] * 13]), 2.0).tolist()
         [3.0, inf]
     """
     good = distances <= usual
-    rows: Any = np.lib.stride_tricks.sliding_window_view(good, min(IN_A_ROW, good.shape[1]), axis=1).all(-1)
+    rows: Any = np.lib.stride_tricks.sliding_window_view(good, min(RECOVERY_STEPS, good.shape[1]), axis=1).all(-1)
     return np.where(rows.any(1), rows.argmax(1).astype(float), np.inf)
 
 
-def directions(steady: SteadyState, jacobian: np.ndarray, dynamics: np.ndarray) -> dict[str, np.ndarray]:
-    """Choose jumps to try: of a state that is measured, and of one that only drives what is measured.
+def jump_directions(steady: SteadyState, jacobian: np.ndarray, dynamics: np.ndarray) -> dict[str, np.ndarray]:
+    """Choose default jump directions: of a measured state, and of a state that only drives measured states.
 
-    Of each kind the state coordinate that shows most, scaled to move the prediction of the measurement by one standard
-    deviation: at once for a position, in each step for a velocity.
+    Of each kind, the state coordinate with the largest effect on the measurement is selected, scaled to move the
+    predicted measurement by one standard deviation: immediately for a position, per step for a velocity.
 
     Args:
         steady: trials at steady state.
         jacobian: H, (M, D).
         dynamics: F, (D, D).
     """
-    spread = np.sqrt((steady.scale.posterior_root**2).sum(1))
-    here = np.linalg.norm(np.linalg.solve(steady.scale.innovation_root, jacobian), axis=0)
-    ahead = np.linalg.norm(np.linalg.solve(steady.scale.innovation_root, jacobian @ dynamics), axis=0)
-    seen = here * spread > 1e-9 * (here * spread).max()
-    chosen = {}
-    for name, gains, wanted in (("position jump", here, seen), ("velocity jump", ahead, ~seen)):
-        shown = np.where(wanted, gains * spread, 0.0)
-        if shown.max() > 0:
-            i = int(shown.argmax())
-            chosen[name] = np.eye(len(spread))[i] / gains[i]
-    return chosen
+    deviations = np.sqrt((steady.scale.posterior_root**2).sum(1))
+    direct_effect = np.linalg.norm(np.linalg.solve(steady.scale.innovation_root, jacobian), axis=0)
+    delayed_effect = np.linalg.norm(np.linalg.solve(steady.scale.innovation_root, jacobian @ dynamics), axis=0)
+    measured = direct_effect * deviations > 1e-9 * (direct_effect * deviations).max()
+    selected = {}
+    for name, gains, wanted in (
+        ("position jump", direct_effect, measured),
+        ("velocity jump", delayed_effect, ~measured),
+    ):
+        effects = np.where(wanted, gains * deviations, 0.0)
+        if effects.max() > 0:
+            i = int(effects.argmax())
+            selected[name] = np.eye(len(deviations))[i] / gains[i]
+    return selected
 
 
 def _run_levels(steady: SteadyState, jumps: np.ndarray, shares: np.ndarray) -> Trials:
-    """Let every level start from the same states and see the same noise.
+    """Simulate all levels from the same states and with the same noise.
 
     Args:
         steady: trials at steady state.
-        jumps: of the true state, (LEVELS, D) or (LEVELS, 1).
-        shares: of gross outliers, (LEVELS,).
+        jumps: jumps of the true state, (NUM_LEVELS, D) or (NUM_LEVELS, 1).
+        shares: shares of gross outliers, (NUM_LEVELS,).
     """
-    each = len(steady.truths) // LEVELS
-    rows = np.tile(np.arange(each), LEVELS)
+    each = len(steady.truths) // NUM_LEVELS
+    rows = np.tile(np.arange(each), NUM_LEVELS)
     states = jax.tree.map(lambda leaf: leaf[rows], steady.states)
     truths = steady.truths[rows] + np.repeat(jumps, each, axis=0)
     keys = jax.random.split(steady.key, each)[rows]
@@ -233,21 +258,21 @@ def _run_levels(steady: SteadyState, jumps: np.ndarray, shares: np.ndarray) -> T
     )
 
 
-def _bracket(attempt: Callable, grid: np.ndarray, survives: Callable) -> tuple[np.ndarray, np.ndarray, float]:
-    """Try a grid of levels, then a finer one where survival ends.
+def _bracket(run_levels: Callable, grid: np.ndarray, passes: Callable) -> tuple[np.ndarray, np.ndarray, float]:
+    """Evaluate a grid of levels, then a finer grid around the first failure.
 
     Returns:
-        The levels, sorted, what was found at each, and the largest up to which all survive; 0 if none.
+        The levels, sorted, the results of each, and the largest level up to which all pass; 0 if none.
     """
-    found = attempt(grid)
-    ends = np.flatnonzero(~survives(found))
-    if not len(ends):
-        return grid, found, float(grid[-1])
-    first = int(ends[0])
+    grid_results = run_levels(grid)
+    failures = np.flatnonzero(~passes(grid_results))
+    if not len(failures):
+        return grid, grid_results, float(grid[-1])
+    first = int(failures[0])
     low = grid[first - 1] if first else 0.1 * grid[0]
-    finer = np.geomspace(low, grid[first], LEVELS + 2)[1:-1]
-    levels, both = np.concatenate([grid, finer]), np.concatenate([found, attempt(finer)])
+    refined = np.geomspace(low, grid[first], NUM_LEVELS + 2)[1:-1]
+    levels, results = np.concatenate([grid, refined]), np.concatenate([grid_results, run_levels(refined)])
     order = np.argsort(levels)
-    levels, both = levels[order], both[order]
-    failed = np.flatnonzero(~survives(both))[0]
-    return levels, both, float(levels[failed - 1]) if failed else 0.0
+    levels, results = levels[order], results[order]
+    failed = np.flatnonzero(~passes(results))[0]
+    return levels, results, float(levels[failed - 1]) if failed else 0.0

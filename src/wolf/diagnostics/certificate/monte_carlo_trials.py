@@ -1,8 +1,8 @@
-"""Many simulated trials of a filter on the user's own model, in one compiled call that serves every question.
+"""Simulated trials of a filter on the user's model, in one compiled function for all simulations.
 
-Clean data, a state that jumped before the first step, and any share of gross outliers differ only in numbers, so the
-program is compiled once. States and measurements are drawn while the filter runs, from the same keys for every
-question: what is compared saw the same noise.
+Clean data, a state that jumped before the first step, and any share of gross outliers differ only in array values, so
+the function is compiled once. States and measurements are drawn while the filter runs, with the same keys in every
+simulation (common random numbers).
 """
 
 from functools import partial
@@ -17,15 +17,18 @@ from wolf.engine import scan
 from wolf.numerics import linalg
 from wolf.statespace import Model, own_noise
 
-GROSS = (10.0, 1000.0)  # sizes of gross outliers, in standard deviations of the predicted measurement
+GROSS_ERROR_SIZES = (
+    10.0,
+    1000.0,
+)  # range of sizes of gross outliers, in standard deviations of the predicted measurement
 
 
 class Scale(NamedTuple):
-    """What errors are measured in.
+    """Units of errors.
 
     Attributes:
-        innovation_root: lower root of S, (M, M); sets the size of gross outliers.
-        posterior_root: lower root of the steady posterior covariance of the unweighted filter, (D, D).
+        innovation_root: lower root of S, (M, M); the unit of gross outliers.
+        posterior_root: lower root of the steady-state posterior covariance of the unweighted filter, (D, D).
     """
 
     innovation_root: Any
@@ -33,14 +36,14 @@ class Scale(NamedTuple):
 
 
 class Trials(NamedTuple):
-    """What many trials came to.
+    """Results of simulated trials.
 
     Attributes:
-        states: of the filter, after the last step, with a leading trial axis.
-        truths: (B, D).
+        states: states of the filter after the last step, with a leading trial axis.
+        truths: true states, (B, D).
         distances: squared error of the mean at each step in the metric of `Scale`, (B, T).
-        alarms: share of the coordinates that were called outliers at each step, (B, T).
-        covs: after the last step, (B, D, D).
+        alarms: share of the coordinates that were flagged as outliers at each step, (B, T).
+        covs: covariances after the last step, (B, D, D).
     """
 
     states: Any
@@ -51,7 +54,7 @@ class Trials(NamedTuple):
 
 
 def start_trials(model: Model, method: Any, count: int) -> tuple[Any, Array]:
-    """Start trials at the prior, and the truth at its mean: a steady state is sought, not how a filter gets there."""
+    """Initialise trials at the prior and the truth at its mean; only the steady state matters, not the transient."""
     state = method.init(model, None)
     states = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *jnp.shape(leaf))), state)
     return states, jnp.broadcast_to(jnp.asarray(model.prior.mean), (count, model.state_dim))
@@ -60,17 +63,17 @@ def start_trials(model: Model, method: Any, count: int) -> tuple[Any, Array]:
 def run_trials(
     model: Model, method: Any, scale: Scale, states: Any, truths: Any, keys: Array, share: Any, steps: int
 ) -> Trials:
-    """Go on with trials.
+    """Continue trials for a number of steps.
 
     Args:
-        model: without inputs and time axes.
+        model: model without inputs and time axes.
         method: a Gaussian filter.
-        scale: what errors are measured in.
-        states: of the filter, with a leading trial axis.
+        scale: units of errors.
+        states: states of the filter, with a leading trial axis.
         truths: true states, (B, D).
-        keys: one for each trial.
-        share: of gross outliers, (B,).
-        steps: T.
+        keys: one random key per trial.
+        share: shares of gross outliers, (B,).
+        steps: number of steps T.
     """
     return Trials(
         *jax.tree.map(np.asarray, _run_trials(model, method, scale, states, truths, keys, share, steps=steps))
@@ -83,7 +86,7 @@ def _run_trials(
 ) -> tuple:
     roots = [linalg.psd_root(jnp.asarray(cov)) for cov in (model.dynamics_cov, model.obs_cov)]
 
-    def one(state: Any, truth: Array, key: Array, share: Array) -> tuple:
+    def run_one(state: Any, truth: Array, key: Array, share: Array) -> tuple:
         def body(carry: tuple, step_key: Array) -> tuple:
             state, x = carry
             x, y = _draw(model, (*roots, scale.innovation_root), x, step_key, share)
@@ -95,11 +98,11 @@ def _run_trials(
         (state, x), saved = jax.lax.scan(body, (state, truth), jax.random.split(key, steps))
         return state, x, *saved, state.cov
 
-    return jax.vmap(one)(states, truths, keys, share)
+    return jax.vmap(run_one)(states, truths, keys, share)
 
 
 def _draw(model: Model, roots: tuple[Array, ...], x: Array, key: Array, share: Array) -> tuple[Array, Array]:
-    """Move the truth one step, and measure it; now and then with a gross error in a random direction."""
+    """Advance the true state by one step and draw its measurement, with probability `share` with a gross error."""
     white_key, event_key, own_key = jax.random.split(key, 3)
     size, measured = len(x), model.obs_dim
     white = jax.random.normal(white_key, (size + 2 * measured,), x.dtype)
@@ -107,7 +110,7 @@ def _draw(model: Model, roots: tuple[Array, ...], x: Array, key: Array, share: A
     draw = own_noise(model)
     x = model.transition(None)(x) + linalg.matvec(roots[0], white[:size]) if draw is None else draw(x, own_key)
     y = model.projection(None)(x) + linalg.matvec(roots[1], white[size : size + measured])
-    way = white[size + measured :] / jnp.sqrt(linalg.sum_leading(white[size + measured :] ** 2))
-    low, high = np.log(GROSS)
+    direction = white[size + measured :] / jnp.sqrt(linalg.sum_leading(white[size + measured :] ** 2))
+    low, high = np.log(GROSS_ERROR_SIZES)
     gross = jnp.where(event < share, jnp.exp(low + (high - low) * length), 0.0)
-    return x, y + gross * linalg.matvec(roots[2], way)
+    return x, y + gross * linalg.matvec(roots[2], direction)

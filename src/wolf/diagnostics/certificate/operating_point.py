@@ -1,7 +1,7 @@
-"""A moment in the life of a filter: what it predicted, and the clean measurement that one bad one will replace.
+"""Operating point of a filter: a predicted state and a clean measurement that an error will be added to.
 
-Whatever a certificate says about one step it finds out by calling the filter's own `update`, so it holds for every
-Gaussian filter, with whatever it remembers.
+All one-step entries of a certificate are computed through the filter's own `update`, so they hold for every Gaussian
+filter, whatever its state contains.
 """
 
 from functools import partial
@@ -21,10 +21,10 @@ from wolf.statespace import Model
 
 
 class OperatingPoint(NamedTuple):
-    """A filter just before a measurement; a leading axis holds several.
+    """Filter before a measurement update; several have a leading axis.
 
     Attributes:
-        state: predicted.
+        state: predicted state.
         y: clean measurement, (M,).
     """
 
@@ -33,14 +33,14 @@ class OperatingPoint(NamedTuple):
 
 
 class Expectation(NamedTuple):
-    """What a filter expects in a situation.
+    """Moments of the clean update at an operating point.
 
     Attributes:
-        predicted: mean and covariance of the state.
+        predicted: predicted mean and covariance of the state.
         innovation_cov: S, (M, M).
         obs_cov: R, (M, M).
-        posterior: after the clean measurement.
-        residual: of the clean measurement, (M,).
+        posterior: posterior after the clean measurement.
+        residual: residual of the clean measurement, (M,).
     """
 
     predicted: Gaussian
@@ -52,22 +52,22 @@ class Expectation(NamedTuple):
 
 @jax.jit
 def at_prediction(model: Model, method: Any, state: Any) -> OperatingPoint:
-    """Take the prediction itself as the clean measurement: a clean residual of zero.
+    """Make the operating point whose clean measurement equals its prediction, i.e. has a residual of zero.
 
     Args:
-        model: any.
+        model: any model.
         method: a Gaussian filter.
-        state: after the previous measurement.
+        state: state after the previous measurement.
     """
-    ahead = scan.predict(model, method, state)
-    _, info = scan.update(model, method, ahead, jnp.zeros(model.obs_dim, ahead.mean.dtype))
-    return OperatingPoint(ahead, -info.residual)
+    predicted = scan.predict(model, method, state)
+    _, info = scan.update(model, method, predicted, jnp.zeros(model.obs_dim, predicted.mean.dtype))
+    return OperatingPoint(predicted, -info.residual)
 
 
 @jax.jit
-def expect(model: Model, method: Any, situation: OperatingPoint) -> Expectation:
-    """Read what a filter expects, through its own report."""
-    state, y = situation
+def expect(model: Model, method: Any, point: OperatingPoint) -> Expectation:
+    """Compute the moments of the clean update from the filter's own step information."""
+    state, y = point
     after, info = scan.update(model, method, state, y)
     obs_cov = model.at(state.t).obs_cov_at(info.predicted.mean, None)
     posterior = Gaussian(after.mean, after.cov)
@@ -75,31 +75,32 @@ def expect(model: Model, method: Any, situation: OperatingPoint) -> Expectation:
 
 
 @jax.jit
-def respond(model: Model, method: Any, situation: OperatingPoint, errors: Array) -> tuple[Array, Array]:
-    """Find what errors in the measurement do to the posterior.
+def respond(model: Model, method: Any, point: OperatingPoint, errors: Array) -> tuple[Array, Array]:
+    """Compute the change of the posterior caused by errors in the measurement.
 
     The influence of Duran-Martin et al. (2024, section 3.3) is `KL(contaminated ‖ clean) = ½ ‖shift‖² + spread`.
 
     Args:
-        model: any.
+        model: any model.
         method: a Gaussian filter.
-        situation: one.
-        errors: ε, (N, M).
+        point: operating point.
+        errors: errors ε, (N, M).
 
     Returns:
-        Shifts of the mean in standard deviations of the clean posterior, (N, D), and what the covariance adds, (N,).
+        Shifts of the mean in standard deviations of the clean posterior, (N, D), and the contribution of the
+        covariance, (N,).
     """
 
     def posterior(y: Array) -> Gaussian:
-        after, _ = scan.update(model, method, situation.state, y)
+        after, _ = scan.update(model, method, point.state, y)
         return Gaussian(after.mean, after.cov)
 
-    base = posterior(situation.y)
+    base = posterior(point.y)
     factor = linalg.cholesky(base.cov)
 
     def one(error: Array) -> tuple[Array, Array]:
-        new = posterior(situation.y + error)
-        # Apart from each other, or the square of a huge shift would swallow what the covariance says.
+        new = posterior(point.y + error)
+        # Kept apart: in a sum, the square of a huge shift would absorb the contribution of the covariance.
         return factor.half(new.mean - base.mean), kl(new._replace(mean=base.mean), base)
 
     return jax.vmap(one)(errors)
@@ -110,14 +111,14 @@ respond_each = jax.jit(jax.vmap(respond, in_axes=(None, None, 0, 0)))
 
 
 @partial(jax.jit, static_argnames=("steps",))
-def along(model: Model, method: Any, ys: Array, *, steps: tuple[int, ...]) -> OperatingPoint:
-    """Run a filter over a series and stop before some of its measurements.
+def along_series(model: Model, method: Any, ys: Array, *, steps: tuple[int, ...]) -> OperatingPoint:
+    """Filter a series and return the operating points at the given steps.
 
     Args:
-        model: any.
+        model: any model.
         method: a Gaussian filter.
-        ys: (T, M).
-        steps: where to stop.
+        ys: measurements, (T, M).
+        steps: steps of the operating points.
     """
     kept = np.asarray(steps)
     first = scan.init(model, method)

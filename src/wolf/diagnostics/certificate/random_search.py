@@ -1,7 +1,7 @@
-"""The worst error where a weight is no function of one radius: a search in all dimensions, and so a lower bound.
+"""Worst error for weights that are not a function of one radius: a search in all dimensions, i.e. a lower bound.
 
 Residuals are measured in standard deviations of each coordinate. The search starts from rays in random directions and
-from points whose coordinates have sizes of their own, and takes random steps uphill, ever smaller.
+from points whose coordinates have independent magnitudes, and takes random uphill steps of decreasing size.
 """
 
 from collections.abc import Callable
@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from wolf.diagnostics.certificate.influence_bounds import (
-    FAR,
-    GROWTH,
-    POINTS,
+    FAR_RADII,
+    MIN_GROWTH_POWER,
+    RESIDUALS_PER_COORDINATE,
     InfluenceBounds,
-    Measure,
+    PosteriorChange,
     WorstError,
     growth,
     influence,
@@ -22,94 +22,100 @@ from wolf.diagnostics.certificate.influence_bounds import (
 )
 from wolf.diagnostics.certificate.operating_point import Expectation
 
-RAYS = 20  # directions for each coordinate
-SIZES = (1e-1, 1e5)  # of the residuals to start from
-KEPT = 24  # points that go on climbing
-CLIMBS, SHRINK = 50, 0.78  # rounds, and how fast the steps get smaller
+RAYS_PER_COORDINATE = 20  # directions per coordinate
+RESIDUAL_SIZES = (1e-1, 1e5)  # range of sizes of the initial residuals
+NUM_CANDIDATES = 24  # points kept in each round
+NUM_ROUNDS, STEP_DECAY = 50, 0.78  # rounds of ascent, and decay of the step size per round
 
 
-def search(measure: Measure, expected: Expectation) -> list[WorstError]:
-    """Search every situation.
+def search(measure: PosteriorChange, expected: Expectation) -> list[WorstError]:
+    """Search the worst error at every operating point.
 
     Args:
-        measure: what residuals do to the posterior.
-        expected: what the filter expects.
+        measure: change of the posterior as a function of residuals.
+        expected: moments of the clean updates.
     """
     covs = np.asarray(expected.innovation_cov)
     count, size = covs.shape[:2]
     deviations = np.sqrt(np.diagonal(covs, axis1=1, axis2=2))
     rng = np.random.default_rng(0)
-    directions = unit(np.concatenate([np.eye(size), -np.eye(size), rng.normal(size=((RAYS - 2) * size, size))]))
+    directions = unit(
+        np.concatenate([np.eye(size), -np.eye(size), rng.normal(size=((RAYS_PER_COORDINATE - 2) * size, size))])
+    )
 
-    def at(points: np.ndarray) -> InfluenceBounds:
+    def evaluate(points: np.ndarray) -> InfluenceBounds:
         white, spread = measure(deviations[:, None] * points)
         shift = np.linalg.norm(white, axis=-1)
         return InfluenceBounds(points, shift, influence(shift, spread))
 
-    def star(radii: np.ndarray) -> InfluenceBounds:
+    def along_rays(radii: np.ndarray) -> InfluenceBounds:
         rays = (radii[:, None, None] * directions).reshape(-1, size)
-        return at(np.broadcast_to(rays, (count, *rays.shape)))
+        return evaluate(np.broadcast_to(rays, (count, *rays.shape)))
 
-    radii = np.geomspace(*SIZES, POINTS // RAYS)
-    wide, far = star(radii), star(np.asarray(FAR))
-    starts = _join(wide, at(_scattered(rng, count, size)))
-    tops = [_uphill(at, starts, name, rng) for name in ("influence", "shift")]
-    found = []
+    radii = np.geomspace(*RESIDUAL_SIZES, RESIDUALS_PER_COORDINATE // RAYS_PER_COORDINATE)
+    near, far = along_rays(radii), along_rays(np.asarray(FAR_RADII))
+    start = _concatenate(near, evaluate(_scattered_points(rng, count, size)))
+    peaks = [_random_ascent(evaluate, start, name, rng) for name in ("influence", "shift")]
+    worst = []
     for i in range(count):
         distant = [values[i].reshape(2, -1).max(1) for values in (far.influence, far.shift)]
         power = growth(distant[0][0], distant[0][1])
-        ends = []
-        for k, (top, name) in enumerate(zip(tops, ("influence", "shift"), strict=True)):
-            near, limit = float(getattr(top, name)[i, 0]), float(distant[k][1])
-            residual = deviations[i] * top.residuals[i, 0]
-            ends.append(_end(power, near, limit, residual, np.asarray(expected.residual)[i], covs[i]))
-        curve = wide.influence[i].reshape(len(radii), -1).max(1)
-        (value, error, radius), (shift, shift_error, shift_radius) = ends
+        summaries = []
+        for k, (peak, name) in enumerate(zip(peaks, ("influence", "shift"), strict=True)):
+            value_near, limit = float(getattr(peak, name)[i, 0]), float(distant[k][1])
+            residual = deviations[i] * peak.residuals[i, 0]
+            summaries.append(_summarise(power, value_near, limit, residual, np.asarray(expected.residual)[i], covs[i]))
+        curve = near.influence[i].reshape(len(radii), -1).max(1)
+        (value, error, radius), (shift, shift_error, shift_radius) = summaries
         places = (error, radius, shift_error, shift_radius)
-        last = np.inf if power > GROWTH else float(distant[0][1])
-        found.append(WorstError(value, shift, *places, last, power, False, radii, curve))
-    return found
+        last = np.inf if power > MIN_GROWTH_POWER else float(distant[0][1])
+        worst.append(WorstError(value, shift, *places, last, power, False, radii, curve))
+    return worst
 
 
-def _end(power: float, near: float, limit: float, residual: np.ndarray, clean: np.ndarray, cov: np.ndarray) -> Any:
-    """Say how large, where, and how far from the prediction."""
-    if power > GROWTH or limit >= near:
-        return np.inf if power > GROWTH else limit, np.full(len(residual), np.inf), np.inf
-    return near, residual - clean, float(np.sqrt(residual @ np.linalg.solve(cov, residual)))
+def _summarise(
+    power: float, value_near: float, limit: float, residual: np.ndarray, clean: np.ndarray, cov: np.ndarray
+) -> Any:
+    """Return the supremum, the error that attains it, and its distance from the prediction."""
+    if power > MIN_GROWTH_POWER or limit >= value_near:
+        return np.inf if power > MIN_GROWTH_POWER else limit, np.full(len(residual), np.inf), np.inf
+    return value_near, residual - clean, float(np.sqrt(residual @ np.linalg.solve(cov, residual)))
 
 
-def _scattered(rng: np.random.Generator, count: int, size: int) -> np.ndarray:
-    """Draw points whose coordinates have sizes of their own, of all orders."""
-    low, high = np.log(SIZES)
-    shape = (POINTS * size, size)
+def _scattered_points(rng: np.random.Generator, count: int, size: int) -> np.ndarray:
+    """Draw points whose coordinates have independent, log-uniform magnitudes."""
+    low, high = np.log(RESIDUAL_SIZES)
+    shape = (RESIDUALS_PER_COORDINATE * size, size)
     points = np.exp(rng.uniform(low, high, shape)) * rng.choice([-1.0, 1.0], shape)
     return np.broadcast_to(points, (count, *shape))
 
 
-def _uphill(at: Callable, starts: InfluenceBounds, name: str, rng: np.random.Generator) -> InfluenceBounds:
-    """Take random steps from the best points and keep what is higher; the best of all comes first."""
-    best = _top(starts, name)
+def _random_ascent(evaluate: Callable, start: InfluenceBounds, name: str, rng: np.random.Generator) -> InfluenceBounds:
+    """Take random steps from the best points and keep improvements; the best point comes first."""
+    best = _best(start, name)
     width = 0.5
-    for _ in range(CLIMBS):
-        points = np.repeat(best.residuals, POINTS * best.residuals.shape[-1] // KEPT, axis=1)
-        # A step is a share of the whole length, or for every coordinate a share of its own size.
+    for _ in range(NUM_ROUNDS):
+        points = np.repeat(
+            best.residuals, RESIDUALS_PER_COORDINATE * best.residuals.shape[-1] // NUM_CANDIDATES, axis=1
+        )
+        # Steps are proportional to the norm of the point, or per coordinate to its magnitude.
         lengths = np.linalg.norm(points, axis=-1, keepdims=True)
-        own = rng.random((1, points.shape[1], 1)) < 0.5
-        sizes = np.where(own, np.abs(points), lengths)
-        tried = at(points + width * rng.normal(size=points.shape) * sizes)
-        best = _top(_join(best, tried), name)
-        width *= SHRINK
+        per_coordinate = rng.random((1, points.shape[1], 1)) < 0.5
+        sizes = np.where(per_coordinate, np.abs(points), lengths)
+        candidates = evaluate(points + width * rng.normal(size=points.shape) * sizes)
+        best = _best(_concatenate(best, candidates), name)
+        width *= STEP_DECAY
     return best
 
 
-def _join(first: InfluenceBounds, second: InfluenceBounds) -> InfluenceBounds:
+def _concatenate(first: InfluenceBounds, second: InfluenceBounds) -> InfluenceBounds:
     return InfluenceBounds(*(np.concatenate(pair, axis=1) for pair in zip(first, second, strict=True)))
 
 
-def _top(tried: InfluenceBounds, name: str) -> InfluenceBounds:
-    order = np.argsort(-getattr(tried, name), axis=1)[:, :KEPT]
+def _best(candidates: InfluenceBounds, name: str) -> InfluenceBounds:
+    order = np.argsort(-getattr(candidates, name), axis=1)[:, :NUM_CANDIDATES]
     return InfluenceBounds(
-        np.take_along_axis(tried.residuals, order[..., None], 1),
-        np.take_along_axis(tried.shift, order, 1),
-        np.take_along_axis(tried.influence, order, 1),
+        np.take_along_axis(candidates.residuals, order[..., None], 1),
+        np.take_along_axis(candidates.shift, order, 1),
+        np.take_along_axis(candidates.influence, order, 1),
     )

@@ -1,13 +1,13 @@
-"""The worst single error: supremum of the one-step influence over all errors, and where it is.
+"""Worst single error: supremum of the one-step influence over all errors, and the error that attains it.
 
 If the weight depends on the residual through one Mahalanobis radius, then on a sphere of residuals `e = r A½ z`,
-‖z‖ = 1, the posterior covariance is one and the mean moves linearly, so the worst direction solves
+‖z‖ = 1, the posterior covariance is constant and the mean is linear in z, so the worst direction solves
 
     maximise ‖B z - d‖²   over ‖z‖ = 1,
 
 an eigenproblem for a clean residual of zero (d = 0) and a secular equation otherwise (Gander, Golub & von Matt 1989);
-one dimension, the radius, is left to search. Whether the weight is of that kind is tested on the filter itself. For
-other rules the search goes through all dimensions, and its result is a lower bound.
+the radius remains, a one-dimensional search. Whether the weight has this form is tested numerically on the filter. For
+other noise models all dimensions are searched, and the result is a lower bound.
 """
 
 from collections.abc import Callable
@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from wolf.diagnostics.certificate.influence_bounds import (
-    FAR,
-    GROWTH,
-    POINTS,
+    FAR_RADII,
+    MIN_GROWTH_POWER,
+    RESIDUALS_PER_COORDINATE,
     InfluenceBounds,
-    Measure,
+    PosteriorChange,
     WorstError,
     growth,
     influence,
@@ -30,130 +30,138 @@ from wolf.diagnostics.certificate.operating_point import Expectation, OperatingP
 from wolf.diagnostics.certificate.random_search import search
 from wolf.diagnostics.certificate.worst_direction import find_metric, on_spheres
 
-NEAR, REACH = 1e-3, 1e6  # radii that are searched, in standard deviations of the predicted measurement
-ZOOMS = 4  # grids around a peak, each 150 times finer
-MOST_NUMBERS = 2e7  # in the covariances of one call; beyond that it is cut into one for each coordinate
-PEAKS = 2  # of each objective, that are searched more closely
+MIN_RADIUS, MAX_RADIUS = 1e-3, 1e6  # searched radii, in standard deviations of the predicted measurement
+NUM_ZOOMS = 4  # refinements of the grid around a peak, each by a factor of 150
+MAX_COVARIANCE_ENTRIES = 2e7  # entries of the covariances of one call; larger calls are split by coordinate
+NUM_PEAKS = 2  # peaks of each objective that are refined
 
 
-def find(model: Any, method: Any, situations: OperatingPoint, expected: Expectation) -> list[WorstError]:
-    """Search every situation.
+def find_worst_errors(model: Any, method: Any, points: OperatingPoint, expected: Expectation) -> list[WorstError]:
+    """Find the worst error at every operating point.
 
     Args:
-        model: cast to float64.
+        model: model, cast to float64.
         method: a Gaussian filter, cast to float64.
-        situations: with a leading axis.
-        expected: what the filter expects in them.
+        points: operating points, with a leading axis.
+        expected: moments of the clean updates there.
     """
-    count, size = situations.y.shape
-    pieces = size if count * POINTS * size * model.state_dim**2 > MOST_NUMBERS else 1
+    count, size = points.y.shape
+    num_calls = size if count * RESIDUALS_PER_COORDINATE * size * model.state_dim**2 > MAX_COVARIANCE_ENTRIES else 1
 
     def measure(residuals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Call the filter, always with one number of residuals, so that it is compiled once."""
+        """Call the filter, always with the same number of residuals, so that it is compiled once."""
         number = residuals.shape[1]
-        errors = np.zeros((count, POINTS * size, size))
+        errors = np.zeros((count, RESIDUALS_PER_COORDINATE * size, size))
         errors[:, :number] = residuals - np.asarray(expected.residual)[:, None]
-        parts = [respond_each(model, method, situations, part) for part in np.split(errors, pieces, axis=1)]
+        parts = [respond_each(model, method, points, part) for part in np.split(errors, num_calls, axis=1)]
         white, spread = (np.concatenate(each, axis=1) for each in zip(*parts, strict=True))
         return white[:, :number], spread[:, :number]
 
     roots = find_metric(measure, expected)
     if roots is not None:
-        worst = _by_radius(measure, on_spheres(measure, expected, roots), count, expected, exact=True)
-        if not _exceeded(measure, worst, expected):
+        worst = _search_radius(measure, on_spheres(measure, expected, roots), count, expected, exact=True)
+        if not _is_exceeded(measure, worst, expected):
             return worst
     if size == 1:
-        return _by_radius(measure, _signs(measure, expected), count, expected, exact=True)
+        return _search_radius(measure, _both_signs(measure, expected), count, expected, exact=True)
     return search(measure, expected)
 
 
-def _signs(measure: Measure, expected: Expectation) -> Callable[[np.ndarray], InfluenceBounds]:
-    """Try both signs of a residual in one coordinate."""
+def _both_signs(measure: PosteriorChange, expected: Expectation) -> Callable[[np.ndarray], InfluenceBounds]:
+    """Return a function that evaluates both signs of a scalar residual and keeps the larger influence."""
     roots = np.sqrt(np.asarray(expected.innovation_cov)[:, :1, 0])
 
-    def at(radii: np.ndarray) -> InfluenceBounds:
+    def evaluate(radii: np.ndarray) -> InfluenceBounds:
         pair = []
         for sign in (1.0, -1.0):
             residuals = sign * (roots * radii)[..., None]
             white, spread = measure(residuals)
             shift = np.linalg.norm(white, axis=-1)
             pair.append(InfluenceBounds(residuals, shift, influence(shift, spread)))
-        upper = pair[0].influence >= pair[1].influence
+        first_is_larger = pair[0].influence >= pair[1].influence
         return InfluenceBounds(
-            *(np.where(upper if a.ndim == 2 else upper[..., None], a, b) for a, b in zip(*pair, strict=True))
+            *(
+                np.where(first_is_larger if a.ndim == 2 else first_is_larger[..., None], a, b)
+                for a, b in zip(*pair, strict=True)
+            )
         )
 
-    return at
+    return evaluate
 
 
-def _by_radius(measure: Measure, at: Callable, count: int, expected: Expectation, *, exact: bool) -> list[WorstError]:
-    """Search one dimension: a grid over nine decades, then its best peaks more closely, then the far end."""
-    grid = np.geomspace(NEAR, REACH, POINTS)
-    wide = at(np.broadcast_to(grid, (count, POINTS)))
-    best = wide
-    centres = [_peaks(grid, values) for values in (wide.influence, wide.shift)]
+def _search_radius(
+    measure: PosteriorChange, evaluate: Callable, count: int, expected: Expectation, *, exact: bool
+) -> list[WorstError]:
+    """Search the radius: a grid over nine decades, refinement around the best peaks, then the far limit."""
+    grid = np.geomspace(MIN_RADIUS, MAX_RADIUS, RESIDUALS_PER_COORDINATE)
+    coarse = evaluate(np.broadcast_to(grid, (count, RESIDUALS_PER_COORDINATE)))
+    best = coarse
+    centres = [_local_maxima(grid, values) for values in (coarse.influence, coarse.shift)]
     width = np.log(grid[1] / grid[0])
-    for _ in range(ZOOMS):
-        fine = np.linspace(-width, width, POINTS // (2 * PEAKS))
-        radii = np.concatenate(centres, axis=1)[..., None] * np.exp(fine)
-        tried = at(radii.reshape(count, -1))
-        best = InfluenceBounds(*(np.concatenate(pair, axis=1) for pair in zip(best, tried, strict=True)))
-        shape = (count, 2 * PEAKS, -1)
-        picks = [
+    for _ in range(NUM_ZOOMS):
+        offsets = np.linspace(-width, width, RESIDUALS_PER_COORDINATE // (2 * NUM_PEAKS))
+        radii = np.concatenate(centres, axis=1)[..., None] * np.exp(offsets)
+        candidates = evaluate(radii.reshape(count, -1))
+        best = InfluenceBounds(*(np.concatenate(pair, axis=1) for pair in zip(best, candidates, strict=True)))
+        shape = (count, 2 * NUM_PEAKS, -1)
+        best_radii = [
             np.take_along_axis(radii[:, part], values.reshape(shape)[:, part].argmax(-1)[..., None], -1)[..., 0]
-            for part, values in ((slice(0, PEAKS), tried.influence), (slice(PEAKS, None), tried.shift))
+            for part, values in (
+                (slice(0, NUM_PEAKS), candidates.influence),
+                (slice(NUM_PEAKS, None), candidates.shift),
+            )
         ]
-        centres, width = picks, fine[1] - fine[0]
-    far = at(np.broadcast_to([*FAR, *grid[2:]], (count, POINTS)))
-    return [_worst(i, expected, grid, wide, best, far, exact) for i in range(count)]
+        centres, width = best_radii, offsets[1] - offsets[0]
+    far = evaluate(np.broadcast_to([*FAR_RADII, *grid[2:]], (count, RESIDUALS_PER_COORDINATE)))
+    return [_summarise(i, expected, grid, coarse, best, far, exact) for i in range(count)]
 
 
-def _worst(
+def _summarise(
     i: int,
     expected: Expectation,
     grid: np.ndarray,
-    wide: InfluenceBounds,
+    coarse: InfluenceBounds,
     best: InfluenceBounds,
     far: InfluenceBounds,
     exact: bool,
 ) -> WorstError:
-    """Put one situation together."""
+    """Summarise the search at one operating point."""
     power = growth(far.influence[i, 0], far.influence[i, 1])
     root = np.linalg.cholesky(np.asarray(expected.innovation_cov)[i])
-    found = []
-    for near, distant in ((best.influence[i], far.influence[i, 1]), (best.shift[i], far.shift[i, 1])):
-        top = int(near.argmax())
-        if power > GROWTH:
-            found.append((np.inf, np.full(len(root), np.inf), np.inf))
-        elif distant >= near[top]:  # approached, never reached
-            found.append((float(distant), np.full(len(root), np.inf), np.inf))
+    suprema = []
+    for values, limit_value in ((best.influence[i], far.influence[i, 1]), (best.shift[i], far.shift[i, 1])):
+        peak = int(values.argmax())
+        if power > MIN_GROWTH_POWER:
+            suprema.append((np.inf, np.full(len(root), np.inf), np.inf))
+        elif limit_value >= values[peak]:  # a limit that is not attained
+            suprema.append((float(limit_value), np.full(len(root), np.inf), np.inf))
         else:
-            residual = best.residuals[i, top]
+            residual = best.residuals[i, peak]
             radius = float(np.linalg.norm(np.linalg.solve(root, residual)))
-            found.append((float(near[top]), residual - np.asarray(expected.residual)[i], radius))
-    (influence, error, radius), (shift, shift_error, shift_radius) = found
-    limit = np.inf if power > GROWTH else float(far.influence[i, 1])
+            suprema.append((float(values[peak]), residual - np.asarray(expected.residual)[i], radius))
+    (influence, error, radius), (shift, shift_error, shift_radius) = suprema
+    limit = np.inf if power > MIN_GROWTH_POWER else float(far.influence[i, 1])
     where = (error, radius, shift_error, shift_radius)
-    return WorstError(influence, shift, *where, limit, power, exact, grid, wide.influence[i])
+    return WorstError(influence, shift, *where, limit, power, exact, grid, coarse.influence[i])
 
 
-def _exceeded(measure: Measure, worst: list[WorstError], expected: Expectation) -> bool:
-    """Try to beat the result at random; that a weight only looked spherical shows here."""
+def _is_exceeded(measure: PosteriorChange, worst: list[WorstError], expected: Expectation) -> bool:
+    """Test the result against random errors, which detects weights that were wrongly taken for spherical."""
     roots = np.linalg.cholesky(np.asarray(expected.innovation_cov))
     size = roots.shape[-1]
     rng = np.random.default_rng(1)
-    directions = unit(rng.normal(size=(POINTS * size, size)))
-    near = np.array([w.radius if np.isfinite(w.radius) else 1.0 for w in worst])
-    radii = near[:, None] * np.exp(rng.normal(size=POINTS * size))
+    directions = unit(rng.normal(size=(RESIDUALS_PER_COORDINATE * size, size)))
+    worst_radii = np.array([w.radius if np.isfinite(w.radius) else 1.0 for w in worst])
+    radii = worst_radii[:, None] * np.exp(rng.normal(size=RESIDUALS_PER_COORDINATE * size))
     white, spread = measure(np.einsum("sij,nj,sn->sni", roots, directions, radii))
-    found = influence(np.linalg.norm(white, axis=-1), spread).max(1)
-    return bool(np.any(found > np.array([w.influence for w in worst]) * (1 + 1e-6)))
+    largest = influence(np.linalg.norm(white, axis=-1), spread).max(1)
+    return bool(np.any(largest > np.array([w.influence for w in worst]) * (1 + 1e-6)))
 
 
-def _peaks(grid: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Find the radii of the highest local maxima, (S, PEAKS); an only one comes twice."""
-    beside = np.pad(values, ((0, 0), (1, 1)), constant_values=-np.inf)
-    local = (values >= beside[:, :-2]) & (values >= beside[:, 2:])
-    order = np.argsort(-np.where(local, values, -np.inf), axis=1)[:, :PEAKS]
-    found = np.take_along_axis(local, order, 1)
-    return grid[np.where(found, order, order[:, :1])]
+def _local_maxima(grid: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Find the radii of the highest local maxima, (S, NUM_PEAKS); a single maximum is repeated."""
+    padded = np.pad(values, ((0, 0), (1, 1)), constant_values=-np.inf)
+    local = (values >= padded[:, :-2]) & (values >= padded[:, 2:])
+    order = np.argsort(-np.where(local, values, -np.inf), axis=1)[:, :NUM_PEAKS]
+    is_maximum = np.take_along_axis(local, order, 1)
+    return grid[np.where(is_maximum, order, order[:, :1])]

@@ -1,4 +1,4 @@
-"""Why measurements were refused: an outlier, a jump of the state, a stuck or a biased sensor."""
+"""Fault diagnosis: why measurements were rejected (an outlier, a jump of the state, a stuck or biased sensor)."""
 
 from wolf.diagnostics.faults.classify import explain as explain
 from wolf.diagnostics.faults.result import Cause as Cause

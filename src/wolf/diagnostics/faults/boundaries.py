@@ -1,44 +1,46 @@
-"""Where faults begin and end: wild clusters are left out as a whole, and what all other readings speak for comes back.
+"""Boundaries of faults: clusters of erratic readings are removed as a whole, consistent readings are reinstated.
 
-Faults are found one run after the other, and a part of a wild run may look right beside another part that is wrong.
-With h the errors that a reading off by 1 makes (`faults`), and e the one-step errors with all readings believed,
-leaving out the rows S explains
+Faults are detected one run after the other, and a part of an erratic run may look right next to another part that is
+wrong. With h the errors caused by a reading that is off by 1 (`step_scan.py`), and e the one-step errors with all
+readings used, leaving out the rows S increases the log likelihood by
 
     ½ bᵀ N⁻¹ b,     b_i = Σ_k h(k) e(i + k),     N_ij = Σ_k h(k) h(k + |i - j|),     i, j in S
 
-nats: each row left out is a free number in the regression of e on shifted h (de Jong & Penzer 1998); a run that is off
-by one number has the sum of its columns instead. Every number has a price, and so has every run, since faults that have
-begun go on: a Markov chain of good and bad stays where it is. Ends are moved while that earns something.
+nats: each row left out is a free parameter in the regression of e on shifted h (de Jong & Penzer 1998); a run with a
+constant offset has the sum of its columns instead. Every parameter has a cost, and so has every run, since faults
+persist (a two-state Markov chain). Ends are moved while this increases the net gain.
 """
 
 from collections.abc import Iterator
 
 import numpy as np
 
-from wolf.diagnostics.faults.step_scan import FaultShape, correlate
-from wolf.diagnostics.faults.stuck_values import counts_in, run_ends, runs_of
+from wolf.diagnostics.faults.correlation import correlate_series
+from wolf.diagnostics.faults.step_scan import StepSignature
 from wolf.numerics.rolling import running_maximum
+from wolf.numerics.runs import counts_in, run_ends, runs_of
 
-KEEP = 3.5  # deviations from what all other readings say, from which a reading stays a fault
-BESIDE_OFF = 2.0  # the same for one beside a run of faults, to their side: it belongs to them
-LONG = 3  # readings of such a run
-MOSTLY = 0.6  # share of a run that must be off for all of it to be a fault
-HOLE, AROUND = 2, 8  # readings between faults that are taken for faults, if half as many around them as this are
-CULPRIT = 0.4  # deviations beside the worst nearby, below which a reading may only suffer from it
-FEWEST = 3  # faults that make a cluster
-APART = 8  # rows between two faults of one cluster
-DENSE = 0.4  # share of a cluster's rows that must be faults: fewer are spikes, each for itself
+FAULT_STDS = 3.5  # standard deviations from the prediction by all other readings, above which a reading remains a fault
+ADJACENT_FAULT_STDS = 2.0  # the same for a reading next to a run of faults, in their direction
+LONG_RUN_ROWS = 3  # readings of such a run
+MOSTLY = 0.6  # share of faulty readings in a run above which all of it is a fault
+MAX_HOLE_ROWS = 2  # rows between faults that become faults ...
+NEIGHBOURHOOD_ROWS = 8  # ... if half as many faults as this number are among the rows around them
+SUSPECT_RATIO = 0.4  # error relative to the worst nearby, below which a reading may only suffer from that one
+MIN_CLUSTER_FAULTS = 3  # faults of a cluster
+MAX_GAP_ROWS = 8  # rows between two faults of one cluster
+MIN_CLUSTER_DENSITY = 0.4  # share of faults in a cluster; with fewer they are separate spikes
 OUT = 8  # rows by which an end may move outwards
-PRICE = 2.5  # nats that a free number must explain, times how far tails reach
-RUN = 8.0  # nats that a run must explain beside those, times the square of that: a fault that has begun goes on
-SAME = 0.5  # price of a row whose error is that of all others in its run, beside that of a number
-MOVES = 8  # of ends, at most
-ROUGH = 0.01  # share of what a fault explains that may be left because errors are not quite linear in it
-RIDGE = 1e-9  # share of N's diagonal that keeps it solvable
+PARAMETER_COST = 2.5  # nats that a free parameter must gain, times the tail factor
+RUN_COST = 8.0  # nats that a run must gain in addition, times the squared tail factor: faults persist
+OFFSET_ROW_COST = 0.5  # cost of a row with the offset of its run, relative to that of a parameter
+MAX_MOVES = 8  # maximum number of moved ends
+LINEARISATION_ERROR = 0.01  # share of the gain that may remain because errors are not exactly linear
+RELATIVE_RIDGE = 1e-9  # share of N's diagonal that is added to keep it invertible
 
 
 def clusters(faults: np.ndarray, longest: int) -> list[tuple[int, int]]:
-    """List stretches of rows that hold several faults close to each other, first and last (exclusive).
+    """List ranges of rows that hold several faults close to each other, first and last (exclusive).
 
     Example:
         >>> rows = np.zeros(40, bool)
@@ -47,151 +49,175 @@ def clusters(faults: np.ndarray, longest: int) -> list[tuple[int, int]]:
         [(20, 25)]
     """
     firsts, stops = run_ends(faults)
-    far = firsts[1:] - stops[:-1] > APART
-    firsts, stops = firsts[np.append(True, far)[: len(firsts)]], stops[np.append(far, True)[: len(stops)]]
+    is_far = firsts[1:] - stops[:-1] > MAX_GAP_ROWS
+    firsts, stops = firsts[np.append(True, is_far)[: len(firsts)]], stops[np.append(is_far, True)[: len(stops)]]
     counts, lengths = counts_in(faults, firsts, stops), stops - firsts
-    kept = (counts >= np.maximum(FEWEST, DENSE * lengths)) & (lengths <= longest)
-    return list(zip(firsts[kept].tolist(), stops[kept].tolist(), strict=True))
+    faults = (counts >= np.maximum(MIN_CLUSTER_FAULTS, MIN_CLUSTER_DENSITY * lengths)) & (lengths <= longest)
+    return list(zip(firsts[faults].tolist(), stops[faults].tolist(), strict=True))
 
 
-def redraw(faults: np.ndarray, usable: np.ndarray, errors: np.ndarray, shape: FaultShape, factor: float) -> np.ndarray:
-    """Move the ends of clusters to where leaving out what lies between them earns most; return the faults.
+def redraw(
+    faults: np.ndarray, usable: np.ndarray, errors: np.ndarray, shape: StepSignature, factor: float
+) -> np.ndarray:
+    """Move the ends of clusters to where the net gain of removing the rows between them is largest; return the faults.
 
     Args:
-        faults: found so far, (T,).
+        faults: faults detected so far, (T,).
         usable: rows with a reading, (T,).
-        errors: one-step errors with the clusters believed, over their deviation, (T,).
-        shape: of a step.
-        factor: by which errors reach farther than a Gaussian's.
+        errors: one-step errors in standard deviations, with the clusters used, (T,).
+        shape: signature of a step.
+        factor: tail factor of the errors.
     """
     impulse = shape.step - np.concatenate([[0.0], shape.step[:-1]])
-    told = correlate(errors, impulse)
-    wide = shape.longest + 2 * OUT
-    alike = np.array([impulse[lag:] @ impulse[: len(impulse) - lag] for lag in range(wide)])
-    alike[0] *= 1.0 + RIDGE
+    correlation = correlate_series(errors, impulse)
+    width = shape.longest + 2 * OUT
+    autocorrelation = np.array([impulse[lag:] @ impulse[: len(impulse) - lag] for lag in range(width)])
+    autocorrelation[0] *= 1.0 + RELATIVE_RIDGE
     found = faults.copy()
     for first, stop in clusters(faults, shape.longest):
-        low, high = max(first - OUT, 1), min(stop + OUT, len(faults) - 1)
-        rows = np.arange(low, high)
-        normal = alike[np.abs(rows[:, None] - rows)]
-        found[low:high] = _best(faults[low:high], usable[low:high], told[low:high], normal, factor)
+        start, end = max(first - OUT, 1), min(stop + OUT, len(faults) - 1)
+        rows = np.arange(start, end)
+        normal = autocorrelation[np.abs(rows[:, None] - rows)]
+        found[start:end] = _optimise_ends(faults[start:end], usable[start:end], correlation[start:end], normal, factor)
     return found
 
 
-def explained(told: np.ndarray, normal: np.ndarray) -> float:
-    """Say how many nats are explained by leaving out rows: ½ bᵀ N⁻¹ b.
+def log_likelihood_gain(correlation: np.ndarray, normal: np.ndarray) -> float:
+    """Compute the log likelihood gain of removing rows, in nats: ½ bᵀ N⁻¹ b.
 
     Args:
-        told: b of these rows.
+        correlation: b of these rows.
         normal: N of these rows.
     """
-    return 0.5 * float(told @ np.linalg.solve(normal, told))
+    return 0.5 * float(correlation @ np.linalg.solve(normal, correlation))
 
 
-def _best(mask: np.ndarray, usable: np.ndarray, told: np.ndarray, normal: np.ndarray, factor: float) -> np.ndarray:
-    """Move one end after the other, while that earns something."""
-    some = np.flatnonzero(mask)
-    # A reading off by hundreds of deviations leaves errors behind that good rows after it could explain as well.
-    rough = ROUGH * explained(told[some], normal[np.ix_(some, some)]) / len(some)
-    number, run = max(PRICE * factor, rough), RUN * factor**2
-    best, most = mask, float(worths(mask[None], told, normal, number, run)[0])
-    for _ in range(MOVES):
-        moved = np.concatenate(list(_moved(best, usable)))
-        earned = worths(moved, told, normal, number, run)
-        which = int(np.argmax(earned))
-        if earned[which] <= most:
+def _optimise_ends(
+    mask: np.ndarray, usable: np.ndarray, correlation: np.ndarray, normal: np.ndarray, factor: float
+) -> np.ndarray:
+    """Move one end after the other while the net gain increases."""
+    masked = np.flatnonzero(mask)
+    # A reading off by hundreds of standard deviations causes errors that good rows after it could explain as well.
+    linearisation_cost = (
+        LINEARISATION_ERROR * log_likelihood_gain(correlation[masked], normal[np.ix_(masked, masked)]) / len(masked)
+    )
+    parameter_cost, run_cost = max(PARAMETER_COST * factor, linearisation_cost), RUN_COST * factor**2
+    best, best_gain = mask, float(net_gains(mask[None], correlation, normal, parameter_cost, run_cost)[0])
+    for _ in range(MAX_MOVES):
+        candidates = np.concatenate(list(_candidate_masks(best, usable)))
+        gains = net_gains(candidates, correlation, normal, parameter_cost, run_cost)
+        index = int(np.argmax(gains))
+        if gains[index] <= best_gain:
             break
-        best, most = moved[which], earned[which]
+        best, best_gain = candidates[index], gains[index]
     return best
 
 
-def worths(masks: np.ndarray, told: np.ndarray, normal: np.ndarray, number: float, run: float) -> np.ndarray:
-    """Say how many nats each of some ways to leave out rows earns, (K,); all at once, since there are hundreds.
+def net_gains(
+    masks: np.ndarray, correlation: np.ndarray, normal: np.ndarray, parameter_cost: float, run_cost: float
+) -> np.ndarray:
+    """Compute the net gain, in nats, of several ways to remove rows, (K,); in one batch, since there are hundreds.
 
     Args:
-        masks: rows that are left out, (K, n).
-        told: b, (n,).
+        masks: removed rows, (K, n).
+        correlation: b, (n,).
         normal: N, (n, n).
-        number: price of a free number.
-        run: price of a run of rows.
+        parameter_cost: cost of a free parameter.
+        run_cost: cost of a run of rows.
     """
     counts = masks.sum(1)
     starts = masks & ~np.pad(masks, ((0, 0), (1, 0)))[:, :-1]
     runs = starts.sum(1)
-    # Rows that stay are equations x = 0 of their own, so that all systems are of one size.
-    free = _explained_all(masks * told, np.where(masks[:, :, None] & masks[:, None], normal, np.eye(len(told))))
-    free -= number * counts
-    # Runs that only lie too high or too low need one number each: their columns are added up.
-    which = np.where(masks, np.cumsum(starts, axis=1) - 1, -1)
-    members = (which[:, None] == np.arange(max(int(runs.max()), 1))[:, None]).astype(float)
-    alike = members @ normal @ np.swapaxes(members, 1, 2)
-    alike += (np.arange(members.shape[1]) >= runs[:, None])[:, None] * np.eye(members.shape[1])
-    offset = _explained_all(members @ told, alike) - number * (runs + SAME * (counts - runs))
-    return np.where(counts > 0, np.maximum(free, offset) - run * runs, -np.inf)
+    # Rows that are not removed become equations x = 0, so that all systems have the same size.
+    free = _log_likelihood_gains(
+        masks * correlation, np.where(masks[:, :, None] & masks[:, None], normal, np.eye(len(correlation)))
+    )
+    free -= parameter_cost * counts
+    # Runs with a constant offset need one parameter each: their columns are added.
+    index = np.where(masks, np.cumsum(starts, axis=1) - 1, -1)
+    members = (index[:, None] == np.arange(max(int(runs.max()), 1))[:, None]).astype(float)
+    autocorrelation = members @ normal @ np.swapaxes(members, 1, 2)
+    autocorrelation += (np.arange(members.shape[1]) >= runs[:, None])[:, None] * np.eye(members.shape[1])
+    offset = _log_likelihood_gains(members @ correlation, autocorrelation) - parameter_cost * (
+        runs + OFFSET_ROW_COST * (counts - runs)
+    )
+    return np.where(counts > 0, np.maximum(free, offset) - run_cost * runs, -np.inf)
 
 
-def _explained_all(told: np.ndarray, normal: np.ndarray) -> np.ndarray:
-    """Give `explained` of K systems: b (K, n) and N (K, n, n)."""
-    return np.asarray(0.5 * (told * np.linalg.solve(normal, told[..., None])[..., 0]).sum(1))
+def _log_likelihood_gains(correlation: np.ndarray, normal: np.ndarray) -> np.ndarray:
+    """Compute the log likelihood gains of K systems: b (K, n) and N (K, n, n)."""
+    return np.asarray(0.5 * (correlation * np.linalg.solve(normal, correlation[..., None])[..., 0]).sum(1))
 
 
-def _moved(mask: np.ndarray, usable: np.ndarray) -> Iterator[np.ndarray]:
-    """Give what a mask is after one end of a run moved by up to `OUT` rows, so that holes may be filled, too.
+def _candidate_masks(mask: np.ndarray, usable: np.ndarray) -> Iterator[np.ndarray]:
+    """Iterate over the masks with one end of a run moved by up to `OUT` rows, which may also fill holes.
 
     Yields:
-        For one end after the other its moves, (K, n).
+        For each end in turn, its moves, (K, n).
     """
     rows = np.arange(len(mask))
     for edge in np.flatnonzero(np.diff(mask, prepend=False, append=False)).tolist():
         other = np.arange(max(edge - OUT, 0), min(edge + OUT, len(mask)) + 1)[:, None]
-        between = (rows >= np.minimum(edge, other)) & (rows < np.maximum(edge, other))
-        inside = ~(between & ~mask).any(1, keepdims=True)
-        yield np.where(between, usable & ~inside, mask)
+        moved_rows = (rows >= np.minimum(edge, other)) & (rows < np.maximum(edge, other))
+        is_unmasked = ~(moved_rows & ~mask).any(1, keepdims=True)
+        yield np.where(moved_rows, usable & ~is_unmasked, mask)
 
 
-def pruned(mask: np.ndarray, away: np.ndarray, longest: int) -> np.ndarray:
-    """Believe again what all other readings speak for: the ends of runs, and of a run that is mostly good all.
+def pruned(mask: np.ndarray, errors: np.ndarray, longest: int) -> np.ndarray:
+    """Reinstate readings that agree with all other readings: the ends of runs, and all of a run that is mostly good.
 
-    A run is longer where readings beside it are off to the same side: a drift has soft ends. A reading that is off
-    because a worse one nearby is still believed waits.
+    A run is extended where adjacent readings deviate in the same direction, because a drift has gradual ends. A reading
+    that deviates because a worse one nearby is still in use is left for a later round.
     """
-    worst = np.abs(away)
+    worst = np.abs(errors)
     worst[mask] = 0.0
-    worst = running_maximum(worst, AROUND)
-    worst *= CULPRIT
-    away = np.where(np.abs(away) >= worst, away, 0.0)
-    far = np.abs(away) > KEEP
-    # Most faults are spikes: one row that stays a fault, or does not, between rows that are right.
-    beside = np.pad(far, 1)
-    alone = mask & ~np.pad(mask, 1)[:-2] & ~np.pad(mask, 1)[2:] & ~beside[:-2] & ~beside[2:]
-    kept = alone & far
-    for first, stop in runs_of(mask & ~alone):
-        bad = np.flatnonzero(far[first:stop])
+    worst = running_maximum(worst, NEIGHBOURHOOD_ROWS)
+    worst *= SUSPECT_RATIO
+    errors = np.where(np.abs(errors) >= worst, errors, 0.0)
+    is_far = np.abs(errors) > FAULT_STDS
+    # Most faults are spikes: single rows between rows that are right.
+    adjacent = np.pad(is_far, 1)
+    isolated = mask & ~np.pad(mask, 1)[:-2] & ~np.pad(mask, 1)[2:] & ~adjacent[:-2] & ~adjacent[2:]
+    faults = isolated & is_far
+    for first, stop in runs_of(mask & ~isolated):
+        bad = np.flatnonzero(is_far[first:stop])
         if not len(bad):
             continue
-        low, high = first + int(bad[0]), first + int(bad[-1]) + 1
-        if len(bad) <= MOSTLY * (high - low):
-            kept[first + bad] = True
+        start, end = first + int(bad[0]), first + int(bad[-1]) + 1
+        if len(bad) <= MOSTLY * (end - start):
+            faults[first + bad] = True
             continue
-        soft = BESIDE_OFF if high - low >= LONG else KEEP
-        while low > 0 and high - low < longest and _belongs(away[low - 1], away[low], soft):
-            low -= 1
-        while high < len(away) and high - low < longest and _belongs(away[high], away[high - 1], soft):
-            high += 1
-        kept[low:high] = True
-    return kept
+        threshold = ADJACENT_FAULT_STDS if end - start >= LONG_RUN_ROWS else FAULT_STDS
+        while (
+            start > 0
+            and end - start < longest
+            and _belongs_to_adjacent_fault(errors[start - 1], errors[start], threshold)
+        ):
+            start -= 1
+        while (
+            end < len(errors)
+            and end - start < longest
+            and _belongs_to_adjacent_fault(errors[end], errors[end - 1], threshold)
+        ):
+            end += 1
+        faults[start:end] = True
+    return faults
 
 
-def _belongs(away: float, beside: float, soft: float) -> bool:
-    """Say whether a reading belongs to the fault beside it: off by much, or by less to the same side."""
-    return bool(abs(away) > KEEP or away * np.sign(beside) > soft)
+def _belongs_to_adjacent_fault(errors: float, adjacent: float, threshold: float) -> bool:
+    """Return whether a reading is part of the adjacent fault: far off, or less far in the same direction."""
+    return bool(abs(errors) > FAULT_STDS or errors * np.sign(adjacent) > threshold)
 
 
 def filled(mask: np.ndarray) -> np.ndarray:
-    """Take single readings among many faults for faults, too: a wild sensor is right by chance."""
+    """Mark single readings among many faults as faults: an erratic sensor is right by chance."""
     filled = mask.copy()
     firsts, stops = run_ends(~mask)
-    around = counts_in(mask, np.maximum(firsts - AROUND, 0), np.minimum(stops + AROUND, len(mask)))
-    small = (stops - firsts <= HOLE) & (firsts > 0) & (stops < len(mask)) & (around >= AROUND // 2)
+    num_nearby = counts_in(
+        mask, np.maximum(firsts - NEIGHBOURHOOD_ROWS, 0), np.minimum(stops + NEIGHBOURHOOD_ROWS, len(mask))
+    )
+    small = (
+        (stops - firsts <= MAX_HOLE_ROWS) & (firsts > 0) & (stops < len(mask)) & (num_nearby >= NEIGHBOURHOOD_ROWS // 2)
+    )
     filled[~mask] = np.repeat(small, stops - firsts)
     return filled

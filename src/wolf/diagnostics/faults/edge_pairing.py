@@ -1,8 +1,9 @@
-"""Which edges belong together? Beginnings and ends of errors are found one by one, and may be paired wrong.
+"""Pairing of edges: which start and end belong to the same fault.
 
-A level that shifts at 90 and a burst from 200 to 214 leave three edges: up, down, up. "Up from 90 to 199, then for good
-from 215" explains them as well if all are of like size. Of what explains errors equally well, the fewest faults are
-taken, and of as many those that last the shortest: faults are rare, and most are short.
+The starts and ends of lasting errors are found one by one, and may be paired wrongly. A level that shifts at 90 and a
+burst from 200 to 214 leave three edges: up, down, up. "Up from 90 to 199, then permanently from 215" explains them as
+well if all have similar sizes. Of the pairings that explain the innovations equally well, the one with the fewest
+faults is selected, and of those the one with the shortest: faults are rare, and most are short.
 """
 
 from bisect import bisect_right
@@ -11,96 +12,100 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wolf.diagnostics.faults.glr_scan import LENGTHS, Spot
-from wolf.diagnostics.faults.signatures import Pattern, Responses
+from wolf.diagnostics.faults.glr_scan import PATTERN_LENGTHS, Candidate
+from wolf.diagnostics.faults.signatures import FaultSignatures, Pattern
 
-LONG = 25  # steps of a run, from which its ends may be of two faults
-NEAR = 2 * LENGTHS[-1]  # steps from one beginning to the other
-BESIDE = 100  # steps before a drift, in which a fault may have been taken for a part of it
-MOST = 8  # errors that last near each other; where there are more the model is wrong, and not how they are paired
-EQUAL = 8.0  # squared errors, white, by which a pairing may be worse than the best
+LONG_RUN_STEPS = 25  # steps of a run above which its ends may belong to two faults
+MAX_DISTANCE_STEPS = 2 * PATTERN_LENGTHS[-1]  # steps between the starts of two faults
+STEPS_BEFORE_DRIFT = 100  # steps before a drift in which a fault may have been absorbed by it
+MAX_LASTING_FAULTS = 8  # lasting faults near each other; with more, the model is wrong rather than the pairing
+MAX_MISFIT_INCREASE = 8.0  # whitened squared errors by which a pairing may be worse than the best
 
 
-class Hit(NamedTuple):
-    """A fault that was found.
+class DetectedFault(NamedTuple):
+    """Detected fault.
 
     Attributes:
-        spot: where, and which pattern.
-        size: of each of its p numbers, in units of the measurement or of the state.
+        candidate: its pattern, step and sensor.
+        size: size of each of its p components, in units of the measurement or of the state.
     """
 
-    spot: Spot
+    candidate: Candidate
     size: np.ndarray
 
 
-def repaired(errors: np.ndarray, answers: Responses, hits: Sequence[Hit]) -> tuple[list[Hit], list[Hit]]:
-    """Pair edges anew where fewer or shorter faults explain as much.
+def repair_pairs(
+    errors: np.ndarray, signatures: FaultSignatures, faults: Sequence[DetectedFault]
+) -> tuple[list[DetectedFault], list[DetectedFault]]:
+    """Replace pairs of faults by a pairing of their edges with fewer or shorter faults that explains as much.
 
     Args:
-        errors: white, without what was found, (T, M).
-        answers: of the model.
-        hits: what was found.
+        errors: whitened innovations without the detected faults, (T, M).
+        signatures: fault signatures of the model.
+        faults: detected faults.
 
     Returns:
-        Hits that were wrong, and what there is in their place.
+        The faults that are replaced, and their replacements.
     """
-    wrong: list[Hit] = []
-    right: list[Hit] = []
-    taken: set[int] = set()
-    for i, hit, j, other in _neighbours(hits):
-        if i not in taken and j not in taken and _may_be_one(hit, other):
-            better = _better(errors, answers, hit, other)
-            if better:
-                taken |= {i, j}
-                wrong += [hit, other]
-                right += better
-    return wrong, right
+    replaced: list[DetectedFault] = []
+    replacements: list[DetectedFault] = []
+    used: set[int] = set()
+    for i, fault, j, other in _neighbouring_pairs(faults):
+        if i not in used and j not in used and _may_share_edges(fault, other):
+            alternative = _find_better_pairing(errors, signatures, fault, other)
+            if alternative:
+                used |= {i, j}
+                replaced += [fault, other]
+                replacements += alternative
+    return replaced, replacements
 
 
-def _neighbours(hits: Sequence[Hit]) -> Iterator[tuple[int, Hit, int, Hit]]:
-    """List pairs of errors that last, with their places among the hits, that begin near each other."""
-    order = sorted((hit.spot.step, i) for i, hit in enumerate(hits) if _lasts(hit))
-    for k, (start, i) in enumerate(order):
-        stop = bisect_right(order, (start + NEAR, len(hits)))
-        if stop - k <= MOST:
-            for _, j in order[k + 1 : stop]:
-                yield i, hits[i], j, hits[j]
+def _neighbouring_pairs(faults: Sequence[DetectedFault]) -> Iterator[tuple[int, DetectedFault, int, DetectedFault]]:
+    """Iterate over pairs of lasting faults that start near each other, with their indices."""
+    ordered = sorted((fault.candidate.step, i) for i, fault in enumerate(faults) if _is_lasting(fault))
+    for k, (start, i) in enumerate(ordered):
+        stop = bisect_right(ordered, (start + MAX_DISTANCE_STEPS, len(faults)))
+        if stop - k <= MAX_LASTING_FAULTS:
+            for _, j in ordered[k + 1 : stop]:
+                yield i, faults[i], j, faults[j]
 
 
-def beside_drifts(hits: Sequence[Hit]) -> list[list[Hit]]:
-    """List drifts that were found where other faults are: each with these, to be looked at anew one after the other.
+def faults_near_drifts(faults: Sequence[DetectedFault]) -> list[list[DetectedFault]]:
+    """List each drift that was found near other faults, together with them, to be searched again one after the other.
 
-    A slow drift explains a little of whatever lies near it, and is taken for what would be a shift without that.
+    A slow drift explains a part of every fault near it, and replaces what would otherwise be a shift.
     """
-    found = []
-    for hit in hits:
-        if hit.spot.pattern.family in ("ramp", "slope"):
-            start, end = _edges(hit)
+    groups = []
+    for fault in faults:
+        if fault.candidate.pattern.family in ("ramp", "slope"):
+            start, end = _edges(fault)
             others = [
-                one for one in hits if one is not hit and any(start - BESIDE <= edge <= end for edge in _edges(one))
+                other
+                for other in faults
+                if other is not fault and any(start - STEPS_BEFORE_DRIFT <= edge <= end for edge in _edges(other))
             ]
-            found += [[hit, *others]] if 0 < len(others) < MOST else []
-    return found
+            groups += [[fault, *others]] if 0 < len(others) < MAX_LASTING_FAULTS else []
+    return groups
 
 
-def _lasts(hit: Hit) -> bool:
-    family, length = hit.spot.pattern
+def _is_lasting(fault: DetectedFault) -> bool:
+    family, length = fault.candidate.pattern
     return family == "step" or (family == "run" and length > 1)
 
 
-def _may_be_one(hit: Hit, other: Hit) -> bool:
-    """Say whether two faults may have edges of one: steps, or a run that is long."""
-    longest = max(one.spot.pattern.length for one in (hit, other))
-    return longest == 0 or longest > LONG
+def _may_share_edges(fault: DetectedFault, other: DetectedFault) -> bool:
+    """Return whether the edges of two faults may be paired otherwise: steps, or at least one long run."""
+    max_length = max(each.candidate.pattern.length for each in (fault, other))
+    return max_length == 0 or max_length > LONG_RUN_STEPS
 
 
-def _edges(hit: Hit) -> list[int]:
-    start, length = hit.spot.step, hit.spot.pattern.length
+def _edges(fault: DetectedFault) -> list[int]:
+    start, length = fault.candidate.step, fault.candidate.pattern.length
     return [start, start + length] if length else [start]
 
 
 def _pairings(edges: list[int]) -> Iterator[list[tuple[int, Pattern]]]:
-    """List the ways to read two edges as steps or a run, three as a run and a step, or four as two runs."""
+    """Iterate over the ways to read two edges as steps or a run, three as a run and a step, or four as two runs."""
     first, *others = sorted(edges)
     if len(others) == 1:
         yield [(first, Pattern("run", others[0] - first))]
@@ -115,41 +120,48 @@ def _pairings(edges: list[int]) -> Iterator[list[tuple[int, Pattern]]]:
             yield [(first, Pattern("run", others[i] - first)), (start, Pattern("run", end - start))]
 
 
-def _better(errors: np.ndarray, answers: Responses, hit: Hit, other: Hit) -> list[Hit]:
-    """Look for a pairing of the edges of two faults that explains as much with less; nothing if there is none."""
-    edges = _edges(hit) + _edges(other)
+def _find_better_pairing(
+    errors: np.ndarray, signatures: FaultSignatures, fault: DetectedFault, other: DetectedFault
+) -> list[DetectedFault]:
+    """Find a pairing of the edges of two faults that explains as much with fewer or shorter faults; empty if none."""
+    edges = _edges(fault) + _edges(other)
     if len(set(edges)) < len(edges):
         return []
-    same = hit.spot.sensor if hit.spot.sensor == other.spot.sensor else None
-    which = slice(None) if same is None else slice(same, same + 1)
+    sensor = fault.candidate.sensor if fault.candidate.sensor == other.candidate.sensor else None
+    coordinates = slice(None) if sensor is None else slice(sensor, sensor + 1)
     first = min(edges)
-    stop = min(max(edges) + len(answers.outlier), len(errors))
-    both = errors[first:stop] + sum(_answer(answers, h.spot, first, stop, slice(None)) @ h.size for h in (hit, other))
-    found = []
+    stop = min(max(edges) + len(signatures.outlier), len(errors))
+    effects = (
+        _signature_between(signatures, each.candidate, first, stop, slice(None)) @ each.size for each in (fault, other)
+    )
+    observed = errors[first:stop] + sum(effects)
+    pairings = []
     for pairing in _pairings(edges):
-        spots = [Spot(hit.spot.score, step, pattern, same) for step, pattern in pairing]
-        design = np.concatenate([_answer(answers, spot, first, stop, which) for spot in spots], axis=2)
-        size, left = _fitted(both, design)
-        sizes = np.zeros((len(spots), both.shape[1]))
-        sizes[:, which] = size.reshape(len(spots), -1)
-        found.append((left, [Hit(spot, mine) for spot, mine in zip(spots, sizes, strict=True)]))
-    best = min(left for left, _ in found)
-    least = min((hits for left, hits in found if left <= best + EQUAL), key=_cost)
-    return least if _cost(least) < _cost([hit, other]) else []
+        candidates = [Candidate(fault.candidate.score, step, pattern, sensor) for step, pattern in pairing]
+        signature_parts = [_signature_between(signatures, each, first, stop, coordinates) for each in candidates]
+        size, misfit = _least_squares(observed, np.concatenate(signature_parts, axis=2))
+        sizes = np.zeros((len(candidates), observed.shape[1]))
+        sizes[:, coordinates] = size.reshape(len(candidates), -1)
+        pairings.append((misfit, [DetectedFault(*each) for each in zip(candidates, sizes, strict=True)]))
+    limit = min(misfit for misfit, _ in pairings) + MAX_MISFIT_INCREASE
+    simplest = min((faults for misfit, faults in pairings if misfit <= limit), key=_cost)
+    return simplest if _cost(simplest) < _cost([fault, other]) else []
 
 
-def _cost(hits: Sequence[Hit]) -> tuple[int, int]:
-    return len(hits), sum(hit.spot.pattern.length for hit in hits)
+def _cost(faults: Sequence[DetectedFault]) -> tuple[int, int]:
+    return len(faults), sum(fault.candidate.pattern.length for fault in faults)
 
 
-def _answer(answers: Responses, spot: Spot, first: int, stop: int, which: slice) -> np.ndarray:
-    """Answer to a fault from step `first` to `stop`, (n, M, p)."""
-    answer = answers.of(spot.pattern, max(stop - spot.step, 0))[:, :, which]
-    return np.concatenate([np.zeros((spot.step - first, *answer.shape[1:])), answer])
+def _signature_between(
+    signatures: FaultSignatures, candidate: Candidate, first: int, stop: int, coordinates: slice
+) -> np.ndarray:
+    """Compute the signature of a fault from step `first` to `stop`, (n, M, p)."""
+    signature = signatures.signature(candidate.pattern, max(stop - candidate.step, 0))[:, :, coordinates]
+    return np.concatenate([np.zeros((candidate.step - first, *signature.shape[1:])), signature])
 
 
-def _fitted(errors: np.ndarray, design: np.ndarray) -> tuple[np.ndarray, float]:
-    """Fit sizes by least squares: these, and the squares that are left."""
+def _least_squares(errors: np.ndarray, design: np.ndarray) -> tuple[np.ndarray, float]:
+    """Fit sizes by least squares; also return the remaining sum of squares."""
     flat = design.reshape(errors.size, -1)
     size = np.linalg.lstsq(flat, errors.ravel(), rcond=1e-9)[0]
     return size, float(((errors.ravel() - flat @ size) ** 2).sum())

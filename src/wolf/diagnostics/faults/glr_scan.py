@@ -1,9 +1,10 @@
-"""Look for faults of all patterns at all steps at once, in the white errors of a Kalman filter.
+"""GLR scan: the likelihood ratio of every fault pattern at every step, from whitened innovations.
 
-With e the errors and g the answer to a pattern (`responses.py`), `G(s) = Σ_k g(k)ᵀ e(s + k)` and `N = Σ_k gᵀ g`, what
-a pattern at step s explains is `Gᵀ N⁻¹ G`, twice the gain in log likelihood, χ² with p degrees of freedom where nothing
-happened, and its size is N⁻¹ G (de Jong & Penzer 1998, *Diagnosing shocks in time series*, JASA 93). Only the G of a
-single false measurement and that of a jump take a correlation; those of errors that last are its running sums.
+With e the innovations and g the signature of a pattern (`signatures.py`), `G(s) = Σ_k g(k)ᵀ e(s + k)` and
+`N = Σ_k gᵀ g`, the likelihood ratio statistic of the pattern at step s is `Gᵀ N⁻¹ G`, which is χ² with p degrees of
+freedom without a fault, and the estimated size is N⁻¹ G (Willsky & Jones 1976; de Jong & Penzer 1998, *Diagnosing
+shocks in time series*, JASA 93). Only the G of a single false measurement and of a jump need a correlation; those of
+lasting errors are its running sums.
 """
 
 from collections.abc import Iterator
@@ -12,24 +13,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wolf.diagnostics.faults.signatures import Pattern, Responses
+from wolf.diagnostics.faults.correlation import correlate
+from wolf.diagnostics.faults.signatures import FaultSignatures, Pattern
+from wolf.numerics.runs import merge_ranges
 
-LENGTHS = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160, 200, 256)
-SHORTEST_RAMP = 12  # steps; what grows faster is a burst or a jump
-CHANCE = 0.002  # of a clean series to have a fault by chance, of each family
-FAMILIES = 4
-SMALL = 1e-9  # of the largest, below which a direction says nothing
-BLOCK = 8192  # steps that are looked at together: what is kept of them stays in the processor's cache
+PATTERN_LENGTHS = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160, 200, 256)
+MIN_RAMP_STEPS = 12  # steps of the shortest ramp; faster growth is a burst or a jump
+FALSE_ALARM_PROBABILITY = 0.002  # probability that a clean series has a fault of a given family
+
+RELATIVE_RIDGE = 1e-9  # relative eigenvalue below which a direction carries no information
+STEPS_PER_BLOCK = 8192  # steps evaluated together, so that intermediate arrays stay in the processor's cache
 
 
-class Spot(NamedTuple):
-    """A pattern at a place.
+class Candidate(NamedTuple):
+    """Candidate fault: a pattern at a step.
 
     Attributes:
-        score: what it explains, less what chance would.
-        step: its first.
-        pattern: which.
-        sensor: the coordinate that is off; None for all of them, or for a jump.
+        score: likelihood ratio statistic minus its detection threshold.
+        step: first step.
+        pattern: time course.
+        sensor: affected coordinate; None for all of them, or for a jump.
     """
 
     score: float
@@ -38,8 +41,8 @@ class Spot(NamedTuple):
     sensor: int | None
 
 
-class Norms:
-    """What is needed of N, for a pattern that is seen for 1, 2, ... K steps.
+class GramTable:
+    """Gram matrices N of a pattern that is observed for 1, 2, ... K steps, and their factors.
 
     Attributes:
         grams: N, (K, p, p).
@@ -49,214 +52,193 @@ class Norms:
 
     def __init__(self, grams: np.ndarray) -> None:
         self.grams = grams
-        diagonals = np.maximum(np.diagonal(grams, axis1=1, axis2=2), SMALL)
+        diagonals = np.maximum(np.diagonal(grams, axis1=1, axis2=2), RELATIVE_RIDGE)
         self.scales = 1.0 / np.sqrt(diagonals)
-        self._whole = np.sqrt(diagonals[-1])
-        self.root = np.linalg.inv(np.linalg.cholesky(self._padded(grams[-1]))) / self._whole
+        self._root_diagonal = np.sqrt(diagonals[-1])
+        self.root = np.linalg.inv(np.linalg.cholesky(self._regularised(grams[-1]))) / self._root_diagonal
 
-    def _padded(self, grams: np.ndarray) -> np.ndarray:
-        # A direction that is not seen yet must not count: a share of the whole is added, and it gets no evidence.
-        return grams / np.outer(self._whole, self._whole) + SMALL * np.eye(len(self._whole))
+    def _regularised(self, grams: np.ndarray) -> np.ndarray:
+        # Unobserved directions must not contribute: the ridge makes their likelihood ratio zero.
+        return grams / np.outer(self._root_diagonal, self._root_diagonal) + RELATIVE_RIDGE * np.eye(
+            len(self._root_diagonal)
+        )
 
     @cached_property
     def inverses(self) -> np.ndarray:
-        """Inverses of all of them, (K, p, p)."""
-        return np.linalg.inv(self._padded(self.grams)) / np.outer(self._whole, self._whole)
+        """Inverses of all gram matrices, (K, p, p)."""
+        return np.linalg.inv(self._regularised(self.grams)) / np.outer(self._root_diagonal, self._root_diagonal)
 
 
-Steps = slice | np.ndarray  # steps in a row, or any
+Steps = slice | np.ndarray  # consecutive steps, or arbitrary ones
 
 
-class Sums:
-    """Correlations of errors with the answers to faults.
+class GlrScan:
+    """Correlations of innovations with fault signatures, and the best pattern of each family at each step.
 
     Args:
-        errors: white, (T, M); 0 where nothing was measured.
-        answers: of the model.
+        errors: whitened innovations, (T, M); 0 where missing.
+        signatures: fault signatures of the model.
     """
 
-    def __init__(self, errors: np.ndarray, answers: Responses) -> None:
-        self.answers, self.steps = answers, len(errors)
-        self._known: dict[Pattern, Norms] = {}
-        self.limits = limits(len(errors), errors.shape[1], answers.jump.shape[2])
-        self.patterns = patterns(self.steps)
-        self.jump = np.empty((answers.jump.shape[2], self.steps))
-        self.alone = np.empty((errors.shape[1], self.steps))
-        self.best = {pattern.family: np.empty(self.steps) for pattern in self.patterns}  # scores, and their lengths
-        self.lengths = {family: np.zeros(self.steps, int) for family in self.best}
-        self.look(errors, [(0, self.steps)])
+    def __init__(self, errors: np.ndarray, signatures: FaultSignatures) -> None:
+        self.signatures, self.num_steps = signatures, len(errors)
+        self._gram_tables: dict[Pattern, GramTable] = {}
+        self.thresholds = detection_thresholds(len(errors), errors.shape[1], signatures.jump.shape[2])
+        self.patterns = search_patterns(self.num_steps)
+        self.jump_correlation = np.empty((signatures.jump.shape[2], self.num_steps))
+        self.outlier_correlation = np.empty((errors.shape[1], self.num_steps))
+        self.best_scores = {pattern.family: np.empty(self.num_steps) for pattern in self.patterns}
+        self.best_lengths = {family: np.zeros(self.num_steps, int) for family in self.best_scores}
+        self.update(errors, [(0, self.num_steps)])
 
-    def look(self, errors: np.ndarray, changed: list[tuple[int, int]]) -> None:
-        """Look at errors of which some have changed since the last time, `changed` [(first, stop), ...]."""
-        reach = max(len(self.answers.jump), len(self.answers.outlier))
-        ranges = joined([(max(first - reach, 0), stop) for first, stop in changed])
+    def update(self, errors: np.ndarray, changed: list[tuple[int, int]]) -> None:
+        """Update the scan after the innovations have changed at the steps `changed` [(first, stop), ...]."""
+        reach = max(len(self.signatures.jump), len(self.signatures.outlier))
+        ranges = merge_ranges([(max(first - reach, 0), stop) for first, stop in changed])
         for first, stop in ranges:
-            seen = errors[first : stop + reach].T
-            self.jump[:, first:stop] = correlate(seen, self.answers.jump, stop - first)
-            self.alone[:, first:stop] = correlate(seen, self.answers.outlier, stop - first)
-        zeros = np.zeros((len(self.alone), 2 * LENGTHS[-1]))  # after the end
-        self.step = np.concatenate([_sum_back(self.alone), zeros], axis=1)  # C(s) = Σ_{i ≥ s} G(i)
-        self.twice = np.concatenate([_sum_back(self.step[:, : self.steps]), zeros], axis=1)
-        if self.answers.left.any():  # a change shows in all that begins before it
-            ranges = [(0, self.steps)]
-        for first, stop in joined([(max(first - LENGTHS[-1], 0), stop) for first, stop in ranges]):
-            for start in range(first, stop, BLOCK):
-                self._look_at(start, min(start + BLOCK, stop))
+            observed = errors[first : stop + reach].T
+            self.jump_correlation[:, first:stop] = _correlate(observed, self.signatures.jump, stop - first)
+            self.outlier_correlation[:, first:stop] = _correlate(observed, self.signatures.outlier, stop - first)
+        zeros = np.zeros((len(self.outlier_correlation), 2 * PATTERN_LENGTHS[-1]))  # after the end
+        # Running sums C(s) = Σ_{i >= s} G(i), and the running sums of those.
+        self.step_sums = np.concatenate([_reverse_cumsum(self.outlier_correlation), zeros], axis=1)
+        self.ramp_sums = np.concatenate([_reverse_cumsum(self.step_sums[:, : self.num_steps]), zeros], axis=1)
+        if self.signatures.permanent_effect.any():  # a change affects all candidates that start before it
+            ranges = [(0, self.num_steps)]
+        for first, stop in merge_ranges([(max(first - PATTERN_LENGTHS[-1], 0), stop) for first, stop in ranges]):
+            for start in range(first, stop, STEPS_PER_BLOCK):
+                self._update_best(start, min(start + STEPS_PER_BLOCK, stop))
 
-    def _look_at(self, first: int, stop: int) -> None:
-        """Find what each family explains at some steps, at the best of its lengths."""
-        for scores in self.best.values():
+    def _update_best(self, first: int, stop: int) -> None:
+        """Find the best length of each family at some steps, and its score."""
+        for scores in self.best_scores.values():
             scores[first:stop] = -np.inf
         for pattern in self.patterns:
-            last = min(stop, self.steps - pattern.length)
+            last = min(stop, self.num_steps - pattern.length)
             if first < last:
-                mine, scores = self.best[pattern.family][first:last], self.scores(pattern, slice(first, last))
-                np.copyto(self.lengths[pattern.family][first:last], pattern.length, where=scores > mine)
-                np.maximum(mine, scores, out=mine)
+                best, scores = self.best_scores[pattern.family][first:last], self.scores(pattern, slice(first, last))
+                np.copyto(self.best_lengths[pattern.family][first:last], pattern.length, where=scores > best)
+                np.maximum(best, scores, out=best)
 
-    def of(self, pattern: Pattern, steps: Steps) -> np.ndarray:
-        """G of a pattern that begins at each of some steps, (p, n)."""
+    def correlation(self, pattern: Pattern, steps: Steps) -> np.ndarray:
+        """Return G of a pattern that starts at each of some steps, (p, n)."""
         family, length = pattern
         if family == "jump":
-            return self.jump[:, steps]
-        begun = self.step[:, steps]
+            return self.jump_correlation[:, steps]
+        from_start = self.step_sums[:, steps]
         if family == "step":
-            return begun
+            return from_start
         ends = slice(steps.start + length, steps.stop + length) if isinstance(steps, slice) else steps + length
-        ended = self.step[:, ends]
+        from_end = self.step_sums[:, ends]
         if family == "run":
-            return begun - ended
-        # Values 1/L, 2/L, ..., 1: one step up after the other.
-        grown = (self.twice[:, steps] - self.twice[:, ends]) / length
-        return grown if family == "slope" else grown - ended
+            return from_start - from_end
+        # A ramp with values 1/L, 2/L, ..., 1 is a sum of steps.
+        ramp = (self.ramp_sums[:, steps] - self.ramp_sums[:, ends]) / length
+        return ramp if family == "slope" else ramp - from_end
 
-    def explained(self, pattern: Pattern, steps: Steps) -> tuple[np.ndarray, np.ndarray]:
-        """Say what a pattern at some steps explains: by its best coordinate alone, and by all together, (n,) each."""
-        total, norms = self.of(pattern, steps), self._norms(pattern)
-        together = _square_sum(norms.root @ total)
-        several = len(total) > 1 and pattern.family != "jump"
-        alone = ((total * norms.scales[-1][:, None]) ** 2).max(axis=0) if several else together
-        late, count = self._late(steps, len(norms.scales))  # not all of the answer lies before the end of the series
+    def likelihood_ratios(self, pattern: Pattern, steps: Steps) -> tuple[np.ndarray, np.ndarray]:
+        """Compute likelihood ratios of a pattern at some steps: best coordinate, and all jointly, (n,) each."""
+        total, table = self.correlation(pattern, steps), self._gram_table(pattern)
+        joint = _square_sum(table.root @ total)
+        has_several = len(total) > 1 and pattern.family != "jump"
+        alone = ((total * table.scales[-1][:, None]) ** 2).max(axis=0) if has_several else joint
+        truncated, count = self._truncated(steps, len(table.scales))
         if len(count):
-            some = total[:, late]
-            together[late] = np.einsum("it,tij,jt->t", some, norms.inverses[count], some)
-            alone[late] = ((some.T * norms.scales[count]) ** 2).max(axis=1) if several else together[late]
-        return alone, together
+            subset = total[:, truncated]
+            joint[truncated] = np.einsum("it,tij,jt->t", subset, table.inverses[count], subset)
+            alone[truncated] = ((subset.T * table.scales[count]) ** 2).max(axis=1) if has_several else joint[truncated]
+        return alone, joint
 
-    def _late(self, steps: Steps, whole: int) -> tuple[Any, np.ndarray]:
-        """Say which of some steps see less than a whole answer, as an index, and how much of it."""
+    def _truncated(self, steps: Steps, full_length: int) -> tuple[Any, np.ndarray]:
+        """Find the steps whose signature is truncated by the end of the series, and its last observed step."""
         if isinstance(steps, slice):
-            first = max(self.steps - whole + 1, steps.start)
-            return slice(first - steps.start, None), self.steps - np.arange(first, steps.stop) - 1
-        late = np.flatnonzero(steps > self.steps - whole)
-        return late, self.steps - steps[late] - 1
+            first = max(self.num_steps - full_length + 1, steps.start)
+            return slice(first - steps.start, None), self.num_steps - np.arange(first, steps.stop) - 1
+        truncated = np.flatnonzero(steps > self.num_steps - full_length)
+        return truncated, self.num_steps - steps[truncated] - 1
 
-    def _norms(self, pattern: Pattern) -> Norms:
-        """Take N of a pattern that is seen for 1, 2, ... steps, as many as matter."""
-        if pattern not in self._known:
-            gram, tail = self.answers.gram(pattern), self.answers.tail(pattern)
-            counts = np.arange(1, (self.steps if tail.any() else min(len(gram), self.steps)) + 1)
-            grams = gram[np.minimum(counts, len(gram)) - 1] + np.maximum(counts - len(gram), 0)[:, None, None] * tail
-            self._known[pattern] = Norms(grams)
-        return self._known[pattern]
+    def _gram_table(self, pattern: Pattern) -> GramTable:
+        """Return the gram matrices of a pattern that is observed for 1, 2, ... steps, until they are constant."""
+        if pattern not in self._gram_tables:
+            gram, growth = self.signatures.gram(pattern), self.signatures.gram_growth(pattern)
+            counts = np.arange(1, (self.num_steps if growth.any() else min(len(gram), self.num_steps)) + 1)
+            grams = gram[np.minimum(counts, len(gram)) - 1] + np.maximum(counts - len(gram), 0)[:, None, None] * growth
+            self._gram_tables[pattern] = GramTable(grams)
+        return self._gram_tables[pattern]
 
     def scores(self, pattern: Pattern, steps: Steps) -> np.ndarray:
-        """Say by how much a pattern that begins at each of some steps explains more than chance would, (n,)."""
-        alone, together = self.explained(pattern, steps)
+        """Compute the excess of the likelihood ratio over its threshold for a pattern at some steps, (n,)."""
+        alone, joint = self.likelihood_ratios(pattern, steps)
         if pattern.family == "jump":
-            return together - self.limits["jump"]
-        return np.maximum(alone - self.limits["alone"], together - self.limits["together"])
+            return joint - self.thresholds["jump"]
+        return np.maximum(alone - self.thresholds["alone"], joint - self.thresholds["together"])
 
-    def spot(self, pattern: Pattern, step: int) -> Spot:
-        """Look at one pattern at one step."""
-        return self.spots(pattern, np.array([step]))[0]
+    def candidate(self, pattern: Pattern, step: int) -> Candidate:
+        """Return the candidate for a pattern at one step."""
+        return self.candidates(pattern, np.array([step]))[0]
 
-    def spots(self, pattern: Pattern, steps: np.ndarray) -> list[Spot]:
-        """Look at one pattern at some steps."""
-        alone, together = self.explained(pattern, steps)
+    def candidates(self, pattern: Pattern, steps: np.ndarray) -> list[Candidate]:
+        """Return the candidates for a pattern at some steps."""
+        alone, joint = self.likelihood_ratios(pattern, steps)
         if pattern.family == "jump":
-            return [Spot(score, step, pattern, None) for score, step in _rows(together - self.limits["jump"], steps)]
-        single, joint = alone - self.limits["alone"], together - self.limits["together"]
-        best = np.abs(self.of(pattern, steps).T * self._at(pattern, steps, "scales")).argmax(axis=1)
+            return [
+                Candidate(score, step, pattern, None) for score, step in _rows(joint - self.thresholds["jump"], steps)
+            ]
+        single, joint = alone - self.thresholds["alone"], joint - self.thresholds["together"]
+        scales = self._observed_part(self._gram_table(pattern).scales, steps)
+        best = np.abs(self.correlation(pattern, steps).T * scales).argmax(axis=1)
         rows = _rows(np.maximum(single, joint), steps, best, single >= joint)
-        return [Spot(score, step, pattern, sensor if one else None) for score, step, sensor, one in rows]
+        return [
+            Candidate(score, step, pattern, sensor if is_single else None) for score, step, sensor, is_single in rows
+        ]
 
-    def _at(self, pattern: Pattern, steps: np.ndarray, name: str) -> np.ndarray:
-        """Take a field of the norms of a pattern, as much as is seen of it from some steps."""
-        values = getattr(self._norms(pattern), name)
-        return values[np.minimum(self.steps - steps, len(values)) - 1]
+    def _observed_part(self, table: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        """Select the entries of a table by the number of steps that are observed from each of some steps."""
+        return np.asarray(table[np.minimum(self.num_steps - steps, len(table)) - 1])
 
-    def grams(self, spots: list[Spot]) -> np.ndarray:
-        """Take N of a pattern at several places, as much as is seen of it there, (n, p, p)."""
-        return self._at(spots[0].pattern, np.array([spot.step for spot in spots]), "grams")
+    def grams(self, candidates: list[Candidate]) -> np.ndarray:
+        """Return N of a pattern at several steps, for its observed part, (n, p, p)."""
+        steps = np.array([candidate.step for candidate in candidates])
+        return self._observed_part(self._gram_table(candidates[0].pattern).grams, steps)
 
-    def sizes(self, spots: list[Spot]) -> list[np.ndarray]:
-        """Estimate the sizes, (p,) each, of a pattern at several places."""
-        if not spots:
+    def sizes(self, candidates: list[Candidate]) -> list[np.ndarray]:
+        """Estimate the sizes, (p,) each, of a pattern at several steps."""
+        if not candidates:
             return []
-        pattern, steps = spots[0].pattern, np.array([spot.step for spot in spots])
-        totals, grams = self.of(pattern, steps).T, self.grams(spots)
-        alone = totals / np.maximum(np.diagonal(grams, axis1=1, axis2=2), SMALL)
-        found = []
-        for spot, total, gram, each in zip(spots, totals, grams, alone, strict=True):
-            if spot.sensor is None:
-                found.append(np.linalg.lstsq(gram, total, rcond=SMALL)[0])
+        pattern, steps = candidates[0].pattern, np.array([candidate.step for candidate in candidates])
+        totals, grams = self.correlation(pattern, steps).T, self.grams(candidates)
+        alone = totals / np.maximum(np.diagonal(grams, axis1=1, axis2=2), RELATIVE_RIDGE)
+        sizes = []
+        for candidate, total, gram, each in zip(candidates, totals, grams, alone, strict=True):
+            if candidate.sensor is None:
+                sizes.append(np.linalg.lstsq(gram, total, rcond=RELATIVE_RIDGE)[0])
             else:
-                found.append(np.where(np.arange(len(total)) == spot.sensor, each, 0.0))
-        return found
+                sizes.append(np.where(np.arange(len(total)) == candidate.sensor, each, 0.0))
+        return sizes
 
 
-def limits(steps: int, measured: int, states: int) -> dict[str, float]:
-    """Find what chance explains at most, of one number, of all coordinates and of a jump."""
+def detection_thresholds(steps: int, measured: int, states: int) -> dict[str, float]:
+    """Compute the detection thresholds: for one coordinate, for all jointly, and for a jump."""
     from scipy.special import gammainccinv
 
-    chance = CHANCE / (steps * len(LENGTHS))
+    probability = FALSE_ALARM_PROBABILITY / (steps * len(PATTERN_LENGTHS))
 
-    def limit(degrees: int, looks: int) -> float:
-        return 2.0 * float(gammainccinv(0.5 * degrees, chance / looks))
+    def threshold(degrees: int, num_tests: int) -> float:
+        return 2.0 * float(gammainccinv(0.5 * degrees, probability / num_tests))
 
-    return {"alone": limit(1, measured), "together": limit(measured, 1), "jump": limit(states, 1)}
-
-
-def patterns(steps: int) -> list[Pattern]:
-    """List the patterns that are looked for in a series of so many steps."""
-    fitting = [length for length in LENGTHS if length < steps]
-    growing = [Pattern(family, n) for family in ("ramp", "slope") for n in fitting if n >= SHORTEST_RAMP]
-    return [Pattern("jump", 0), Pattern("step", 0), *(Pattern("run", n) for n in fitting), *growing]
+    return {"alone": threshold(1, measured), "together": threshold(measured, 1), "jump": threshold(states, 1)}
 
 
-def correlate(errors: np.ndarray, answer: np.ndarray, count: int) -> np.ndarray:
-    """Form `G(s) = Σ_k g(k)ᵀ e(s + k)` for the first steps s, by Fourier transforms of pieces that overlap.
-
-    Args:
-        errors: (M, n); 0 after the end.
-        answer: g, (K, M, p).
-        count: of steps s.
-
-    Returns:
-        G, (p, count).
-    """
-    size = 1 << (len(answer) + min(3 * len(answer), count) - 1).bit_length()
-    hop = size - len(answer) + 1  # of which nothing wraps around
-    pieces = -(-count // hop)
-    padded = np.zeros((len(errors), (pieces - 1) * hop + size))
-    length = min(errors.shape[1], padded.shape[1])
-    padded[:, :length] = errors[:, :length]
-    seen = np.fft.rfft(np.lib.stride_tricks.sliding_window_view(padded, size, axis=1)[:, ::hop])
-    turned = np.conj(np.fft.rfft(answer, size, axis=0)).transpose(2, 1, 0)
-    found = np.stack([sum(seen[j] * row[j] for j in range(len(errors))) for row in turned])
-    return np.fft.irfft(found, size)[:, :, :hop].reshape(len(found), -1)[:, :count]
+def search_patterns(steps: int) -> list[Pattern]:
+    """List the patterns that are searched in a series of the given length."""
+    lengths = [length for length in PATTERN_LENGTHS if length < steps]
+    ramps = [Pattern(family, n) for family in ("ramp", "slope") for n in lengths if n >= MIN_RAMP_STEPS]
+    return [Pattern("jump", 0), Pattern("step", 0), *(Pattern("run", n) for n in lengths), *ramps]
 
 
-def joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Put ranges (first, stop) that overlap together."""
-    found: list[tuple[int, int]] = []
-    for first, stop in sorted(ranges):
-        if found and first <= found[-1][1]:
-            found[-1] = found[-1][0], max(found[-1][1], stop)
-        else:
-            found.append((first, stop))
-    return found
+def _correlate(errors: np.ndarray, signature: np.ndarray, count: int) -> np.ndarray:
+    size = 1 << (len(signature) + min(3 * len(signature), count) - 1).bit_length()
+    return correlate(errors, signature, count, size)
 
 
 def _square_sum(values: np.ndarray) -> np.ndarray:
@@ -268,5 +250,5 @@ def _rows(*columns: np.ndarray) -> Iterator[Any]:
     return zip(*(column.tolist() for column in columns), strict=True)
 
 
-def _sum_back(values: np.ndarray) -> np.ndarray:
+def _reverse_cumsum(values: np.ndarray) -> np.ndarray:
     return np.cumsum(values[:, ::-1], axis=1)[:, ::-1]

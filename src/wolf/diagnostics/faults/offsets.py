@@ -1,44 +1,46 @@
-"""Bursts that only lie too high or too low: what they add is estimated, and their readings tell the shape again.
+"""Offset bursts: runs of readings with a constant offset, which is estimated so that the readings can be used again.
 
-A run of readings that are all off by one number d still says how the series moved. The one-step errors are linear in d,
-with g(k) - g(k - L) the errors that an offset of 1 over L readings makes (`faults`), so that
+A run of readings that are all off by the same d still shows the shape of the series. The one-step errors are linear in
+d, and g(k) - g(k - L) are the errors caused by an offset of 1 over L readings (`step_scan.py`), so that
 
     d <- d + Σ_k (g(k) - g(k - L)) e(s + k) / |g(k) - g(k - L)|²
 
-is the generalised least squares of d, with variance 1 / |g(k) - g(k - L)|² (de Jong & Penzer 1998). Whether a run is of
-this sort is asked of the errors inside it: without d they must be as large as others are, neither wild nor calm.
+is the generalised least squares estimate of d, with variance 1 / |g(k) - g(k - L)|² (de Jong & Penzer 1998). Whether a
+run has a constant offset is tested on the errors inside it: without d they must have the typical size, neither larger
+nor smaller.
 """
 
 from collections.abc import Callable
 
 import numpy as np
 
-from wolf.diagnostics.faults.step_scan import CUT, FaultShape, correlate
-from wolf.diagnostics.faults.stuck_values import runs_of
+from wolf.diagnostics.faults.correlation import correlate_series
+from wolf.diagnostics.faults.step_scan import CUT, StepSignature
+from wolf.numerics.runs import runs_of
 
-SHORTEST = 4  # readings; in fewer there is nothing to be seen that their neighbours do not tell
-ROUNDS = 3  # runs close to each other are found with each other's offsets taken off
-RARE = 0.01  # probability of errors as wild, or as calm, in a run that is only offset
+MIN_RUN_READINGS = 4  # readings of a run; fewer contain no information beyond their neighbours
+NUM_ROUNDS = 3  # rounds, so that neighbouring runs are estimated with each other's offsets removed
+TAIL_PROBABILITY = 0.01  # probability of larger, and of smaller, errors in a run with a constant offset
 
 
 def candidates(
-    faults: np.ndarray, off: np.ndarray, doubt: np.ndarray, shape: FaultShape
+    faults: np.ndarray, off: np.ndarray, variance_known: np.ndarray, shape: StepSignature
 ) -> dict[tuple[int, int], float]:
-    """List runs that may be only offset, and whose offset would be known better than what lies under them.
+    """List runs that may have a constant offset, and whose offset would be known better than the values below them.
 
     Args:
         faults: rows that may be in such a run, (T,).
-        off: readings less what is known without all faults, (T,).
-        doubt: variance of that, (T,).
-        shape: of a step.
+        off: readings minus the prediction without any faults, (T,).
+        variance_known: variance of that difference, (T,).
+        shape: signature of a step.
 
     Returns:
-        First and last row (exclusive) of each, with the variance of its offset.
+        First and last row (exclusive) of each run, with the variance of its offset.
     """
     found = {}
     for first, stop in runs_of(faults):
-        if SHORTEST <= stop - first <= shape.longest and stop < len(faults):
-            rest, around = off[first:stop], float(doubt[first:stop].mean())
+        if MIN_RUN_READINGS <= stop - first <= shape.longest and stop < len(faults):
+            rest, around = off[first:stop], float(variance_known[first:stop].mean())
             variance = float(shape.norms[stop - first - 1] ** -2.0)
             if variance < around and np.abs(rest - np.median(rest)).max() < 2 * CUT * np.sqrt(around):
                 found[first, stop] = variance
@@ -48,44 +50,45 @@ def candidates(
 def find_offsets(
     errors_without: Callable[[np.ndarray, list[tuple[int, int]]], np.ndarray],
     runs: dict[tuple[int, int], float],
-    usual: float,
-    near: np.ndarray,
-    shape: FaultShape,
+    typical: float,
+    local_size: np.ndarray,
+    shape: StepSignature,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Find what runs are off by.
+    """Estimate the offsets of runs.
 
     Args:
-        errors_without: offsets of all rows, and which runs to believe -> one-step errors over their deviation, (T,).
-        runs: from `candidates`.
-        usual: mean square of errors elsewhere, cut off at `CUT`, over their size nearby.
-        near: size that errors usually have around each row, (T,).
-        shape: of a step.
+        errors_without: function from the offsets of all rows, and the runs to use, to one-step errors in standard
+            deviations, (T,).
+        runs: runs from `candidates`.
+        typical: mean square of errors elsewhere, clipped at `CUT`, relative to their local size.
+        local_size: typical size of errors around each row, (T,).
+        shape: signature of a step.
 
     Returns:
-        For all rows the offset, 0 outside of runs that are only offset, and its variance.
+        Per row the offset, 0 outside runs with a constant offset, and its variance.
     """
     while True:
-        offset, doubt = np.zeros(len(near)), np.zeros(len(near))
-        for _ in range(ROUNDS):
-            total = correlate(errors_without(offset, list(runs)), shape.step)
+        offset, variance_known = np.zeros(len(local_size)), np.zeros(len(local_size))
+        for _ in range(NUM_ROUNDS):
+            total = correlate_series(errors_without(offset, list(runs)), shape.step)
             for (first, stop), variance in runs.items():
                 offset[first:stop] += (total[first] - total[stop]) * variance
-                doubt[first:stop] = variance * near[first] ** 2
-        squares = np.minimum((errors_without(offset, list(runs)) / near) ** 2, CUT**2) / usual
-        plain = {run: variance for run, variance in runs.items() if is_usual(squares[run[0] + 1 : run[1]])}
-        if len(plain) == len(runs):
-            return offset, doubt
-        runs = plain  # once more without those that are not: they have moved the others
+                variance_known[first:stop] = variance * local_size[first] ** 2
+        squares = np.minimum((errors_without(offset, list(runs)) / local_size) ** 2, CUT**2) / typical
+        offset_only = {run: variance for run, variance in runs.items() if is_usual(squares[run[0] + 1 : run[1]])}
+        if len(offset_only) == len(runs):
+            return offset, variance_known
+        runs = offset_only  # repeated without the rejected runs, because they affect the others
 
 
 def is_usual(squares: np.ndarray) -> bool:
-    """Say whether squared errors, over what they usually are, are neither too large nor too small by their χ² law.
+    """Test whether the sum of squared normalised errors is neither too large nor too small for its χ² distribution.
 
     Example:
         >>> is_usual(np.ones(11)), is_usual(np.full(11, 4.0)), is_usual(np.full(11, 0.01))
         (True, False, False)
     """
-    from scipy.special import chdtri  # here: importing scipy takes a while, and most files have no bursts
+    from scipy.special import chdtri  # imported here: scipy is slow to import, and most files have no bursts
 
-    low, high = chdtri(len(squares), 1.0 - RARE), chdtri(len(squares), RARE)
+    low, high = chdtri(len(squares), 1.0 - TAIL_PROBABILITY), chdtri(len(squares), TAIL_PROBABILITY)
     return bool(low < squares.sum() < high)

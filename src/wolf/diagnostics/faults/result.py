@@ -1,4 +1,4 @@
-"""What `explain` returns: a finding for each refused or missing measurement, and a table of them."""
+"""Result of `explain`: a finding per rejected or missing measurement, causes per series, and a table of both."""
 
 import dataclasses
 from collections import Counter
@@ -11,19 +11,19 @@ from wolf.results.views import data_frame
 
 KINDS = ("outlier", "jump", "stuck", "biased", "missing", "false alarm", "unclear")
 CAUSES = ("outlier", "burst", "bias", "drift", "stuck", "jump", "level shift", "noise change", "missing")
-SHOWN = 25  # lines of a table
+MAX_ROWS_IN_REPR = 25  # rows of a table
 
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One refused or missing measurement.
+    """Diagnosis of one rejected or missing measurement.
 
     Attributes:
-        step: when.
-        sensor: which coordinate; None for the whole measurement, where it is weighed as one.
+        step: step of the measurement.
+        sensor: coordinate; None for the whole measurement, if the method weights it as a whole.
         kind: one of `KINDS`.
         size: distance from the prediction in standard deviations; NaN if missing.
-        stretch: first and last step of the doubtful stretch that it belongs to.
+        interval: first and last step of the interval of rejected measurements that contains it.
         sentence: the evidence in words.
         evidence: the evidence in numbers, by name.
     """
@@ -32,22 +32,22 @@ class Finding:
     sensor: int | None
     kind: str
     size: float
-    stretch: tuple[int, int]
+    interval: tuple[int, int]
     sentence: str
     evidence: dict[str, float]
 
 
 @dataclasses.dataclass(frozen=True)
 class Cause:
-    """Something that happened to a series.
+    """A fault or event in a series.
 
     Attributes:
         kind: one of `CAUSES`.
-        first: step.
-        last: step; that of a jump and of a level shift is the first.
-        sensor: which coordinate; None for all of them, or where that cannot be said.
-        size: in standard deviations of the noise; of a noise change the factor on them; NaN where there is none.
-        sentence: in words.
+        first: first step.
+        last: last step; for a jump and a level shift, the first.
+        sensor: coordinate; None for all of them, or if it cannot be identified.
+        size: size in standard deviations of the noise; for a noise change, the factor on them; NaN where undefined.
+        sentence: description in words.
     """
 
     kind: str
@@ -60,12 +60,12 @@ class Cause:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Explanation:
-    """What was found, in the order of time.
+    """Findings and causes of a run, in the order of time.
 
     Attributes:
-        findings: one for each refused or missing measurement.
-        steps: of the run.
-        causes: what happened, each once.
+        findings: one per rejected or missing measurement.
+        steps: number of steps of the run.
+        causes: faults and events of the series.
     """
 
     findings: tuple[Finding, ...]
@@ -73,7 +73,7 @@ class Explanation:
     causes: tuple[Cause, ...] = ()
 
     def __iter__(self) -> Iterator[Finding]:
-        """Go through the findings."""
+        """Iterate over the findings."""
         return iter(self.findings)
 
     def __len__(self) -> int:
@@ -81,7 +81,7 @@ class Explanation:
         return len(self.findings)
 
     def __getitem__(self, index: int) -> Finding:
-        """Take one finding."""
+        """Return one finding."""
         return self.findings[index]
 
     @property
@@ -91,43 +91,43 @@ class Explanation:
         return {kind: found[kind] for kind in KINDS if found[kind]}
 
     def to_frame(self, backend: str = "pandas") -> Any:
-        """Lay the findings out as a data frame; `backend` as in `Filtered.to_frame`."""
+        """Return the findings as a data frame; `backend` as in `Filtered.to_frame`."""
         sensors = [-1 if finding.sensor is None else finding.sensor for finding in self]
         columns = {name: np.array([getattr(f, name) for f in self]) for name in ("step", "kind", "size", "sentence")}
         return data_frame.make_frame([{"step": columns.pop("step"), "sensor": np.array(sensors)} | columns], backend)
 
     def __repr__(self) -> str:
-        """Lay the findings out as a table, neighbours of one kind in one line."""
+        """Format causes and findings as a table, with neighbouring findings of one kind in one row."""
         summary = ", ".join(f"{count} {kind}" for kind, count in self.counts.items()) or "nothing to explain"
-        lines = [f"Explained: {self.steps} steps, {summary}"]
-        for cause in self.causes[:SHOWN]:
+        lines = [f"Explanation: {self.steps} steps, {summary}"]
+        for cause in self.causes[:MAX_ROWS_IN_REPR]:
             steps = str(cause.first) if cause.first == cause.last else f"{cause.first}-{cause.last}"
             where = "" if cause.sensor is None else f"sensor {cause.sensor}  "
-            lines.append(f"  {steps:<12}{cause.kind:<14}{_deviations(cause.size):<10}{where}{cause.sentence}")
-        if len(self.causes) > SHOWN:
-            lines.append(f"  ... and {len(self.causes) - SHOWN} more")
+            lines.append(f"  {steps:<12}{cause.kind:<14}{_format_size(cause.size):<10}{where}{cause.sentence}")
+        if len(self.causes) > MAX_ROWS_IN_REPR:
+            lines.append(f"  ... and {len(self.causes) - MAX_ROWS_IN_REPR} more")
         lines += ["measurement by measurement"] if self.findings else []
-        rows = _grouped(self.findings)
-        for steps, sensor, kind, size, sentence in rows[:SHOWN]:
+        rows = _group_findings(self.findings)
+        for steps, sensor, kind, size, sentence in rows[:MAX_ROWS_IN_REPR]:
             where = "" if sensor is None else f"sensor {sensor}  "
-            lines.append(f"  {steps:<12}{where}{kind:<12}{_deviations(size):<10}{sentence}")
-        if len(rows) > SHOWN:
-            lines.append(f"  ... and {len(rows) - SHOWN} more")
+            lines.append(f"  {steps:<12}{where}{kind:<12}{_format_size(size):<10}{sentence}")
+        if len(rows) > MAX_ROWS_IN_REPR:
+            lines.append(f"  ... and {len(rows) - MAX_ROWS_IN_REPR} more")
         return "\n".join(lines)
 
 
-def _deviations(size: float) -> str:
+def _format_size(size: float) -> str:
     return f"{size:.3g} sd" if np.isfinite(size) else ""
 
 
-def _grouped(findings: tuple[Finding, ...]) -> list[tuple[str, int | None, str, float, str]]:
-    """Put neighbours of one kind, sensor and stretch into one row; missing ones too."""
+def _group_findings(findings: tuple[Finding, ...]) -> list[tuple[str, int | None, str, float, str]]:
+    """Group neighbouring findings of one kind, sensor and interval; also consecutive missing ones."""
     rows: list[list[Finding]] = []
     for finding in findings:
         for row in rows[-4:]:
             last = row[-1]
             same = (last.kind, last.sensor) == (finding.kind, finding.sensor)
-            near = last.stretch == finding.stretch or (finding.kind == "missing" and last.step == finding.step - 1)
+            near = last.interval == finding.interval or (finding.kind == "missing" and last.step == finding.step - 1)
             if same and near:
                 row.append(finding)
                 break

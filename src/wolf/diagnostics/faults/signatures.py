@@ -1,12 +1,12 @@
-"""What a fault looks like in the one-step errors of a Kalman filter whose gain has settled.
+"""Fault signatures: the effect of a fault on the whitened innovations of a steady-state Kalman filter.
 
-On fixed matrices the gain settles, and the errors answer to a fault at step s in the same way wherever s lies. With
-Φ = F (I - K H), and errors made white by W, W S Wᵀ = I, k steps after it
+With constant matrices the gain converges, and the innovations after a fault at step s do not depend on s. With
+Φ = F (I - K H), and innovations whitened by W, W S Wᵀ = I, k steps after it
 
     a false measurement c:     W c  at k = 0,     -W H Φ^(k-1) F K c  after it
-    a state that moved by δ:   W H Φ^k δ
+    a shift δ of the state:    W H Φ^k δ
 
-All other faults are sums of the first kind: an error that lasts is one false measurement after the other.
+All other faults are sums of the first kind: a lasting error is a sequence of false measurements.
 """
 
 from functools import cached_property
@@ -16,122 +16,124 @@ import numpy as np
 
 from wolf.engine import steady_state
 
-FORGOTTEN = 1e-8  # share of a fault that may be left in the errors where its answer is cut off; running sums add it up
-LONGEST_ANSWER = 4096  # steps
-SAME = 1e-6  # share of a constant that may be left for a move of the state to say the same
+TRUNCATION_TOLERANCE = (
+    1e-8  # share of a fault left in the innovations where its signature is truncated; running sums accumulate it
+)
+MAX_SIGNATURE_STEPS = 4096  # maximum length of a signature
+RELATIVE_TOLERANCE = 1e-6  # relative deviation up to which two effects count as equal
 
 
 class Pattern(NamedTuple):
-    """A kind of fault as it runs through the measurements.
+    """Time course of a fault.
 
     Attributes:
-        family: "run" (a constant error), "step" (the same without end), "ramp" (grows, then back), "slope" (grows, then
-            stays) or "jump" (of the state).
-        length: steps of a run, or of what grows; 0 where there is none.
+        family: "run" (a constant error), "step" (the same without end), "ramp" (growing, then back), "slope" (growing,
+            then constant) or "jump" (of the state).
+        length: steps of a run, or of the growth; 0 where not applicable.
     """
 
     family: str
     length: int
 
 
-class Responses:
-    """The answers of one model's errors, to every pattern of fault.
+class FaultSignatures:
+    """Signatures of all patterns of faults for one model.
 
     Args:
-        model: linear, of fixed matrices.
+        model: linear model with constant matrices.
     """
 
     def __init__(self, model: Any) -> None:
         self.dynamics = np.eye(model.state_dim) if model.F is None else np.asarray(model.F)
-        self.rows = np.asarray(model.H)
-        cov = steady_state.steady_state_cov(self.dynamics, self.rows, np.asarray(model.Q), np.asarray(model.R))
-        innovation = self.rows @ cov @ self.rows.T + np.asarray(model.R)
-        self.gain = np.linalg.solve(innovation, self.rows @ cov).T
+        self.obs_matrix = np.asarray(model.H)
+        cov = steady_state.steady_state_cov(self.dynamics, self.obs_matrix, np.asarray(model.Q), np.asarray(model.R))
+        innovation = self.obs_matrix @ cov @ self.obs_matrix.T + np.asarray(model.R)
+        self.gain = np.linalg.solve(innovation, self.obs_matrix @ cov).T
         self.whitener = np.linalg.inv(np.linalg.cholesky(innovation))
         self._grams: dict[Pattern, np.ndarray] = {}
 
     @cached_property
     def powers(self) -> np.ndarray:
-        """Powers of Φ, (K, D, D), until nothing that is seen is left."""
-        closed = self.dynamics @ (np.eye(len(self.dynamics)) - self.gain @ self.rows)
-        found = [np.eye(len(closed))]
-        while len(found) < LONGEST_ANSWER and np.abs(found[-1]).max() > FORGOTTEN:
-            found.append(found[-1] @ closed)
-        return np.stack(found)
+        """Powers of Φ, (K, D, D), until they are negligible."""
+        closed_loop = self.dynamics @ (np.eye(len(self.dynamics)) - self.gain @ self.obs_matrix)
+        powers_so_far = [np.eye(len(closed_loop))]
+        while len(powers_so_far) < MAX_SIGNATURE_STEPS and np.abs(powers_so_far[-1]).max() > TRUNCATION_TOLERANCE:
+            powers_so_far.append(powers_so_far[-1] @ closed_loop)
+        return np.stack(powers_so_far)
 
     @cached_property
     def jump(self) -> np.ndarray:
-        """Answer to a move of each state, (K, M, D)."""
-        return self.whitener @ self.rows @ self.powers
+        """Signature of a shift of each state, (K, M, D)."""
+        return self.whitener @ self.obs_matrix @ self.powers
 
     @cached_property
     def outlier(self) -> np.ndarray:
-        """Answer to one false measurement in each coordinate, (K + 1, M, M)."""
-        later = -self.whitener @ self.rows @ self.powers @ self.dynamics @ self.gain
+        """Signature of one false measurement in each coordinate, (K + 1, M, M)."""
+        later = -self.whitener @ self.obs_matrix @ self.powers @ self.dynamics @ self.gain
         return np.concatenate([self.whitener[None], later])
 
-    def of(self, pattern: Pattern, steps: int) -> np.ndarray:
-        """Answer to a pattern, followed for some steps: (steps, M, p), a column for each of its p sizes."""
+    def signature(self, pattern: Pattern, steps: int) -> np.ndarray:
+        """Compute the signature of a pattern over some steps, (steps, M, p), one column for each of its p sizes."""
         if pattern.family == "jump":
-            return _cut(self.jump, steps)
+            return _first_steps(self.jump, steps)
         if pattern == ("run", 1):
-            return _cut(self.outlier, steps)
-        step = _cut(np.cumsum(self.outlier, axis=0), steps, last=True)
+            return _first_steps(self.outlier, steps)
+        step = _first_steps(np.cumsum(self.outlier, axis=0), steps, last=True)
         if pattern.family == "step":
             return step
-        later = _shifted(step, pattern.length)
+        later = _delay(step, pattern.length)
         if pattern.family == "run":
             return step - later
-        grown = np.cumsum(step - later, axis=0) / pattern.length  # steps up, one a step, for as long as it grows
+        grown = np.cumsum(step - later, axis=0) / pattern.length  # a sum of steps, one per step of the growth
         return grown if pattern.family == "slope" else grown - later
 
     def gram(self, pattern: Pattern) -> np.ndarray:
-        """Form `Σ_k gᵀ g` of an answer g over its first 1, 2, ... steps, (K, p, p); then it grows by `tail`."""
+        """Compute `Σ_k gᵀ g` of a signature over its first 1, 2, ... steps, (K, p, p); `gram_growth` continues it."""
         if pattern not in self._grams:
-            answer = self.of(pattern, len(self.outlier) + pattern.length)
-            self._grams[pattern] = np.cumsum(np.swapaxes(answer, 1, 2) @ answer, axis=0)
+            signature = self.signature(pattern, len(self.outlier) + pattern.length)
+            self._grams[pattern] = np.cumsum(np.swapaxes(signature, 1, 2) @ signature, axis=0)
         return self._grams[pattern]
 
     @cached_property
-    def left(self) -> np.ndarray:
-        """What a false measurement that lasts leaves in the errors for good, (M, M): 0 if states may follow it."""
+    def permanent_effect(self) -> np.ndarray:
+        """Permanent effect of a lasting error on the innovations, (M, M): 0 where the states can absorb it."""
         last = self.outlier.sum(axis=0)
-        return np.where(np.abs(last) > SAME, last, 0.0)
+        return np.where(np.abs(last) > RELATIVE_TOLERANCE, last, 0.0)
 
-    def tail(self, pattern: Pattern) -> np.ndarray:
-        """Say by how much the gram of a pattern grows with each further step, (p, p)."""
+    def gram_growth(self, pattern: Pattern) -> np.ndarray:
+        """Compute the increase of the gram matrix of a pattern with each further step, (p, p)."""
         if pattern.family in ("step", "slope"):
-            return self.left.T @ self.left
+            return self.permanent_effect.T @ self.permanent_effect
         return np.zeros(self.gram(pattern).shape[1:])
 
     @cached_property
-    def follows_steps(self) -> np.ndarray:
-        """Say of each coordinate whether a state that moved could say the same as an error that lasts, (M,) of bool."""
-        powers = [self.rows]
+    def step_equals_state_shift(self) -> np.ndarray:
+        """Whether a lasting error of each coordinate is equivalent to a shift of the state, (M,) of bool."""
+        powers = [self.obs_matrix]
         for _ in range(2 * len(self.dynamics) - 1):
             powers.append(powers[-1] @ self.dynamics)
-        seen = np.concatenate(powers)
-        wanted = np.tile(np.eye(len(self.rows)), (2 * len(self.dynamics), 1))
-        left = wanted - seen @ np.linalg.lstsq(seen, wanted, rcond=None)[0]
-        return np.linalg.norm(left, axis=0) < SAME
+        observed = np.concatenate(powers)
+        targets = np.tile(np.eye(len(self.obs_matrix)), (2 * len(self.dynamics), 1))
+        difference = targets - observed @ np.linalg.lstsq(observed, targets, rcond=None)[0]
+        return np.linalg.norm(difference, axis=0) < RELATIVE_TOLERANCE
 
-    def stays(self, moved: np.ndarray) -> bool:
-        """Say whether a move of the state, (D,), moves what is measured by a constant."""
-        seen, now = self.rows @ moved, moved
-        for _ in range(len(moved)):
-            now = self.dynamics @ now
-            if np.linalg.norm(self.rows @ now - seen) > SAME * np.linalg.norm(seen):
+    def is_level_shift(self, shift: np.ndarray) -> bool:
+        """Return whether a shift of the state, (D,), changes the noise-free measurements by a constant."""
+        observed, state = self.obs_matrix @ shift, shift
+        for _ in range(len(shift)):
+            state = self.dynamics @ state
+            if np.linalg.norm(self.obs_matrix @ state - observed) > RELATIVE_TOLERANCE * np.linalg.norm(observed):
                 return False
         return True
 
 
-def _cut(values: np.ndarray, steps: int, last: bool = False) -> np.ndarray:
-    """Take the first steps; what comes after the end is zero, or the last value again."""
+def _first_steps(values: np.ndarray, steps: int, last: bool = False) -> np.ndarray:
+    """Return the first steps, padded by zeros or by the last value."""
     if steps <= len(values):
         return values[:steps]
-    more = np.repeat(values[-1:] if last else np.zeros_like(values[-1:]), steps - len(values), axis=0)
-    return np.concatenate([values, more])
+    padding = np.repeat(values[-1:] if last else np.zeros_like(values[-1:]), steps - len(values), axis=0)
+    return np.concatenate([values, padding])
 
 
-def _shifted(values: np.ndarray, steps: int) -> np.ndarray:
+def _delay(values: np.ndarray, steps: int) -> np.ndarray:
     return np.concatenate([np.zeros_like(values[:steps]), values[: len(values) - steps]])

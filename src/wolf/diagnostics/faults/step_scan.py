@@ -1,46 +1,48 @@
-"""Faults in hindsight: which runs of readings leave the series and come back, and which do not come back.
+"""Retrospective scan for faults of one series: runs of readings that deviate and return, and permanent shifts.
 
-A fault that adds 1 to the readings of a run adds a known shape to the one-step errors of the filter: that of a step up,
-less that of a step down L rows later. With g the errors that a step makes, in deviations, e the errors seen,
+A fault that adds 1 to the readings of a run changes the one-step errors of the filter by a known signature: that of a
+step up, minus that of a step down L rows later. With g the signature of a step in standard deviations, and e the
+observed errors,
 
     G(s) = Σ_k g(k) e(s + k),     τ(s, L) = (G(s) - G(s + L)) / |g(k) - g(k - L)|
 
-is the statistic of the likelihood ratio for a fault of L readings from s on, G(s) / |g| that for a shift for good (de
-Jong & Penzer 1998, *Diagnosing shocks in time series*, JASA 93). All places and lengths take one correlation.
+is the root of the likelihood ratio for a fault of L readings that starts at s, and G(s) / |g| that for a permanent
+shift (Willsky & Jones 1976; de Jong & Penzer 1998, *Diagnosing shocks in time series*, JASA 93). All rows and lengths
+take one correlation.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
+from wolf.diagnostics.faults.correlation import correlate_series
 from wolf.diagnostics.faults.local_scale import tail_factor
 from wolf.engine import steady_state
+from wolf.numerics.robust import MAD_TO_STD
 from wolf.numerics.rolling import running_maximum
 from wolf.statespace import LinearModel
 
-CUT = 3.0  # deviations at which errors are cut off where their usual spread is measured
-MAD = 1.4826  # from a median absolute deviation to the standard deviation of a Gaussian
-BLOCK = 65_536  # rows that are correlated at once
-ROWS = 16_384  # rows that are compared at once: few enough for a processor's own memory
-REACH = 512  # rows that the shape of a step is followed for
-FAULT = 5.0  # deviations of τ from which a run is a fault, where its tails are a Gaussian's
-LONGER = 0.1  # times the root of the further rows of a run, by which a longer fault must be better than a shorter one
-SHORTEST_RAMP, RAMP_STEP = 8, 4  # rows of drifts that are looked for
-FOR_GOOD = 1.1  # by which a shift must explain more than a fault that comes back
-SHIFT = 7.0  # the same for a shift
-ECHO = 200  # rows on either side of a fault in which its echo may be heard
-WEAK = 0.15  # strength beside that of another fault nearby, below which it may be an echo
-LEAST_SCALE = 0.5  # of τ, which has 1 where the model fits
+CUT = 3.0  # standard deviations at which errors are clipped where their typical size is measured
+ROWS_PER_BLOCK = 16_384  # rows compared in one block, so that intermediate arrays stay in the processor's cache
+STEP_RESPONSE_ROWS = 512  # rows of the signature of a step
+FAULT = 5.0  # threshold of τ for a run, if the errors are Gaussian
+LENGTH_PENALTY = 0.1  # relative margin of a longer fault over a shorter one, times the root of the additional rows
+MIN_RAMP_ROWS, RAMP_LENGTH_INCREMENT = 8, 4  # rows of the shortest drift, and increment of the lengths
+SHIFT_PREFERENCE = 1.1  # factor by which a shift must exceed a fault that returns
+SHIFT_THRESHOLD = 7.0  # threshold of a shift, if the errors are Gaussian
+ECHO_ROWS = 200  # rows on either side of a fault in which it may cause spurious candidates
+ECHO_STRENGTH_RATIO = 0.15  # strength relative to a fault nearby, below which a candidate may be spurious
+MIN_STATISTIC_SCALE = 0.5  # smallest scale of τ, which is 1 where the model fits
 
 
-class FaultShape(NamedTuple):
-    """What faults make of the errors.
+class StepSignature(NamedTuple):
+    """Signatures of a step, and norms of the signatures of runs and drifts.
 
     Attributes:
-        step: g, what a step does, (K,).
-        norms: |g(k) - g(k - L)| for L = 1, 2, ..., and as the last |g|, that of a shift.
-        ramps: lengths of the drifts that are looked for: readings that go astray slowly and come back at once.
-        ramp_norms: of their shapes.
+        step: g, signature of a step, (K,).
+        norms: |g(k) - g(k - L)| for L = 1, 2, ..., and as the last entry |g|, for a shift.
+        ramps: lengths of the drifts that are searched: readings that deviate slowly and return at once.
+        ramp_norms: norms of their signatures.
     """
 
     step: np.ndarray
@@ -50,18 +52,18 @@ class FaultShape(NamedTuple):
 
     @property
     def longest(self) -> int:
-        """Longest run that is looked for."""
+        """Length of the longest run that is searched."""
         return len(self.norms) - 1
 
 
-class Found(NamedTuple):
-    """Runs that look like faults, and shifts.
+class ScanResult(NamedTuple):
+    """Detected runs and shifts.
 
     Attributes:
-        first: row of each run, strongest first.
-        length: of each run; 0 for a shift.
-        drift: whether it goes astray slowly.
-        size: by which the readings are off.
+        first: first row of each, strongest first.
+        length: number of rows; 0 for a shift.
+        drift: whether the deviation grows slowly.
+        size: deviation of the readings.
         strength: root of the likelihood ratio.
     """
 
@@ -72,84 +74,69 @@ class Found(NamedTuple):
     strength: np.ndarray
 
 
-def shape_of(model: LinearModel, longest: int) -> FaultShape:
-    """Find what a step of 1 in the readings makes of the errors of a settled filter.
+def shape_of(model: LinearModel, longest: int) -> StepSignature:
+    """Compute the signature of a step of 1 in the readings, for a steady-state filter.
 
     Args:
-        model: of one column, on even steps.
-        longest: run.
+        model: model of one column, on a regular time grid.
+        longest: length of the longest run.
     """
     row, noise = np.asarray(model.H)[0], np.asarray(model.R)[0]
     dynamics = np.eye(len(row)) if model.F is None else np.asarray(model.F)
-    settled = steady_state.steady_state_gain(dynamics, row, np.asarray(model.Q)[None], noise)
+    steady = steady_state.steady_state_gain(dynamics, row, np.asarray(model.Q)[None], noise)
     far = np.full(1, np.inf)
-    errors = steady_state.one_step_errors(np.ones(REACH), dynamics, row, settled.gain, np.zeros(len(row)), far)[:, 0]
-    step = errors / np.sqrt(settled.variance[0])
-    later = np.zeros((longest, REACH))
+    errors = steady_state.one_step_errors(
+        np.ones(STEP_RESPONSE_ROWS), dynamics, row, steady.gain, np.zeros(len(row)), far
+    )[:, 0]
+    step = errors / np.sqrt(steady.variance[0])
+    delayed = np.zeros((longest, STEP_RESPONSE_ROWS))
     for length in range(1, longest + 1):
-        later[length - 1, length:] = step[:-length]
-    ramps = np.arange(SHORTEST_RAMP, longest + 1, RAMP_STEP)
-    means = [(later[: length - 1].sum(0) + step) / length - later[length - 1] for length in ramps]
-    norms = np.append(np.linalg.norm(step - later, axis=1), np.linalg.norm(step))
-    return FaultShape(step, norms, ramps, np.array([np.linalg.norm(each) for each in means]))
+        delayed[length - 1, length:] = step[:-length]
+    ramps = np.arange(MIN_RAMP_ROWS, longest + 1, RAMP_LENGTH_INCREMENT)
+    ramp_shapes = [(delayed[: length - 1].sum(0) + step) / length - delayed[length - 1] for length in ramps]
+    norms = np.append(np.linalg.norm(step - delayed, axis=1), np.linalg.norm(step))
+    return StepSignature(step, norms, ramps, np.array([np.linalg.norm(each) for each in ramp_shapes]))
 
 
-def correlate(errors: np.ndarray, step: np.ndarray) -> np.ndarray:
-    """Form `G(s) = Σ_k g(k) e(s + k)` for every row, (T + 1,), by Fourier transforms of blocks.
-
-    Example:
-        >>> correlate(np.array([1.0, 2.0, 3.0]), np.array([1.0, 0.5])).round(6)[:3].tolist()
-        [2.0, 3.5, 3.0]
-    """
-    count, reach = len(errors), len(step)
-    size = 1 << (min(BLOCK, count + 2 * reach) - 1).bit_length()
-    rows = size - reach + 1
-    turned = np.conj(np.fft.rfft(step, size))
-    total = np.empty(count + 1)
-    for first in range(0, count + 1, rows):
-        some = errors[first : first + size]
-        told = np.fft.irfft(np.fft.rfft(some, size) * turned, size)
-        stop = min(first + rows, count + 1)
-        total[first:stop] = told[: stop - first]
-    return total
-
-
-class Limits(NamedTuple):
-    """Sizes from which on statistics are no chance: of each length and of a shift, and of each drift."""
+class DetectionThresholds(NamedTuple):
+    """Thresholds of the statistics: of runs of each length and of a shift, and of each drift."""
 
     runs: np.ndarray
     ramps: np.ndarray
 
-    def raised(self, factor: float) -> "Limits":
-        """Multiply all."""
-        return Limits(factor * self.runs, factor * self.ramps)
+    def raised(self, factor: float) -> "DetectionThresholds":
+        """Multiply all thresholds by a factor."""
+        return DetectionThresholds(factor * self.runs, factor * self.ramps)
 
 
-def limits_of(errors: np.ndarray, shape: FaultShape) -> Limits:
-    """Find the limits of a series.
+def limits_of(errors: np.ndarray, shape: StepSignature) -> DetectionThresholds:
+    """Compute the detection thresholds for a series.
 
     Args:
-        errors: one-step errors of a filter that outliers do not move, over their deviation, (n,).
-        shape: of a step.
+        errors: one-step errors in standard deviations, of a filter that outliers do not affect, (n,).
+        shape: signature of a step.
     """
-    heavy = tail_factor(errors)
-    total = correlate(np.clip(errors, -CUT, CUT), shape.step)
+    tail = tail_factor(errors)
+    total = correlate_series(np.clip(errors, -CUT, CUT), shape.step)
 
-    def limit(parts: np.ndarray, least: float) -> float:
-        scale = MAD * float(np.median(np.abs(parts))) if parts.size else 1.0
-        return least * heavy * max(LEAST_SCALE, scale)
+    def threshold(statistics: np.ndarray, minimum: float) -> float:
+        scale = MAD_TO_STD * float(np.median(np.abs(statistics))) if statistics.size else 1.0
+        return minimum * tail * max(MIN_STATISTIC_SCALE, scale)
 
-    runs = [limit(_run_parts(total, shape, length), FAULT) for length in range(1, shape.longest + 1)]
-    ramps = [limit(_ramp_parts(total, shape, i), FAULT) for i in range(len(shape.ramps))]
-    return Limits(np.array([*runs, limit(total[:-1] / shape.norms[-1], SHIFT)]), np.array(ramps))
+    runs = [threshold(_run_statistics(total, shape, length), FAULT) for length in range(1, shape.longest + 1)]
+    ramps = [threshold(_ramp_statistics(total, shape, i), FAULT) for i in range(len(shape.ramps))]
+    return DetectionThresholds(
+        np.array([*runs, threshold(total[:-1] / shape.norms[-1], SHIFT_THRESHOLD)]), np.array(ramps)
+    )
 
 
-def _run_parts(total: np.ndarray, shape: FaultShape, length: int) -> np.ndarray:
-    """Form τ(s, L) for all rows; a run that lasts to the end may be a shift, and is left out."""
+def _run_statistics(total: np.ndarray, shape: StepSignature, length: int) -> np.ndarray:
+    """Compute τ(s, L) for all rows; a run up to the end may be a shift, and is omitted."""
     return (total[: -length - 1] - total[length:-1]) / shape.norms[length - 1]
 
 
-def _ramp_parts(total: np.ndarray, shape: FaultShape, i: int) -> np.ndarray:
+def _ramp_statistics(total: np.ndarray, shape: StepSignature, i: int) -> np.ndarray:
+    """Compute the statistic of a drift for all rows."""
     length = int(shape.ramps[i])
     sums = np.concatenate([[0.0], np.cumsum(total)])
     rows = len(total) - length - 1
@@ -157,90 +144,95 @@ def _ramp_parts(total: np.ndarray, shape: FaultShape, i: int) -> np.ndarray:
     return (mean - total[length : length + rows]) / shape.ramp_norms[i]
 
 
-def find(errors: np.ndarray, usable: np.ndarray, shape: FaultShape, limits: Limits) -> Found:
-    """Look for faults and shifts.
+def find(errors: np.ndarray, usable: np.ndarray, shape: StepSignature, limits: DetectionThresholds) -> ScanResult:
+    """Scan a series for faults and shifts.
 
     Args:
-        errors: one-step errors over their deviation, (T,); 0 where nothing was used.
+        errors: one-step errors in standard deviations, (T,); 0 where no reading was used.
         usable: rows with a reading that is not yet known to be a fault, (T,).
-        shape: of a step.
-        limits: from `limits_of`.
+        shape: signature of a step.
+        limits: thresholds from `limits_of`.
     """
     count = len(errors)
-    total = correlate(errors, shape.step)
+    total = correlate_series(errors, shape.step)
     best = np.zeros(count)
-    told = []
-    for first in range(0, count, ROWS):
-        stop = min(first + ROWS, count)
-        ahead = total[first : min(stop + shape.longest, count) + 1]
-        strength, which, drift, size = _compare(ahead, stop - first, shape, limits)
+    blocks = []
+    for first in range(0, count, ROWS_PER_BLOCK):
+        stop = min(first + ROWS_PER_BLOCK, count)
+        following = total[first : min(stop + shape.longest, count) + 1]
+        strength, length_of, drift, size = _best_patterns(following, stop - first, shape, limits)
         best[first:stop] = strength
         rows = np.flatnonzero(strength)
-        told.append((first + rows, which[rows], drift[rows], size[rows]))
-    rows, which, drift, size = (np.concatenate(each) for each in zip(*told, strict=True))
+        blocks.append((first + rows, length_of[rows], drift[rows], size[rows]))
+    rows, length_of, drift, size = (np.concatenate(each) for each in zip(*blocks, strict=True))
     best[~usable] = 0.0
-    taken = _strongest(best, rows, which, shape.longest)
-    chosen = np.searchsorted(rows, taken)
-    return Found(taken, which[chosen], drift[chosen] & (which[chosen] > 0), size[chosen], best[taken])
+    firsts = _select_strongest(best, rows, length_of, shape.longest)
+    selected = np.searchsorted(rows, firsts)
+    lengths = length_of[selected]
+    return ScanResult(firsts, lengths, drift[selected] & (lengths > 0), size[selected], best[firsts])
 
 
-def _compare(
-    total: np.ndarray, count: int, shape: FaultShape, limits: Limits
+def _best_patterns(
+    total: np.ndarray, count: int, shape: StepSignature, limits: DetectionThresholds
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Find for each of some rows what explains most: strength, length (0 for a shift), whether it drifts, and size.
+    """Find the strongest pattern that starts at each of some rows.
 
     Args:
-        total: G of these rows, and of those after them that a run may end at.
-        count: of rows.
-        shape: of a step.
-        limits: from `limits_of`.
-    """
-    best, raw, size = np.zeros(count), np.zeros(count), np.zeros(count)
-    which, drift = np.zeros(count, int), np.zeros(count, bool)
+        total: G of these rows, and of the rows after them where a run may end.
+        count: number of rows.
+        shape: signature of a step.
+        limits: thresholds from `limits_of`.
 
-    def compare(part: np.ndarray, limit: float, norm: float, length: int, ramp: bool) -> None:
-        part = part[:count]
-        rows, ratio = len(part), np.abs(part)
-        ratio[ratio < limit] = 0.0
-        np.maximum(raw[:rows], ratio, out=raw[:rows])
-        ratio /= 1 + LONGER * np.sqrt(length - 1)
-        better = ratio > best[:rows]
-        best[:rows][better], which[:rows][better], drift[:rows][better] = ratio[better], length, ramp
-        size[:rows][better] = part[better] / norm
+    Returns:
+        Strength, length (0 for a shift), whether it is a drift, and size, (count,) each.
+    """
+    best, largest, size = np.zeros(count), np.zeros(count), np.zeros(count)
+    length_of, drift = np.zeros(count, int), np.zeros(count, bool)
+
+    def consider(statistic: np.ndarray, threshold: float, norm: float, length: int, ramp: bool) -> None:
+        statistic = statistic[:count]
+        rows, ratio = len(statistic), np.abs(statistic)
+        ratio[ratio < threshold] = 0.0
+        np.maximum(largest[:rows], ratio, out=largest[:rows])
+        ratio /= 1 + LENGTH_PENALTY * np.sqrt(length - 1)
+        improved = ratio > best[:rows]
+        best[:rows][improved], length_of[:rows][improved], drift[:rows][improved] = ratio[improved], length, ramp
+        size[:rows][improved] = statistic[improved] / norm
 
     for length in range(1, min(shape.longest, len(total) - 2) + 1):
-        compare(_run_parts(total, shape, length), limits.runs[length - 1], shape.norms[length - 1], length, False)
+        consider(_run_statistics(total, shape, length), limits.runs[length - 1], shape.norms[length - 1], length, False)
     for i, length in enumerate(shape.ramps.tolist()):
         if length < len(total) - 1:
-            compare(_ramp_parts(total, shape, i), limits.ramps[i], shape.ramp_norms[i], length, True)
+            consider(_ramp_statistics(total, shape, i), limits.ramps[i], shape.ramp_norms[i], length, True)
     total = total[:count]
     shift = np.abs(total) / shape.norms[-1]
-    stays = (shift > limits.runs[-1]) & (shift > FOR_GOOD * raw)
-    best[stays] = shift[stays] / (1 + LONGER * np.sqrt(shape.longest))  # no fault is as long as what lasts
-    which[stays], size[stays] = 0, (total / shape.norms[-1] ** 2)[stays]
-    return best, which, drift, size
+    is_shift = (shift > limits.runs[-1]) & (shift > SHIFT_PREFERENCE * largest)
+    best[is_shift] = shift[is_shift] / (1 + LENGTH_PENALTY * np.sqrt(shape.longest))  # longer than any fault
+    length_of[is_shift], size[is_shift] = 0, (total / shape.norms[-1] ** 2)[is_shift]
+    return best, length_of, drift, size
 
 
-def _strongest(strength: np.ndarray, rows: np.ndarray, lengths: np.ndarray, longest: int) -> np.ndarray:
-    """Take the strongest of those that overlap; what is far weaker than another one nearby may be its echo, and waits.
+def _select_strongest(strength: np.ndarray, rows: np.ndarray, lengths: np.ndarray, longest: int) -> np.ndarray:
+    """Select the strongest of overlapping candidates.
 
-    A shift waits for all faults around it.
+    Candidates far weaker than another one nearby are left for later rounds, and so is a shift until all faults around
+    it have been removed.
 
     Args:
-        strength: of what begins at each row, (T,); 0 for nothing.
-        rows: at which something may begin.
-        lengths: of it, 0 for a shift.
-        longest: run.
+        strength: strength of the candidate at each row, (T,); 0 for none.
+        rows: rows with a candidate.
+        lengths: their lengths, 0 for a shift.
+        longest: length of the longest run.
     """
-    around = running_maximum(strength, 2 * ECHO + 1)[rows]
+    strongest_nearby = running_maximum(strength, 2 * ECHO_ROWS + 1)[rows]
     strengths = strength[rows]
-    order = np.flatnonzero((strengths > 0.0) & (strengths >= WEAK * around))
+    order = np.flatnonzero((strengths > 0.0) & (strengths >= ECHO_STRENGTH_RATIO * strongest_nearby))
     order = order[np.argsort(-strengths[order], kind="stable")]
-    taken = bytearray(len(strength) + longest)  # which finds a byte in a short stretch faster than an array does
-    kept = []
+    occupied = bytearray(len(strength) + longest)  # faster than an array at finding a byte in a short range
+    selected = []
     for row, length in zip(rows[order].tolist(), lengths[order].tolist(), strict=True):
-        room = length or longest  # what lies between two faults looks like one, too: the longer, the more room
-        if taken.find(1, max(row - room, 0), row + length + room) < 0:
-            taken[row : row + max(length, 1)] = b"\1" * max(length, 1)
-            kept.append(row)
-    return np.array(kept, int)
+        margin = length or longest  # rows between two faults resemble a fault, the more so the longer they are
+        if occupied.find(1, max(row - margin, 0), row + length + margin) < 0:
+            occupied[row : row + max(length, 1)] = b"\1" * max(length, 1)
+            selected.append(row)
+    return np.array(selected, int)

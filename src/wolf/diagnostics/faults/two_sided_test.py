@@ -1,113 +1,131 @@
-"""Ask those before and after doubtful stretches what they say of them: all stretches at once."""
+"""Two-sided test: compare rejected measurements with smoothed predictions from before and after their interval."""
 
 from typing import NamedTuple
 
 import numpy as np
 
 from wolf.beliefs import Gaussian
-from wolf.diagnostics.faults.innovations import Run, Said, Stretch, agreement, disagreement
-from wolf.diagnostics.faults.local_smoother import SHORTEST, WIDE, Window, smooth_windows
+from wolf.diagnostics.faults.innovations import (
+    InnovationRecord,
+    Interval,
+    WindowPrediction,
+    compare_measurements,
+    compare_past_and_future,
+)
+from wolf.diagnostics.faults.local_smoother import (
+    COVARIANCE_INFLATION,
+    MIN_WINDOW_STEPS,
+    SmoothedWindow,
+    smooth_windows,
+)
 
-HORIZON = 20  # steps after a stretch that are asked
+HORIZON_STEPS = 20  # steps after an interval that are used
 
 
 class TwoSidedTest(NamedTuple):
-    """What was answered about a stretch.
+    """Result of the comparison for one interval.
 
     Attributes:
-        stretch: in doubt.
-        steps: of it that were refused, (n,).
-        both: what those before and after it say.
-        later: what only those after it say.
-        itself: what its own measurements say, if they go on to the end and are many; None otherwise.
-        broken: probability that before and after agree about the state at its start.
-        moved: by which that state differs, (D,).
-        in_line: which refused measurements agree with both sides, (n,).
-        agrees, away, informed: which agree with those after, how far they are, and whether that means much, (n,) each.
+        interval: interval of rejected measurements.
+        steps: rejected steps in it, (n,).
+        two_sided: window smoothed from the measurements before and after the interval.
+        later_only: window smoothed from the measurements after it.
+        own: window smoothed from its own measurements, if they are many and continue to the end; None otherwise.
+        agreement_probability: p-value of the agreement of past and future about the state at its start.
+        shift: difference of that state, (D,).
+        agrees_with_both: which rejected measurements agree with the two-sided prediction, (n,).
+        agrees_with_later: which agree with the prediction from later measurements, (n,).
+        distances: their distances from that prediction, (n,).
+        informative: whether that prediction is informative, (n,).
     """
 
-    stretch: Stretch
+    interval: Interval
     steps: np.ndarray
-    both: Window
-    later: Window
-    itself: Window | None
-    broken: float
-    moved: np.ndarray
-    in_line: np.ndarray
-    agrees: np.ndarray
-    away: np.ndarray
-    informed: np.ndarray
+    two_sided: SmoothedWindow
+    later_only: SmoothedWindow
+    own: SmoothedWindow | None
+    agreement_probability: float
+    shift: np.ndarray
+    agrees_with_both: np.ndarray
+    agrees_with_later: np.ndarray
+    distances: np.ndarray
+    informative: np.ndarray
 
 
-def ask(run: Run, stretches: list[Stretch]) -> list[TwoSidedTest]:
-    """Smooth what is around stretches, and compare their measurements with it."""
-    if not stretches:
+def two_sided_tests(record: InnovationRecord, intervals: list[Interval]) -> list[TwoSidedTest]:
+    """Smooth the surroundings of all intervals, and compare the rejected measurements with the predictions."""
+    if not intervals:
         return []
-    steps = [one.first + np.flatnonzero(run.refused(one.channel)[one.first : one.last + 1]) for one in stretches]
-    firsts = np.array([one.first for one in stretches])
-    windows = _windows(run, stretches, steps)
-    both, later = [one[0] for one in windows], [one[1] for one in windows]
-    states = Gaussian(*(np.stack([one.state[k] for one in later]) for k in range(2)))
-    broken, moved = disagreement(run, firsts, states)
-    in_line, *_ = _compare(run, stretches, steps, both)
-    agrees, away, informed = _compare(run, stretches, steps, later)
+    steps = [
+        interval.first + np.flatnonzero(record.rejected_steps(interval.channel)[interval.first : interval.last + 1])
+        for interval in intervals
+    ]
+    firsts = np.array([interval.first for interval in intervals])
+    windows = _windows(record, intervals, steps)
+    two_sided, later_only = [each[0] for each in windows], [each[1] for each in windows]
+    states = Gaussian(*(np.stack([window.state[k] for window in later_only]) for k in range(2)))
+    probabilities, shifts = compare_past_and_future(record, firsts, states)
+    agrees_with_both, *_ = _compare(record, intervals, steps, two_sided)
+    later = zip(*_compare(record, intervals, steps, later_only), strict=True)
     return [
-        TwoSidedTest(
-            one, steps[i], *windows[i], float(broken[i]), moved[i], in_line[i], agrees[i], away[i], informed[i]
-        )
-        for i, one in enumerate(stretches)
+        TwoSidedTest(interval, steps[i], *windows[i], float(probabilities[i]), shifts[i], agrees_with_both[i], *tests)
+        for i, (interval, tests) in enumerate(zip(intervals, later, strict=True))
     ]
 
 
-def _compare(run: Run, stretches: list[Stretch], steps: list[np.ndarray], said: list[Window]) -> list[list[np.ndarray]]:
-    """Compare all refused measurements with what windows say; answers of `agreement`, one array for each stretch."""
-    places = [mine - one.first for one, mine in zip(stretches, steps, strict=True)]
+def _compare(
+    record: InnovationRecord, intervals: list[Interval], steps: list[np.ndarray], windows: list[SmoothedWindow]
+) -> list[list[np.ndarray]]:
+    """Apply `compare_measurements` to all rejected measurements; one array per interval and result."""
+    offsets = [each - interval.first for interval, each in zip(intervals, steps, strict=True)]
     counts = [len(each) for each in steps]
-    channels = np.repeat([-1 if one.channel is None else one.channel for one in stretches], counts)
+    channels = np.repeat([-1 if interval.channel is None else interval.channel for interval in intervals], counts)
     fields = (
-        np.concatenate([getattr(window, name)[each] for window, each in zip(said, places, strict=True)])
-        for name in Said._fields
+        np.concatenate([getattr(window, name)[each] for window, each in zip(windows, offsets, strict=True)])
+        for name in WindowPrediction._fields
     )
-    answers = agreement(run, channels, np.concatenate(steps), Said(*fields))
-    return [np.split(answer, np.cumsum(counts)[:-1]) for answer in answers]
+    results = compare_measurements(record, channels, np.concatenate(steps), WindowPrediction(*fields))
+    return [np.split(result, np.cumsum(counts)[:-1]) for result in results]
 
 
-def _windows(run: Run, stretches: list[Stretch], steps: list[np.ndarray]) -> list[tuple[Window, Window, Window | None]]:
-    """Smooth each stretch from both sides, from the later side only, and with itself if it goes on to the end."""
-    firsts, lasts = np.array([(one.first, one.last) for one in stretches]).T
-    stops = np.minimum(lasts + 1 + max(HORIZON, 2 * run.predicted.mean.shape[1]), len(run.ys))
-    goes_on = (lasts >= run.last_believed) & (np.array([len(each) for each in steps]) >= HORIZON)
-    sizes = np.maximum(SHORTEST, 2 ** np.ceil(np.log2(stops - firsts)).astype(int))
-    found: dict[int, tuple[Window, Window, Window | None]] = {}
+def _windows(
+    record: InnovationRecord, intervals: list[Interval], steps: list[np.ndarray]
+) -> list[tuple[SmoothedWindow, SmoothedWindow, SmoothedWindow | None]]:
+    """Smooth each interval from both sides, from the later side only, and with itself if it continues to the end."""
+    firsts, lasts = np.array([(interval.first, interval.last) for interval in intervals]).T
+    stops = np.minimum(lasts + 1 + max(HORIZON_STEPS, 2 * record.predicted.mean.shape[1]), len(record.ys))
+    continues = (lasts >= record.last_accepted) & (np.array([len(each) for each in steps]) >= HORIZON_STEPS)
+    sizes = np.maximum(MIN_WINDOW_STEPS, 2 ** np.ceil(np.log2(stops - firsts)).astype(int))
+    windows_by_interval: dict[int, tuple[SmoothedWindow, SmoothedWindow, SmoothedWindow | None]] = {}
     for size in np.unique(sizes):
-        mine = np.flatnonzero(sizes == size)
-        without, itself = _readings(run, firsts[mine], lasts[mine], stops[mine], size)
-        narrow = Gaussian(run.predicted.mean[firsts[mine]], run.predicted.cov[firsts[mine]])
-        wide = Gaussian(narrow.mean, WIDE * narrow.cov)
-        more = np.flatnonzero(goes_on[mine])
-        rows = np.concatenate([np.arange(len(mine)), np.arange(len(mine)), more])
-        means, covs = narrow.mean[rows], np.concatenate([narrow.cov, wide.cov, wide.cov[more]])
-        ys = np.concatenate([without, without, itself[more]])
-        starts = firsts[mine][rows]
+        group = np.flatnonzero(sizes == size)
+        without, own = _window_measurements(record, firsts[group], lasts[group], stops[group], size)
+        narrow = Gaussian(record.predicted.mean[firsts[group]], record.predicted.cov[firsts[group]])
+        wide = Gaussian(narrow.mean, COVARIANCE_INFLATION * narrow.cov)
+        continuing = np.flatnonzero(continues[group])
+        rows = np.concatenate([np.arange(len(group)), np.arange(len(group)), continuing])
+        means, covs = narrow.mean[rows], np.concatenate([narrow.cov, wide.cov, wide.cov[continuing]])
+        ys = np.concatenate([without, without, own[continuing]])
+        starts = firsts[group][rows]
         windows = smooth_windows(
-            run.model, run.linearization, run.inputs, run.update_first, starts, Gaussian(means, covs), ys
+            record.model, record.linearization, record.inputs, record.update_first, starts, Gaussian(means, covs), ys
         )
-        alone = {int(k): windows.one(2 * len(mine) + i) for i, k in enumerate(more)}
-        for k, i in enumerate(mine.tolist()):
-            found[i] = windows.one(k), windows.one(len(mine) + k), alone.get(k)
-    return [found[i] for i in range(len(stretches))]
+        own_windows = {int(k): windows.select(2 * len(group) + i) for i, k in enumerate(continuing)}
+        for k, i in enumerate(group.tolist()):
+            windows_by_interval[i] = windows.select(k), windows.select(len(group) + k), own_windows.get(k)
+    return [windows_by_interval[i] for i in range(len(intervals))]
 
 
-def _readings(
-    run: Run, firsts: np.ndarray, lasts: np.ndarray, stops: np.ndarray, size: int
+def _window_measurements(
+    record: InnovationRecord, firsts: np.ndarray, lasts: np.ndarray, stops: np.ndarray, size: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Lay out what windows use, (n, size, M) each: without their stretches, and with them."""
+    """Collect the measurements used by the windows, (n, size, M) each: without their intervals, and with them."""
     rows = firsts[:, None] + np.arange(size)
-    flags = run.flags[np.minimum(rows, len(run.ys) - 1)]
-    ys = run.ys[np.minimum(rows, len(run.ys) - 1)]
-    usual = np.where(np.isfinite(ys) & (rows < stops[:, None])[:, :, None], ys, np.nan)
-    kept = np.where(flags, np.nan, usual)
+    rejected = record.rejected[np.minimum(rows, len(record.ys) - 1)]
+    ys = record.ys[np.minimum(rows, len(record.ys) - 1)]
+    usable = np.where(np.isfinite(ys) & (rows < stops[:, None])[:, :, None], ys, np.nan)
+    kept = np.where(rejected, np.nan, usable)
     inside = (rows <= lasts[:, None])[:, :, None]
-    # Within the stretch even what was believed is in doubt: a filter gives in to a bias after a while.
-    doubtful = inside & (flags & inside).any(axis=1, keepdims=True)
-    return np.where(doubtful, np.nan, kept), np.where(doubtful, usual, kept)
+    # Within the interval accepted measurements are left out, too: a filter follows a bias after a while.
+    questionable = inside & (rejected & inside).any(axis=1, keepdims=True)
+    return np.where(questionable, np.nan, kept), np.where(questionable, usable, kept)

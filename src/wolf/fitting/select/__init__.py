@@ -1,7 +1,8 @@
-"""A model chosen from the data: `wolf.choose(ys)`.
+"""Model selection: `wolf.choose(ys)`.
 
-Candidates are tried cheap ones first. Each foretells every value from those before it, with variances found on a grid
-(`steady`, `trials`), and is scored by the log density of a law with outliers in it (`scores`).
+Candidates are evaluated in the order of their cost. Each predicts every value from those before it, with variances
+found on a grid (`candidate_fit.py`), and is scored by the log density of a contaminated Gaussian
+(`predictive_score.py`).
 """
 
 from wolf.fitting.select.selection import FEWEST as FEWEST

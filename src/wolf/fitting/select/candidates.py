@@ -1,4 +1,4 @@
-"""Which models are tried on a series, cheap ones first, each round led by what won the one before."""
+"""Candidates of a model selection, in the order of their cost; each round builds on the best of the previous ones."""
 
 from collections.abc import Callable, Iterator
 
@@ -9,53 +9,55 @@ from wolf.fitting.select.seasonality import Season, find_seasons
 
 SIMPLE = ("local-level", "local-trend")
 DAMPED = ("damped-trend:0.8", "damped-trend:0.95")
-LASTING = ("level+ar-noise:0.5", "level+ar-noise:0.9")
+AUTOCORRELATED = ("level+ar-noise:0.5", "level+ar-noise:0.9")
 TRACK = ("wiener-velocity", "constant-velocity")
-MOST_SEASONS = 2
-SECOND_WAVES = 3  # of a second season: the first has the shape
+MAX_SEASONS = 2
+MAX_WAVES_OF_SECOND = 3  # waves of a second season: the first one models the shape
 
 
-def search(values: np.ndarray, unit: float | None, attempt: Callable[[str], CandidateFit]) -> Iterator[CandidateFit]:
-    """Try candidates on one series.
+def evaluate_candidates(
+    values: np.ndarray, unit: float | None, evaluate: Callable[[str], CandidateFit]
+) -> Iterator[CandidateFit]:
+    """Evaluate candidates on one series.
 
     Args:
-        values: (T,), NaN where missing.
-        unit: seconds in a step, if a clock's.
-        attempt: name -> what it came to.
+        values: series, (T,), NaN where missing.
+        unit: seconds per step, if the times are dates.
+        evaluate: function from a name to its fit.
     """
-    tried = []
-    for name in (*SIMPLE, *DAMPED, *LASTING):
-        tried.append(attempt(name))
-        yield tried[-1]
-    seasons = find_seasons(values, unit)[:MOST_SEASONS]
+    fits = []
+    for name in (*SIMPLE, *DAMPED, *AUTOCORRELATED):
+        fits.append(evaluate(name))
+        yield fits[-1]
+    seasons = find_seasons(values, unit)[:MAX_SEASONS]
     if not seasons:
         return
-    best = max(tried, key=lambda trial: trial.merit)
-    bases = dict.fromkeys(["level", _base(best.name)])
-    found = []
+    best = max(fits, key=lambda fit: fit.penalised_score)
+    bases = dict.fromkeys(["level", _base_term(best.name)])
+    season_fits = []
     for base in bases:
         for season in seasons:
-            trial = attempt(f"{base}+{told(season)}")
-            found.append((trial.merit, base, season))
-            yield trial
-    _, base, season = max(found)
-    if LASTING[-1] not in bases:  # a season that is followed looks like a slope: without it, noise may last
-        trial = attempt(f"{LASTING[-1]}+{told(season)}")
-        found.append((trial.merit, LASTING[-1], season))
-        yield trial
+            fit = evaluate(f"{base}+{season_term(season)}")
+            season_fits.append((fit.penalised_score, base, season))
+            yield fit
+    _, base, season = max(season_fits)
+    if AUTOCORRELATED[-1] not in bases:  # an unmodelled season resembles a slope and hides autocorrelated noise
+        fit = evaluate(f"{AUTOCORRELATED[-1]}+{season_term(season)}")
+        season_fits.append((fit.penalised_score, AUTOCORRELATED[-1], season))
+        yield fit
     if len(seasons) < 2:
         return
-    _, base, season = max(found)
+    _, base, season = max(season_fits)
     other = next(each for each in seasons if each is not season)
     first, second = sorted([season, other], key=lambda each: each.period)
-    waves = min(second.waves, SECOND_WAVES)
-    yield attempt(f"{base}+{told(first)}+{told(second._replace(waves=waves))}")
+    waves = min(second.waves, MAX_WAVES_OF_SECOND)
+    yield evaluate(f"{base}+{season_term(first)}+{season_term(second._replace(waves=waves))}")
 
 
-def told(season: Season) -> str:
-    """Write a season as a part of a model's name."""
+def season_term(season: Season) -> str:
+    """Format a season as a term of a model name."""
     return f"seasonal:{season.period:.10g}:{season.waves}"
 
 
-def _base(name: str) -> str:
+def _base_term(name: str) -> str:
     return {"local-level": "level", "local-trend": "trend"}.get(name, name)

@@ -1,24 +1,25 @@
-"""How well one-step errors are foretold: the log score of a law with two parts, most errors and a few wide ones."""
+"""Predictive score: log density of one-step errors under a contaminated Gaussian fitted to them."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-ROUNDS = 12  # of the search for scale, share and width: each is a step of EM
-SHARE = (1e-4, 0.15)  # of wide errors, at least and at most
-WIDEN = (9.0, 1e8)  # variance of a wide error over that of another
-MAD = 1.4826  # from a median absolute deviation to the standard deviation of a Gaussian
+from wolf.numerics.robust import MAD_TO_STD
+
+EM_ROUNDS = 12  # EM steps for scale, share and width
+OUTLIER_SHARE_RANGE = (1e-4, 0.15)  # range of the share of outliers
+OUTLIER_WIDEN_RANGE = (9.0, 1e8)  # range of the variance of an outlier's error over that of the others
 TINY = 1e-300
 
 
 class Score(NamedTuple):
-    """Log scores of B sets of errors, with the law that each was scored by.
+    """Log scores of B sets of errors, with the fitted distributions.
 
     Attributes:
         total: sum of the log densities, (B,).
-        scale: standard deviation of most errors, (B,).
-        share: of wide errors, (B,).
-        widen: their variance over that of the others, (B,).
+        scale: standard deviation of the narrow component, (B,).
+        share: share of outliers, (B,).
+        widen: variance of outliers over that of the others, (B,).
     """
 
     total: np.ndarray
@@ -28,16 +29,16 @@ class Score(NamedTuple):
 
 
 def robust_scale(errors: np.ndarray) -> np.ndarray:
-    """Estimate the deviation of each column from its median size."""
-    return np.maximum(MAD * np.median(np.abs(errors), axis=0), TINY)
+    """Estimate the standard deviation of each column from its median absolute value."""
+    return np.maximum(MAD_TO_STD * np.median(np.abs(errors), axis=0), TINY)
 
 
-def score(errors: np.ndarray, rounds: int = ROUNDS) -> Score:
-    """Fit `(1 - ε) N(0, s²) + ε N(0, w s²)` to each column, and score it by this law.
+def score(errors: np.ndarray, rounds: int = EM_ROUNDS) -> Score:
+    """Fit `(1 - ε) N(0, s²) + ε N(0, w s²)` to each column by EM, and compute its log density.
 
     Args:
-        errors: (n, B), none missing.
-        rounds: of EM.
+        errors: one-step errors, (n, B), none missing.
+        rounds: EM steps.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -49,16 +50,20 @@ def score(errors: np.ndarray, rounds: int = ROUNDS) -> Score:
     variance = np.maximum(robust_scale(errors) ** 2, TINY)
     share, widen = np.full_like(variance, 0.05), np.full_like(variance, 50.0)
     for _ in range(rounds):
-        wide = 1.0 / (1.0 + np.exp(np.clip(_odds(square, variance, share, widen), -700, 700)))
-        counted = wide.sum(0)
-        variance = np.maximum((square * (1 - wide)).sum(0) / np.maximum(len(errors) - counted, 1.0), TINY)
-        share = np.clip(counted / len(errors), *SHARE)
-        widen = np.clip((square * wide).sum(0) / np.maximum(counted, TINY) / variance, *WIDEN)
-    narrow = -0.5 * (np.log(2 * np.pi * variance) + square / variance) + np.log1p(-share)
-    odds = _odds(square, variance, share, widen)
-    return Score((narrow + np.logaddexp(0.0, -odds)).sum(0), np.sqrt(variance), share, widen)
+        outlier_probability = 1.0 / (1.0 + np.exp(np.clip(_log_odds(square, variance, share, widen), -700, 700)))
+        num_outliers = outlier_probability.sum(0)
+        variance = np.maximum(
+            (square * (1 - outlier_probability)).sum(0) / np.maximum(len(errors) - num_outliers, 1.0), TINY
+        )
+        share = np.clip(num_outliers / len(errors), *OUTLIER_SHARE_RANGE)
+        widen = np.clip(
+            (square * outlier_probability).sum(0) / np.maximum(num_outliers, TINY) / variance, *OUTLIER_WIDEN_RANGE
+        )
+    log_narrow = -0.5 * (np.log(2 * np.pi * variance) + square / variance) + np.log1p(-share)
+    log_odds = _log_odds(square, variance, share, widen)
+    return Score((log_narrow + np.logaddexp(0.0, -log_odds)).sum(0), np.sqrt(variance), share, widen)
 
 
-def _odds(square: np.ndarray, variance: np.ndarray, share: np.ndarray, widen: np.ndarray) -> np.ndarray:
-    """Give the log odds that an error is one of most."""
+def _log_odds(square: np.ndarray, variance: np.ndarray, share: np.ndarray, widen: np.ndarray) -> np.ndarray:
+    """Compute the log odds that an error is not an outlier."""
     return np.log1p(-share) - np.log(share) + 0.5 * np.log(widen) - 0.5 * square / variance * (1 - 1 / widen)

@@ -1,27 +1,27 @@
-"""Seasons: which periods a series may repeat with, found in its spectrum and autocorrelation, outliers aside."""
+"""Seasonality: periods of a series from its spectrum and autocorrelation, robust to outliers."""
 
 from typing import NamedTuple
 
 import numpy as np
 
+from wolf.numerics.robust import MAD_TO_STD
 from wolf.numerics.rolling import running_median
 
-MAD = 1.4826  # from a median absolute deviation to the standard deviation of a Gaussian
-FAR = 4.0  # deviations from the running median beyond which a value is replaced by it
-NEAR = 7  # values of that running median
-FEWEST_CYCLES = 2.5  # of a season, for it to be one
-SHORTEST = 3  # steps
-PEAKS = 12  # of the spectrum, that are looked at
-REPEATS = 0.15  # autocorrelation at the period, at least
-SNAP = 0.03  # share by which a period found may differ from one of the calendar, and be taken for it
-LIKE = 0.06  # share by which two periods must differ to be two
-STRONGER = 0.05  # by which a correlation must exceed that of a shorter period that it is a multiple of
-TWICE = 1.8  # factor between two seasons, at least
-PADDING = 4  # times the length, to which the spectrum's series is padded
-EXPLAINED = 0.97  # share of a season's power that its waves must have
-MOST_WAVES = 6
-MANY_CYCLES = 8  # of a season, for the median of its steps to tell their course
-BY_CHANCE = 1.57  # nats that a wave of medians explains without being there: π / 2
+CLIP_STDS = 4.0  # standard deviations from the running median beyond which a value is replaced by it
+MEDIAN_WINDOW = 7  # values of that running median
+MIN_CYCLES = 2.5  # cycles of a season in the series
+MIN_PERIOD = 3  # steps of the shortest period
+MAX_PEAKS = 12  # peaks of the spectrum that are examined
+MIN_AUTOCORRELATION = 0.15  # smallest autocorrelation at the period
+CALENDAR_TOLERANCE = 0.03  # relative deviation from a calendar period within which that one is used
+SAME_PERIOD_TOLERANCE = 0.06  # relative difference within which two periods are the same
+MULTIPLE_MARGIN = 0.05  # margin by which the autocorrelation at a multiple of a shorter period must be larger
+MIN_PERIOD_RATIO = 1.8  # smallest ratio of two seasons
+PADDING_FACTOR = 4  # zero padding of the spectrum, as a multiple of the length
+MIN_POWER_SHARE = 0.97  # share of a season's power that its waves must contain
+MAX_WAVES = 6
+MIN_CYCLES_FOR_MEDIANS = 8  # cycles of a season that are needed for medians of its steps
+CHANCE_NATS = 1.57  # expected gain of a spurious wave of medians, in nats: π / 2
 DAY = 86_400.0
 CALENDAR = {"day": DAY, "week": 7 * DAY, "year": 365.2425 * DAY}  # in seconds
 
@@ -30,8 +30,8 @@ class Season(NamedTuple):
     """One season.
 
     Attributes:
-        period: in steps.
-        waves: how many sines and cosines it takes.
+        period: period in steps.
+        waves: number of harmonics.
         name: "day", "week", "year" or "".
     """
 
@@ -44,8 +44,8 @@ def find_seasons(values: np.ndarray, unit: float | None = None) -> list[Season]:
     """List the seasons that a series may have, the strongest first.
 
     Args:
-        values: (T,), NaN where missing, on even steps.
-        unit: seconds in a step; None where the times are no clock's.
+        values: series, (T,), NaN where missing, on a regular time grid.
+        unit: seconds per step; None if the times are not dates.
 
     Example:
         >>> t = np.arange(480)
@@ -54,155 +54,163 @@ def find_seasons(values: np.ndarray, unit: float | None = None) -> list[Season]:
         [(24, 'day')]
     """
     clean = _detrended(_without_spikes(values))
-    longest = len(clean) / FEWEST_CYCLES
-    known = {} if unit is None else {name: seconds / unit for name, seconds in CALENDAR.items()}
-    known = {name: period for name, period in known.items() if SHORTEST <= period <= longest}
-    repeats = _autocorrelation(clean)
-    found: list[tuple[float, float, str]] = []
-    for period in [*known.values(), *_peaks(clean, longest)]:
-        name = next((name for name, steps in known.items() if abs(period / steps - 1) < SNAP), "")
-        period = known.get(name, _best_lag(repeats, period))
-        strength = _at(repeats, period)
-        if strength > REPEATS and all(abs(period / other - 1) > LIKE for _, other, _ in found):
-            found.append((strength, period, name))
-    kept: list[tuple[float, float, str]] = []
-    for strength, period, name in sorted(found, key=lambda each: each[1]):
-        # What repeats after a day repeats after two: a multiple must be stronger, or repeat in what is left without the
-        # day; a neighbour is the same season.
-        within = [other for before, other, _ in kept if _is_multiple(period, other) and strength < before + STRONGER]
-        if any(not _repeats_beyond(clean, period, other) for other in within):
+    longest = len(clean) / MIN_CYCLES
+    calendar = {} if unit is None else {name: seconds / unit for name, seconds in CALENDAR.items()}
+    calendar = {name: period for name, period in calendar.items() if MIN_PERIOD <= period <= longest}
+    autocorrelation = _autocorrelation(clean)
+    coefficients: list[tuple[float, float, str]] = []
+    for period in [*calendar.values(), *_peaks(clean, longest)]:
+        name = next((name for name, steps in calendar.items() if abs(period / steps - 1) < CALENDAR_TOLERANCE), "")
+        period = calendar.get(name, _refine_lag(autocorrelation, period))
+        strength = _prominence(autocorrelation, period)
+        if strength > MIN_AUTOCORRELATION and all(
+            abs(period / other - 1) > SAME_PERIOD_TOLERANCE for _, other, _ in coefficients
+        ):
+            coefficients.append((strength, period, name))
+    selected: list[tuple[float, float, str]] = []
+    for strength, period, name in sorted(coefficients, key=lambda each: each[1]):
+        # A daily season also has a period of two days: a multiple must be stronger, or remain after the shorter season
+        # is subtracted; a neighbouring period is the same season.
+        divisors = [
+            other
+            for before, other, _ in selected
+            if _is_multiple(period, other) and strength < before + MULTIPLE_MARGIN
+        ]
+        if any(not _is_independent_of(clean, period, other) for other in divisors):
             continue
-        kept.append((strength, period, name))
-    kept.sort(reverse=True)
-    apart = [each for i, each in enumerate(kept) if all(_apart(each[1], other) for _, other, _ in kept[:i])]
+        selected.append((strength, period, name))
+    selected.sort(reverse=True)
+    distances = [
+        each for i, each in enumerate(selected) if all(_are_distinct(each[1], other) for _, other, _ in selected[:i])
+    ]
     return [
-        Season(_whole(period), max(_waves(clean, period), waves_of_steps(values, period)), name)
-        for _, period, name in apart
+        Season(_round_period(period), max(_count_waves(clean, period), count_waves_of_steps(values, period)), name)
+        for _, period, name in distances
     ]
 
 
 def _without_spikes(values: np.ndarray) -> np.ndarray:
-    """Fill gaps by straight lines, and replace what is far from its neighbours by their median."""
-    known = np.flatnonzero(np.isfinite(values))
-    filled = np.interp(np.arange(len(values)), known, values[known])
-    middle = running_median(filled, NEAR, "nearest")
-    apart = np.abs(filled - middle)
-    spread = MAD * np.median(apart)
-    return np.where(apart > FAR * max(spread, 1e-12 * np.abs(filled).max()), middle, filled)
+    """Interpolate gaps linearly, and replace values far from their neighbours by the running median."""
+    calendar = np.flatnonzero(np.isfinite(values))
+    filled = np.interp(np.arange(len(values)), calendar, values[calendar])
+    median = running_median(filled, MEDIAN_WINDOW, "nearest")
+    distances = np.abs(filled - median)
+    scale = MAD_TO_STD * np.median(distances)
+    return np.where(distances > CLIP_STDS * max(scale, 1e-12 * np.abs(filled).max()), median, filled)
 
 
 def _detrended(values: np.ndarray) -> np.ndarray:
-    """Take off a straight line, then cut off what is left of far values."""
+    """Subtract a straight line, then clip outliers."""
     t = np.linspace(-1.0, 1.0, len(values))
-    rest = values - np.polyval(np.polyfit(t, values, 1), t)
-    middle = np.median(rest)
-    spread = MAD * np.median(np.abs(rest - middle))
-    return np.clip(rest - middle, -FAR * spread, FAR * spread) if spread > 0 else rest - middle
+    residual = values - np.polyval(np.polyfit(t, values, 1), t)
+    median = np.median(residual)
+    scale = MAD_TO_STD * np.median(np.abs(residual - median))
+    return np.clip(residual - median, -CLIP_STDS * scale, CLIP_STDS * scale) if scale > 0 else residual - median
 
 
 def _peaks(values: np.ndarray, longest: float) -> list[float]:
-    """List the periods at which the spectrum peaks, the highest first."""
-    size = PADDING * len(values)
+    """List the periods of the peaks of the spectrum, the highest first."""
+    size = PADDING_FACTOR * len(values)
     taper = np.hanning(len(values))
     power = np.abs(np.fft.rfft((values - values.mean()) * taper, size)) ** 2
-    rates = np.arange(len(power)) / size
+    frequencies = np.arange(len(power)) / size
     inner = power[1:-1]
-    tops = np.flatnonzero((inner > power[:-2]) & (inner >= power[2:])) + 1
-    tops = tops[(rates[tops] >= 1.0 / longest) & (rates[tops] <= 1.0 / SHORTEST)]
-    return [float(1.0 / rates[i]) for i in tops[np.argsort(power[tops])[::-1]][:PEAKS]]
+    peaks = np.flatnonzero((inner > power[:-2]) & (inner >= power[2:])) + 1
+    peaks = peaks[(frequencies[peaks] >= 1.0 / longest) & (frequencies[peaks] <= 1.0 / MIN_PERIOD)]
+    return [float(1.0 / frequencies[i]) for i in peaks[np.argsort(power[peaks])[::-1]][:MAX_PEAKS]]
 
 
 def _autocorrelation(values: np.ndarray) -> np.ndarray:
-    """Correlate a series with itself at every lag, without what slower movements add."""
+    """Compute the autocorrelation at every lag."""
     size = 2 * len(values)
     power = np.abs(np.fft.rfft(values - values.mean(), size)) ** 2
-    told = np.fft.irfft(power)[: len(values)]
+    covariance = np.fft.irfft(power)[: len(values)]
     count = len(values) - np.arange(len(values))
-    told = told / count
-    return told / max(told[0], 1e-300)
+    covariance = covariance / count
+    return covariance / max(covariance[0], 1e-300)
 
 
-def _at(repeats: np.ndarray, period: float) -> float:
-    """Say how much higher the correlation is at a period than half a period away from it."""
-    here = round(period)
-    if here >= len(repeats):
+def _prominence(autocorrelation: np.ndarray, period: float) -> float:
+    """Compute by how much the autocorrelation at a period exceeds that half a period away."""
+    lag = round(period)
+    if lag >= len(autocorrelation):
         return 0.0
-    away = [round(0.5 * period), min(round(1.5 * period), len(repeats) - 1)]
-    return float(min(repeats[here], repeats[here] - 0.5 * repeats[away].sum()))
+    half_lags = [round(0.5 * period), min(round(1.5 * period), len(autocorrelation) - 1)]
+    return float(min(autocorrelation[lag], autocorrelation[lag] - 0.5 * autocorrelation[half_lags].sum()))
 
 
-def _repeats_beyond(values: np.ndarray, period: float, shorter: float) -> bool:
-    """Say whether a series repeats after a period once the mean course of a shorter one is taken off."""
-    if period < TWICE * shorter:
+def _is_independent_of(values: np.ndarray, period: float, shorter: float) -> bool:
+    """Return whether a period remains significant after the mean course of a shorter one is subtracted."""
+    if period < MIN_PERIOD_RATIO * shorter:
         return False
     phase = (np.arange(len(values)) % shorter).astype(int)
     course = np.bincount(phase, values) / np.maximum(np.bincount(phase), 1)
-    return _at(_autocorrelation(values - course[phase]), period) > REPEATS
+    return _prominence(_autocorrelation(values - course[phase]), period) > MIN_AUTOCORRELATION
 
 
-def _best_lag(repeats: np.ndarray, period: float) -> float:
-    """Move a period to the next maximum of the correlation."""
-    reach = max(1, round(0.05 * period))
-    low = max(1, round(period) - reach)
-    some = repeats[low : round(period) + reach + 1]
-    return float(low + np.argmax(some)) if some.size else period
+def _refine_lag(autocorrelation: np.ndarray, period: float) -> float:
+    """Move a period to the nearest maximum of the autocorrelation."""
+    margin = max(1, round(0.05 * period))
+    low = max(1, round(period) - margin)
+    window = autocorrelation[low : round(period) + margin + 1]
+    return float(low + np.argmax(window)) if window.size else period
 
 
 def _is_multiple(period: float, other: float) -> bool:
     ratio = max(period, other) / min(period, other)
-    return abs(ratio - round(ratio)) < LIKE
+    return abs(ratio - round(ratio)) < SAME_PERIOD_TOLERANCE
 
 
-def _apart(period: float, other: float) -> bool:
-    return max(period, other) > TWICE * min(period, other)
+def _are_distinct(period: float, other: float) -> bool:
+    return max(period, other) > MIN_PERIOD_RATIO * min(period, other)
 
 
-def _whole(period: float) -> float:
+def _round_period(period: float) -> float:
     return round(period) if abs(period - round(period)) < 1e-3 * period else period
 
 
-def _waves(values: np.ndarray, period: float) -> int:
-    """Count the waves that have nearly all of a season's power beyond that of noise."""
-    most = max(1, min(MOST_WAVES, int((period - 1) // 2)))
+def _count_waves(values: np.ndarray, period: float) -> int:
+    """Count the harmonics that contain nearly all of a season's power beyond that of noise."""
+    max_waves = max(1, min(MAX_WAVES, int((period - 1) // 2)))
     t = np.arange(len(values))
     waves = np.concatenate([[np.cos(2 * np.pi * j * t / period), np.sin(2 * np.pi * j * t / period)]
-                            for j in range(1, most + 1)]).T  # fmt: skip
-    found, *_ = np.linalg.lstsq(waves, values, rcond=None)
-    noise = float(np.mean((values - waves @ found) ** 2))
-    power = np.maximum((found.reshape(-1, 2) ** 2).sum(1) - 4 * noise / len(values), 0.0)
+                            for j in range(1, max_waves + 1)]).T  # fmt: skip
+    coefficients, *_ = np.linalg.lstsq(waves, values, rcond=None)
+    noise = float(np.mean((values - waves @ coefficients) ** 2))
+    power = np.maximum((coefficients.reshape(-1, 2) ** 2).sum(1) - 4 * noise / len(values), 0.0)
     if not power.sum() > 0:
         return 1
-    return int(np.searchsorted(np.cumsum(power) / power.sum(), EXPLAINED)) + 1
+    return int(np.searchsorted(np.cumsum(power) / power.sum(), MIN_POWER_SHARE)) + 1
 
 
-def waves_of_steps(values: np.ndarray, period: float) -> int:
-    """Count the waves that the steps of a season need, from one value to the next.
+def count_waves_of_steps(values: np.ndarray, period: float) -> int:
+    """Count the harmonics that are needed for the steps of a season from one value to the next.
 
-    A sharp rise every morning has most of its power in the first wave and is foretold by the others. The course of the
-    steps is their median at each phase; a wave of amplitude a explains n a² / 4σ² nats of n steps with noise σ², and
-    must earn more than log n (BIC, two numbers).
+    A sharp rise every morning has most of its power in the first harmonic, but its prediction needs the others. The
+    course of the steps is their median at each phase; a wave of amplitude a explains n a² / 4σ² nats of n steps with
+    noise σ², and must gain more than log n (BIC, two parameters).
 
     Args:
-        values: (T,), NaN where missing, on even steps.
-        period: in steps.
+        values: series, (T,), NaN where missing, on a regular time grid.
+        period: period in steps.
 
     Example:
         >>> day = np.where(np.arange(24) < 8, 0.0, 5.0)
         >>> noise = np.random.default_rng(0).normal(0.0, 0.1, 480)
-        >>> waves_of_steps(np.tile(day, 20) + noise, 24), waves_of_steps(noise, 24)
+        >>> count_waves_of_steps(np.tile(day, 20) + noise, 24), count_waves_of_steps(noise, 24)
         (5, 0)
     """
     steps = np.diff(values)
-    known = np.flatnonzero(np.isfinite(steps))
+    calendar = np.flatnonzero(np.isfinite(steps))
     bins = int(period)
-    if len(known) < MANY_CYCLES * period:
+    if len(calendar) < MIN_CYCLES_FOR_MEDIANS * period:
         return 0
-    phase = (known % period * bins / period).astype(int)
+    phase = (calendar % period * bins / period).astype(int)
     order = np.argsort(phase, kind="stable")
-    groups = np.split(steps[known][order], np.cumsum(np.bincount(phase, minlength=bins))[:-1])
+    groups = np.split(steps[calendar][order], np.cumsum(np.bincount(phase, minlength=bins))[:-1])
     course = np.array([np.median(each) if each.size else 0.0 for each in groups])
-    noise = (MAD * np.median(np.abs(steps[known] - course[phase]))) ** 2
-    most = max(1, min(MOST_WAVES, (bins - 1) // 2))
-    squares = (2.0 * np.abs(np.fft.rfft(course))[1 : most + 1] / bins) ** 2
-    nats = 0.25 * len(known) * squares / max(noise, 1e-300) - BY_CHANCE - np.log(len(known))
-    return int(np.argmax(np.concatenate([[0.0], np.cumsum(nats)])))
+    noise = (MAD_TO_STD * np.median(np.abs(steps[calendar] - course[phase]))) ** 2
+    max_waves = max(1, min(MAX_WAVES, (bins - 1) // 2))
+    squares = (2.0 * np.abs(np.fft.rfft(course))[1 : max_waves + 1] / bins) ** 2
+    gains = 0.25 * len(calendar) * squares / max(noise, 1e-300) - CHANCE_NATS - np.log(len(calendar))
+    return int(np.argmax(np.concatenate([[0.0], np.cumsum(gains)])))

@@ -1,4 +1,4 @@
-"""`wolf.choose(ys)`: a model chosen from the data, fitted, and the reasons in words."""
+"""`wolf.choose(ys)`: selection of a model, its fit, and a summary."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -10,34 +10,34 @@ from numpy.typing import ArrayLike
 
 from wolf import validation
 from wolf.fitting.initial_values import difference_var
-from wolf.fitting.select import candidates as proposals
+from wolf.fitting.select import candidates as candidate_list
 from wolf.fitting.select import interpolated_rows, quantization
-from wolf.fitting.select.candidate_fit import CandidateFit, try_out
-from wolf.fitting.select.summary import CLOSE, judge, sentence
+from wolf.fitting.select.candidate_fit import CandidateFit, fit_candidate
+from wolf.fitting.select.summary import TIE_NATS, describe_caveats, sentence
 from wolf.models.continuous import without_zone
 from wolf.models.registry import make, parse
 from wolf.models.structural import Sum
 from wolf.numerics import calendar_months
 from wolf.statespace import LinearModel
 
-FEWEST = 12  # values below which there is nothing to choose by
-SAMPLE = 4_096  # values of a longer series that the choice is made on
-WARM = 0.15  # share of the values that only warm up
-LARGEST = 1e100  # of a value; beyond it is nothing that was measured
-CUT = 3.0  # deviations of a step at which first errors are cut off
+FEWEST = 12  # values that are needed to select a model
+MAX_SAMPLE_VALUES = 4_096  # values of a longer series that are used for the selection
+WARMUP_SHARE = 0.15  # share of the values that are not scored
+MAX_VALUE = 1e100  # larger values are treated as missing
+CLIP_STDS = 3.0  # standard deviations of a step at which the first errors are clipped
 
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
-    """One candidate of a choice.
+    """One candidate of a model selection.
 
     Attributes:
-        name: as `--model` understands it.
-        score: log density of the scored values, each foretold from those before it; higher is better.
-        behind: how much its score, less the price of its parameters, is behind that of the one chosen; below 0 for a
-            less simple one that is no more than a little ahead.
+        name: model name, as in `--model`.
+        score: log density of the scored values, each predicted from those before it; higher is better.
+        behind: difference of its penalised score to that of the selected model; negative for a more complex model with
+            a slightly better score.
         parameters: its variances.
-        seconds: of processor time that it took.
+        seconds: processor time.
     """
 
     name: str
@@ -49,17 +49,17 @@ class Candidate:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Choice:
-    """A model chosen from the data.
+    """Selected model.
 
     Attributes:
-        name: as `--model` understands it.
-        model: fitted, ready for `wolf.filter` on even steps or on the times given.
+        name: model name, as in `--model`.
+        model: fitted model, ready for `wolf.filter` on a regular time grid or on the times given.
         parameters: its variances.
-        candidates: all that were tried, the best first.
-        verdict: what a person should know about the choice, in words.
-        rows: first and last row (exclusive) that the choice was made on.
-        outlier_share: share of values that the fitted law of errors takes for outliers.
-        seconds: of processor time that it took.
+        candidates: all candidates, the best first.
+        verdict: caveats about the selection, in words.
+        rows: first and last row (exclusive) that were used.
+        outlier_share: share of outliers in the fitted distribution of errors.
+        seconds: processor time.
     """
 
     name: str
@@ -72,27 +72,27 @@ class Choice:
     seconds: float
 
     def __repr__(self) -> str:
-        """Say what was chosen, why, and what came second."""
+        """Return the selected model, the reason, and the second best."""
         return f"Choice: {self.words}"
 
     @property
     def words(self) -> str:
-        """One sentence: what was chosen, why, and what came second."""
+        """Selected model, the reason, and the second best, in one sentence."""
         return sentence(self.candidates)
 
 
 def choose(ys: ArrayLike, times: Any = None, candidates: Sequence[str] | None = None) -> Choice:
-    """Choose a model for a series, and fit it.
+    """Select a model for a series, and fit it.
 
-    Candidates foretell each value from those before it; the one with the best log score wins, outliers included by a
-    law that has room for them. Simpler models win ties: a parameter must earn half the logarithm of the number of
-    values. Level, trend (also damped), noise that lasts, and one or two seasons, found in the spectrum and, where times
-    are dates, in the calendar; several columns are tried as a track.
+    Candidates predict each value from those before it, and the one with the best log score is selected, under a
+    distribution with outliers. Simpler models are preferred: a parameter must gain half the log of the number of
+    values. Candidates are level, trend (also damped), autocorrelated noise, and one or two seasons, found in the
+    spectrum and, if times are dates, in the calendar; several columns are modelled as a track.
 
     Args:
-        ys: (T,), or (T, M) for the coordinates of a track; NaN where missing.
-        times: of the values, (T,), dates or numbers, in order; even steps without them.
-        candidates: names as `--model` understands them; default: as above.
+        ys: series, (T,), or (T, M) for the coordinates of a track; NaN where missing.
+        times: times of the values, (T,), dates or numbers, in order; a regular time grid by default.
+        candidates: model names as in `--model`; by default as above.
 
     Example:
         >>> import numpy as np, wolf
@@ -101,13 +101,13 @@ def choose(ys: ArrayLike, times: Any = None, candidates: Sequence[str] | None = 
         >>> wolf.choose(ys).name
         'level+seasonal:24:1'
     """
-    began = process_time()
+    start_time = process_time()
     array = validation.number_array("ys", ys)
     array = array[:, None] if array.ndim == 1 else array
     if array.ndim != 2:
         raise ValueError(f"ys must have shape (T,), or (T, M) for a track; got {array.shape}")
-    stamps, unit = _clock(times, len(array))
-    return choose_rows(array, stamps, unit, candidates, began)
+    stamps, unit = _steps_of_times(times, len(array))
+    return choose_rows(array, stamps, unit, candidates, start_time)
 
 
 def choose_rows(
@@ -115,75 +115,78 @@ def choose_rows(
     stamps: np.ndarray | None,
     unit: float | None,
     candidates: Sequence[str] | None = None,
-    began: float | None = None,
+    start_time: float | None = None,
 ) -> Choice:
-    """Choose for values whose times are numbers.
+    """Select a model for values with numeric times.
 
     Args:
-        values: (T, M).
-        stamps: (T,), counted in steps, sorted; None for even steps.
-        unit: seconds in a step; None where the times are no clock's.
+        values: series, (T, M).
+        stamps: times in steps, (T,), sorted; None for a regular time grid.
+        unit: seconds per step; None if the times are not dates.
         candidates: as in `choose`.
-        began: processor time when it began.
+        start_time: processor time at the start.
     """
-    began = process_time() if began is None else began
-    rows = _sample(values, stamps)
-    some = np.where(np.abs(values[slice(*rows)]) < LARGEST, values[slice(*rows)], np.nan)
-    columns = _on_even_steps(some, None if stamps is None else stamps[slice(*rows)])
+    start_time = process_time() if start_time is None else start_time
+    rows = _sample_rows(values, stamps)
+    sample = np.where(np.abs(values[slice(*rows)]) < MAX_VALUE, values[slice(*rows)], np.nan)
+    columns = _on_regular_grid(sample, None if stamps is None else stamps[slice(*rows)])
     known = np.isfinite(columns).any(0).sum()
     if known < FEWEST:
-        raise ValueError(f"a model is chosen from at least {FEWEST} values; got {known}. Say which, as local-level")
+        raise ValueError(
+            f"model selection needs at least {FEWEST} values; got {known}. Pass a model name, such as local-level"
+        )
     steps = [quantization.step_of(column) for column in columns]
     columns = columns + np.stack([quantization.noise_of(step, columns.shape[1]) for step in steps])
-    rounded = float(np.mean([quantization.variance_of(step) for step in steps]))
-    trials = [_as_read(trial, rounded) for trial in _try_all(columns, unit, candidates)]
-    trials.sort(key=lambda trial: -trial.merit)
-    close = [trial for trial in trials if trial.merit > trials[0].merit - CLOSE]
-    best = min(close, key=lambda trial: (trial.states, len(trial.parameters), -trial.merit))
-    trials.remove(best)
-    trials.insert(0, best)
+    quantization_variance = float(np.mean([quantization.variance_of(step) for step in steps]))
+    fits = [_without_quantization_noise(fit, quantization_variance) for fit in _fit_all(columns, unit, candidates)]
+    fits.sort(key=lambda fit: -fit.penalised_score)
+    tied = [fit for fit in fits if fit.penalised_score > fits[0].penalised_score - TIE_NATS]
+    best = min(tied, key=lambda fit: (fit.states, len(fit.parameters), -fit.penalised_score))
+    fits.remove(best)
+    fits.insert(0, best)
     listed = tuple(
-        Candidate(each.name, each.score, best.merit - each.merit, each.parameters, each.seconds) for each in trials
+        Candidate(each.name, each.score, best.penalised_score - each.penalised_score, each.parameters, each.seconds)
+        for each in fits
     )
-    given: Any = best.parameters | ({} if stamps is None else {"times": stamps})
-    model = make(best.name, dims=len(columns), **given)
-    every = interpolated_rows.every_of(columns[0]) if len(columns) == 1 and not rounded else 1
-    words = judge(best, rows, len(values), max(steps), every)
-    return Choice(best.name, model, best.parameters, listed, words, rows, best.share, process_time() - began)
+    arguments: Any = best.parameters | ({} if stamps is None else {"times": stamps})
+    model = make(best.name, dims=len(columns), **arguments)
+    every = interpolated_rows.every_of(columns[0]) if len(columns) == 1 and not quantization_variance else 1
+    words = describe_caveats(best, rows, len(values), max(steps), every)
+    return Choice(best.name, model, best.parameters, listed, words, rows, best.share, process_time() - start_time)
 
 
-def _as_read(trial: CandidateFit, rounded: float) -> CandidateFit:
-    """Take the noise that stood for what rounding took away off a trial's; what rounding itself adds stays."""
-    if not rounded:
-        return trial
-    obs_var = max(trial.parameters["obs_var"] - rounded, rounded)
-    return trial._replace(parameters=trial.parameters | {"obs_var": obs_var})
+def _without_quantization_noise(fit: CandidateFit, quantization_variance: float) -> CandidateFit:
+    """Subtract the variance of the added quantisation noise from a fit; that of the quantisation remains."""
+    if not quantization_variance:
+        return fit
+    obs_var = max(fit.parameters["obs_var"] - quantization_variance, quantization_variance)
+    return fit._replace(parameters=fit.parameters | {"obs_var": obs_var})
 
 
-def _try_all(columns: np.ndarray, unit: float | None, names: Sequence[str] | None) -> list[CandidateFit]:
-    warm = int(WARM * columns.shape[1])
-    cut = CUT * float(np.sqrt(difference_var(columns.T)))
+def _fit_all(columns: np.ndarray, unit: float | None, names: Sequence[str] | None) -> list[CandidateFit]:
+    num_warmup = int(WARMUP_SHARE * columns.shape[1])
+    clip = CLIP_STDS * float(np.sqrt(difference_var(columns.T)))
 
-    def attempt(name: str) -> CandidateFit:
-        return try_out(name, columns, warm, cut)
+    def evaluate(name: str) -> CandidateFit:
+        return fit_candidate(name, columns, num_warmup, clip)
 
     if names is None:
         if len(columns) > 1:
-            return [attempt(name) for name in proposals.TRACK]
-        return list(proposals.search(columns[0], unit, attempt))
+            return [evaluate(name) for name in candidate_list.TRACK]
+        return list(candidate_list.evaluate_candidates(columns[0], unit, evaluate))
     if isinstance(names, str) or not len(names):
-        raise ValueError(f"candidates must be a list of names, as ['local-level', 'seasonal:24:2']; got {names!r}")
+        raise ValueError(f"candidates must be a list of names, such as ['local-level', 'seasonal:24:2']; got {names!r}")
     for name in names:
-        found = parse(str(name))
-        if not isinstance(found, Sum) or found.given:
-            raise ValueError(f"candidates are models whose variances are all to be found; {name!r} has some given")
-        if found.columns not in (None, len(columns)):
-            raise ValueError(f"{name} measures {found.columns} column; ys has {len(columns)}")
-    return [attempt(str(name)) for name in names]
+        model = parse(str(name))
+        if not isinstance(model, Sum) or model.given:
+            raise ValueError(f"candidates must be model names without given variances; got {name!r}")
+        if model.columns not in (None, len(columns)):
+            raise ValueError(f"{name} measures {model.columns} column; ys has {len(columns)}")
+    return [evaluate(str(name)) for name in names]
 
 
-def _clock(times: Any, count: int) -> tuple[np.ndarray | None, float | None]:
-    """Turn times into steps, and say how many seconds a step has, if they are dates."""
+def _steps_of_times(times: Any, count: int) -> tuple[np.ndarray | None, float | None]:
+    """Convert times to steps, and return the seconds per step if they are dates."""
     if times is None:
         return None, None
     array = without_zone(np.asarray(times))
@@ -193,30 +196,32 @@ def _clock(times: Any, count: int) -> tuple[np.ndarray | None, float | None]:
         array = (array - array[0]) / np.timedelta64(1, "s")
     stamps = validation.number_array("times", array)
     if stamps.shape != (count,) or not np.all(np.isfinite(stamps)) or np.any(np.diff(stamps) < 0):
-        raise ValueError(f"times must be one for each of the {count} rows, in order, none missing; got {stamps.shape}")
+        raise ValueError(
+            f"times must have one entry for each of the {count} rows, in order, none missing; got {stamps.shape}"
+        )
     steps = np.diff(stamps)
     unit = float(np.median(steps[steps > 0])) if np.any(steps > 0) else 1.0
-    counted = calendar_months.months_since_first(stamps) if dated and count > 1 else None
-    if counted is not None:
-        unit, stamps = float(np.median(np.diff(counted))) * calendar_months.MONTH, counted * calendar_months.MONTH
+    months = calendar_months.months_since_first(stamps) if dated and count > 1 else None
+    if months is not None:
+        unit, stamps = float(np.median(np.diff(months))) * calendar_months.MONTH, months * calendar_months.MONTH
         steps = np.diff(stamps)
-    even = np.all(np.abs(steps - unit) <= 1e-3 * unit)
-    return None if even else (stamps - stamps[0]) / unit, unit if dated else None
+    regular = np.all(np.abs(steps - unit) <= 1e-3 * unit)
+    return None if regular else (stamps - stamps[0]) / unit, unit if dated else None
 
 
-def _sample(values: np.ndarray, stamps: np.ndarray | None) -> tuple[int, int]:
-    """Take all of a series, or the middle of a long one."""
-    first = max(0, (len(values) - SAMPLE) // 2)
-    return first, min(len(values), first + SAMPLE)
+def _sample_rows(values: np.ndarray, stamps: np.ndarray | None) -> tuple[int, int]:
+    """Select all rows, or the middle ones of a long series."""
+    first = max(0, (len(values) - MAX_SAMPLE_VALUES) // 2)
+    return first, min(len(values), first + MAX_SAMPLE_VALUES)
 
 
-def _on_even_steps(values: np.ndarray, stamps: np.ndarray | None) -> np.ndarray:
-    """Put rows on the nearest of even steps, (M, T); where most steps would be empty, leave them as they are."""
+def _on_regular_grid(values: np.ndarray, stamps: np.ndarray | None) -> np.ndarray:
+    """Assign rows to the nearest step of a regular grid, (M, T); unchanged if most steps would be empty."""
     if stamps is None:
         return values.T
-    place = np.rint(stamps - stamps[0]).astype(int)
-    if place[-1] + 1 > 2 * len(values):
+    index = np.rint(stamps - stamps[0]).astype(int)
+    if index[-1] + 1 > 2 * len(values):
         return values.T
-    even = np.full((place[-1] + 1, values.shape[1]), np.nan)
-    even[place] = values
-    return even.T
+    regular = np.full((index[-1] + 1, values.shape[1]), np.nan)
+    regular[index] = values
+    return regular.T

@@ -1,4 +1,4 @@
-"""A choice in words: what was chosen, why, what was second, and what a person should be wary of."""
+"""Summary of a model selection: the selected model, the reason, the second best, and caveats."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,95 +7,93 @@ import numpy as np
 
 from wolf.fitting.select.candidate_fit import CandidateFit
 
-CORRELATED = 0.25  # correlation of one error with the next, from which a person should know
-MANY_OUTLIERS = 0.15  # share of values from which the law of errors explains what the model does not
-CLOSE = 3.0  # nats; a second that is no further behind is as good
-CUT = 4.0  # deviations at which errors are cut off before they are correlated
-WORDS = {
-    "local-level": "a level that wanders",
+MAX_AUTOCORRELATION = 0.25  # lag-1 autocorrelation of the errors that is reported
+MAX_OUTLIER_SHARE = 0.15  # share of outliers above which the model does not fit
+TIE_NATS = 3.0  # difference of scores, in nats, within which two models are equally good
+CLIP_STDS = 4.0  # standard deviations at which errors are clipped before they are correlated
+DESCRIPTIONS = {
+    "local-level": "a random-walk level",
     "local-trend": "a level with a slope",
-    "level": "a level that wanders",
+    "level": "a random-walk level",
     "trend": "a level with a slope",
-    "damped-trend": "a level with a slope that fades",
-    "ar-noise": "noise that lasts",
-    "wiener-velocity": "a moving point whose velocity wanders",
-    "constant-velocity": "a moving point that is shaken at every step",
+    "damped-trend": "a level with a damped slope",
+    "ar-noise": "autocorrelated noise",
+    "wiener-velocity": "a moving point with random-walk velocity",
+    "constant-velocity": "a moving point with random acceleration",
 }
 
 
 def describe(name: str) -> str:
-    """Say what a model is.
+    """Describe a model in words.
 
     Example:
         >>> describe("level+seasonal:24:2")
-        'a level that wanders and a season of 24 steps'
+        'a random-walk level and a season of 24 steps'
     """
-    told = []
-    for piece in name.split("+"):
-        word, *numbers = piece.split(":")
-        told.append(f"a season of {numbers[0]} steps" if word == "seasonal" else WORDS.get(word, piece))
-    return told[0] if len(told) == 1 else ", ".join(told[:-1]) + " and " + told[-1]
+    parts = []
+    for term in name.split("+"):
+        word, *numbers = term.split(":")
+        parts.append(f"a season of {numbers[0]} steps" if word == "seasonal" else DESCRIPTIONS.get(word, term))
+    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
 
 
 def sentence(candidates: Sequence[Any]) -> str:
-    """Say in one sentence what was chosen, why, and what was second."""
+    """Describe the selected model, the reason and the second best in one sentence."""
     best = candidates[0]
     words = f"{best.name}, {describe(best.name)}"
     if len(candidates) == 1:
         return f"{words}: the only candidate"
     second = candidates[1]
-    if second.behind < CLOSE:
-        return f"{words}: the simplest of those that foretell about equally well; second is {second.name}"
+    if second.behind < TIE_NATS:
+        return f"{words}: the simplest of those that predict about equally well; second is {second.name}"
     if second.score > best.score:
-        return f"{words}: second is {second.name}, which foretells no better for its complexity"
-    return f"{words}: foretells best of {len(candidates)}; second is {second.name}, {second.behind:.0f} nats behind"
+        return f"{words}: second is {second.name}, which predicts no better for its complexity"
+    return f"{words}: predicts best of {len(candidates)}; second is {second.name}, {second.behind:.0f} nats behind"
 
 
 def _nth(number: int) -> str:
-    """Write an ordinal number from 2 on."""
+    """Format an ordinal number from 2 on."""
     return {2: "second", 3: "third"}.get(number, f"{number}th")
 
 
 def coarse(step: float, every: int) -> list[str]:
-    """Say that readings tell less than their number: rounded, or filled in by straight lines.
+    """Describe a loss of information by quantisation or interpolation.
 
     Args:
-        step: that readings are rounded to; 0 where that does not matter.
-        every: so manyth reading was measured, and the others lie on straight lines between them.
+        step: quantisation step; 0 if it is irrelevant.
+        every: number of steps between measured readings, if the others are interpolated linearly.
 
     Example:
         >>> coarse(0.5, 1)
-        ['readings are rounded to 0.5, which is counted as noise']
+        ['readings are rounded to 0.5; the rounding error is part of the noise']
     """
-    told = [f"readings are rounded to {step:.4g}, which is counted as noise"] if step else []
+    parts = [f"readings are rounded to {step:.4g}; the rounding error is part of the noise"] if step else []
     if every > 1:
-        told.append(f"only every {_nth(every)} reading tells something: those between lie on straight lines")
-    return told
+        parts.append(f"only every {_nth(every)} reading is a measurement: the others are linearly interpolated")
+    return parts
 
 
-def judge(best: CandidateFit, rows: tuple[int, int], count: int, step: float = 0.0, every: int = 1) -> str:
-    """Say what a person should be wary of; "" if nothing.
+def describe_caveats(best: CandidateFit, rows: tuple[int, int], count: int, step: float = 0.0, every: int = 1) -> str:
+    """Describe the caveats of a model selection; "" without any.
 
     Args:
-        best: trial.
-        rows: first and last (exclusive) that it was made on.
-        count: of all rows.
-        step: as `coarse` takes it.
-        every: as `coarse` takes it.
+        best: fit of the selected model.
+        rows: first and last row (exclusive) that were used.
+        count: number of rows.
+        step: quantisation step, as in `coarse`.
+        every: interval between measurements, as in `coarse`.
     """
-    told = coarse(step, every)
+    parts = coarse(step, every)
     if rows[1] - rows[0] < count:
-        told.append(f"chosen on rows {rows[0] + 1:,} to {rows[1]:,} of {count:,}")
-    if best.spare:
-        named = " and ".join(best.spare)
-        told.append(f"{named} cannot be told from 0")
-    errors = np.clip(best.errors, -CUT, CUT)
+        parts.append(f"chosen on rows {rows[0] + 1:,} to {rows[1]:,} of {count:,}")
+    if best.negligible:
+        named = " and ".join(best.negligible)
+        parts.append(f"{named} does not differ from 0")
+    errors = np.clip(best.errors, -CLIP_STDS, CLIP_STDS)
     pairs = errors[1:] * errors[:-1]
-    lasting = float(np.nanmean(pairs) / max(np.nanmean(errors**2), 1e-300)) if np.isfinite(pairs).any() else 0.0
-    if abs(lasting) > CORRELATED:
-        told.append(
-            f"the errors are not independent (correlation {lasting:.2f} from one to the next): no candidate fits"
-        )
-    if best.share > MANY_OUTLIERS:
-        told.append(f"{best.share:.0%} of the values are taken for outliers: no candidate fits well")
-    return "; ".join(told)
+    autocorrelation = float(np.nanmean(pairs) / max(np.nanmean(errors**2), 1e-300)) if np.isfinite(pairs).any() else 0.0
+    if abs(autocorrelation) > MAX_AUTOCORRELATION:
+        parts.append(f"the errors are autocorrelated (lag 1: {autocorrelation:.2f}): no candidate fits")
+    if best.share > MAX_OUTLIER_SHARE:
+        parts.append(f"{best.share:.0%} of the values are classified as outliers: no candidate fits well")
+    return "; ".join(parts)
