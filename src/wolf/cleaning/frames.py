@@ -13,9 +13,9 @@ from wolf.cleaning.options import AUTO
 from wolf.results.views.data_frame import narwhals
 from wolf.statespace import LinearModel
 
-KINDS = ("mean", "lower", "upper", "reading_lower", "reading_upper", "weight", "outlier", "kind", "repaired")
+KINDS = ("mean", "lower", "upper", "prediction_lower", "prediction_upper", "weight", "outlier", "fault", "cleaned")
 TO_NUMBERS = '; pandas.to_numeric(column, errors="coerce") makes numbers of text, and NaN of what is none'
-JOINT = ("weight", "outlier", "kind")  # of which a track has one for all its columns
+JOINT = ("weight", "outlier", "fault")  # of which a track has one for all its columns
 
 
 def filter_frame(
@@ -30,9 +30,9 @@ def filter_frame(
     smooth: bool = False,
     level: float = 0.95,
     forecast: int = 0,
-    live: bool = False,
+    causal: bool = False,
     patience: str | float | None = None,
-    longest_fault: str | float | None = None,
+    max_fault_length: str | float | None = None,
 ) -> Any:
     """Clean the readings in a data frame.
 
@@ -45,21 +45,21 @@ def filter_frame(
         model: "auto" to choose one from the data (`wolf.choose`), "local-level", "local-trend", "seasonal:24",
             "wiener-velocity" (several values are then one track) or a TOML file; see `wolf models`. Or
             a linear model of your own, used as it is; one typical step of the times is one of its steps.
-        method: as in `wolf.filter`, which then judges the readings. Without one, and unless `live`, each reading is
+        method: as in `wolf.filter`, which then judges the readings. Without one, and unless `causal`, each reading is
             judged by what came before and after it.
         parameters: variances that are known, by name; the others are fitted.
         smooth: use the whole series for each row, and judge readings as the method does.
         level: probability of the intervals.
         forecast: steps beyond the end of each series, as rows below the others. An index of dates or a count goes on;
             other labels of pandas are those of the last row of the series.
-        live: say of each row only what could be known at its time.
+        causal: say of each row only what could be known at its time.
         patience: how long refused readings must agree to be believed, live: "2h", or a number of rows.
-        longest_fault: how long a fault may last: "2h", or a number of rows. What stays away for longer has shifted.
+        max_fault_length: how long a fault may last: "2h", or a number of rows. What stays away for longer has shifted.
 
     Returns:
         The frame with its rows, index and columns as they were, and behind them `mean` with `lower` and `upper`,
-        `reading_lower` and `reading_upper` (of a reading), `weight`, `outlier`, `kind` (spike, burst, stuck, dropout,
-        drift; shift, which is no fault; gap) and `repaired` (the readings, with the estimate where one was false or
+        `prediction_lower` and `prediction_upper` (of a reading), `weight`, `outlier`, `fault` (spike, burst, stuck, dropout,
+        drift; shift, which is no fault; gap) and `cleaned` (the readings, with the estimate where one was false or
         missing); with the name of the value before them where there are several. A Series comes back as a frame.
 
     Example:
@@ -67,7 +67,7 @@ def filter_frame(
         >>> readings = np.random.default_rng(0).normal(20.0, 1.0, 200)
         >>> readings[50] = 999.0
         >>> out = wolf.filter_frame(pandas.DataFrame({"temperature": readings}))
-        >>> np.flatnonzero(out["outlier"]).tolist(), out["kind"][50], bool(abs(out["repaired"][50] - 20.0) < 1.0)
+        >>> np.flatnonzero(out["outlier"]).tolist(), out["fault"][50], bool(abs(out["cleaned"][50] - 20.0) < 1.0)
         ([50], 'spike', True)
     """
     nw = narwhals()
@@ -82,9 +82,9 @@ def filter_frame(
     rows = read_frame(wrapped, time, values, by)
     known = validation.mapping("parameters", parameters, "{'obs_var': 1.0}")
     how: Any = {
-        "live": live,
+        "causal": causal,
         "patience": patience,
-        "longest_fault": longest_fault,
+        "max_fault_length": max_fault_length,
         "dated": rows.dated,
         "origin": rows.origin,
     }

@@ -20,7 +20,7 @@ from wolf.beliefs.density import deviations
 from wolf.cleaning.options import Options, Series
 from wolf.cleaning.pipeline import choose_method, clean
 from wolf.cleaning.prepared_series import longest_rows
-from wolf.cleaning.retrospective import KINDS
+from wolf.cleaning.retrospective import KINDS, RETROSPECTIVE
 from wolf.cleaning.runs import filter_retrospectively, fit_window, project
 from wolf.cleaning.sampling import Order, gaps_of
 from wolf.fitting.initial_values import DYNAMICS_SHARE, OBS_SHARE, difference_var
@@ -231,13 +231,13 @@ def _filter(
     parameters = known | (found.parameters if found else {})
     parameters = {name: parameters[name] for name in named.parameters}
     kept: dict[str, Any]
-    if isinstance(named, Sum) and options.method is None and not (options.live or options.smooth):
+    if isinstance(named, Sum) and options.method is None and not (options.causal or options.smooth):
         ratio = 1.0 if noise is None else noise**2
         longest = longest_rows(options, unit, len(metres))
         kept, _ = filter_retrospectively(named, parameters, metres, gaps, longest, options.level, ratio=ratio)
-        kept["kind"], method = np.array(KINDS)[kept["kind"]], "in hindsight"
-        around = kept.pop("reading_half")
-        kept |= {"reading_lower": kept["mean"] - around, "reading_upper": kept["mean"] + around}
+        kept["fault"], method = np.array(KINDS)[kept["fault"]], RETROSPECTIVE
+        around = kept.pop("prediction_half")
+        kept |= {"prediction_lower": kept["mean"] - around, "prediction_upper": kept["mean"] + around}
     else:
         model = build(slice(None), prior, **{name: parameters[name] for name in free})
         chosen, method = choose_method(options, free, unit, model)
@@ -268,7 +268,7 @@ def _filter(
 def _by_method(model: Any, metres: np.ndarray, method: Any, options: Options) -> dict[str, Any]:
     """Filter, or smooth, by a method."""
     out = api.filter(model, metres, method=method)
-    belief: Any = api.smooth(out) if options.smooth or not options.live else out
+    belief: Any = api.smooth(out) if options.smooth or not options.causal else out
     mean, variance = project(model, belief.means, belief.covs)
     spreads = np.sqrt(np.diagonal(out.innovation_covs, axis1=1, axis2=2))
     kept = {"mean": mean, "variance": variance, "weight": out.weights, "outlier": out.outliers}

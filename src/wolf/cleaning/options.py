@@ -34,9 +34,9 @@ class Options:
         level: probability of the intervals.
         restarts: of the fit.
         diagnostics: keep residuals, NIS and log densities, for a report; empty arrays otherwise.
-        live: say of each row only what could be known at its time.
+        causal: say of each row only what could be known at its time.
         patience: how long refused readings must agree to be believed, live: "2h", or a number of rows.
-        longest_fault: how long a fault may last, in hindsight: "2h", or a number of rows; what stays away for longer
+        max_fault_length: how long a fault may last, in hindsight: "2h", or a number of rows; what stays away for longer
             has shifted. Default: 30 rows, at most a twentieth of the series.
         dated: whether times are seconds of a clock, so that days and weeks mean something.
         origin: seconds since 1970 at which such times are 0.
@@ -50,9 +50,9 @@ class Options:
     level: float = LEVEL
     restarts: int = 2
     diagnostics: bool = True
-    live: bool = False
+    causal: bool = False
     patience: str | float | None = None
-    longest_fault: str | float | None = None
+    max_fault_length: str | float | None = None
     dated: bool = False
     origin: float = 0.0
 
@@ -60,11 +60,11 @@ class Options:
         """Check what can be checked before the data come."""
         validation.confidence_level(self.level)
         validation.boolean("smooth", self.smooth)
-        validation.boolean("live", self.live)
-        if self.live and self.smooth:
-            raise ValueError("live and smooth exclude each other: live uses the past of each row, smooth all of it")
+        validation.boolean("causal", self.causal)
+        if self.causal and self.smooth:
+            raise ValueError("causal and smooth exclude each other: causal uses the past of each row, smooth all of it")
         durations.check("patience", self.patience, least=LEAST_PATIENCE)
-        durations.check("longest_fault", self.longest_fault)
+        durations.check("max_fault_length", self.max_fault_length)
         if isinstance(self.forecast, int) and self.forecast > MOST_AHEAD:
             raise ValueError(f"a forecast has at most {MOST_AHEAD:,} steps; got {self.forecast:,}")
         validation.integer("forecast", self.forecast)
@@ -82,8 +82,8 @@ class Future(NamedTuple):
     mean: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
-    reading_lower: np.ndarray
-    reading_upper: np.ndarray
+    prediction_lower: np.ndarray
+    prediction_upper: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,11 +99,11 @@ class Series:
         mean: of what a perfect sensor would say, (T, M).
         lower: lower end of its interval.
         upper: upper end.
-        reading_lower: lower end of the interval of a reading, (T, M); None where readings have none, as on a globe.
-        reading_upper: upper end.
+        prediction_lower: lower end of the interval of a reading, (T, M); None where readings have none, as on a globe.
+        prediction_upper: upper end.
         weight: (T,) or (T, M).
         outlier: in the shape of the weights.
-        kind: of each row, (T,): "" for a reading, "spike", "burst", "stuck", "dropout" or "drift" for a fault, "shift"
+        fault: of each row, (T,): "" for a reading, "spike", "burst", "stuck", "dropout" or "drift" for a fault, "shift"
             for the first reading after one, "gap" where nothing was measured. None where nobody told.
         standardised: residual over its predicted deviation, (T, M); NaN where nothing was measured.
         nis: normalised innovation squared, (T,).
@@ -140,13 +140,13 @@ class Series:
     method: str
     even: bool
     unit: float
-    reading_lower: Any = None
-    reading_upper: Any = None
-    kind: Any = None
+    prediction_lower: Any = None
+    prediction_upper: Any = None
+    fault: Any = None
     choice: Choice | None = None
 
     @property
-    def repaired(self) -> np.ndarray:
+    def cleaned(self) -> np.ndarray:
         """The readings, with the estimate where one was false or missing, (T, M)."""
         outlier = self.outlier if self.outlier.ndim == 2 else self.outlier[:, None]
         return np.where(outlier | ~np.isfinite(self.values), self.mean, self.values)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from wolf import validation
-from wolf.cleaning import durations, runs
+from wolf.cleaning import durations, retrospective, runs
 from wolf.cleaning.options import AUTO, LEAST_PATIENCE, Options, Series
 from wolf.cleaning.prepared_series import PreparedSeries
 from wolf.cleaning.sampling import Order, gaps_of
@@ -161,7 +161,7 @@ def _prepare_one(
     how: Any = (named.name, told, unit, gaps, build, method, options)
     ready = PreparedSeries(label, rows, columns, times, values, *fit, *how)
     ready.choice, ready.named = choice, named
-    return dataclasses.replace(ready, method="in hindsight") if ready.in_hindsight else ready
+    return dataclasses.replace(ready, method=retrospective.RETROSPECTIVE) if ready.is_retrospective else ready
 
 
 def _choose(values: np.ndarray, unit: float | None, gaps: np.ndarray | None, which: str) -> tuple[Choice | None, Named]:

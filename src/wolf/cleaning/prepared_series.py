@@ -73,14 +73,14 @@ class PreparedSeries:
     kinds: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, np.int8))
 
     @property
-    def kind(self) -> np.ndarray:
+    def fault(self) -> np.ndarray:
         """Kinds of the rows of the pieces so far, as `Series` has them."""
         return np.array(retrospective.KINDS)[self.kinds]
 
     @property
-    def in_hindsight(self) -> bool:
+    def is_retrospective(self) -> bool:
         """Whether readings are judged by what came before and after: unless a method is to judge, or the past alone."""
-        plain = not (self.options.live or self.options.smooth) and self.options.method is None
+        plain = not (self.options.causal or self.options.smooth) and self.options.method is None
         return plain and isinstance(self.named, Sum)
 
     @property
@@ -103,17 +103,17 @@ class PreparedSeries:
         self.kinds = np.zeros(len(self.values), np.int8)
         self.done = 0
         reach, final = deviations(self.options.level), None
-        if self.in_hindsight:
+        if self.is_retrospective:
             yield from self._look_back(reach, progress)
             return
-        forward = self.options.live or not (self.options.smooth or isinstance(self.filter, GaussianFilter))
+        forward = self.options.causal or not (self.options.smooth or isinstance(self.filter, GaussianFilter))
         run = runs.filter_chunks if forward else runs.filter_whole  # samples and the like are not smoothed
         obs = np.diagonal(np.asarray(self.build(None).obs_cov), axis1=-2, axis2=-1)
         first = 0
         for kept, state in run(self.build, self.filter, self.values, self.gaps, self.options):
             variance, final = kept.pop("variance"), state
             some = self.values[first : first + len(variance)]
-            kept["kind"] = plain_kinds(kept["outlier"], some)
+            kept["fault"] = plain_kinds(kept["outlier"], some)
             first += len(variance)
             yield self._finished(kept, variance, reach, reach * np.sqrt(variance + obs), progress)
         ends = (self.times, self.unit, len(self.values), self.options)
@@ -132,7 +132,7 @@ class PreparedSeries:
         self.future = runs.join_futures(futures)
         for first in range(0, count, PIECE):
             some = {name: array[first : first + PIECE] for name, array in kept.items()}
-            yield self._finished(some, some.pop("variance"), reach, some.pop("reading_half"), progress)
+            yield self._finished(some, some.pop("variance"), reach, some.pop("prediction_half"), progress)
 
     def _runners_up(self) -> list[tuple[Any, dict[str, float]]]:
         """Give models that were close to the one chosen: one of them may bridge gaps better."""
@@ -147,12 +147,12 @@ class PreparedSeries:
         half = reach * np.sqrt(variance)
         self.flagged += int(kept["outlier"].sum())
         self.judged += kept["outlier"].size
-        self.kinds[self.done : self.done + len(half)] = kept["kind"]
+        self.kinds[self.done : self.done + len(half)] = kept["fault"]
         self.done += len(half)
-        kept["kind"] = np.array(retrospective.KINDS)[kept["kind"]]
+        kept["fault"] = np.array(retrospective.KINDS)[kept["fault"]]
         progress(len(half))
         ends = {"lower": kept["mean"] - half, "upper": kept["mean"] + half}
-        return kept | ends | {"reading_lower": kept["mean"] - around, "reading_upper": kept["mean"] + around}
+        return kept | ends | {"prediction_lower": kept["mean"] - around, "prediction_upper": kept["mean"] + around}
 
     def whole(self, progress: Callable[[int], None]) -> Series:
         """Filter all of it.
@@ -177,11 +177,11 @@ class PreparedSeries:
             mean=kept["mean"],
             lower=kept["lower"],
             upper=kept["upper"],
-            reading_lower=kept["reading_lower"],
-            reading_upper=kept["reading_upper"],
+            prediction_lower=kept["prediction_lower"],
+            prediction_upper=kept["prediction_upper"],
             weight=kept["weight"],
             outlier=kept["outlier"],
-            kind=kept["kind"],
+            fault=kept["fault"],
             standardised=_where_measured(kept.get("standardised"), np.isfinite(self.values)),
             nis=_where_measured(kept.get("nis"), np.isfinite(self.values).any(1)),
             log_density=kept.get("log_density", np.zeros(0)),
@@ -205,11 +205,11 @@ def longest_rows(options: Options, unit: float, count: int) -> int:
         unit: the typical step, in the unit of the times.
         count: of rows.
     """
-    if options.longest_fault is None:
-        return retrospective.longest_fault(count)
-    longest = round(durations.rows_in("longest_fault", options.longest_fault, unit, options.dated))
+    if options.max_fault_length is None:
+        return retrospective.default_max_fault_length(count)
+    longest = round(durations.rows_in("max_fault_length", options.max_fault_length, unit, options.dated))
     if longest >= count:
-        raise ValueError(f"longest_fault is {longest} rows, as long as the series of {count}: say less")
+        raise ValueError(f"max_fault_length is {longest} rows, as long as the series of {count}: say less")
     return longest
 
 

@@ -16,6 +16,7 @@ from wolf.cleaning.gap_imputation import bridge
 from wolf.cleaning.smoother_pass import Build, sweep
 from wolf.diagnostics.faults.sentinel_values import without_codes
 
+RETROSPECTIVE = "retrospective"  # method name of a series that is judged as a whole
 CUT = 3.0  # deviations from which a reading is believed less
 LEAST_WEIGHT = 1e-3
 LONGEST, LONGEST_SHARE = 30, 0.05  # rows of a fault, and share of the series, unless something else is said
@@ -29,9 +30,9 @@ class RetrospectiveSeries(NamedTuple):
     Attributes:
         mean: of what a perfect sensor would say, (T,).
         variance: of that, (T,).
-        reading_half: half the width of the interval of a reading, (T,).
+        prediction_half: half the width of the interval of a reading, (T,).
         weight: how far each reading was believed, (T,).
-        kind: number in `KINDS`, (T,).
+        fault: number in `KINDS`, (T,).
         errors: one-step errors over their deviation, (T,); of a fault, that from the mean; 0 where nothing came.
         spread: variance of the one-step errors, (T,).
         factor: deviations of a reading that an interval reaches anywhere in the series.
@@ -40,25 +41,25 @@ class RetrospectiveSeries(NamedTuple):
 
     mean: np.ndarray
     variance: np.ndarray
-    reading_half: np.ndarray
+    prediction_half: np.ndarray
     weight: np.ndarray
-    kind: np.ndarray
+    fault: np.ndarray
     errors: np.ndarray
     spread: np.ndarray
     factor: float
     final: Any
 
     @property
-    def fault(self) -> np.ndarray:
+    def is_fault(self) -> np.ndarray:
         """Which readings are faults, (T,)."""
-        return (self.kind > 0) & (self.kind < KINDS.index("shift"))
+        return (self.fault > 0) & (self.fault < KINDS.index("shift"))
 
 
-def longest_fault(count: int) -> int:
+def default_max_fault_length(count: int) -> int:
     """Say how many rows a fault may take if nobody does.
 
     Example:
-        >>> longest_fault(2000), longest_fault(100)
+        >>> default_max_fault_length(2000), default_max_fault_length(100)
         (30, 5)
     """
     return max(1, min(LONGEST, int(LONGEST_SHARE * count)))

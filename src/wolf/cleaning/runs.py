@@ -200,18 +200,18 @@ def filter_retrospectively(
         columns = [getattr(each, name) for each in judged]
         return np.stack(columns, axis=1) if joint else columns[0][:, None]
 
-    faults, weights, kinds = side_by_side("fault"), side_by_side("weight"), side_by_side("kind")
+    faults, weights, kinds = side_by_side("is_fault"), side_by_side("weight"), side_by_side("fault")
     stacked = {
         "mean": side_by_side("mean"),
         "variance": side_by_side("variance"),
-        "reading_half": side_by_side("reading_half"),
+        "prediction_half": side_by_side("prediction_half"),
         "weight": weights.min(1) if joint else weights[:, 0],
         "outlier": faults.any(1) if joint else faults[:, 0],
         # Of several columns: the fault of any, or what the first says.
-        "kind": np.where(faults.any(1), np.where(faults, kinds, 0).max(1), kinds.min(1)),
+        "fault": np.where(faults.any(1), np.where(faults, kinds, 0).max(1), kinds.min(1)),
     }
     if joint:
-        _name_together(stacked["kind"], stacked["outlier"])
+        _name_together(stacked["fault"], stacked["outlier"])
     if diagnostics:
         errors, spread = side_by_side("errors"), np.log(2 * np.pi * side_by_side("spread"))
         nis = (errors**2).sum(1)
@@ -241,14 +241,14 @@ def _judged_together(
 ) -> list[retrospective.RetrospectiveSeries]:
     """Leave out all coordinates of a row if one of them is a fault: a position is false as a whole."""
     for _ in range(TOGETHER):
-        false = np.any([each.fault for each in judged], axis=0)
+        false = np.any([each.is_fault for each in judged], axis=0)
         known = np.isfinite(values).T
         if all(np.array_equal(false[some], each.weight[some] == 0.0) for some, each in zip(known, judged, strict=True)):
             break
         for i, each in enumerate(judged):
             told = retrospective.judge(builds[i], np.where(false, np.nan, values[:, i]), gaps, longest, level, ratio)
-            kind, errors = np.where(false, each.kind, told.kind), np.where(false, each.errors, told.errors)
-            judged[i] = told._replace(kind=kind, errors=errors)
+            kind, errors = np.where(false, each.fault, told.fault), np.where(false, each.errors, told.errors)
+            judged[i] = told._replace(fault=kind, errors=errors)
     return judged
 
 

@@ -35,11 +35,13 @@ from wolf.runtime.gc_pause import gc_paused
 @file_options
 @model_options
 @click.option("--method", help=METHOD_HELP, shell_complete=shell_completion.methods)
-@click.option("--live", is_flag=True, help="Say of each row only what could be known at its time.")
+@click.option("--causal", is_flag=True, help="Say of each row only what could be known at its time.")
 @click.option("--smooth", is_flag=True, help="Use the whole series, and judge readings as --method does.")
-@click.option("--patience", help="With --live: how long refused readings must agree to be believed, as 2h or 12 rows.")
 @click.option(
-    "--longest-fault", help="How long a fault may last, as 2h or 12 rows; what stays away longer has shifted."
+    "--patience", help="With --causal: how long refused readings must agree to be believed, as 2h or 12 rows."
+)
+@click.option(
+    "--max-fault-length", help="How long a fault may last, as 2h or 12 rows; what stays away longer has shifted."
 )
 @click.option("--forecast", type=click.IntRange(min=0), default=0, help="Number of steps to look ahead, added as rows.")
 @click.option("--level", type=float, default=0.95, show_default=True, help="Probability of the intervals.")
@@ -54,8 +56,8 @@ from wolf.runtime.gc_pause import gc_paused
 def filter_command(source: str, method: str | None, out: str | None, report: str | None, **options: Any) -> None:
     """Clean the readings in FILE (CSV, Parquet, Arrow; - for standard input).
 
-    Writes next to the columns of FILE: mean with lower and upper, reading_lower and reading_upper (of a reading),
-    weight, outlier, kind (spike, burst, stuck, dropout, drift; shift; gap) and repaired. Each reading is judged by what
+    Writes next to the columns of FILE: mean with lower and upper, prediction_lower and prediction_upper (of a reading),
+    weight, outlier, fault (spike, burst, stuck, dropout, drift; shift; gap) and cleaned. Each reading is judged by what
     came before and after it. Variances that --set does not give are fitted.
     """
     if os.path.isdir(source):
@@ -66,7 +68,7 @@ def filter_command(source: str, method: str | None, out: str | None, report: str
         from wolf.runtime import malloc_trim
 
     malloc_trim.share_arena()
-    names = ("smooth", "forecast", "level", "model", "live", "patience", "longest_fault")
+    names = ("smooth", "forecast", "level", "model", "causal", "patience", "max_fault_length")
     chosen = Options(
         **{name: options[name] for name in names},
         method=filter.parse_method(method),
@@ -117,15 +119,15 @@ def _clean(read: Any, chosen: Any, target: str, whole: bool, progress: Progress)
     return series
 
 
-@click.command(epilog=examples("wolf look readings.csv", "wolf look readings.csv --json"))
+@click.command("inspect", epilog=examples("wolf inspect readings.csv", "wolf inspect readings.csv --json"))
 @file_options
 @talk_options
-def look(source: str, **options: Any) -> None:
+def inspect_command(source: str, **options: Any) -> None:
     """Say what is in FILE and what `wolf filter` would do with it, without doing it."""
     from wolf.cli.commands import inspect
 
-    with Progress(f"Looking at {source}", quiet=options["quiet"]):
-        seen = inspect.look(source, options)
+    with Progress(f"Inspecting {source}", quiet=options["quiet"]):
+        seen = inspect.inspect_file(source, options)
     tell(inspect.words(seen), seen, options["as_json"], options["quiet"])
 
 

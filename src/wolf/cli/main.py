@@ -61,7 +61,7 @@ def main() -> None:
 
 
 for command in (
-    *(file_commands.filter_command, file_commands.look, file_commands.compare, file_commands.tune),
+    *(file_commands.filter_command, file_commands.inspect_command, file_commands.compare, file_commands.tune),
     *(model_commands.simulate, model_commands.certify, model_commands.export, model_commands.demo),
     *(model_commands.list_models, model_commands.list_methods),
 ):

@@ -43,7 +43,9 @@ class FrameAccessor:
             taken = {options.get("time"), options.get("by")}
             values = [name for name, kind in before.schema.items() if kind.is_numeric() and name not in taken]
         names = list(values) if isinstance(values, list | tuple) else [values]
-        return before.with_columns(*(_repaired(out, names, j, before.columns) for j in range(len(names)))).to_native()
+        return before.with_columns(
+            *(_cleaned_values(out, names, j, before.columns) for j in range(len(names)))
+        ).to_native()
 
 
 class SeriesAccessor:
@@ -67,7 +69,7 @@ class SeriesAccessor:
             **options: as in `wolf.filter_frame`, without `forecast`.
         """
         out, name = _filtered(self._series, **options), self._series.name
-        return _repaired(out, out.columns[:1], 0, out.columns[:1]).alias(name).to_native()
+        return _cleaned_values(out, out.columns[:1], 0, out.columns[:1]).alias(name).to_native()
 
     def outliers(self, **options: Any) -> Any:
         """Say of each reading whether it is an outlier, as a Series of booleans.
@@ -87,7 +89,7 @@ def _filtered(data: Any, **options: Any) -> Any:
     return narwhals().from_native(filter_frame(data, **options), eager_only=True)
 
 
-def _repaired(out: Any, names: list[str], j: int, taken: list[str]) -> Any:
+def _cleaned_values(out: Any, names: list[str], j: int, taken: list[str]) -> Any:
     """Give a column with the estimate where a reading was refused or is missing."""
     written = [str(name) for name in names]
     alone = titles(written, (j,), set(taken))

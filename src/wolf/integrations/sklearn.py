@@ -21,7 +21,7 @@ except ImportError as missing:
     ) from missing
 
 INDEX = "index"
-OUTPUTS = ("level", "repaired")
+OUTPUTS = ("level", "cleaned")
 HALF = 0.5  # outliers are a minority
 REFUSED_FROM = 3.0  # standard deviations between what is believed and what is refused, on the scale of the scores
 QUIET = 1e-12  # share of a constant's square that stands for its noise: it has none, and comes back as it is
@@ -63,14 +63,14 @@ class _ByColumn(BaseEstimator):
         if known.size and np.all(known == known[0]):
             name = "local-level" if self.model == "auto" else self.model
             return name, _quiet(name, float(known[0]))
-        options = Options(model=self.model, method=self.method, diagnostics=False, live=True)
+        options = Options(model=self.model, method=self.method, diagnostics=False, causal=True)
         found = clean(column[:, None], stamps, options)[0]
         return found.model, found.parameters
 
     def _clean_column(
         self, j: int, column: np.ndarray, diagnostics: bool = False, stamps: np.ndarray | None = None
     ) -> Series:
-        how: Any = {"smooth": self.smooth, "live": not self.smooth, "diagnostics": diagnostics}
+        how: Any = {"smooth": self.smooth, "causal": not self.smooth, "diagnostics": diagnostics}
         options = Options(self.models_[j], self.method, self.parameters_[j], **how)
         return clean(column[:, None], stamps, options)[0]
 
@@ -85,7 +85,7 @@ class RobustLevel(OneToOneFeatureMixin, TransformerMixin, _ByColumn):
             `wolf.filter_frame`.
         method: as in `wolf.filter`.
         smooth: use the whole series for each row; a filter sees only the past, as it must for prediction.
-        output: "level" for the estimate in every row, "repaired" for the readings with the estimate in place of
+        output: "level" for the estimate in every row, "cleaned" for the readings with the estimate in place of
             outliers and missing ones.
         times: "index" for the times of the rows from the index of a pandas frame, dates or numbers; None for even
             steps. Variances belong to the usual step of what was fitted.
@@ -97,7 +97,7 @@ class RobustLevel(OneToOneFeatureMixin, TransformerMixin, _ByColumn):
     Example:
         >>> readings = np.random.default_rng(0).normal(20.0, 1.0, (200, 1))
         >>> readings[50] = 999.0
-        >>> out = RobustLevel(output="repaired").fit_transform(readings)
+        >>> out = RobustLevel(output="cleaned").fit_transform(readings)
         >>> bool(abs(out[50, 0] - 20.0) < 3.0), bool(out[49, 0] == readings[49, 0])
         (True, True)
     """

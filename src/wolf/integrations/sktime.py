@@ -37,7 +37,7 @@ class RobustLevelTransformer(BaseTransformer):
     smooth : bool, default=False
         Use the whole series for each step, not only its past.
     output : str, default="level"
-        "level" for the estimate at every step, "repaired" for the readings with the estimate in place of outliers and
+        "level" for the estimate at every step, "cleaned" for the readings with the estimate in place of outliers and
         missing ones.
 
     Examples:
@@ -46,7 +46,7 @@ class RobustLevelTransformer(BaseTransformer):
     >>> from wolf.integrations.sktime import RobustLevelTransformer
     >>> readings = np.random.default_rng(0).normal(20.0, 1.0, 200)
     >>> readings[50] = 999.0
-    >>> out = RobustLevelTransformer(output="repaired").fit_transform(pd.Series(readings))
+    >>> out = RobustLevelTransformer(output="cleaned").fit_transform(pd.Series(readings))
     >>> bool(abs(out.iloc[50] - 20.0) < 3.0)
     True
     """
@@ -75,8 +75,8 @@ class RobustLevelTransformer(BaseTransformer):
 
     def _transform(self, X: Any, y: Any = None) -> Any:
         """Filter each variable."""
-        if self.output not in ("level", "repaired"):
-            raise ValueError(f"output must be 'level' or 'repaired'; got {self.output!r}")
+        if self.output not in ("level", "cleaned"):
+            raise ValueError(f"output must be 'level' or 'cleaned'; got {self.output!r}")
         values = X.to_numpy(dtype=np.float64)
         columns = [self._column(column) for column in values.T]
         return type(X)(np.stack(columns, axis=1), index=X.index, columns=X.columns)
@@ -85,7 +85,7 @@ class RobustLevelTransformer(BaseTransformer):
         known = column[np.isfinite(column)]
         if known.size < FEWEST or np.all(known == known[0]):  # too little to fit a noise to
             return np.where(np.isfinite(column), column, np.median(known)) if known.size else column
-        how: Any = {"smooth": self.smooth, "live": not self.smooth, "diagnostics": False}
+        how: Any = {"smooth": self.smooth, "causal": not self.smooth, "diagnostics": False}
         options = Options(self.model, self.method, {}, **how)
         found = clean(column[:, None], None, options)[0]
         if self.output == "level":
@@ -96,7 +96,7 @@ class RobustLevelTransformer(BaseTransformer):
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
         """List settings for sktime's own tests."""
-        return [{}, {"output": "repaired", "smooth": True}]
+        return [{}, {"output": "cleaned", "smooth": True}]
 
 
 class RobustForecaster(BaseForecaster):
@@ -253,7 +253,7 @@ def _fitted(model: str, method: Any, values: np.ndarray) -> tuple[str, dict[str,
         name = "local-level" if model == "auto" else model
         size = float(np.max(known**2, initial=1.0))
         return name, dict.fromkeys(parse(name).parameters, QUIET * size)
-    found = clean(values[:, None], None, Options(model, method, {}, live=True, diagnostics=False))[0]
+    found = clean(values[:, None], None, Options(model, method, {}, causal=True, diagnostics=False))[0]
     return found.model, found.parameters
 
 

@@ -101,9 +101,9 @@ def _kinds(each: Series, rows: np.ndarray, column: int) -> dict[str, Any]:
 
 def _of_readings(each: Series, rows: np.ndarray, column: int) -> dict[str, Any]:
     """Give half the width of the interval of a reading, if it is known."""
-    if each.reading_upper is None:
+    if each.prediction_upper is None:
         return {}
-    return {"reading_half": pack(_bounded((each.reading_upper - each.mean)[rows, column]), "f4")}
+    return {"prediction_half": pack(_bounded((each.prediction_upper - each.mean)[rows, column]), "f4")}
 
 
 def _noise(residuals: np.ndarray, outlier: np.ndarray, times: np.ndarray) -> dict[str, Any]:

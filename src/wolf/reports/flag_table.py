@@ -40,7 +40,7 @@ class Flag(NamedTuple):
 
 def kinds_of(each: Series) -> np.ndarray | None:
     """Find the kind of each reading's fault, (T,) or (T, M) of texts, if the series was judged so."""
-    found = getattr(each, "kind", None)
+    found = each.fault
     return None if found is None or np.asarray(found).dtype.kind not in "UOT" else np.asarray(found).astype(str)
 
 
@@ -52,7 +52,7 @@ def flags_of(each: Series, options: Options, filtered: Any = None) -> list[Flag]
         options: how.
         filtered: the run, if it is at hand: a `Filtered` with `save="all"`.
     """
-    kinds = None if options.live else kinds_of(each)  # live, a kind is a guess: `explain` says more
+    kinds = None if options.causal else kinds_of(each)  # live, a kind is a guess: `explain` says more
     told = None if kinds is not None else _explained(each, options, filtered)
     outlier = each.outlier if each.outlier.ndim == 2 else each.outlier[:, None]
     single: list[Flag] = []

@@ -63,7 +63,7 @@ def report(
     if len(names) != count:
         raise ValueError(f"names must be one for each of the {count} measured coordinates; got {len(names)}")
     past = not isinstance(out, Smoothed)
-    options = Options(smooth=not past, level=level, method=filtered.method)
+    options = Options(smooth=not past, causal=past, level=level, method=filtered.method)
     runs = dict(zip((id(each) for each in series), many, strict=True))
     write_report(str(path), title, series, options, names=names, origin=origin, runs=runs, past=past)
 

@@ -66,7 +66,7 @@ def render(
         runs: of series whose `Filtered` is at hand, by their `id`.
         past: whether estimates use the past of each row only; None to take it from the options.
     """
-    past = getattr(options, "live", not options.smooth) if past is None else past
+    past = options.causal if past is None else past
     series = sorted(series, key=lambda each: trouble(each, past), reverse=True)
     shown = series[:SHOWN]
     most = max(200, chart_data.MOST // max(1, sum(len(each.columns) for each in shown)))

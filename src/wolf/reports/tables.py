@@ -94,7 +94,7 @@ def overview(series: list[Series], drawn: list[list[dict[str, Any]]], failed: di
 
 def flagged(shown: list[Series], flags: list[list[Flag]], names: list[str], origin: int | None) -> str:
     """List the flagged readings, each with what was read, what was expected, and a reason."""
-    titles = ["series", "time", "rows", "reading", "estimate", "kind", "reason"]
+    titles = ["series", "time", "rows", "reading", "estimate", "fault", "reason"]
     rows: list[list[str]] = []
     total = sum(map(len, flags))
     for each, found in zip(shown, flags, strict=True):

@@ -23,7 +23,7 @@ def values():
 
 
 def judged(values, **options):
-    how = Options(parameters=WANDERS, model="local-level", longest_fault=20, **options)
+    how = Options(parameters=WANDERS, model="local-level", max_fault_length=20, **options)
     return clean(values[:, None], None, how)[0]
 
 
@@ -93,7 +93,7 @@ def test_a_wild_run_whose_end_agrees_with_itself_is_left_out_whole(values):
 def test_where_a_series_wanders_fast_a_wild_run_has_no_holes_and_clean_ends(off, seed):
     dirty = 50.0 + np.cumsum(np.random.default_rng(seed).normal(size=STEPS))
     dirty[100:108] += 1.2 * np.array(off)
-    how = Options(parameters={"level_var": 1.0, "obs_var": 1e-3}, model="local-level", longest_fault=20)
+    how = Options(parameters={"level_var": 1.0, "obs_var": 1e-3}, model="local-level", max_fault_length=20)
     found = clean(dirty[:, None], None, how)[0]
     assert np.flatnonzero(found.outlier).tolist() == list(range(100, 108))
 
@@ -103,7 +103,7 @@ def test_good_readings_beside_some_that_are_hundreds_of_deviations_off_are_kept(
     rng = np.random.default_rng(seed)
     dirty = 50.0 + np.cumsum(0.1 * rng.normal(size=STEPS)) + np.sqrt(0.1) * rng.normal(size=STEPS)
     dirty[[100, 103, 104]] += [300.0, -60.0, -60.0]
-    how = Options(parameters={"level_var": 0.01, "obs_var": 0.1}, model="local-level", longest_fault=20)
+    how = Options(parameters={"level_var": 0.01, "obs_var": 0.1}, model="local-level", max_fault_length=20)
     found = clean(dirty[:, None], None, how)[0]
     assert {100, 103, 104} <= set(np.flatnonzero(found.outlier)) <= {100, 101, 102, 103, 104}
 

@@ -203,5 +203,5 @@ def test_a_million_rows_live_take_no_more_memory_than_the_libraries_and_ten_time
     idle = peak_memory(sys.executable, "-c", "import wolf.cleaning, pandas")  # with the libraries that it runs on
     size = Path("long.csv").stat().st_size
     # Live, rows are filtered in pieces; hindsight holds the series as a whole, and so more.
-    used = peak_memory(sys.executable, "-m", "wolf", "filter", "long.csv", "--live")
+    used = peak_memory(sys.executable, "-m", "wolf", "filter", "long.csv", "--causal")
     assert used < idle + 10 * size

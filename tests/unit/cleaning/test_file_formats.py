@@ -135,9 +135,9 @@ def test_a_code_for_nothing_moves_neither_the_choice_nor_the_rest_of_the_series(
     assert "not independent" not in told
     invoke("filter", "in.csv", "--missing", "-999", "--out", "as-missing.csv")
     found, asked = (arrow_csv.read_csv(name).to_pydict() for name in ("as-it-is.csv", "as-missing.csv"))
-    for name in ("mean", "lower", "upper", "reading_lower", "reading_upper", "repaired"):
+    for name in ("mean", "lower", "upper", "prediction_lower", "prediction_upper", "cleaned"):
         np.testing.assert_array_equal(found[name], asked[name])
-    np.testing.assert_array_equal(np.array(found["kind"]) == "dropout", np.isnan(level))
+    np.testing.assert_array_equal(np.array(found["fault"]) == "dropout", np.isnan(level))
 
 
 def test_what_a_broken_chip_says_again_and_again_is_a_code_and_no_limit():
@@ -242,7 +242,7 @@ def test_european_files_are_filtered_and_looked_ahead_of_in_their_style():
     assert result.exit_code == 0, result.output
     assert "Datum, every 86400 s" in result.output
     lines = Path("in-clean.csv").read_text().splitlines()
-    assert lines[0] == "Datum;Wert;mean;lower;upper;reading_lower;reading_upper;weight;outlier;kind;repaired"
+    assert lines[0] == "Datum;Wert;mean;lower;upper;prediction_lower;prediction_upper;weight;outlier;fault;cleaned"
     assert lines[1].startswith("01.05.2024 10:00;20,0;")
     assert lines[-1].startswith("01.06.2024 10:00;;")
     plain = load(write(table(LEVEL), "plain.csv")).values
@@ -268,7 +268,7 @@ def test_months_are_even_steps_and_forecasts_keep_to_them():
     assert "a season of 12 steps" in result.output
     out = arrow_csv.read_csv("in-clean.csv").to_pydict()
     assert [str(month)[:7] for month in out["month"][-3:]] == ["2020-01", "2020-02", "2020-03"]
-    assert "every 1 month" in invoke("look", "in.csv").output
+    assert "every 1 month" in invoke("inspect", "in.csv").output
 
 
 @given(
@@ -460,20 +460,20 @@ def test_a_dead_series_of_a_frame_is_a_warning():
 
 def test_look_says_what_it_sees_and_would_do():
     lines = ["sensor;Datum;Wert", *(f"{'AB'[i % 2]};{DAYS[i // 2]};{comma(y)}" for i, y in enumerate(LEVEL))]
-    result = invoke("look", write(["Logger 7", *lines]))
+    result = invoke("inspect", write(["Logger 7", *lines]))
     assert result.exit_code == 0, result.output
     assert "30 rows, 3 columns (csv, cells apart by semicolons, utf-8)" in result.output
     assert "numbers, 20 to 21, written with decimal commas" in result.output
     assert result.output.splitlines()[-1] == "wolf filter in.csv --time Datum --value Wert --by sensor"
     assert list(Path().iterdir()) == [Path("in.csv")]
-    told = invoke("look", write(table(LEVEL, "time,outside °C"), "in.csv")).output
+    told = invoke("inspect", write(table(LEVEL, "time,outside °C"), "in.csv")).output
     assert told.splitlines()[-1] == "wolf filter in.csv --time time --value 'outside °C'"
     write(["Logger 7", *lines])
-    seen = json.loads(invoke("look", "in.csv", "--json").output)
+    seen = json.loads(invoke("inspect", "in.csv", "--json").output)
     assert seen["plan"]["values"] == ["Wert"]
     assert seen["plan"]["tells_series_apart"] == ["sensor"]
     assert [column["kind"] for column in seen["columns"]] == ["text", "time", "reading"]
-    assert "wolf filter would stop" in invoke("look", write(table(["x", "y"]))).output
+    assert "wolf filter would stop" in invoke("inspect", write(table(["x", "y"]))).output
 
 
 def test_every_summary_is_there_as_json_and_none_when_quiet():
@@ -516,7 +516,7 @@ def test_year_month_and_day_in_three_columns_are_one_date():
     cells = [f"{d.year},{d.month},{d.day},{x}" for d, x in zip(days, LEVEL, strict=True)]
     write(["Year,Month,Day,level", *cells])
     assert load("in.csv").parts == ("Year", "Month", "Day")
-    seen = invoke("look", "in.csv").output
+    seen = invoke("inspect", "in.csv").output
     assert "Year and Month and Day, every 86400 s" in seen
     assert "--time Year --time Month --time Day --value level" in seen
     assert invoke("filter", "in.csv", *KNOWN, "--forecast", "2", "--out", "out.csv").exit_code == 0

@@ -106,12 +106,12 @@ def test_a_reflection_that_lasts_is_found_whole_and_undone():
     off = np.hypot(*(plane.to_plane(track.latitude, track.longitude) - known_walk.truth).T)
     assert track.series.outlier[false].mean() > 0.95
     assert track.series.outlier[~false].mean() < 0.02
-    assert set(track.series.kind[180:188]) == {"burst"}
+    assert set(track.series.fault[180:188]) == {"burst"}
     assert np.sqrt(np.mean(off**2)) < 1.5
-    live = clean_track(*plane.to_globe(seen), known_walk.times, options=dataclasses.replace(known, live=True))
-    assert live.series.kind is None
+    live = clean_track(*plane.to_globe(seen), known_walk.times, options=dataclasses.replace(known, causal=True))
+    assert live.series.fault is None
     assert live.series.method == "the default, Adaptive"
-    patient = dataclasses.replace(known, live=True, patience=40)
+    patient = dataclasses.replace(known, causal=True, patience=40)
     assert clean_track(*plane.to_globe(seen), known_walk.times, options=patient).series.method.endswith("(patience=40)")
 
 

@@ -31,7 +31,7 @@ def test_methods_models_and_files():
     assert brings("filter", "--model", "loc") == (["local-level", "local-trend"], {"plain", "file"})
     assert brings("filter", "--model", "trend+sea") == (["trend+seasonal"], {"plain"})
     assert brings("certify", "wie") == (["wiener-velocity"], {"plain", "file"})
-    for command in ("filter", "look", "compare", "tune", "stream"):
+    for command in ("filter", "inspect", "compare", "tune", "stream"):
         assert brings(command, "")[1] == {"file"}
 
 
@@ -48,7 +48,7 @@ def test_columns_of_the_file_that_was_named(text, columns, tmp_path):
     path = tmp_path / "readings.csv"
     path.write_text(text)
     assert brings("filter", str(path), "--value", "t")[0] == columns
-    assert brings("filter", str(path), "--live", "--by", "t")[0] == columns
+    assert brings("filter", str(path), "--causal", "--by", "t")[0] == columns
 
 
 def test_columns_of_no_file_are_none(tmp_path):

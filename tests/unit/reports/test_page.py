@@ -76,11 +76,11 @@ def test_hundred_thousand_points_are_under_five_megabytes_and_more_are_thinned(t
             "mean",
             "lower",
             "upper",
-            "reading_lower",
-            "reading_upper",
+            "prediction_lower",
+            "prediction_upper",
             "weight",
             "outlier",
-            "kind",
+            "fault",
             "standardised",
             "nis",
             "log_density",
@@ -116,7 +116,7 @@ def test_every_flagged_reading_is_in_the_table_with_a_reason(tmp_path, series):
     rows = re.findall(r'<tr><td data-title="time">([^<]*)</td><td data-title="rows">(\d+)(?: to (\d+))?<.*?</tr>', text)
     covered = {row for _, first, last in rows for row in range(int(first), int(last or first) + 1)}
     assert covered == set(np.flatnonzero(series[0].outlier) + 1)
-    reasons = re.findall(r'<td data-title="kind">spike</td><td data-title="reason">([^<]*)</td>', text)
+    reasons = re.findall(r'<td data-title="fault">spike</td><td data-title="reason">([^<]*)</td>', text)
     assert len(reasons) >= 10
     assert all("standard deviations" in reason or "from the estimate" in reason for reason in reasons)
 
@@ -135,7 +135,7 @@ def test_kinds_events_and_the_choice_are_shown_where_they_are_known(tmp_path, se
     values = series[0].values.copy()
     values[100:110] = np.nan
     known = SimpleNamespace(**{f.name: getattr(series[0], f.name) for f in dataclasses.fields(series[0])})
-    known.kind, known.choice, known.values = kind, Choice(), values
+    known.fault, known.choice, known.values = kind, Choice(), values
     known.flagged, known.judged, known.missing = series[0].flagged, series[0].judged, 11
     text = make(tmp_path / "report.html", [known])
     assert "several readings in a row that are off" in text

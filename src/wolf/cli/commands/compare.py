@@ -59,7 +59,7 @@ def compare(
         progress: to tell.
     """
     known = filter.parse_settings(settings)
-    fitted = filter.run(readings, Options(model=model, parameters=known, live=True), _silent)
+    fitted = filter.run(readings, Options(model=model, parameters=known, causal=True), _silent)
     rows = []
     progress.say("Comparing", len(names or USUAL))
     for name in names or USUAL:
@@ -75,7 +75,7 @@ def tune(
 ) -> tuple[tuning.TuningResult, str]:
     """Choose the threshold of a method for the longest series; return it, and the command that uses it."""
     known = filter.parse_settings(settings)
-    fitted = filter.run(readings, Options(model=model, parameters=known, live=True), _silent)
+    fitted = filter.run(readings, Options(model=model, parameters=known, causal=True), _silent)
     longest = max(fitted, key=lambda each: len(each.values))
     first, last = longest.fit_rows
     some = longest.values[first:last]
@@ -90,7 +90,7 @@ def tune(
 
 def _again(readings: Readings, each: Series, method: object) -> Series:
     """Run one series with its noise already known."""
-    options = Options(model=each.model, method=method, parameters=dict(each.parameters), live=True)
+    options = Options(model=each.model, method=method, parameters=dict(each.parameters), causal=True)
     names = [readings.names[j] for j in each.columns]
     return clean(each.values, each.times, options, names=names)[0]
 

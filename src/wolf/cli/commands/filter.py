@@ -11,6 +11,7 @@ import numpy as np
 from wolf.cleaning import Options, PreparedSeries, Series, io, prepare
 from wolf.cleaning.load import Readings
 from wolf.cleaning.options import AUTO
+from wolf.cleaning.retrospective import RETROSPECTIVE
 from wolf.cleaning.sampling import describe_step
 from wolf.inference.registry import make
 from wolf.models.registry import parse
@@ -151,9 +152,9 @@ def summary(
     lines.append(_line("missing", f"{missing:,} of {count:,} values"))
     lines.append(_line("outliers", f"{flagged:,} flagged ({flagged / max(judged, 1):.1%})"))
     lines += _events(series)
-    judged_by = series[0].method if series[0].method == "in hindsight" else f"by {series[0].method}"
-    how = "filtered" if options.live else "smoothed"
-    lines += _models(series, f"{how}, judged {judged_by}" if judged_by == "in hindsight" else f"{how} {judged_by}")
+    how = "filtered" if options.causal else "smoothed"
+    method = series[0].method
+    lines += _models(series, f"{how}, judged retrospectively" if method == RETROSPECTIVE else f"{how} by {method}")
     lines += _noise(series)
     lines += [_line("note" if i == 0 else "", words) for i, words in enumerate(readings.notes)]
     lines += [_line("wrote" if i == 0 else "", words) for i, words in enumerate(wrote)]
@@ -162,7 +163,7 @@ def summary(
 
 def _events(series: Sequence[PreparedSeries] | Sequence[Series]) -> list[str]:
     """Count the shifts, which are no faults, and say where the first of them are."""
-    found = [(each.label, int(row)) for each in series for row in np.flatnonzero(each.kind == "shift")[:LISTED]]
+    found = [(each.label, int(row)) for each in series for row in np.flatnonzero(each.fault == "shift")[:LISTED]]
     if not found:
         return []
     places = ", ".join(f"{label + ' ' if label else ''}row {row + 1:,}" for label, row in found[:LISTED])
@@ -201,7 +202,7 @@ def facts(
         "outlier_share": flagged / max(judged, 1),
         "model": series[0].model,
         "method": series[0].method,
-        "smoothed": not options.live,
+        "smoothed": not options.causal,
         "series": [_facts_of(each) for each in series],
         "failed": dict(readings.failed),
         "notes": readings.notes,

@@ -52,7 +52,7 @@ def _schema(readings: Readings, series: Sequence[Any]) -> Any:
     for each in series:
         for (kind, _), name in _titles(readings, each).items():
             if name not in schema.names:
-                special = {"outlier": arrow.bool_(), "kind": arrow.string()}
+                special = {"outlier": arrow.bool_(), "fault": arrow.string()}
                 schema = schema.append(arrow.field(name, special.get(kind, arrow.float64())))
     return schema
 
@@ -66,7 +66,7 @@ def _filtered(
         added: dict[str, np.ndarray] = {}
         for each, piece in zip(series, pieces, strict=True):
             title = _titles(readings, each)
-            piece["repaired"] = _repaired(each, piece, first)
+            piece["cleaned"] = _cleaned_values(each, piece, first)
             for k, j in enumerate(each.columns):
                 for kind in KINDS:
                     added[title[kind, j]] = piece[kind] if piece[kind].ndim == 1 else piece[kind][:, k]
@@ -74,7 +74,7 @@ def _filtered(
         yield added
 
 
-def _repaired(each: PreparedSeries, piece: dict[str, np.ndarray], first: int) -> np.ndarray:
+def _cleaned_values(each: PreparedSeries, piece: dict[str, np.ndarray], first: int) -> np.ndarray:
     """Put the estimate where a reading was false or missing."""
     values = each.values[first : first + len(piece["mean"])]
     outlier = piece["outlier"] if piece["outlier"].ndim == 2 else piece["outlier"][:, None]

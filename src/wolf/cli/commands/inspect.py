@@ -1,4 +1,4 @@
-"""What `wolf look` says: what a file holds, and what `wolf filter` would do with it."""
+"""What `wolf inspect` says: what a file holds, and what `wolf filter` would do with it."""
 
 import shlex
 from typing import Any
@@ -22,15 +22,15 @@ KINDS = {
 MARKS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
-def look(source: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Look at a file.
+def inspect_file(source: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Describe the columns of a file and the plan of `wolf filter` for it.
 
     Args:
         source: path; standard input cannot be read a second time.
         options: of the command.
     """
     if source == "-":
-        raise ValueError("wolf look reads a file, not standard input: what it saw there would be gone")
+        raise ValueError("wolf inspect reads a file, not standard input: what it saw there would be gone")
     given = {"skip": options["skip"], "comment": options["comment"], "ragged": "missing"}
     table = io.read_table(source, not options["no_header"], **given)
     columns = finding.describe(table, options["decimal"])

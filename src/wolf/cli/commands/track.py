@@ -66,8 +66,8 @@ def columns(read: Readings, tracks: list[CleanTrack]) -> dict[str, np.ndarray]:
         put("radius", at, track.radius)
         put("weight", at, _joint(track.series, track.series.weight, np.min))
         put("outlier", at, _joint(track.series, track.series.outlier, np.max))
-        if track.series.kind is not None:
-            put("kind", at, track.series.kind)
+        if track.series.fault is not None:
+            put("fault", at, track.series.fault)
         if track.altitude is not None:
             for kind in ("mean", "lower", "upper", "outlier"):
                 array = getattr(track.altitude, kind)

@@ -44,7 +44,7 @@
     p.believed = w.map((v, i) => (flags[i] ? null : v)).concat(blanks(extra));
     p.refused = w.map((v, i) => (flags[i] ? v : null)).concat(blanks(extra));
     p.surprise = gone(unpack(p.nis)).concat(blanks(extra));
-    const wide = p.reading_half ? Array.from(unpack(p.reading_half)) : null;
+    const wide = p.prediction_half ? Array.from(unpack(p.prediction_half)) : null;
     p.under = wide && level.map((m, i) => (i < wide.length ? m - wide[i] : null));
     p.over = wide && level.map((m, i) => (i < wide.length ? m + wide[i] : null));
     p.loudness = p.noise ? [Array.from(unpack(p.noise.time)), Array.from(unpack(p.noise.size))] : null;
