@@ -15,13 +15,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from wolf.numerics.robust import MAD_TO_STD
+
 ORDER = 24  # lags next to a reading
 BESIDE = 2  # lags on either side of a season's
 TIMES = 8  # seasons after which a longer one may repeat, as a week of days
 SHARE = 0.3  # of the rows that a lag may take
 RIDGE = 1e-3  # share of each lag's own power that keeps coefficients small
 ROUNDS, CUT = 3, 2.0  # of weighing errors less that are larger than so many deviations (Huber 1964)
-MAD = 1.4826  # from a median absolute deviation to the standard deviation of a Gaussian
 EXACT = 1e-9  # share of the largest reading that errors have at least
 PASSES = 2  # over all gaps, each with the others as they were last
 LONGEST = 256  # rows of a gap; in longer ones hardly more is known than the mean
@@ -114,7 +115,7 @@ def fit(filled: np.ndarray, known: np.ndarray, lags: Sequence[int], differenced:
         normal[np.diag_indices(len(lags))] += RIDGE * power
         found = np.linalg.lstsq(normal, weighed.T @ now, rcond=None)[0]
         errors = np.abs(now - past @ found)
-        scale = max(MAD * float(np.median(errors)), EXACT * float(np.abs(now).max()))
+        scale = max(MAD_TO_STD * float(np.median(errors)), EXACT * float(np.abs(now).max()))
         weight = CUT * scale / np.maximum(errors, CUT * scale)
     whole = np.zeros(longest + 1)
     whole[0], whole[list(lags)] = 1.0, -found

@@ -13,6 +13,7 @@ from wolf.diagnostics.faults import boundaries, local_scale, offsets, step_scan
 from wolf.diagnostics.faults.stuck_values import counts_in, run_ends, stuck_rows, suspicious_values
 from wolf.engine import steady_state
 from wolf.fitting.select import interpolated_rows, quantization
+from wolf.numerics.robust import MAD_TO_STD
 from wolf.numerics.rolling import running_median
 
 KINDS = ("", "spike", "burst", "stuck", "dropout", "drift", "shift", "gap")
@@ -260,7 +261,7 @@ def _without_gross(values: np.ndarray) -> np.ndarray:
     if not len(known):
         return values.copy()
     apart = np.abs(values[known] - running_median(values[known], WINDOW, "nearest"))
-    usual = step_scan.MAD * float(np.median(apart[apart > 0])) if np.any(apart > 0) else np.inf
+    usual = MAD_TO_STD * float(np.median(apart[apart > 0])) if np.any(apart > 0) else np.inf
     kept = values.copy()
     kept[known[apart > GROSS * usual]] = np.nan
     return kept

@@ -6,12 +6,13 @@ weights that are not negative.
 
 import numpy as np
 
+from wolf.numerics.robust import MAD_TO_STD
+
 BETTER = 0.98  # share of the first one's error that another one must stay below to be the best
 FAR, ROUNDS = 1.5, 3  # deviations from which an error counts less, and rounds of that
 DRAWN = 0.02  # share of the mean square, by which weights are drawn to the best by itself
 LEAST = 0.05  # weight of what is asked at all
 STEPS = 300  # of the search for weights
-MAD = 1.4826  # from a median absolute deviation to the standard deviation of a Gaussian
 
 
 def stacked(errors: np.ndarray) -> np.ndarray:
@@ -37,7 +38,7 @@ def stacked(errors: np.ndarray) -> np.ndarray:
     weights = alone
     for _ in range(ROUNDS):
         left = np.abs(weights @ errors)
-        limit = max(FAR * MAD * float(np.median(left)), np.finfo(float).tiny)
+        limit = max(FAR * MAD_TO_STD * float(np.median(left)), np.finfo(float).tiny)
         trust = limit / np.maximum(left, limit)
         squares = (errors * trust) @ errors.T / trust.sum()
         squares[np.diag_indices(len(errors))] += (drawn := DRAWN * np.trace(squares) / len(errors))

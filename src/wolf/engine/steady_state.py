@@ -15,10 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from wolf.numerics.robust import MAD_TO_STD
+
 DOUBLINGS = 40  # at most; each doubles the number of steps that the covariance has gone through
 SETTLED = 1e-10  # relative change of a covariance that has settled
 CUT = 3.0  # deviations at which an error is cut off
-MAD = 1.4826  # from a median absolute deviation to the standard deviation of a Gaussian
 RIDGE = 1e-6  # share of the largest column's square that keeps the first state's equations solvable
 ROUNDS = 5  # of reweighing, for the first state
 
@@ -134,7 +135,7 @@ def first_state(values: np.ndarray, dynamics: np.ndarray, row: np.ndarray) -> np
         ridge = RIDGE * max(np.diag(square).max(initial=0.0), 1e-300) * np.eye(len(row))
         found = np.linalg.solve(square + ridge, weighted @ (values - middle))
         error = np.abs(values - middle - design @ found)
-        scale = CUT * MAD * max(float(np.median(error)) if error.size else 0.0, 1e-300)
+        scale = CUT * MAD_TO_STD * max(float(np.median(error)) if error.size else 0.0, 1e-300)
         weight = np.minimum(1.0, scale / np.maximum(error, 1e-300))
     found[int(np.argmax(row != 0))] += middle  # the first state that is measured carries the level
     return found

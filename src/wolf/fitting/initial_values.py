@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from wolf import validation
+from wolf.numerics.robust import MAD_TO_STD
 
 OBS_SHARE, DYNAMICS_SHARE = 0.25, 0.05  # of the variance of differences, for variances that were given no start
 VARIANCES = ("_var", "_rate")  # how their names end
 LARGEST_STEP = 1e150  # whose square is still a number
-MAD = 1.4826  # from a median absolute deviation to the standard deviation of a Gaussian
 
 
 def guesses(
@@ -90,7 +90,7 @@ def difference_var(ys: Any, around_slope: bool = False) -> float:
         raise ValueError(f"all values are {values[0]:g}: a constant has no noise to fit, so give the variances")
     if middle > LARGEST_STEP:
         raise ValueError(f"values {middle:.3g} apart are too large to fit a variance to; divide them by something")
-    return (MAD * middle) ** 2
+    return (MAD_TO_STD * middle) ** 2
 
 
 def _around_middle(steps: np.ndarray) -> np.ndarray:

@@ -6,10 +6,10 @@ import numpy as np
 
 from wolf import validation
 from wolf.beliefs import Gaussian
+from wolf.numerics.robust import MAD_TO_STD
 
 FIRST = 15  # values that say where a series starts
 WIDE = 3.0  # deviations of those values that the start may be off
-MAD = 1.4826  # from a median absolute deviation to the standard deviation of a Gaussian
 
 
 def diffuse_prior(size: int, variance: float, mean: Any = 0.0) -> Gaussian:
@@ -60,4 +60,4 @@ def guess_start(roles: list[str], values: np.ndarray, step_var: float) -> Gaussi
 
 def _spread(some: np.ndarray) -> float:
     """Estimate a variance that outliers do not move."""
-    return (MAD * float(np.median(np.abs(some - np.median(some))))) ** 2 if some.size else 0.0
+    return (MAD_TO_STD * float(np.median(np.abs(some - np.median(some))))) ** 2 if some.size else 0.0

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from wolf.cleaning import Series
+from wolf.numerics.robust import MAD_TO_STD
 from wolf.numerics.rolling import running_median
 from wolf.reports.flag_table import kinds_of
 
@@ -15,7 +16,6 @@ LAGS = 40
 NEAR = 101  # errors around a moment that tell how large they are there
 NOISE_POINTS = 600  # of its picture: it changes slowly
 FEWEST = 3 * NEAR  # errors of a series whose noise is followed
-MAD = 1.4826  # from a median absolute deviation to the standard deviation of a Gaussian
 
 
 def pack(array: np.ndarray, kind: str) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def _noise(residuals: np.ndarray, outlier: np.ndarray, times: np.ndarray) -> dic
     usable = np.isfinite(residuals) & ~outlier
     if usable.sum() < FEWEST:
         return {"noise": None, "loudest": None}
-    sizes = MAD * running_median(np.abs(residuals[usable]), NEAR, "reflect")
+    sizes = MAD_TO_STD * running_median(np.abs(residuals[usable]), NEAR, "reflect")
     noise = np.interp(np.arange(len(residuals)), np.flatnonzero(usable), sizes)
     rows = thin(np.zeros(len(noise), bool), NOISE_POINTS)
     return {"noise": {"time": pack(times[rows], "f8"), "size": pack(noise[rows], "f4")}, "loudest": _loudest(noise)}

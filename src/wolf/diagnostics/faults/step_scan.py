@@ -15,11 +15,11 @@ import numpy as np
 
 from wolf.diagnostics.faults.local_scale import tail_factor
 from wolf.engine import steady_state
+from wolf.numerics.robust import MAD_TO_STD
 from wolf.numerics.rolling import running_maximum
 from wolf.statespace import LinearModel
 
 CUT = 3.0  # deviations at which errors are cut off where their usual spread is measured
-MAD = 1.4826  # from a median absolute deviation to the standard deviation of a Gaussian
 BLOCK = 65_536  # rows that are correlated at once
 ROWS = 16_384  # rows that are compared at once: few enough for a processor's own memory
 REACH = 512  # rows that the shape of a step is followed for
@@ -136,7 +136,7 @@ def limits_of(errors: np.ndarray, shape: FaultShape) -> Limits:
     total = correlate(np.clip(errors, -CUT, CUT), shape.step)
 
     def limit(parts: np.ndarray, least: float) -> float:
-        scale = MAD * float(np.median(np.abs(parts))) if parts.size else 1.0
+        scale = MAD_TO_STD * float(np.median(np.abs(parts))) if parts.size else 1.0
         return least * heavy * max(LEAST_SCALE, scale)
 
     runs = [limit(_run_parts(total, shape, length), FAULT) for length in range(1, shape.longest + 1)]

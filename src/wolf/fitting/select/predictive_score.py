@@ -4,10 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from wolf.numerics.robust import MAD_TO_STD
+
 ROUNDS = 12  # of the search for scale, share and width: each is a step of EM
 SHARE = (1e-4, 0.15)  # of wide errors, at least and at most
 WIDEN = (9.0, 1e8)  # variance of a wide error over that of another
-MAD = 1.4826  # from a median absolute deviation to the standard deviation of a Gaussian
 TINY = 1e-300
 
 
@@ -29,7 +30,7 @@ class Score(NamedTuple):
 
 def robust_scale(errors: np.ndarray) -> np.ndarray:
     """Estimate the deviation of each column from its median size."""
-    return np.maximum(MAD * np.median(np.abs(errors), axis=0), TINY)
+    return np.maximum(MAD_TO_STD * np.median(np.abs(errors), axis=0), TINY)
 
 
 def score(errors: np.ndarray, rounds: int = ROUNDS) -> Score:

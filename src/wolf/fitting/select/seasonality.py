@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from wolf.numerics.robust import MAD_TO_STD
 from wolf.numerics.rolling import running_median
 
-MAD = 1.4826  # from a median absolute deviation to the standard deviation of a Gaussian
 FAR = 4.0  # deviations from the running median beyond which a value is replaced by it
 NEAR = 7  # values of that running median
 FEWEST_CYCLES = 2.5  # of a season, for it to be one
@@ -87,7 +87,7 @@ def _without_spikes(values: np.ndarray) -> np.ndarray:
     filled = np.interp(np.arange(len(values)), known, values[known])
     middle = running_median(filled, NEAR, "nearest")
     apart = np.abs(filled - middle)
-    spread = MAD * np.median(apart)
+    spread = MAD_TO_STD * np.median(apart)
     return np.where(apart > FAR * max(spread, 1e-12 * np.abs(filled).max()), middle, filled)
 
 
@@ -96,7 +96,7 @@ def _detrended(values: np.ndarray) -> np.ndarray:
     t = np.linspace(-1.0, 1.0, len(values))
     rest = values - np.polyval(np.polyfit(t, values, 1), t)
     middle = np.median(rest)
-    spread = MAD * np.median(np.abs(rest - middle))
+    spread = MAD_TO_STD * np.median(np.abs(rest - middle))
     return np.clip(rest - middle, -FAR * spread, FAR * spread) if spread > 0 else rest - middle
 
 
@@ -201,7 +201,7 @@ def waves_of_steps(values: np.ndarray, period: float) -> int:
     order = np.argsort(phase, kind="stable")
     groups = np.split(steps[known][order], np.cumsum(np.bincount(phase, minlength=bins))[:-1])
     course = np.array([np.median(each) if each.size else 0.0 for each in groups])
-    noise = (MAD * np.median(np.abs(steps[known] - course[phase]))) ** 2
+    noise = (MAD_TO_STD * np.median(np.abs(steps[known] - course[phase]))) ** 2
     most = max(1, min(MOST_WAVES, (bins - 1) // 2))
     squares = (2.0 * np.abs(np.fft.rfft(course))[1 : most + 1] / bins) ** 2
     nats = 0.25 * len(known) * squares / max(noise, 1e-300) - BY_CHANCE - np.log(len(known))
